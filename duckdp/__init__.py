@@ -1,0 +1,40 @@
+"""duckdp: differential privacy for DuckDB.
+
+A data owner protects tables (:func:`open`, ``Curator.protect``); analysts write SQL and get private answers with error
+bars, charged to a budget that cannot be overspent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duckdp.curator import Curator, open
+    from duckdp.front import register
+    from duckdp.result import Estimate, Result
+    from duckdp.session import Explanation, Session
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Curator": "curator", "open": "curator", "register": "front", "Estimate": "result", "Result": "result",
+    "Session": "session", "Explanation": "session",
+}  # fmt: skip
+_MODULES = ("errors", "smooth")
+
+__all__ = ["Curator", "Estimate", "Explanation", "Result", "Session", "errors", "open", "register", "smooth"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used: ``import duckdp`` stays fast."""
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f"duckdp.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"duckdp.{_HOMES[name]}"), name)
+    raise AttributeError(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,295 @@
+"""What the data owner declares: tables, privacy units, contribution bounds, column bounds and domains.
+
+Every declaration is public. Nothing here is ever read off the data; it is checked against the schema only. A table's
+declaration is one JSON text, stored and versioned in the ledger.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+from duckdp.core.interval import LARGEST, REALS, Interval
+from duckdp.errors import CatalogError, ParameterError
+
+Scalar = float | int | str | bool | dt.date | dt.datetime | None
+
+MAX_DOMAIN = 10**6  # cells of one GROUP BY
+MAX_TEXT = 256  # characters of a string that queries see
+NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
+INTEGER_RANGES = {
+    "TINYINT": (-(2**7), 2**7 - 1), "SMALLINT": (-(2**15), 2**15 - 1), "INTEGER": (-(2**31), 2**31 - 1),
+    "BIGINT": (-(2**63), 2**63 - 1), "HUGEINT": (-(2**127), 2**127 - 1), "UTINYINT": (0, 2**8 - 1),
+    "USMALLINT": (0, 2**16 - 1), "UINTEGER": (0, 2**32 - 1), "UBIGINT": (0, 2**64 - 1), "UHUGEINT": (0, 2**128 - 1),
+}  # fmt: skip
+
+
+class Kind(Enum):
+    """The types of the private dialect. Every number is computed as DOUBLE."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One declared column.
+
+    Attributes:
+        name: as the analyst writes it, lower case compared.
+        source: the column's name in the base table.
+        type: DuckDB's type, as declared; a change is an error until the owner acts.
+        kind: type in the private dialect.
+        integral: whether its values are whole numbers.
+        nullable: whether NULL (or NaN) may appear once the NULL rule is applied.
+        lower, upper: public clamp interval (numbers, or dates), or None.
+        domain: complete public list of values for GROUP BY, or None.
+        other: the domain's label for values outside it, or None (they are dropped).
+        null_value: public value that replaces NULL and NaN, or None (the row does not count for the column).
+    """
+
+    name: str
+    source: str
+    type: str
+    kind: Kind
+    integral: bool = False
+    nullable: bool = True
+    lower: Scalar = None
+    upper: Scalar = None
+    domain: tuple[Scalar, ...] | None = None
+    other: Scalar = None
+    null_value: Scalar = None
+
+    @property
+    def interval(self) -> Interval:
+        """Bounds of a numeric column; the reals when none are declared."""
+        if self.kind is not Kind.NUMBER or self.lower is None or self.upper is None:
+            return REALS
+        return Interval(float(self.lower), float(self.upper))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One protected table.
+
+    Attributes:
+        name: as the analyst writes it.
+        relation: (catalog, schema, table) inside the private instance.
+        unit_key: column that names the privacy unit, or None when the unit is the row.
+        unit_type: DuckDB type of unit_key.
+        max_rows: rows of one unit that count, per group.
+        max_groups: groups of one unit that count.
+        row_cap: public upper bound of the number of rows; used for ranges, never for noise.
+        expected_rows: public guess of the number of rows; used for predicted errors only.
+        columns: the declared columns; nothing else exists for analysts.
+        filter: predicate of a protected view, in SQL over ``base``; None for a base table.
+        base: columns the filter may use.
+    """
+
+    name: str
+    relation: tuple[str, str, str]
+    columns: tuple[Column, ...]
+    row_cap: int
+    unit_key: str | None = None
+    unit_type: str | None = None
+    max_rows: int = 1
+    max_groups: int = 1
+    expected_rows: int | None = None
+    filter: str | None = None
+    base: tuple[Column, ...] = ()
+
+    def column(self, name: str) -> Column | None:
+        """The declared column of that name, ignoring case."""
+        return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+
+def dump_table(table: Table) -> str:
+    """A table's declaration as canonical JSON."""
+    return json.dumps(asdict(table), default=_encode, sort_keys=True, separators=(",", ":"))
+
+
+def load_table(text: str) -> Table:
+    """The inverse of :func:`dump_table`."""
+    raw = json.loads(text, object_hook=_decode)
+    columns = tuple(_load_column(c) for c in raw.pop("columns"))
+    base = tuple(_load_column(c) for c in raw.pop("base"))
+    return Table(**{**raw, "relation": tuple(raw["relation"]), "columns": columns, "base": base})
+
+
+def kind_of(duckdb_type: str) -> tuple[Kind, bool] | None:
+    """Kind and integrality of a DuckDB type, or None when the private dialect has no rule for it.
+
+    >>> kind_of("DECIMAL(18,3)")
+    (<Kind.NUMBER: 'number'>, False)
+    """
+    base = duckdb_type.upper()
+    if base in INTEGER_RANGES:
+        return Kind.NUMBER, True
+    if base in ("FLOAT", "DOUBLE", "REAL"):
+        return Kind.NUMBER, False
+    if match := re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", base):
+        return Kind.NUMBER, match[2] == "0"
+    if base == "VARCHAR" or base.startswith("ENUM("):
+        return Kind.TEXT, False
+    return {"BOOLEAN": (Kind.BOOLEAN, False), "DATE": (Kind.DATE, False), "TIMESTAMP": (Kind.TIMESTAMP, False)}.get(
+        base
+    )
+
+
+def unit_key_allowed(duckdb_type: str) -> bool:
+    """Whether a column of that type may name the privacy unit: its equality must be exact."""
+    return duckdb_type.upper() in INTEGER_RANGES or duckdb_type.upper() in ("VARCHAR", "UUID")
+
+
+def check_name(name: object, what: str = "name") -> str:
+    """Raise P105 unless ``name`` is a plain lower-case SQL name."""
+    if not isinstance(name, str) or not NAME.match(name):
+        raise ParameterError("P105", what, name, "must match [a-z_][a-z0-9_]{0,62}.")
+    return name
+
+
+def check_bounds(column: str, duckdb_type: str, lower: object, upper: object) -> tuple[Scalar, Scalar]:
+    """Validate a column's bounds against its type.
+
+    Returns:
+        (lower, upper) as float, int or date.
+
+    Raises:
+        ParameterError: P104 on NaN, infinity, lower >= upper, or a bound that the type cannot hold.
+    """
+    name = f'bounds["{column}"]'
+    found = kind_of(duckdb_type)
+    if found is None or found[0] in (Kind.TEXT, Kind.BOOLEAN):
+        raise ParameterError("P104", name, (lower, upper), f"columns of type {duckdb_type} have no bounds.")
+    kind, integral = found
+    if kind is Kind.NUMBER:
+        low, high = _number(name, lower), _number(name, upper)
+        if integral:
+            least, most = INTEGER_RANGES.get(duckdb_type.upper(), (-math.inf, math.inf))
+            if not (float(low).is_integer() and float(high).is_integer()):
+                raise ParameterError("P104", name, (lower, upper), f"type {duckdb_type} needs whole numbers.")
+            if not least <= low <= most or not least <= high <= most:
+                raise ParameterError("P104", name, (lower, upper), f"a bound lies outside the type {duckdb_type}.")
+            low, high = int(low), int(high)
+        _ordered(name, low, high)
+        return low, high
+    first, last = _moment(name, lower, kind), _moment(name, upper, kind)
+    _ordered(name, first, last)
+    return first, last
+
+
+def check_domain(column: str, duckdb_type: str, values: Iterable[object]) -> tuple[Scalar, ...]:
+    """Validate a column's domain: distinct values of the column's type, at most 10**6.
+
+    Raises:
+        ParameterError: P104.
+    """
+    name = f'domains["{column}"]'
+    found = kind_of(duckdb_type)
+    if found is None or isinstance(values, (str, bytes)):
+        raise ParameterError("P104", name, values, f"must be a list of values of type {duckdb_type}.")
+    domain = tuple(_domain_value(name, found, v) for v in values)
+    if not 1 <= len(domain) <= MAX_DOMAIN or len(set(domain)) != len(domain):
+        raise ParameterError("P104", name, values, f"must list 1 to {MAX_DOMAIN} distinct values.")
+    return domain
+
+
+def check_positive(name: str, value: object, most: int = 2**40) -> int:
+    """Raise P107 unless value is an int from 1 to most."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ParameterError("P107", name, value, f"must be a whole number from 1 to {most}.")
+    return value
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """Text that lists what exists, nearest first; names are public."""
+    import difflib
+
+    known = list(names)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if near:
+        return "Did you mean " + " or ".join(f'"{n}"' for n in near) + "?"
+    return "Known: " + ", ".join(f'"{n}"' for n in known[:20]) + "." if known else "Nothing is declared yet."
+
+
+def missing_table(name: str, names: Iterable[str]) -> CatalogError:
+    """C101 for a table that is not protected."""
+    return CatalogError("C101", f'table "{name}" is not protected here. {closest(name, names)}', table=name)
+
+
+def _number(name: str, value: object) -> float | int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ParameterError("P104", name, value, "must be two numbers, lower and upper.")
+    if not math.isfinite(value) or abs(value) > LARGEST:
+        raise ParameterError("P104", name, value, f"must be finite and at most {LARGEST:g} in absolute value.")
+    return value
+
+
+def _moment(name: str, value: object, kind: Kind) -> dt.date:
+    try:
+        if isinstance(value, str):
+            value = dt.datetime.fromisoformat(value) if kind is Kind.TIMESTAMP else dt.date.fromisoformat(value)
+    except ValueError:
+        raise ParameterError("P104", name, value, "must be an ISO date, for example 2020-01-31.") from None
+    if kind is Kind.TIMESTAMP and type(value) is dt.date:
+        value = dt.datetime(value.year, value.month, value.day)
+    if type(value) is not (dt.datetime if kind is Kind.TIMESTAMP else dt.date):
+        raise ParameterError("P104", name, value, f"must be a {kind.value}.")
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        raise ParameterError("P104", name, value, "must be a timestamp without time zone.")
+    return value
+
+
+def _ordered(name: str, lower: Any, upper: Any) -> None:
+    if not lower < upper:
+        raise ParameterError("P104", name, (lower, upper), "lower must be below upper.")
+
+
+def _domain_value(name: str, found: tuple[Kind, bool], value: object) -> Scalar:
+    kind, integral = found
+    if value is None:
+        return None
+    if kind is Kind.TEXT and isinstance(value, str) and len(value) <= MAX_TEXT and len(value.encode()) <= 4 * MAX_TEXT:
+        return value
+    if kind is Kind.BOOLEAN and isinstance(value, bool):
+        return value
+    if kind is Kind.NUMBER:
+        number = _number(name, value)
+        if integral and not float(number).is_integer():
+            raise ParameterError("P104", name, value, "must be a whole number.")
+        return int(number) if integral else float(number)
+    if kind in (Kind.DATE, Kind.TIMESTAMP):
+        return _moment(name, value, kind)
+    raise ParameterError("P104", name, value, f"must be a {kind.value} (strings at most {MAX_TEXT} characters).")
+
+
+def _load_column(raw: dict[str, Any]) -> Column:
+    domain = raw["domain"]
+    return Column(**{**raw, "kind": Kind(raw["kind"]), "domain": None if domain is None else tuple(domain)})
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dt.datetime):
+        return {"$timestamp": value.isoformat()}
+    if isinstance(value, dt.date):
+        return {"$date": value.isoformat()}
+    raise TypeError(type(value).__name__)
+
+
+def _decode(raw: dict[str, Any]) -> object:
+    if "$timestamp" in raw:
+        return dt.datetime.fromisoformat(raw["$timestamp"])
+    if "$date" in raw:
+        return dt.date.fromisoformat(raw["$date"])
+    return raw

@@ -1,0 +1,97 @@
+"""Complete public domains of grouping keys: declared, or implied by the expression's type and bounds.
+
+Every value that the key can take (other than NULL) lies in the domain, whatever the data: so all groups can be
+released, empty ones included, and which keys exist stays private.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from itertools import product
+
+from duckdp.catalog import Kind, Scalar
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal
+from duckdp.compiler.operators import date_bounds, facts
+
+MAX_IMPLIED = 10_000  # values of an implied domain; beyond it keys pass a threshold instead
+
+
+def derive_domain(expr: Expr) -> tuple[tuple[Scalar, ...] | None, Scalar]:
+    """(domain, label for other values) of a key, or (None, None) when only a threshold can protect it.
+
+    >>> derive_domain(Call("is_null_number", (Literal(1, Kind.NUMBER),), Kind.BOOLEAN))[0]
+    (False, True)
+    """
+    if isinstance(expr, ColumnRef) and expr.column.domain is not None:
+        column, values = expr.column, expr.column.domain
+        assert values is not None
+        return (values if column.other is None or column.other in values else (*values, column.other)), column.other
+    if expr.kind is Kind.BOOLEAN:
+        return (False, True), None
+    if isinstance(expr, Case):
+        return _of_case(expr), None
+    if expr.kind is Kind.NUMBER:
+        return _of_number(expr), None
+    if expr.kind is Kind.DATE:
+        return _of_date(expr), None
+    return None, None
+
+
+def _of_case(expr: Case) -> tuple[Scalar, ...] | None:
+    results = [v for _, v in expr.branches] + ([expr.default] if expr.default is not None else [])
+    values: list[Scalar] = []
+    for result in results:
+        if not isinstance(result, Literal):
+            return _of_number(expr) if expr.kind is Kind.NUMBER else None
+        if result.value is not None and result.value not in values:
+            values.append(result.value)
+    return tuple(values) or None
+
+
+def _of_number(expr: Expr) -> tuple[Scalar, ...] | None:
+    known = facts(expr)
+    if isinstance(expr, Call) and expr.operator in ("add", "sub", "mul", "neg") and known.integral:
+        return _of_shifted(expr)
+    if not known.integral or not known.interval.finite:
+        return None
+    low, high = math.ceil(known.interval.lower), math.floor(known.interval.upper)
+    return tuple(range(low, high + 1)) if high - low < MAX_IMPLIED else None
+
+
+def _of_shifted(expr: Call) -> tuple[Scalar, ...] | None:
+    """The domain of (x + c), (x - c), (c - x), (x * c) or -x, from that of x: bands like floor(x / 10) * 10."""
+    parts = [_of_number(a) for a in expr.arguments]
+    if any(p is None for p in parts) or sum(len(p or ()) > 1 for p in parts) > 1:
+        low, high = facts(expr).interval.lower, facts(expr).interval.upper
+        return tuple(range(math.ceil(low), math.floor(high) + 1)) if high - low < MAX_IMPLIED else None
+    apply = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a}
+    values = {int(apply[expr.operator](*pick)) for pick in product(*(p or () for p in parts))}
+    return tuple(sorted(values))
+
+
+def _of_date(expr: Expr) -> tuple[Scalar, ...] | None:
+    unit = expr.option if isinstance(expr, Call) and expr.operator == "trunc_date" else "day"
+    inner = expr.arguments[0] if isinstance(expr, Call) and expr.operator == "trunc_date" else expr
+    bounds = date_bounds(inner)
+    if bounds is None:
+        return None
+    first, last = (d.date() if isinstance(d, dt.datetime) else d for d in bounds)
+    if (last - first).days >= 366 * MAX_IMPLIED:
+        return None
+    days = (first + dt.timedelta(days=i) for i in range((last - first).days + 1))
+    values = tuple(dict.fromkeys(_truncate(d, unit) for d in days))
+    return values if len(values) <= MAX_IMPLIED else None
+
+
+def _truncate(d: dt.date, unit: str) -> dt.date:
+    match unit:
+        case "year":
+            return dt.date(d.year, 1, 1)
+        case "quarter":
+            return dt.date(d.year, (d.month - 1) // 3 * 3 + 1, 1)
+        case "month":
+            return dt.date(d.year, d.month, 1)
+        case "week":
+            return d - dt.timedelta(days=d.weekday())
+    return d

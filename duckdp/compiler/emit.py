@@ -1,0 +1,202 @@
+"""Plan to the one SELECT that reads private rows: exact integer cells per group, contributions bounded.
+
+The layers, innermost first (row-level privacy skips 3 to 5)::
+
+    1 base       clean columns of the rows that count (printing.print_rows)
+    2 prepared   keys, FILTER flags and grid values of each row; WHERE; keys outside the domain dropped
+    3 units      sums per (unit, keys)
+    4 bounded    each unit's sums scaled or clamped to max_rows rows
+    5 kept       per unit the ``groups`` keys with the smallest keyed hash (when they can be more)
+    6            cells per group, ordered by key
+
+Everything a unit adds depends on that unit's rows and public figures only.
+"""
+
+from __future__ import annotations
+
+from duckdp.catalog import Kind, Scalar
+from duckdp.compiler.expression import ColumnRef, columns
+from duckdp.compiler.measures import Measure, sum_range
+from duckdp.compiler.plan import Plan
+from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, print_expr, print_literal, print_rows, quote
+from duckdp.compiler.select import Key
+from duckdp.core.task import PrivateQuery
+
+
+def emit(plan: Plan, salt: int) -> PrivateQuery:
+    """Print a plan.
+
+    Args:
+        plan: of one statement.
+        salt: 64 secret bits that key the choice of groups.
+
+    Returns:
+        A query whose rows are (keys..., cells...), at most one per group.
+    """
+    parameters = Parameters()
+    prepared = _prepared(plan, parameters)
+    keys = [f"k{i}" for i in range(len(plan.query.keys))]
+    if plan.query.table.unit_key is None:
+        names, sums = keys, [c for i, m in enumerate(plan.measures) for c in _row_cells(i, m)]
+        body = prepared
+    else:
+        names = keys
+        units = _units(plan, prepared, keys)
+        bounded = _bounded(plan, units, keys)
+        body = _kept(plan, bounded, keys, salt)
+        cells = sum(m.cells for m in plan.measures)
+        sums = [f"COALESCE(system.main.sum(c{j}), 0)" for j in range(cells)]
+    items = ", ".join([*names, *sums])
+    tail = f" GROUP BY {', '.join(names)} ORDER BY {', '.join(f'{k} NULLS LAST' for k in names)}" if names else ""
+    return PrivateQuery(
+        sql=f"SELECT {items} FROM {body}{tail}", parameters=tuple(parameters.values), rows=plan.domain_size
+    )
+
+
+def _prepared(plan: Plan, parameters: Parameters) -> str:
+    query, items, conditions = plan.query, [], []
+    exprs = [query.where, *(k.expr for k in query.keys), *(e for m in plan.measures for e in (m.argument, m.filter))]
+    base = print_rows(query.table, columns(*exprs), parameters, unit=True)
+
+    def show(expr: object) -> str:
+        return print_expr(expr, lambda c: f"base.{quote(c.name)}", parameters)  # type: ignore[arg-type]
+
+    if query.table.unit_key is not None:
+        items.append(f"base.{UNIT} AS {UNIT}")
+    for i, key in enumerate(query.keys):
+        value, condition = _key(key, show(key.expr), parameters)
+        items.append(f"{value} AS k{i}")
+        conditions.append(condition)
+    for i, measure in enumerate(plan.measures):
+        if measure.filter is not None:
+            items.append(f"{show(measure.filter)} AS f{i}")
+        if measure.argument is not None:
+            items.append(f"{_grid_value(measure, show(measure.argument))} AS v{i}")
+    if query.where is not None:
+        conditions.append(show(query.where))
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"(SELECT {', '.join(items) or '1 AS one'} FROM {base} AS base{where}) AS prepared"
+
+
+def _key(key: Key, value: str, parameters: Parameters) -> tuple[str, str]:
+    """A key's value, and the condition that keeps rows inside its domain."""
+    if not (isinstance(key.expr, ColumnRef) and key.expr.column.domain is not None):
+        return value, f"({value}) IS NOT NULL"  # open keys, and domains that hold by the expression's bounds
+    inside = f"{value} IN ({_listed(key, parameters)})"
+    if key.other is not None:
+        label = print_literal(key.other, key.expr.kind, parameters)
+        return f"(CASE WHEN {inside} THEN {value} WHEN {value} IS NOT NULL THEN {label} END)", f"{value} IS NOT NULL"
+    return value, f"({inside} OR {value} IS NULL)" if None in (key.domain or ()) else inside
+
+
+def _listed(key: Key, parameters: Parameters) -> str:
+    kind = key.expr.kind
+    values = [v for v in key.domain or () if v is not None]
+    if len(values) <= 100:
+        return ", ".join(print_literal(v, kind, parameters) for v in values)
+    plain: list[Scalar] = [float(v) if kind is Kind.NUMBER else v for v in values]  # type: ignore[arg-type]
+    return f"SELECT unnest(CAST({parameters.bind(plain)} AS {SQL_TYPES[kind]}[]))"
+
+
+def _grid_value(measure: Measure, value: str) -> str:
+    """A row's argument on the measure's grid, before the clamp: a DOUBLE, NULL where the argument is."""
+    if measure.kind == "cells":
+        if measure.degree == 0:
+            return value
+        width = measure.upper - measure.lower
+        return f"(({value}) - CAST({measure.lower!r} AS DOUBLE)) / CAST({width!r} AS DOUBLE)"
+    return f"system.main.floor(({value}) * CAST({measure.steps!r} AS DOUBLE) + 0.5)"
+
+
+def _row_terms(i: int, measure: Measure) -> list[str]:
+    """Integers of one row for all cells but the last, clamped: NULL where the argument is NULL."""
+    if measure.kind == "sum":
+        low, high = sum_range(measure)
+        return [_clamp(f"v{i}", low, high)]
+    steps = 2**measure.bits
+    if measure.degree == 1:
+        return [_clamp(f"system.main.floor(v{i} * {steps} + 0.5)", 0, steps)]
+    if measure.degree == 2:
+        u = f"(CASE WHEN v{i} >= 1 THEN 1.0 WHEN v{i} > 0 THEN v{i} WHEN v{i} <= 0 THEN 0.0 END)"
+        square = _clamp(f"system.main.floor({u} * {u} * {steps} + 0.5)", 0, steps)
+        cross = _clamp(f"system.main.floor(2 * {u} * (1 - {u}) * {steps} + 0.5)", 0, steps)
+        rest = f"({steps} - {square})"
+        return [square, f"(CASE WHEN {cross} > {rest} THEN {rest} ELSE {cross} END)"]
+    return []
+
+
+def _clamp(value: str, low: int, high: int) -> str:
+    """An integer in [low, high] for every DOUBLE, NaN and infinities included; NULL stays NULL."""
+    return (
+        f"(CASE WHEN {value} >= {high} THEN CAST({high} AS BIGINT) WHEN {value} > {low} THEN CAST({value} AS BIGINT) "
+        f"WHEN {value} <= {low} THEN CAST({low} AS BIGINT) END)"
+    )
+
+
+def _totals(i: int, measure: Measure) -> tuple[str, str, list[str]]:
+    """Aggregates of a measure over rows: all rows, rows with an argument, sums of the row terms."""
+    where = f" FILTER (WHERE f{i})" if measure.filter is not None else ""
+    rows = f"system.main.count(){where}"
+    present = rows if measure.argument is None else f"system.main.count(v{i}){where}"
+    sums = [f"COALESCE(system.main.sum({t}){where}, 0)" for t in _row_terms(i, measure)]
+    return rows, present, sums
+
+
+def _row_cells(i: int, measure: Measure) -> list[str]:
+    """Cells of a measure when the unit is the row."""
+    rows, present, sums = _totals(i, measure)
+    if measure.kind == "sum":
+        return sums
+    steps = 2**measure.bits
+    cells = [*sums, " - ".join([f"CAST({present} AS HUGEINT) * {steps}", *sums])]
+    return [*cells, f"CAST({rows} - {present} AS HUGEINT) * {steps}"] if measure.null_cell else cells
+
+
+def _units(plan: Plan, prepared: str, keys: list[str]) -> str:
+    items = [UNIT, *keys]
+    for i, measure in enumerate(plan.measures):
+        rows, present, sums = _totals(i, measure)
+        items += [f"{rows} AS r{i}", f"{present} AS n{i}"] + [f"{s} AS s{i}_{j}" for j, s in enumerate(sums)]
+    return f"(SELECT {', '.join(items)} FROM {prepared} GROUP BY {', '.join([UNIT, *keys])}) AS units"
+
+
+def _bounded(plan: Plan, units: str, keys: list[str]) -> str:
+    items, number = [UNIT, *keys], 0
+    for i, measure in enumerate(plan.measures):
+        for cell in _unit_cells(i, measure, plan.query.table.max_rows):
+            items.append(f"{cell} AS c{number}")
+            number += 1
+    return f"(SELECT {', '.join(items)} FROM {units}) AS bounded"
+
+
+def _unit_cells(i: int, measure: Measure, most: int) -> list[str]:
+    """A unit's cells, scaled to ``most`` rows: a point of most * steps times the simplex (or the sum's range)."""
+    if measure.kind == "units":
+        return [f"(CASE WHEN r{i} > 0 THEN 1 ELSE 0 END)"]
+    if measure.kind == "sum":
+        low, high = sum_range(measure)
+        low, high = most * min(low, 0), most * max(high, 0)
+        return [f"CAST(CASE WHEN s{i}_0 > {high} THEN {high} WHEN s{i}_0 < {low} THEN {low} ELSE s{i}_0 END AS BIGINT)"]
+    weight = f"r{i}" if measure.null_cell else f"n{i}"
+    if measure.degree == 0 and not measure.null_cell:
+        return [f"(CASE WHEN {weight} > {most} THEN {most} ELSE {weight} END)"]
+    steps = 2**measure.bits
+    parts = [f"s{i}_{j}" for j in range(measure.degree)]
+    if measure.null_cell:
+        parts.append(f"(r{i} - n{i}) * CAST({steps} AS HUGEINT)")
+    scaled = [
+        f"CAST(CASE WHEN {weight} > {most} THEN ({p}) * {most} // system.main.greatest({weight}, 1) ELSE {p} END AS BIGINT)"
+        for p in parts
+    ]
+    total = f"CAST(CASE WHEN {weight} > {most} THEN {most} ELSE {weight} END AS BIGINT) * {steps}"
+    rest = " - ".join([total, *scaled])
+    return [*scaled[: measure.degree], rest, *scaled[measure.degree :]]
+
+
+def _kept(plan: Plan, bounded: str, keys: list[str], salt: int) -> str:
+    size = plan.domain_size
+    if not keys or (size is not None and size <= plan.groups):
+        return bounded
+    order = f"system.main.hash({', '.join([UNIT, *keys, f'CAST({salt} AS UBIGINT)'])}), {', '.join(keys)}"
+    rank = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {order})"
+    return f"(SELECT * FROM (SELECT *, {rank} AS place FROM {bounded}) AS ranked WHERE place <= {plan.groups}) AS kept"

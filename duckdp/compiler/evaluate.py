@@ -1,0 +1,330 @@
+"""Released cells to the statement's result: values, error bars, HAVING, ORDER BY, LIMIT. Post-processing only.
+
+Every number is carried with its gradient by cell, so that the error of any expression over aggregates follows from
+the noise of the cells: exactly where it is linear (counts, sums), to first order where not (averages, ratios).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckdp.catalog import Kind, Scalar
+from duckdp.compiler.arithmetic import Vector, apply, constant_vector
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
+from duckdp.compiler.measures import Measure
+from duckdp.compiler.plan import Plan
+from duckdp.core.errorbars import Noise, half_width, linear_half_width, linear_standard_error, rounded_half_width
+from duckdp.errors import InternalError
+from duckdp.mechanisms.simplex import moments
+
+Floats = NDArray[np.float64]
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputColumn:
+    """One column of the answer.
+
+    Attributes:
+        name, kind, integral: for typing the result.
+        values: one per row; None where undefined.
+        standard_error, half_width: float[rows], or None for keys; NaN where undefined.
+        centre: float[rows], the values before they were cut to [lower, upper]; intervals are built around it.
+        exact_interval: whether the interval's coverage is exact (else first order).
+        lower, upper: public range of the true value, which intervals are cut to.
+    """
+
+    name: str
+    kind: Kind
+    integral: bool
+    values: list[Any]
+    standard_error: Floats | None = None
+    half_width: Floats | None = None
+    centre: Floats | None = None
+    exact_interval: bool = True
+    lower: float = -math.inf
+    upper: float = math.inf
+
+
+def evaluate(plan: Plan, payload: str) -> list[OutputColumn]:
+    """Answer a plan from a released payload.
+
+    Args:
+        plan: of the statement.
+        payload: JSON of compiler/release.py.
+
+    Returns:
+        Columns in the statement's order, rows after HAVING, ORDER BY, OFFSET and LIMIT.
+    """
+    return _Evaluation(plan, payload).columns()
+
+
+def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | None]:
+    """Predicted 95% half-width of each output from public figures; None where it needs a number of rows.
+
+    Args:
+        plan: of the statement.
+        rows: expected rows per group, or None.
+    """
+    cells: list[int] = []
+    for measure in plan.measures:
+        scale = (rows or 0) * measure.steps
+        if measure.kind == "cells":
+            weights = {0: [1.0], 1: [0.5, 0.5], 2: [0.25, 0.5, 0.25]}[measure.degree] + [0.0] * measure.null_cell
+            cells += [int(scale * w) for w in weights]
+        else:
+            mean = (measure.lower + measure.upper) / 2 if measure.kind == "sum" else 1.0
+            cells.append(int(scale * mean))
+    keys = [[_stand_in(k.domain)] for k in plan.query.keys]
+    evaluation = _Evaluation(plan, json.dumps({"keys": None, "cells": [cells]}), [[k[0] for k in keys]])
+    found: dict[str, float | None] = {}
+    for output in evaluation.all_outputs():
+        if output.half_width is not None:
+            width = float(output.half_width[0])
+            unknown = math.isnan(width) or (rows is None and _needs_rows(plan, output.name))
+            found[output.name] = None if unknown else width
+    return found
+
+
+def _stand_in(domain: tuple[Scalar, ...] | None) -> Scalar:
+    return domain[0] if domain else None
+
+
+def _needs_rows(plan: Plan, name: str) -> bool:
+    expr = next(o.expr for o in plan.query.outputs if o.name == name)
+    return not (isinstance(expr, Aggregate) and expr.function in ("count_rows", "count", "count_units", "sum"))
+
+
+class _Evaluation:
+    def __init__(self, plan: Plan, payload: str, keys: list[list[Scalar]] | None = None) -> None:
+        raw = json.loads(payload)
+        self.plan = plan
+        self.cells = np.array(raw["cells"], dtype=np.float64).reshape(len(raw["cells"]), plan.cells).T
+        self.n = self.cells.shape[1]
+        domains = [k.domain or () for k in plan.query.keys]
+        if keys is not None:
+            self.keys = keys
+        elif raw["keys"] is None:
+            self.keys = [list(k) for k in product(*domains)]
+        else:
+            kinds = [k.expr.kind for k in plan.query.keys]
+            self.keys = [[_decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]
+        found = plan.cell_noises()
+        self.noisy = [i for i, noise in enumerate(found) if noise is not None]
+        self.noises: list[Noise] = [noise for noise in found if noise is not None]
+
+    def columns(self) -> list[OutputColumn]:
+        outputs = self.all_outputs()
+        rows = self._selected()
+        return [_take(o, rows) for o in outputs]
+
+    def all_outputs(self) -> list[OutputColumn]:
+        return [self._output(o.name, o.expr) for o in self.plan.query.outputs]
+
+    # ---- values -----------------------------------------------------------------------------------------------
+
+    def vector(self, expr: Expr) -> Vector:
+        """Value and gradient of an output expression over all groups."""
+        match expr:
+            case Aggregate():
+                return self._aggregate(expr)
+            case KeyRef(index=i, kind=kind):
+                column = [key[i] for key in self.keys]
+                if kind is Kind.NUMBER:
+                    numbers = np.array([math.nan if v is None else float(v) for v in column])  # type: ignore[arg-type]
+                    return Vector(numbers, np.zeros((self.cells.shape[0], self.n)))
+                return Vector(np.array(column, dtype=object), None)
+            case Literal(value=value):
+                return constant_vector(value, self.n, self.cells.shape[0])
+            case Call(operator=name, arguments=arguments, option=option):
+                return apply(name, [self.vector(a) for a in arguments], option)
+            case Case(branches=branches, default=default):
+                arms = [(self.vector(c), self.vector(v)) for c, v in branches]
+                last = self.vector(default) if default is not None else None
+                return apply("case", [v for arm in arms for v in arm] + ([last] if last is not None else []))
+            case ColumnRef():
+                raise InternalError("a private column reached an output expression")
+
+    def _aggregate(self, aggregate: Aggregate) -> Vector:
+        start = 0
+        for measure in self.plan.measures:
+            if measure.serves(aggregate):
+                return self._from_measure(measure, aggregate.function, slice(start, start + measure.cells))
+            start += measure.cells
+        raise InternalError("no measure serves an aggregate")
+
+    def _from_measure(self, measure: Measure, function: str, where: slice) -> Vector:
+        gradient = np.zeros_like(self.cells)
+        cells = self.cells[where]
+        if measure.kind == "sum" or function in ("count_units", "count_rows"):
+            gradient[where] = 1.0 / measure.steps
+            value = cells.sum(axis=0) / measure.steps
+            return Vector(_whole(value) if function != "sum" else value, gradient)
+        found = moments(cells, measure.degree, measure.steps, measure.degree + 1)
+        width, lower = measure.upper - measure.lower, measure.lower
+        if function == "count":
+            value, gradient[where] = _whole(found.count), found.count_gradient
+        elif function == "avg":
+            value, gradient[where] = lower + width * found.mean, width * found.mean_gradient
+        elif function == "sum":
+            share = (0.5 * cells[1] + cells[0] if measure.degree == 2 else cells[0]) / measure.steps
+            value = lower * found.count + width * share
+            gradient[where] = lower * found.count_gradient
+            gradient[where][0] += width / measure.steps
+            if measure.degree == 2:
+                gradient[where][1] += 0.5 * width / measure.steps
+        else:
+            value, gradient[where] = self._spread(function, found, width)
+        return Vector(value, gradient)
+
+    def _spread(self, function: str, found: Any, width: float) -> tuple[Floats, Floats]:
+        """Variance or deviation, population or sample; not below 0."""
+        n = np.where(found.count > 1, found.count, np.nan) if function.endswith("samp") else found.count
+        factor = n / (n - 1) if function.endswith("samp") else np.ones_like(n)
+        raw = found.square - found.mean**2
+        value = width**2 * factor * np.maximum(raw, 0.0)
+        gradient = width**2 * factor * (found.square_gradient - 2 * found.mean * found.mean_gradient)
+        if function.endswith("samp"):
+            gradient = gradient - width**2 * np.maximum(raw, 0.0) / (n - 1) ** 2 * found.count_gradient
+        if function.startswith("stddev"):
+            root = np.sqrt(value)
+            return root, gradient / np.where(root > 0, 2 * root, np.nan)
+        return value, gradient
+
+    # ---- outputs and error bars -------------------------------------------------------------------------------
+
+    def _output(self, name: str, expr: Expr) -> OutputColumn:
+        if isinstance(expr, KeyRef):
+            key = self.plan.query.keys[expr.index]
+            whole = expr.kind is Kind.NUMBER and all(
+                v is None or float(v).is_integer() for k in self.keys for v in [k[expr.index]]
+            )  # type: ignore[arg-type]
+            return OutputColumn(
+                name=name, kind=key.expr.kind, integral=whole, values=[k[expr.index] for k in self.keys]
+            )
+        vector = self.vector(expr)
+        if vector.gradient is None:
+            return OutputColumn(name=name, kind=expr.kind, integral=False, values=list(vector.value))
+        if not any(isinstance(n, Aggregate) for n in walk(expr)):
+            return OutputColumn(name=name, kind=expr.kind, integral=False, values=_plain(vector.value))
+        gradient = vector.gradient[self.noisy]
+        undefined = ~np.isfinite(vector.value) | ~np.isfinite(gradient).all(axis=0)
+        gradient = np.where(undefined, 0.0, gradient)
+        error = linear_standard_error(gradient, self.noises) if self.noises else np.zeros(self.n)
+        width = self._half_widths(expr, gradient)
+        lower, upper = self._range(expr)
+        counting = isinstance(expr, Aggregate) and expr.function.startswith("count")
+        integral = counting or (isinstance(expr, Aggregate) and self._integral_sum(expr))
+        shown = np.clip(vector.value, lower, upper)
+        pairs = zip(shown, undefined, strict=True)
+        return OutputColumn(
+            name=name, kind=expr.kind, integral=integral,
+            values=[None if bad else int(v) if integral else float(v) for v, bad in pairs],
+            standard_error=np.where(undefined, np.nan, error), half_width=np.where(undefined, np.nan, width),
+            centre=vector.value, lower=lower, upper=upper,
+            exact_interval=counting or (isinstance(expr, Aggregate) and expr.function == "sum"),
+        )  # fmt: skip
+
+    def _half_widths(self, expr: Expr, gradient: Floats) -> Floats:
+        if not self.noises:
+            return np.zeros(self.n)
+        if isinstance(expr, Aggregate):
+            measure = next(m for m in self.plan.measures if m.serves(expr))
+            noise = self.plan.noises[self.plan.measures.index(measure)]
+            counting = expr.function.startswith("count")
+            if noise is None:
+                return np.zeros(self.n)
+            if measure.cells == 1:
+                return np.full(self.n, half_width(noise, LEVEL) / measure.steps)
+            if counting and not measure.fixed_total:
+                terms = measure.cells if expr.function == "count_rows" else measure.degree + 1
+                return np.full(self.n, float(rounded_half_width([noise] * terms, 2**measure.bits, LEVEL)))
+            if not counting and expr.function != "sum":
+                return self._unless_few(expr, linear_half_width(gradient, self.noises, LEVEL))
+        return linear_half_width(gradient, self.noises, LEVEL)
+
+    def _unless_few(self, expr: Aggregate, width: Floats) -> Floats:
+        """Averages and variances over a count that may be 0 have no interval but their whole range."""
+        count = self._aggregate(Aggregate("count", expr.argument, expr.filter))
+        assert count.gradient is not None
+        doubtful = count.value <= linear_half_width(count.gradient[self.noisy], self.noises, LEVEL)
+        return np.where(doubtful, np.inf, width)
+
+    def _range(self, expr: Expr) -> tuple[float, float]:
+        if isinstance(expr, Aggregate) and expr.function == "avg":
+            measure = next(m for m in self.plan.measures if m.serves(expr))
+            return measure.lower, measure.upper
+        if isinstance(expr, Aggregate) and expr.function.startswith(("var", "stddev")):
+            measure = next(m for m in self.plan.measures if m.serves(expr))
+            largest = (measure.upper - measure.lower) ** 2 / (2 if expr.function.endswith("samp") else 4)
+            return 0.0, largest if expr.function.startswith("var") else math.sqrt(largest)
+        return -math.inf, math.inf
+
+    def _integral_sum(self, aggregate: Aggregate) -> bool:
+        measure = next(m for m in self.plan.measures if m.serves(aggregate))
+        return aggregate.function == "sum" and measure.kind == "sum" and measure.bits == 0
+
+    # ---- rows -------------------------------------------------------------------------------------------------
+
+    def _selected(self) -> list[int]:
+        rows = list(range(self.n))
+        query = self.plan.query
+        if query.having is not None:
+            keep = self.vector(query.having).value
+            rows = [i for i in rows if keep[i] is True or keep[i] is np.True_]
+        for term in reversed(query.order):
+            values = self.vector(term.expr).value
+            rows.sort(key=lambda i: _sort_key(values[i]), reverse=term.descending)
+            nulls = [i for i in rows if _missing(values[i])]
+            others = [i for i in rows if not _missing(values[i])]
+            rows = nulls + others if term.nulls_first else others + nulls
+        end = None if query.limit is None else query.offset + query.limit
+        return rows[query.offset : end]
+
+
+def _take(column: OutputColumn, rows: list[int]) -> OutputColumn:
+    index = np.array(rows, dtype=np.int64)
+    return OutputColumn(
+        name=column.name, kind=column.kind, integral=column.integral, values=[column.values[i] for i in rows],
+        standard_error=None if column.standard_error is None else column.standard_error[index],
+        half_width=None if column.half_width is None else column.half_width[index],
+        centre=None if column.centre is None else column.centre[index],
+        exact_interval=column.exact_interval, lower=column.lower, upper=column.upper,
+    )  # fmt: skip
+
+
+def _whole(value: Floats) -> Floats:
+    """Counts are released as whole numbers; rounding half up is the law rounded_half_width assumes."""
+    return np.floor(value + 0.5)
+
+
+def _plain(values: Floats) -> list[Any]:
+    return [None if isinstance(v, float) and math.isnan(v) else v for v in values.tolist()]
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _sort_key(value: Any) -> Any:
+    return (0, 0) if _missing(value) else (1, value)
+
+
+def _decode_key(value: Any, kind: Kind) -> Scalar:
+    if value is None:
+        return None
+    if kind is Kind.DATE:
+        return dt.date.fromisoformat(value)
+    if kind is Kind.TIMESTAMP:
+        return dt.datetime.fromisoformat(value)
+    if kind is Kind.NUMBER and float(value).is_integer():
+        return int(value)
+    return value  # type: ignore[no-any-return]

@@ -1,0 +1,127 @@
+"""Our own expressions: what an analyst's scalar SQL becomes before anything else looks at it.
+
+A tree of frozen nodes over declared columns. Nothing of the analyst's text survives but literals, and those are bound
+as parameters (text) or printed from Python values (numbers, dates).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from duckdp.catalog import Column, Kind, Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """A declared column, read through its clamp and NULL rule."""
+
+    column: Column
+
+    @property
+    def kind(self) -> Kind:
+        """Type of the column."""
+        return self.column.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; NULL has the kind of its context (NUMBER when none)."""
+
+    value: Scalar
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator of ``operators.OPERATORS`` applied to arguments; constants of it (units, patterns) in ``option``."""
+
+    operator: str
+    arguments: tuple[Expr, ...]
+    kind: Kind
+    option: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Searched CASE: (condition, value) pairs and a default (None: NULL)."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    default: Expr | None
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate over rows, in an output expression.
+
+    ``function`` is count_rows, count, count_units, sum, avg, var_samp, var_pop, stddev_samp or stddev_pop.
+    """
+
+    function: str
+    argument: Expr | None
+    filter: Expr | None
+    kind: Kind = Kind.NUMBER
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRef:
+    """The i-th grouping key, in an output expression."""
+
+    index: int
+    kind: Kind
+
+
+Expr = ColumnRef | Literal | Call | Case | Aggregate | KeyRef
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """Direct sub-expressions."""
+    if isinstance(expr, Call):
+        return expr.arguments
+    if isinstance(expr, Case):
+        pairs = tuple(e for branch in expr.branches for e in branch)
+        return pairs if expr.default is None else (*pairs, expr.default)
+    if isinstance(expr, Aggregate):
+        return tuple(e for e in (expr.argument, expr.filter) if e is not None)
+    return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every node, outermost first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def columns(*exprs: Expr | None) -> tuple[Column, ...]:
+    """The distinct columns that expressions read, by name."""
+    found = {n.column.name: n.column for e in exprs if e is not None for n in walk(e) if isinstance(n, ColumnRef)}
+    return tuple(found[name] for name in sorted(found))
+
+
+def show(expr: Expr | None) -> str:
+    """Canonical text: the same for equal expressions, readable in ``explain``. Never executed.
+
+    >>> show(Call("add", (Literal(1, Kind.NUMBER), Literal(2.5, Kind.NUMBER)), Kind.NUMBER))
+    'add(1, 2.5)'
+    """
+    match expr:
+        case None:
+            return "*"
+        case ColumnRef(column=c):
+            return c.name
+        case Literal(value=v):
+            return repr(v) if not isinstance(v, dt.date) else f"'{v.isoformat()}'"
+        case Call(operator=op, arguments=args, option=option):
+            shown = [show(a) for a in args] + ([repr(option)] if option else [])
+            return f"{op}({', '.join(shown)})"
+        case Case(branches=branches, default=default):
+            arms = " ".join(f"when {show(c)} then {show(v)}" for c, v in branches)
+            return f"case {arms} else {show(default) if default is not None else 'null'} end"
+        case Aggregate(function=f, argument=a, filter=where):
+            inner = f"{f}({show(a)})" if a is not None or f == "count_rows" else f"{f}()"
+            return inner + (f" where {show(where)}" if where is not None else "")
+        case KeyRef(index=i):
+            return f"key{i}"

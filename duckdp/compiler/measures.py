@@ -1,0 +1,249 @@
+"""Aggregates to measures: the integer vectors that are released, with their sensitivities.
+
+Aggregates of the same argument and filter share one measure (mechanisms/simplex.py), and count(*) joins them, so a
+statement's epsilon is split over as few releases as possible.
+
+Sensitivities (u = rows of a unit that count per group, m = groups of a unit that count; unit = row: u = m = 1):
+
+    cells      ADD_REMOVE  l1 = m u D, l2^2 = m (u D)^2     D = steps of one row
+               REPLACE     l1 = 2 D, l2^2 = 2 D^2; with the count public: l1 = D (degree 1), 2 D (degree 2), l2 <= l1
+    sum        ADD_REMOVE  l1 = m u Q, l2^2 = m (u Q)^2     Q = largest |value| in grid steps
+               REPLACE     one group: span of {0} and the values (0 left out if every row counts); groups: 2 Q, 2 Q^2
+    units      1 per group: as cells with u D = 1
+
+Proof sketch: a unit's contribution to a group lies in u times the row's range (it is scaled or clamped into it, also
+when rows are NULL or filtered: 0 is in the range); it reaches at most m groups; l1 adds, l2^2 adds. REPLACE changes
+one row: it leaves one cell or group and enters another, so norms of the two contributions add.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from duckdp.catalog import Table
+from duckdp.compiler.expression import Aggregate, Expr, show
+from duckdp.compiler.operators import facts
+from duckdp.core.types import Neighbours, Sensitivity
+from duckdp.errors import ParameterError
+
+MAX_BITS, MIN_BITS, RANGE_BITS = 40, 6, 61
+UNIT_SENSITIVITY = Sensitivity(l1=1, l2_squared=1, linf=1)
+DEGREES = {"count": 0, "count_rows": 0, "sum": 1, "avg": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """One released integer vector per group.
+
+    Attributes:
+        kind: "cells" (Bernstein cells), "sum", or "units" (distinct privacy units).
+        argument: number expression, or None for rows.
+        filter: FILTER condition, or None.
+        degree: of the cells.
+        null_cell: a further cell counts rows whose argument is NULL.
+        lower, upper: clamp of the argument.
+        bits: grid of 2**bits steps: per row (cells) or per unit of the argument (sum); may be negative.
+        largest: Q for "sum", steps of one row otherwise.
+        fixed_total: the last cell is public minus the others (REPLACE with a public count).
+        sensitivity: of the whole vector, grid units.
+    """
+
+    kind: Literal["cells", "sum", "units"]
+    argument: Expr | None = None
+    filter: Expr | None = None
+    degree: int = 0
+    null_cell: bool = False
+    lower: float = 0.0
+    upper: float = 1.0
+    bits: int = 0
+    largest: int = 1
+    fixed_total: bool = False
+    sensitivity: Sensitivity = UNIT_SENSITIVITY
+
+    @property
+    def cells(self) -> int:
+        """Numbers per group."""
+        return self.degree + 1 + self.null_cell if self.kind == "cells" else 1
+
+    @property
+    def noisy_cells(self) -> int:
+        """Numbers per group that get noise; the others are public."""
+        return self.cells - self.fixed_total
+
+    @property
+    def steps(self) -> float:
+        """Grid steps of one row (cells) or of 1.0 (sum)."""
+        return 2.0**self.bits
+
+    def serves(self, aggregate: Aggregate) -> bool:
+        """Whether an aggregate is a function of this measure."""
+        if aggregate.filter != self.filter:
+            return False
+        if aggregate.function == "count_units":
+            return self.kind == "units"
+        if self.kind == "units":
+            return False
+        if aggregate.function == "count_rows":
+            whole = self.argument is None or self.null_cell or not facts(self.argument).nullable
+            return self.kind == "cells" and whole
+        if aggregate.argument != self.argument:
+            return False
+        if self.kind == "sum":
+            return aggregate.function == "sum"
+        return self.degree >= DEGREES.get(aggregate.function, 2)
+
+    def describe(self) -> str:
+        """One line for ``explain`` and the ledger."""
+        what = {"cells": f"cells[{self.degree}]", "sum": "sum", "units": "units"}[self.kind]
+        span = (
+            f" in [{self.lower:g}, {self.upper:g}]"
+            if self.argument is not None and (self.degree or self.kind == "sum")
+            else ""
+        )
+        text = (
+            f"{what}({show(self.argument) if self.kind != 'units' else ''}{' + nulls' if self.null_cell else ''}){span}"
+        )
+        return text + (f" where {show(self.filter)}" if self.filter is not None else "")
+
+
+def choose_measures(aggregates: Iterable[Aggregate], *, presence: bool, unit_is_row: bool) -> list[Measure]:
+    """The fewest measures that serve all aggregates.
+
+    Args:
+        aggregates: of outputs, HAVING and ORDER BY.
+        presence: keys pass a threshold, so the number of units per group is a measure of its own, the first.
+        unit_is_row: the number of rows is the number of units.
+    """
+    wanted = list(dict.fromkeys(aggregates))
+    chosen: list[Measure] = []
+    if presence:
+        chosen.append(Measure(kind="cells" if unit_is_row else "units"))
+        wanted = [a for a in wanted if not chosen[0].serves(a)]
+    rows = [a for a in wanted if a.function == "count_rows"]
+    for a in wanted:
+        if a.function == "count_units" and not any(m.serves(a) for m in chosen):
+            chosen.append(Measure(kind="units", filter=a.filter))
+    for argument, condition in dict.fromkeys((a.argument, a.filter) for a in wanted if a.argument is not None):
+        chosen.append(
+            _for_argument(argument, condition, [a for a in wanted if (a.argument, a.filter) == (argument, condition)])
+        )
+    for a in rows:
+        if not any(m.serves(a) for m in chosen):
+            _join_rows(chosen, a)
+    return chosen
+
+
+def bound_measure(
+    measure: Measure,
+    table: Table,
+    neighbours: Neighbours,
+    *,
+    groups: int,
+    grouped: bool,
+    everyone: bool,
+    epsilon: float,
+) -> Measure:
+    """Set the grid and the sensitivity of a measure.
+
+    Args:
+        measure: as chosen.
+        table: for max_rows and row_cap.
+        neighbours: the relation; REPLACE only with unit = row.
+        groups: groups of a unit that count.
+        grouped: whether there are keys.
+        everyone: no WHERE and no key: every row is in the one group.
+        epsilon: the measure's share, for the range proof only.
+
+    Raises:
+        ParameterError: P107, row_cap and epsilon leave no room for a grid.
+    """
+    rows = 1 if table.unit_key is None or measure.kind == "units" else table.max_rows
+    replacing = neighbours is Neighbours.REPLACE
+    measure = _set_grid(measure, table.row_cap, rows * groups * (2 if replacing else 1), epsilon)
+    nullable = measure.argument is not None and facts(measure.argument).nullable
+    whole = everyone and measure.filter is None and not nullable
+    if not replacing:
+        unit = rows * measure.largest
+        return replace(measure, sensitivity=Sensitivity(l1=groups * unit, l2_squared=groups * unit**2, linf=unit))
+    if measure.kind == "sum":
+        return replace(measure, sensitivity=_replaced_sum(measure, grouped=grouped, whole=whole))
+    if whole and measure.kind == "cells":
+        l1 = measure.largest * min(measure.degree, 2)
+        return replace(
+            measure, fixed_total=True, sensitivity=Sensitivity(l1=l1, l2_squared=l1**2, linf=measure.largest)
+        )
+    d = measure.largest
+    return replace(measure, sensitivity=Sensitivity(l1=2 * d, l2_squared=2 * d * d, linf=d))
+
+
+def sum_range(measure: Measure) -> tuple[int, int]:
+    """Least and largest value of a row in grid steps (kind "sum")."""
+    return math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)
+
+
+def _for_argument(argument: Expr | None, condition: Expr | None, group: list[Aggregate]) -> Measure:
+    assert argument is not None
+    functions = {a.function for a in group}
+    span = facts(argument).interval
+    if functions == {"sum"}:
+        return Measure(kind="sum", argument=argument, filter=condition, lower=span.lower, upper=span.upper)
+    if functions == {"count"}:
+        return Measure(kind="cells", argument=argument, filter=condition)
+    degree = max(DEGREES.get(f, 2) for f in functions)
+    upper = span.upper if span.upper > span.lower else span.lower + max(1.0, abs(span.lower))
+    return Measure(kind="cells", argument=argument, filter=condition, degree=degree, lower=span.lower, upper=upper)
+
+
+def _join_rows(chosen: list[Measure], rows: Aggregate) -> None:
+    """Let count(*) join a measure with the same filter, else add one."""
+    for i, measure in enumerate(chosen):
+        if measure.filter != rows.filter or measure.argument is None or measure.kind == "units":
+            continue
+        nullable = facts(measure.argument).nullable
+        if measure.kind == "sum":
+            upper = measure.upper if measure.upper > measure.lower else measure.lower + max(1.0, abs(measure.lower))
+            measure = replace(measure, kind="cells", degree=1, upper=upper)
+        chosen[i] = replace(measure, null_cell=nullable)
+        return
+    chosen.append(Measure(kind="cells", filter=rows.filter))
+
+
+def _set_grid(measure: Measure, row_cap: int, contribution: int, epsilon: float) -> Measure:
+    """Finest grid with row_cap * value + 100 scale + slack < 2**62, from public figures only."""
+    if measure.kind == "units" or (measure.kind == "cells" and measure.degree == 0):
+        room = RANGE_BITS - math.log2(row_cap + 300 * contribution / epsilon)
+        _require_room(room >= 0, row_cap)
+        return replace(measure, bits=0, largest=1)
+    room = math.floor(RANGE_BITS - math.log2(row_cap + 300 * contribution / epsilon))
+    _require_room(room >= MIN_BITS, row_cap)
+    if measure.kind == "cells":
+        bits = min(MAX_BITS, room)
+        return replace(measure, bits=bits, largest=2**bits)
+    largest = max(abs(measure.lower), abs(measure.upper))
+    magnitude = math.ceil(math.log2(largest)) if largest > 0 else 0
+    assert measure.argument is not None
+    integral = facts(measure.argument).integral
+    bits = min(0, room - magnitude - 1) if integral else min(MAX_BITS, room - 1) - magnitude
+    measure = replace(measure, bits=bits)
+    low, high = sum_range(measure)
+    return replace(measure, largest=max(abs(low), abs(high), 1))
+
+
+def _require_room(fits: bool, row_cap: int) -> None:
+    if not fits:
+        raise ParameterError(
+            "P107", "row_cap", row_cap, "is too large for this epsilon: exact sums would leave 64 bits."
+        )
+
+
+def _replaced_sum(measure: Measure, *, grouped: bool, whole: bool) -> Sensitivity:
+    low, high = sum_range(measure)
+    q = measure.largest
+    if grouped:
+        return Sensitivity(l1=2 * q, l2_squared=2 * q * q, linf=q)
+    span = high - low if whole else max(high, 0) - min(low, 0)
+    span = max(span, 1)
+    return Sensitivity(l1=span, l2_squared=span**2, linf=span)

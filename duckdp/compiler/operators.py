@@ -1,0 +1,347 @@
+"""The allow-list of scalar operators: their types, bounds and total SQL, each declared once.
+
+An operator states facts about itself (result type, image of intervals, whether it keeps whole numbers, when it may be
+NULL); :func:`facts` is the one rule that composes them. ``sql`` must be total: for any argument values of the declared
+kinds, on every supported DuckDB, the printed SQL returns a value, at a cost of at most O(length) (fuzzed by the tests).
+What is not in the table does not exist.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from duckdp.catalog import MAX_TEXT, Kind
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
+from duckdp.core import interval as iv
+from duckdp.core.interval import REALS, Interval
+
+N, T, B, D, S = Kind.NUMBER, Kind.TEXT, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known about an expression without data.
+
+    Attributes:
+        interval: bounds of a NUMBER (the reals if unknown).
+        integral: whether a NUMBER is whole.
+        nullable: whether it may be NULL.
+    """
+
+    interval: Interval = REALS
+    integral: bool = False
+    nullable: bool = True
+
+
+def _any_nullable(args: Sequence[Facts]) -> bool:
+    return any(a.nullable for a in args)
+
+
+def _all_nullable(args: Sequence[Facts]) -> bool:
+    return all(a.nullable for a in args)
+
+
+def _keeps(args: Sequence[Facts]) -> bool:
+    return all(a.integral for a in args)
+
+
+def _never(_: Sequence[Facts]) -> bool:
+    return False
+
+
+def _always(_: Sequence[Facts]) -> bool:
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """One allowed operator.
+
+    Attributes:
+        takes: kinds of the arguments; the last repeats when ``variadic``.
+        gives: kind of the result, or None for the kind of the last argument.
+        sql: prints the call from printed arguments and the option.
+        interval: image of the arguments' intervals (NUMBER results).
+        integral: whether the result is whole, from the arguments' facts.
+        nullable: whether the result may be NULL, from the arguments' facts.
+        domain: the interval the first argument must lie in, where the operator is partial.
+    """
+
+    takes: tuple[Kind, ...]
+    gives: Kind | None
+    sql: Callable[[list[str], str], str]
+    interval: Callable[[Sequence[Interval]], Interval] = field(default=lambda _: REALS)
+    integral: Callable[[Sequence[Facts]], bool] = _never
+    nullable: Callable[[Sequence[Facts]], bool] = _any_nullable
+    variadic: bool = False
+    domain: Interval | None = None
+
+
+def _infix(sign: str) -> Callable[[list[str], str], str]:
+    return lambda a, _: f"({a[0]} {sign} {a[1]})"
+
+
+def _function(name: str) -> Callable[[list[str], str], str]:
+    return lambda a, _: f"system.main.{name}({', '.join(a)})"
+
+
+def _numeric(
+    name: str, image: Callable[[Interval], Interval], *, whole: bool = False, domain: Interval | None = None
+) -> Operator:
+    return Operator(
+        takes=(N,), gives=N, sql=_function(name), interval=lambda a: image(a[0]),
+        integral=_always if whole else _never, domain=domain,
+    )  # fmt: skip
+
+
+def _compare(kind: Kind, sign: str) -> Operator:
+    return Operator(takes=(kind, kind), gives=B, sql=_infix(sign))
+
+
+def _part(name: str, low: int, high: int, kinds: Sequence[Kind]) -> dict[str, Operator]:
+    def sql(a: list[str], _: str) -> str:
+        return f"CAST(system.main.{name}({a[0]}) AS DOUBLE)"
+
+    return {
+        f"{name}_{k.value}": Operator(
+            takes=(k,), gives=N, sql=sql, interval=lambda _: Interval(low, high), integral=_always
+        )
+        for k in kinds
+    }
+
+
+def _constant_interval(low: float, high: float) -> Callable[[Sequence[Interval]], Interval]:
+    return lambda _: Interval(low, high)
+
+
+TINY = 5e-324
+SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+SIGNS |= {"distinct": "IS DISTINCT FROM", "same": "IS NOT DISTINCT FROM"}
+
+OPERATORS: dict[str, Operator] = {
+    # arithmetic, on DOUBLE: never raises, overflow is an infinity
+    "add": Operator(takes=(N, N), gives=N, sql=_infix("+"), interval=lambda a: iv.add(*a), integral=_keeps),
+    "sub": Operator(takes=(N, N), gives=N, sql=_infix("-"), interval=lambda a: iv.subtract(*a), integral=_keeps),
+    "mul": Operator(takes=(N, N), gives=N, sql=_infix("*"), interval=lambda a: iv.multiply(*a), integral=_keeps),
+    "div": Operator(takes=(N, N), gives=N, sql=_infix("/"), interval=lambda a: iv.divide(*a)),
+    "mod": Operator(
+        takes=(N, N), gives=N, sql=_infix("%"), integral=_keeps,
+        interval=lambda a: REALS if a[1].contains(0) else Interval(-a[1].largest, a[1].largest),
+    ),
+    "neg": Operator(
+        takes=(N,), gives=N, sql=lambda a, _: f"(- {a[0]})", integral=_keeps,
+        interval=lambda a: Interval(-a[0].upper, -a[0].lower),
+    ),
+    "abs": Operator(
+        takes=(N,), gives=N, sql=_function("abs"), interval=lambda a: iv.absolute(a[0]), integral=_keeps
+    ),
+    "floor": _numeric("floor", lambda a: iv.monotone(math.floor, a), whole=True),
+    "ceil": _numeric("ceil", lambda a: iv.monotone(math.ceil, a), whole=True),
+    "round": _numeric("round", lambda a: Interval(a.lower - 0.5, a.upper + 0.5), whole=True),
+    "trunc": _numeric("trunc", lambda a: iv.monotone(math.trunc, a), whole=True),
+    "sign": Operator(
+        takes=(N,), gives=N, sql=lambda a, _: f"CAST(system.main.sign({a[0]}) AS DOUBLE)",
+        interval=_constant_interval(-1, 1), integral=_always,
+    ),
+    "sqrt": _numeric("sqrt", lambda a: iv.monotone(math.sqrt, a), domain=Interval(0, math.inf)),
+    "exp": _numeric("exp", lambda a: iv.monotone(math.exp, a)),
+    "ln": _numeric("ln", lambda a: iv.monotone(math.log, a), domain=Interval(TINY, math.inf)),
+    "log10": _numeric("log10", lambda a: iv.monotone(math.log10, a), domain=Interval(TINY, math.inf)),
+    "log2": _numeric("log2", lambda a: iv.monotone(math.log2, a), domain=Interval(TINY, math.inf)),
+    "sin": _numeric("sin", lambda _: Interval(-1, 1), domain=Interval(-1e15, 1e15)),
+    "cos": _numeric("cos", lambda _: Interval(-1, 1), domain=Interval(-1e15, 1e15)),
+    "tanh": _numeric("tanh", lambda a: iv.monotone(math.tanh, a)),
+    "atan": _numeric("atan", lambda a: iv.monotone(math.atan, a)),
+    "power": Operator(takes=(N, N), gives=N, sql=_function("pow")),  # bounds: see _power_interval
+    "greatest": Operator(
+        takes=(N,), gives=N, sql=_function("greatest"), variadic=True, integral=_keeps, nullable=_all_nullable,
+        interval=lambda a: Interval(max(i.lower for i in a), max(i.upper for i in a)),
+    ),
+    "least": Operator(
+        takes=(N,), gives=N, sql=_function("least"), variadic=True, integral=_keeps, nullable=_all_nullable,
+        interval=lambda a: Interval(min(i.lower for i in a), min(i.upper for i in a)),
+    ),
+    "number": Operator(  # BOOLEAN to 0 or 1
+        takes=(B,), gives=N, sql=lambda a, _: f"CAST({a[0]} AS DOUBLE)",
+        interval=_constant_interval(0, 1), integral=_always,
+    ),
+    # logic
+    "and": Operator(takes=(B,), gives=B, sql=lambda a, _: "(" + " AND ".join(a) + ")", variadic=True),
+    "or": Operator(takes=(B,), gives=B, sql=lambda a, _: "(" + " OR ".join(a) + ")", variadic=True),
+    "not": Operator(takes=(B,), gives=B, sql=lambda a, _: f"(NOT {a[0]})"),
+    **{f"{op}_{k.value}": _compare(k, sign) for op, sign in SIGNS.items() for k in Kind},
+    **{
+        f"is_null_{k.value}": Operator(takes=(k,), gives=B, sql=lambda a, _: f"({a[0]} IS NULL)", nullable=_never)
+        for k in Kind
+    },
+    **{
+        f"between_{k.value}": Operator(
+            takes=(k, k, k), gives=B, sql=lambda a, _: f"({a[0]} BETWEEN {a[1]} AND {a[2]})"
+        )
+        for k in Kind
+    },
+    **{
+        f"in_{k.value}": Operator(
+            takes=(k,), gives=B, variadic=True, sql=lambda a, _: f"({a[0]} IN ({', '.join(a[1:])}))"
+        )
+        for k in Kind
+    },
+    **{
+        f"coalesce_{k.value}": Operator(
+            takes=(k,), gives=k, variadic=True, sql=lambda a, _: f"COALESCE({', '.join(a)})",
+            nullable=_all_nullable, integral=_keeps, interval=lambda a: iv.hull(*a),
+        )
+        for k in Kind
+    },
+    **{
+        f"nullif_{k.value}": Operator(
+            takes=(k, k), gives=k, sql=lambda a, _: f"NULLIF({a[0]}, {a[1]})", nullable=_always,
+            integral=lambda f: f[0].integral, interval=lambda a: a[0],
+        )
+        for k in Kind
+    },
+    # text, all on at most 256 characters
+    "lower": Operator(takes=(T,), gives=T, sql=_function("lower")),
+    "upper": Operator(takes=(T,), gives=T, sql=_function("upper")),
+    "trim": Operator(takes=(T,), gives=T, sql=_function("trim")),
+    "length": Operator(
+        takes=(T,), gives=N, sql=lambda a, _: f"CAST(system.main.length({a[0]}) AS DOUBLE)",
+        interval=_constant_interval(0, 4 * MAX_TEXT), integral=_always,
+    ),
+    "left": Operator(takes=(T,), gives=T, sql=lambda a, n: f"system.main.left({a[0]}, {int(n)})"),
+    "right": Operator(takes=(T,), gives=T, sql=lambda a, n: f"system.main.right({a[0]}, {int(n)})"),
+    "substring": Operator(
+        takes=(T,), gives=T,
+        sql=lambda a, n: "system.main.substring({}, {}, {})".format(a[0], *(int(i) for i in n.split(","))),
+    ),
+    "like": Operator(takes=(T, T), gives=B, sql=_infix("LIKE")),
+    "ilike": Operator(takes=(T, T), gives=B, sql=_infix("ILIKE")),
+    "starts_with": Operator(takes=(T, T), gives=B, sql=_function("starts_with")),
+    "ends_with": Operator(takes=(T, T), gives=B, sql=_function("ends_with")),
+    "contains": Operator(takes=(T, T), gives=B, sql=_function("contains")),
+    # dates; columns are read clamped to years 1 to 9999, so none of these leaves its range
+    **_part("year", 1, 9999, (D, S)), **_part("month", 1, 12, (D, S)), **_part("day", 1, 31, (D, S)),
+    **_part("quarter", 1, 4, (D, S)), **_part("week", 1, 53, (D, S)), **_part("dayofweek", 0, 6, (D, S)),
+    **_part("isodow", 1, 7, (D, S)), **_part("dayofyear", 1, 366, (D, S)), **_part("hour", 0, 23, (S,)),
+    **_part("minute", 0, 59, (S,)),
+    "to_date": Operator(takes=(S,), gives=D, sql=lambda a, _: f"CAST({a[0]} AS DATE)"),
+    "to_timestamp": Operator(takes=(D,), gives=S, sql=lambda a, _: f"CAST({a[0]} AS TIMESTAMP)"),
+    "trunc_date": Operator(
+        takes=(D,), gives=D, sql=lambda a, unit: f"CAST(system.main.date_trunc('{_unit(unit)}', {a[0]}) AS DATE)"
+    ),
+    "trunc_timestamp": Operator(
+        takes=(S,), gives=S, sql=lambda a, unit: f"system.main.date_trunc('{_unit(unit)}', {a[0]})"
+    ),
+    **{
+        f"date_diff_{k.value}": Operator(
+            takes=(k, k), gives=N, integral=_always,
+            sql=lambda a, unit: f"CAST(system.main.date_diff('{_unit(unit)}', {a[0]}, {a[1]}) AS DOUBLE)",
+        )
+        for k in (D, S)
+    },
+}  # fmt: skip
+
+UNITS = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1, "hour": 1 / 24, "minute": 1 / 1440}
+SHORTEST = {"year": 365, "quarter": 90, "month": 28}  # days of the shortest such unit
+
+
+def facts(expr: Expr) -> Facts:
+    """What is known of an expression: the one composition rule.
+
+    >>> facts(Call("mul", (Literal(2, N), Literal(3, N)), N)).interval
+    Interval(lower=6.0, upper=6.0)
+    """
+    match expr:
+        case ColumnRef(column=c):
+            return Facts(c.interval, c.integral, c.nullable)
+        case Literal(value=value, kind=kind):
+            if kind is N and isinstance(value, (int, float)):
+                return Facts(Interval(float(value), float(value)), float(value).is_integer(), False)
+            return Facts(nullable=value is None, integral=value is None)
+        case Case(branches=branches, default=default):
+            parts = [facts(v) for _, v in branches] + ([facts(default)] if default is not None else [])
+            spans = [p.interval for p, v in zip(parts, _values(expr), strict=True) if not _is_null(v)]
+            nullable = default is None or _any_nullable(parts)
+            return Facts(iv.hull(*spans) if spans else REALS, _keeps(parts), nullable)
+        case Call(operator=name, arguments=arguments):
+            operator, args = OPERATORS[name], [facts(a) for a in arguments]
+            return Facts(_image(expr, args), operator.integral(args), operator.nullable(args))
+        case Aggregate() | KeyRef():
+            return Facts()
+
+
+def operator_sql(call: Call, arguments: list[str]) -> str:
+    """Print a call; its arguments are already printed."""
+    return OPERATORS[call.operator].sql(arguments, call.option)
+
+
+def _image(call: Call, args: list[Facts]) -> Interval:
+    spans = [a.interval for a in args]
+    if call.operator == "power":
+        exponent = spans[1]
+        return iv.power(spans[0], exponent.lower) if exponent.lower == exponent.upper else REALS
+    if call.operator in ("greatest", "least") and _any_nullable(args):
+        return iv.hull(*spans)  # DuckDB skips NULL arguments
+    if call.operator.startswith(("year_", "trunc_")):
+        return _year_interval(call)
+    if call.operator.startswith("date_diff"):
+        return _difference_interval(call)
+    return OPERATORS[call.operator].interval(spans)
+
+
+def date_bounds(expr: Expr) -> tuple[dt.date, dt.date] | None:
+    """First and last date an expression can be, when known."""
+    match expr:
+        case ColumnRef(column=c) if isinstance(c.lower, dt.date) and isinstance(c.upper, dt.date):
+            return c.lower, c.upper
+        case Literal(value=dt.date() as value):
+            return value, value
+        case Call(operator="to_date" | "to_timestamp", arguments=(inner,)):
+            found = date_bounds(inner)
+            if found is None:
+                return None
+            convert = _as_date if expr.operator == "to_date" else _as_timestamp
+            return convert(found[0]), convert(found[1])
+    return None
+
+
+def _year_interval(call: Call) -> Interval:
+    found = date_bounds(call.arguments[0])
+    return Interval(found[0].year, found[1].year) if found is not None else Interval(1, 9999)
+
+
+def _difference_interval(call: Call) -> Interval:
+    first, second = date_bounds(call.arguments[0]), date_bounds(call.arguments[1])
+    if first is None or second is None:
+        return REALS
+    least = (_as_timestamp(second[0]) - _as_timestamp(first[1])).total_seconds() / 86400
+    most = (_as_timestamp(second[1]) - _as_timestamp(first[0])).total_seconds() / 86400
+    shortest = SHORTEST.get(call.option, UNITS[call.option])
+    return Interval(
+        math.floor(least / shortest) - 1 if least < 0 else -1, math.ceil(most / shortest) + 1 if most > 0 else 1
+    )
+
+
+def _as_timestamp(d: dt.date) -> dt.datetime:
+    return d if isinstance(d, dt.datetime) else dt.datetime(d.year, d.month, d.day)
+
+
+def _as_date(d: dt.date) -> dt.date:
+    return d.date() if isinstance(d, dt.datetime) else d
+
+
+def _values(case: Case) -> list[Expr]:
+    return [v for _, v in case.branches] + ([case.default] if case.default is not None else [])
+
+
+def _is_null(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value is None
+
+
+def _unit(unit: str) -> str:
+    if unit not in UNITS:
+        raise KeyError(unit)
+    return unit

@@ -1,0 +1,106 @@
+"""Analyst's text to one sqlglot statement, with places for error messages.
+
+sqlglot is used as a parser only: nothing it prints is ever executed. What it accepts wrongly is caught by the
+translation, which knows every node it allows.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from duckdp.errors import QueryError
+
+MAX_STATEMENT = 64 * 1024  # bytes
+MAX_DEPTH = 150
+MAX_NODES = 20_000
+
+
+@lru_cache(maxsize=256)
+def parse_statement(text: str) -> exp.Expression:
+    """Parse exactly one statement.
+
+    Args:
+        text: DuckDB SQL, at most 64 KB.
+
+    Returns:
+        The tree. It is cached: never change it.
+
+    Raises:
+        QueryError: Q101 not SQL, Q102 several statements, Q104 too long or nested too deeply.
+    """
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_STATEMENT:
+        raise QueryError("Q104", f"the statement is longer than {MAX_STATEMENT} bytes. Split it.")
+    try:
+        statements = [s for s in sqlglot.parse(text, read="duckdb") if s is not None]
+    except SqlglotError as error:
+        line, col = _error_place(error)
+        raise QueryError(
+            "Q101", "this is not SQL that duckdp can read. Check it from here on.", line=line, col=col
+        ) from None
+    except (RecursionError, AttributeError, TypeError, ValueError, IndexError, KeyError):
+        raise QueryError("Q101", "this is not SQL that duckdp can read.") from None
+    if not statements:
+        raise QueryError("Q101", "the text holds no statement.")
+    if len(statements) > 1:
+        raise QueryError("Q102", "the text holds more than one statement. Send them one by one.")
+    _check_size(statements[0])
+    return statements[0]
+
+
+def parse_scalar(text: str) -> exp.Expression:
+    """Parse one scalar expression, for example a predicate.
+
+    Raises:
+        QueryError: Q101, Q102, Q104 as :func:`parse_statement`.
+    """
+    statement = parse_statement(f"SELECT {text}\n")
+    extra = [k for k, v in statement.args.items() if v and k != "expressions"]
+    if not isinstance(statement, exp.Select) or extra or len(statement.expressions) != 1:
+        raise QueryError("Q101", "this is not one scalar expression.")
+    inner = statement.expressions[0]
+    if isinstance(inner, exp.Alias):
+        raise QueryError("Q101", "an alias has no place in a scalar expression.")
+    return inner
+
+
+def place(node: exp.Expression, text: str | None) -> dict[str, int]:
+    """Line and column (from 1) of a node's first token, when the parser kept it."""
+    if text is None:
+        return {}
+    for found in (node, *node.find_all(exp.Expression)):
+        start = found.meta.get("start") if found._meta else None
+        if isinstance(start, int):
+            before = text[:start]
+            return {"line": before.count("\n") + 1, "col": start - (before.rfind("\n") + 1) + 1}
+    return {}
+
+
+def refuse(code: str, message: str, node: exp.Expression | None = None, text: str | None = None) -> NoReturn:
+    """Raise a QueryError at a node."""
+    where = place(node, text) if node is not None else {}
+    raise QueryError(code, message, sql=text, line=where.get("line"), col=where.get("col"))
+
+
+def _check_size(tree: exp.Expression) -> None:
+    depth, nodes, level = 0, 0, [tree]
+    while level:
+        depth, nodes = depth + 1, nodes + len(level)
+        if depth > MAX_DEPTH or nodes > MAX_NODES:
+            raise QueryError("Q104", f"the statement nests deeper than {MAX_DEPTH} or has over {MAX_NODES} parts.")
+        level = [child for node in level for child in node.iter_expressions()]
+
+
+def _error_place(error: SqlglotError) -> tuple[int | None, int | None]:
+    errors = getattr(error, "errors", None) or [{}]
+    line, col = errors[0].get("line"), errors[0].get("col")
+    return (line, col) if isinstance(line, int) and isinstance(col, int) else (None, None)
+
+
+def names_tables(tree: exp.Expression) -> set[str]:
+    """Lower-case names of every relation that a statement mentions, at any depth."""
+    return {t.name.lower() for t in tree.find_all(exp.Table)}

@@ -1,0 +1,208 @@
+"""Query to Plan: which vectors are released, with how much noise, at what cost. No data, no SQL.
+
+A plan is built from public figures only; ``explain`` prints it. It fixes everything that the private read and the
+noise depend on, so its canonical text is the identity of the question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from duckdp.catalog import MAX_DOMAIN, dump_table
+from duckdp.compiler.expression import Aggregate, show, walk
+from duckdp.compiler.measures import Measure, bound_measure, choose_measures
+from duckdp.compiler.select import Query
+from duckdp.core.errorbars import Noise
+from duckdp.core.types import Loss, Neighbours, Sensitivity, show_decimal
+from duckdp.errors import ParameterError, QueryError
+from duckdp.mechanisms.additive import Calibration, best_family, calibrate
+from duckdp.mechanisms.threshold import threshold
+
+MechanismChoice = Literal["auto", "laplace", "gaussian"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything about one private statement before it runs.
+
+    Attributes:
+        query: what was asked.
+        measures: released vectors; cell order of a group is theirs, one after the other.
+        noises: of each measure; None for a measure that is public.
+        groups: groups of a unit that count.
+        tau: threshold on the noisy number of units, or None when all keys are public.
+        family, loss, neighbours: mechanism and cost.
+    """
+
+    query: Query
+    measures: tuple[Measure, ...]
+    noises: tuple[Noise | None, ...]
+    groups: int
+    tau: int | None
+    family: str
+    loss: Loss
+    neighbours: Neighbours
+
+    @property
+    def cells(self) -> int:
+        """Numbers per group."""
+        return sum(m.cells for m in self.measures)
+
+    @property
+    def domain_size(self) -> int | None:
+        """Number of groups when all keys are public; 1 without keys."""
+        return domain_size(self.query)
+
+    def cell_noises(self) -> list[Noise | None]:
+        """Noise of each cell of a group; None where it is public."""
+        found: list[Noise | None] = []
+        for measure, noise in zip(self.measures, self.noises, strict=True):
+            found += [noise] * measure.noisy_cells + [None] * (measure.cells - measure.noisy_cells)
+        return found
+
+    def canonical(self) -> str:
+        """The question's identity: everything before HAVING, ORDER BY and LIMIT."""
+        return json.dumps(
+            {
+                "table": dump_table(self.query.table), "neighbours": self.neighbours.value,
+                "where": show(self.query.where),
+                "keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],
+                "measures": [m.describe() for m in self.measures], "bits": [m.bits for m in self.measures],
+                "groups": self.groups, "tau": self.tau, "family": self.family,
+                "scales": [n.scale if n else 0 for n in self.noises],
+                "epsilon": self.loss.epsilon_nano, "delta": self.loss.delta_atto,
+            },
+            sort_keys=True,
+        )  # fmt: skip
+
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters for the ledger."""
+        return {
+            "neighbours": self.neighbours.value, "groups": self.groups, "threshold": self.tau,
+            "measures": [
+                {"what": m.describe(), "steps": m.steps, "l1": m.sensitivity.l1, "scale": n.scale if n else 0}
+                for m, n in zip(self.measures, self.noises, strict=True)
+            ],
+        }  # fmt: skip
+
+
+def make_plan(
+    query: Query, *, epsilon_nano: int, delta_atto: int = 0, neighbours: Neighbours, mechanism: MechanismChoice = "auto"
+) -> Plan:
+    """Plan a query for a cost.
+
+    Args:
+        query: validated.
+        epsilon_nano: what the statement may cost, in 1e-9, all of it used.
+        delta_atto: in 1e-18; needed by Gaussian noise and by keys without a domain.
+        neighbours: relation of the data set.
+        mechanism: family of the noise; "auto" takes the one with less error.
+
+    Raises:
+        QueryError: Q403 too many groups, Q404 delta missing.
+        ParameterError: P1xx.
+    """
+    open_keys = any(k.domain is None for k in query.keys)
+    if open_keys and delta_atto == 0:
+        name = next(k.name for k in query.keys if k.domain is None)
+        raise QueryError(
+            "Q404", f'key "{name}" has no declared domain, so showing it costs delta. Give delta, for example 1e-8.'
+        )
+    size = domain_size(query)
+    if size is not None and size > MAX_DOMAIN:
+        raise QueryError("Q403", f"the keys have {size} combinations; at most {MAX_DOMAIN} are released.")
+    unit_is_row = query.table.unit_key is None
+    groups = _groups(query, size)
+    chosen = choose_measures(_aggregates(query), presence=open_keys, unit_is_row=unit_is_row)
+    everyone = query.where is None and not query.keys and query.table.filter is None and unit_is_row
+    measures = [
+        bound_measure(
+            m, query.table, neighbours, groups=groups, grouped=bool(query.keys), everyone=everyone,
+            epsilon=epsilon_nano * 1e-9 / len(chosen),
+        )
+        for m in chosen
+    ]  # fmt: skip
+    noisy = [m.sensitivity for m in measures if m.noisy_cells]
+    calibration = _calibrate(noisy, epsilon_nano, delta_atto, mechanism, open_keys=open_keys)
+    drawn = iter(calibration.noises)
+    noises = tuple(next(drawn) if m.noisy_cells else None for m in measures)
+    tau = None
+    if open_keys:
+        assert noises[0] is not None
+        tau = threshold(noises[0], delta_atto=calibration.loss.delta_zcdp_atto, groups=groups)
+    return Plan(
+        query=query, measures=tuple(measures), noises=noises, groups=groups, tau=tau, family=calibration.family,
+        loss=calibration.loss, neighbours=neighbours,
+    )  # fmt: skip
+
+
+def domain_size(query: Query) -> int | None:
+    """Number of groups when all keys are public, else None; 1 without keys."""
+    if any(k.domain is None for k in query.keys):
+        return None
+    return math.prod(len(k.domain or ()) for k in query.keys)
+
+
+def describe_plan(plan: Plan) -> str:
+    """The plan as an indented text, one step a line; what ``explain`` shows."""
+    table, query = plan.query.table, plan.query
+    unit = "each row" if table.unit_key is None else f"all rows of one {table.unit_key}"
+    bound = "" if table.unit_key is None else f", at most {table.max_rows} rows in each of {plan.groups} groups count"
+    lines = [
+        f"release {plan.cells} numbers per group, {plan.family} noise, {plan.loss}",
+        f"  protects: {unit} ({plan.neighbours.value}{bound})",
+        f"  reads: {table.name} where {show(query.where)}" if query.where is not None else f"  reads: {table.name}",
+    ]
+    for key in query.keys:
+        shown = (
+            f"{len(key.domain)} public values, complete"
+            if key.domain is not None
+            else f"shown if noisy units >= {plan.tau}"
+        )
+        lines.append(f"  key: {show(key.expr)} ({shown})")
+    for measure, noise in zip(plan.measures, plan.noises, strict=True):
+        scale = "public, exact" if noise is None else f"scale {noise.scale / measure.steps:.6g}"
+        lines.append(f"  measure: {measure.describe()}, {scale}")
+    if plan.loss.delta_atto:
+        lines.append(f"  delta: {show_decimal(plan.loss.delta_atto, 18)}")
+    return "\n".join(lines)
+
+
+def _aggregates(query: Query) -> list[Aggregate]:
+    exprs = [o.expr for o in query.outputs] + [o.expr for o in query.order]
+    if query.having is not None:
+        exprs.append(query.having)
+    return [n for e in exprs for n in walk(e) if isinstance(n, Aggregate)]
+
+
+def _groups(query: Query, size: int | None) -> int:
+    if not query.keys or query.table.unit_key is None:
+        return 1
+    return query.table.max_groups if size is None else min(size, query.table.max_groups)
+
+
+def _calibrate(
+    noisy: list[Sensitivity], epsilon_nano: int, delta_atto: int, mechanism: MechanismChoice, *, open_keys: bool
+) -> Calibration:
+    if mechanism not in ("auto", "laplace", "gaussian"):
+        raise ParameterError("P107", "mechanism", mechanism, "must be auto, laplace or gaussian.")
+    if not noisy:
+        return Calibration(family="laplace", noises=(), loss=Loss(epsilon_nano=0))
+    half = delta_atto // 2 if open_keys else 0  # Gaussian noise over open keys: half for each
+    family = (
+        best_family(noisy, epsilon_nano=epsilon_nano, delta_atto=delta_atto - half)
+        if mechanism == "auto"
+        else mechanism
+    )
+    for_keys = 0 if not open_keys else delta_atto if family == "laplace" else half
+    return calibrate(
+        noisy, epsilon_nano=epsilon_nano, delta_atto=delta_atto, threshold_delta_atto=for_keys, family=family
+    )  # fmt: skip
+
+
+def _digest(domain: tuple[Any, ...] | None) -> str | None:
+    return None if domain is None else hashlib.sha256(repr(domain).encode()).hexdigest()

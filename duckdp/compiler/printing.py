@@ -1,0 +1,147 @@
+"""Our expressions to DuckDB SQL: the only place where SQL over private rows is spelled.
+
+Functions are printed as ``system.main.f(...)``, identifiers quoted by one function, text bound as parameters, so that
+no macro, search path or alias of the owner's or analyst's can change what runs. Infix operators on built-in types are
+resolved by DuckDB in its system catalog first; the private instance has no macro of its own, and tests try to plant one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from duckdp.catalog import MAX_TEXT, Column, Kind, Scalar, Table
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
+from duckdp.compiler.operators import operator_sql
+from duckdp.errors import InternalError
+
+UNIT = "__unit"
+SQL_TYPES = {
+    Kind.NUMBER: "DOUBLE", Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"
+}  # fmt: skip
+FIRST_DATE, LAST_DATE = dt.date(1, 1, 1), dt.date(9999, 12, 31)
+
+
+@dataclass
+class Parameters:
+    """Bound values of one statement, in order of their $n."""
+
+    values: list[object] = field(default_factory=list)
+
+    def bind(self, value: object) -> str:
+        """Add a value; returns its placeholder."""
+        self.values.append(value)
+        return f"${len(self.values)}"
+
+
+def quote(name: str) -> str:
+    """A quoted SQL identifier.
+
+    >>> quote('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def print_literal(value: Scalar, kind: Kind, parameters: Parameters) -> str:
+    """A typed constant: text is bound, everything else printed from its Python value."""
+    if value is None:
+        return f"CAST(NULL AS {SQL_TYPES[kind]})"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, (int, float)):
+        return f"CAST({float(value)!r} AS DOUBLE)"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    return f"CAST({parameters.bind(value)} AS VARCHAR)"
+
+
+def print_expr(expr: Expr, column: Callable[[Column], str], parameters: Parameters) -> str:
+    """Print a row expression; ``column`` prints a column's (already clean) value."""
+
+    def show(e: Expr) -> str:
+        match e:
+            case ColumnRef(column=c):
+                return column(c)
+            case Literal(value=v, kind=k):
+                return print_literal(v, k, parameters)
+            case Call(arguments=arguments):
+                return operator_sql(e, [show(a) for a in arguments])
+            case Case(branches=branches, default=default):
+                arms = " ".join(f"WHEN {show(c)} THEN {show(v)}" for c, v in branches)
+                tail = f" ELSE {show(default)}" if default is not None else ""
+                return f"(CASE {arms}{tail} END)"
+            case Aggregate() | KeyRef():
+                raise InternalError("an aggregate reached a row expression")
+
+    return show(expr)
+
+
+def print_column(column: Column, parameters: Parameters, relation: str) -> str:
+    """Read a raw column by its declaration: typed, clamped to its bounds, its NULL rule applied. Total."""
+    raw = f"{relation}.{quote(column.source)}"
+    match column.kind:
+        case Kind.NUMBER:
+            value = _clamped_number(column, f"CAST({raw} AS DOUBLE)")
+        case Kind.TEXT:
+            # a column's collation survives casts: without this, 'A' and 'a' could be one group (or one match)
+            value = f'(system.main.left(CAST({raw} AS VARCHAR), {MAX_TEXT}) COLLATE "binary")'
+        case Kind.BOOLEAN:
+            value = raw
+        case Kind.DATE | Kind.TIMESTAMP:
+            value = _clamped_date(column, raw, parameters)
+    if column.null_value is not None:
+        value = f"COALESCE({value}, {print_literal(column.null_value, column.kind, parameters)})"
+    return value
+
+
+def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters, *, unit: bool) -> str:
+    """The scan every private query starts from: clean columns of the rows that count, as a parenthesised SELECT.
+
+    Columns keep their declared names; with ``unit`` the privacy unit is ``__unit`` and rows without one are dropped.
+    """
+    items = [f"{print_column(c, parameters, 'base')} AS {quote(c.name)}" for c in columns]
+    conditions = []
+    if unit and table.unit_key is not None:
+        items.append(f"base.{quote(table.unit_key)} AS {UNIT}")
+    if table.unit_key is not None:
+        conditions.append(f"base.{quote(table.unit_key)} IS NOT NULL")
+    if table.filter is not None:
+        conditions.append(_view_filter(table, parameters))
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    relation = ".".join(quote(part) for part in table.relation)
+    return f"(SELECT {', '.join(items) or '1 AS one'} FROM {relation} AS base{where})"
+
+
+def _clamped_number(column: Column, value: str) -> str:
+    arms = [] if column.integral else [f"WHEN system.main.isnan({value}) THEN NULL"]
+    if column.lower is not None:
+        lower, upper = (f"CAST({float(b)!r} AS DOUBLE)" for b in (column.lower, column.upper))  # type: ignore[arg-type]
+        arms += [f"WHEN {value} < {lower} THEN {lower}", f"WHEN {value} > {upper} THEN {upper}"]
+    return f"(CASE {' '.join(arms)} ELSE {value} END)" if arms else value
+
+
+def _clamped_date(column: Column, raw: str, parameters: Parameters) -> str:
+    value = f"CAST({raw} AS {SQL_TYPES[column.kind]})"
+    bounds = (column.lower, column.upper) if column.lower is not None else _whole_calendar(column.kind)
+    lower, upper = (print_literal(b, column.kind, parameters) for b in bounds)
+    return f"(CASE WHEN {value} < {lower} THEN {lower} WHEN {value} > {upper} THEN {upper} ELSE {value} END)"
+
+
+def _whole_calendar(kind: Kind) -> tuple[Scalar, Scalar]:
+    if kind is Kind.DATE:
+        return FIRST_DATE, LAST_DATE
+    return dt.datetime.combine(FIRST_DATE, dt.time()), dt.datetime.combine(LAST_DATE, dt.time(23, 59))
+
+
+def _view_filter(table: Table, parameters: Parameters) -> str:
+    from duckdp.compiler.parse import parse_scalar
+    from duckdp.compiler.select import read_predicate
+
+    assert table.filter is not None
+    base = Table(name=table.name, relation=table.relation, columns=table.base, row_cap=table.row_cap)
+    condition = read_predicate(parse_scalar(table.filter), base, table.filter)
+    return print_expr(condition, lambda c: print_column(c, parameters, "base"), parameters)

@@ -1,0 +1,120 @@
+"""A plan as a task: its private read, and the noise that turns exact cells into a payload that may leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from duckdp.catalog import Scalar
+from duckdp.compiler.emit import emit
+from duckdp.compiler.measures import Measure, sum_range
+from duckdp.compiler.plan import Plan
+from duckdp.core.task import PrivateQuery
+from duckdp.core.types import Loss
+from duckdp.errors import InternalError
+from duckdp.mechanisms.additive import add_noise
+
+CHUNK = 20_000  # groups noised at a time: bounds memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectTask:
+    """A planned SELECT (core/task.py)."""
+
+    plan: Plan
+
+    @property
+    def canonical(self) -> str:
+        """Identity of the question."""
+        return self.plan.canonical()
+
+    @property
+    def loss(self) -> Loss:
+        """Cost of the statement."""
+        return self.plan.loss
+
+    @property
+    def mechanism(self) -> str:
+        """Noise family, and the threshold when keys are open."""
+        return self.plan.family + ("+threshold" if self.plan.tau is not None else "")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters."""
+        return self.plan.parameters()
+
+    def query(self, salt: int) -> PrivateQuery:
+        """The private read."""
+        return emit(self.plan, salt)
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Noise every cell; with public keys the groups are exactly the domain, in its order.
+
+        Args:
+            rows: (keys..., exact cells...); private.
+
+        Returns:
+            JSON: {"keys": [[...]] or null (public keys), "cells": [[int per cell] per group]}.
+        """
+        width = len(self.plan.query.keys)
+        if self.plan.tau is not None:
+            return self._release_open(rows, width)
+        found = {row[:width]: [int(v) for v in row[width:]] for row in rows}
+        zeros = [0] * self.plan.cells
+        domain = product(*(k.domain or () for k in self.plan.query.keys))
+        exact = [found.get(key, zeros) for key in domain]
+        return json.dumps({"keys": None, "cells": self._noised(exact)}, separators=(",", ":"))
+
+    def _release_open(self, rows: Iterable[tuple[Any, ...]], width: int) -> str:
+        keys: list[list[Any]] = []
+        cells: list[list[int]] = []
+        batch: list[tuple[Any, ...]] = []
+
+        def flush() -> None:
+            for row, noisy in zip(batch, self._noised([[int(v) for v in r[width:]] for r in batch]), strict=True):
+                if noisy[0] >= (self.plan.tau or 0):
+                    keys.append([encode_key(v) for v in row[:width]])
+                    cells.append(noisy)
+            batch.clear()
+
+        for row in rows:
+            batch.append(row)
+            if len(batch) == CHUNK:
+                flush()
+        flush()
+        return json.dumps({"keys": keys, "cells": cells}, separators=(",", ":"))
+
+    def _noised(self, exact: list[list[int]]) -> list[list[int]]:
+        """Noise a batch of groups, measure by measure; sums are clamped into the proved range first."""
+        columns: list[list[int]] = []
+        start = 0
+        cap = self.plan.query.table.row_cap
+        for measure, noise in zip(self.plan.measures, self.plan.noises, strict=True):
+            low, high = cell_range(measure, cap)
+            for j in range(start, start + measure.noisy_cells):
+                if noise is None:
+                    raise InternalError("a noisy cell has no noise")
+                columns.append(add_noise([min(max(g[j], low), high) for g in exact], noise))
+            if measure.fixed_total:
+                # the last cell is public minus the noisy ones; degree 0: it is the public count itself
+                totals = [sum(g[start : start + measure.cells]) for g in exact]
+                noisy = columns[start : start + measure.noisy_cells]
+                columns.append([t - sum(c[i] for c in noisy) for i, t in enumerate(totals)])
+            start += measure.cells
+        return [list(group) for group in zip(*columns, strict=True)]
+
+
+def cell_range(measure: Measure, row_cap: int) -> tuple[int, int]:
+    """Range of an exact cell that the plan's proof assumes; clamping to it is 1-Lipschitz."""
+    if measure.kind == "sum":
+        low, high = sum_range(measure)
+        return row_cap * min(low, 0), row_cap * max(high, 0)
+    return 0, row_cap * measure.largest
+
+
+def encode_key(value: Scalar) -> Any:
+    """A released key as a JSON value; dates as ISO text (their kind is in the plan)."""
+    return value.isoformat() if hasattr(value, "isoformat") else value  # type: ignore[union-attr]

@@ -1,0 +1,450 @@
+"""One SELECT over one protected table to a :class:`Query` of our own types, or a refusal that says why and what to do.
+
+Default deny: every clause, relation, function and aggregate that has no rule here is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from duckdp.catalog import Column, Kind, Scalar, Table, closest
+from duckdp.compiler import arithmetic
+from duckdp.compiler.domains import derive_domain
+from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
+from duckdp.compiler.operators import facts
+from duckdp.compiler.parse import refuse
+from duckdp.compiler.scalars import Scalars
+from duckdp.errors import QueryError
+
+CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
+AGGREGATES = {
+    exp.Sum: "sum", exp.Avg: "avg", exp.Variance: "var_samp", exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
+}  # fmt: skip
+MAX_ROWS = 2**62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """One grouping key; ``domain`` is its complete public list of values, or None when keys must pass a threshold."""
+
+    name: str
+    expr: Expr
+    domain: tuple[Scalar, ...] | None
+    other: Scalar = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """One column of the result: an expression over aggregates and keys."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """One ORDER BY term."""
+
+    expr: Expr
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A validated question: everything the plan needs, nothing of the text."""
+
+    table: Table
+    where: Expr | None
+    keys: tuple[Key, ...]
+    outputs: tuple[Output, ...]
+    having: Expr | None = None
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+
+def read_select(
+    statement: exp.Expression, tables: Mapping[str, Table], text: str, parameters: Sequence[object] = ()
+) -> Query:
+    """Validate a statement over one protected table.
+
+    Args:
+        statement: tree from ``parse_statement``.
+        tables: protected tables by lower-case name.
+        text: the statement, for places in messages.
+        parameters: values of ? and $1.
+
+    Raises:
+        QueryError: Q1xx to Q3xx, at the offending node.
+    """
+    return _Reader(statement, tables, text, parameters).read()
+
+
+def read_predicate(node: exp.Expression, table: Table, text: str) -> Expr:
+    """Translate a predicate over a table's declared columns (the ``predicate`` argument of functions)."""
+    scope = RowScope(table, None, text)
+    condition = Scalars(scope.leaf, text)(node)
+    if condition.kind is not Kind.BOOLEAN:
+        refuse("Q203", "a predicate must be a boolean.", node, text)
+    return condition
+
+
+class RowScope:
+    """Resolves columns inside row expressions."""
+
+    def __init__(self, table: Table, alias: str | None, text: str) -> None:
+        self.table, self.alias, self.text = table, alias or table.name, text
+
+    def leaf(self, node: exp.Expression) -> Expr | None:
+        """A column reference, or None for any other allowed node."""
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            refuse("Q302", "* would return rows. Name columns inside aggregates.", node, self.text)
+        if isinstance(node, exp.AggFunc):
+            refuse("Q301", "an aggregate stands where a row is computed; aggregates do not nest.", node, self.text)
+        if isinstance(node, exp.Window):
+            refuse("Q201", "window functions are outside the allow-list.", node, self.text)
+        return ColumnRef(self.column(node)) if isinstance(node, exp.Column) else None
+
+    def column(self, node: exp.Column) -> Column:
+        """The declared column a node names."""
+        if node.args.get("db") or node.args.get("catalog"):
+            refuse("Q202", "field access is outside the allow-list.", node, self.text)
+        if node.table and node.table.lower() not in (self.alias.lower(), self.table.name.lower()):
+            refuse("Q205", f'"{node.table[:63]}" is not a relation of this query.', node, self.text)
+        found = self.table.column(node.name)
+        if found is not None:
+            return found
+        if self.table.unit_key is not None and node.name.lower() == self.table.unit_key.lower():
+            refuse(
+                "Q301",
+                f'"{node.name}" names the privacy unit; it may only stand in count(DISTINCT {node.name}).',
+                node,
+                self.text,
+            )
+        names = [c.name for c in self.table.columns]
+        refuse(
+            "Q207",
+            f'column "{node.name[:63]}" is not declared for "{self.table.name}". {closest(node.name, names)}',
+            node,
+            self.text,
+        )
+
+
+class _Reader:
+    def __init__(
+        self, statement: exp.Expression, tables: Mapping[str, Table], text: str, parameters: Sequence[object]
+    ) -> None:
+        self.text, self.tables = text, tables
+        self.select = self._check_statement(statement)
+        self.table, alias = self._relation()
+        self.scope = RowScope(self.table, alias, text)
+        self.row = Scalars(self.scope.leaf, text, parameters)
+        self.outer = Scalars(self._outer_leaf, text, parameters)
+        self.aliases = {e.alias.lower(): e.this for e in self.select.expressions if isinstance(e, exp.Alias)}
+        self.keys: tuple[Key, ...] = ()
+
+    def read(self) -> Query:
+        where = self.select.args.get("where")
+        condition = self._boolean(self.row(where.this), where, "WHERE") if where is not None else None
+        self.keys = tuple(self._key(n) for n in self._group_nodes())
+        if len({k.expr for k in self.keys}) != len(self.keys):
+            refuse("Q201", "GROUP BY names the same key twice.", self.select.args["group"], self.text)
+        outputs = self._outputs()
+        having = self.select.args.get("having")
+        query = Query(
+            table=self.table, where=condition, keys=self.keys, outputs=outputs,
+            having=self._boolean(self._released(having.this), having, "HAVING") if having is not None else None,
+            order=self._order(outputs), limit=self._count("limit"), offset=self._count("offset") or 0,
+        )  # fmt: skip
+        if not any(isinstance(n, Aggregate) for o in outputs for n in walk(o.expr)):
+            if not self.keys:
+                refuse(
+                    "Q301",
+                    "the query has no aggregate. Select count(*), sum, avg, variance or deviation.",
+                    self.select,
+                    self.text,
+                )
+            if all(k.domain is not None for k in self.keys):
+                refuse("Q301", "the keys are public; add an aggregate such as count(*).", self.select, self.text)
+        return query
+
+    # ---- the frame --------------------------------------------------------------------------------------------
+
+    def _check_statement(self, statement: exp.Expression) -> exp.Select:
+        if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
+            statement = statement.this
+        if isinstance(statement, exp.SetOperation):
+            refuse(
+                "Q204", "UNION, EXCEPT and INTERSECT are outside the allow-list. Ask one by one.", statement, self.text
+            )
+        if not isinstance(statement, exp.Select):
+            refuse("Q103", "only SELECT may name a protected table.", statement, self.text)
+        for clause, value in statement.args.items():
+            if value and clause not in CLAUSES:
+                self._refuse_clause(clause, value, statement)
+        if not statement.expressions:
+            refuse("Q302", "FROM without SELECT would return rows. Select aggregates.", statement, self.text)
+        return statement
+
+    def _refuse_clause(self, clause: str, value: object, statement: exp.Select) -> None:
+        node = value if isinstance(value, exp.Expression) else statement
+        if clause in ("with_", "joins", "laterals"):
+            what = {"with_": "WITH", "joins": "a join", "laterals": "LATERAL"}[clause]
+            refuse("Q204", f"{what} over a protected table is outside the allow-list.", node, self.text)
+        if clause == "distinct":
+            refuse("Q201", "SELECT DISTINCT is outside the allow-list. Use GROUP BY.", node, self.text)
+        name = clause.strip("_").upper()
+        refuse("Q201", f"{name} is outside the allow-list for protected tables.", node, self.text)
+
+    def _relation(self) -> tuple[Table, str | None]:
+        clause = self.select.args.get("from_")
+        if clause is None:
+            refuse("Q205", "the query names no table.", self.select, self.text)
+        node = clause.this
+        if isinstance(node, exp.Subquery):
+            refuse("Q204", "subqueries over a protected table are outside the allow-list.", node, self.text)
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            refuse("Q205", "only a protected table may stand in FROM.", node, self.text)
+        for part, value in node.args.items():
+            if not value or part in ("this", "alias"):
+                continue
+            if part == "joins":
+                refuse("Q204", "a join over a protected table is outside the allow-list.", node, self.text)
+            if not (part == "db" and node.db.lower() == "main"):
+                refuse("Q201", f"{part.upper()} on a protected table is outside the allow-list.", node, self.text)
+        alias = node.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            refuse("Q201", "column aliases on a table are outside the allow-list.", node, self.text)
+        table = self.tables.get(node.name.lower())
+        if table is None:
+            refuse(
+                "Q205",
+                f'"{node.name[:63]}" is not a protected table. {closest(node.name, self.tables)}',
+                node,
+                self.text,
+            )
+        return table, node.alias or None
+
+    # ---- keys -------------------------------------------------------------------------------------------------
+
+    def _group_nodes(self) -> list[exp.Expression]:
+        group = self.select.args.get("group")
+        if group is None:
+            return []
+        for part, value in group.args.items():
+            if value and part not in ("expressions", "all"):
+                refuse("Q201", f"GROUP BY {part.upper()} is outside the allow-list.", group, self.text)
+        if group.args.get("all"):
+            plain = [e.unalias() for e in self.select.expressions]
+            return [e for e in plain if not e.find(exp.AggFunc) and not self._is_aggregate(e)]
+        return [self._resolve_group(n) for n in group.expressions]
+
+    def _resolve_group(self, node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Literal) and node.is_int:
+            index = int(node.name) - 1
+            if not 0 <= index < len(self.select.expressions):
+                refuse("Q203", f"GROUP BY position {index + 1} does not exist.", node, self.text)
+            return self.select.expressions[index].unalias()
+        if isinstance(node, exp.Column) and not node.table and self.table.column(node.name) is None:
+            return self.aliases.get(node.name.lower(), node)
+        return node
+
+    def _key(self, node: exp.Expression) -> Key:
+        if isinstance(node, exp.Tuple):
+            refuse("Q201", "GROUP BY takes plain keys, not tuples.", node, self.text)
+        expr = self.row(node)
+        domain, other = derive_domain(expr)
+        if isinstance(expr, Literal):
+            refuse("Q303", "a constant is not a grouping key.", node, self.text)
+        if domain is None and expr.kind is Kind.NUMBER and not facts(expr).integral:
+            refuse(
+                "Q303", "a key of fractional numbers has no exact equality. Group by floor(x / width), or declare "
+                "a domain.", node, self.text,
+            )  # fmt: skip
+        return Key(name=_name(node), expr=expr, domain=domain, other=other)
+
+    # ---- outputs ----------------------------------------------------------------------------------------------
+
+    def _outputs(self) -> tuple[Output, ...]:
+        outputs: list[Output] = []
+        names: set[str] = set()
+        for node in self.select.expressions:
+            base = name = (node.alias if isinstance(node, exp.Alias) else _name(node))[:120]
+            suffix = 1
+            while name.lower() in names:
+                name, suffix = f"{base}_{suffix}", suffix + 1
+            names.add(name.lower())
+            outputs.append(Output(name=name, expr=self._released(node.unalias())))
+        return tuple(outputs)
+
+    def _order(self, outputs: tuple[Output, ...]) -> tuple[Order, ...]:
+        clause = self.select.args.get("order")
+        terms = []
+        for node in clause.expressions if clause is not None else ():
+            inner = node.this
+            if node.args.get("with_fill") or (
+                isinstance(inner, exp.Column) and inner.name.lower() == "all" and not inner.table
+            ):
+                refuse("Q201", "this ORDER BY form is outside the allow-list. Name the columns.", node, self.text)
+            if isinstance(inner, exp.Literal) and inner.is_int:
+                index = int(inner.name) - 1
+                if not 0 <= index < len(outputs):
+                    refuse("Q203", f"ORDER BY position {index + 1} does not exist.", node, self.text)
+                expr = outputs[index].expr
+            else:
+                expr = self._released(inner)
+            terms.append(
+                Order(expr=expr, descending=bool(node.args.get("desc")), nulls_first=bool(node.args.get("nulls_first")))
+            )
+        return tuple(terms)
+
+    def _count(self, clause: str) -> int | None:
+        node = self.select.args.get(clause)
+        if node is None:
+            return None
+        number = node.args.get("expression")
+        if not isinstance(number, exp.Literal) or not number.is_int or int(number.name) > MAX_ROWS:
+            refuse("Q201", f"{clause.upper()} takes a constant whole number.", node, self.text)
+        return int(number.name)
+
+    def _released(self, node: exp.Expression) -> Expr:
+        """An expression over released values: only what compiler/arithmetic.py can compute afterwards."""
+        expr = self.outer(node)
+        level = [expr]
+        while level:
+            for e in level:
+                if isinstance(e, Call) and not arithmetic.allowed(e.operator):
+                    refuse("Q202", f"{e.operator} works on rows, not on released values.", node, self.text)
+            level = [c for e in level if not isinstance(e, Aggregate) for c in children(e)]
+        return expr
+
+    def _outer_leaf(self, node: exp.Expression) -> Expr | None:
+        aggregate = self._aggregate(node)
+        if aggregate is not None:
+            return aggregate
+        if isinstance(node, exp.Window):
+            refuse("Q201", "window functions are outside the allow-list.", node, self.text)
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            alias = (
+                None if node.table or self.table.column(node.name) is not None else self.aliases.get(node.name.lower())
+            )
+            if alias is not None:
+                return self.outer(alias)
+        key = self._as_key(node)
+        if key is not None:
+            return key
+        if isinstance(node, (exp.Column, exp.Star)):
+            found = self.row(node)
+            name = found.column.name if isinstance(found, ColumnRef) else ""
+            refuse(
+                "Q301", f'column "{name}" is private and stands outside an aggregate. Put it inside sum, avg or count, '
+                "or in GROUP BY.", node, self.text,
+            )  # fmt: skip
+        return None
+
+    def _as_key(self, node: exp.Expression) -> KeyRef | None:
+        if not self.keys or node.find(exp.AggFunc) or not node.find(exp.Column):
+            return None
+        try:
+            expr = self.row(node)
+        except QueryError:
+            return None
+        index = next((i for i, k in enumerate(self.keys) if k.expr == expr), None)
+        return None if index is None else KeyRef(index, expr.kind)
+
+    # ---- aggregates -------------------------------------------------------------------------------------------
+
+    def _is_aggregate(self, node: exp.Expression) -> bool:
+        return isinstance(node, exp.Anonymous) and str(node.this).lower() in ("mean", "count_star")
+
+    def _aggregate(self, node: exp.Expression) -> Aggregate | None:
+        if isinstance(node, exp.Filter):
+            inner = self._aggregate(node.this)
+            if inner is None:
+                refuse("Q201", "FILTER belongs to an aggregate.", node, self.text)
+            return self._filtered(inner, self._boolean(self.row(node.expression.this), node, "FILTER"))
+        if isinstance(node, exp.Anonymous) and self._is_aggregate(node):
+            if str(node.this).lower() == "count_star":
+                return Aggregate("count_rows", None, None)
+            return self._numeric("avg", node, node.expressions)
+        if not isinstance(node, exp.AggFunc):
+            return None
+        if isinstance(node, exp.Count):
+            return self._count_aggregate(node)
+        if isinstance(node, exp.CountIf):
+            return Aggregate("count_rows", None, self._boolean(self.row(node.this), node, "count_if"))
+        name = AGGREGATES.get(type(node))
+        if name is None:
+            hint = " Use dp_median_smooth(table, column)." if isinstance(node, (exp.Median, exp.Quantile)) else ""
+            refuse("Q206", f"aggregate {node.sql_name().lower()} has no private form here.{hint}", node, self.text)
+        return self._numeric(name, node, [node.this])
+
+    def _numeric(self, name: str, node: exp.Expression, arguments: list[exp.Expression]) -> Aggregate:
+        if len(arguments) != 1 or any(v for k, v in node.args.items() if k not in ("this", "expressions")):
+            refuse("Q206", f"{name} takes one argument.", node, self.text)
+        if isinstance(arguments[0], exp.Distinct):
+            refuse("Q304", f"{name}(DISTINCT ...) has no bounded sensitivity here.", node, self.text)
+        argument = self.row(arguments[0])
+        if argument.kind is Kind.BOOLEAN:
+            argument = Call("number", (argument,), Kind.NUMBER)
+        if argument.kind is not Kind.NUMBER:
+            refuse("Q203", f"{name} needs a number, not a {argument.kind.value}.", node, self.text)
+        if not facts(argument).interval.finite:
+            if isinstance(argument, ColumnRef):
+                refuse(
+                    "Q401", f'{name}("{argument.column.name}") has no bounds, so its sensitivity is infinite. The data '
+                    "owner declares lower and upper with protect(bounds=...).", node, self.text,
+                )  # fmt: skip
+            refuse(
+                "Q402", f"the argument of {name} has no finite bounds, so its sensitivity is infinite. Clamp it, for "
+                "example least(greatest(x, 0), 100).", node, self.text,
+            )  # fmt: skip
+        return Aggregate(name, argument, None)
+
+    def _count_aggregate(self, node: exp.Count) -> Aggregate:
+        inner = node.this
+        if node.expressions:
+            refuse("Q206", "count takes one argument.", node, self.text)
+        if inner is None or isinstance(inner, exp.Star):
+            return Aggregate("count_rows", None, None)
+        if isinstance(inner, exp.Distinct):
+            parts = inner.expressions
+            key = self.table.unit_key
+            if (
+                key is None
+                or len(parts) != 1
+                or not isinstance(parts[0], exp.Column)
+                or parts[0].name.lower() != key.lower()
+            ):
+                hint = f"count(DISTINCT {key}) is allowed." if key else "Here every row is a unit: use count(*)."
+                refuse("Q304", f"DISTINCT may count privacy units only. {hint}", node, self.text)
+            return Aggregate("count_units", None, None)
+        if isinstance(inner, exp.Column) and self.table.unit_key and inner.name.lower() == self.table.unit_key.lower():
+            return Aggregate("count_rows", None, None)  # rows without a unit key are dropped everywhere
+        argument = self.row(inner)
+        if not facts(argument).nullable:
+            return Aggregate("count_rows", None, None)
+        return Aggregate("count", argument, None)
+
+    def _filtered(self, aggregate: Aggregate, condition: Expr) -> Aggregate:
+        both = condition if aggregate.filter is None else Call("and", (aggregate.filter, condition), Kind.BOOLEAN)
+        return Aggregate(aggregate.function, aggregate.argument, both)
+
+    def _boolean(self, expr: Expr, node: exp.Expression, where: str) -> Expr:
+        if isinstance(expr, Literal) and expr.value is None:
+            return Literal(None, Kind.BOOLEAN)
+        if expr.kind is not Kind.BOOLEAN:
+            refuse("Q203", f"{where} needs a boolean, not a {expr.kind.value}.", node, self.text)
+        return expr
+
+
+def _name(node: exp.Expression) -> str:
+    """Column name of an expression without alias; never executed."""
+    if isinstance(node, exp.Column):
+        return node.name
+    return node.sql(dialect="duckdb", normalize_functions="lower")

@@ -1,0 +1,1 @@
+"""The mathematics of the trusted core: exact numbers, noise, accountants, error bars. No SQL, no data."""

@@ -1,0 +1,54 @@
+"""What every private release is, whatever its mechanism: a cost, one query over private rows, and its noise.
+
+The session treats all of them alike: charge ``loss`` durably, run ``query`` with the charge, let ``release`` add the
+noise, store the payload, hand it out. A task is built from public figures only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from duckdp.core.types import Loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateQuery:
+    """SQL of our own for the private instance.
+
+    Attributes:
+        sql: one SELECT, printed from plan objects.
+        parameters: values of $1, $2, ...
+        rows: the most rows that may cross; each of them is noised. None: keys that pass a threshold, streamed.
+    """
+
+    sql: str
+    parameters: tuple[Any, ...] = ()
+    rows: int | None = 1
+
+
+class Task(Protocol):
+    """One private release before it happens."""
+
+    @property
+    def canonical(self) -> str:
+        """Text that is equal for equal questions: plan, table declaration, mechanism, epsilon and delta."""
+
+    @property
+    def loss(self) -> Loss:
+        """What it costs."""
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the mechanism, for the ledger."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger; JSON values."""
+
+    def query(self, salt: int) -> PrivateQuery:
+        """The private read; ``salt`` keys the hashes that bound contributions."""
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Noise the exact rows; returns the payload (JSON) that may leave and is stored."""

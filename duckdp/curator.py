@@ -1,0 +1,327 @@
+"""The data owner's side: open data, protect tables, set budgets, let analysts in."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from duckdp.catalog import Table, check_name, load_table, missing_table
+from duckdp.core.types import AccountantKind, Neighbours, parse_delta, parse_epsilon
+from duckdp.declare import declare_table, drifted, suggest_call, unit_of
+from duckdp.engine import Engine
+from duckdp.errors import BudgetError, CatalogError, ParameterError
+from duckdp.ledger import DataSetState, Ledger
+from duckdp.result import Result, plain_result
+from duckdp.session import Session
+from duckdp.source import Source
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from duckdp.front import Front
+
+
+E = TypeVar("E", Neighbours, AccountantKind)
+
+
+def open(
+    data: object, *, ledger: str | os.PathLike[str] | None = None, snapshot: bool = False
+) -> Curator:
+    """Put data under a curator.
+
+    Args:
+        data: a DuckDB file, a Parquet file or glob, several of them, data frames or paths by name, or an open
+            DuckDB connection (its tables are copied).
+        ledger: file of budgets and charges, made if missing; next to a DuckDB file by default.
+        snapshot: copy the data, so that the original is free for others.
+
+    Raises:
+        CatalogError: C104 (the source changed), C107, C108.
+        LedgerError: B2xx.
+    """
+    return Curator(data, ledger=_ledger_path(data, ledger), snapshot=snapshot)
+
+
+class Curator:
+    """Holds private data and answers for it. Use :func:`open`.
+
+    Attributes:
+        ledger: budgets, charges and releases.
+        engine: the private instance.
+        tables: declarations by lower-case table name.
+    """
+
+    def __init__(self, data: object, *, ledger: str, snapshot: bool = False) -> None:
+        self.engine = Engine(Source(data, snapshot=snapshot))
+        try:
+            self.ledger = Ledger.open(ledger)
+        except BaseException:
+            self.engine.close()
+            raise
+        self._fronts: dict[str, Front] = {}
+        self._lock = threading.RLock()
+        self._loaded = -1
+        self._tables: dict[str, Table] = {}
+        self._fingerprint = self._accept_first()
+
+    # ---- declarations -----------------------------------------------------------------------------------------
+
+    def suggest(self, table: str | None = None) -> str:
+        """Ready ``protect`` calls with the bounds left to fill in; reads the schema only."""
+        cursor = self.engine.schema_cursor()
+        found = self.engine.source.relations(cursor)
+        names = [table.lower()] if table is not None else sorted(found)
+        for name in names:
+            if name not in found:
+                raise missing_table(name, found)
+        return "\n\n".join(suggest_call(n, self.engine.source.columns(cursor, found[n])) for n in names)
+
+    def protect(
+        self, table: str, *, row_cap: int, unit_key: str | None = None, max_rows: int | None = None,
+        max_groups: int | None = None, expected_rows: int | None = None,
+        bounds: Mapping[str, Sequence[object]] | None = None, domains: Mapping[str, Iterable[object]] | None = None,
+        columns: Iterable[str] = (), nulls: Mapping[str, object] | None = None,
+        other: Mapping[str, object] | None = None, reason: str | None = None,
+    ) -> Table:  # fmt: skip
+        """Declare a table; every figure here is public and none is read off the data. Idempotent.
+
+        Args:
+            table: a base table, a Parquet relation, or a view that selects columns of one base table by a predicate.
+            row_cap: upper bound of the number of rows.
+            unit_key: column that names the privacy unit; without it the unit is the row.
+            max_rows: rows of a unit that count per group; needed with unit_key.
+            max_groups: groups of a unit that count; max_rows by default.
+            expected_rows: guess of the number of rows, for predicted errors.
+            bounds: column -> (lower, upper).
+            domains: column -> complete list of values.
+            columns: further columns that analysts may see (in predicates, counts, open keys).
+            nulls: column -> public value that replaces NULL and NaN; without it such rows do not count there.
+            other: column -> label of the values outside its domain; without it such rows are dropped.
+            reason: for the log, when a declaration changes.
+
+        Raises:
+            CatalogError: C105, C106, C109. ParameterError: P104, P107.
+        """
+        declared = declare_table(
+            self.engine, table, row_cap=row_cap, unit_key=unit_key, max_rows=max_rows, max_groups=max_groups,
+            expected_rows=expected_rows, bounds=bounds or {}, domains=domains or {}, columns=columns,
+            nulls=nulls or {}, other=other or {},
+        )  # fmt: skip
+        state = self.ledger.state()
+        for name, present in self.tables.items():
+            same = unit_of(present) == unit_of(declared)
+            if name == declared.name and not same and state.started:
+                raise CatalogError("C109", f'the privacy unit of "{name}" is frozen by the first charge.', table=name)
+            if name != declared.name and unit_of(present)[0] != unit_of(declared)[0]:
+                raise CatalogError(
+                    "C105", "all tables of a data set share one kind of unit: rows, or a unit_key.", table=table
+                )
+        if state.neighbours is Neighbours.REPLACE and declared.unit_key is not None:
+            raise CatalogError("C105", "REPLACE neighbours need unit = row; drop unit_key.", table=table)
+        from duckdp.catalog import dump_table
+
+        self.ledger.save_table(declared.name, dump_table(declared), reason=reason)
+        self._loaded = -1
+        for front in self._fronts.values():
+            front.add_stub(declared)
+        return declared
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Declarations by lower-case name, fresh from the ledger (other processes may declare too)."""
+        version = self.ledger.state().catalog_version
+        with self._lock:
+            if version != self._loaded:
+                self._tables = {name: load_table(text) for name, text in self.ledger.tables().items()}
+                self._loaded = version
+            return self._tables
+
+    def table(self, name: object) -> Table:
+        """A declaration by name.
+
+        Raises:
+            CatalogError: C101, C103 (the schema is no longer the declared one).
+        """
+        found = self.tables.get(str(name).lower()) if isinstance(name, str) else None
+        if found is None:
+            raise missing_table(str(name)[:63], self.tables)
+        return found
+
+    # ---- budgets ----------------------------------------------------------------------------------------------
+
+    def budget(
+        self, *, epsilon: object, delta: object = 0, neighbours: str = "add_remove", accountant: str = "basic",
+        raise_to: bool = False, reason: str | None = None,
+    ) -> None:  # fmt: skip
+        """Set what all analysts together may spend on this data set, for ever. Idempotent.
+
+        Args:
+            epsilon, delta: the total.
+            neighbours: "add_remove" or "replace" (unit = row; the number of rows is public).
+            accountant: "basic" or "zcdp" (more queries for the same total; needs delta > 0).
+            raise_to: allow a larger total than before; needs a reason, which is logged.
+
+        Raises:
+            BudgetError: B104, B105. CatalogError: C105, C109. ParameterError: P101, P102, P107.
+        """
+        relation, kind = _enum(Neighbours, "neighbours", neighbours), _enum(AccountantKind, "accountant", accountant)
+        if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):
+            raise CatalogError("C105", "REPLACE neighbours need unit = row, and a protected table has a unit_key.")
+        self.ledger.set_budget(
+            epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta), neighbours=relation, accountant=kind,
+            raise_to=raise_to, reason=reason,
+        )  # fmt: skip
+
+    def grant(
+        self, analyst: str, *, epsilon: object, delta: object = 0, raise_to: bool = False, reason: str | None = None
+    ) -> None:
+        """Let an analyst in, up to a cap within the total. Idempotent."""
+        self.ledger.grant(
+            analyst, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta), raise_to=raise_to, reason=reason
+        )  # fmt: skip
+
+    def revoke(self, analyst: str, *, reason: str = "revoked by the owner") -> None:
+        """Stop one analyst."""
+        self.ledger.revoke(analyst, reason)
+
+    def freeze(self, *, reason: str = "frozen by the owner") -> None:
+        """Stop everything."""
+        self.ledger.freeze(reason)
+
+    def unfreeze(self, *, reason: str) -> None:
+        """Go on after ``freeze``."""
+        self.ledger.unfreeze(reason)
+
+    def share(self, name: str, *, owner: str, to: str) -> None:
+        """Let another analyst use a stored summary or synthetic table of ``owner``."""
+        self.ledger.share(name, owner, to)
+
+    def refresh(self, *, reason: str) -> int:
+        """Accept changed data: a new data version under the same budget.
+
+        Raises:
+            CatalogError: C103, a protected table no longer has its declared schema.
+        """
+        self.engine.reattach()
+        cursor = self.engine.schema_cursor()
+        for table in self.tables.values():
+            drifted(self.engine, table)
+        self._fingerprint = self.engine.source.fingerprint(cursor)
+        return self.ledger.accept_source(self._fingerprint, reason=reason)
+
+    def charges(self, analyst: str | None = None) -> Result:
+        """The ledger as a table: who was charged how much for what."""
+        rows = [
+            (c.id, c.at, c.analyst, c.kind, c.mechanism, str(c.loss), c.state, " ".join(c.statement.split())[:100])
+            for c in self.ledger.charges(analyst)
+        ]
+        names = ["charge", "at", "analyst", "kind", "mechanism", "cost", "state", "statement"]
+        return plain_result(names, rows, ["BIGINT"] + ["VARCHAR"] * 7)
+
+    # ---- analysts ---------------------------------------------------------------------------------------------
+
+    def session(self, analyst: str) -> Session:
+        """An analyst's session in this process: the owner's rehearsal, not a security boundary.
+
+        Raises:
+            BudgetError: B102, B103.
+        """
+        self.ledger.remaining(check_name(analyst, "analyst"))
+        return Session(self, analyst)
+
+    def connect(self, analyst: str) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection of the analyst's own, with the dp functions and no private row."""
+        return self.front(analyst).connection()
+
+    def front(self, analyst: str) -> Front:
+        """The analyst's own DuckDB instance; one per analyst, never shared."""
+        from duckdp.front import Front
+
+        with self._lock:
+            if analyst not in self._fronts:
+                self._fronts[analyst] = Front(self.session(analyst))
+            return self._fronts[analyst]
+
+    def names_protected(self, text: str) -> bool:
+        """Whether a statement names a protected table anywhere (then the gate decides)."""
+        from duckdp.compiler.parse import names_tables, parse_statement
+
+        return bool(names_tables(parse_statement(text)) & set(self.tables))
+
+    # ---- what sessions need -----------------------------------------------------------------------------------
+
+    @property
+    def salt(self) -> int:
+        """Secret 64 bits that key the choice of groups; fixed for the data set."""
+        return int.from_bytes(self.ledger.salt[:8], "big")
+
+    def require_budget(self) -> Neighbours:
+        """The neighbour relation.
+
+        Raises:
+            BudgetError: B107, no budget has been set.
+        """
+        neighbours = self.ledger.state().neighbours
+        if neighbours is None:
+            raise BudgetError("B107", "no budget has been set. The data owner calls curator.budget(epsilon=...).")
+        return neighbours
+
+    def require_current(self) -> DataSetState:
+        """The data set's state, if the source is the accepted one.
+
+        Raises:
+            CatalogError: C104.
+        """
+        state = self.ledger.state()
+        if self.engine.changed() or state.source != self._fingerprint:
+            raise CatalogError("C104", "the source changed. The data owner calls curator.refresh(reason=...).")
+        return state
+
+    def _accept_first(self) -> str:
+        cursor = self.engine.schema_cursor()
+        fingerprint = self.engine.source.fingerprint(cursor)
+        if self.ledger.state().source is None:
+            self.ledger.accept_source(fingerprint)
+        return fingerprint
+
+    # ---- life -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the analysts' instances, the private instance and the ledger."""
+        with self._lock:
+            for front in self._fronts.values():
+                front.close()
+            self._fronts.clear()
+        self.engine.close()
+        self.ledger.close()
+
+    def __enter__(self) -> Curator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<duckdp.Curator of {len(self.tables)} protected tables, ledger {self.ledger.path!r}>"
+
+
+def _ledger_path(data: object, ledger: str | os.PathLike[str] | None) -> str:
+    if ledger is not None:
+        return os.fspath(ledger)
+    if isinstance(data, (str, os.PathLike)) and not os.fspath(data).endswith(".parquet"):
+        return os.path.splitext(os.fspath(data))[0] + ".ledger"
+    raise ParameterError(
+        "P107", "ledger", None, 'must name the file of budgets and charges, for example "clinic.ledger".'
+    )
+
+
+def _enum(kind: type[E], name: str, value: object) -> E:
+    for member in kind:
+        if value in (member, member.value):
+            return member
+    raise ParameterError("P107", name, value, "must be " + " or ".join(f'"{m.value}"' for m in kind) + ".")

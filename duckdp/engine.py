@@ -1,0 +1,119 @@
+"""The private instance: our own in-memory DuckDB with the owner's data attached read-only.
+
+It never runs a word of an analyst's text, only SQL printed by compiler/ and smooth/ from plans, and only against a
+charge. Engine messages may quote rows, so none leaves.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+
+from duckdp.core.task import PrivateQuery
+from duckdp.errors import CatalogError, ExecutionError, InternalError
+from duckdp.ledger import Charge
+from duckdp.source import Source
+
+CONFIG = {
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "python_scan_all_frames": "false",
+    "default_null_order": "nulls_last",
+    "integer_division": "false",
+    "default_collation": "",
+}
+BATCH = 10_000
+
+
+class Engine:
+    """Owns the private instance. Every read wants a charge.
+
+    Args:
+        source: what to attach.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._con = duckdb.connect(":memory:", config=CONFIG)
+        self._lock = threading.Lock()
+        self._running: set[duckdb.DuckDBPyConnection] = set()
+        try:
+            source.attach(self._con)
+        except CatalogError:
+            self._con.close()
+            raise
+        self.stamp = source.stamp()
+
+    def schema_cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor for the owner's catalog look-ups; no analyst path reaches it."""
+        return self._con.cursor()
+
+    def run(self, query: PrivateQuery, charge: Charge) -> Iterator[tuple[Any, ...]]:
+        """Run a private read that has been paid for.
+
+        Args:
+            query: printed from a plan.
+            charge: durable; proof of payment.
+
+        Yields:
+            Exact rows, for the mechanism alone; at most ``query.rows``.
+
+        Raises:
+            ExecutionError: E101 the engine failed, E102 interrupted; the charge stays.
+        """
+        if not isinstance(charge, Charge):
+            raise InternalError("a private read needs a charge")
+        failed: str | None = None
+        cursor = self._con.cursor()
+        with self._lock:
+            self._running.add(cursor)
+        crossed = 0
+        try:
+            result = cursor.execute(query.sql, list(query.parameters))
+            while rows := result.fetchmany(BATCH):
+                crossed += len(rows)
+                if query.rows is not None and crossed > query.rows:
+                    raise InternalError("more rows crossed than are released")
+                yield from rows
+        except KeyboardInterrupt:
+            failed = "E102"
+        except duckdb.InterruptException:
+            failed = "E102"
+        except (duckdb.Error, MemoryError, OverflowError, ValueError, RuntimeError):
+            failed = "E101"
+        finally:
+            with self._lock:
+                self._running.discard(cursor)
+            cursor.close()
+        if failed is not None:
+            raise ExecutionError(failed, charge.id)
+
+    def interrupt(self) -> None:
+        """Stop the private reads under way; their charges stay."""
+        with self._lock:
+            running = list(self._running)
+        for cursor in running:
+            cursor.interrupt()
+
+    def changed(self) -> bool:
+        """Whether the source's files differ from when they were attached."""
+        return self.source.stamp() != self.stamp
+
+    def reattach(self) -> None:
+        """Attach the source afresh, after the owner accepted a change."""
+        with self._lock:
+            old = self._con
+            self._con = duckdb.connect(":memory:", config=CONFIG)
+        old.close()
+        self.source.attach(self._con)
+        self.stamp = self.source.stamp()
+
+    def close(self) -> None:
+        """Close the instance; the source's file is free again."""
+        self._con.close()
+        self.source.close()

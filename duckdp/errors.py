@@ -1,0 +1,177 @@
+"""Every error of duckdp: one tree, stable codes, attributes to act on.
+
+::
+
+    DuckDPError
+    |- ParameterError (ValueError)     P1xx  name, value, rule
+    |- CatalogError                    C1xx  table, column
+    |- QueryError                      Q1xx not one SELECT, Q2xx outside the allow-list,
+    |                                  Q3xx a private value would escape, Q4xx sensitivity unbounded
+    |- BudgetError                     B1xx
+    |  |- InsufficientBudgetError      B101  requested, remaining; nothing was read, nothing was charged
+    |  '- LedgerError                  B2xx  path
+    |- ExecutionError                  E1xx  fixed text; the charge stays
+    |- NumericalError                  N1xx  status, advice (post-processing only)
+    '- InternalError                   X1xx  a broken invariant: refuse, never guess
+
+A message is: code, place, what and its value, rule, way out. It shows parameters and names, never a value of the
+data, a number of rows, engine text or generated SQL.
+"""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "P101": "epsilon is missing or is not a decimal between 0.000001 and 100 with at most 9 decimals",
+    "P102": "delta is missing or is not a decimal of at most 18 decimals, at least 0 and below 1",
+    "P103": "a noise scale is not positive and finite",
+    "P104": "bounds contradict the column's type, are not finite, or lower >= upper",
+    "P105": "a name does not match [a-z_][a-z0-9_]{0,62}",
+    "P106": "the wanted error cannot be met or cannot be computed",
+    "P107": "an argument has the wrong type, is out of range, or is missing",
+    "C101": "the table is not protected here",
+    "C102": "the column is not declared",
+    "C103": "the table's schema is no longer the declared one",
+    "C104": "the source changed since it was last accepted",
+    "C105": "declarations contradict each other or the schema",
+    "C106": "this relation cannot be protected",
+    "C107": "the source is locked by another process",
+    "C108": "the source cannot be opened",
+    "C109": "the privacy unit, neighbour relation and accountant are frozen by the first charge",
+    "C110": "the summary or synthetic table is unknown or belongs to somebody else",
+    "C111": "the name is taken",
+    "Q101": "the text is not SQL",
+    "Q102": "the text holds more than one statement",
+    "Q103": "the statement is not a SELECT",
+    "Q104": "the statement or a value in it is too long",
+    "Q201": "the clause is outside the allow-list",
+    "Q202": "the function is outside the allow-list",
+    "Q203": "the types do not fit",
+    "Q204": "joins, subqueries, CTEs and set operations over a protected table are outside the allow-list",
+    "Q205": "the relation is not a protected table",
+    "Q206": "the aggregate is outside the allow-list",
+    "Q207": "the column is not declared",
+    "Q301": "a private value stands outside an aggregate",
+    "Q302": "SELECT * would return rows",
+    "Q303": "the grouping key has a type whose equality is not exact",
+    "Q304": "DISTINCT counts something other than the privacy unit",
+    "Q401": "the column has no bounds, so the sensitivity is infinite",
+    "Q402": "the expression has no finite bounds, so the sensitivity is infinite",
+    "Q403": "the declared domains have too many combinations",
+    "Q404": "keys without a declared domain need delta > 0",
+    "B101": "the budget does not cover the query",
+    "B102": "the analyst has no grant",
+    "B103": "the data set is frozen or the grant is revoked",
+    "B104": "a budget cannot be set below what was spent",
+    "B105": "a budget is raised only with raise_to and a reason",
+    "B106": "the charge is final: its release failed three times",
+    "B107": "no budget has been set",
+    "B201": "the ledger was written by a newer version of duckdp",
+    "B202": "the ledger is damaged",
+    "B203": "the ledger is older than its anchor: it was restored from a copy or lost its journal",
+    "B204": "the ledger's anchor is missing or damaged",
+    "B205": "the ledger lies on a network file system",
+    "B206": "the ledger is busy",
+    "B207": "the file is not a ledger, or cannot be opened",
+    "E101": "DuckDB could not finish the query; its message is withheld because it may quote rows",
+    "E102": "the query was interrupted; its charge stays",
+    "N101": "the solver did not reach an answer",
+    "N102": "the function is not finite on the nodes",
+    "X101": "an internal invariant does not hold",
+}
+
+
+class DuckDPError(Exception):
+    """Base of all errors; ``code`` is a key of :data:`CODES`, ``message`` the text without it."""
+
+    def __init__(self, code: str, message: str) -> None:
+        if code not in CODES:
+            code, message = "X101", f"unknown error code {code!r}"
+        self.code = code
+        self.message = message
+        super().__init__(f"{code}: {message}")
+
+
+class ParameterError(DuckDPError, ValueError):
+    """A parameter breaks its rule."""
+
+    def __init__(self, code: str, name: str, value: object, rule: str) -> None:
+        self.name, self.value, self.rule = name, value, rule
+        super().__init__(code, f"{name}={_shorten(value)}: {rule}")
+
+
+class CatalogError(DuckDPError):
+    """A declaration is missing, contradictory, or no longer fits the data."""
+
+    def __init__(self, code: str, message: str, *, table: str | None = None, column: str | None = None) -> None:
+        self.table, self.column = table, column
+        super().__init__(code, message)
+
+
+class QueryError(DuckDPError):
+    """A statement is refused; ``line`` and ``col`` (from 1) say where, when known."""
+
+    def __init__(
+        self, code: str, message: str, *, sql: str | None = None, line: int | None = None, col: int | None = None
+    ) -> None:
+        self.sql, self.line, self.col = sql, line, col
+        place = f"line {line}, col {col}: " if line is not None and col is not None else ""
+        super().__init__(code, place + message)
+
+
+class BudgetError(DuckDPError):
+    """The ledger does not admit the charge or the change."""
+
+
+class InsufficientBudgetError(BudgetError):
+    """The budget does not cover the query: nothing was read, nothing was charged.
+
+    Attributes:
+        requested: text of what the query costs, for example ``epsilon=0.5``.
+        remaining: text of what is left of ``scope``.
+        scope: ``"analyst"`` or ``"data set"``.
+    """
+
+    def __init__(self, requested: str, remaining: str, scope: str) -> None:
+        self.requested, self.remaining, self.scope = requested, remaining, scope
+        super().__init__(
+            "B101",
+            f"the query needs {requested} and {remaining} remains of the {scope}'s budget. "
+            "Nothing was read or charged; lower epsilon, or ask the data owner for more.",
+        )
+
+
+class LedgerError(BudgetError):
+    """The ledger file itself is unusable."""
+
+    def __init__(self, code: str, message: str, *, path: str | None = None) -> None:
+        self.path = path
+        super().__init__(code, message)
+
+
+class ExecutionError(DuckDPError):
+    """A private read failed; ``charge`` stays spent."""
+
+    def __init__(self, code: str, charge: int | None) -> None:
+        self.charge = charge
+        kept = f" Charge {charge} stays spent." if charge is not None else ""
+        super().__init__(code, f"{CODES[code]}.{kept}")
+
+
+class NumericalError(DuckDPError):
+    """Post-processing of released values failed; no budget is involved."""
+
+    def __init__(self, code: str, message: str, *, status: str = "", advice: str = "") -> None:
+        self.status, self.advice = status, advice
+        super().__init__(code, message + (f" {advice}" if advice else ""))
+
+
+class InternalError(DuckDPError):
+    """A broken invariant; always a bug in duckdp."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("X101", message)
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

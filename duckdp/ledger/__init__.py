@@ -1,0 +1,38 @@
+"""The persistent ledger: budgets, charges and releases of one data set, in one SQLite file.
+
+::
+
+    ledger.py    Ledger, the whole interface; each method is one transaction
+    charges.py   T  admit, redeem, release          budgets.py  T  totals, caps, freeze, revoke
+    objects.py      declarations, source, names     chain.py    T  hash chain, verification at opening
+    store.py     T  SQLite, transactions, errors    anchor.py   T  the head of the chain in a second file
+    holders.py      who is still working            files.py       where the file lies    tx.py, types.py
+
+A charge is on the disk before the data is read; a release is on the disk before it leaves.
+"""
+
+from duckdp.ledger.ledger import Ledger
+from duckdp.ledger.types import (
+    AnalystState,
+    Charge,
+    ChargeRequest,
+    ChargeRow,
+    DataSetState,
+    Event,
+    ObjectRow,
+    Remaining,
+    StoredRelease,
+)
+
+__all__ = [
+    "AnalystState",
+    "Charge",
+    "ChargeRequest",
+    "ChargeRow",
+    "DataSetState",
+    "Event",
+    "Ledger",
+    "ObjectRow",
+    "Remaining",
+    "StoredRelease",
+]

@@ -1,0 +1,201 @@
+"""The anchor: where the ledger's chain stood last, in a file of its own.
+
+A ledger restored from an older copy, or copied without its ``-wal`` file, is a valid database that has forgotten
+charges. The anchor ``<ledger>.anchor`` repeats the head of the chain (data set, number of events, hash) after each
+commit; a ledger that does not contain that position is refused. One fixed-length line below 512 bytes is overwritten
+in place, so it changes within one disk sector, and its checksum tells a torn line from a true one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from duckdp.errors import LedgerError
+
+SUFFIX = ".anchor"
+LENGTH = 160
+LOCK_SECONDS = 30.0
+
+_MAGIC = "duckdp-anchor-1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """A place in a ledger's chain: after ``count`` events the hash is ``digest``."""
+
+    dataset_id: str
+    count: int
+    digest: str
+
+    def line(self) -> bytes:
+        """The anchor's text for this position."""
+        text = f"{_MAGIC} {self.dataset_id} {self.count:020d} {self.digest} "
+        return (text + _checksum(text)).ljust(LENGTH - 1).encode("ascii") + b"\n"
+
+
+def read(path: str) -> Position | None:
+    """Read the anchor of the ledger at ``path``.
+
+    Returns:
+        The position, or None if the anchor is missing or empty.
+
+    Raises:
+        LedgerError: B204, the anchor is damaged.
+    """
+    try:
+        file = os.open(path + SUFFIX, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        raise damaged(path) from None
+    try:
+        text = _read(path, file)
+        try:
+            return _parse(path, text)
+        except LedgerError:
+            with _lock(path, file, fcntl.LOCK_SH):  # perhaps read while it was being overwritten
+                return _parse(path, _read(path, file))
+    finally:
+        os.close(file)
+
+
+def advance(path: str, position: Position, *, create: bool = False, replace: bool = False) -> None:
+    """Move the anchor forward to ``position``, durably; an anchor that is already further stays.
+
+    Args:
+        path: of the ledger.
+        position: a committed position of the ledger.
+        create: write the anchor if it is missing or empty; else that is an error.
+        replace: overwrite a damaged anchor (the owner's repair).
+
+    Raises:
+        LedgerError: B203, the anchor is at another history; B204, it is missing or damaged.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create or replace else 0)
+    try:
+        file = os.open(path + SUFFIX, flags, 0o600)
+    except OSError:
+        raise damaged(path) from None
+    try:
+        with _lock(path, file, fcntl.LOCK_EX):
+            known = _known(path, file, replace=replace)
+            if known is None and not (create or replace):
+                raise damaged(path)
+            if known is not None:
+                _same_history(path, known, position)
+            if known is None or known.count < position.count:
+                _write(path, file, position)
+    finally:
+        os.close(file)
+    if create or replace:
+        sync_folder(path)
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in the folder of ``path`` durable."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def damaged(path: str) -> LedgerError:
+    """The error for a missing or damaged anchor."""
+    return LedgerError(
+        "B204",
+        f'the anchor "{path}{SUFFIX}", which proves that the ledger is the newest one, is missing or damaged. '
+        "Put it back, or, if you are certain that this ledger is the newest, call Ledger.repair_anchor with a reason.",
+        path=path,
+    )
+
+
+def rolled_back(path: str, found: str) -> LedgerError:
+    """The error for a ledger that is older than its anchor, or another one."""
+    return LedgerError(
+        "B203",
+        f'{found} at "{path}": charges that were made are missing from it. Put back the newest ledger together with '
+        "its -wal file, or begin a new data set whose privacy units are disjoint from this one's.",
+        path=path,
+    )
+
+
+def _known(path: str, file: int, *, replace: bool) -> Position | None:
+    try:
+        return _parse(path, _read(path, file))
+    except LedgerError:
+        if replace:
+            return None
+        raise
+
+
+def _same_history(path: str, known: Position, position: Position) -> None:
+    if known.dataset_id != position.dataset_id:
+        raise rolled_back(path, "the ledger belongs to another data set than its anchor")
+    if known.count == position.count and known.digest != position.digest:
+        raise rolled_back(path, "the ledger has another history than its anchor")
+
+
+def _parse(path: str, text: bytes) -> Position | None:
+    if not text:
+        return None
+    try:
+        fields = text.decode("ascii").split()
+        magic, dataset_id, count, digest, _ = fields
+        position = Position(dataset_id=dataset_id, count=int(count), digest=digest)
+    except (UnicodeDecodeError, ValueError):
+        raise damaged(path) from None
+    if magic != _MAGIC or position.line() != text:
+        raise damaged(path)
+    return position
+
+
+def _read(path: str, file: int) -> bytes:
+    try:
+        return os.pread(file, LENGTH + 1, 0)
+    except OSError:
+        raise damaged(path) from None
+
+
+def _write(path: str, file: int, position: Position) -> None:
+    line = position.line()
+    try:
+        written = os.pwrite(file, line, 0)
+        if os.fstat(file).st_size != LENGTH:  # the remains of a damaged, longer anchor
+            os.ftruncate(file, LENGTH)
+        _sync(file)
+    except OSError:
+        raise damaged(path) from None
+    if written != LENGTH:
+        raise damaged(path)
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+@contextmanager
+def _lock(path: str, file: int, operation: int) -> Iterator[None]:
+    """Hold the lock of the open file; it excludes other threads and other processes alike."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, operation | fcntl.LOCK_NB)
+            break
+        except OSError:
+            if time.monotonic() > deadline:
+                raise LedgerError("B206", f'the anchor of the ledger "{path}" is locked.', path=path) from None
+            time.sleep(0.0005)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)

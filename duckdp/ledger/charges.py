@@ -1,0 +1,229 @@
+"""Charging: from a request to a durable charge, to its one release. All functions run within a transaction.
+
+Privacy:      every answer that leaves belongs to a charge that was durable before the data was read, and the charges'
+              sums never exceed the limits of the accountant, a privacy filter (core/accountant.py).
+Assumes:      the loss of a request bounds what its release tells; the caller reads data only with a Charge in hand and
+              lets a value leave only as the StoredRelease it gets back.
+Proof sketch: deciding and entering a charge is one exclusive transaction, so the checked sums are the sums it is added
+              to. A charge has one key, a key one charge per analyst (UNIQUE), a charge one release (PRIMARY KEY):
+              redeeming after a crash draws noise anew, and at most one of the draws leaves.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from duckdp.core import accountant as accounting
+from duckdp.core.types import AccountantKind, Loss
+from duckdp.errors import BudgetError, CatalogError, InsufficientBudgetError, InternalError
+from duckdp.ledger import budgets, chain, holders, objects
+from duckdp.ledger.tx import Tx
+from duckdp.ledger.types import Charge, ChargeRequest, ChargeRow, StoredRelease
+
+MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """Somebody else is answering the same question right now."""
+
+    charge_id: int
+
+
+def decide(tx: Tx, request: ChargeRequest) -> Charge | StoredRelease | Pending:
+    """Give back a stored release, redeem an abandoned charge, or enter a new one.
+
+    Raises:
+        BudgetError: B102, B103, B107 before anything stored is looked at; B101, B106.
+        CatalogError: C103, C104 the plan is outdated; C111 the name is taken.
+    """
+    dataset, analyst = budgets.require_open(tx, request.analyst)
+    row = find(tx, request.analyst, request.key)
+    if row is None:
+        _require_versions(dataset, request)
+        return _enter(tx, request, dataset, analyst)
+    if (_loss(row), row["kind"]) != (request.loss, request.kind):
+        raise InternalError(f"charge {row['id']} was another question with the same key.")
+    if request.name is not None:
+        objects.reserve(tx, request.analyst, request.name, row["kind"], row["id"])
+    if row["state"] == "released":
+        return release_of(tx, row)
+    if is_worked_on(dataset["id"], row):
+        return Pending(charge_id=row["id"])
+    return _redeem(tx, dataset["id"], row)
+
+
+def still_pending(tx: Tx, pending: Pending) -> bool:
+    """Is the charge still without a release, and worked on?"""
+    row = tx.one("SELECT * FROM charge WHERE id = ?", pending.charge_id)
+    return row is not None and is_worked_on(tx.dataset_id(), row)
+
+
+def store(tx: Tx, charge: Charge, payload: str) -> StoredRelease:
+    """Store the release of a charge; if there is one already, that one stays and is returned.
+
+    Raises:
+        BudgetError: B103, frozen or revoked meanwhile: nothing leaves.
+    """
+    budgets.require_open(tx, charge.analyst)
+    row = _row_of(tx, charge)
+    if row["state"] != "released":
+        tx.run("INSERT INTO release (charge, payload) VALUES (?, ?)", charge.id, payload)
+        tx.run("UPDATE charge SET state = 'released' WHERE id = ?", charge.id)
+        chain.append(tx, "release", charge.analyst, {"charge": charge.id, "digest": chain.digest(payload)})
+    return release_of(tx, row)
+
+
+def fail(tx: Tx, charge: Charge) -> None:
+    """Note that this attempt ended without a release; an attempt that was overtaken changes nothing."""
+    _row_of(tx, charge)
+    tx.run(
+        "UPDATE charge SET state = 'failed' WHERE id = ? AND state = 'open' AND attempt = ?", charge.id, charge.attempt
+    )
+
+
+def charges(tx: Tx, analyst: str | None) -> list[ChargeRow]:
+    """See :meth:`duckdp.ledger.Ledger.charges`."""
+    rows = tx.rows("SELECT * FROM charge WHERE ? IS NULL OR analyst = ? ORDER BY id", analyst, analyst)
+    return [
+        ChargeRow(loss=_loss(row), **{name: row[name] for name in ChargeRow.__dataclass_fields__ if name != "loss"})
+        for row in rows
+    ]
+
+
+def release(tx: Tx, analyst: str, charge_id: int) -> StoredRelease:
+    """See :meth:`duckdp.ledger.Ledger.release`."""
+    budgets.require_open(tx, analyst)
+    row = tx.one("SELECT * FROM charge WHERE id = ? AND analyst = ? AND state = 'released'", charge_id, analyst)
+    if row is None:
+        raise CatalogError("C110", f"release {charge_id} is unknown or belongs to somebody else.")
+    return release_of(tx, row)
+
+
+def named(tx: Tx, analyst: str, name: str) -> StoredRelease:
+    """See :meth:`duckdp.ledger.Ledger.object`."""
+    row = tx.one("SELECT * FROM charge WHERE id = ?", objects.find(tx, analyst, name).charge_id)
+    if row is None:
+        raise InternalError(f'the object "{name}" has no charge.')
+    return release_of(tx, row)
+
+
+def find(tx: Tx, analyst: str, key: str) -> sqlite3.Row | None:
+    """The charge of an analyst's question, if it was asked before."""
+    return tx.one("SELECT * FROM charge WHERE analyst = ? AND key = ?", analyst, key)
+
+
+def release_of(tx: Tx, charge: sqlite3.Row) -> StoredRelease:
+    """The stored release of a charge that has one."""
+    row = tx.one("SELECT payload FROM release WHERE charge = ?", charge["id"])
+    if row is None:
+        raise InternalError(f"charge {charge['id']} has no release.")
+    return StoredRelease(
+        charge_id=charge["id"], analyst=charge["analyst"], key=charge["key"], payload=row["payload"], at=charge["at"]
+    )
+
+
+def is_worked_on(dataset_id: str, charge: sqlite3.Row) -> bool:
+    """Is the charge open, with a live holder?"""
+    return charge["state"] == "open" and holders.working(charge["holder"], dataset_id, charge["id"], charge["attempt"])
+
+
+def _enter(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, analyst: sqlite3.Row) -> Charge:
+    kind = budgets.kind_of(dataset)
+    cost = accounting.cost(kind, request.loss)
+    require_budget(kind, cost, dataset, analyst)
+    values = _values(tx, request, dataset, cost)
+    columns = [*values, "holder"]
+    tx.run(
+        f"INSERT INTO charge ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
+        *values.values(),
+        holders.me(),
+    )
+    for table, where, subject in (("dataset", "one", 1), ("analyst", "name", request.analyst)):
+        tx.run(
+            f"UPDATE {table} SET primary_spent = primary_spent + ?, secondary_spent = secondary_spent + ? "
+            f"WHERE {where} = ?",
+            *cost,
+            subject,
+        )
+    if request.name is not None:
+        objects.reserve(tx, request.analyst, request.name, request.kind, values["id"])
+    detail = {"charge": values["id"], "digest": chain.digest(*values.values())}
+    chain.append(tx, "charge", request.analyst, detail)
+    return _hand_out(dataset["id"], values, request.loss, attempt=1)
+
+
+def require_budget(kind: AccountantKind, cost: tuple[int, int], dataset: sqlite3.Row, analyst: sqlite3.Row) -> None:
+    """Check a cost against the analyst's cap and the data set's total.
+
+    Raises:
+        InsufficientBudgetError: B101.
+    """
+    for row, scope in ((analyst, "analyst"), (dataset, "data set")):
+        left = budgets.rest(row)
+        if cost[0] > left[0] or cost[1] > left[1]:
+            raise InsufficientBudgetError(accounting.describe(kind, *cost), accounting.describe(kind, *left), scope)
+
+
+def _values(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, cost: tuple[int, int]) -> dict[str, Any]:
+    """What never changes in the new charge, in the order of :data:`chain.CHARGE_COLUMNS`."""
+    last = tx.rows("SELECT coalesce(max(id), 0) FROM charge")[0][0]
+    loss = request.loss
+    values = (
+        *(last + 1, request.analyst, request.key, request.kind, request.mechanism, request.parameters),
+        *(request.statement, loss.epsilon_nano, loss.delta_atto, loss.rho_pico, loss.delta_zcdp_atto),
+        *(*cost, dataset["data_version"], dataset["catalog_version"], chain.now()),
+    )
+    return dict(zip(chain.CHARGE_COLUMNS, values, strict=True))
+
+
+def _redeem(tx: Tx, dataset_id: str, row: sqlite3.Row) -> Charge:
+    attempt = row["attempt"] + 1
+    if attempt > MAX_ATTEMPTS:
+        raise BudgetError(
+            "B106",
+            f"charge {row['id']} is final: {MAX_ATTEMPTS} attempts ended without a release. "
+            "It stays spent; ask anew (fresh) for a new charge.",
+        )
+    tx.run("UPDATE charge SET attempt = ?, state = 'open', holder = ? WHERE id = ?", attempt, holders.me(), row["id"])
+    chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt})
+    return _hand_out(dataset_id, dict(row), _loss(row), attempt=attempt)
+
+
+def _hand_out(dataset_id: str, row: dict[str, Any], loss: Loss, *, attempt: int) -> Charge:
+    charge = Charge(
+        id=row["id"],
+        analyst=row["analyst"],
+        key=row["key"],
+        loss=loss,
+        data_version=row["data_version"],
+        catalog_version=row["catalog_version"],
+        attempt=attempt,
+    )
+    holders.hold(dataset_id, charge)  # before the commit: then others see the charge and its holder at once
+    return charge
+
+
+def _row_of(tx: Tx, charge: Charge) -> sqlite3.Row:
+    row = find(tx, charge.analyst, charge.key)
+    if row is None or row["id"] != charge.id or _loss(row) != charge.loss:
+        raise InternalError(f"charge {charge.id} is not in this ledger.")
+    return row
+
+
+def _require_versions(dataset: sqlite3.Row, request: ChargeRequest) -> None:
+    if request.data_version not in (None, dataset["data_version"]):
+        raise CatalogError("C104", "the data set has a new version since the query was planned. Run it again.")
+    if request.catalog_version not in (None, dataset["catalog_version"]):
+        raise CatalogError("C103", "the declarations changed since the query was planned. Run it again.")
+
+
+def _loss(row: sqlite3.Row) -> Loss:
+    return Loss(
+        epsilon_nano=row["epsilon_nano"],
+        delta_atto=row["delta_atto"],
+        rho_pico=row["rho_pico"],
+        delta_zcdp_atto=row["delta_zcdp_atto"],
+    )

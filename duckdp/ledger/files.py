@@ -1,0 +1,115 @@
+"""The ledger's file before SQLite opens it: where it lies, that it exists, that it is ours alone."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from duckdp.errors import LedgerError
+from duckdp.ledger import anchor
+
+# File locks and shared memory, on which SQLite's WAL mode relies, do not hold across machines.
+NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "ncpfs", "afs", "ceph", "lustre", "gpfs", "beegfs"}
+    | {"glusterfs", "davfs", "davfs2", "sshfs", "s3fs", "rclone", "gcsfuse", "blobfuse", "goofys"}
+)
+
+_OCTAL = re.compile(r"\\([0-7]{3})")  # /proc/mounts writes a space as \\040
+
+
+def resolve(path: str | os.PathLike[str]) -> str:
+    """The one name of the ledger: absolute and without symbolic links, so that it has one anchor and one journal."""
+    return os.path.realpath(os.fspath(path))
+
+
+def refuse_network(path: str) -> None:
+    """Refuse a path on a network file system.
+
+    Raises:
+        LedgerError: B205.
+    """
+    try:
+        mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return  # not Linux: unknown
+    kind = file_system(path, mounts)
+    if kind.removeprefix("fuse.") in NETWORK:
+        raise LedgerError(
+            "B205",
+            f'the ledger "{path}" would lie on the network file system {kind}, whose locks do not keep two '
+            "processes apart. Keep it on a local disk of the machine that runs the curator.",
+            path=path,
+        )
+
+
+def file_system(path: str, mounts: str) -> str:
+    """The type of the file system that holds ``path``, from the text of /proc/mounts; "" if unknown."""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), fields[1]).rstrip("/")
+        if (path == point or path.startswith(point + "/")) and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return kind
+
+
+def wanted(path: str, *, create: bool) -> bool:
+    """Is the file missing, and to be made?
+
+    Raises:
+        LedgerError: B203, the ledger is gone but its anchor is there; B207, it is missing or not a file.
+    """
+    if os.path.isfile(path):
+        return False
+    if os.path.exists(path) or not create:
+        what = "is not a file" if os.path.exists(path) else "does not exist"
+        raise LedgerError("B207", f'the ledger "{path}" {what}. Give the path of a ledger.', path=path)
+    known = anchor.read(path)
+    if known is not None:
+        raise anchor.rolled_back(path, f"the ledger is missing, its anchor knows of {known.count} entries,")
+    return True
+
+
+def make(path: str) -> None:
+    """Create an empty file for the owner's eyes only.
+
+    Raises:
+        LedgerError: B207, also if it exists.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError:
+        raise LedgerError("B207", f'the ledger "{path}" cannot be created there.', path=path) from None
+
+
+def publish(draft: str, path: str) -> None:
+    """Give a finished file its name at one stroke, unless another process was faster; the draft's name goes away.
+
+    Raises:
+        LedgerError: B207.
+    """
+    try:
+        os.link(draft, path)
+        anchor.sync_folder(path)
+    except FileExistsError:
+        return
+    except OSError:
+        raise LedgerError("B207", f'the ledger "{path}" cannot be created there.', path=path) from None
+    finally:
+        os.unlink(draft)
+
+
+def identity(path: str) -> tuple[int, int]:
+    """Device and inode: another pair means that another file took the ledger's place.
+
+    Raises:
+        LedgerError: B203.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        raise anchor.rolled_back(path, "the ledger was removed while it was open") from None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,353 @@
+"""The ledger: what was promised, what was spent, and what left; one file per data set."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import TracebackType
+
+from duckdp.core.types import AccountantKind, Neighbours
+from duckdp.errors import LedgerError
+from duckdp.ledger import anchor, budgets, chain, charges, files, holders, objects
+from duckdp.ledger.charges import Pending
+from duckdp.ledger.store import Store, close, connect, translated
+from duckdp.ledger.tx import Tx
+from duckdp.ledger.types import (
+    AnalystState,
+    Charge,
+    ChargeRequest,
+    ChargeRow,
+    DataSetState,
+    Event,
+    ObjectRow,
+    Remaining,
+    StoredRelease,
+    check_reason,
+)
+
+WAIT_SECONDS = 600.0  # for somebody else's answer to the same question
+
+
+class Ledger:
+    """A data set's ledger, open; safe for many threads, many objects and many processes on one file.
+
+    Attributes:
+        path: of the file, absolute.
+        dataset_id: random, 32 hex digits.
+        salt: 16 random bytes, secret (it keys the choice of rows and groups that are kept).
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.path = store.path
+        with store.read() as tx:
+            row = tx.dataset()
+        self.dataset_id: str = row["id"]
+        self.salt: bytes = row["salt"]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, create: bool = True) -> Ledger:
+        """Open a ledger and check it from end to end; make it if ``create`` and there is none.
+
+        Raises:
+            LedgerError: B201 newer version, B202 damaged, B203 older than its anchor, B204 no anchor,
+                B205 network file system, B206 busy, B207 not a ledger.
+        """
+        return cls(Store.open(path, create=create))
+
+    @classmethod
+    def repair_anchor(cls, path: str | os.PathLike[str], reason: str) -> None:
+        """Write a missing or damaged anchor anew; the owner vouches that this ledger is the newest.
+
+        An intact anchor is left alone, and a ledger that is older than its anchor is still refused (B203).
+
+        Args:
+            path: of the ledger, which must exist.
+            reason: kept in the log.
+        """
+        Store.open(path, create=False, repair=check_reason(reason)).close()
+
+    def close(self) -> None:
+        """Write the journal back into the file and close it."""
+        self._store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the owner ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> DataSetState:
+        """The data set's budget, versions and whether it is frozen."""
+        with self._store.read() as tx:
+            return budgets.state(tx)
+
+    def analysts(self) -> list[AnalystState]:
+        """All analysts that were ever granted something."""
+        with self._store.read() as tx:
+            return budgets.analysts(tx)
+
+    def set_budget(
+        self,
+        *,
+        epsilon_nano: int,
+        delta_atto: int,
+        neighbours: Neighbours,
+        accountant: AccountantKind,
+        raise_to: bool = False,
+        reason: str | None = None,
+    ) -> None:
+        """Set the data set's total; again with equal values is harmless.
+
+        Args:
+            epsilon_nano: epsilon in 1e-9.
+            delta_atto: delta in 1e-18.
+            neighbours: the relation, fixed by the first charge.
+            accountant: how charges add up, fixed by the first charge.
+            raise_to: this may raise the total.
+            reason: why, kept in the log; demanded with raise_to.
+
+        Raises:
+            BudgetError: B104 below what was spent, B105 raised without raise_to and a reason.
+            CatalogError: C109 another relation or accountant after the first charge.
+        """
+        with self._store.write() as tx:
+            budgets.set_budget(
+                tx,
+                epsilon_nano=epsilon_nano,
+                delta_atto=delta_atto,
+                neighbours=neighbours,
+                accountant=accountant,
+                raise_to=raise_to,
+                reason=reason,
+            )
+
+    def grant(
+        self, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to: bool = False, reason: str | None = None
+    ) -> None:
+        """Let an analyst spend up to a cap within the total; again with equal values is harmless.
+
+        Raises:
+            ParameterError: P105 the name, P107 more than the data set's total.
+            BudgetError: B107 no total yet, B104 below what was spent, B105 raised, or granted again after a
+                revocation, without raise_to and a reason.
+        """
+        with self._store.write() as tx:
+            budgets.grant(
+                tx, analyst, epsilon_nano=epsilon_nano, delta_atto=delta_atto, raise_to=raise_to, reason=reason
+            )
+
+    def revoke(self, analyst: str, reason: str) -> None:
+        """Stop an analyst: nothing more is charged, and nothing stored is given out.
+
+        Raises:
+            BudgetError: B102, unknown analyst.
+        """
+        with self._store.write() as tx:
+            budgets.revoke(tx, analyst, reason)
+
+    def freeze(self, reason: str) -> None:
+        """Stop everybody."""
+        with self._store.write() as tx:
+            budgets.freeze(tx, reason)
+
+    def unfreeze(self, reason: str) -> None:
+        """Go on after :meth:`freeze`, or put a backup into service."""
+        with self._store.write() as tx:
+            budgets.unfreeze(tx, reason)
+
+    def save_table(self, name: str, declaration: str, *, reason: str | None = None) -> int:
+        """Store a table's declaration (JSON text); an equal one is no change.
+
+        Returns:
+            The version of the data set's declarations.
+        """
+        with self._store.write() as tx:
+            return objects.save_table(tx, name, declaration, reason)
+
+    def drop_table(self, name: str, reason: str) -> int:
+        """Take a table out of protection, which makes it unreachable; returns the version of the declarations.
+
+        Raises:
+            CatalogError: C101, no such table.
+        """
+        with self._store.write() as tx:
+            return objects.drop_table(tx, name, reason)
+
+    def tables(self) -> dict[str, str]:
+        """Declarations by table name."""
+        with self._store.read() as tx:
+            return objects.tables(tx)
+
+    def accept_source(self, fingerprint: str, *, reason: str | None = None) -> int:
+        """Note which source the data set has; another one starts a new version under the same budget.
+
+        Args:
+            fingerprint: of the source's size, time and schema.
+            reason: demanded for another source than the last accepted one.
+
+        Returns:
+            The version of the data.
+
+        Raises:
+            CatalogError: C104, another source without a reason.
+        """
+        with self._store.write() as tx:
+            return objects.accept_source(tx, fingerprint, reason)
+
+    def share(self, name: str, owner_analyst: str, with_analyst: str, *, reason: str | None = None) -> None:
+        """Let another analyst read a named object; again is harmless.
+
+        Raises:
+            BudgetError: B102 unknown analyst.
+            CatalogError: C110 no such object, C111 the reader knows another object by that name.
+        """
+        with self._store.write() as tx:
+            objects.share(tx, name, owner_analyst, with_analyst, reason)
+
+    def log(self, limit: int = 100) -> list[Event]:
+        """The owner's last actions, newest first."""
+        with self._store.read() as tx:
+            rows = tx.rows(
+                "SELECT seq, at, kind, subject, detail, reason FROM event "
+                "WHERE kind NOT IN ('charge', 'redeem', 'release') ORDER BY seq DESC LIMIT ?",
+                limit,
+            )
+        return [Event(**dict(row)) for row in rows]
+
+    def backup(self, target: str | os.PathLike[str]) -> None:
+        """Write a complete copy, with its own anchor, to a new file.
+
+        The copy is frozen: two ledgers in service would spend the budget twice. To put it into service after the
+        original is lost, open it and call :meth:`unfreeze` with a reason.
+
+        Raises:
+            LedgerError: B205 network file system, B207 the target exists or cannot be made.
+        """
+        name = files.resolve(target)
+        files.refuse_network(name)
+        if any(os.path.lexists(name + suffix) for suffix in ("", "-wal", "-shm", anchor.SUFFIX)):
+            raise LedgerError("B207", f'"{name}" exists and is not overwritten. Give a new file.', path=name)
+        with self._store.write() as tx:
+            chain.append(tx, "backup", name)
+        files.make(name)
+        self._copy_to(name)
+
+    # -- the analyst --------------------------------------------------------------------------------------------------
+
+    def admit(self, request: ChargeRequest) -> Charge | StoredRelease:
+        """Charge for a question, durably, or give back what it released before.
+
+        Equal questions asked at once are one charge: the others wait for its release. A charge whose holder failed or
+        died is redeemed, without being charged again, up to three attempts in all.
+
+        Returns:
+            A Charge: read the data, then :meth:`store_release` or :meth:`fail`. A StoredRelease: free of charge.
+
+        Raises:
+            BudgetError: B101 not covered, B102 no grant, B103 frozen or revoked, B106 three attempts failed, B107.
+            CatalogError: C111 the name is taken; C103, C104 the plan is outdated.
+            LedgerError: B206 the same question is still being answered elsewhere, and others as in :meth:`open`.
+        """
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            with self._store.write() as tx:
+                decision = charges.decide(tx, request)
+            if not isinstance(decision, Pending):
+                return decision
+            self._wait(decision, deadline)
+
+    def store_release(self, charge: Charge, payload: str) -> StoredRelease:
+        """Store what is released for a charge, durably; only what this returns may leave.
+
+        Returns:
+            The release of the charge: an earlier one if there is one.
+
+        Raises:
+            BudgetError: B103, frozen or revoked meanwhile; nothing is stored.
+        """
+        with self._store.write() as tx:
+            stored = charges.store(tx, charge, payload)
+        holders.let_go(self.dataset_id, charge)
+        return stored
+
+    def fail(self, charge: Charge) -> None:
+        """Note that the read failed; the charge stays spent, and an equal question may redeem it."""
+        holders.let_go(self.dataset_id, charge)
+        with self._store.write() as tx:
+            charges.fail(tx, charge)
+
+    def remaining(self, analyst: str) -> Remaining:
+        """What an analyst can still spend: the smaller of the cap's and the total's rest.
+
+        Raises:
+            BudgetError: B102, B107.
+        """
+        with self._store.read() as tx:
+            return budgets.remaining(tx, analyst)
+
+    def charges(self, analyst: str | None = None) -> list[ChargeRow]:
+        """The charges of one analyst or of all, oldest first."""
+        with self._store.read() as tx:
+            return charges.charges(tx, analyst)
+
+    def release(self, analyst: str, charge_id: int) -> StoredRelease:
+        """The release of one of the analyst's own charges.
+
+        Raises:
+            BudgetError: B102, B103, B107.
+            CatalogError: C110, unknown, somebody else's, or nothing was released.
+        """
+        with self._store.read() as tx:
+            return charges.release(tx, analyst, charge_id)
+
+    def objects(self, analyst: str) -> list[ObjectRow]:
+        """Named summaries and synthetic tables of the analyst, then those shared with the analyst.
+
+        Raises:
+            BudgetError: B102, B103, B107.
+        """
+        with self._store.read() as tx:
+            return objects.objects(tx, analyst)
+
+    def object(self, analyst: str, name: str) -> StoredRelease:
+        """The release that the analyst knows by a name.
+
+        Raises:
+            BudgetError: B102, B103, B107.
+            CatalogError: C110, the same for unknown and somebody else's.
+        """
+        with self._store.read() as tx:
+            return charges.named(tx, analyst, name)
+
+    def _wait(self, pending: Pending, deadline: float) -> None:
+        pause = 0.001
+        while True:
+            time.sleep(pause)
+            with self._store.read() as tx:
+                if not charges.still_pending(tx, pending):
+                    return
+            if time.monotonic() > deadline:
+                raise LedgerError(
+                    "B206", "the same question is still being answered elsewhere. Try again later.", path=self.path
+                )
+            pause = min(2 * pause, 0.05)
+
+    def _copy_to(self, name: str) -> None:
+        with translated(name):
+            connection = connect(name)
+            try:
+                self._store.copy_to(connection)
+                connection.execute("BEGIN IMMEDIATE")
+                tx = Tx(connection)
+                if tx.dataset()["frozen"] is None:
+                    budgets.freeze(tx, "this is a backup; unfreeze it only to replace a lost original")
+                head = tx.head()
+                connection.execute("COMMIT")
+            finally:
+                close(connection)
+        anchor.advance(name, head, create=True)

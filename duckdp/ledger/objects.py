@@ -1,0 +1,142 @@
+"""Declarations, the source, and named objects. All functions run within a transaction."""
+
+from __future__ import annotations
+
+from duckdp.errors import CatalogError, ParameterError
+from duckdp.ledger import budgets, chain
+from duckdp.ledger.tx import Tx
+from duckdp.ledger.types import ObjectRow, check_name, check_reason
+
+# A name is found among the analyst's own objects first, then among those shared with the analyst.
+_VISIBLE = (
+    "SELECT object.analyst AS owner, object.name, object.kind, object.charge, charge.at, charge.state, "
+    "object.analyst <> ?1 AS is_shared FROM object JOIN charge ON charge.id = object.charge "
+    "WHERE object.analyst = ?1 OR EXISTS (SELECT 1 FROM share WHERE share.analyst = object.analyst "
+    "AND share.name = object.name AND share.reader = ?1)"
+)
+
+
+def save_table(tx: Tx, name: str, declaration: str, reason: str | None) -> int:
+    """See :meth:`duckdp.ledger.Ledger.save_table`."""
+    if not name or len(name) > 1000:
+        raise ParameterError("P107", "name", name, "must be the table's name.")
+    if reason is not None:
+        check_reason(reason)
+    if tables(tx).get(name) == declaration:
+        return int(tx.dataset()["catalog_version"])
+    version = _next_catalog(tx)
+    tx.run("UPDATE catalog SET active = 0 WHERE name = ?", name)
+    tx.run("INSERT INTO catalog (name, version, declaration, active) VALUES (?, ?, ?, 1)", name, version, declaration)
+    chain.append(tx, "table", name, {"version": version, "digest": chain.digest(declaration)}, reason)
+    return version
+
+
+def drop_table(tx: Tx, name: str, reason: str) -> int:
+    """See :meth:`duckdp.ledger.Ledger.drop_table`."""
+    check_reason(reason)
+    if name not in tables(tx):
+        raise CatalogError("C101", f'table "{name}" is not protected here.', table=name)
+    version = _next_catalog(tx)
+    tx.run("UPDATE catalog SET active = 0 WHERE name = ?", name)
+    chain.append(tx, "drop_table", name, {"version": version}, reason)
+    return version
+
+
+def tables(tx: Tx) -> dict[str, str]:
+    """See :meth:`duckdp.ledger.Ledger.tables`."""
+    rows = tx.rows("SELECT name, declaration FROM catalog WHERE active = 1 ORDER BY name")
+    return {row["name"]: row["declaration"] for row in rows}
+
+
+def accept_source(tx: Tx, fingerprint: str, reason: str | None) -> int:
+    """See :meth:`duckdp.ledger.Ledger.accept_source`."""
+    dataset = tx.dataset()
+    if dataset["source"] == fingerprint:
+        return int(dataset["data_version"])
+    if dataset["source"] is not None and reason is None:
+        raise CatalogError(
+            "C104",
+            "the source is not the one that was last accepted: its size, time or schema differs. If that is intended, "
+            "call refresh with a reason; earlier charges stay spent.",
+        )
+    if reason is not None:
+        check_reason(reason)
+    version = int(dataset["data_version"]) + 1
+    tx.run("UPDATE dataset SET source = ?, data_version = ?", fingerprint, version)
+    chain.append(tx, "source", detail={"version": version, "fingerprint": fingerprint}, reason=reason)
+    return version
+
+
+def reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None:
+    """Give a name to the release of a charge, for ever.
+
+    Raises:
+        CatalogError: C111, the analyst used the name for another one.
+    """
+    row = tx.one("SELECT charge FROM object WHERE analyst = ? AND name = ?", analyst, name)
+    if row is None:
+        tx.run("INSERT INTO object (analyst, name, kind, charge) VALUES (?, ?, ?, ?)", analyst, name, kind, charge_id)
+    elif row["charge"] != charge_id:
+        raise _taken(name)
+
+
+def objects(tx: Tx, analyst: str) -> list[ObjectRow]:
+    """See :meth:`duckdp.ledger.Ledger.objects`."""
+    budgets.require_open(tx, analyst)
+    return [
+        ObjectRow(
+            name=row["name"],
+            kind=row["kind"],
+            owner=row["owner"],
+            charge_id=row["charge"],
+            ready=row["state"] == "released",
+            at=row["at"],
+        )
+        for row in tx.rows(f"{_VISIBLE} ORDER BY is_shared, object.name, owner", analyst)
+    ]
+
+
+def find(tx: Tx, analyst: str, name: str) -> ObjectRow:
+    """The object an analyst means by a name.
+
+    Raises:
+        CatalogError: C110, the same for unknown, somebody else's and not yet released.
+    """
+    for row in objects(tx, analyst):
+        if row.name == name and row.ready:
+            return row
+    raise _unknown(name)
+
+
+def share(tx: Tx, name: str, owner_analyst: str, with_analyst: str, reason: str | None) -> None:
+    """See :meth:`duckdp.ledger.Ledger.share`."""
+    check_name(name)
+    budgets.find_analyst(tx, owner_analyst)
+    budgets.find_analyst(tx, with_analyst)
+    if reason is not None:
+        check_reason(reason)
+    if tx.one("SELECT 1 FROM object WHERE analyst = ? AND name = ?", owner_analyst, name) is None:
+        raise _unknown(name)
+    rows = tx.rows(f"SELECT owner FROM ({_VISIBLE}) WHERE name = ?2", with_analyst, name)
+    if owner_analyst in {row["owner"] for row in rows}:
+        return
+    if rows:
+        raise _taken(name)
+    tx.run("INSERT INTO share (analyst, name, reader) VALUES (?, ?, ?)", owner_analyst, name, with_analyst)
+    chain.append(tx, "share", name, {"owner": owner_analyst, "with": with_analyst}, reason)
+
+
+def _next_catalog(tx: Tx) -> int:
+    version = int(tx.dataset()["catalog_version"]) + 1
+    tx.run("UPDATE dataset SET catalog_version = ?", version)
+    return version
+
+
+def _unknown(name: str) -> CatalogError:
+    return CatalogError(
+        "C110", f'"{name}" is unknown or belongs to somebody else. dp_summaries() lists what you can use.'
+    )
+
+
+def _taken(name: str) -> CatalogError:
+    return CatalogError("C111", f'the name "{name}" is taken. Choose another; a stored release is never overwritten.')

@@ -1,0 +1,96 @@
+"""What a statement costs for a wanted epsilon or a wanted error, before anything is spent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from duckdp.compiler.evaluate import expected_half_widths
+from duckdp.compiler.plan import MechanismChoice, Plan, domain_size, make_plan
+from duckdp.compiler.select import Query
+from duckdp.core.errorbars import smallest_epsilon
+from duckdp.core.types import EPSILON_RULE, Neighbours, parse_delta, parse_epsilon
+from duckdp.errors import ParameterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What the analyst asked for: epsilon, or error in its place."""
+
+    epsilon: object = None
+    delta: object = 0
+    error: float | Mapping[str, float] | None = None
+    mechanism: MechanismChoice = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """A plan with its expected errors (95% half-widths by output; None: needs a number of rows)."""
+
+    plan: Plan
+    errors: Mapping[str, float | None]
+    formulas: Mapping[str, str]
+
+
+def price(query: Query, terms: Terms, neighbours: Neighbours) -> Price:
+    """Plan a query on the analyst's terms.
+
+    Raises:
+        ParameterError: P101, P102, P106 (the wanted error cannot be met or predicted).
+    """
+    delta = parse_delta(terms.delta)
+    rows = _rows_per_group(query)
+
+    def plan_at(epsilon_nano: int) -> Plan:
+        return make_plan(
+            query, epsilon_nano=epsilon_nano, delta_atto=delta, neighbours=neighbours, mechanism=terms.mechanism
+        )  # fmt: skip
+
+    if terms.error is None:
+        plan = plan_at(parse_epsilon(terms.epsilon))
+    elif terms.epsilon is not None:
+        raise ParameterError("P101", "epsilon", terms.epsilon, "goes without error=; give one of them.")
+    else:
+        plan = plan_at(_epsilon_for(query, terms.error, lambda e: expected_half_widths(plan_at(e), rows)))
+    return Price(plan=plan, errors=expected_half_widths(plan, rows), formulas=_formulas(plan))
+
+
+def _epsilon_for(query: Query, error: object, widths_at: object) -> int:
+    names = [o.name for o in query.outputs]
+    wanted = error if isinstance(error, Mapping) else dict.fromkeys(names, error)
+    for name, value in wanted.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not (0 < value < math.inf):
+            raise ParameterError("P106", f'error["{name}"]', value, "must be a positive number, the 95% half-width.")
+        if name not in names:
+            raise ParameterError("P106", "error", name, "names no output of the statement.")
+
+    def excess(epsilon_nano: int) -> float:
+        found = widths_at(epsilon_nano)  # type: ignore[operator]
+        parts = []
+        for name, value in wanted.items():
+            width = found.get(name, 0.0)
+            if width is None:
+                raise ParameterError(
+                    "P106", "error", value, f'the error of "{name}" depends on the number of rows; the owner declares '
+                    "expected_rows, or give epsilon.",
+                )  # fmt: skip
+            parts.append(width / value)
+        return max(parts)
+
+    epsilon = smallest_epsilon(1.0, excess)
+    if epsilon is None:
+        raise ParameterError("P106", "error", error, f"needs more than epsilon=100. {EPSILON_RULE}")
+    return epsilon
+
+
+def _rows_per_group(query: Query) -> float | None:
+    expected = query.table.expected_rows
+    size = domain_size(query)
+    return None if expected is None or size is None else expected / max(size, 1)
+
+
+def _formulas(plan: Plan) -> dict[str, str]:
+    """For outputs whose error depends on the number of rows: its law in n."""
+    at = expected_half_widths(plan, 1e6)
+    return {name: f"about {(width or math.nan) * 1e6:.4g} / n, n rows in the group" for name, width in at.items()}

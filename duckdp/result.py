@@ -1,0 +1,226 @@
+"""Answers: values with error bars, what they cost, where they came from, what is left."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from duckdp.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+SUFFIXES = ("standard_error", "low", "high")
+MOST_SHOWN = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """One released number with its error.
+
+    Attributes:
+        value: the noisy value; None where it is undefined (an average over a noisy count that is not positive).
+        standard_error: standard deviation of the noise; None where there is none to state.
+        low, high: 95% interval for the value on the clamped data; None where no interval exists.
+        exact: the interval's coverage is exact (counts, sums) rather than to first order (averages, ratios).
+        note: why there is no interval, if there is none.
+    """
+
+    value: float | int | None
+    standard_error: float | None = None
+    low: float | None = None
+    high: float | None = None
+    exact: bool = True
+    note: str | None = None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "undefined"
+        if self.half_width is None:
+            return _number(self.value)
+        return f"{_rounded(self.value, self.half_width)} ± {_number(self.half_width)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultColumn:
+    """One column: plain ``values``, and ``estimates`` when they are released numbers."""
+
+    name: str
+    type: str
+    values: list[Any]
+    estimates: list[Estimate] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A table of answers.
+
+    Attributes:
+        columns: in the statement's order.
+        cost: what this answer cost, for example "epsilon=0.5"; "nothing" for a stored or public answer.
+        source: "charge 17" or "stored release of charge 17".
+        remaining: what is left, with about how many such queries fit; empty for answers without a budget.
+        notes: what a reader of the numbers must know.
+    """
+
+    columns: Sequence[ResultColumn]
+    cost: str = "nothing"
+    source: str = ""
+    remaining: str = ""
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    # ---- rows -------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values) if self.columns else 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*(c.values for c in self.columns), strict=True)
+
+    @property
+    def names(self) -> list[str]:
+        """Column names."""
+        return [c.name for c in self.columns]
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Plain values, as a DB-API cursor would give them."""
+        return list(self)
+
+    fetchall = rows
+
+    def estimates(self) -> list[dict[str, Any]]:
+        """One dict a row: an :class:`Estimate` for each released number, the plain value for each key."""
+        parts = [c.values if c.estimates is None else c.estimates for c in self.columns]
+        return [dict(zip(self.names, row, strict=True)) for row in zip(*parts, strict=True)]
+
+    def one(self) -> Any:
+        """The single cell of a one-row, one-column answer, as an Estimate when it is one.
+
+        Raises:
+            ParameterError: P107, there are more cells.
+        """
+        if len(self) != 1 or len(self.columns) != 1:
+            raise ParameterError("P107", "one()", (len(self), len(self.columns)), "needs one row and one column.")
+        column = self.columns[0]
+        return column.values[0] if column.estimates is None else column.estimates[0]
+
+    # ---- frames -----------------------------------------------------------------------------------------------
+
+    def arrow(self, *, intervals: bool = True) -> pyarrow.Table:
+        """As an Arrow table; each released number brings ``<name>_standard_error``, ``_low`` and ``_high``."""
+        import pyarrow as pa
+
+        arrays, names = [], []
+        for name, kind, values in self.typed(intervals=intervals):
+            names.append(name)
+            arrays.append(pa.array(values, type=_arrow_type(kind)))
+        return pa.table(dict(zip(names, arrays, strict=True)))
+
+    def df(self, *, intervals: bool = True) -> pandas.DataFrame:
+        """As a pandas frame (pandas must be installed)."""
+        return self.arrow(intervals=intervals).to_pandas()
+
+    def pl(self, *, intervals: bool = True) -> polars.DataFrame:
+        """As a polars frame (polars must be installed)."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.arrow(intervals=intervals))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def typed(self, *, intervals: bool = True) -> list[tuple[str, str, list[Any]]]:
+        """(name, DuckDB type, values) of each column, error columns after all others."""
+        found = [(c.name, c.type, list(c.values)) for c in self.columns]
+        if intervals:
+            for c in self.columns:
+                if c.estimates is not None:
+                    found += [(f"{c.name}_{s}", "DOUBLE", [getattr(e, s) for e in c.estimates]) for s in SUFFIXES]
+        return found
+
+    # ---- text -------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        lines = _text_table(self.names, self._cells())
+        return "\n".join([*lines, *self._footer()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cell = "style='text-align:right;padding:2px 10px'"
+        head = "".join(f"<th {cell}>{html.escape(n)}</th>" for n in self.names)
+        body = "".join(
+            "<tr>" + "".join(f"<td {cell}>{html.escape(v)}</td>" for v in row) + "</tr>" for row in self._cells()
+        )
+        foot = "".join(f"<div style='opacity:.7'>{html.escape(line)}</div>" for line in self._footer())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}"
+
+    def _cells(self) -> list[list[str]]:
+        parts = [c.values if c.estimates is None else c.estimates for c in self.columns]
+        return [[_show(v) for v in row] for row in zip(*(p[:MOST_SHOWN] for p in parts), strict=True)]
+
+    def _footer(self) -> list[str]:
+        lines = [] if len(self) <= MOST_SHOWN else [f"({len(self) - MOST_SHOWN} more rows)"]
+        if self.source:
+            lines.append(f"cost: {self.cost} ({self.source}){'; ' + self.remaining if self.remaining else ''}")
+        return lines + [f"note: {n}" for n in self.notes]
+
+
+def plain_result(names: Sequence[str], rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> Result:
+    """A result without estimates: ordinary rows."""
+    kinds = types or ["VARCHAR"] * len(names)
+    columns = [
+        ResultColumn(name=n, type=t, values=[r[i] for r in rows])
+        for i, (n, t) in enumerate(zip(names, kinds, strict=True))
+    ]
+    return Result(columns=columns)
+
+
+def _arrow_type(duckdb_type: str) -> Any:
+    import pyarrow as pa
+
+    return {
+        "DOUBLE": pa.float64(), "BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(),
+        "TIMESTAMP": pa.timestamp("us"),
+    }.get(duckdb_type)  # fmt: skip
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return _number(value)
+    text = str(value)
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
+        return f"{int(value):,}"
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _rounded(value: float, error: float) -> str:
+    """A value with as many digits as its error supports."""
+    if isinstance(value, int) or error <= 0 or not math.isfinite(error):
+        return _number(value)
+    decimals = max(0, min(12, 2 - math.floor(math.log10(error)) - 1))
+    return f"{value:,.{decimals}f}"
+
+
+def _text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(n), *(len(r[i]) for r in rows)) if rows else len(n) for i, n in enumerate(names)]
+    line = "  ".join(n.rjust(w) for n, w in zip(names, widths, strict=True))
+    body = ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
+    return [line, "  ".join("-" * w for w in widths), *body]

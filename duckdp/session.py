@@ -1,0 +1,231 @@
+"""One analyst's way to answers: text, plan, charge, private read, noise, release. The order is law.
+
+    text --parse--> statement --read_select--> Query --make_plan--> Plan
+        --ledger.admit--> Charge (durable) --engine.run--> exact rows --task.release--> payload --store_release--> Result
+
+A stage takes only what the stage before it gives. What was released before is given again for free.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duckdp.compiler.evaluate import OutputColumn, evaluate
+from duckdp.compiler.parse import parse_statement
+from duckdp.compiler.plan import MechanismChoice, Plan, describe_plan
+from duckdp.compiler.release import SelectTask
+from duckdp.compiler.select import Query, read_select
+from duckdp.core.accountant import cost, how_many
+from duckdp.core.task import Task
+from duckdp.core.types import Loss, Neighbours
+from duckdp.ledger import ChargeRequest, StoredRelease
+from duckdp.ledger.types import Kind
+from duckdp.pricing import Price, Terms, price
+from duckdp.result import Estimate, Result, ResultColumn
+
+if TYPE_CHECKING:
+    from duckdp.catalog import Table
+    from duckdp.curator import Curator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Performed:
+    """A release in hand: its payload and how it came."""
+
+    payload: str
+    charge_id: int
+    stored: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """What a statement would do and cost; no data was touched.
+
+    Attributes:
+        plan: the plan, one step a line.
+        cost: for example "epsilon=0.5".
+        errors: expected 95% half-width per output; None where it depends on the number of rows.
+        remaining: what is left now.
+    """
+
+    plan: str
+    cost: str
+    errors: Mapping[str, float | None]
+    formulas: Mapping[str, str]
+    remaining: str
+
+    def __str__(self) -> str:
+        expected = [
+            f"  {name}: ± {width:.6g}" if width is not None else f"  {name}: {self.formulas[name]}"
+            for name, width in self.errors.items()
+        ]
+        return "\n".join([self.plan, f"cost: {self.cost}", "expected error (95%):", *expected, self.remaining])
+
+
+class Session:
+    """What one analyst may do. Made by ``Curator.session``; not a security boundary inside the curator's process.
+
+    Args:
+        curator: whose data.
+        analyst: whose budget; fixed for life.
+    """
+
+    def __init__(self, curator: Curator, analyst: str) -> None:
+        self._curator = curator
+        self.analyst = analyst
+
+    def sql(
+        self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
+        mechanism: MechanismChoice = "auto", fresh: bool = False, parameters: Sequence[object] = (),
+    ) -> Result:  # fmt: skip
+        """Answer one statement privately; a statement over no protected table runs on the analyst's own instance.
+
+        Args:
+            text: one SELECT over one protected table.
+            epsilon: what the whole statement costs, as text or number.
+            delta: for Gaussian noise and for keys without a declared domain.
+            error: in place of epsilon: the widest acceptable 95% half-width, for all outputs or by name.
+            mechanism: "auto" (least error), "laplace" or "gaussian".
+            fresh: pay again for a new answer instead of getting the stored one.
+            parameters: values of ? and $1.
+
+        Raises:
+            QueryError, ParameterError: refused; nothing was read or charged.
+            InsufficientBudgetError: B101; nothing was read or charged.
+            ExecutionError: E1xx; the charge stays.
+        """
+        if not self._curator.names_protected(text):
+            return self._curator.front(self.analyst).sql(text)
+        quote = self._price(text, Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism), parameters)
+        done = self.perform(SelectTask(plan=quote.plan), statement=text, fresh=fresh)
+        return self.result(quote.plan, done)
+
+    def explain(
+        self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
+        mechanism: MechanismChoice = "auto", parameters: Sequence[object] = (),
+    ) -> Explanation:  # fmt: skip
+        """Plan, cost and expected error of a statement; free, and touches no data."""
+        quote = self._price(text, Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism), parameters)
+        return Explanation(
+            plan=describe_plan(quote.plan), cost=str(quote.plan.loss), errors=quote.errors, formulas=quote.formulas,
+            remaining=self.remaining_text(quote.plan.loss),
+        )  # fmt: skip
+
+    def perform(
+        self, task: Task, *, statement: str, fresh: bool = False, kind: Kind = "query", name: str | None = None,
+        nonce: str | None = None,
+    ) -> Performed:  # fmt: skip
+        """Charge, read, noise, store: the one way to private rows.
+
+        Args:
+            task: what to release.
+            statement: for the ledger, as the analyst wrote it.
+            fresh: make this question differ from any before.
+            kind, name: of a summary or synthetic table to store.
+            nonce: makes a fresh question the same question when it is retried.
+        """
+        curator, ledger = self._curator, self._curator.ledger
+        state = curator.require_current()
+        unique = (nonce or secrets.token_hex(16)) if fresh else ""
+        identity = json.dumps([task.canonical, state.data_version, task.mechanism, kind, name, unique])
+        request = ChargeRequest(
+            analyst=self.analyst, key=hashlib.sha256(identity.encode()).hexdigest(), loss=task.loss,
+            mechanism=task.mechanism, parameters=json.dumps(task.parameters), statement=statement[:65536],
+            kind=kind, name=name, data_version=state.data_version,
+        )  # fmt: skip
+        admitted = ledger.admit(request)
+        if isinstance(admitted, StoredRelease):
+            return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
+        try:
+            payload = task.release(curator.engine.run(task.query(curator.salt), admitted))
+            stored = ledger.store_release(admitted, payload)
+        except BaseException:
+            ledger.fail(admitted)  # the charge stays; an equal question may redeem it
+            raise
+        return Performed(payload=stored.payload, charge_id=admitted.id, stored=False)
+
+    def result(self, plan: Plan, done: Performed) -> Result:
+        """A SELECT's answer from its release."""
+        columns = [_column(c) for c in evaluate(plan, done.payload)]
+        free = done.stored or plan.loss == Loss(epsilon_nano=0)
+        return Result(
+            columns=columns, cost="nothing" if free else str(plan.loss),
+            source=f"{'stored release of ' if done.stored else ''}charge {done.charge_id}",
+            remaining=self.remaining_text(plan.loss), notes=_notes(plan),
+        )  # fmt: skip
+
+    def remaining_text(self, loss: Loss | None = None) -> str:
+        """What the analyst can still spend, and about how many such queries that is."""
+        left = self._curator.ledger.remaining(self.analyst)
+        text = f"{left.text} left"
+        if loss is not None and loss.epsilon_nano:
+            accountant = self._curator.ledger.state().accountant
+            assert accountant is not None
+            n = how_many(accountant, (left.primary, left.secondary), cost(accountant, loss))
+            text += f", about {n:,} such queries" if n is not None else ""
+        return text
+
+    def read(self, text: str, parameters: Sequence[object] = ()) -> Query:
+        """Validate a statement over a protected table."""
+        return read_select(parse_statement(text), self.tables(), text, parameters)
+
+    def tables(self) -> Mapping[str, Table]:
+        """Protected tables by lower-case name."""
+        self._require_grant()
+        return self._curator.tables
+
+    def table(self, name: object) -> Table:
+        """A protected table by name.
+
+        Raises:
+            CatalogError: C101.
+        """
+        return self._curator.table(name)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Relation of the data set."""
+        return self._curator.require_budget()
+
+    def _price(self, text: str, terms: Terms, parameters: Sequence[object]) -> Price:
+        return price(self.read(text, parameters), terms, self.neighbours)
+
+    def _require_grant(self) -> None:
+        """Grants are checked before any name of the catalog is looked at."""
+        self._curator.ledger.remaining(self.analyst)
+
+
+def _column(column: OutputColumn) -> ResultColumn:
+    kinds = {"number": "BIGINT" if column.integral else "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN"}
+    kind = kinds.get(column.kind.value, column.kind.value.upper())
+    if column.half_width is None or column.standard_error is None or column.centre is None:
+        return ResultColumn(name=column.name, type=kind, values=column.values)
+    estimates = []
+    for value, error, width, centre in zip(
+        column.values, column.standard_error, column.half_width, column.centre, strict=True
+    ):
+        if value is None:
+            estimates.append(Estimate(value=None, note="undefined: the noisy count is too small"))
+            continue
+        low, high = max(column.lower, centre - width), min(column.upper, centre + width)
+        estimates.append(
+            Estimate(
+                value=value, standard_error=float(error), low=float(low), high=float(high), exact=column.exact_interval
+            )
+        )
+    return ResultColumn(name=column.name, type=kind, values=column.values, estimates=estimates)
+
+
+def _notes(plan: Plan) -> list[str]:
+    """Public caveats of a plan."""
+    notes = []
+    if plan.tau is not None:
+        notes.append(f"groups with fewer than about {plan.tau} units are not shown")
+    if any(k.domain is not None and k.other is None for k in plan.query.keys):
+        notes.append("rows whose key is NULL or outside its declared domain are left out")
+    return notes

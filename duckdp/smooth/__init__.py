@@ -1,0 +1,15 @@
+"""Smooth-query summaries: one charge, any number of answers.
+
+The noisy sums of a basis of smooth functions are released once; every answer afterwards is free. One thing, one file::
+
+    basis         the functions, and how far one privacy unit can move their sums
+    moments       their exact sums as one SQL query of our own
+    summary       the task that adds the noise, and what it releases
+    coefficients  a query function as a combination of the basis
+    answer        a value with its error bar
+
+Nothing here reads private rows: the session runs the query that ``moments`` prints and hands the rows to ``summary``.
+
+Source: Wang, Jin, Fan, Zhang, Huang, Zhong, Wang, "Differentially private data releasing for smooth queries", JMLR
+17(51), 2016, Algorithms 1 and 2, with the noise scale of section 3.4.1 corrected (see ``basis``).
+"""

@@ -1,0 +1,256 @@
+"""Asking: who may, what it costs, and what comes back, in one process.
+
+The owner's side is in test_ledger_owner.py, random histories in test_ledger_model.py, races in
+test_ledger_concurrency.py, damaged files in test_ledger_attacks.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from duckdp.core.types import AccountantKind, Loss, Neighbours
+from duckdp.errors import InsufficientBudgetError
+from duckdp.ledger import Charge, ChargeRequest, Ledger, charges
+from duckdp.ledger import ledger as ledger_module
+
+from ledgers import NANO, answer, ask, key, refused, set_up
+
+ZCDP = AccountantKind.ZCDP
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_module, "WAIT_SECONDS", 5.0)  # a broken ledger fails instead of waiting
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def ledger(empty):
+    return set_up(empty)
+
+
+# -- asking ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_is_charged_once_and_answered_the_same(ledger):
+    charge = ledger.admit(ask("a", data_version=0))
+    assert charge == Charge(
+        id=1, analyst="ana", key=key("a"), loss=Loss(epsilon_nano=NANO), data_version=0, catalog_version=0, attempt=1
+    )
+    first = ledger.store_release(charge, "42")
+    assert (first.charge_id, first.analyst, first.key, first.payload) == (1, "ana", key("a"), "42")
+    assert ledger.admit(ask("a")) == first == ledger.release("ana", 1)
+    assert ledger.state().primary_spent == NANO
+    assert ledger.remaining("ana").text == "epsilon=9, delta=1e-6"
+
+
+def test_a_ledger_remembers(tmp_path):
+    with Ledger.open(tmp_path / "a") as ledger:
+        first = answer(set_up(ledger), ask("a"))
+        known = ledger.dataset_id, ledger.salt, ledger.state(), ledger.charges()
+    with Ledger.open(tmp_path / "a", create=False) as ledger:
+        assert (ledger.dataset_id, ledger.salt, ledger.state(), ledger.charges()) == known
+        assert ledger.admit(ask("a")) == first
+        assert re.fullmatch("[0-9a-f]{32}", ledger.dataset_id)
+        assert len(ledger.salt) == 16
+
+
+def test_the_same_question_of_two_analysts_is_two_charges(empty):
+    set_up(empty, ana=NANO, bob=NANO)
+    assert answer(empty, ask("a")) != answer(empty, ask("a", analyst="bob"))
+    assert empty.state().primary_spent == 2 * NANO
+
+
+def test_the_row_shows_what_was_asked(ledger):
+    loss = Loss(epsilon_nano=1, delta_atto=2, rho_pico=3, delta_zcdp_atto=4)
+    ledger.admit(ask("a", loss=loss, parameters='{"scale": 3}', kind="summary", name="ac"))
+    (row,) = ledger.charges("ana")
+    assert (row.loss, row.parameters, row.state, row.attempt, row.kind) == (loss, '{"scale": 3}', "open", 1, "summary")
+    assert (row.primary_cost, row.secondary_cost) == (1, 2)
+    assert ledger.charges("bob") == []
+
+
+@pytest.mark.parametrize(
+    ("caps", "asked", "scope", "remaining"),
+    [
+        ({"ana": 2 * NANO}, Loss(epsilon_nano=2 * NANO + 1), "analyst", "epsilon=2, delta=1e-6"),
+        ({"ana": 10 * NANO}, Loss(epsilon_nano=10 * NANO + 1), "analyst", "epsilon=10, delta=1e-6"),
+        ({"ana": NANO}, Loss(epsilon_nano=1, delta_atto=10**12 + 1), "analyst", "epsilon=1, delta=1e-6"),
+        ({"ana": NANO}, Loss(epsilon_nano=2**62, delta_atto=2**62), "analyst", "epsilon=1, delta=1e-6"),
+    ],
+)
+def test_more_than_the_cap_is_refused_and_changes_nothing(empty, caps, asked, scope, remaining):
+    set_up(empty, **caps)
+    with refused("B101") as error:
+        empty.admit(ask("a", loss=asked))
+    assert isinstance(error.value, InsufficientBudgetError)
+    assert (error.value.scope, error.value.remaining) == (scope, remaining)
+    assert empty.charges() == []
+    assert empty.state().primary_spent == 0
+
+
+def test_more_than_the_total_is_refused_though_the_cap_would_allow_it(empty):
+    set_up(empty, ana=10 * NANO, bob=10 * NANO)
+    answer(empty, ask("a", 7 * NANO))
+    with refused("B101") as error:
+        empty.admit(ask("a", 3 * NANO + 1, analyst="bob"))
+    assert (error.value.scope, error.value.requested) == ("data set", "epsilon=3.000000001")
+    answer(empty, ask("a", 3 * NANO, analyst="bob"))
+    assert empty.remaining("bob").primary == 0
+    assert empty.remaining("ana").primary == 0
+
+
+def test_the_constraint_stops_what_a_broken_check_lets_through(ledger, monkeypatch):
+    monkeypatch.setattr(charges, "require_budget", lambda *_: None)
+    with refused("X101"):
+        ledger.admit(ask("a", 10 * NANO + 1))
+    assert ledger.charges() == []
+
+
+def test_nothing_costs_nothing(empty):
+    set_up(empty, ana=1)
+    answer(empty, ask("n", 0))
+    answer(empty, ask("a", 1))
+    answer(empty, ask("m", 0))
+    assert empty.remaining("ana").primary == 0
+    assert empty.state().started
+
+
+def test_zcdp_counts_rho(empty):
+    empty.set_budget(epsilon_nano=NANO, delta_atto=10**12, neighbours=Neighbours.REPLACE, accountant=ZCDP)
+    empty.grant("ana", epsilon_nano=NANO, delta_atto=10**12)
+    limit = empty.state().primary_limit
+    answer(empty, ask("a", loss=Loss(epsilon_nano=2**60, rho_pico=limit)))
+    assert (empty.remaining("ana").primary, empty.state().primary_spent) == (0, limit)
+    with refused("B101"):
+        empty.admit(ask("b", loss=Loss(epsilon_nano=1, rho_pico=1)))
+
+
+def test_a_plan_for_another_version_is_refused(ledger):
+    ledger.accept_source("one")
+    ledger.save_table("visits", "{}")
+    charge = ledger.admit(ask("a", data_version=1, catalog_version=1))
+    assert (charge.data_version, charge.catalog_version) == (1, 1)
+    with refused("C104"):
+        ledger.admit(ask("b", data_version=0))
+    with refused("C103"):
+        ledger.admit(ask("b", catalog_version=2))
+
+
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        ("P105", {"analyst": "Robert'); --"}),
+        ("P105", {"name": "../x", "kind": "summary"}),
+        ("P107", {"name": "x", "kind": "query"}),
+        ("P107", {"kind": "table"}),
+        ("P107", {"loss": Loss(epsilon_nano=-1)}),
+        ("P107", {"loss": Loss(epsilon_nano=1.5)}),
+        ("P107", {"loss": Loss(epsilon_nano=1, delta_atto=2**63)}),
+    ],
+)
+def test_a_bad_request_cannot_be_made(code, change):
+    with refused(code):
+        ask("a", **change)
+
+
+def test_a_key_is_hex():
+    with refused("P107"):
+        ChargeRequest(analyst="ana", key="A b", loss=Loss(epsilon_nano=1), mechanism="", parameters="", statement="")
+
+
+# -- redeeming ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_charge_is_redeemed_up_to_three_times(ledger):
+    for attempt in (1, 2, 3):
+        charge = ledger.admit(ask("a"))
+        assert charge.attempt == attempt
+        ledger.fail(charge)
+    with refused("B106"):
+        ledger.admit(ask("a"))
+    assert ledger.state().primary_spent == NANO
+
+
+def test_the_third_attempt_may_succeed(ledger):
+    ledger.fail(ledger.admit(ask("a")))
+    ledger.fail(ledger.admit(ask("a")))
+    assert answer(ledger, ask("a"), "third").payload == "third"
+
+
+def test_asking_again_in_the_same_thread_redeems(ledger):
+    held = ledger.admit(ask("a"))
+    assert ledger.admit(ask("a")).attempt == held.attempt + 1
+
+
+def test_at_most_one_release_leaves(ledger):
+    slow = ledger.admit(ask("a"))
+    ledger.fail(slow)
+    fast = ledger.admit(ask("a"))
+    assert ledger.store_release(fast, "fast").payload == "fast"
+    assert ledger.store_release(slow, "slow").payload == "fast"
+    ledger.fail(slow)  # too late to change anything
+    assert ledger.admit(ask("a")).payload == "fast"
+
+
+def test_an_overtaken_attempt_cannot_fail_the_next(ledger):
+    slow = ledger.admit(ask("a"))
+    fast = ledger.admit(ask("a"))
+    ledger.fail(slow)
+    assert ledger.charges()[0].state == "open"
+    assert ledger.store_release(fast, "x").payload == "x"
+
+
+def test_a_key_stands_for_one_question(ledger):
+    ledger.admit(ask("a"))
+    with refused("X101"):
+        ledger.admit(ask("a", 2 * NANO))
+
+
+def test_a_made_up_charge_is_refused(ledger):
+    charge = Charge(
+        id=9, analyst="ana", key=key("a"), loss=Loss(epsilon_nano=1), data_version=0, catalog_version=0, attempt=1
+    )
+    with refused("X101"):
+        ledger.store_release(charge, "x")
+
+
+# -- who may ask -------------------------------------------------------------------------------------------------------
+
+
+def test_who_may_ask_is_checked_before_what_is_stored(empty):
+    with refused("B107"):
+        empty.admit(ask("a"))
+    set_up(empty, ana=NANO, bob=NANO)
+    answer(empty, ask("a", name="ac", kind="summary"))
+    empty.share("ac", "ana", "bob")
+    with refused("B102"):
+        empty.admit(ask("a", analyst="eve"))
+    empty.revoke("ana", "left")
+    for call in (
+        lambda: empty.admit(ask("a", name="ac", kind="summary")),
+        lambda: empty.release("ana", 1),
+        lambda: empty.object("ana", "ac"),
+        lambda: empty.objects("ana"),
+    ):
+        with refused("B103"):
+            call()
+    assert empty.object("bob", "ac").payload == "42"  # what was shared stays shared
+    empty.freeze("breach")
+    with refused("B103"):
+        empty.object("bob", "ac")
+    empty.unfreeze("false alarm")
+    assert empty.object("bob", "ac").payload == "42"
+
+
+@pytest.mark.parametrize("stop", ["freeze", "revoke"])
+def test_what_is_stopped_while_it_runs_does_not_leave(ledger, stop):
+    charge = ledger.admit(ask("a"))
+    ledger.freeze("stop") if stop == "freeze" else ledger.revoke("ana", "stop")
+    with refused("B103"):
+        ledger.store_release(charge, "x")
+    ledger.unfreeze("go")
+    ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12, raise_to=True, reason="go")
+    assert answer(ledger, ask("a"), "y").payload == "y"

@@ -1,0 +1,397 @@
+"""Ledgers that were restored, copied, edited, broken, swapped or misplaced: each is refused with its code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from duckdp.core.types import AccountantKind, Loss, Neighbours
+from duckdp.errors import CODES, LedgerError
+from duckdp.ledger import ChargeRequest, Ledger, anchor, chain, files, store
+
+from ledgers import refused
+
+
+def request(question: object, cost: int = 1) -> ChargeRequest:
+    key = hashlib.sha256(str(question).encode()).hexdigest()
+    loss = Loss(epsilon_nano=cost)
+    return ChargeRequest(
+        analyst="ana",
+        key=key,
+        loss=loss,
+        mechanism="m",
+        parameters="{}",
+        statement="s",
+        name=f"n{question}",
+        kind="summary",
+    )
+
+
+def spend(ledger: Ledger, *questions: object) -> None:
+    for question in questions:
+        ledger.store_release(ledger.admit(request(question)), f"secret {question}")
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A closed ledger with a history."""
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        ledger.set_budget(
+            epsilon_nano=1000, delta_atto=0, neighbours=Neighbours.ADD_REMOVE, accountant=AccountantKind.BASIC
+        )
+        ledger.grant("ana", epsilon_nano=1000, delta_atto=0)
+        ledger.save_table("visits", '{"max_rows": 8}')
+        ledger.accept_source("one")
+        spend(ledger, 1, 2, 3)
+        ledger.fail(ledger.admit(request(4)))
+        ledger.fail(ledger.admit(request(4)))
+        return Path(ledger.path)
+
+
+def opens(path: Path) -> None:
+    Ledger.open(path, create=False).close()
+
+
+def copy(path: Path, target: Path, *suffixes: str) -> Path:
+    for suffix in suffixes:
+        shutil.copy(f"{path}{suffix}", f"{target}{suffix}")
+    return target
+
+
+def edit(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+# -- older ledgers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_without_its_journal_is_refused(path, tmp_path):
+    with Ledger.open(path) as ledger:
+        spend(ledger, *range(10, 20))
+        whole = copy(path, tmp_path / "whole", "", "-wal", ".anchor")
+        torn = copy(path, tmp_path / "torn", "", ".anchor")
+    opens(whole)
+    with refused("B203") as error:
+        opens(torn)
+    assert "-wal" in str(error.value)
+
+
+def test_an_older_ledger_is_refused_and_stays_refused(path, tmp_path):
+    old = copy(path, tmp_path / "old", "")
+    with Ledger.open(path) as ledger:
+        spend(ledger, 10)
+    shutil.copy(old, path)
+    for _ in range(2):
+        with refused("B203"):
+            Ledger.open(path)
+    with refused("B203"):
+        Ledger.repair_anchor(path, "let me in")
+
+
+def test_the_refusal_is_the_anchors_doing(path, tmp_path, monkeypatch):
+    """The broken twin of the tests above."""
+    old = copy(path, tmp_path / "old", "")
+    with Ledger.open(path) as ledger:
+        spend(ledger, 10)
+    shutil.copy(old, path)
+    monkeypatch.setattr(store, "_require_contained", lambda *_: None)
+    with Ledger.open(path) as ledger:
+        assert ledger.state().primary_spent == 4
+
+
+def test_another_history_of_the_same_length_is_refused(path, tmp_path):
+    fork = copy(path, tmp_path / "fork", "", ".anchor")
+    for name, question in ((path, "a"), (fork, "b")):
+        with Ledger.open(name) as ledger:
+            spend(ledger, question)
+    shutil.copy(fork, path)
+    with refused("B203"):
+        opens(path)
+
+
+def test_a_removed_ledger_is_not_begun_anew(path):
+    path.unlink()
+    with refused("B203"):
+        Ledger.open(path)
+    path.touch()
+    with refused("B203"):
+        Ledger.open(path)
+
+
+def test_the_ledger_of_another_data_set_is_refused(path, tmp_path):
+    Ledger.open(tmp_path / "b.ledger").close()
+    shutil.copy(tmp_path / "b.ledger", path)
+    with refused("B203"):
+        opens(path)
+
+
+def test_a_ledger_swapped_while_it_is_open_is_noticed_at_the_next_charge(path, tmp_path):
+    old = copy(path, tmp_path / "old", "")
+    with Ledger.open(path) as ledger:
+        spend(ledger, 10)
+        os.replace(old, path)
+        with refused("B203"):
+            ledger.admit(request(11))
+        path.unlink()
+        with refused("B203"):
+            ledger.admit(request(11))
+
+
+def test_an_anchor_ahead_is_noticed_at_the_next_charge(path):
+    with Ledger.open(path) as ledger:
+        known = anchor.read(str(path))
+        ahead = anchor.Position(dataset_id=known.dataset_id, count=known.count + 1, digest="0" * 64)
+        Path(f"{path}.anchor").write_bytes(ahead.line())
+        with refused("B203"):
+            ledger.admit(request(10))
+
+
+def test_a_crash_between_commit_and_anchor_is_harmless(path, monkeypatch):
+    before = anchor.read(str(path))
+    with monkeypatch.context() as patch, Ledger.open(path) as ledger:
+        patch.setattr(anchor, "advance", lambda *_: None)
+        spend(ledger, 10)
+    assert anchor.read(str(path)) == before
+    with Ledger.open(path) as ledger:
+        assert ledger.state().primary_spent == 5
+    assert anchor.read(str(path)).count == before.count + 2
+
+
+# -- the anchor --------------------------------------------------------------------------------------------------------
+
+
+def lose(path: Path) -> None:
+    Path(f"{path}.anchor").unlink()
+
+
+def blank(path: Path) -> None:
+    Path(f"{path}.anchor").write_bytes(b"")
+
+
+def flip(path: Path) -> None:
+    file = Path(f"{path}.anchor")
+    text = bytearray(file.read_bytes())
+    text[70] ^= 1
+    file.write_bytes(text)
+
+
+def garble(path: Path) -> None:
+    Path(f"{path}.anchor").write_bytes(os.urandom(1000))
+
+
+@pytest.mark.parametrize("harm", [lose, blank, flip, garble])
+def test_a_lost_or_damaged_anchor_is_refused_and_repaired_only_by_the_owner(path, harm):
+    harm(path)
+    with refused("B204"):
+        Ledger.open(path)
+    with refused("P107"):
+        Ledger.repair_anchor(path, "")
+    Ledger.repair_anchor(path, "the disk lost it")
+    with Ledger.open(path) as ledger:
+        assert (ledger.log()[0].kind, ledger.log()[0].reason) == ("repair_anchor", "the disk lost it")
+        assert ledger.state().primary_spent == 4
+    Ledger.repair_anchor(path, "nothing to repair")
+    with Ledger.open(path) as ledger:
+        assert ledger.log()[0].reason == "the disk lost it"
+
+
+@pytest.mark.parametrize("harm", [lose, blank, flip, garble])
+def test_the_anchor_is_read_at_each_charge(path, harm):
+    with Ledger.open(path) as ledger:
+        harm(path)
+        with refused("B204"):
+            ledger.admit(request(10))
+
+
+def test_the_anchor_never_goes_back(path):
+    known = anchor.read(str(path))
+    anchor.advance(str(path), anchor.Position(dataset_id=known.dataset_id, count=1, digest="0" * 64))
+    assert anchor.read(str(path)) == known
+    assert len(known.line()) == anchor.LENGTH < 512
+    with refused("B203"):
+        anchor.advance(str(path), anchor.Position(dataset_id=known.dataset_id, count=known.count, digest="0" * 64))
+
+
+def test_a_ledger_that_was_just_made_gets_its_anchor_after_a_crash(tmp_path):
+    Ledger.open(tmp_path / "n.ledger").close()
+    lose(tmp_path / "n.ledger")
+    with Ledger.open(tmp_path / "n.ledger") as ledger:
+        assert anchor.read(ledger.path).count == 1
+
+
+# -- edited and broken files -------------------------------------------------------------------------------------------
+
+EDITS = {
+    "spent": ["UPDATE dataset SET primary_spent = 0"],
+    "spent of both": ["UPDATE dataset SET primary_spent = 0", "UPDATE analyst SET primary_spent = 0"],
+    "total": ["UPDATE dataset SET epsilon_nano = 9999"],
+    "limit": ["UPDATE dataset SET primary_limit = 9999"],
+    "cap": ["UPDATE analyst SET primary_limit = 9999"],
+    "analyst": ["INSERT INTO analyst VALUES ('eve', 9, 0, 9, 0, 0, 0, NULL)"],
+    "freeze": ["UPDATE dataset SET frozen = 'x'"],
+    "declaration": ["""UPDATE catalog SET declaration = '{"max_rows": 1}'"""],
+    "source": ["UPDATE dataset SET source = 'two'"],
+    "attempts": ["UPDATE charge SET attempt = 1 WHERE attempt = 2"],
+    "state": ["UPDATE charge SET state = 'open' WHERE id = 1"],
+    "cost": ["DROP TRIGGER charge_update", "UPDATE charge SET primary_cost = 0"],
+    "key": ["DROP TRIGGER charge_update", "UPDATE charge SET key = 'x' WHERE id = 1"],
+    "release": ["DROP TRIGGER release_delete", "DELETE FROM release WHERE charge = 1"],
+    "event": ["DROP TRIGGER event_update", "UPDATE event SET reason = 'nice' WHERE seq = 2"],
+    "end of history": ["DROP TRIGGER event_delete", "DELETE FROM event WHERE seq = (SELECT max(seq) FROM event)"],
+    "trigger": ["CREATE TRIGGER free AFTER INSERT ON charge BEGIN UPDATE dataset SET primary_spent = 0; END"],
+    "index": ["DROP INDEX catalog_active"],
+    "data set": ["DELETE FROM dataset"],
+    "table": ["DROP TABLE share"],
+}
+
+
+@pytest.mark.parametrize("statements", EDITS.values(), ids=EDITS)
+def test_an_edited_ledger_is_refused(path, statements):
+    edit(path, *statements)
+    with refused("B202"):
+        opens(path)
+
+
+def test_dropped_triggers_that_came_back_hide_nothing(path):
+    """The edit restores the schema, so only the chain can tell."""
+    connection = sqlite3.connect(path)
+    (trigger,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'charge_update'").fetchone()
+    connection.close()
+    edit(
+        path,
+        "DROP TRIGGER charge_update",
+        "UPDATE charge SET primary_cost = 0 WHERE id = 1",
+        "UPDATE dataset SET primary_spent = primary_spent - 1",
+        "UPDATE analyst SET primary_spent = primary_spent - 1",
+        trigger,
+    )
+    with refused("B202") as error:
+        opens(path)
+    assert "charge" in str(error.value)
+
+
+def test_the_refusal_is_the_chains_doing(path, monkeypatch):
+    """The broken twin of the tests above."""
+    edit(path, *EDITS["spent"])
+    monkeypatch.setattr(chain, "verify", lambda *_: None)
+    opens(path)
+
+
+def test_code_cannot_rewrite_history(path):
+    connection = sqlite3.connect(path)
+    for statement in (
+        "UPDATE event SET at = ''",
+        "DELETE FROM event",
+        "UPDATE release SET payload = ''",
+        "DELETE FROM release",
+        "DELETE FROM charge",
+        "UPDATE charge SET primary_cost = 0",
+        "INSERT INTO charge SELECT 99, analyst, key, kind, mechanism, parameters, statement, 0, 0, 0, 0, 0, 0, 0, 0, "
+        "'', 1, 'open', '' FROM charge WHERE id = 1",
+        "UPDATE dataset SET primary_spent = primary_limit + 1",
+        "UPDATE analyst SET primary_spent = 0.5",
+    ):
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute(statement)
+    connection.close()
+
+
+def test_random_bytes_are_refused(path):
+    path.write_bytes(os.urandom(20_000))
+    with refused("B202"):
+        opens(path)
+    lose(path)
+    with refused("B207"):
+        opens(path)
+
+
+@pytest.mark.parametrize("size", [0, 50, 100, 4096, 8192, -4096, -100])
+def test_a_truncated_file_is_refused(path, size):
+    os.truncate(path, size if size >= 0 else path.stat().st_size + size)
+    with pytest.raises(LedgerError, match=r"^B20[23]:"):
+        opens(path)
+
+
+def test_no_single_page_of_noise_goes_unnoticed(path):
+    """Each page is overwritten in turn; what is still accepted must be a page without content."""
+    clean = path.read_bytes()
+    for start in range(0, len(clean), 4096):
+        path.write_bytes(clean[:start] + os.urandom(4096) + clean[start + 4096 :])
+        with pytest.raises(LedgerError, match=r"^B20[27]:"):
+            opens(path)
+
+
+def test_other_files_are_refused_and_left_alone(tmp_path):
+    other, text = tmp_path / "other.db", tmp_path / "notes.txt"
+    edit(other, "CREATE TABLE t (x)")
+    text.write_text("hello " * 200)
+    for file in (other, text):
+        before = file.read_bytes()
+        with refused("B207"):
+            Ledger.open(file)
+        assert file.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["notes.txt", "other.db"]
+
+
+def test_paths_that_cannot_be_a_ledger(tmp_path):
+    (tmp_path / "empty").touch()
+    for name, create in (("none", False), ("empty", True), ("", True), ("no/such/folder", True)):
+        with refused("B207"):
+            Ledger.open(tmp_path / name, create=create)
+    assert not (tmp_path / "none").exists()
+
+
+def test_errors_quote_neither_sqlite_nor_the_ledger(path):
+    path.write_bytes(path.read_bytes()[:100] + os.urandom(4000))
+    with refused("B202") as error:
+        opens(path)
+    assert isinstance(error.value.__context__, sqlite3.Error)
+    assert error.value.__suppress_context__
+    for word in ("secret", "sqlite", "malformed", "database"):
+        assert word not in str(error.value).replace(str(path), "")
+    assert error.value.path == str(path)
+    assert error.value.code in CODES
+
+
+# -- file systems ------------------------------------------------------------------------------------------------------
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/x /home nfs4 rw 0 0
+/dev/sdb1 /home/local ext4 rw 0 0
+me@host: /mnt/my\\040files fuse.sshfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/a", "ext4"),
+        ("/home/a", "nfs4"),
+        ("/homes/a", "ext4"),
+        ("/home/local/a", "ext4"),
+        ("/mnt/my files/a", "fuse.sshfs"),
+    ],
+)
+def test_the_file_system_is_that_of_the_innermost_mount(path, kind):
+    assert files.file_system(path, MOUNTS) == kind
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs"])
+def test_network_file_systems_are_refused(path, monkeypatch, kind):
+    monkeypatch.setattr(files, "file_system", lambda *_: kind)
+    with refused("B205"):
+        Ledger.open(path)
+    monkeypatch.undo()
+    with Ledger.open(path) as ledger:
+        monkeypatch.setattr(files, "file_system", lambda *_: kind)
+        with refused("B205"):
+            ledger.backup(f"{path}.copy")

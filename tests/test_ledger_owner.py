@@ -1,0 +1,253 @@
+"""The owner's side of the ledger: budgets, grants, declarations, names, files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from duckdp.core.types import AccountantKind, Neighbours
+from duckdp.errors import BudgetError, CatalogError, DuckDPError, InternalError, LedgerError, ParameterError
+from duckdp.ledger import Ledger, store
+from duckdp.resources import read_sql
+
+from ledgers import NANO, answer, ask, refused, set_up
+
+BASIC, ZCDP = AccountantKind.BASIC, AccountantKind.ZCDP
+
+
+@pytest.fixture
+def empty(tmp_path):
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def ledger(empty):
+    return set_up(empty)
+
+
+# -- the owner ---------------------------------------------------------------------------------------------------------
+
+
+def test_budget_and_grant_are_idempotent(ledger):
+    before = ledger.log()
+    set_up(ledger)
+    assert ledger.log() == before
+    assert [event.kind for event in before] == ["grant", "budget", "create"]
+
+
+def test_a_total_is_raised_only_on_purpose(ledger):
+    with refused("B105"):
+        set_up(ledger, 11 * NANO)
+    fixed = {"neighbours": Neighbours.ADD_REMOVE, "accountant": BASIC, "delta_atto": 10**12, "epsilon_nano": 11 * NANO}
+    with refused("B105"):
+        ledger.set_budget(**fixed, raise_to=True)
+    with refused("B105"):
+        ledger.set_budget(**fixed, reason="because")
+    with refused("P107"):
+        ledger.set_budget(**fixed, raise_to=True, reason="  ")
+    ledger.set_budget(**fixed, raise_to=True, reason="the board agreed")
+    assert (ledger.state().epsilon_nano, ledger.log()[0].reason) == (11 * NANO, "the board agreed")
+
+
+def test_a_total_is_lowered_down_to_what_was_spent(ledger):
+    answer(ledger, ask("a", 4 * NANO))
+    set_up(ledger, 4 * NANO, ana=4 * NANO)
+    with refused("B104"):
+        set_up(ledger, 4 * NANO - 1, ana=NANO)
+    with refused("B104"):
+        ledger.grant("ana", epsilon_nano=NANO, delta_atto=10**12)
+    with refused("B101"):
+        ledger.admit(ask("b", 1))
+
+
+def test_a_cap_lies_within_the_total_and_is_raised_only_on_purpose(ledger):
+    ledger.grant("bob", epsilon_nano=NANO, delta_atto=0)
+    with refused("B105"):
+        ledger.grant("bob", epsilon_nano=NANO, delta_atto=1)
+    with refused("P107"):
+        ledger.grant("bob", epsilon_nano=11 * NANO, delta_atto=0, raise_to=True, reason="no")
+    with refused("P107"):
+        ledger.grant("bob", epsilon_nano=NANO, delta_atto=10**12 + 1, raise_to=True, reason="no")
+    with refused("P105"):
+        ledger.grant("Bob", epsilon_nano=NANO, delta_atto=0)
+    with refused("P102"):
+        ledger.grant("bob", epsilon_nano=NANO, delta_atto=-1)
+    ledger.grant("bob", epsilon_nano=2 * NANO, delta_atto=1, raise_to=True, reason="thesis")
+    assert [(who.name, who.epsilon_nano) for who in ledger.analysts()] == [("ana", 10 * NANO), ("bob", 2 * NANO)]
+
+
+def test_a_grant_needs_a_budget(empty):
+    assert empty.analysts() == []
+    with refused("B107"):
+        empty.grant("ana", epsilon_nano=1, delta_atto=0)
+
+
+def test_a_revoked_analyst_comes_back_only_on_purpose_and_keeps_what_was_spent(ledger):
+    answer(ledger, ask("a"))
+    ledger.revoke("ana", "left")
+    assert ledger.analysts()[0].revoked_reason == "left"
+    with refused("B105"):
+        ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12)
+    ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12, raise_to=True, reason="is back")
+    assert ledger.remaining("ana").primary == 9 * NANO
+    with refused("B102"):
+        ledger.revoke("eve", "who?")
+    with refused("P107"):
+        ledger.revoke("ana", "")
+
+
+def test_relation_and_accountant_are_frozen_by_the_first_charge(ledger):
+    budget = {"epsilon_nano": 10 * NANO, "delta_atto": 10**12}
+    ledger.set_budget(**budget, neighbours=Neighbours.REPLACE, accountant=ZCDP)
+    assert ledger.analysts()[0].primary_limit == ledger.state().primary_limit  # the cap follows the accountant
+    ledger.set_budget(**budget, neighbours=Neighbours.REPLACE, accountant=BASIC)
+    ledger.admit(ask("a", 0))
+    for neighbours, accountant in ((Neighbours.ADD_REMOVE, BASIC), (Neighbours.REPLACE, ZCDP)):
+        with refused("C109"):
+            ledger.set_budget(**budget, neighbours=neighbours, accountant=accountant, raise_to=True, reason="please")
+
+
+def test_tables_are_versioned(empty):
+    assert empty.save_table("visits", '{"a": 1}') == 1
+    assert empty.save_table("visits", '{"a": 1}') == 1
+    assert empty.save_table("staff", "{}") == 2
+    assert empty.save_table("visits", '{"a": 2}', reason="typo") == 3
+    assert empty.tables() == {"staff": "{}", "visits": '{"a": 2}'}
+    assert empty.drop_table("staff", "unused") == 4
+    assert empty.save_table("staff", "{}") == 5
+    with refused("C101"):
+        empty.drop_table("patients", "unknown")
+    with refused("P107"):
+        empty.save_table("", "{}")
+
+
+def test_a_changed_source_needs_a_reason_and_keeps_the_budget(ledger):
+    assert ledger.accept_source("one") == ledger.accept_source("one") == 1
+    answer(ledger, ask("a"))
+    with refused("C104"):
+        ledger.accept_source("two")
+    assert ledger.accept_source("two", reason="nightly load") == 2
+    assert (ledger.state().data_version, ledger.state().primary_spent) == (2, NANO)
+
+
+def test_names_belong_to_their_analyst_for_ever(empty):
+    set_up(empty, ana=5 * NANO, bob=5 * NANO)
+    answer(empty, ask("a", name="ac", kind="summary"))
+    with refused("C111"):
+        empty.admit(ask("b", name="ac", kind="synthetic"))
+    assert empty.state().primary_spent == NANO
+    answer(empty, ask("b", name="ac", kind="synthetic", analyst="bob"), "7")
+    assert empty.object("ana", "ac").payload == "42"
+    assert empty.admit(ask("a", name="again", kind="summary")) == empty.object("ana", "again")  # a second name is free
+    with refused("C111"):
+        empty.share("ac", "ana", "bob")  # bob has one of that name
+
+
+def test_unknown_and_not_yours_are_the_same_error(empty):
+    set_up(empty, ana=5 * NANO, bob=5 * NANO)
+    answer(empty, ask("a", name="ac", kind="summary"))
+    texts = set()
+    for name in ("ac", "zz"):
+        with refused("C110") as error:
+            empty.object("bob", name)
+        texts.add(str(error.value).replace(name, "?"))
+    for charge in (1, 99):
+        with refused("C110") as error:
+            empty.release("bob", charge)
+    assert len(texts) == 1
+    for _ in range(2):
+        empty.share("ac", "ana", "bob", reason="same project")
+    assert empty.object("bob", "ac") == empty.object("ana", "ac")
+    assert [(row.name, row.owner, row.ready) for row in empty.objects("bob")] == [("ac", "ana", True)]
+    with refused("C110"):
+        empty.share("zz", "ana", "bob")
+    with refused("B102"):
+        empty.share("ac", "ana", "eve")
+
+
+def test_an_object_without_a_release_is_not_there_yet(ledger):
+    ledger.admit(ask("a", name="ac", kind="summary"))
+    assert [row.ready for row in ledger.objects("ana")] == [False]
+    with refused("C110"):
+        ledger.object("ana", "ac")
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_for_the_owner_only(ledger):
+    folder = Path(ledger.path).parent
+    old = os.umask(0)
+    try:
+        with Ledger.open(folder / "b.ledger") as other:
+            set_up(other)
+            other.backup(folder / "copy.ledger")
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+    finally:
+        os.umask(old)
+    assert set(modes.values()) == {0o600}
+    assert {"b.ledger", "b.ledger-wal", "b.ledger-shm", "b.ledger.anchor", "copy.ledger.anchor"} <= set(modes)
+
+
+def test_closing_leaves_one_whole_file(ledger):
+    ledger.close()
+    ledger.close()
+    assert sorted(file.name for file in Path(ledger.path).parent.iterdir()) == ["a.ledger", "a.ledger.anchor"]
+    with refused("B207"):
+        ledger.state()
+
+
+def test_one_name_for_one_ledger(ledger, tmp_path):
+    (tmp_path / "link").symlink_to("a.ledger")
+    with Ledger.open(tmp_path / "link") as other:
+        assert other.path == ledger.path
+        answer(other, ask("a"))
+    assert ledger.state().primary_spent == NANO
+
+
+def test_a_backup_is_whole_and_frozen_until_it_is_needed(ledger, tmp_path):
+    first = answer(ledger, ask("a"))
+    ledger.backup(tmp_path / "copy")
+    for taken in ("copy", "a.ledger"):
+        with refused("B207"):
+            ledger.backup(tmp_path / taken)
+    answer(ledger, ask("b"))
+    with Ledger.open(tmp_path / "copy", create=False) as copy:
+        assert (copy.dataset_id, copy.salt, copy.state().primary_spent) == (ledger.dataset_id, ledger.salt, NANO)
+        with refused("B103"):
+            copy.admit(ask("a"))
+        copy.unfreeze("the original burned down")
+        assert copy.admit(ask("a")) == first
+    assert ledger.log()[0].kind == "backup"
+
+
+def test_a_new_version_of_the_schema_is_reached_step_by_step(ledger, monkeypatch):
+    answer(ledger, ask("a"))
+    ledger.close()
+    later = "-- a later version\nCREATE TABLE note (text TEXT);\n"
+    monkeypatch.setattr(store, "read_sql", lambda name: later if name == "ledger_2.sql" else read_sql(name))
+    monkeypatch.setattr(store, "SCHEMAS", ("ledger.sql", "ledger_2.sql"))
+    for _ in range(2):
+        with Ledger.open(ledger.path) as newer:
+            assert newer.state().primary_spent == NANO
+    monkeypatch.undo()
+    with refused("B201") as error:
+        Ledger.open(ledger.path)
+    assert isinstance(error.value, LedgerError)
+    assert error.value.path == ledger.path
+
+
+def test_resources_are_read_by_plain_name():
+    assert "CREATE TABLE charge" in read_sql("ledger.sql")
+    for name in ("../pyproject.toml", "none.sql", "../sql/ledger.sql"):
+        with pytest.raises(InternalError):
+            read_sql(name)
+
+
+def test_errors_are_of_one_tree():
+    assert issubclass(LedgerError, BudgetError)
+    assert issubclass(ParameterError, ValueError)
+    assert issubclass(CatalogError, DuckDPError)
