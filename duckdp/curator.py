@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from duckdp.catalog import Table, check_name, load_table, missing_table
+from duckdp.catalog import Table, check_name, dump_table, load_table, missing_table
 from duckdp.core.types import AccountantKind, Neighbours, parse_delta, parse_epsilon
 from duckdp.declare import declare_table, drifted, suggest_call, unit_of
 from duckdp.engine import Engine
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", Neighbours, AccountantKind)
 
 
-def open(
-    data: object, *, ledger: str | os.PathLike[str] | None = None, snapshot: bool = False
-) -> Curator:
+def open(data: object, *, ledger: str | os.PathLike[str] | None = None, snapshot: bool = False) -> Curator:
     """Put data under a curator.
 
     Args:
@@ -121,8 +119,6 @@ class Curator:
                 )
         if state.neighbours is Neighbours.REPLACE and declared.unit_key is not None:
             raise CatalogError("C105", "REPLACE neighbours need unit = row; drop unit_key.", table=table)
-        from duckdp.catalog import dump_table
-
         self.ledger.save_table(declared.name, dump_table(declared), reason=reason)
         self._loaded = -1
         for front in self._fronts.values():
@@ -138,6 +134,11 @@ class Curator:
                 self._tables = {name: load_table(text) for name, text in self.ledger.tables().items()}
                 self._loaded = version
             return self._tables
+
+    @property
+    def catalog_version(self) -> int:
+        """Version of the declarations that ``tables`` last gave."""
+        return self._loaded
 
     def table(self, name: object) -> Table:
         """A declaration by name.
@@ -171,7 +172,7 @@ class Curator:
         if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):
             raise CatalogError("C105", "REPLACE neighbours need unit = row, and a protected table has a unit_key.")
         self.ledger.set_budget(
-            epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta), neighbours=relation, accountant=kind,
+            epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), neighbours=relation, accountant=kind,
             raise_to=raise_to, reason=reason,
         )  # fmt: skip
 
@@ -180,7 +181,7 @@ class Curator:
     ) -> None:
         """Let an analyst in, up to a cap within the total. Idempotent."""
         self.ledger.grant(
-            analyst, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta), raise_to=raise_to, reason=reason
+            analyst, epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), raise_to=raise_to, reason=reason
         )  # fmt: skip
 
     def revoke(self, analyst: str, *, reason: str = "revoked by the owner") -> None:

@@ -188,6 +188,12 @@ def plain_result(names: Sequence[str], rows: Sequence[Sequence[Any]], types: Seq
 def _arrow_type(duckdb_type: str) -> Any:
     import pyarrow as pa
 
+    integers = {
+        "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "UTINYINT": pa.uint8(),
+        "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(), "UBIGINT": pa.uint64(), "FLOAT": pa.float32(),
+    }  # fmt: skip
+    if duckdb_type in integers:
+        return integers[duckdb_type]
     return {
         "DOUBLE": pa.float64(), "BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(),
         "TIMESTAMP": pa.timestamp("us"),

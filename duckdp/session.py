@@ -15,15 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from duckdp.compiler.evaluate import OutputColumn, evaluate
+from duckdp import functions
+from duckdp.compiler.evaluate import OutputColumn, duckdb_type, evaluate
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import MechanismChoice, Plan, describe_plan
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
-from duckdp.core.accountant import cost, how_many
+from duckdp.core.accountant import cost, describe, how_many
 from duckdp.core.task import Task
 from duckdp.core.types import Loss, Neighbours
-from duckdp.ledger import ChargeRequest, StoredRelease
+from duckdp.ledger import ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Price, Terms, price
 from duckdp.result import Estimate, Result, ResultColumn
@@ -31,6 +32,7 @@ from duckdp.result import Estimate, Result, ResultColumn
 if TYPE_CHECKING:
     from duckdp.catalog import Table
     from duckdp.curator import Curator
+    from duckdp.smooth.summary import SmoothSummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +138,7 @@ class Session:
         request = ChargeRequest(
             analyst=self.analyst, key=hashlib.sha256(identity.encode()).hexdigest(), loss=task.loss,
             mechanism=task.mechanism, parameters=json.dumps(task.parameters), statement=statement[:65536],
-            kind=kind, name=name, data_version=state.data_version,
+            kind=kind, name=name, data_version=state.data_version, catalog_version=curator.catalog_version,
         )  # fmt: skip
         admitted = ledger.admit(request)
         if isinstance(admitted, StoredRelease):
@@ -152,11 +154,17 @@ class Session:
     def result(self, plan: Plan, done: Performed) -> Result:
         """A SELECT's answer from its release."""
         columns = [_column(c) for c in evaluate(plan, done.payload)]
-        free = done.stored or plan.loss == Loss(epsilon_nano=0)
+        return self.dress(columns, plan.loss, done, notes=_notes(plan))
+
+    def dress(
+        self, columns: Sequence[ResultColumn], loss: Loss, done: Performed, *, notes: Sequence[str] = ()
+    ) -> Result:
+        """An answer with its cost, source and what is left."""
+        free = done.stored or loss.epsilon_nano == 0
         return Result(
-            columns=columns, cost="nothing" if free else str(plan.loss),
+            columns=columns, cost="nothing" if free else str(loss),
             source=f"{'stored release of ' if done.stored else ''}charge {done.charge_id}",
-            remaining=self.remaining_text(plan.loss), notes=_notes(plan),
+            remaining=self.remaining_text(loss), notes=notes,
         )  # fmt: skip
 
     def remaining_text(self, loss: Loss | None = None) -> str:
@@ -169,6 +177,95 @@ class Session:
             n = how_many(accountant, (left.primary, left.secondary), cost(accountant, loss))
             text += f", about {n:,} such queries" if n is not None else ""
         return text
+
+    # ---- the dp functions, as in SQL ----------------------------------------------------------------------------
+
+    def noisy_count(
+        self, table: str, *, epsilon: object = None, predicate: str | None = None, unit: bool = False,
+        error: float | None = None, fresh: bool = False,
+    ) -> Result:  # fmt: skip
+        """A noisy number of rows, or (``unit``) of privacy units."""
+        return self._call(functions.noisy_count(self, table, epsilon, predicate, unit, error, fresh))
+
+    def median_smooth(
+        self, table: str, column: str, *, epsilon: object = None, delta: object = 0, predicate: str | None = None,
+        quantile: float | str = 0.5, fresh: bool = False,
+    ) -> Result:  # fmt: skip
+        """A median (or other quantile) by smooth sensitivity; delta > 0 takes Laplace noise."""
+        return self._call(functions.median_smooth(self, table, column, epsilon, delta, predicate, quantile, fresh))
+
+    def smooth_summary(
+        self, table: str, columns: Sequence[str], *, name: str, epsilon: object = None, smoothness: int | None = None,
+        degree: int | None = None,
+    ) -> Result:  # fmt: skip
+        """Buy a summary that answers any number of smooth queries; one row about it."""
+        return self._call(functions.smooth_summary(self, table, columns, epsilon, smoothness, degree, name))
+
+    def smooth_answer(self, name: str, function: str, *, statistic: str = "mean") -> Result:
+        """Answer a smooth function of a summary's columns; free."""
+        return self._call(functions.smooth_answer(self, name, function, statistic))
+
+    def synthesize(
+        self, source: str, *, epsilon: object = None, rows: int = 10_000, columns: Sequence[str] | None = None,
+        smoothness: int | None = None, degree: int | None = None, name: str | None = None,
+    ) -> Result:  # fmt: skip
+        """A synthetic table: charged from a protected table, free from a stored summary."""
+        return self._call(functions.synthesize(self, source, epsilon, rows, columns, smoothness, degree, name))
+
+    def budget(self) -> Result:
+        """What was granted, spent and is left."""
+        return self._call(functions.budget(self))
+
+    def ledger(self) -> Result:
+        """The analyst's own charges."""
+        return self._call(functions.ledger(self))
+
+    def summaries(self) -> Result:
+        """Stored summaries and synthetic tables."""
+        return self._call(functions.summaries(self))
+
+    def catalog(self) -> Result:
+        """Declared tables and columns."""
+        return self._call(functions.catalog(self))
+
+    def _call(self, prepared: functions.Prepared) -> Result:
+        return prepared.run(secrets.token_hex(16))
+
+    # ---- what they need -----------------------------------------------------------------------------------------
+
+    def summary(self, name: str) -> SmoothSummary:
+        """A stored summary of the analyst's, or one shared with them.
+
+        Raises:
+            CatalogError: C110, unknown or somebody else's.
+        """
+        return functions.open_summary(self._curator.ledger.object(self.analyst, name).payload)
+
+    def budget_row(self) -> tuple[str, ...]:
+        """(analyst, granted, spent, remaining) as text."""
+        ledger = self._curator.ledger
+        mine = next(a for a in ledger.analysts() if a.name == self.analyst)
+        kind = ledger.state().accountant
+        assert kind is not None
+        granted = str(Loss(epsilon_nano=mine.epsilon_nano, delta_atto=mine.delta_atto))
+        return (
+            self.analyst,
+            granted,
+            describe(kind, mine.primary_spent, mine.secondary_spent),
+            ledger.remaining(self.analyst).text,
+        )
+
+    def own_charges(self) -> Sequence[ChargeRow]:
+        """The analyst's charges."""
+        return self._curator.ledger.charges(self.analyst)
+
+    def object_rows(self) -> list[tuple[str, ...]]:
+        """(name, kind, owner, made, about) of stored objects."""
+        ledger, rows = self._curator.ledger, []
+        about = {c.id: " ".join(c.statement.split()) for c in ledger.charges()}
+        for row in ledger.objects(self.analyst):
+            rows.append((row.name, row.kind, row.owner, row.at, about.get(row.charge_id, "")))
+        return rows
 
     def read(self, text: str, parameters: Sequence[object] = ()) -> Query:
         """Validate a statement over a protected table."""
@@ -201,8 +298,7 @@ class Session:
 
 
 def _column(column: OutputColumn) -> ResultColumn:
-    kinds = {"number": "BIGINT" if column.integral else "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN"}
-    kind = kinds.get(column.kind.value, column.kind.value.upper())
+    kind = duckdb_type(column)
     if column.half_width is None or column.standard_error is None or column.centre is None:
         return ResultColumn(name=column.name, type=kind, values=column.values)
     estimates = []

@@ -13,8 +13,7 @@ from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import InsufficientBudgetError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, charges
 from duckdp.ledger import ledger as ledger_module
-
-from ledgers import NANO, answer, ask, key, refused, set_up
+from tests.ledgers import NANO, answer, ask, key, refused, set_up
 
 ZCDP = AccountantKind.ZCDP
 

@@ -10,8 +10,7 @@ from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.ledger import Ledger
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-
-from ledgers import ask, refused
+from tests.ledgers import ask, refused
 
 
 class AgainstModel(RuleBasedStateMachine):

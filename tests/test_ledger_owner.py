@@ -11,8 +11,7 @@ from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import BudgetError, CatalogError, DuckDPError, InternalError, LedgerError, ParameterError
 from duckdp.ledger import Ledger, store
 from duckdp.resources import read_sql
-
-from ledgers import NANO, answer, ask, refused, set_up
+from tests.ledgers import NANO, answer, ask, refused, set_up
 
 BASIC, ZCDP = AccountantKind.BASIC, AccountantKind.ZCDP
 

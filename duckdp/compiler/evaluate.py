@@ -67,6 +67,18 @@ def evaluate(plan: Plan, payload: str) -> list[OutputColumn]:
     return _Evaluation(plan, payload).columns()
 
 
+def describe_outputs(plan: Plan) -> list[tuple[str, str, bool]]:
+    """(name, DuckDB type, whether it is a released number) of each output, before anything is released."""
+    return [(o.name, duckdb_type(o), o.half_width is not None) for o in _evaluate_expected(plan, 1e6)]
+
+
+def duckdb_type(column: OutputColumn) -> str:
+    """DuckDB type of an output."""
+    if column.kind is Kind.NUMBER:
+        return "BIGINT" if column.integral else "DOUBLE"
+    return {Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN"}.get(column.kind, column.kind.value.upper())
+
+
 def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | None]:
     """Predicted 95% half-width of each output from public figures; None where it needs a number of rows.
 
@@ -74,6 +86,17 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
         plan: of the statement.
         rows: expected rows per group, or None.
     """
+    found: dict[str, float | None] = {}
+    for output in _evaluate_expected(plan, rows):
+        if output.half_width is not None:
+            width = float(output.half_width[0])
+            unknown = math.isnan(width) or (rows is None and _needs_rows(plan, output.name))
+            found[output.name] = None if unknown else width
+    return found
+
+
+def _evaluate_expected(plan: Plan, rows: float | None) -> list[OutputColumn]:
+    """Outputs of one group with ``rows`` typical rows: from public figures only."""
     cells: list[int] = []
     for measure in plan.measures:
         scale = (rows or 0) * measure.steps
@@ -84,14 +107,7 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
             mean = (measure.lower + measure.upper) / 2 if measure.kind == "sum" else 1.0
             cells.append(int(scale * mean))
     keys = [[_stand_in(k.domain)] for k in plan.query.keys]
-    evaluation = _Evaluation(plan, json.dumps({"keys": None, "cells": [cells]}), [[k[0] for k in keys]])
-    found: dict[str, float | None] = {}
-    for output in evaluation.all_outputs():
-        if output.half_width is not None:
-            width = float(output.half_width[0])
-            unknown = math.isnan(width) or (rows is None and _needs_rows(plan, output.name))
-            found[output.name] = None if unknown else width
-    return found
+    return _Evaluation(plan, json.dumps({"keys": None, "cells": [cells]}), [[k[0] for k in keys]]).all_outputs()
 
 
 def _stand_in(domain: tuple[Scalar, ...] | None) -> Scalar:

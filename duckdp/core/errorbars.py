@@ -31,8 +31,9 @@ from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-from duckdp.errors import ParameterError
 from numpy.typing import NDArray
+
+from duckdp.errors import ParameterError
 
 Floats = NDArray[np.float64]
 _DIGITS = Context(prec=50, rounding=ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999, traps=[InvalidOperation])

@@ -18,6 +18,10 @@ NANO = 10**9
 PICO = 10**12
 ATTO = 10**18
 
+MOST_EPSILON = 100  # of one statement
+MOST_TOTAL = 1_000_000  # of a budget, over all statements
+
+TOTAL_RULE = "must be a decimal from 0.000001 to 1000000 with at most 9 decimals, for example epsilon=4."
 EPSILON_RULE = "must be a decimal from 0.000001 to 100 with at most 9 decimals. State it, for example epsilon=0.5."
 DELTA_RULE = "must be a decimal with at most 18 decimals, at least 0 and below 1, for example delta=1e-8."
 
@@ -88,15 +92,16 @@ class Loss:
         return parts + (f", delta={show_decimal(self.delta_atto, 18)}" if self.delta_atto else "")
 
 
-def parse_epsilon(value: object, name: str = "epsilon") -> int:
+def parse_epsilon(value: object, name: str = "epsilon", *, total: bool = False) -> int:
     """Parse epsilon to 1e-9 units.
 
     Args:
         value: text, Decimal, int or float (its shortest text is meant).
         name: how the parameter is called in the error.
+        total: it is a budget's, which adds up many statements.
 
     Returns:
-        epsilon in 1e-9, from 1_000 (0.000001) to 100_000_000_000 (100).
+        epsilon in 1e-9, from 1_000 (0.000001) to 100 (a budget: 1_000_000) times 1e9.
 
     Raises:
         ParameterError: P101.
@@ -104,12 +109,12 @@ def parse_epsilon(value: object, name: str = "epsilon") -> int:
     >>> parse_epsilon("0.5"), parse_epsilon(1)
     (500000000, 1000000000)
     """
-    number = _decimal(value)
+    number, rule = _decimal(value), TOTAL_RULE if total else EPSILON_RULE
     if number is None or not number.is_finite():
-        raise ParameterError("P101", name, value, EPSILON_RULE)
+        raise ParameterError("P101", name, value, rule)
     units = _units(number, 9)
-    if units is None or not 1_000 <= units <= 100 * NANO:
-        raise ParameterError("P101", name, value, EPSILON_RULE)
+    if units is None or not 1_000 <= units <= (MOST_TOTAL if total else MOST_EPSILON) * NANO:
+        raise ParameterError("P101", name, value, rule)
     return units
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+
 from duckdp.compiler.expression import Expr
 from duckdp.core.errorbars import linear_half_width, linear_standard_error
 from duckdp.errors import ParameterError

@@ -13,11 +13,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
+
 from duckdp.catalog import check_positive
 from duckdp.core.interval import LARGEST
 from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError, ParameterError
-from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +68,7 @@ class TensorBasis:
     @property
     def size(self) -> int:
         """Number of functions, R = t^d."""
-        return self.degree**self.dimensions
+        return math.prod(self.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -94,8 +95,7 @@ class TensorBasis:
         Returns:
             float[n, t].
         """
-        values: Floats = np.polynomial.chebyshev.chebvander(self.to_unit(column, x), self.degree - 1)
-        return values
+        return chebyshev(self.to_unit(column, x), self.degree)
 
     def evaluate(self, x: Floats) -> Floats:
         """All functions at given rows.
@@ -157,7 +157,7 @@ class TensorBasis:
         Returns:
             The bound, an integer above 0.
         """
-        unit = max_rows << bits
+        unit: int = max_rows << bits
         if neighbours is Neighbours.ADD_REMOVE:
             if count_public:
                 raise InternalError("the count is private when rows are added or removed")
@@ -167,7 +167,7 @@ class TensorBasis:
         naive = unit * (2 * (self.size - 1) + (0 if count_public else 1))
         if max_rows != 1:
             return naive
-        real = self.degree ** (self.dimensions - 1) * Fraction(_replace_l1(self.degree))
+        real = math.prod(self.shape[1:]) * Fraction(_replace_l1(self.degree))
         certified = unit * (real + 2 * self.size * Fraction(self.float_error())) + self.size
         return min(naive, max(math.ceil(certified), unit * self.size))
 
@@ -191,6 +191,11 @@ def degree_from(smoothness: object, rows: int, dimensions: int) -> int:
     while t**order < rows:  # Wang et al. 2016, Algorithm 1, step 1, in integers
         t += 1
     return t
+
+
+def chebyshev(u: Floats, degree: int) -> Floats:
+    """T_0 ... T_(degree - 1) at u in [-1, 1]: float[n, degree]."""
+    return np.asarray(np.polynomial.chebyshev.chebvander(u, degree - 1), dtype=np.float64)
 
 
 @lru_cache(maxsize=256)

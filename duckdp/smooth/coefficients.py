@@ -18,6 +18,8 @@ from threading import Lock
 import duckdb
 import numpy as np
 import pyarrow as pa
+from scipy.fft import dctn
+
 from duckdp.catalog import Column, Kind, Table
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, walk
 from duckdp.compiler.parse import parse_scalar
@@ -25,8 +27,7 @@ from duckdp.compiler.printing import Parameters, print_expr, quote
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.select import RowScope
 from duckdp.errors import InternalError, NumericalError, QueryError
-from duckdp.smooth.basis import Floats, TensorBasis
-from scipy.fft import dctn
+from duckdp.smooth.basis import Floats, TensorBasis, chebyshev
 
 MAX_CHECKED = 200_000  # points on which f - p is looked at
 _NODES = "nodes"
@@ -102,7 +103,7 @@ def evaluate_on_grid(coefficients: Floats, u: Floats) -> Floats:
     Returns:
         float[n^d], C order.
     """
-    powers = np.polynomial.chebyshev.chebvander(u, coefficients.shape[0] - 1)
+    powers = chebyshev(u, coefficients.shape[0])
     values = coefficients
     for _ in range(coefficients.ndim):  # contract the first axis, append the new one at the end
         values = np.tensordot(values, powers, axes=(0, 1))

@@ -134,4 +134,5 @@ def _number(value: float) -> str:
 def _clamp(value: str) -> str:
     """To [-1, 1]; a NaN, which cannot come here, would become 1."""
     one, minus_one = _number(1), _number(-1)
-    return f"(CASE WHEN {value} < {one} THEN CASE WHEN {value} > {minus_one} THEN {value} ELSE {minus_one} END ELSE {one} END)"
+    above = f"CASE WHEN {value} > {minus_one} THEN {value} ELSE {minus_one} END"
+    return f"(CASE WHEN {value} < {one} THEN {above} ELSE {one} END)"

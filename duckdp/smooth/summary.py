@@ -23,6 +23,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
+
 from duckdp.catalog import Column, Kind, Table, closest, dump_table
 from duckdp.core.accountant import pure_rho
 from duckdp.core.errorbars import Noise
@@ -97,19 +98,22 @@ class SmoothSummary:
             CatalogError: C105, the text is damaged or from a newer version.
         """
         try:
-            raw = json.loads(text)
-            if raw.pop("kind") != "smooth_summary" or raw.pop("format") != FORMAT:
-                raise ValueError
-            columns = tuple(_load_column(*parts) for parts in raw.pop("columns"))
-            found = cls(
-                columns=columns, basis=make_basis(columns, raw.pop("degree")), moments=tuple(raw.pop("moments")),
-                neighbours=Neighbours(raw.pop("neighbours")), **raw,
-            )  # fmt: skip
-            found._check()
+            return cls._read(json.loads(text))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise CatalogError(
                 "C105", "the stored summary is damaged or was written by a newer version of duckdp. Buy it anew."
             ) from None
+
+    @classmethod
+    def _read(cls, raw: dict[str, Any]) -> SmoothSummary:
+        if raw.pop("kind") != "smooth_summary" or raw.pop("format") != FORMAT:
+            raise ValueError
+        columns = tuple(_load_column(*parts) for parts in raw.pop("columns"))
+        found = cls(
+            columns=columns, basis=make_basis(columns, raw.pop("degree")), moments=tuple(raw.pop("moments")),
+            neighbours=Neighbours(raw.pop("neighbours")), **raw,
+        )  # fmt: skip
+        found._check()
         return found
 
     def _check(self) -> None:

@@ -1,0 +1,139 @@
+"""A quantile of one column as a task: bounded rows on a public grid, released by smooth sensitivity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from duckdp.catalog import Column, Kind, Table, dump_table
+from duckdp.compiler.expression import Expr, columns, show
+from duckdp.compiler.printing import UNIT, Parameters, print_expr, print_rows, quote
+from duckdp.core.task import PrivateQuery
+from duckdp.core.types import Loss, Neighbours
+from duckdp.errors import CatalogError, ParameterError, QueryError
+from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
+
+FINEST = 2**32  # grid cells of a column of fractions
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantileTask:
+    """A planned quantile (core/task.py)."""
+
+    table: Table
+    column: Column
+    where: Expr | None
+    quantile: SmoothQuantile
+    neighbours: Neighbours
+
+    @property
+    def canonical(self) -> str:
+        """Identity of the question."""
+        q = self.quantile
+        parts = [dump_table(self.table), self.column.name, show(self.where), str(q.quantile), self.neighbours.value]
+        return json.dumps(["quantile", *parts, q.epsilon_nano, q.delta_atto, q.grid_cells])
+
+    @property
+    def loss(self) -> Loss:
+        """Cost."""
+        return self.quantile.loss
+
+    @property
+    def mechanism(self) -> str:
+        """Student-t noise (pure) or Laplace noise (epsilon, delta), scaled by smooth sensitivity."""
+        return "smooth_sensitivity_laplace" if self.quantile.delta_atto else "smooth_sensitivity_student"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters."""
+        q = self.quantile
+        return {
+            "column": self.column.name, "where": show(self.where), "quantile": str(q.quantile),
+            "alpha": float(q.alpha), "beta": float(q.beta), "grid_cells": q.grid_cells, "window": q.window.units,
+            "neighbours": self.neighbours.value,
+        }  # fmt: skip
+
+    def query(self, salt: int) -> PrivateQuery:
+        """The private read: one row, the exact quantile and its smooth sensitivity, both computed by DuckDB."""
+        parameters = Parameters()
+        table, span = self.table, self.column.interval
+        base = print_rows(table, columns(_ref(self.column), self.where), parameters, unit=True)
+        x = f"base.{quote(self.column.name)}"
+        share = f"({x} - CAST({span.lower!r} AS DOUBLE)) / CAST({span.upper - span.lower!r} AS DOUBLE)"
+        cells = self.quantile.grid_cells
+        raw = f"system.main.floor({share} * {cells} + 0.5)"
+        value = f"(CASE WHEN {raw} >= {cells} THEN {cells} WHEN {raw} > 0 THEN CAST({raw} AS BIGINT) ELSE 0 END)"
+        conditions = [f"{x} IS NOT NULL"]
+        if self.where is not None:
+            conditions.append(print_expr(self.where, lambda c: f"base.{quote(c.name)}", parameters))
+        where = " AND ".join(conditions)
+        if table.unit_key is None:
+            relation = f"(SELECT CAST({value} AS BIGINT) AS x FROM {base} AS base WHERE {where})"
+        else:
+            inner = f"(SELECT base.{UNIT} AS {UNIT}, CAST({value} AS BIGINT) AS x FROM {base} AS base WHERE {where})"
+            order = f"system.main.hash({UNIT}, x, CAST({salt} AS UBIGINT)), x"
+            rank = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {order})"
+            ranked = f"(SELECT x, {rank} AS place FROM {inner} AS rows)"
+            relation = f"(SELECT x FROM {ranked} AS ranked WHERE place <= {table.max_rows})"
+        return PrivateQuery(sql=self.quantile.sql(relation), parameters=tuple(parameters.values), rows=1)
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Noise the quantile; the payload is a value in the column's units."""
+        ((m, s),) = list(rows)
+        cell = self.quantile.release(m, s)
+        span = self.column.interval
+        value = span.lower + (span.upper - span.lower) * (cell / self.quantile.grid_cells)
+        return json.dumps({"value": int(round(value)) if self.column.integral else value})
+
+
+def plan_quantile(
+    table: Table,
+    name: str,
+    where: Expr | None,
+    *,
+    epsilon_nano: int,
+    delta_atto: int,
+    quantile: Fraction,
+    neighbours: Neighbours,
+) -> QuantileTask:
+    """Plan a quantile of a bounded numeric column.
+
+    Args:
+        table: protected.
+        name: of the column.
+        where: predicate, or None.
+        epsilon_nano, delta_atto: cost; delta 0 is pure differential privacy.
+        quantile: p in (0, 1).
+        neighbours: relation of the data set; the smooth bound covers both.
+
+    Raises:
+        CatalogError: C102. QueryError: Q203, Q401. ParameterError: P1xx.
+    """
+    column = table.column(name) if isinstance(name, str) else None
+    if column is None:
+        raise CatalogError("C102", f'"{table.name}" has no declared column "{str(name)[:63]}".', table=table.name)
+    if column.kind is not Kind.NUMBER:
+        raise QueryError("Q203", f'a quantile needs a number; "{column.name}" is a {column.kind.value}.')
+    span = column.interval
+    if not span.finite:
+        raise QueryError(
+            "Q401", f'"{column.name}" has no bounds. The data owner declares them with protect(bounds=...).'
+        )
+    whole = column.integral and span.upper - span.lower <= 2**46
+    cells = int(span.upper - span.lower) if whole else FINEST
+    if not 0 < quantile < 1:
+        raise ParameterError("P107", "quantile", float(quantile), "must lie between 0 and 1.")
+    smooth = SmoothQuantile(
+        epsilon_nano=epsilon_nano, delta_atto=delta_atto, quantile=quantile.limit_denominator(10**6),
+        max_rows=table.max_rows if table.unit_key is not None else 1, grid_cells=cells,
+    )  # fmt: skip
+    return QuantileTask(table=table, column=column, where=where, quantile=smooth, neighbours=neighbours)
+
+
+def _ref(column: Column) -> Expr:
+    from duckdp.compiler.expression import ColumnRef
+
+    return ColumnRef(column)

@@ -1,0 +1,108 @@
+"""A synthetic table straight from a protected table, as a task: a summary is bought, and a table made from it alone.
+
+Everything after the noise is post-processing. The payload holds the summary, and the table when the program was
+solved; if it was not, the summary that was paid for is kept, and can be answered from or tried again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duckdp.catalog import Column, Kind, Table, check_positive
+from duckdp.core.task import PrivateQuery
+from duckdp.core.types import Loss, Neighbours
+from duckdp.errors import NumericalError, ParameterError
+from duckdp.smooth.summary import SmoothSummary, SummaryTask, plan_summary
+from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.synthesize import MAX_ROWS, synthesize
+
+MOST_COLUMNS = 3
+KIND = "synthesis"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisTask:
+    """Implements ``core.task.Task``: ``summary``'s release, then ``rows`` synthetic rows."""
+
+    summary: SummaryTask
+    rows: int
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns of the table."""
+        return self.summary.columns
+
+    @property
+    def canonical(self) -> str:
+        """Identity of the question."""
+        return json.dumps([KIND, self.summary.canonical, self.rows])
+
+    @property
+    def loss(self) -> Loss:
+        """Cost: the summary's."""
+        return self.summary.loss
+
+    @property
+    def mechanism(self) -> str:
+        """The summary's."""
+        return self.summary.mechanism
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters."""
+        return {**self.summary.parameters, "rows": self.rows}
+
+    def query(self, salt: int) -> PrivateQuery:
+        """The summary's private read."""
+        return self.summary.query(salt)
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Noise the moments; make the table from the noisy ones."""
+        payload = self.summary.release(rows)
+        try:
+            table: str | None = synthesize(SmoothSummary.load(payload), self.rows).dump()
+        except NumericalError:
+            table = None  # the summary is paid for and stays; read_synthesis tries again
+        return json.dumps({"kind": KIND, "summary": payload, "table": table, "rows": self.rows})
+
+
+def plan_synthesis(
+    table: Table, columns: Sequence[str] | None, *, epsilon_nano: int, neighbours: Neighbours, rows: int,
+    smoothness: int | None, degree: int | None,
+) -> SynthesisTask:  # fmt: skip
+    """Plan a synthetic table; without ``columns``, of all bounded numeric columns.
+
+    Raises:
+        ParameterError: P107, more than three columns or too many rows; and what ``plan_summary`` raises.
+    """
+    check_positive("rows", rows, MAX_ROWS)
+    chosen = list(columns or [c.name for c in table.columns if c.kind is Kind.NUMBER and c.interval.finite])
+    if not 1 <= len(chosen) <= MOST_COLUMNS:
+        raise ParameterError(
+            "P107", "columns", chosen, f"must be 1 to {MOST_COLUMNS} numeric columns with bounds; name them."
+        )  # fmt: skip
+    task = plan_summary(
+        table, chosen, epsilon_nano=epsilon_nano, neighbours=neighbours, smoothness=smoothness, degree=degree
+    )  # fmt: skip
+    return SynthesisTask(summary=task, rows=rows)
+
+
+def read_synthesis(payload: str) -> SyntheticTable:
+    """The table of a release; made again from its summary when the program had not been solved.
+
+    Raises:
+        NumericalError: N101, still not solved.
+    """
+    raw = json.loads(payload)
+    if raw["table"] is not None:
+        return SyntheticTable.load(raw["table"])
+    return synthesize(SmoothSummary.load(raw["summary"]), int(raw["rows"]))
+
+
+def summary_of(payload: str) -> str:
+    """The summary in a release: its own payload, or the one a synthetic table was made from."""
+    raw = json.loads(payload)
+    return str(raw["summary"]) if raw.get("kind") == KIND else payload

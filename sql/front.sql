@@ -1,0 +1,58 @@
+-- The dp functions, as an analyst's DuckDB sees them. Each asks the curator at bind time what columns come back
+-- (__dp_bind: no data, no charge) and fetches the released values when it runs (the charge, once per call).
+-- epsilon crosses as text and is read as a decimal; SET VARIABLE dp_epsilon = 0.1 sets it for a session.
+
+CREATE OR REPLACE MACRO dp_noisy_count(t, epsilon := NULL, predicate := NULL, unit := false, error := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_noisy_count', [t::VARCHAR,
+  coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
+  predicate::VARCHAR, unit::VARCHAR, error::VARCHAR, fresh::VARCHAR], []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_noisy_count(t, epsilon := NULL, predicate := NULL, unit := false, error := NULL, fresh := false)
+AS (SELECT value FROM query(__dp_bind('dp_noisy_count', [t::VARCHAR,
+  coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
+  predicate::VARCHAR, unit::VARCHAR, error::VARCHAR, fresh::VARCHAR], []::VARCHAR[])));
+
+CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_median_smooth', [t::VARCHAR, x::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  delta::VARCHAR, predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5, fresh := false)
+AS (SELECT value FROM query(__dp_bind('dp_median_smooth', [t::VARCHAR, x::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  delta::VARCHAR, predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], []::VARCHAR[])));
+
+CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, smoothness := NULL, degree := NULL, name := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_summary', [t::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR], x::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean')
+AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR], []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean')
+AS (SELECT {'value': value, 'standard_error': standard_error, 'approximation_error': approximation_error,
+            'low': low, 'high': high}
+    FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR], []::VARCHAR[])));
+
+CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 10000, columns := NULL, smoothness := NULL,
+                                      degree := NULL, name := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_synthesize', [source::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR], columns::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_query(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
+                                 fresh := false, intervals := true)
+AS TABLE SELECT * FROM query(__dp_bind('dp_query', [statement::VARCHAR,
+  coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
+  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, fresh::VARCHAR, intervals::VARCHAR], []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_explain(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto')
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain', [statement::VARCHAR,
+  coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
+  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR], []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_budget() AS TABLE SELECT * FROM query(__dp_bind('dp_budget', []::VARCHAR[], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_ledger() AS TABLE SELECT * FROM query(__dp_bind('dp_ledger', []::VARCHAR[], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_summaries() AS TABLE SELECT * FROM query(__dp_bind('dp_summaries', []::VARCHAR[], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_catalog() AS TABLE SELECT * FROM query(__dp_bind('dp_catalog', []::VARCHAR[], []::VARCHAR[]));

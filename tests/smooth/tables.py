@@ -1,0 +1,82 @@
+"""Tables, an independent integer reference of the moments, and the way of a task without session or ledger."""
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+from duckdp.catalog import Column, Kind, Table, kind_of
+from duckdp.core.types import NANO, Neighbours
+from duckdp.smooth.summary import SmoothSummary, plan_summary
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def connect():
+    return duckdb.connect(":memory:", config={"threads": 2})
+
+
+def column(name, lower=0.0, upper=1.0, duckdb_type="DOUBLE", **more):
+    kind, integral = kind_of(duckdb_type)
+    return Column(
+        name=name, source=name, type=duckdb_type, kind=kind, integral=integral, lower=lower, upper=upper, **more
+    )
+
+
+def table(*columns, name="t", **more):
+    more.setdefault("row_cap", 10**6)
+    if more.get("unit_key"):
+        more.setdefault("unit_type", "INTEGER")
+    return Table(name=name, relation=("memory", "main", name), columns=columns, **more)
+
+
+def run(con, query):
+    rows = con.execute(query.sql, list(query.parameters)).fetchall()
+    assert len(rows) == query.rows == 1
+    return rows
+
+
+def summarize(con, tab, names, *, epsilon=1.0, neighbours=Neighbours.ADD_REMOVE, **more):
+    task = plan_summary(tab, names, epsilon_nano=round(epsilon * NANO), neighbours=neighbours, **more)
+    return SmoothSummary.load(task.release(run(con, task.query(salt=1))))
+
+
+def reference(x, basis, bits, units=None, max_rows=1):
+    """int[n, R]: what each row adds, from clean values without NULL; the same float operations in numpy."""
+    n, t = len(x), basis.degree
+    weights = np.full(n, 1 << bits, dtype=object)
+    if units is not None:
+        sizes = {u: int(np.sum(units == u)) for u in set(units.tolist())}
+        weights = np.array(
+            [1 << bits if sizes[u] <= max_rows else (max_rows << bits) // sizes[u] for u in units.tolist()],
+            dtype=object,
+        )
+    products = np.ones((n, 1))
+    for i, (_, lower, upper) in enumerate(basis.columns):
+        powers = [np.ones(n), np.clip(2.0 * ((x[:, i] - lower) / (upper - lower)) - 1.0, -1, 1)]
+        for k in range(2, t):
+            half = 1 << ((k - 1).bit_length() - 1)  # the power of two below k
+            powers.append(2.0 * powers[half] * powers[k - half] - powers[2 * half - k])
+        column_powers = np.clip(np.stack(powers, axis=1), -1, 1)
+        products = (products[:, :, None] * column_powers[:, None, :]).reshape(n, -1)
+    scaled = np.floor(products * weights.astype(float)[:, None] + 0.5)
+    return scaled.astype(np.int64).astype(object)
+
+
+def real_or_generated(con):
+    """(table, name) of 48,842 real people where the data are at hand, else of generated ones; ages and hours."""
+    source = DATA / "adult.parquet"
+    if source.exists():
+        con.execute("CREATE TABLE t AS SELECT age, hours_per_week FROM read_parquet(?)", [str(source)])
+    else:
+        rng = np.random.default_rng(7)
+        frame = {"a": rng.normal(38, 13, 48_842).clip(17, 90), "h": rng.normal(40, 12, 48_842).clip(1, 99)}
+        con.register("frame", frame)
+        con.execute("CREATE TABLE t AS SELECT a::BIGINT AS age, h::BIGINT AS hours_per_week FROM frame")
+        con.unregister("frame")
+    return table(
+        column("age", 0, 110, "BIGINT", nullable=False), column("hours_per_week", 0, 100, "BIGINT", nullable=False),
+        expected_rows=50_000,
+    )  # fmt: skip
+
+
+NUMBER = Kind.NUMBER
