@@ -160,10 +160,12 @@ class Curator:
         """Set what all analysts together may spend on this data set, for ever. Idempotent.
 
         Args:
-            epsilon, delta: the total.
+            epsilon: the total.
+            delta: the total; for Gaussian noise, keys without a domain, and the zcdp accountant.
             neighbours: "add_remove" or "replace" (unit = row; the number of rows is public).
             accountant: "basic" or "zcdp" (more queries for the same total; needs delta > 0).
-            raise_to: allow a larger total than before; needs a reason, which is logged.
+            raise_to: allow a larger total than before.
+            reason: for the log; needed with raise_to.
 
         Raises:
             BudgetError: B104, B105. CatalogError: C105, C109. ParameterError: P101, P102, P107.

@@ -17,7 +17,7 @@ from duckdp.errors import CatalogError, ExecutionError, InternalError
 from duckdp.ledger import Charge
 from duckdp.source import Source
 
-CONFIG = {
+CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "allow_community_extensions": "false",

@@ -1,4 +1,4 @@
-"""FRONT: an analyst's own DuckDB. It holds no private row, so whatever SQL is run here can reach none.
+"""FRONT: an analyst's own DuckDB. It holds no private row, so whatever SQL runs here can reach none.
 
 ``dp_x(...)`` is a macro over ``query(__dp_bind(...))``. DuckDB calls __dp_bind while it binds: the curator validates the
 call, touches no data, charges nothing, and returns a SELECT whose columns are the result's and which calls a fetch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from duckdp.compiler.evaluate import expected_half_widths
@@ -56,7 +56,9 @@ def price(query: Query, terms: Terms, neighbours: Neighbours) -> Price:
     return Price(plan=plan, errors=expected_half_widths(plan, rows), formulas=_formulas(plan))
 
 
-def _epsilon_for(query: Query, error: object, widths_at: object) -> int:
+def _epsilon_for(
+    query: Query, error: float | Mapping[str, float], widths_at: Callable[[int], Mapping[str, float | None]]
+) -> int:
     names = [o.name for o in query.outputs]
     wanted = error if isinstance(error, Mapping) else dict.fromkeys(names, error)
     for name, value in wanted.items():
@@ -66,7 +68,7 @@ def _epsilon_for(query: Query, error: object, widths_at: object) -> int:
             raise ParameterError("P106", "error", name, "names no output of the statement.")
 
     def excess(epsilon_nano: int) -> float:
-        found = widths_at(epsilon_nano)  # type: ignore[operator]
+        found = widths_at(epsilon_nano)
         parts = []
         for name, value in wanted.items():
             width = found.get(name, 0.0)

@@ -261,7 +261,8 @@ class Session:
 
     def object_rows(self) -> list[tuple[str, ...]]:
         """(name, kind, owner, made, about) of stored objects."""
-        ledger, rows = self._curator.ledger, []
+        ledger = self._curator.ledger
+        rows: list[tuple[str, ...]] = []
         about = {c.id: " ".join(c.statement.split()) for c in ledger.charges()}
         for row in ledger.objects(self.analyst):
             rows.append((row.name, row.kind, row.owner, row.at, about.get(row.charge_id, "")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import DuckDPError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, StoredRelease

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import InsufficientBudgetError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, charges

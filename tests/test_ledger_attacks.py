@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import CODES, LedgerError
 from duckdp.ledger import ChargeRequest, Ledger, anchor, chain, files, store

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import InsufficientBudgetError, LedgerError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, anchor, holders, store

@@ -6,10 +6,11 @@ import shutil
 import tempfile
 
 import hypothesis.strategies as st
-from duckdp.core.types import AccountantKind, Neighbours
-from duckdp.ledger import Ledger
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from duckdp.core.types import AccountantKind, Neighbours
+from duckdp.ledger import Ledger
 from tests.ledgers import ask, refused
 
 

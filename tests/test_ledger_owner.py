@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import BudgetError, CatalogError, DuckDPError, InternalError, LedgerError, ParameterError
 from duckdp.ledger import Ledger, store

@@ -65,9 +65,13 @@ def _of_shifted(expr: Call) -> tuple[Scalar, ...] | None:
     if any(p is None for p in parts) or sum(len(p or ()) > 1 for p in parts) > 1:
         low, high = facts(expr).interval.lower, facts(expr).interval.upper
         return tuple(range(math.ceil(low), math.floor(high) + 1)) if high - low < MAX_IMPLIED else None
-    apply = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a}
-    values = {int(apply[expr.operator](*pick)) for pick in product(*(p or () for p in parts))}
+    values = {_shift(expr.operator, *pick) for pick in product(*(p or () for p in parts))}
     return tuple(sorted(values))
+
+
+def _shift(operator: str, a: Scalar, b: Scalar = 0) -> int:
+    assert isinstance(a, int) and isinstance(b, int)
+    return {"add": a + b, "sub": a - b, "mul": a * b, "neg": -a}[operator]
 
 
 def _of_date(expr: Expr) -> tuple[Scalar, ...] | None:

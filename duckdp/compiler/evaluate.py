@@ -20,6 +20,7 @@ from duckdp.catalog import Kind, Scalar
 from duckdp.compiler.arithmetic import Vector, apply, constant_vector
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.measures import Measure
+from duckdp.compiler.operators import facts
 from duckdp.compiler.plan import Plan
 from duckdp.core.errorbars import Noise, half_width, linear_half_width, linear_standard_error, rounded_half_width
 from duckdp.errors import InternalError
@@ -76,7 +77,7 @@ def duckdb_type(column: OutputColumn) -> str:
     """DuckDB type of an output."""
     if column.kind is Kind.NUMBER:
         return "BIGINT" if column.integral else "DOUBLE"
-    return {Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN"}.get(column.kind, column.kind.value.upper())
+    return {Kind.TEXT: "VARCHAR"}.get(column.kind, str(column.kind.value).upper())
 
 
 def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | None]:
@@ -220,12 +221,10 @@ class _Evaluation:
     def _output(self, name: str, expr: Expr) -> OutputColumn:
         if isinstance(expr, KeyRef):
             key = self.plan.query.keys[expr.index]
-            whole = expr.kind is Kind.NUMBER and all(
-                v is None or float(v).is_integer() for k in self.keys for v in [k[expr.index]]
-            )  # type: ignore[arg-type]
-            return OutputColumn(
-                name=name, kind=key.expr.kind, integral=whole, values=[k[expr.index] for k in self.keys]
-            )
+            # from the plan alone: the type of a column must not depend on which keys came through
+            whole = all(isinstance(v, int) for v in key.domain) if key.domain is not None else facts(key.expr).integral
+            values = [k[expr.index] for k in self.keys]
+            return OutputColumn(name=name, kind=key.expr.kind, integral=whole, values=values)
         vector = self.vector(expr)
         if vector.gradient is None:
             return OutputColumn(name=name, kind=expr.kind, integral=False, values=list(vector.value))

@@ -36,7 +36,7 @@ def parse_statement(text: str) -> exp.Expression:
     if len(text.encode("utf-8", "surrogatepass")) > MAX_STATEMENT:
         raise QueryError("Q104", f"the statement is longer than {MAX_STATEMENT} bytes. Split it.")
     try:
-        statements = [s for s in sqlglot.parse(text, read="duckdb") if s is not None]
+        statements = [s for s in sqlglot.parse(text, read="duckdb") if isinstance(s, exp.Expression)]
     except SqlglotError as error:
         line, col = _error_place(error)
         raise QueryError(
@@ -65,6 +65,8 @@ def parse_scalar(text: str) -> exp.Expression:
     inner = statement.expressions[0]
     if isinstance(inner, exp.Alias):
         raise QueryError("Q101", "an alias has no place in a scalar expression.")
+    if not isinstance(inner, exp.Expression):
+        raise QueryError("Q101", "this is not one scalar expression.")
     return inner
 
 

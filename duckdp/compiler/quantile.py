@@ -86,7 +86,7 @@ class QuantileTask:
         cell = self.quantile.release(m, s)
         span = self.column.interval
         value = span.lower + (span.upper - span.lower) * (cell / self.quantile.grid_cells)
-        return json.dumps({"value": int(round(value)) if self.column.integral else value})
+        return json.dumps({"value": round(value) if self.column.integral else value})
 
 
 def plan_quantile(
@@ -105,7 +105,8 @@ def plan_quantile(
         table: protected.
         name: of the column.
         where: predicate, or None.
-        epsilon_nano, delta_atto: cost; delta 0 is pure differential privacy.
+        epsilon_nano: cost, in 1e-9.
+        delta_atto: cost, in 1e-18; 0 is pure differential privacy.
         quantile: p in (0, 1).
         neighbours: relation of the data set; the smooth bound covers both.
 

@@ -5,14 +5,15 @@ from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-import duckdp.core.accountant as accountant
 import pytest
-from duckdp.core.accountant import cost, describe, epsilon_for, how_many, limits, pure_rho, rho_for
-from duckdp.core.types import ATTO, NANO, AccountantKind, Loss
-from duckdp.errors import InternalError, ParameterError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
+
+import duckdp.core.accountant as accountant
+from duckdp.core.accountant import cost, describe, epsilon_for, how_many, limits, pure_rho, rho_for
+from duckdp.core.types import ATTO, NANO, AccountantKind, Loss
+from duckdp.errors import InternalError, ParameterError
 
 BASIC, ZCDP = AccountantKind.BASIC, AccountantKind.ZCDP
 EPSILONS = [max(1_000, round(NANO * 10 ** (k / 4))) for k in range(-20, 9)]  # 1e-5 to 1e2

@@ -4,9 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-import duckdp.core.errorbars as errorbars
 import numpy as np
 import pytest
+
+import duckdp.core.errorbars as errorbars
 from duckdp.core.errorbars import (
     Noise,
     coverage,

@@ -7,10 +7,11 @@ import sys
 from fractions import Fraction
 
 import pytest
-from duckdp.core import noise
-from duckdp.errors import InternalError, ParameterError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from duckdp.core import noise
+from duckdp.errors import InternalError, ParameterError
 
 EPSILONS = st.integers(1_000, 10**11).map(lambda n: Fraction(n, 10**9))
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 import duckdb
 import numpy as np
 import pytest
+
 from duckdp.core.types import ATTO, Neighbours
 from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms import smooth_sensitivity

@@ -12,6 +12,7 @@ from fractions import Fraction
 import duckdb
 import numpy as np
 import pytest
+
 from duckdp.core import noise
 from duckdp.core.types import ATTO, NANO
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile

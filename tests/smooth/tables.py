@@ -4,7 +4,8 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-from duckdp.catalog import Column, Kind, Table, kind_of
+
+from duckdp.catalog import Column, Table, kind_of
 from duckdp.core.types import NANO, Neighbours
 from duckdp.smooth.summary import SmoothSummary, plan_summary
 
@@ -78,5 +79,3 @@ def real_or_generated(con):
         expected_rows=50_000,
     )  # fmt: skip
 
-
-NUMBER = Kind.NUMBER

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+
 from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.basis import MAX_MOMENTS, TensorBasis, _replace_l1, degree_from

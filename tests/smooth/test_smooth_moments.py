@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+
 from duckdp.smooth import moments as moments_module
 from duckdp.smooth.moments import moments_sql
 from duckdp.smooth.summary import make_basis

@@ -1,0 +1,227 @@
+"""Answers: exact for polynomials, within their interval for other functions, on real people where at hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from duckdp.catalog import Kind
+from duckdp.compiler.expression import Call, ColumnRef, Literal
+from duckdp.core.types import Neighbours
+from duckdp.errors import NumericalError, ParameterError, QueryError
+from duckdp.smooth.answer import answer
+from duckdp.smooth.coefficients import approximate, evaluate_on_grid, read_function
+from duckdp.smooth.summary import make_basis
+from tests.smooth.tables import column, connect, real_or_generated, summarize, table
+
+AGE, HOURS = column("age", 0, 110, "BIGINT"), column("hours", 0.0, 100.0)
+FUNCTIONS = {
+    "1": 1e-12,
+    "age": 1e-9,
+    "age * hours_per_week - 3 * power(age, 2)": 1e-6,
+    "exp(-power((age - 40) / 25, 2))": 0.02,
+    "exp(-power((age - 40) / 30, 2) - power((hours_per_week - 40) / 40, 2))": 0.03,
+    "1 / (1 + exp(-(hours_per_week - 40) / 15))": 0.02,
+    "ln(age + 20)": 0.01,
+    "CASE WHEN age > 40 THEN 1 ELSE 0 END": 1.0,
+    "age > 40": 1.0,
+}
+
+
+@pytest.fixture(scope="module")
+def people():
+    connection = connect()
+    tab = real_or_generated(connection)
+    yield connection, tab
+    connection.close()
+
+
+def fit(text, columns=(AGE, HOURS), degree=8):
+    return approximate(read_function(text, "t", columns), make_basis(columns, degree))
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_answers_lie_within_their_interval(people, neighbours):
+    con, tab = people
+    summary = summarize(con, tab, ["age", "hours_per_week"], neighbours=neighbours, degree=10)
+    rows = con.execute("SELECT count(*) FROM t").fetchone()[0]
+    for text, largest in FUNCTIONS.items():
+        true = con.execute(f"SELECT avg(CAST(({text}) AS DOUBLE)) FROM t").fetchone()[0]
+        for statistic, target in (("mean", true), ("sum", true * rows)):
+            found = answer(summary, text, statistic=statistic, level=1 - 1e-9)
+            assert found.low <= target <= found.high
+            assert found.kind == statistic
+            assert found.estimated
+            assert found.low < found.value < found.high or text == "1"
+        assert answer(summary, text).approximation_error <= largest
+
+
+def coverage(con, tab, text, true, statistic, neighbours, epsilon, tries, **more):
+    hits = 0
+    for _ in range(tries):
+        found = answer(
+            summarize(con, tab, ["age"], epsilon=epsilon, neighbours=neighbours, **more), text, statistic=statistic, level=0.9
+        )
+        hits += found.low <= true <= found.high
+    return hits
+
+
+@pytest.mark.parametrize(
+    ("statistic", "neighbours", "epsilon"),
+    [("mean", Neighbours.ADD_REMOVE, 1.0), ("sum", Neighbours.ADD_REMOVE, 1.0), ("mean", Neighbours.REPLACE, 1.0),
+     ("mean", Neighbours.ADD_REMOVE, 0.06)],
+)  # fmt: skip
+def test_intervals_cover_at_their_level(statistic, neighbours, epsilon):
+    with connect() as con:
+        con.execute("CREATE TABLE t AS SELECT (20 + i * 37 % 60)::BIGINT AS age FROM range(600) r(i)")
+        tab = table(column("age", 0, 110, "BIGINT", nullable=False))
+        text = "power(age / 50, 3) - age"
+        true = con.execute(f"SELECT {'avg' if statistic == 'mean' else 'sum'}({text}) FROM t").fetchone()[0]
+        hits = coverage(con, tab, text, true, statistic, neighbours, epsilon, 150, degree=4)
+    # Binomial(150, 0.9): fewer than 110 happens with probability 2e-9; a bar half as wide would give about 103.
+    assert hits >= 110
+    assert hits < 150 or epsilon < 1
+
+
+def test_standard_error_is_that_of_the_noise():
+    with connect() as con:
+        con.execute("CREATE TABLE t AS SELECT (20 + i * 37 % 60)::BIGINT AS age FROM range(600) r(i)")
+        found = [answer(summarize(con, table(AGE), ["age"], degree=4), "age") for _ in range(200)]
+    spread = np.std([f.value for f in found])
+    stated = np.median([f.standard_error for f in found])
+    assert 0.65 < spread / stated < 1.5
+
+
+def test_polynomials_below_the_degree_are_exact():
+    found = fit("power(age / 100, 7) + age * hours + 2")
+    assert found.error < 1e-9 * 2e4
+    u = np.linspace(-1, 1, 9)
+    age, hours = (u + 1) / 2 * 110, (u + 1) / 2 * 100
+    wanted = ((age / 100) ** 7)[:, None] + age[:, None] * hours[None, :] + 2
+    np.testing.assert_allclose(evaluate_on_grid(found.coefficients.reshape(8, 8), u).reshape(9, 9), wanted, atol=1e-8)
+
+
+def test_coefficients_have_the_order_of_the_basis():
+    basis = make_basis((AGE, HOURS), 5)
+    found = fit("age * age * hours", degree=5)
+    x = np.array([[3.0, 50.0], [100.0, 7.0], [55.0, 99.0]])
+    np.testing.assert_allclose(basis.evaluate(x) @ found.coefficients, x[:, 0] ** 2 * x[:, 1], rtol=1e-9)
+
+
+def test_error_falls_with_the_degree_and_is_seen_at_the_corners():
+    errors = [fit("exp(-power((age - 40) / 10, 2))", (AGE,), t).error for t in (4, 8, 16, 32)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 0.1 > 1e-3 > errors[3]
+    assert fit("exp(age / 10)", (AGE,), 3).error > 0.05 * math.exp(11)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("salary", "Q207"),
+        ("sum(age)", "Q301"),
+        ("avg(age) OVER ()", "Q201"),
+        ("(SELECT 1)", "Q204"),
+        ("age IN (SELECT 1)", "Q204"),
+        ("random()", "Q202"),
+        ("random() * age", "Q202"),
+        ("now()", "Q202"),
+        ("getenv('HOME')", "Q202"),
+        ("*", "Q302"),
+        ("other.age", "Q205"),
+        ("'text'", "Q203"),
+        ("age AS x", "Q101"),
+        ("age, hours", "Q101"),
+        ("age FROM t", "Q101"),
+        ("age; SELECT 1", "Q102"),
+        ("ln(age)", "Q402"),
+        ("sqrt(age - 5)", "Q402"),
+        ("age +", "Q101"),
+        ("", "Q101"),
+        ("age LIKE 'x'", "Q203"),
+    ],
+)
+def test_functions_outside_the_allow_list_are_refused(text, code):
+    with pytest.raises(QueryError) as caught:
+        fit(text)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "text", ["1 / age", "hours / (age - age)", "exp(1000 * age)", "nullif(age, 0)", "NULL", "CASE WHEN age < 3 THEN 1 END",
+             "power(age - 50, 0.5)"],
+)  # fmt: skip
+def test_functions_that_are_not_finite_are_errors_of_the_function(text):
+    with pytest.raises(NumericalError) as caught:
+        fit(text)
+    assert caught.value.code == "N102"
+
+
+def test_an_expression_over_other_columns_is_refused():
+    with pytest.raises(QueryError) as caught:
+        approximate(ColumnRef(column("secret")), make_basis((AGE,), 3))
+    assert caught.value.code == "Q207"
+
+
+def test_a_translated_expression_is_accepted(people):
+    con, tab = people
+    summary = summarize(con, tab, ["age"], degree=3)
+    double = Call("mul", (Literal(2, Kind.NUMBER), ColumnRef(summary.columns[0])), Kind.NUMBER)
+    assert answer(summary, double) == answer(summary, "2 * AGE")
+    assert answer(summary, double) == answer(summary, "age + t.age")
+
+
+@pytest.mark.parametrize(("name", "value"), [("statistic", "median"), ("statistic", None), ("level", 1.0), ("level", 0)])
+def test_arguments_are_checked(people, name, value):
+    con, tab = people
+    with pytest.raises(ParameterError) as caught:
+        answer(summarize(con, tab, ["age"], degree=2), "age", **{name: value})
+    assert (caught.value.code, caught.value.name) == ("P107", name)
+
+
+@pytest.mark.parametrize(
+    ("rows", "true"),
+    [("SELECT 1 AS age WHERE false", 0), ("SELECT NULL::BIGINT AS age FROM range(5000)", 0), ("SELECT 50 AS age", 50)],
+)
+def test_too_few_rows_have_a_sum_and_no_mean(rows, true):
+    with connect() as con:
+        con.execute(f"CREATE TABLE t AS {rows}")
+        summary = summarize(con, table(AGE), ["age"], epsilon=0.001, degree=4)
+    while_sure = answer(summary, "age", level=1 - 1e-9)
+    assert while_sure.value is None
+    assert while_sure.standard_error is None
+    assert "count" in while_sure.note
+    total = answer(summary, "age", statistic="sum", level=1 - 1e-9)
+    assert total.low <= true <= total.high
+
+
+def test_an_empty_table_with_a_public_count_has_no_mean():
+    with connect() as con:
+        con.execute("CREATE TABLE t (age BIGINT)")
+        tab = table(column("age", 0, 110, "BIGINT", nullable=False))
+        summary = summarize(con, tab, ["age"], neighbours=Neighbours.REPLACE, degree=4)
+    assert answer(summary, "age").value is None
+
+
+def test_constant_data_and_one_row_are_answered():
+    with connect() as con:
+        con.execute("CREATE TABLE t AS SELECT 110 AS age FROM range(20000)")
+        found = answer(summarize(con, table(AGE), ["age"], degree=4), "age", level=1 - 1e-9)
+        assert found.low <= 110 <= found.high
+        assert abs(found.value - 110) < 1
+        con.execute("CREATE OR REPLACE TABLE t AS SELECT 30 AS age")
+        tab = table(column("age", 0, 110, "BIGINT", nullable=False))
+        one = summarize(con, tab, ["age"], neighbours=Neighbours.REPLACE, degree=2, epsilon=100)
+        assert answer(one, "1").value == 1
+        assert answer(one, "age", level=1 - 1e-9).low <= 30 <= answer(one, "age", level=1 - 1e-9).high
+
+
+def test_units_of_several_rows_weigh_as_stated():
+    with connect() as con:
+        con.execute("CREATE TABLE t AS SELECT CASE WHEN i < 4000 THEN 10 ELSE 90 END AS age, CASE WHEN i < 4000 THEN 1 "
+                    "ELSE i END AS k FROM range(8000) r(i)")  # fmt: skip
+        summary = summarize(con, table(AGE, unit_key="k", max_rows=2), ["age"], degree=3)
+    found = answer(summary, "age", level=1 - 1e-9)
+    weighted = (10 * 2 + 90 * 4000) / 4002
+    assert found.low <= weighted <= found.high
+    assert found.high < 92

@@ -1,0 +1,204 @@
+"""The task and its release: refusals, ranges, the public count, the payload."""
+
+import dataclasses
+import json
+from fractions import Fraction
+
+import pytest
+
+from duckdp.catalog import dump_table, load_table
+from duckdp.core.types import NANO, Neighbours
+from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError, QueryError
+from duckdp.smooth.summary import SmoothSummary, plan_summary
+from tests.smooth.tables import column, connect, run, summarize, table
+
+ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+AGE, COST = column("age", 0, 110, "INTEGER"), column("cost", 0.0, 5000.0)
+VISITS = table(
+    AGE, COST, column("name", None, None, "VARCHAR"), column("day", None, None, "DATE"), column("open", None, None),
+    column("sex", None, None, "INTEGER", domain=(0, 1)), expected_rows=200_000, name="visits",
+)  # fmt: skip
+
+
+def plan(columns=("age", "cost"), tab=VISITS, epsilon=1.0, neighbours=ADD_REMOVE, **more):
+    return plan_summary(tab, columns, epsilon_nano=round(epsilon * NANO), neighbours=neighbours, **more)
+
+
+@pytest.fixture
+def con():
+    connection = connect()
+    connection.execute("CREATE TABLE visits AS SELECT i % 100 AS age, (i * 7 % 5000)::DOUBLE AS cost FROM range(1000) r(i)")
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("columns", "code", "kind"),
+    [
+        (["nope"], "C102", CatalogError),
+        (["age", "nope"], "C102", CatalogError),
+        (["name"], "P107", ParameterError),
+        (["day"], "P107", ParameterError),
+        (["open"], "Q401", QueryError),
+        (["sex"], "Q401", QueryError),
+        ([], "P107", ParameterError),
+        ("age", "P107", ParameterError),
+        (["age", "AGE"], "P107", ParameterError),
+        ([1], "P107", ParameterError),
+        (None, "P107", ParameterError),
+    ],
+)
+def test_columns_that_have_no_summary_are_refused(columns, code, kind):
+    with pytest.raises(kind) as caught:
+        plan(columns)
+    assert caught.value.code == code
+
+
+def test_an_unknown_column_is_answered_with_near_names():
+    with pytest.raises(CatalogError, match='Did you mean "cost"'):
+        plan(["costs"])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"smoothness": 0}, {"smoothness": -4}, {"smoothness": 2.5}, {"smoothness": True}, {"degree": 1}, {"degree": 65},
+        {"degree": "4"}, {"degree": 10**9}, {"degree": 4, "smoothness": 4},
+    ],
+)  # fmt: skip
+def test_degree_and_smoothness_are_checked(more):
+    with pytest.raises(ParameterError) as caught:
+        plan(**more)
+    assert caught.value.code == "P107"
+
+
+def test_degree_comes_from_public_figures():
+    assert plan(smoothness=4).basis.degree == 5  # 200_000^(1/8) = 4.6
+    assert plan().basis.degree == 5
+    assert plan(tab=dataclasses.replace(VISITS, expected_rows=None)).basis.degree == 6  # row_cap 10^6
+    assert plan(degree=9).basis.degree == 9
+
+
+def test_replace_needs_the_row_as_unit():
+    with pytest.raises(CatalogError) as caught:
+        plan(tab=dataclasses.replace(VISITS, unit_key="id", unit_type="INTEGER"), neighbours=REPLACE)
+    assert caught.value.code == "C105"
+
+
+def test_bounds_that_floats_cannot_tell_apart_are_refused():
+    tab = table(column("a", 2**60, 2**60 + 1, "BIGINT"))
+    with pytest.raises(ParameterError) as caught:
+        plan(["a"], tab)
+    assert caught.value.code == "P104"
+
+
+def test_the_count_is_public_only_when_every_row_counts():
+    full = table(column("a", nullable=False), column("b", nullable=False))
+    assert plan(["a"], full, neighbours=REPLACE).count_public
+    assert not plan(["a"], full).count_public
+    assert not plan(["a"], table(column("a")), neighbours=REPLACE).count_public
+    assert not plan(["a"], dataclasses.replace(full, filter="b > 0.5", base=full.columns), neighbours=REPLACE).count_public
+    assert plan(["a"], table(column("a", null_value=0.0, nullable=False)), neighbours=REPLACE).count_public
+    half = table(column("a", nullable=False), column("b"))
+    assert plan(["a"], half, neighbours=REPLACE).count_public
+    assert not plan(["a", "b"], half, neighbours=REPLACE).count_public
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.1, 1.0, 100.0])
+@pytest.mark.parametrize("row_cap", [1, 10**6, 2**40])
+@pytest.mark.parametrize("max_rows", [1, 1000])
+def test_sums_and_noise_stay_in_range(epsilon, row_cap, max_rows):
+    tab = dataclasses.replace(VISITS, row_cap=row_cap, unit_key="id", unit_type="INTEGER", max_rows=max_rows)
+    task = plan(tab=tab, epsilon=epsilon, degree=6)
+    assert 10 <= task.bits <= 40
+    assert (row_cap << task.bits) + 100 * Fraction(task.scale) < 2**62
+    assert Fraction(task.scale) >= task.l1 / Fraction(round(epsilon * NANO), NANO)
+    assert task.l1 == max_rows * 36 << task.bits
+    assert task.bits == 40 or (row_cap << (task.bits + 1)) + 101 * 2 * Fraction(task.scale) >= 2**62
+
+
+def test_no_room_for_the_fixed_point_is_refused():
+    with pytest.raises(ParameterError, match="fractional bits"):
+        plan(tab=dataclasses.replace(VISITS, unit_key="id", unit_type="INTEGER", max_rows=2**40), epsilon=1e-6, degree=60)
+
+
+def test_the_task_says_what_it_costs_and_is():
+    task = plan(epsilon=0.5)
+    assert (task.loss.epsilon_nano, task.loss.delta_atto, task.loss.rho_pico) == (NANO // 2, 0, 125 * 10**9)
+    assert task.mechanism == "laplace"
+    assert json.loads(json.dumps(task.parameters))["moments"] == 25
+    assert task.query(1) == task.query(2)
+    same = plan(epsilon=0.5, tab=load_table(dump_table(VISITS)))
+    assert task.canonical == same.canonical
+    others = [
+        plan(), plan(["cost", "age"], epsilon=0.5), plan(epsilon=0.5, degree=6), plan(epsilon=0.5, neighbours=REPLACE),
+        plan(epsilon=0.5, tab=dataclasses.replace(VISITS, row_cap=5)),
+    ]  # fmt: skip
+    assert len({task.canonical, *(o.canonical for o in others)}) == 6
+
+
+def test_release_is_a_noisy_copy_of_the_sums(con):
+    task = plan(epsilon=100.0)
+    rows = run(con, task.query(1))
+    first, second = SmoothSummary.load(task.release(rows)), SmoothSummary.load(task.release(rows))
+    assert first.moments != second.moments
+    assert max(abs(a - b) for a, b in zip(first.moments, rows[0], strict=True)) < 40 * task.scale
+    assert first.count is None
+    assert (first.weighted, first.row_cap, first.table) == (False, 10**6, "visits")
+
+
+def test_a_public_count_is_exact_and_the_rest_is_not(con):
+    tab = dataclasses.replace(VISITS, columns=(dataclasses.replace(COST, nullable=False),))
+    summary = summarize(con, tab, ["cost"], neighbours=REPLACE, degree=4)
+    assert (summary.count, summary.sums[0]) == (1000, 1000.0)
+    assert len(summary.noises) == 3
+    private = summarize(con, dataclasses.replace(VISITS, columns=(COST,)), ["cost"], neighbours=REPLACE, degree=4)
+    assert private.count is None
+    assert private.sums[0] != 1000.0
+
+
+def test_a_wrong_row_cap_cannot_overflow(con):
+    task = plan(tab=dataclasses.replace(VISITS, row_cap=10))
+    summary = SmoothSummary.load(task.release(run(con, task.query(1))))
+    assert abs(summary.sums[0] - 10) < 40 * task.scale / 2**task.bits
+    huge = [(2**100,) + (-(2**100),) * 24]
+    assert max(abs(SmoothSummary.load(task.release(huge)).sums)) < 10 + 40 * task.scale / 2**task.bits
+
+
+@pytest.mark.parametrize("rows", [[], [(1,) * 24], [(1,) * 25] * 2, [(None,) + (1,) * 24], [(1.0,) * 25], [(True,) * 25]])
+def test_rows_of_another_shape_are_refused_without_showing_them(rows):
+    with pytest.raises(InternalError) as caught:
+        plan().release(iter(rows))
+    assert not any(digit in caught.value.message for digit in "0123456789")
+
+
+def test_payload_round_trip(con):
+    for neighbours in Neighbours:
+        summary = summarize(con, VISITS, ["age", "cost"], neighbours=neighbours, epsilon=0.3)
+        assert SmoothSummary.load(summary.dump()) == summary
+        assert type(summary.columns[0].lower) is int
+        assert type(summary.columns[1].lower) is float
+
+
+def damaged(text):
+    raw = json.loads(text)
+    yield from ("", "{", "[]", "null", "5", '"x"')
+    for key in raw:
+        yield json.dumps({k: v for k, v in raw.items() if k != key})
+    for change in (
+        {"format": 2}, {"kind": "other"}, {"moments": raw["moments"][:-1]}, {"moments": [0.5] * 25},
+        {"moments": [2**63] * 25}, {"moments": 3}, {"scale": 0.0}, {"scale": "1"}, {"scale": float("nan")}, {"bits": 99},
+        {"bits": -1}, {"degree": 6}, {"degree": 1}, {"columns": []}, {"columns": [["a", "DOUBLE", False, 0.0]]},
+        {"columns": [["a", "DOUBLE", False, 1.0, 0.0], ["b", "DOUBLE", False, 0.0, 1.0]]},
+        {"columns": [[1, "DOUBLE", False, 0.0, 1.0], ["b", "DOUBLE", False, 0.0, 1.0]]}, {"neighbours": "x"},
+        {"count": 7}, {"weighted": 1}, {"row_cap": 0}, {"epsilon_nano": 0}, {"table": 5}, {"extra": 1},
+    ):  # fmt: skip
+        yield json.dumps({**raw, **change})
+
+
+def test_a_damaged_payload_is_refused(con):
+    text = summarize(con, VISITS, ["age", "cost"], degree=5).dump()
+    for bad in damaged(text):
+        with pytest.raises(DuckDPError) as caught:
+            SmoothSummary.load(bad)
+        assert caught.value.code == "C105"

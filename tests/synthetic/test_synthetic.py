@@ -1,0 +1,202 @@
+"""Synthetic tables: their moments, types and schema; nothing but the summary goes in."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from duckdp.core.types import Neighbours
+from duckdp.errors import CatalogError, NumericalError, ParameterError
+from duckdp.smooth.summary import make_basis
+from duckdp.synthetic import program
+from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.sample import draw_points
+from duckdp.synthetic.support import make_support
+from duckdp.synthetic.synthesize import MAX_ROWS, synthesize
+from tests.smooth.tables import column, connect, real_or_generated, summarize, table
+
+COLUMNS = (
+    column("a", 0, 110, "BIGINT", nullable=False), column("b", -1.0, 3.0, nullable=False),
+    column("c", 0.0, 1.0, "DECIMAL(4,2)", nullable=False),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def con():
+    connection = connect()
+    rng = np.random.default_rng(11)
+    n = 40_000
+    a = rng.normal(45, 18, n).clip(0, 110).round()
+    connection.register("frame", {"a": a, "b": rng.normal(a / 50, 0.4), "c": rng.beta(2, 5, n)})
+    connection.execute("CREATE TABLE t AS SELECT a::BIGINT AS a, b, c::DECIMAL(4,2) AS c FROM frame")
+    connection.unregister("frame")
+    yield connection
+    connection.close()
+
+
+def moments(table_or_rows, basis):
+    x = np.stack([np.asarray(v, dtype=float) for v in table_or_rows], axis=1)
+    return basis.evaluate(x).mean(axis=0)
+
+
+@pytest.mark.parametrize(
+    ("names", "degree", "neighbours"),
+    [(["a"], 8, Neighbours.ADD_REMOVE), (["a", "b"], 5, Neighbours.ADD_REMOVE), (["a", "b"], 5, Neighbours.REPLACE),
+     (["a", "b", "c"], 3, Neighbours.ADD_REMOVE)],
+)  # fmt: skip
+def test_moments_are_close_to_those_of_the_data(con, names, degree, neighbours):
+    summary = summarize(con, table(*COLUMNS), names, degree=degree, neighbours=neighbours)
+    made = synthesize(summary, 20_000)
+    found = con.execute(f"SELECT {', '.join(names)} FROM t").fetchnumpy()
+    true = moments([found[n] for n in names], summary.basis)
+    noise = summary.scale / 2**summary.bits / 40_000
+    miss = np.abs(moments(made.columns.values(), summary.basis) - true)
+    # A Laplace term exceeds 30 scales with probability e^-30; twice for the fit; 0.003 for 20,000 rows on the grid.
+    assert miss.max() < 60 * noise + 0.003
+    assert np.mean(miss) < 6 * noise + 0.003
+
+
+def test_real_people(con):
+    with connect() as other:
+        tab = real_or_generated(other)
+        summary = summarize(other, tab, ["age", "hours_per_week"], degree=6)
+        made = synthesize(summary, 5000)
+        true = other.execute("SELECT avg(age), avg(hours_per_week), corr(age, hours_per_week) FROM t").fetchone()
+    age, hours = made.columns["age"], made.columns["hours_per_week"]
+    assert abs(age.mean() - true[0]) < 1.5
+    assert abs(hours.mean() - true[1]) < 1.5
+    assert abs(np.corrcoef(age, hours)[0, 1] - true[2]) < 0.1
+
+
+def test_types_and_bounds(con):
+    made = synthesize(summarize(con, table(*COLUMNS), ["a", "b", "c"], degree=3), 5000)
+    assert made.rows == 5000
+    assert made.types == {"a": "BIGINT", "b": "DOUBLE", "c": "DECIMAL(4,2)"}
+    assert list(made.columns) == ["a", "b", "c"]
+    assert made.columns["a"].dtype == np.int64
+    for spec in COLUMNS:
+        values = made.columns[spec.name]
+        assert values.min() >= spec.lower
+        assert values.max() <= spec.upper
+        assert np.isfinite(values.astype(float)).all()
+    assert (np.round(made.columns["c"], 2) == made.columns["c"]).all()
+
+
+def test_values_reach_duckdb_in_their_types(con):
+    made = synthesize(summarize(con, table(*COLUMNS), ["a", "b", "c"], degree=3), 500)
+    con.register("made", made.columns)
+    shown = ", ".join(f"CAST({n} AS {t}) AS {n}" for n, t in made.types.items())
+    con.execute(f"CREATE OR REPLACE TABLE made_table AS SELECT {shown} FROM made")
+    con.unregister("made")
+    assert con.execute("SELECT count(*) FROM made_table WHERE a NOT BETWEEN 0 AND 110 OR c > 1").fetchone() == (0,)
+
+
+def test_integers_beyond_int64_stay_exact():
+    wide = column("w", 2**64, 2**65, "HUGEINT", nullable=False)
+    with connect() as other:
+        other.execute(f"CREATE TABLE t AS SELECT ({2**64}::HUGEINT + i * 1000000000000000) AS w FROM range(9000) r(i)")
+        made = synthesize(summarize(other, table(wide), ["w"], degree=3), 50)
+    assert all(type(v) is int and 2**64 <= v <= 2**65 for v in made.columns["w"].tolist())
+    again = SyntheticTable.load(made.dump())
+    assert again.columns["w"].tolist() == made.columns["w"].tolist()
+
+
+def test_support_is_chosen_from_public_figures(con):
+    first, second = (make_support(summarize(con, table(*COLUMNS), ["a", "b"], degree=4)) for _ in range(2))
+    assert first.values == second.values
+    assert first.values[0] == tuple(range(111))
+    assert (first.values[1][0], first.values[1][-1]) == (-1.0, 3.0)
+    basis = make_basis(COLUMNS[:2], 4)
+    points = np.array([[x, y] for x in first.values[0] for y in first.values[1]], dtype=float)
+    np.testing.assert_allclose(first.moments, basis.evaluate(points).T, atol=1e-12)
+
+
+def test_drawn_rows_follow_the_weights():
+    rng = np.random.default_rng(2)
+    weights = rng.dirichlet(np.full(3000, 0.05))
+    for rows in (1, 999, 50_000, MAX_ROWS):
+        points = draw_points(weights, rows)
+        counts = np.bincount(points, minlength=3000)
+        assert counts.sum() == rows
+        assert np.max(np.abs(counts - rows * weights)) < 1 + 1e-4
+        assert rows < 999 or not (np.diff(points) >= 0).all()
+
+
+def test_one_row_is_drawn_with_the_right_chance():
+    drawn = np.bincount([int(draw_points(np.array([0.25, 0.0, 0.75]), 1)[0]) for _ in range(2000)], minlength=3)
+    assert drawn[1] == 0
+    assert 380 < drawn[0] < 620  # Binomial(2000, 1/4): outside with probability below 1e-9
+
+
+def test_payload_round_trip_and_damage(con):
+    made = synthesize(summarize(con, table(*COLUMNS), ["a", "b"], degree=3), 200)
+    again = SyntheticTable.load(made.dump())
+    assert again.dump() == made.dump()
+    assert again.columns["a"].dtype == made.columns["a"].dtype
+    raw = json.loads(made.dump())
+    for bad in (
+        "", "[]", "null", json.dumps({**raw, "format": 2}), json.dumps({**raw, "kind": "x"}),
+        json.dumps({**raw, "table": 3}), json.dumps({**raw, "columns": []}), json.dumps({**raw, "residual": None}),
+        json.dumps({**raw, "columns": [["a", "BIGINT", [1, "x"]]]}), json.dumps({**raw, "columns": [["a", "NOPE", [1]]]}),
+        json.dumps({**raw, "columns": [["a", "BIGINT", [1]], ["b", "DOUBLE", [1.0, 2.0]]]}),
+        json.dumps({**raw, "columns": [["a", "BIGINT", [1]], ["a", "BIGINT", [1]]]}),
+    ):  # fmt: skip
+        with pytest.raises(CatalogError) as caught:
+            SyntheticTable.load(bad)
+        assert caught.value.code == "C105"
+
+
+@pytest.mark.parametrize("rows", [0, -1, MAX_ROWS + 1, 1.5, "10", True, None])
+def test_rows_out_of_range_are_refused(con, rows):
+    with pytest.raises(ParameterError) as caught:
+        synthesize(summarize(con, table(*COLUMNS), ["a"], degree=2), rows)
+    assert (caught.value.code, caught.value.name) == ("P107", "rows")
+
+
+def test_a_summary_without_rows_gives_no_table(con):
+    summary = summarize(con, table(COLUMNS[0]), ["a"], degree=3)
+    margin = round(3 * summary.scale)  # the half-width at level 0.95 is 2.996 scales
+    public = dataclasses.replace(summary, moments=(0, 5, 7), count=0)
+    for count in (0, -margin, margin - 2**36):
+        noisy = dataclasses.replace(summary, moments=(count, *summary.moments[1:]))
+        for bad in (noisy, public):
+            with pytest.raises(NumericalError) as caught:
+                synthesize(bad, 10)
+            assert (caught.value.code, caught.value.status) == ("N101", "no rows")
+    assert synthesize(dataclasses.replace(summary, moments=(margin, *summary.moments[1:])), 10).rows == 10
+
+
+def test_constant_data_and_one_row():
+    with connect() as other:
+        other.execute("CREATE TABLE t AS SELECT 30 AS a FROM range(50000)")
+        made = synthesize(summarize(other, table(COLUMNS[0]), ["a"], degree=6), 1000)
+        assert abs(made.columns["a"].mean() - 30) < 1
+        assert made.columns["a"].std() < 5
+        other.execute("CREATE OR REPLACE TABLE t AS SELECT 30 AS a")
+        one = summarize(other, table(COLUMNS[0]), ["a"], degree=2, neighbours=Neighbours.REPLACE)
+        assert synthesize(one, 3).rows == 3
+
+
+def test_too_large_a_summary_is_refused_at_once(con):
+    summary = summarize(con, table(*COLUMNS), ["a", "b", "c"], degree=10)
+    with pytest.raises(NumericalError) as caught:
+        synthesize(summary, 10)
+    assert (caught.value.code, caught.value.status) == ("N101", "too large")
+    assert caught.value.advice
+
+
+def test_a_solver_out_of_time_says_so(con, monkeypatch):
+    monkeypatch.setattr(program, "TIME_LIMIT", 0.0)
+    summary = summarize(con, table(*COLUMNS), ["a", "b"], degree=4)
+    with pytest.raises(NumericalError) as caught:
+        synthesize(summary, 10)
+    assert (caught.value.code, caught.value.status) == ("N101", "time limit")
+
+
+def test_progress_is_told(con):
+    told = []
+    synthesize(summarize(con, table(*COLUMNS), ["a"], degree=3), 5, progress=lambda *step: told.append(step))
+    assert [stage for stage, _ in told] == ["support", "program", "sample", "done"]
+    assert [share for _, share in told] == sorted(share for _, share in told)
+    assert told[-1][1] == 1.0
