@@ -111,6 +111,19 @@ class Table:
         """The declared column of that name, ignoring case."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
 
+    def __str__(self) -> str:
+        """The declaration, every figure marked public."""
+        unit = "each row" if self.unit_key is None else f"all rows of one {self.unit_key}"
+        bound = "" if self.unit_key is None else f"; public: {self.max_rows} rows in each of {self.max_groups} groups count"
+        guess = "" if self.expected_rows is None else f", expected_rows {self.expected_rows:,}"
+        lines = [f"{self.name}: protects {unit}{bound}", f"  public: row_cap {self.row_cap:,}{guess}"]
+        for c in self.columns:
+            parts = [] if c.lower is None else [f"public bounds {c.lower} to {c.upper}"]
+            parts += [] if c.domain is None else [f"public domain of {len(c.domain)} values"]
+            parts += [] if c.null_value is None else [f"NULL read as {c.null_value} (public)"]
+            lines.append(f"  {c.name} {c.type}: {', '.join(parts) or 'no bounds: predicates, counts and open keys only'}")
+        return "\n".join(lines)
+
 
 def dump_table(table: Table) -> str:
     """A table's declaration as canonical JSON."""

@@ -71,17 +71,25 @@ def drifted(engine: Engine, table: Table) -> None:
         CatalogError: C103.
     """
     cursor = engine.schema_cursor()
-    present = {c.name: c.type for c in engine.source.columns(cursor, table.relation)}
+    present = {c.name: c for c in engine.source.columns(cursor, table.relation)}
     wanted = {c.source: c.type for c in (*table.columns, *table.base)}
     if table.unit_key is not None:
         wanted[table.unit_key] = table.unit_type or ""
+    filled = {c.source for c in table.columns if not c.nullable and c.null_value is None}
     for name, kind in wanted.items():
-        if present.get(name) != kind:
-            what = "is gone" if name not in present else f"was {kind} and is {present[name]}"
-            raise CatalogError(
-                "C103", f'column "{name}" of "{table.name}" {what}. The data owner protects the table anew.',
-                table=table.name, column=name,
-            )  # fmt: skip
+        found = present.get(name)
+        if found is None:
+            what = "is gone"
+        elif found.type != kind:
+            what = f"was {kind} and is {found.type}"
+        elif name in filled and found.nullable:
+            what = "was NOT NULL and may be NULL now"  # a public count rests on it under REPLACE
+        else:
+            continue
+        raise CatalogError(
+            "C103", f'column "{name}" of "{table.name}" {what}. The data owner protects the table anew.',
+            table=table.name, column=name,
+        )  # fmt: skip
 
 
 def unit_of(table: Table) -> tuple[bool, str | None, str | None]:

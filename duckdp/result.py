@@ -150,8 +150,9 @@ class Result:
     # ---- text -------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        lines = _text_table(self.names, self._cells())
-        return "\n".join([*lines, *self._footer()])
+        left = [c.estimates is None and c.type.upper() == "VARCHAR" for c in self.columns]
+        lines = _text_table(self.names, self._cells(), left)
+        return "\n".join([*lines, *self.footer()])
 
     __repr__ = __str__
 
@@ -161,14 +162,15 @@ class Result:
         body = "".join(
             "<tr>" + "".join(f"<td {cell}>{html.escape(v)}</td>" for v in row) + "</tr>" for row in self._cells()
         )
-        foot = "".join(f"<div style='opacity:.7'>{html.escape(line)}</div>" for line in self._footer())
+        foot = "".join(f"<div style='opacity:.7'>{html.escape(line)}</div>" for line in self.footer())
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}"
 
     def _cells(self) -> list[list[str]]:
         parts = [c.values if c.estimates is None else c.estimates for c in self.columns]
         return [[_show(v) for v in row] for row in zip(*(p[:MOST_SHOWN] for p in parts), strict=True)]
 
-    def _footer(self) -> list[str]:
+    def footer(self) -> list[str]:
+        """Lines under the table: rows left out, cost, source, what is left, notes."""
         lines = [] if len(self) <= MOST_SHOWN else [f"({len(self) - MOST_SHOWN} more rows)"]
         if self.source:
             lines.append(f"cost: {self.cost} ({self.source}){'; ' + self.remaining if self.remaining else ''}")
@@ -225,8 +227,12 @@ def _rounded(value: float, error: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def _text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _text_table(names: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool]) -> list[str]:
+    """Lines of a table: text to the left, numbers to the right."""
     widths = [max(len(n), *(len(r[i]) for r in rows)) if rows else len(n) for i, n in enumerate(names)]
-    line = "  ".join(n.rjust(w) for n, w in zip(names, widths, strict=True))
-    body = ["  ".join(v.rjust(w) for v, w in zip(row, widths, strict=True)) for row in rows]
-    return [line, "  ".join("-" * w for w in widths), *body]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [c.ljust(w) if to_left else c.rjust(w) for c, w, to_left in zip(cells, widths, left, strict=True)]
+        return "  ".join(padded).rstrip()
+
+    return [line(names), "  ".join("-" * w for w in widths), *(line(row) for row in rows)]

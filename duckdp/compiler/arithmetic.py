@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +25,9 @@ class Vector:
     gradient: Floats | None
 
 
-def constant_vector(value: Scalar, n: int, cells: int) -> Vector:
-    """The same value in every group; NULL is NaN."""
-    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+def constant_vector(value: Scalar, n: int, cells: int, *, number: bool) -> Vector:
+    """The same value in every group; a NULL ``number`` is NaN."""
+    if number and not isinstance(value, (str, dt.date)):
         return Vector(np.full(n, np.nan if value is None else float(value)), np.zeros((cells, n)))
     return Vector(np.array([value] * n, dtype=object), None)
 
@@ -36,7 +37,7 @@ BINARY: dict[str, Binary] = {
     "sub": lambda a, b: (a - b, np.ones_like(a), -np.ones_like(b)),
     "mul": lambda a, b: (a * b, b, a),
     "div": lambda a, b: (a / b, 1 / b, -a / b**2),
-    "power": lambda a, b: (a**b, b * a ** (b - 1), np.zeros_like(b)),
+    "power": lambda a, b: (a**b, b * a ** (b - 1), a**b * np.log(a)),
 }
 UNARY: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
     "neg": lambda a: (-a, -np.ones_like(a)),
@@ -44,7 +45,9 @@ UNARY: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
     "sqrt": lambda a: (np.sqrt(a), 0.5 / np.sqrt(a)),
     "exp": lambda a: (np.exp(a), np.exp(a)),
     "ln": lambda a: (np.log(a), 1 / a),
-    "round": lambda a: (np.floor(a + 0.5), np.ones_like(a)),
+    "round": lambda a: (np.copysign(np.floor(np.abs(a) + 0.5), a), np.ones_like(a)),  # halves go away from 0
+    "round_even": lambda a: (np.rint(a), np.ones_like(a)),
+    "trunc": lambda a: (np.trunc(a), np.ones_like(a)),
     "floor": lambda a: (np.floor(a), np.ones_like(a)),
     "ceil": lambda a: (np.ceil(a), np.ones_like(a)),
 }
@@ -70,8 +73,13 @@ def allowed(name: str) -> bool:
     }
 
 
-def apply(name: str, args: list[Vector], option: str = "") -> Vector:  # noqa: ARG001
+def apply(name: str, args: list[Vector], cells: int) -> Vector:
     """Apply an operator to released vectors; NULL in, NULL out, as in SQL.
+
+    Args:
+        name: of the operator.
+        args: its arguments.
+        cells: rows of a gradient.
 
     Raises:
         QueryError: Q202, the operator works on rows only.
@@ -79,12 +87,12 @@ def apply(name: str, args: list[Vector], option: str = "") -> Vector:  # noqa: A
     with np.errstate(all="ignore"):
         if name in BINARY and args[0].gradient is not None and args[1].gradient is not None:
             value, da, db = BINARY[name](args[0].value, args[1].value)
-            return Vector(value, da * args[0].gradient + db * args[1].gradient)
+            return Vector(value, _slope(da, args[0].gradient) + _slope(db, args[1].gradient))
         if name in UNARY and args[0].gradient is not None:
             value, slope = UNARY[name](args[0].value)
             return Vector(value, slope * args[0].gradient)
         if name == "number":
-            return _number(args[0])
+            return _number(args[0], cells)
         if name == "case":
             return _case(args)
         if name in ("greatest", "least") and all(a.gradient is not None for a in args):
@@ -153,9 +161,14 @@ def _logic(name: str, args: list[Vector]) -> Vector:
     return Vector(_all(parts) if name == "and" else _any(parts), None)
 
 
-def _number(a: Vector) -> Vector:
+def _number(a: Vector, cells: int) -> Vector:
     value = np.array([np.nan if x is None else float(x) for x in a.value])
-    return Vector(value, np.zeros((1, len(value))))
+    return Vector(value, np.zeros((cells, len(value))))
+
+
+def _slope(outer: Floats, gradient: Floats) -> Floats:
+    """Chain rule; a constant contributes nothing even where the outer slope is not defined (the base of a power)."""
+    return np.where(gradient == 0, 0.0, outer * gradient)
 
 
 def _extreme(name: str, args: list[Vector]) -> Vector:

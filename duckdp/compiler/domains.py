@@ -14,6 +14,7 @@ from duckdp.catalog import Kind, Scalar
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal
 from duckdp.compiler.operators import date_bounds, facts
 
+EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 MAX_IMPLIED = 10_000  # values of an implied domain; beyond it keys pass a threshold instead
 
 
@@ -44,8 +45,9 @@ def _of_case(expr: Case) -> tuple[Scalar, ...] | None:
     for result in results:
         if not isinstance(result, Literal):
             return _of_number(expr) if expr.kind is Kind.NUMBER else None
-        if result.value is not None and result.value not in values:
-            values.append(result.value)
+        value = float(result.value) if type(result.value) is int and abs(result.value) > EXACT else result.value
+        if value is not None and value not in values:
+            values.append(value)
     return tuple(values) or None
 
 
@@ -53,7 +55,7 @@ def _of_number(expr: Expr) -> tuple[Scalar, ...] | None:
     known = facts(expr)
     if isinstance(expr, Call) and expr.operator in ("add", "sub", "mul", "neg") and known.integral:
         return _of_shifted(expr)
-    if not known.integral or not known.interval.finite:
+    if not known.integral or not known.interval.largest <= EXACT:
         return None
     low, high = math.ceil(known.interval.lower), math.floor(known.interval.upper)
     return tuple(range(low, high + 1)) if high - low < MAX_IMPLIED else None
@@ -61,6 +63,8 @@ def _of_number(expr: Expr) -> tuple[Scalar, ...] | None:
 
 def _of_shifted(expr: Call) -> tuple[Scalar, ...] | None:
     """The domain of (x + c), (x - c), (c - x), (x * c) or -x, from that of x: bands like floor(x / 10) * 10."""
+    if not facts(expr).interval.largest <= EXACT:
+        return None
     parts = [_of_number(a) for a in expr.arguments]
     if any(p is None for p in parts) or sum(len(p or ()) > 1 for p in parts) > 1:
         low, high = facts(expr).interval.lower, facts(expr).interval.upper

@@ -22,6 +22,8 @@ from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, print_expr, pr
 from duckdp.compiler.select import Key
 from duckdp.core.task import PrivateQuery
 
+OPEN_RANGE = 9e18  # whole numbers that a BIGINT result can show
+
 
 def emit(plan: Plan, salt: int) -> PrivateQuery:
     """Print a plan.
@@ -81,12 +83,30 @@ def _prepared(plan: Plan, parameters: Parameters) -> str:
 def _key(key: Key, value: str, parameters: Parameters) -> tuple[str, str]:
     """A key's value, and the condition that keeps rows inside its domain."""
     if not (isinstance(key.expr, ColumnRef) and key.expr.column.domain is not None):
-        return value, f"({value}) IS NOT NULL"  # open keys, and domains that hold by the expression's bounds
-    inside = f"{value} IN ({_listed(key, parameters)})"
+        return value, _exists(key, value, parameters)
+    with_null = None in (key.domain or ())
+    if all(v is None for v in key.domain or ()):
+        inside = "FALSE"
+    else:
+        inside = f"{value} IN ({_listed(key, parameters)})"
     if key.other is not None:
         label = print_literal(key.other, key.expr.kind, parameters)
-        return f"(CASE WHEN {inside} THEN {value} WHEN {value} IS NOT NULL THEN {label} END)", f"{value} IS NOT NULL"
-    return value, f"({inside} OR {value} IS NULL)" if None in (key.domain or ()) else inside
+        shown = f"(CASE WHEN {inside} THEN {value} WHEN {value} IS NOT NULL THEN {label} END)"
+        return shown, "TRUE" if with_null else f"{value} IS NOT NULL"
+    return value, f"({inside} OR {value} IS NULL)" if with_null else inside
+
+
+def _exists(key: Key, value: str, parameters: Parameters) -> str:
+    """Rows that have the key: for open keys, and for domains that follow from the expression's bounds.
+
+    Bounds say nothing of NaN (an infinity less an infinity), and what falls outside a domain must not cross: the
+    number of rows would depend on the data.
+    """
+    if key.expr.kind is not Kind.NUMBER:
+        return f"({value}) IS NOT NULL"
+    values = [float(v) for v in key.domain or (-OPEN_RANGE, OPEN_RANGE) if v is not None]  # type: ignore[arg-type]
+    low, high = (print_literal(f(values), Kind.NUMBER, parameters) for f in (min, max))
+    return f"({value}) BETWEEN {low} AND {high}"
 
 
 def _listed(key: Key, parameters: Parameters) -> str:

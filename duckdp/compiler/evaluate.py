@@ -160,13 +160,14 @@ class _Evaluation:
                     return Vector(numbers, np.zeros((self.cells.shape[0], self.n)))
                 return Vector(np.array(column, dtype=object), None)
             case Literal(value=value):
-                return constant_vector(value, self.n, self.cells.shape[0])
-            case Call(operator=name, arguments=arguments, option=option):
-                return apply(name, [self.vector(a) for a in arguments], option)
+                return constant_vector(value, self.n, self.plan.cells, number=expr.kind is Kind.NUMBER)
+            case Call(operator=name, arguments=arguments):
+                return apply(name, [self.vector(a) for a in arguments], self.plan.cells)
             case Case(branches=branches, default=default):
                 arms = [(self.vector(c), self.vector(v)) for c, v in branches]
                 last = self.vector(default) if default is not None else None
-                return apply("case", [v for arm in arms for v in arm] + ([last] if last is not None else []))
+                pairs = [v for arm in arms for v in arm]
+                return apply("case", pairs + ([last] if last is not None else []), self.plan.cells)
             case ColumnRef():
                 raise InternalError("a private column reached an output expression")
 

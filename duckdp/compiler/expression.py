@@ -7,10 +7,13 @@ as parameters (text) or printed from Python values (numbers, dates).
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from duckdp.catalog import Column, Kind, Scalar
+
+PLAIN = re.compile(r"(?!(case|when|then|else|null|end|where)\Z)[a-z_][a-z0-9_]*\Z")  # shown without quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +114,9 @@ def show(expr: Expr | None) -> str:
         case None:
             return "*"
         case ColumnRef(column=c):
-            return c.name
-        case Literal(value=v):
-            return repr(v) if not isinstance(v, dt.date) else f"'{v.isoformat()}'"
+            return c.name if PLAIN.match(c.name) else '"' + c.name.replace('"', '""') + '"'
+        case Literal(value=v, kind=k):
+            return f"{k.value} '{v.isoformat()}'" if isinstance(v, dt.date) else repr(v)
         case Call(operator=op, arguments=args, option=option):
             shown = [show(a) for a in args] + ([repr(option)] if option else [])
             return f"{op}({', '.join(shown)})"

@@ -117,7 +117,7 @@ def choose_measures(aggregates: Iterable[Aggregate], *, presence: bool, unit_is_
         presence: keys pass a threshold, so the number of units per group is a measure of its own, the first.
         unit_is_row: the number of rows is the number of units.
     """
-    wanted = list(dict.fromkeys(aggregates))
+    wanted = sorted(dict.fromkeys(aggregates), key=show)  # equal questions, equal plans, however they are ordered
     chosen: list[Measure] = []
     if presence:
         chosen.append(Measure(kind="cells" if unit_is_row else "units"))

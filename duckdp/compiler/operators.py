@@ -88,6 +88,10 @@ def _function(name: str) -> Callable[[list[str], str], str]:
     return lambda a, _: f"system.main.{name}({', '.join(a)})"
 
 
+def _matches(flags: str) -> Callable[[list[str], str], str]:
+    return lambda a, _: f"system.main.regexp_full_match({a[0]}, {a[1]}, '{flags}')"
+
+
 def _numeric(
     name: str, image: Callable[[Interval], Interval], *, whole: bool = False, domain: Interval | None = None
 ) -> Operator:
@@ -117,6 +121,12 @@ def _constant_interval(low: float, high: float) -> Callable[[Sequence[Interval]]
     return lambda _: Interval(low, high)
 
 
+def _outward(a: Interval, low: float = -math.inf, high: float = math.inf) -> Interval:
+    """Widened for the last digits of another mathematics library: implied domains must hold DuckDB's results."""
+    slack = 2.0**-50
+    return Interval(max(low, a.lower - abs(a.lower) * slack), min(high, a.upper + abs(a.upper) * slack))
+
+
 TINY = 5e-324
 SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 SIGNS |= {"distinct": "IS DISTINCT FROM", "same": "IS NOT DISTINCT FROM"}
@@ -141,20 +151,24 @@ OPERATORS: dict[str, Operator] = {
     "floor": _numeric("floor", lambda a: iv.monotone(math.floor, a), whole=True),
     "ceil": _numeric("ceil", lambda a: iv.monotone(math.ceil, a), whole=True),
     "round": _numeric("round", lambda a: Interval(a.lower - 0.5, a.upper + 0.5), whole=True),
+    "round_even": Operator(
+        takes=(N,), gives=N, sql=lambda a, _: f"system.main.round_even({a[0]}, 0)", integral=_always,
+        interval=lambda a: Interval(a[0].lower - 0.5, a[0].upper + 0.5),
+    ),
     "trunc": _numeric("trunc", lambda a: iv.monotone(math.trunc, a), whole=True),
     "sign": Operator(
         takes=(N,), gives=N, sql=lambda a, _: f"CAST(system.main.sign({a[0]}) AS DOUBLE)",
         interval=_constant_interval(-1, 1), integral=_always,
     ),
     "sqrt": _numeric("sqrt", lambda a: iv.monotone(math.sqrt, a), domain=Interval(0, math.inf)),
-    "exp": _numeric("exp", lambda a: iv.monotone(math.exp, a)),
-    "ln": _numeric("ln", lambda a: iv.monotone(math.log, a), domain=Interval(TINY, math.inf)),
-    "log10": _numeric("log10", lambda a: iv.monotone(math.log10, a), domain=Interval(TINY, math.inf)),
-    "log2": _numeric("log2", lambda a: iv.monotone(math.log2, a), domain=Interval(TINY, math.inf)),
+    "exp": _numeric("exp", lambda a: _outward(iv.monotone(math.exp, a), low=0)),
+    "ln": _numeric("ln", lambda a: _outward(iv.monotone(math.log, a)), domain=Interval(TINY, math.inf)),
+    "log10": _numeric("log10", lambda a: _outward(iv.monotone(math.log10, a)), domain=Interval(TINY, math.inf)),
+    "log2": _numeric("log2", lambda a: _outward(iv.monotone(math.log2, a)), domain=Interval(TINY, math.inf)),
     "sin": _numeric("sin", lambda _: Interval(-1, 1), domain=Interval(-1e15, 1e15)),
     "cos": _numeric("cos", lambda _: Interval(-1, 1), domain=Interval(-1e15, 1e15)),
-    "tanh": _numeric("tanh", lambda a: iv.monotone(math.tanh, a)),
-    "atan": _numeric("atan", lambda a: iv.monotone(math.atan, a)),
+    "tanh": _numeric("tanh", lambda a: _outward(iv.monotone(math.tanh, a), low=-1, high=1)),
+    "atan": _numeric("atan", lambda a: _outward(iv.monotone(math.atan, a))),
     "power": Operator(takes=(N, N), gives=N, sql=_function("pow")),  # bounds: see _power_interval
     "greatest": Operator(
         takes=(N,), gives=N, sql=_function("greatest"), variadic=True, integral=_keeps, nullable=_all_nullable,
@@ -217,8 +231,9 @@ OPERATORS: dict[str, Operator] = {
         takes=(T,), gives=T,
         sql=lambda a, n: "system.main.substring({}, {}, {})".format(a[0], *(int(i) for i in n.split(","))),
     ),
-    "like": Operator(takes=(T, T), gives=B, sql=_infix("LIKE")),
-    "ilike": Operator(takes=(T, T), gives=B, sql=_infix("ILIKE")),
+    "like": Operator(takes=(T, T), gives=B, sql=_infix("LIKE")),  # patterns without _ only: linear
+    "like_linear": Operator(takes=(T, T), gives=B, sql=_matches("s")),
+    "ilike_linear": Operator(takes=(T, T), gives=B, sql=_matches("si")),
     "starts_with": Operator(takes=(T, T), gives=B, sql=_function("starts_with")),
     "ends_with": Operator(takes=(T, T), gives=B, sql=_function("ends_with")),
     "contains": Operator(takes=(T, T), gives=B, sql=_function("contains")),
@@ -269,7 +284,9 @@ def facts(expr: Expr) -> Facts:
         case Call(operator=name, arguments=arguments):
             operator, args = OPERATORS[name], [facts(a) for a in arguments]
             return Facts(_image(expr, args), operator.integral(args), operator.nullable(args))
-        case Aggregate() | KeyRef():
+        case Aggregate(function=function):
+            return Facts(integral=function.startswith("count"))
+        case KeyRef():
             return Facts()
 
 
@@ -281,8 +298,9 @@ def operator_sql(call: Call, arguments: list[str]) -> str:
 def _image(call: Call, args: list[Facts]) -> Interval:
     spans = [a.interval for a in args]
     if call.operator == "power":
-        exponent = spans[1]
-        return iv.power(spans[0], exponent.lower) if exponent.lower == exponent.upper else REALS
+        base, exponent = spans
+        found = iv.power(base, exponent.lower) if base.finite and exponent.lower == exponent.upper else REALS
+        return _outward(found) if found.finite else REALS
     if call.operator in ("greatest", "least") and _any_nullable(args):
         return iv.hull(*spans)  # DuckDB skips NULL arguments
     if call.operator.startswith(("year_", "trunc_")):

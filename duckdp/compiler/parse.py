@@ -6,18 +6,30 @@ translation, which knows every node it allows.
 
 from __future__ import annotations
 
+import logging
+import threading
 from functools import lru_cache
 from typing import NoReturn
 
-import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
 
 from duckdp.errors import QueryError
 
 MAX_STATEMENT = 64 * 1024  # bytes
 MAX_DEPTH = 150
 MAX_NODES = 20_000
+_quiet = threading.local()
+
+
+def _not_ours(_: logging.LogRecord) -> bool:
+    """sqlglot logs statements it half understands; an analyst's text must not reach the owner's terminal raw."""
+    return not getattr(_quiet, "on", False)
+
+
+logging.getLogger("sqlglot").addFilter(_not_ours)
 
 
 @lru_cache(maxsize=256)
@@ -35,8 +47,11 @@ def parse_statement(text: str) -> exp.Expression:
     """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_STATEMENT:
         raise QueryError("Q104", f"the statement is longer than {MAX_STATEMENT} bytes. Split it.")
+    if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise QueryError("Q101", "the text holds characters that are not text.")
+    _quiet.on = True
     try:
-        statements = [s for s in sqlglot.parse(text, read="duckdb") if isinstance(s, exp.Expression)]
+        statements = _parse(text)
     except SqlglotError as error:
         line, col = _error_place(error)
         raise QueryError(
@@ -44,6 +59,8 @@ def parse_statement(text: str) -> exp.Expression:
         ) from None
     except (RecursionError, AttributeError, TypeError, ValueError, IndexError, KeyError):
         raise QueryError("Q101", "this is not SQL that duckdp can read.") from None
+    finally:
+        _quiet.on = False
     if not statements:
         raise QueryError("Q101", "the text holds no statement.")
     if len(statements) > 1:
@@ -86,6 +103,38 @@ def refuse(code: str, message: str, node: exp.Expression | None = None, text: st
     """Raise a QueryError at a node."""
     where = place(node, text) if node is not None else {}
     raise QueryError(code, message, sql=text, line=where.get("line"), col=where.get("col"))
+
+
+def _parse(text: str) -> list[exp.Expression]:
+    dialect = Dialect.get_or_raise("duckdb")
+    tokens = _numbered(dialect.tokenize(text))
+    return [s for s in dialect.parser().parse(tokens, text) if isinstance(s, exp.Expression)]
+
+
+def _numbered(tokens: list[Token]) -> list[Token]:
+    """Write each ? as $1, $2, ... in the order of the text: a tree may be read in another order, or twice."""
+    found: list[Token] = []
+    number = 0
+    for i, token in enumerate(tokens):
+        if token.token_type is TokenType.NUMBER and i + 1 < len(tokens) and tokens[i + 1].start == token.end + 1:
+            _refuse_glued(tokens[i + 1])
+        if token.token_type is not TokenType.PLACEHOLDER:
+            found.append(token)
+            continue
+        number += 1
+        where = {"line": token.line, "col": token.col, "start": token.start, "end": token.end}
+        found.append(Token(TokenType.PARAMETER, "$", **where))
+        found.append(Token(TokenType.NUMBER, str(number), **where))
+    return found
+
+
+def _refuse_glued(token: Token) -> None:
+    """0xFF is 0 AS xFF to sqlglot and 255 to DuckDB."""
+    if token.token_type is TokenType.VAR:
+        raise QueryError(
+            "Q101", "a number runs into a name; write a space, or the number in decimals.",
+            line=token.line, col=token.col - len(token.text) + 1,
+        )  # fmt: skip
 
 
 def _check_size(tree: exp.Expression) -> None:

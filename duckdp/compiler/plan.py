@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 from duckdp.catalog import MAX_DOMAIN, dump_table
@@ -130,6 +132,7 @@ def make_plan(
     calibration = _calibrate(noisy, epsilon_nano, delta_atto, mechanism, open_keys=open_keys)
     drawn = iter(calibration.noises)
     noises = tuple(next(drawn) if m.noisy_cells else None for m in measures)
+    _prove_range(measures, noises, query.table.row_cap)
     tau = None
     if open_keys:
         assert noises[0] is not None
@@ -138,6 +141,15 @@ def make_plan(
         query=query, measures=tuple(measures), noises=noises, groups=groups, tau=tau, family=calibration.family,
         loss=calibration.loss, neighbours=neighbours,
     )  # fmt: skip
+
+
+def _prove_range(measures: Sequence[Measure], noises: Sequence[Noise | None], row_cap: int) -> None:
+    """Refuse a plan whose noised sums might leave the sampler's range: there, success would depend on the data."""
+    for measure, noise in zip(measures, noises, strict=True):
+        if noise is not None and row_cap * measure.largest + 100 * Fraction(noise.scale) >= 2**62 - 1:
+            raise ParameterError(
+                "P107", "row_cap", row_cap, "is too large for this epsilon and delta: noisy sums would leave 64 bits."
+            )
 
 
 def domain_size(query: Query) -> int | None:

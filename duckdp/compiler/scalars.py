@@ -15,37 +15,22 @@ from sqlglot import exp
 
 from duckdp.catalog import Kind, Scalar
 from duckdp.compiler.expression import Call, Case, Expr, Literal
+from duckdp.compiler.nodes import (
+    ARITHMETIC,
+    COMPARISONS,
+    NUMBER_TYPES,
+    PART_NAMES,
+    PARTS,
+    PATTERNS,
+    TIMESTAMP_TYPES,
+    WHOLE_TYPES,
+)
 from duckdp.compiler.operators import OPERATORS, UNITS, facts
-from duckdp.compiler.parse import refuse
+from duckdp.compiler.parse import MAX_DEPTH, MAX_NODES, refuse
 
 MAX_LITERAL = 256  # bytes
 MAX_PATTERN = 64  # bytes
 Leaf = Callable[[exp.Expression], Expr | None]
-
-ARITHMETIC: dict[type[exp.Expression], str] = {
-    exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div", exp.Mod: "mod", exp.Neg: "neg", exp.Pow: "power",
-    exp.Abs: "abs", exp.Floor: "floor", exp.Ceil: "ceil", exp.Trunc: "trunc", exp.Sign: "sign", exp.Sqrt: "sqrt",
-    exp.Exp: "exp", exp.Ln: "ln", exp.Sin: "sin", exp.Cos: "cos", exp.Tanh: "tanh", exp.Atan: "atan",
-    exp.And: "and", exp.Or: "or", exp.Not: "not", exp.Lower: "lower", exp.Upper: "upper",
-    exp.Length: "length", exp.Greatest: "greatest", exp.Least: "least",
-}  # fmt: skip
-COMPARISONS: dict[type[exp.Expression], str] = {
-    exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
-    exp.NullSafeEQ: "same", exp.NullSafeNEQ: "distinct", exp.Nullif: "nullif",
-}  # fmt: skip
-PATTERNS: dict[type[exp.Expression], str] = {
-    exp.Like: "like", exp.ILike: "ilike", exp.StartsWith: "starts_with", exp.EndsWith: "ends_with",
-    exp.Contains: "contains",
-}  # fmt: skip
-PARTS: dict[type[exp.Expression], str] = {
-    exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.Quarter: "quarter", exp.Week: "week",
-    exp.DayOfWeek: "dayofweek", exp.DayOfYear: "dayofyear", exp.Hour: "hour", exp.Minute: "minute",
-    exp.DayOfMonth: "day", exp.WeekOfYear: "week",
-}  # fmt: skip
-PART_NAMES = {"dow": "dayofweek", "doy": "dayofyear", "dayofmonth": "day", "weekofyear": "week"}
-NUMBER_TYPES = {exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL}
-WHOLE_TYPES = {exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.INT128}
-TIMESTAMP_TYPES = {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME}
 
 
 class Scalars:
@@ -53,10 +38,19 @@ class Scalars:
 
     def __init__(self, leaf: Leaf, text: str | None, parameters: Sequence[object] = ()) -> None:
         self.leaf, self.text, self.parameters = leaf, text, tuple(parameters)
-        self._next_parameter = 0
+        self._depth = self._parts = 0
 
     def __call__(self, node: exp.Expression) -> Expr:
         """Translate a node, or raise a QueryError that says what has no rule."""
+        self._depth, self._parts = self._depth + 1, self._parts + 1
+        try:
+            if self._depth > MAX_DEPTH or self._parts > MAX_NODES:  # aliases unfold, and may name each other in a circle
+                refuse("Q104", "the statement is too deep or too large once its aliases are unfolded.", node, self.text)
+            return self._translate(node)
+        finally:
+            self._depth -= 1
+
+    def _translate(self, node: exp.Expression) -> Expr:
         found = self.leaf(node)
         if found is not None:
             return found
@@ -68,6 +62,8 @@ class Scalars:
         if kind in PATTERNS:
             return self._pattern(PATTERNS[kind], node)
         if kind in PARTS:
+            if any(v for k, v in node.args.items() if k != "this"):
+                self._no_rule(node)  # week(date, mode) of other systems
             return self._part(PARTS[kind], node, self(node.this))
         method = self._methods.get(kind)
         if method is None:
@@ -135,6 +131,9 @@ class Scalars:
             refuse("Q202", f"{_spell(node)} needs a constant pattern.", node, self.text)
         if len(pattern.value.encode()) > MAX_PATTERN:
             refuse("Q104", f"the pattern is longer than {MAX_PATTERN} bytes.", node, self.text)
+        if name == "ilike" or (name == "like" and "_" in pattern.value):
+            # DuckDB backtracks here: seconds a row for a few wildcards. Its regular expressions are linear.
+            args[1], name = Literal(_regex(pattern.value), Kind.TEXT), f"{name}_linear"
         return self._operator(name, node, args)
 
     def _part(self, name: str, node: exp.Expression, arg: Expr) -> Expr:
@@ -186,16 +185,12 @@ class Scalars:
         refuse("Q203", "a parameter has a type without a rule.", node, self.text)
 
     def _placeholder(self, node: exp.Expression) -> Expr:
-        name = node.args.get("this")
-        if name is None:
-            index, self._next_parameter = self._next_parameter, self._next_parameter + 1
-        elif str(name).isdigit():
-            index = int(str(name)) - 1
-        else:
+        index = small_int(node.this if isinstance(node.this, exp.Expression) else exp.Literal.number(node.this))
+        if index is None:
             refuse("Q201", "named parameters are outside the allow-list; use ? or $1.", node, self.text)
-        if not 0 <= index < len(self.parameters):
-            refuse("Q203", f"parameter {index + 1} was not given.", node, self.text)
-        return self._value(self.parameters[index], node)
+        if not 1 <= index <= len(self.parameters):
+            refuse("Q203", f"parameter {index} was not given.", node, self.text)
+        return self._value(self.parameters[index - 1], node)
 
     def _is(self, node: exp.Expression) -> Expr:
         arg, other = self(node.this), node.expression
@@ -247,6 +242,8 @@ class Scalars:
         return self._operator(f"coalesce_{self._common(args, node).value}", node, args)
 
     def _cast(self, node: exp.Expression) -> Expr:
+        if any(node.args.get(k) for k in ("format", "action", "default")) or node.args["to"].expressions:
+            refuse("Q202", "a cast takes a plain type here, without length, precision or format.", node, self.text)
         target = node.args["to"].this
         arg = self(node.this)
         if target in (exp.DType.DATE, *TIMESTAMP_TYPES):
@@ -257,7 +254,7 @@ class Scalars:
         if arg.kind in (Kind.NUMBER, Kind.BOOLEAN) and target in NUMBER_TYPES | WHOLE_TYPES:
             number = self._coerce(arg, Kind.NUMBER, node)
             whole = target in WHOLE_TYPES and not facts(number).integral
-            return self._operator("round", node, [number]) if whole else number
+            return self._operator("round_even", node, [number]) if whole else number  # as DuckDB's casts do
         if (arg.kind, target) in (
             (Kind.TEXT, exp.DType.TEXT),
             (Kind.TEXT, exp.DType.VARCHAR),
@@ -279,14 +276,17 @@ class Scalars:
         value, decimals = self(node.this), node.args.get("decimals")
         if decimals is None:
             return self._operator("round", node, [value])
-        if not isinstance(decimals, exp.Literal) or not decimals.name.isdigit() or int(decimals.name) > 12:
+        digits = small_int(decimals)
+        if digits is None or digits > 12 or any(v for k, v in node.args.items() if k not in ("this", "decimals")):
             refuse("Q202", "round takes a constant number of decimals from 0 to 12.", node, self.text)
-        scale = Literal(10 ** int(decimals.name), Kind.NUMBER)
+        scale = Literal(10**digits, Kind.NUMBER)
         scaled = self._operator("round", node, [self._operator("mul", node, [value, scale])])
         return self._operator("div", node, [scaled, scale])
 
     def _int_div(self, node: exp.Expression) -> Expr:
-        return self._operator("floor", node, [self._operator("div", node, self._arguments(node))])
+        args = self._arguments(node)
+        quotient = self._operator("div", node, args)  # DuckDB: // cuts towards 0, and is / unless both are whole
+        return self._operator("trunc", node, [quotient]) if all(facts(a).integral for a in args) else quotient
 
     def _slice(self, node: exp.Expression) -> Expr:
         if isinstance(node, exp.Substring):
@@ -294,9 +294,10 @@ class Scalars:
             name = "substring"
         else:
             numbers, name = [node.args.get("expression")], type(node).__name__.lower()
-        if not all(isinstance(n, exp.Literal) and n.name.isdigit() and int(n.name) <= MAX_LITERAL for n in numbers):
+        constants = [small_int(n) for n in numbers]
+        if any(n is None or n > MAX_LITERAL for n in constants):
             refuse("Q202", f"{name} takes constant numbers from 0 to {MAX_LITERAL}.", node, self.text)
-        option = ",".join(str(int(n.name)) for n in numbers if n is not None)
+        option = ",".join(map(str, constants))
         return self._operator(name, node, [self(node.this)], option)
 
     def _trim(self, node: exp.Expression) -> Expr:
@@ -374,6 +375,18 @@ def constant(expr: Expr) -> Scalar:
 
 def _is_null(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is None
+
+
+def small_int(node: object) -> int | None:
+    """Value of a literal of at most nine plain digits, else None."""
+    name = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+    return int(name) if name.isascii() and name.isdigit() and len(name) <= 9 else None
+
+
+def _regex(pattern: str) -> str:
+    """A LIKE pattern as a regular expression that matches the whole text."""
+    parts = {"%": ".*", "_": "."}
+    return "".join(parts.get(c) or (c if c.isalnum() and c.isascii() else f"\\x{{{ord(c):x}}}") for c in pattern)
 
 
 def _encodable(value: str) -> bool:

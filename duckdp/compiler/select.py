@@ -6,66 +6,27 @@ Default deny: every clause, relation, function and aggregate that has no rule he
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
-from duckdp.catalog import Column, Kind, Scalar, Table, closest
+from duckdp.catalog import Kind, Table, closest
 from duckdp.compiler import arithmetic
 from duckdp.compiler.domains import derive_domain
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
 from duckdp.compiler.operators import facts
 from duckdp.compiler.parse import refuse
-from duckdp.compiler.scalars import Scalars
+from duckdp.compiler.query import Key, Order, Output, Query
+from duckdp.compiler.scalars import Scalars, small_int
+from duckdp.compiler.scope import RowScope, read_predicate
 from duckdp.errors import QueryError
+
+__all__ = ["Key", "Order", "Output", "Query", "RowScope", "read_predicate", "read_select"]
 
 CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
 AGGREGATES = {
     exp.Sum: "sum", exp.Avg: "avg", exp.Variance: "var_samp", exp.VariancePop: "var_pop",
     exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
 }  # fmt: skip
-MAX_ROWS = 2**62
-
-
-@dataclass(frozen=True, kw_only=True)
-class Key:
-    """One grouping key; ``domain`` is its complete public list of values, or None when keys must pass a threshold."""
-
-    name: str
-    expr: Expr
-    domain: tuple[Scalar, ...] | None
-    other: Scalar = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """One column of the result: an expression over aggregates and keys."""
-
-    name: str
-    expr: Expr
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """One ORDER BY term."""
-
-    expr: Expr
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Query:
-    """A validated question: everything the plan needs, nothing of the text."""
-
-    table: Table
-    where: Expr | None
-    keys: tuple[Key, ...]
-    outputs: tuple[Output, ...]
-    having: Expr | None = None
-    order: tuple[Order, ...] = ()
-    limit: int | None = None
-    offset: int = 0
 
 
 def read_select(
@@ -83,56 +44,6 @@ def read_select(
         QueryError: Q1xx to Q3xx, at the offending node.
     """
     return _Reader(statement, tables, text, parameters).read()
-
-
-def read_predicate(node: exp.Expression, table: Table, text: str) -> Expr:
-    """Translate a predicate over a table's declared columns (the ``predicate`` argument of functions)."""
-    scope = RowScope(table, None, text)
-    condition = Scalars(scope.leaf, text)(node)
-    if condition.kind is not Kind.BOOLEAN:
-        refuse("Q203", "a predicate must be a boolean.", node, text)
-    return condition
-
-
-class RowScope:
-    """Resolves columns inside row expressions."""
-
-    def __init__(self, table: Table, alias: str | None, text: str) -> None:
-        self.table, self.alias, self.text = table, alias or table.name, text
-
-    def leaf(self, node: exp.Expression) -> Expr | None:
-        """A column reference, or None for any other allowed node."""
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            refuse("Q302", "* would return rows. Name columns inside aggregates.", node, self.text)
-        if isinstance(node, exp.AggFunc):
-            refuse("Q301", "an aggregate stands where a row is computed; aggregates do not nest.", node, self.text)
-        if isinstance(node, exp.Window):
-            refuse("Q201", "window functions are outside the allow-list.", node, self.text)
-        return ColumnRef(self.column(node)) if isinstance(node, exp.Column) else None
-
-    def column(self, node: exp.Column) -> Column:
-        """The declared column a node names."""
-        if node.args.get("db") or node.args.get("catalog"):
-            refuse("Q202", "field access is outside the allow-list.", node, self.text)
-        if node.table and node.table.lower() not in (self.alias.lower(), self.table.name.lower()):
-            refuse("Q205", f'"{node.table[:63]}" is not a relation of this query.', node, self.text)
-        found = self.table.column(node.name)
-        if found is not None:
-            return found
-        if self.table.unit_key is not None and node.name.lower() == self.table.unit_key.lower():
-            refuse(
-                "Q301",
-                f'"{node.name}" names the privacy unit; it may only stand in count(DISTINCT {node.name}).',
-                node,
-                self.text,
-            )
-        names = [c.name for c in self.table.columns]
-        refuse(
-            "Q207",
-            f'column "{node.name[:63]}" is not declared for "{self.table.name}". {closest(node.name, names)}',
-            node,
-            self.text,
-        )
 
 
 class _Reader:
@@ -192,7 +103,8 @@ class _Reader:
         return statement
 
     def _refuse_clause(self, clause: str, value: object, statement: exp.Select) -> None:
-        node = value if isinstance(value, exp.Expression) else statement
+        parts = [p for p in (value if isinstance(value, list) else [value]) if isinstance(p, exp.Expression)]
+        node = parts[0] if parts else statement
         if clause in ("with_", "joins", "laterals"):
             what = {"with_": "WITH", "joins": "a join", "laterals": "LATERAL"}[clause]
             refuse("Q204", f"{what} over a protected table is outside the allow-list.", node, self.text)
@@ -245,11 +157,11 @@ class _Reader:
         return [self._resolve_group(n) for n in group.expressions]
 
     def _resolve_group(self, node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Literal) and node.is_int:
-            index = int(node.name) - 1
-            if not 0 <= index < len(self.select.expressions):
-                refuse("Q203", f"GROUP BY position {index + 1} does not exist.", node, self.text)
-            return self.select.expressions[index].unalias()
+        index = small_int(node)
+        if index is not None:
+            if not 1 <= index <= len(self.select.expressions):
+                refuse("Q203", f"GROUP BY position {index} does not exist.", node, self.text)
+            return self.select.expressions[index - 1].unalias()
         if isinstance(node, exp.Column) and not node.table and self.table.column(node.name) is None:
             return self.aliases.get(node.name.lower(), node)
         return node
@@ -287,15 +199,18 @@ class _Reader:
         terms = []
         for node in clause.expressions if clause is not None else ():
             inner = node.this
-            if node.args.get("with_fill") or (
-                isinstance(inner, exp.Column) and inner.name.lower() == "all" and not inner.table
+            if isinstance(inner, exp.Var) or any(
+                v for k, v in node.args.items() if k not in ("this", "desc", "nulls_first")
             ):
                 refuse("Q201", "this ORDER BY form is outside the allow-list. Name the columns.", node, self.text)
-            if isinstance(inner, exp.Literal) and inner.is_int:
-                index = int(inner.name) - 1
-                if not 0 <= index < len(outputs):
-                    refuse("Q203", f"ORDER BY position {index + 1} does not exist.", node, self.text)
-                expr = outputs[index].expr
+            index = small_int(inner)
+            named = self.aliases.get(inner.name.lower()) if isinstance(inner, exp.Column) and not inner.table else None
+            if index is not None:
+                if not 1 <= index <= len(outputs):
+                    refuse("Q203", f"ORDER BY position {index} does not exist.", node, self.text)
+                expr = outputs[index - 1].expr
+            elif named is not None:
+                expr = self._released(named)  # here an alias wins over a column of the same name
             else:
                 expr = self._released(inner)
             terms.append(
@@ -307,10 +222,10 @@ class _Reader:
         node = self.select.args.get(clause)
         if node is None:
             return None
-        number = node.args.get("expression")
-        if not isinstance(number, exp.Literal) or not number.is_int or int(number.name) > MAX_ROWS:
-            refuse("Q201", f"{clause.upper()} takes a constant whole number.", node, self.text)
-        return int(number.name)
+        number = small_int(node.args.get("expression"))
+        if number is None or any(v for k, v in node.args.items() if k != "expression"):
+            refuse("Q201", f"{clause.upper()} takes a constant whole number below 10**9.", node, self.text)
+        return number
 
     def _released(self, node: exp.Expression) -> Expr:
         """An expression over released values: only what compiler/arithmetic.py can compute afterwards."""

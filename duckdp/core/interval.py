@@ -71,7 +71,8 @@ def divide(a: Interval, b: Interval) -> Interval:
     """Quotient; unbounded when b may be 0."""
     if b.contains(0.0):
         return REALS
-    return multiply(a, Interval(1.0 / b.upper, 1.0 / b.lower))
+    corners = [_clean_quotient(x, y) for x in (a.lower, a.upper) for y in (b.lower, b.upper)]
+    return Interval(min(corners), max(corners))
 
 
 def monotone(f: Callable[[float], float], a: Interval) -> Interval:
@@ -107,6 +108,10 @@ def _safely(f: Callable[[float], float], x: float, overflow: float) -> float:
     except (OverflowError, ValueError):
         return overflow
     return overflow if math.isnan(y) else y
+
+
+def _clean_quotient(x: float, y: float) -> float:
+    return x / y if math.isfinite(x) or math.isfinite(y) else math.copysign(math.inf, x) * math.copysign(1, y)
 
 
 def _times(x: float, y: float) -> float:

@@ -285,8 +285,9 @@ def _sqrt_above(name: str, exact: Fraction) -> float:
 def _check_positive(**numbers: object) -> None:
     for name, value in numbers.items():
         kind = (int,) if name in ("l1", "l2_squared") else (int, Fraction)
-        if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < _RANGE:
-            rule = f"must be a positive {'integer' if kind == (int,) else 'exact fraction'} below 2**62."
+        bits = 124 if name == "l2_squared" else 62
+        if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < 1 << bits:
+            rule = f"must be a positive {'integer' if kind == (int,) else 'exact fraction'} below 2**{bits}."
             raise ParameterError("P103", name, value, rule)
 
 

@@ -72,9 +72,6 @@ def answer(
         NumericalError: N102, f is not finite somewhere within the bounds.
         ParameterError: P107.
         QueryError: f is outside the allow-list.
-
-    >>> answer(summary, "exp(-power((age - 40) / 10, 2))").value  # doctest: +SKIP
-    0.31
     """
     if statistic not in ("mean", "sum"):
         raise ParameterError("P107", "statistic", statistic, "must be 'mean' or 'sum'.")

@@ -25,7 +25,7 @@ from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, walk
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_expr, quote
 from duckdp.compiler.scalars import Scalars
-from duckdp.compiler.select import RowScope
+from duckdp.compiler.scope import RowScope
 from duckdp.errors import InternalError, NumericalError, QueryError
 from duckdp.smooth.basis import Floats, TensorBasis, chebyshev
 

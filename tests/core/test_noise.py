@@ -52,7 +52,7 @@ def test_perfect_squares_need_no_rounding():
         (0.5, 1),
         (Fraction(1), 1.0),
         (Fraction(1), True),
-        (Fraction(1), 2**62),
+        (Fraction(1), 2**124),
         (Fraction(1, 2**100), 2**60),
     ],
 )

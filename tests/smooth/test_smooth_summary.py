@@ -27,7 +27,8 @@ def plan(columns=("age", "cost"), tab=VISITS, epsilon=1.0, neighbours=ADD_REMOVE
 @pytest.fixture
 def con():
     connection = connect()
-    connection.execute("CREATE TABLE visits AS SELECT i % 100 AS age, (i * 7 % 5000)::DOUBLE AS cost FROM range(1000) r(i)")
+    rows = "SELECT i % 100 AS age, (i * 7 % 5000)::DOUBLE AS cost FROM range(1000) r(i)"
+    connection.execute(f"CREATE TABLE visits AS {rows}")
     yield connection
     connection.close()
 
@@ -97,7 +98,8 @@ def test_the_count_is_public_only_when_every_row_counts():
     assert plan(["a"], full, neighbours=REPLACE).count_public
     assert not plan(["a"], full).count_public
     assert not plan(["a"], table(column("a")), neighbours=REPLACE).count_public
-    assert not plan(["a"], dataclasses.replace(full, filter="b > 0.5", base=full.columns), neighbours=REPLACE).count_public
+    view = dataclasses.replace(full, filter="b > 0.5", base=full.columns)
+    assert not plan(["a"], view, neighbours=REPLACE).count_public
     assert plan(["a"], table(column("a", null_value=0.0, nullable=False)), neighbours=REPLACE).count_public
     half = table(column("a", nullable=False), column("b"))
     assert plan(["a"], half, neighbours=REPLACE).count_public
@@ -118,8 +120,9 @@ def test_sums_and_noise_stay_in_range(epsilon, row_cap, max_rows):
 
 
 def test_no_room_for_the_fixed_point_is_refused():
+    tab = dataclasses.replace(VISITS, unit_key="id", unit_type="INTEGER", max_rows=2**40)
     with pytest.raises(ParameterError, match="fractional bits"):
-        plan(tab=dataclasses.replace(VISITS, unit_key="id", unit_type="INTEGER", max_rows=2**40), epsilon=1e-6, degree=60)
+        plan(tab=tab, epsilon=1e-6, degree=60)
 
 
 def test_the_task_says_what_it_costs_and_is():
@@ -165,7 +168,9 @@ def test_a_wrong_row_cap_cannot_overflow(con):
     assert max(abs(SmoothSummary.load(task.release(huge)).sums)) < 10 + 40 * task.scale / 2**task.bits
 
 
-@pytest.mark.parametrize("rows", [[], [(1,) * 24], [(1,) * 25] * 2, [(None,) + (1,) * 24], [(1.0,) * 25], [(True,) * 25]])
+@pytest.mark.parametrize(
+    "rows", [[], [(1,) * 24], [(1,) * 25] * 2, [(None,) + (1,) * 24], [(1.0,) * 25], [(True,) * 25]]
+)
 def test_rows_of_another_shape_are_refused_without_showing_them(rows):
     with pytest.raises(InternalError) as caught:
         plan().release(iter(rows))
@@ -187,8 +192,9 @@ def damaged(text):
         yield json.dumps({k: v for k, v in raw.items() if k != key})
     for change in (
         {"format": 2}, {"kind": "other"}, {"moments": raw["moments"][:-1]}, {"moments": [0.5] * 25},
-        {"moments": [2**63] * 25}, {"moments": 3}, {"scale": 0.0}, {"scale": "1"}, {"scale": float("nan")}, {"bits": 99},
+        {"moments": [2**63] * 25}, {"moments": 3}, {"scale": 0.0}, {"scale": "1"}, {"scale": float("nan")},
         {"bits": -1}, {"degree": 6}, {"degree": 1}, {"columns": []}, {"columns": [["a", "DOUBLE", False, 0.0]]},
+        {"bits": 99},
         {"columns": [["a", "DOUBLE", False, 1.0, 0.0], ["b", "DOUBLE", False, 0.0, 1.0]]},
         {"columns": [[1, "DOUBLE", False, 0.0, 1.0], ["b", "DOUBLE", False, 0.0, 1.0]]}, {"neighbours": "x"},
         {"count": 7}, {"weighted": 1}, {"row_cap": 0}, {"epsilon_nano": 0}, {"table": 5}, {"extra": 1},

@@ -138,7 +138,8 @@ def test_payload_round_trip_and_damage(con):
     for bad in (
         "", "[]", "null", json.dumps({**raw, "format": 2}), json.dumps({**raw, "kind": "x"}),
         json.dumps({**raw, "table": 3}), json.dumps({**raw, "columns": []}), json.dumps({**raw, "residual": None}),
-        json.dumps({**raw, "columns": [["a", "BIGINT", [1, "x"]]]}), json.dumps({**raw, "columns": [["a", "NOPE", [1]]]}),
+        json.dumps({**raw, "columns": [["a", "BIGINT", [1, "x"]]]}),
+        json.dumps({**raw, "columns": [["a", "NOPE", [1]]]}),
         json.dumps({**raw, "columns": [["a", "BIGINT", [1]], ["b", "DOUBLE", [1.0, 2.0]]]}),
         json.dumps({**raw, "columns": [["a", "BIGINT", [1]], ["a", "BIGINT", [1]]]}),
     ):  # fmt: skip

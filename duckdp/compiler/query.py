@@ -1,0 +1,49 @@
+"""A validated question in our own types: what compiler/select.py gives and compiler/plan.py takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duckdp.catalog import Scalar, Table
+from duckdp.compiler.expression import Expr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """One grouping key; ``domain`` is its complete public list of values, or None when keys must pass a threshold."""
+
+    name: str
+    expr: Expr
+    domain: tuple[Scalar, ...] | None
+    other: Scalar = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """One column of the result: an expression over aggregates and keys."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """One ORDER BY term."""
+
+    expr: Expr
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A validated question: everything the plan needs, nothing of the text."""
+
+    table: Table
+    where: Expr | None
+    keys: tuple[Key, ...]
+    outputs: tuple[Output, ...]
+    having: Expr | None = None
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int = 0

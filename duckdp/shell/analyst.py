@@ -1,0 +1,190 @@
+"""One analyst's statements: those over protected tables go through the gate, all others to the analyst's own DuckDB."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import duckdb
+from sqlglot import exp
+
+from duckdp.compiler.parse import names_tables, parse_statement
+from duckdp.core.types import parse_delta, parse_epsilon
+from duckdp.errors import DuckDPError, QueryError
+from duckdp.result import MOST_SHOWN, Result, ResultColumn, plain_result
+
+if TYPE_CHECKING:
+    from duckdp.curator import Curator
+
+_CODED = re.compile(r"\b([PCQBENX]\d{3}: .*)", re.DOTALL)
+_PLACE = re.compile(r"\n\s*\nLINE \d+:.*", re.DOTALL)
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?=SELECT|WITH|FROM|\()", re.IGNORECASE)
+# What keeps a private answer as a table of the analyst's: its SELECT is asked by dp_query.
+_NAME = r'(?:"[^"]+"|\w+)'
+_KEEP = re.compile(
+    rf"\s*(?:CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP(?:ORARY)?\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}\s+AS"
+    rf"|INSERT\s+INTO\s+{_NAME}(?:\s*\([^)]*\))?)\s+(?=SELECT|WITH|FROM)",
+    re.IGNORECASE,
+)
+_TAG = "$dp$"
+
+
+def explain_error(error: DuckDPError | duckdb.Error) -> str:
+    """An error as one coded line where it is ours, and as DuckDB says it where it is not.
+
+    On the analyst's own instance there is no private row, so DuckDB's own words are harmless there.
+    """
+    text = str(error)
+    if isinstance(error, DuckDPError):
+        return text
+    coded = _CODED.search(text)
+    return _PLACE.sub("", coded[1]).strip() if coded else f"DuckDB: {text.strip()}"
+
+
+class Analyst:
+    """Runs one analyst's statements, one after the other.
+
+    Args:
+        curator: whose data.
+        name: of the analyst.
+        tell: says something to the person at the prompt.
+    """
+
+    def __init__(self, curator: Curator, name: str, *, tell: Callable[[str], None]) -> None:
+        self.curator = curator
+        self.session = curator.session(name)
+        self.cursor = curator.connect(name)
+        self.delta = "0"
+        self._tell = tell
+
+    # ---- what statements cost -----------------------------------------------------------------------------------
+
+    @property
+    def epsilon(self) -> str | None:
+        """What a statement costs unless it says otherwise: the variable dp_epsilon."""
+        row = self.cursor.execute("SELECT getvariable('dp_epsilon')::VARCHAR").fetchone()
+        return None if row is None or row[0] is None else str(row[0])
+
+    def set_epsilon(self, text: str) -> None:
+        """Set what a statement costs.
+
+        Raises:
+            ParameterError: P101.
+        """
+        parse_epsilon(text)
+        self.cursor.execute("SET VARIABLE dp_epsilon = $1", [text])
+
+    def set_delta(self, text: str) -> None:
+        """Set the delta of statements over protected tables.
+
+        Raises:
+            ParameterError: P102.
+        """
+        parse_delta(text)
+        self.delta = text
+
+    # ---- running ------------------------------------------------------------------------------------------------
+
+    def run(self, text: str, *, most: int | None = MOST_SHOWN + 1) -> Result:
+        """Run one statement; Ctrl-C interrupts it.
+
+        Args:
+            text: one statement.
+            most: rows to fetch from the analyst's own instance; None for all.
+
+        Raises:
+            DuckDPError: refused, or failed after the charge (E1xx).
+            duckdb.Error: DuckDB could not run ordinary SQL.
+        """
+        return self._interruptible(lambda: self._metered(text, most))
+
+    def explain(self, text: str) -> Result:
+        """Plan, cost and expected error of a statement; free."""
+        found = str(self.session.explain(text, epsilon=self.epsilon, delta=self.delta))
+        return plain_result(["plan"], [(line,) for line in found.splitlines()])
+
+    def _metered(self, text: str, most: int | None) -> Result:
+        """Run a statement; say what it was charged when its answer does not."""
+        before = len(self.session.own_charges())
+        result = self._answer(text, most)
+        if result.source:
+            return result
+        made = self.session.own_charges()[before:]
+        if not made:
+            return result
+        cost, source = " + ".join(str(c.loss) for c in made), "charge " + ", ".join(str(c.id) for c in made)
+        return Result(
+            columns=result.columns, cost=cost, source=source, remaining=self.session.remaining_text(),
+            notes=result.notes,
+        )  # fmt: skip
+
+    def _answer(self, text: str, most: int | None) -> Result:
+        if (found := _EXPLAIN.match(text)) is not None and self._names_protected(text[found.end() :]):
+            return self.explain(text[found.end() :])
+        if (found := _KEEP.match(text)) is not None and self._names_protected(text[found.end() :]):
+            return self._own(self._kept(found[0], text[found.end() :]), most)
+        try:
+            tree = parse_statement(text)
+        except QueryError as refusal:
+            if refusal.code != "Q101":
+                raise
+            return self._unparsed(text, refusal, most)
+        if isinstance(tree, exp.Query) and names_tables(tree) & set(self.session.tables()):
+            return self.session.sql(text, epsilon=self.epsilon, delta=self.delta)
+        return self._own(text, most)
+
+    def _kept(self, head: str, body: str) -> str:
+        if _TAG in body:
+            raise QueryError("Q201", f"{_TAG} cannot stand in this statement.")
+        epsilon = self.epsilon
+        parse_epsilon(epsilon)  # P101 with our words rather than from inside DuckDB
+        return f"{head} FROM dp_query({_TAG}{body}{_TAG}, epsilon := '{epsilon}', delta := '{self.delta}')"
+
+    def _unparsed(self, text: str, refusal: QueryError, most: int | None) -> Result:
+        """DuckDB may know what sqlglot does not; if it does not either, our message has the place."""
+        try:
+            return self._own(text, most)
+        except duckdb.ParserException:
+            raise refusal from None
+
+    def _own(self, text: str, most: int | None) -> Result:
+        done = self.cursor.execute(text)
+        described = done.description or []
+        rows = [] if not described else done.fetchall() if most is None else done.fetchmany(most)
+        return Result(
+            columns=[
+                ResultColumn(name=d[0], type=str(d[1]), values=[row[i] for row in rows])
+                for i, d in enumerate(described)
+            ]
+        )
+
+    def _names_protected(self, text: str) -> bool:
+        try:
+            return self.curator.names_protected(text)
+        except QueryError:
+            return False
+
+    def _interruptible(self, work: Callable[[], Result]) -> Result:
+        """Run in a thread, so that Ctrl-C reaches DuckDB at once and not after it is done."""
+        done: list[Result | BaseException] = []
+
+        def target() -> None:
+            try:
+                done.append(work())
+            except BaseException as error:  # noqa: BLE001 - carried to the waiting thread and raised there
+                done.append(error)
+
+        thread = threading.Thread(target=target, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            try:
+                thread.join()
+            except KeyboardInterrupt:
+                self._tell("interrupting; a charge that was made stays, and asking the same again redeems it")
+                self.curator.engine.interrupt()
+                self.cursor.interrupt()
+        if isinstance(done[0], BaseException):
+            raise done[0]
+        return done[0]

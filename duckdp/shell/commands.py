@@ -1,0 +1,115 @@
+"""The shell's dot-commands: one table of names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duckdp.compiler.printing import quote
+from duckdp.errors import ParameterError
+from duckdp.result import Result, plain_result
+from duckdp.shell.output import FORMATS
+
+if TYPE_CHECKING:
+    from duckdp.shell.loop import Shell
+
+Command = Callable[["Shell", str], Result | str | None]
+
+
+def _help(shell: Shell, _: str) -> str:
+    lines = [f"{usage.ljust(24)}{text}" for usage, text, _ in COMMANDS.values()]
+    return "\n".join([
+        *lines, "", "A statement ends with ; and may take several lines. SELECT over a protected table costs epsilon; the",
+        "functions dp_noisy_count, dp_median_smooth, dp_smooth_summary, dp_smooth_answer, dp_synthesize, dp_query and",
+        f"dp_explain take their own. Everything else runs in {shell.analyst.session.analyst}'s own DuckDB, free.",
+    ])  # fmt: skip
+
+
+def _tables(shell: Shell, _: str) -> Result:
+    protected = [(name, "protected") for name in shell.analyst.session.tables()]
+    own = shell.analyst.cursor.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE NOT internal UNION ALL "
+        "SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1"
+    ).fetchall()
+    known = {name for name, _ in protected}
+    return plain_result(["table", "kind"], protected + [(r[0], "own") for r in own if r[0] not in known])
+
+
+def _schema(shell: Shell, name: str) -> Result:
+    if name.lower() not in shell.analyst.session.tables():
+        return shell.analyst.run(f"DESCRIBE {quote(_needed('table', name))}")
+    listed = shell.analyst.session.catalog()
+    rows = [row[1:] for row in listed if row[0] == name.lower()]
+    return plain_result(listed.names[1:], rows)
+
+
+def _epsilon(shell: Shell, text: str) -> str:
+    if text:
+        shell.analyst.set_epsilon(text)
+    return f"epsilon of a statement: {shell.analyst.epsilon or 'not set'}"
+
+
+def _delta(shell: Shell, text: str) -> str:
+    if text:
+        shell.analyst.set_delta(text)
+    return f"delta of a statement: {shell.analyst.delta}"
+
+
+def _explain(shell: Shell, text: str) -> Result:
+    return shell.analyst.explain(_needed("statement", text.rstrip("; \t")))
+
+
+def _mode(shell: Shell, text: str) -> str | None:
+    if text not in FORMATS:
+        raise ParameterError("P107", "mode", text, f"must be one of {', '.join(FORMATS)}.")
+    shell.mode = text
+    return None
+
+
+def _read(shell: Shell, path: str) -> None:
+    try:
+        lines = Path(_needed("file", path)).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError("P107", "file", path, "cannot be read as text.") from None
+    shell.read(lines)
+
+
+def _quit(shell: Shell, _: str) -> None:
+    shell.ended = True
+
+
+def _needed(name: str, value: str) -> str:
+    if not value:
+        raise ParameterError("P107", name, value, "is missing. Type .help for the commands.")
+    return value
+
+
+#: name -> (usage, what it does, function)
+COMMANDS: dict[str, tuple[str, str, Command]] = {
+    ".help": (".help", "this list", _help),
+    ".tables": (".tables", "protected tables, and your own", _tables),
+    ".schema": (".schema TABLE", "columns with their public bounds and domains", _schema),
+    ".budget": (".budget", "granted, spent, left", lambda shell, _: shell.analyst.session.budget()),
+    ".ledger": (".ledger", "your charges", lambda shell, _: shell.analyst.session.ledger()),
+    ".summaries": (".summaries", "stored summaries and synthetic tables", lambda shell, _: shell.analyst.session.summaries()),
+    ".epsilon": (".epsilon [X]", "what a statement costs; also SET VARIABLE dp_epsilon = X;", _epsilon),
+    ".delta": (".delta [X]", "for keys without a declared domain, and Gaussian noise", _delta),
+    ".explain": (".explain SELECT ...", "plan, cost and expected error; free", _explain),
+    ".mode": (".mode table|csv|json", "how answers are printed", _mode),
+    ".read": (".read FILE", "run the statements of a file", _read),
+    ".quit": (".quit", "leave; Ctrl-D does too", _quit),
+}  # fmt: skip
+
+
+def run_command(shell: Shell, line: str) -> Result | str | None:
+    """Run one dot-command.
+
+    Raises:
+        ParameterError: P107, there is no such command; and what the command raises.
+    """
+    name, _, rest = line.strip().partition(" ")
+    found = COMMANDS.get({".exit": ".quit"}.get(name, name))
+    if found is None:
+        raise ParameterError("P107", "command", name, "is not known. Type .help for the commands.")
+    return found[2](shell, rest.strip())

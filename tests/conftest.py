@@ -1,0 +1,55 @@
+"""Fixtures that several suites use. Where a new test goes:
+
+core/ compiler/ mechanisms/ smooth/ synthetic/   mirror the package, one file a module, fast
+fixtures/sql/    accept, reject, plan and emit pairs, run by compiler/test_fixtures.py: the first place for a statement
+privacy/         noise laws, coverage, audits of neighbouring tables; long ones are marked slow
+adversary/       attacks that must fail
+benchmarks/      ratios of run times
+test_*.py        the ledger, layers, documentation, and what crosses the whole package
+
+Every database a fixture opens is closed again. Helpers without state: ledgers.py (ledger), gate.py (SELECT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import duckdp
+
+
+@pytest.fixture
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty DuckDB instance."""
+    connection = duckdb.connect(":memory:")
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def clinic_file(tmp_path: Path) -> str:
+    """A small DuckDB file: 500 visits of 200 patients."""
+    path = str(tmp_path / "clinic.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute(
+            "CREATE TABLE visits AS SELECT i % 200 AS patient_id, CAST(20 + i % 60 AS INTEGER) AS age, "
+            "CAST(i * 7 % 5000 AS DOUBLE) AS cost, ['F', 'M'][1 + i % 2] AS sex, 'n' || (i % 40) AS name "
+            "FROM range(500) AS t(i)"
+        )
+    return path
+
+
+@pytest.fixture
+def curator(clinic_file: str, tmp_path: Path) -> Iterator[duckdp.Curator]:
+    """A curator of the clinic: visits protected by patient, a budget of 20, half of it granted to ana."""
+    with duckdp.open(clinic_file, ledger=str(tmp_path / "clinic.ledger")) as owner:
+        owner.protect(
+            "visits", unit_key="patient_id", max_rows=3, row_cap=10_000, expected_rows=500,
+            bounds={"age": (0, 110), "cost": (0, 5000)}, domains={"sex": ["F", "M"]}, columns=["name"],
+        )  # fmt: skip
+        owner.budget(epsilon=20, delta="1e-5")
+        owner.grant("ana", epsilon=10, delta="1e-6")
+        yield owner

@@ -1,0 +1,114 @@
+"""What the tests of the gate share: a declared table, and answers from exact cells, before any noise.
+
+There is no switch that turns the noise off. These helpers call ``emit`` and ``evaluate``, the two ends of the way, and
+leave out ``SelectTask.release`` between them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import duckdb
+
+from duckdp.catalog import Column, Table, kind_of
+from duckdp.compiler.emit import emit
+from duckdp.compiler.evaluate import OutputColumn, evaluate
+from duckdp.compiler.parse import parse_statement
+from duckdp.compiler.plan import Plan, make_plan
+from duckdp.compiler.release import encode_key
+from duckdp.compiler.select import read_select
+from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
+
+Row = tuple[Any, ...]
+
+
+def column(name: str, duckdb_type: str, **declared: Any) -> Column:
+    """A declared column."""
+    found = kind_of(duckdb_type)
+    assert found is not None
+    return Column(name=name, source=name, type=duckdb_type, kind=found[0], integral=found[1], **declared)
+
+
+COLUMNS = (
+    column("age", "INTEGER", lower=0, upper=110),
+    column("cost", "DOUBLE", lower=0.0, upper=5000.0),
+    column("score", "DOUBLE"),
+    column("sex", "VARCHAR", domain=("F", "M")),
+    column("town", "VARCHAR", domain=("Bern", "Genf", "Uri"), other="elsewhere"),
+    column("name", "VARCHAR"),
+    column("born", "DATE", lower=dt.date(1990, 1, 1), upper=dt.date(1992, 12, 31)),
+    column("seen", "TIMESTAMP"),
+    column("smoker", "BOOLEAN"),
+    column("visits", "INTEGER"),
+    column("level", "INTEGER", domain=(1, 2, None)),
+    column("income", "DOUBLE", lower=-10.0, upper=20.0, null_value=0.0, nullable=False),
+)
+
+
+def clinic(**changed: Any) -> Table:
+    """The table of most tests: units are persons (pid), 3 rows in each of 2 groups count."""
+    given = {
+        "name": "clinic", "relation": ("memory", "main", "clinic"), "columns": COLUMNS, "row_cap": 1000,
+        "unit_key": "pid", "unit_type": "INTEGER", "max_rows": 3, "max_groups": 2,
+    }  # fmt: skip
+    given.update(changed)
+    if given["unit_key"] is None:
+        given.update(unit_type=None, max_rows=1, max_groups=1)
+    return Table(**given)
+
+
+def load(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row], name: str | None = None) -> Table:
+    """Create the base table; rows are (pid, columns...)."""
+    names = ", ".join(f"{_quoted(c.source)} {c.type}" for c in table.columns)
+    con.execute(f"CREATE OR REPLACE TABLE memory.main.{_quoted(name or table.name)} (pid INTEGER, {names})")
+    if rows:
+        marks = ", ".join("?" * len(rows[0]))
+        con.executemany(f"INSERT INTO memory.main.{_quoted(name or table.name)} VALUES ({marks})", rows)
+    return table
+
+
+def plan_for(
+    text: str, table: Table, *, epsilon: object = 1, delta: object = "1e-8", mechanism: Any = "laplace",
+    neighbours: Neighbours = Neighbours.ADD_REMOVE, parameters: Sequence[object] = (),
+) -> Plan:  # fmt: skip
+    """Text to plan."""
+    query = read_select(parse_statement(text), {table.name.lower(): table}, text, parameters)
+    return make_plan(
+        query, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta), neighbours=neighbours,
+        mechanism=mechanism,
+    )  # fmt: skip
+
+
+def exact_rows(plan: Plan, con: duckdb.DuckDBPyConnection, salt: int = 7) -> list[Row]:
+    """Exact (keys..., cells...) as the private instance gives them."""
+    query = emit(plan, salt)
+    return con.execute(query.sql, list(query.parameters)).fetchall()
+
+
+def exact_cells(plan: Plan, rows: Sequence[Row]) -> dict[Row, tuple[int, ...]]:
+    """Cells by key."""
+    width = len(plan.query.keys)
+    return {row[:width]: tuple(int(v) for v in row[width:]) for row in rows}
+
+
+def exact_payload(plan: Plan, rows: Sequence[Row]) -> str:
+    """A payload as ``SelectTask.release`` writes it, with exact cells and every open key shown."""
+    found = exact_cells(plan, rows)
+    if plan.tau is not None:
+        keys: list[Any] | None = [[encode_key(v) for v in key] for key in found]
+        return json.dumps({"keys": keys, "cells": list(found.values())})
+    domain = product(*(k.domain or () for k in plan.query.keys))
+    return json.dumps({"keys": None, "cells": [found.get(key, [0] * plan.cells) for key in domain]})
+
+
+def exact_answer(plan: Plan, con: duckdb.DuckDBPyConnection) -> list[OutputColumn]:
+    """The statement's answer from exact cells."""
+    return evaluate(plan, exact_payload(plan, exact_rows(plan, con)))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,95 @@
+"""The README is true: its examples run and print what it shows, every public name and error code is in it."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import io
+import os
+import pkgutil
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+import duckdp
+from duckdp.errors import CODES
+from duckdp.functions import FUNCTIONS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCK = re.compile(r"```python\n(.*?)```\s*```text\n(.*?)```", re.DOTALL)
+
+
+def _shape(text: str) -> list[str]:
+    """Printed output with its numbers, padding and times blotted out: noise differs, the form must not."""
+    text = re.sub(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?", "#", text)
+    lines = [re.sub(r"[-\s]+", " ", line).strip() for line in text.splitlines()]
+    return [line for line in lines if line]
+
+
+def test_readme_examples_print_what_they_show(tmp_path: Path) -> None:
+    blocks = BLOCK.findall(README)
+    assert len(blocks) >= 3
+    names: dict[str, object] = {}
+    before = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        for code, shown in blocks:
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, "README.md", "exec"), names)
+            assert _shape(printed.getvalue()) == _shape(shown)
+    finally:
+        os.chdir(before)
+        closer = getattr(names.get("curator"), "close", None)
+        if closer is not None:
+            closer()
+
+
+def test_every_error_code_is_in_the_readme() -> None:
+    missing = [code for code, text in CODES.items() if f"`{code}`" not in README]
+    assert not missing
+
+
+def test_every_function_is_in_the_readme_and_in_sql() -> None:
+    script = (ROOT / "sql" / "front.sql").read_text()
+    for name in FUNCTIONS:
+        assert name in README, name
+        assert f"MACRO {name}(" in script, name
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    for name in duckdp.__all__:
+        assert getattr(duckdp, name).__doc__, name
+        assert name in README or name in ("errors", "smooth", "Explanation"), name
+
+
+def test_docstring_examples_hold() -> None:
+    found = 0
+    for module in pkgutil.walk_packages(duckdp.__path__, "duckdp."):
+        if module.name.endswith("__main__"):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            loaded = importlib.import_module(module.name)
+        result = doctest.testmod(loaded)
+        assert result.failed == 0, module.name
+        found += result.attempted
+    assert found >= 20
+
+
+def test_importing_duckdp_is_fast() -> None:
+    import subprocess
+    import sys
+
+    code = "import time; t = time.perf_counter(); import duckdp; print(time.perf_counter() - t)"
+    best = min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(3))
+    assert best < 0.5
+
+
+@pytest.mark.parametrize("needle", ["numpy.random", "allow_unproven", "noise=False"])
+def test_there_is_no_switch(needle: str) -> None:
+    assert not [p for p in (ROOT / "duckdp").rglob("*.py") if needle in p.read_text()]
