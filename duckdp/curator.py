@@ -135,10 +135,18 @@ class Curator:
                 self._loaded = version
             return self._tables
 
-    @property
-    def catalog_version(self) -> int:
-        """Version of the declarations that ``tables`` last gave."""
-        return self._loaded
+    def version_of(self, table: Table) -> int:
+        """Version of the declarations, among which that of ``table`` still stands as it was planned for.
+
+        Raises:
+            CatalogError: C103.
+        """
+        with self._lock:
+            if self.tables.get(table.name) != table:
+                raise CatalogError(
+                    "C103", "the declaration changed since the query was planned. Run it again.", table=table.name
+                )
+            return self._loaded
 
     def table(self, name: object) -> Table:
         """A declaration by name.
@@ -209,10 +217,10 @@ class Curator:
             CatalogError: C103, a protected table no longer has its declared schema.
         """
         self.engine.reattach()
-        cursor = self.engine.schema_cursor()
+        # from here on nothing is answered (C104) until the new fingerprint is accepted below
+        self._fingerprint = self.engine.source.fingerprint(self.engine.schema_cursor())
         for table in self.tables.values():
             drifted(self.engine, table)
-        self._fingerprint = self.engine.source.fingerprint(cursor)
         return self.ledger.accept_source(self._fingerprint, reason=reason)
 
     def charges(self, analyst: str | None = None) -> Result:
@@ -249,10 +257,13 @@ class Curator:
             return self._fronts[analyst]
 
     def names_protected(self, text: str) -> bool:
-        """Whether a statement names a protected table anywhere (then the gate decides)."""
+        """Whether a statement names a protected table anywhere (then the gate decides); DESCRIBE is for its stub."""
+        from sqlglot import exp
+
         from duckdp.compiler.parse import names_tables, parse_statement
 
-        return bool(names_tables(parse_statement(text)) & set(self.tables))
+        tree = parse_statement(text)
+        return not isinstance(tree, exp.Describe) and bool(names_tables(tree) & set(self.tables))
 
     # ---- what sessions need -----------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from duckdp.core.task import PrivateQuery
-from duckdp.errors import CatalogError, ExecutionError, InternalError
+from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import Charge
 from duckdp.source import Source
 
@@ -77,14 +77,13 @@ class Engine:
             result = cursor.execute(query.sql, list(query.parameters))
             while rows := result.fetchmany(BATCH):
                 crossed += len(rows)
-                if query.rows is not None and crossed > query.rows:
-                    raise InternalError("more rows crossed than are released")
+                _require_few(crossed, query.rows)
                 yield from rows
-        except KeyboardInterrupt:
+        except DuckDPError:
+            raise
+        except (KeyboardInterrupt, duckdb.InterruptException):
             failed = "E102"
-        except duckdb.InterruptException:
-            failed = "E102"
-        except (duckdb.Error, MemoryError, OverflowError, ValueError, RuntimeError):
+        except Exception:  # noqa: BLE001 - engine and conversion errors alike may quote rows
             failed = "E101"
         finally:
             with self._lock:
@@ -106,14 +105,23 @@ class Engine:
 
     def reattach(self) -> None:
         """Attach the source afresh, after the owner accepted a change."""
+        fresh = duckdb.connect(":memory:", config=CONFIG)
+        try:
+            self.source.attach(fresh)
+        except CatalogError:
+            fresh.close()
+            raise
         with self._lock:
-            old = self._con
-            self._con = duckdb.connect(":memory:", config=CONFIG)
+            old, self._con = self._con, fresh
+            self.stamp = self.source.stamp()
         old.close()
-        self.source.attach(self._con)
-        self.stamp = self.source.stamp()
 
     def close(self) -> None:
         """Close the instance; the source's file is free again."""
         self._con.close()
         self.source.close()
+
+
+def _require_few(crossed: int, most: int | None) -> None:
+    if most is not None and crossed > most:
+        raise InternalError("more rows crossed than are released")

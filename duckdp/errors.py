@@ -43,6 +43,7 @@ CODES: dict[str, str] = {
     "Q102": "the text holds more than one statement",
     "Q103": "the statement is not a SELECT",
     "Q104": "the statement or a value in it is too long",
+    "Q105": "the analyst's own DuckDB instance refused the statement",
     "Q201": "the clause is outside the allow-list",
     "Q202": "the function is outside the allow-list",
     "Q203": "the types do not fit",

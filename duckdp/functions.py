@@ -7,6 +7,7 @@ a session and the SQL functions of a front go through the same preparation.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -66,7 +67,9 @@ def noisy_count(
 
     def run(nonce: str) -> Result:
         text = f"dp_noisy_count({found.name}, predicate: {predicate})"
-        return session.result(plan, session.perform(SelectTask(plan=plan), statement=text, fresh=again, nonce=nonce))
+        task = SelectTask(plan=plan)
+        done = session.perform(task, table=plan.query.table, statement=text, fresh=again, nonce=nonce)
+        return session.result(plan, done)
 
     return Prepared(columns=_with_errors([("value", "BIGINT")]), run=run, intervals=True)
 
@@ -79,14 +82,15 @@ def median_smooth(
     found = session.table(table)
     task = plan_quantile(
         found, str(column), _predicate(predicate, found), epsilon_nano=parse_epsilon(epsilon),
-        delta_atto=parse_delta(delta), quantile=Fraction(str(_number("quantile", quantile))), neighbours=session.neighbours,
+        delta_atto=parse_delta(delta), quantile=Fraction(str(_number("quantile", quantile))),
+        neighbours=session.neighbours,
     )  # fmt: skip
     kind = "BIGINT" if task.column.integral else "DOUBLE"
     again = _flag("fresh", fresh)
 
     def run(nonce: str) -> Result:
         text = f"dp_median_smooth({found.name}, {task.column.name}, predicate: {predicate})"
-        done = session.perform(task, statement=text, fresh=again, nonce=nonce)
+        done = session.perform(task, table=found, statement=text, fresh=again, nonce=nonce)
         value = json.loads(done.payload)["value"]
         estimate = Estimate(value=value, note=NO_INTERVAL_REASON)
         column = ResultColumn(name="value", type=kind, values=[value], estimates=[estimate])
@@ -113,9 +117,9 @@ def smooth_summary(
 
     def run(_: str) -> Result:
         text = f"dp_smooth_summary({found.name}, {', '.join(c.name for c in task.columns)}) as {called}"
-        done = session.perform(task, statement=text, kind="summary", name=called)
+        done = session.perform(task, table=found, statement=text, kind="summary", name=called)
         summary = SmoothSummary.load(done.payload)
-        error = summary.noises[0].variance() ** 0.5 / 2**summary.bits
+        error = summary.noise.deviation / 2**summary.bits
         row = (called, ", ".join(c.name for c in summary.columns), summary.basis.degree, summary.basis.size,
                show_decimal(summary.epsilon_nano, 9), error)  # fmt: skip
         made = plain_result([n for n, _ in shape], [row], [t for _, t in shape])
@@ -169,15 +173,15 @@ def synthesize(
 
     def run(_: str) -> Result:
         text = f"dp_synthesize({table.name}, rows: {wanted})" + (f" as {called}" if called else "")
-        done = session.perform(task, statement=text, kind="synthetic", name=called)
+        done = session.perform(task, table=table, statement=text, kind="synthetic", name=called)
         return session.dress(_table_columns(read_synthesis(done.payload)), task.loss, done)
 
     return Prepared(columns=[(c.name, c.type) for c in task.columns], run=run)
 
 
 def query(
-    session: Session, statement: object, epsilon: object, delta: object, error: object, mechanism: object, fresh: object,
-    intervals: object,
+    session: Session, statement: object, epsilon: object, delta: object, error: object, mechanism: object,
+    fresh: object, intervals: object,
 ) -> Prepared:  # fmt: skip
     """Any private SELECT."""
     text = str(statement)
@@ -189,7 +193,9 @@ def query(
     shape = describe_outputs(plan)
 
     def run(nonce: str) -> Result:
-        return session.result(plan, session.perform(SelectTask(plan=plan), statement=text, fresh=again, nonce=nonce))
+        task = SelectTask(plan=plan)
+        done = session.perform(task, table=plan.query.table, statement=text, fresh=again, nonce=nonce)
+        return session.result(plan, done)
 
     plain = [(n, t) for n, t, _ in shape]
     noisy = [(n, t) for n, t, released in shape if released]
@@ -218,8 +224,8 @@ def budget(session: Session) -> Prepared:
 
 def ledger(session: Session) -> Prepared:
     """The analyst's own charges."""
-    shape = [("charge", "BIGINT"), ("at", "VARCHAR"), ("kind", "VARCHAR"), ("mechanism", "VARCHAR"), ("cost", "VARCHAR"),
-             ("state", "VARCHAR"), ("statement", "VARCHAR")]  # fmt: skip
+    names = ("at", "kind", "mechanism", "cost", "state", "statement")
+    shape = [("charge", "BIGINT"), *((n, "VARCHAR") for n in names)]
 
     def run(_: str) -> Result:
         rows = [(c.id, c.at, c.kind, c.mechanism, str(c.loss), c.state, c.statement) for c in session.own_charges()]
@@ -281,9 +287,7 @@ def open_summary(payload: str) -> SmoothSummary:
 
 
 def _table_columns(table: SyntheticTable) -> list[ResultColumn]:
-    return [
-        ResultColumn(name=name, type=table.types[name], values=values.tolist()) for name, values in table.columns.items()
-    ]  # fmt: skip
+    return [ResultColumn(name=n, type=table.types[n], values=v.tolist()) for n, v in table.columns.items()]
 
 
 def _predicate(text: str | None, table: Table) -> Expr | None:
@@ -306,9 +310,12 @@ def _flag(name: str, value: object) -> bool:
 
 def _number(name: str, value: object) -> float:
     try:
-        return float(str(value))
+        number = float(str(value))
     except ValueError:
         raise ParameterError("P107", name, value, "must be a number.") from None
+    if not math.isfinite(number):
+        raise ParameterError("P107", name, value, "must be a finite number.")
+    return number
 
 
 def _whole(name: str, value: object) -> int | None:

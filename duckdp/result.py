@@ -197,8 +197,8 @@ def _arrow_type(duckdb_type: str) -> Any:
     if duckdb_type in integers:
         return integers[duckdb_type]
     return {
-        "DOUBLE": pa.float64(), "BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(),
-        "TIMESTAMP": pa.timestamp("us"),
+        "DOUBLE": pa.float64(), "BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(),
+        "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
     }.get(duckdb_type)  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def _show(value: Any) -> str:
     if isinstance(value, float):
         return _number(value)
     text = str(value)
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
 def _number(value: float) -> str:

@@ -1,7 +1,7 @@
 """One analyst's way to answers: text, plan, charge, private read, noise, release. The order is law.
 
-    text --parse--> statement --read_select--> Query --make_plan--> Plan
-        --ledger.admit--> Charge (durable) --engine.run--> exact rows --task.release--> payload --store_release--> Result
+    text --parse--> statement --read_select--> Query --make_plan--> Plan --ledger.admit--> Charge (durable)
+        --engine.run--> exact rows --task.release--> payload --store_release--> Result
 
 A stage takes only what the stage before it gives. What was released before is given again for free.
 """
@@ -24,6 +24,7 @@ from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, describe, how_many
 from duckdp.core.task import Task
 from duckdp.core.types import Loss, Neighbours
+from duckdp.errors import DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Price, Terms, price
@@ -104,7 +105,7 @@ class Session:
         if not self._curator.names_protected(text):
             return self._curator.front(self.analyst).sql(text)
         quote = self._price(text, Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism), parameters)
-        done = self.perform(SelectTask(plan=quote.plan), statement=text, fresh=fresh)
+        done = self.perform(SelectTask(plan=quote.plan), table=quote.plan.query.table, statement=text, fresh=fresh)
         return self.result(quote.plan, done)
 
     def explain(
@@ -119,36 +120,44 @@ class Session:
         )  # fmt: skip
 
     def perform(
-        self, task: Task, *, statement: str, fresh: bool = False, kind: Kind = "query", name: str | None = None,
-        nonce: str | None = None,
+        self, task: Task, *, table: Table, statement: str, fresh: bool = False, kind: Kind = "query",
+        name: str | None = None, nonce: str | None = None,
     ) -> Performed:  # fmt: skip
         """Charge, read, noise, store: the one way to private rows.
 
         Args:
             task: what to release.
+            table: the declaration it was planned for.
             statement: for the ledger, as the analyst wrote it.
             fresh: make this question differ from any before.
-            kind, name: of a summary or synthetic table to store.
+            kind: what is stored.
+            name: of a summary or synthetic table to store.
             nonce: makes a fresh question the same question when it is retried.
         """
         curator, ledger = self._curator, self._curator.ledger
         state = curator.require_current()
+        query = task.query(curator.salt)
         unique = (nonce or secrets.token_hex(16)) if fresh else ""
         identity = json.dumps([task.canonical, state.data_version, task.mechanism, kind, name, unique])
         request = ChargeRequest(
             analyst=self.analyst, key=hashlib.sha256(identity.encode()).hexdigest(), loss=task.loss,
-            mechanism=task.mechanism, parameters=json.dumps(task.parameters), statement=statement[:65536],
-            kind=kind, name=name, data_version=state.data_version, catalog_version=curator.catalog_version,
+            mechanism=task.mechanism, parameters=json.dumps(task.parameters), statement=_storable(statement),
+            kind=kind, name=name, data_version=state.data_version, catalog_version=curator.version_of(table),
         )  # fmt: skip
         admitted = ledger.admit(request)
         if isinstance(admitted, StoredRelease):
             return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
+        problem: DuckDPError | None = None
         try:
-            payload = task.release(curator.engine.run(task.query(curator.salt), admitted))
+            payload = task.release(curator.engine.run(query, admitted))
             stored = ledger.store_release(admitted, payload)
-        except BaseException:
+        except KeyboardInterrupt:
+            problem = ExecutionError("E102", admitted.id)
+        except BaseException as error:  # noqa: BLE001 - text, cause, context and frames of any other may hold rows
+            problem = _laundered(error, admitted.id)
+        if problem is not None:
             ledger.fail(admitted)  # the charge stays; an equal question may redeem it
-            raise
+            raise problem
         return Performed(payload=stored.payload, charge_id=admitted.id, stored=False)
 
     def result(self, plan: Plan, done: Performed) -> Result:
@@ -281,9 +290,14 @@ class Session:
         """A protected table by name.
 
         Raises:
-            CatalogError: C101.
+            BudgetError: B102, B103. CatalogError: C101.
         """
+        self._require_grant()
         return self._curator.table(name)
+
+    def same_as(self, other: Session) -> bool:
+        """Whether both speak for one analyst before one curator."""
+        return self._curator is other._curator and self.analyst == other.analyst
 
     @property
     def neighbours(self) -> Neighbours:
@@ -296,6 +310,19 @@ class Session:
     def _require_grant(self) -> None:
         """Grants are checked before any name of the catalog is looked at."""
         self._curator.ledger.remaining(self.analyst)
+
+
+def _laundered(error: BaseException, charge: int) -> DuckDPError:
+    """What may be told of a failed release: an error of ours without its past, or a constant text."""
+    if not isinstance(error, DuckDPError):
+        return InternalError(f"the release of charge {charge} failed; the charge stays spent.")
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
+def _storable(statement: str) -> str:
+    """A statement as the ledger keeps it; text that is not Unicode is replaced."""
+    return statement[:65536].encode("utf-8", "replace").decode()
 
 
 def _column(column: OutputColumn) -> ResultColumn:

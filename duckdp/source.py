@@ -55,6 +55,8 @@ class Source:
             CatalogError: C107 locked, C108 cannot be opened.
         """
         data = self.data
+        self.close()
+        self._paths, self._views = [], {}
         if isinstance(data, duckdb.DuckDBPyConnection):
             self._copy_connection(con, data)
         elif isinstance(data, Mapping):

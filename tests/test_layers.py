@@ -13,7 +13,8 @@ ROOT = Path(duckdp.__file__).parent
 RANKS = {
     "errors": 0, "resources": 1, "core": 1, "result": 1, "ledger": 2, "mechanisms": 2, "catalog": 3, "compiler": 4,
     "smooth": 5, "source": 5, "pricing": 5, "synthetic": 6, "engine": 6, "views": 6, "declare": 7, "functions": 7,
-    "session": 8, "front": 9, "curator": 10, "data": 0, "bench": 11, "demo": 11, "shell": 11, "cli": 12, "__main__": 13,
+    "session": 8, "binder": 8, "front": 9, "curator": 10, "data": 0, "bench": 11, "demo": 11, "shell": 11, "cli": 12,
+    "__main__": 13,
 }  # fmt: skip
 PRIVATE_SIDE = {"engine", "session", "ledger", "front", "curator", "source", "functions"}
 

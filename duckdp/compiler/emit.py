@@ -3,7 +3,8 @@
 The layers, innermost first (row-level privacy skips 3 to 5)::
 
     1 base       clean columns of the rows that count (printing.print_rows)
-    2 prepared   keys, FILTER flags and grid values of each row; WHERE; keys outside the domain dropped
+    2 prepared   keys, FILTER flags and grid values of each row; WHERE; keys outside the domain dropped. A declared
+                 domain is a small table that is joined: its values are grouped by their places, 1, 2, ...
     3 units      sums per (unit, keys)
     4 bounded    each unit's sums scaled or clamped to max_rows rows
     5 kept       per unit the ``groups`` keys with the smallest keyed hash (when they can be more)
@@ -13,6 +14,8 @@ Everything a unit adds depends on that unit's rows and public figures only.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from duckdp.catalog import Kind, Scalar
 from duckdp.compiler.expression import ColumnRef, columns
@@ -36,38 +39,93 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
         A query whose rows are (keys..., cells...), at most one per group.
     """
     parameters = Parameters()
-    prepared = _prepared(plan, parameters)
+    joins = [_join(i, key, parameters) for i, key in enumerate(plan.query.keys)]
+    prepared = _prepared(plan, joins, parameters)
     keys = [f"k{i}" for i in range(len(plan.query.keys))]
     if plan.query.table.unit_key is None:
-        names, sums = keys, [c for i, m in enumerate(plan.measures) for c in _row_cells(i, m)]
+        sums = [c for i, m in enumerate(plan.measures) for c in _row_cells(i, m)]
         body = prepared
     else:
-        names = keys
         units = _units(plan, prepared, keys)
         bounded = _bounded(plan, units, keys)
         body = _kept(plan, bounded, keys, salt)
         cells = sum(m.cells for m in plan.measures)
         sums = [f"COALESCE(system.main.sum(c{j}), 0)" for j in range(cells)]
-    items = ", ".join([*names, *sums])
-    tail = f" GROUP BY {', '.join(names)} ORDER BY {', '.join(f'{k} NULLS LAST' for k in names)}" if names else ""
+    shown = [k if join is None else join.shown(k) for k, join in zip(keys, joins, strict=True)]
+    items = ", ".join([*shown, *sums])
+    tail = f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}" if keys else ""
     return PrivateQuery(
         sql=f"SELECT {items} FROM {body}{tail}", parameters=tuple(parameters.values), rows=plan.domain_size
     )
 
 
-def _prepared(plan: Plan, parameters: Parameters) -> str:
+@dataclass(frozen=True, kw_only=True)
+class _Join:
+    """A declared domain as a relation that the rows are joined with.
+
+    Attributes:
+        name: of the relation.
+        values: SQL of the list of the domain's values but NULL.
+        places: SQL of the list of their places, from 1.
+        other: SQL of the place of the label for values outside, or None.
+        with_null: NULL is in the domain.
+    """
+
+    name: str
+    values: str
+    places: str
+    other: str | None
+    with_null: bool
+
+    def shown(self, key: str) -> str:
+        """The value of a grouped key."""
+        return f"system.main.list_extract({self.values}, {key})"
+
+    def relation(self, value: str) -> str:
+        """The join, for a key printed as ``value``."""
+        kind = "LEFT JOIN" if self.other is not None or self.with_null else "JOIN"
+        rows = f"(SELECT unnest({self.values}) AS value, unnest({self.places}) AS place)"
+        return f" {kind} {rows} AS {self.name} ON {self.name}.value = {value}"
+
+    def key(self, value: str) -> tuple[str, str]:
+        """The key of a row, NULL for NULL, and the condition that keeps rows inside the domain."""
+        place = f"{self.name}.place"
+        if self.other is not None:
+            shown = f"(CASE WHEN {place} IS NOT NULL THEN {place} WHEN {value} IS NOT NULL THEN {self.other} END)"
+            return shown, "TRUE" if self.with_null else f"{value} IS NOT NULL"
+        return place, f"({place} IS NOT NULL OR {value} IS NULL)" if self.with_null else f"{place} IS NOT NULL"
+
+
+def _join(i: int, key: Key, parameters: Parameters) -> _Join | None:
+    """The domain of key ``i``, when it is declared; other keys are grouped by their values."""
+    if not (isinstance(key.expr, ColumnRef) and key.expr.column.domain is not None):
+        return None
+    kind, domain = key.expr.kind, key.domain or ()
+    values: list[Scalar] = [v for v in domain if v is not None]
+    plain = [float(v) for v in values] if kind is Kind.NUMBER else values  # type: ignore[arg-type]
+    size = "USMALLINT" if len(values) < 2**16 else "UINTEGER"  # narrow keys make the grouping faster
+    return _Join(
+        name=f"d{i}", values=f"CAST({parameters.bind(plain)} AS {SQL_TYPES[kind]}[])",
+        places=f"CAST({parameters.bind(list(range(1, len(values) + 1)))} AS {size}[])",
+        other=None if key.other is None else f"CAST({values.index(key.other) + 1} AS {size})", with_null=None in domain,
+    )  # fmt: skip
+
+
+def _prepared(plan: Plan, joins: list[_Join | None], parameters: Parameters) -> str:
     query, items, conditions = plan.query, [], []
     exprs = [query.where, *(k.expr for k in query.keys), *(e for m in plan.measures for e in (m.argument, m.filter))]
-    base = print_rows(query.table, columns(*exprs), parameters, unit=True)
+    body = print_rows(query.table, columns(*exprs), parameters, unit=True) + " AS base"
 
     def show(expr: object) -> str:
         return print_expr(expr, lambda c: f"base.{quote(c.name)}", parameters)  # type: ignore[arg-type]
 
     if query.table.unit_key is not None:
         items.append(f"base.{UNIT} AS {UNIT}")
-    for i, key in enumerate(query.keys):
-        value, condition = _key(key, show(key.expr), parameters)
-        items.append(f"{value} AS k{i}")
+    for i, (key, join) in enumerate(zip(query.keys, joins, strict=True)):
+        value = show(key.expr)
+        shown, condition = (value, _exists(key, value, parameters)) if join is None else join.key(value)
+        body += "" if join is None else join.relation(value)
+        items.append(f"{shown} AS k{i}")
         conditions.append(condition)
     for i, measure in enumerate(plan.measures):
         if measure.filter is not None:
@@ -77,23 +135,7 @@ def _prepared(plan: Plan, parameters: Parameters) -> str:
     if query.where is not None:
         conditions.append(show(query.where))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"(SELECT {', '.join(items) or '1 AS one'} FROM {base} AS base{where}) AS prepared"
-
-
-def _key(key: Key, value: str, parameters: Parameters) -> tuple[str, str]:
-    """A key's value, and the condition that keeps rows inside its domain."""
-    if not (isinstance(key.expr, ColumnRef) and key.expr.column.domain is not None):
-        return value, _exists(key, value, parameters)
-    with_null = None in (key.domain or ())
-    if all(v is None for v in key.domain or ()):
-        inside = "FALSE"
-    else:
-        inside = f"{value} IN ({_listed(key, parameters)})"
-    if key.other is not None:
-        label = print_literal(key.other, key.expr.kind, parameters)
-        shown = f"(CASE WHEN {inside} THEN {value} WHEN {value} IS NOT NULL THEN {label} END)"
-        return shown, "TRUE" if with_null else f"{value} IS NOT NULL"
-    return value, f"({inside} OR {value} IS NULL)" if with_null else inside
+    return f"(SELECT {', '.join(items) or '1 AS one'} FROM {body}{where}) AS prepared"
 
 
 def _exists(key: Key, value: str, parameters: Parameters) -> str:
@@ -109,23 +151,18 @@ def _exists(key: Key, value: str, parameters: Parameters) -> str:
     return f"({value}) BETWEEN {low} AND {high}"
 
 
-def _listed(key: Key, parameters: Parameters) -> str:
-    kind = key.expr.kind
-    values = [v for v in key.domain or () if v is not None]
-    if len(values) <= 100:
-        return ", ".join(print_literal(v, kind, parameters) for v in values)
-    plain: list[Scalar] = [float(v) if kind is Kind.NUMBER else v for v in values]  # type: ignore[arg-type]
-    return f"SELECT unnest(CAST({parameters.bind(plain)} AS {SQL_TYPES[kind]}[]))"
-
-
 def _grid_value(measure: Measure, value: str) -> str:
-    """A row's argument on the measure's grid, before the clamp: a DOUBLE, NULL where the argument is."""
-    if measure.kind == "cells":
-        if measure.degree == 0:
-            return value
-        width = measure.upper - measure.lower
-        return f"(({value}) - CAST({measure.lower!r} AS DOUBLE)) / CAST({width!r} AS DOUBLE)"
-    return f"system.main.floor(({value}) * CAST({measure.steps!r} AS DOUBLE) + 0.5)"
+    """A row's argument as its measure wants it: a DOUBLE, NULL where the argument is.
+
+    Cells: its place between the bounds, in [0, 1]. Sum: on the grid, not yet clamped.
+    """
+    if measure.kind == "sum":
+        return f"system.main.floor(({value}) * CAST({measure.steps!r} AS DOUBLE) + 0.5)"
+    if measure.degree == 0:
+        return value
+    width = measure.upper - measure.lower
+    place = f"(({value}) - CAST({measure.lower!r} AS DOUBLE)) / CAST({width!r} AS DOUBLE)"
+    return f"(CASE WHEN {place} >= 1 THEN 1.0 WHEN {place} > 0 THEN {place} WHEN {place} <= 0 THEN 0.0 END)"
 
 
 def _row_terms(i: int, measure: Measure) -> list[str]:
@@ -135,14 +172,16 @@ def _row_terms(i: int, measure: Measure) -> list[str]:
         return [_clamp(f"v{i}", low, high)]
     steps = 2**measure.bits
     if measure.degree == 1:
-        return [_clamp(f"system.main.floor(v{i} * {steps} + 0.5)", 0, steps)]
+        return [_rounded(f"v{i} * {steps}")]
     if measure.degree == 2:
-        u = f"(CASE WHEN v{i} >= 1 THEN 1.0 WHEN v{i} > 0 THEN v{i} WHEN v{i} <= 0 THEN 0.0 END)"
-        square = _clamp(f"system.main.floor({u} * {u} * {steps} + 0.5)", 0, steps)
-        cross = _clamp(f"system.main.floor(2 * {u} * (1 - {u}) * {steps} + 0.5)", 0, steps)
-        rest = f"({steps} - {square})"
-        return [square, f"(CASE WHEN {cross} > {rest} THEN {rest} ELSE {cross} END)"]
+        square = _rounded(f"v{i} * v{i} * {steps}")
+        return [square, f"system.main.least({_rounded(f'2 * v{i} * (1 - v{i}) * {steps}')}, {steps} - {square})"]
     return []
+
+
+def _rounded(value: str) -> str:
+    """The nearest integer of a DOUBLE that lies in [0, 2**40]."""
+    return f"CAST(system.main.floor({value} + 0.5) AS BIGINT)"
 
 
 def _clamp(value: str, low: int, high: int) -> str:
@@ -198,18 +237,22 @@ def _unit_cells(i: int, measure: Measure, most: int) -> list[str]:
         low, high = most * min(low, 0), most * max(high, 0)
         return [f"CAST(CASE WHEN s{i}_0 > {high} THEN {high} WHEN s{i}_0 < {low} THEN {low} ELSE s{i}_0 END AS BIGINT)"]
     weight = f"r{i}" if measure.null_cell else f"n{i}"
+    counted = f"system.main.least({weight}, {most})"
     if measure.degree == 0 and not measure.null_cell:
-        return [f"(CASE WHEN {weight} > {most} THEN {most} ELSE {weight} END)"]
+        return [counted]
     steps = 2**measure.bits
-    parts = [f"s{i}_{j}" for j in range(measure.degree)]
-    if measure.null_cell:
-        parts.append(f"(r{i} - n{i}) * CAST({steps} AS HUGEINT)")
+    share = f"{most} // system.main.greatest({weight}, 1)"  # of a unit with more rows than count
     scaled = [
-        f"CAST(CASE WHEN {weight} > {most} THEN ({p}) * {most} // system.main.greatest({weight}, 1) ELSE {p} END AS BIGINT)"
-        for p in parts
+        f"CAST(CASE WHEN {weight} > {most} THEN s{i}_{j} * {share} ELSE s{i}_{j} END AS BIGINT)"
+        for j in range(measure.degree)
     ]
-    total = f"CAST(CASE WHEN {weight} > {most} THEN {most} ELSE {weight} END AS BIGINT) * {steps}"
-    rest = " - ".join([total, *scaled])
+    if measure.null_cell:
+        nulls = f"(r{i} - n{i})"
+        scaled.append(
+            f"(CASE WHEN {weight} > {most} THEN CAST({nulls} * CAST({steps} AS HUGEINT) * {share} AS BIGINT) "
+            f"ELSE system.main.least({nulls}, {most}) * {steps} END)"
+        )
+    rest = " - ".join([f"{counted} * {steps}", *scaled])
     return [*scaled[: measure.degree], rest, *scaled[measure.degree :]]
 
 

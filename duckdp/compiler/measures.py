@@ -8,12 +8,14 @@ Sensitivities (u = rows of a unit that count per group, m = groups of a unit tha
     cells      ADD_REMOVE  l1 = m u D, l2^2 = m (u D)^2     D = steps of one row
                REPLACE     l1 = 2 D, l2^2 = 2 D^2; with the count public: l1 = D (degree 1), 2 D (degree 2), l2 <= l1
     sum        ADD_REMOVE  l1 = m u Q, l2^2 = m (u Q)^2     Q = largest |value| in grid steps
-               REPLACE     one group: span of {0} and the values (0 left out if every row counts); groups: 2 Q, 2 Q^2
+               REPLACE     one group: span of {0} and the values (0 left out if every row counts)
+                           groups: l1 = 2 Q, l2^2 = max(2 Q^2, span^2)
     units      1 per group: as cells with u D = 1
 
 Proof sketch: a unit's contribution to a group lies in u times the row's range (it is scaled or clamped into it, also
 when rows are NULL or filtered: 0 is in the range); it reaches at most m groups; l1 adds, l2^2 adds. REPLACE changes
-one row: it leaves one cell or group and enters another, so norms of the two contributions add.
+one row: it leaves one group and enters another, so l1 and l2^2 of the two contributions add; or it stays in its
+group, where cells change by the difference of two points of the simplex (l1 <= 2 D, l2^2 <= 2 D^2) and sums by span.
 """
 
 from __future__ import annotations
@@ -109,19 +111,24 @@ class Measure:
         return text + (f" where {show(self.filter)}" if self.filter is not None else "")
 
 
-def choose_measures(aggregates: Iterable[Aggregate], *, presence: bool, unit_is_row: bool) -> list[Measure]:
+def choose_measures(
+    aggregates: Iterable[Aggregate], *, presence: bool, unit_is_row: bool, public_rows: bool = False
+) -> list[Measure]:
     """The fewest measures that serve all aggregates.
 
     Args:
         aggregates: of outputs, HAVING and ORDER BY.
         presence: keys pass a threshold, so the number of units per group is a measure of its own, the first.
         unit_is_row: the number of rows is the number of units.
+        public_rows: the number of rows is public and exact (REPLACE over all rows), so count(*) joins no other.
     """
     wanted = sorted(dict.fromkeys(aggregates), key=show)  # equal questions, equal plans, however they are ordered
     chosen: list[Measure] = []
     if presence:
         chosen.append(Measure(kind="cells" if unit_is_row else "units"))
         wanted = [a for a in wanted if not chosen[0].serves(a)]
+    if public_rows and any(a.function == "count_rows" and a.filter is None for a in wanted):
+        chosen.append(Measure(kind="cells"))
     rows = [a for a in wanted if a.function == "count_rows"]
     for a in wanted:
         if a.function == "count_units" and not any(m.serves(a) for m in chosen):
@@ -242,8 +249,7 @@ def _require_room(fits: bool, row_cap: int) -> None:
 def _replaced_sum(measure: Measure, *, grouped: bool, whole: bool) -> Sensitivity:
     low, high = sum_range(measure)
     q = measure.largest
-    if grouped:
-        return Sensitivity(l1=2 * q, l2_squared=2 * q * q, linf=q)
-    span = high - low if whole else max(high, 0) - min(low, 0)
-    span = max(span, 1)
+    span = max(high - low if whole else max(high, 0) - min(low, 0), 1)
+    if grouped:  # the row changes its group (q in each), or stays and goes from one end to the other (span in one)
+        return Sensitivity(l1=2 * q, l2_squared=max(2 * q * q, span**2), linf=max(q, span))
     return Sensitivity(l1=span, l2_squared=span**2, linf=span)

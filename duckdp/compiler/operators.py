@@ -171,12 +171,10 @@ OPERATORS: dict[str, Operator] = {
     "atan": _numeric("atan", lambda a: _outward(iv.monotone(math.atan, a))),
     "power": Operator(takes=(N, N), gives=N, sql=_function("pow")),  # bounds: see _power_interval
     "greatest": Operator(
-        takes=(N,), gives=N, sql=_function("greatest"), variadic=True, integral=_keeps, nullable=_all_nullable,
-        interval=lambda a: Interval(max(i.lower for i in a), max(i.upper for i in a)),
-    ),
+        takes=(N,), gives=N, sql=_function("greatest"), variadic=True, integral=_keeps, nullable=_all_nullable
+    ),  # bounds: see _extreme_interval
     "least": Operator(
-        takes=(N,), gives=N, sql=_function("least"), variadic=True, integral=_keeps, nullable=_all_nullable,
-        interval=lambda a: Interval(min(i.lower for i in a), min(i.upper for i in a)),
+        takes=(N,), gives=N, sql=_function("least"), variadic=True, integral=_keeps, nullable=_all_nullable
     ),
     "number": Operator(  # BOOLEAN to 0 or 1
         takes=(B,), gives=N, sql=lambda a, _: f"CAST({a[0]} AS DOUBLE)",
@@ -231,9 +229,8 @@ OPERATORS: dict[str, Operator] = {
         takes=(T,), gives=T,
         sql=lambda a, n: "system.main.substring({}, {}, {})".format(a[0], *(int(i) for i in n.split(","))),
     ),
-    "like": Operator(takes=(T, T), gives=B, sql=_infix("LIKE")),  # patterns without _ only: linear
-    "like_linear": Operator(takes=(T, T), gives=B, sql=_matches("s")),
-    "ilike_linear": Operator(takes=(T, T), gives=B, sql=_matches("si")),
+    "like": Operator(takes=(T, T), gives=B, sql=_matches("s")),  # the pattern is a regular expression: linear
+    "ilike": Operator(takes=(T, T), gives=B, sql=_matches("si")),
     "starts_with": Operator(takes=(T, T), gives=B, sql=_function("starts_with")),
     "ends_with": Operator(takes=(T, T), gives=B, sql=_function("ends_with")),
     "contains": Operator(takes=(T, T), gives=B, sql=_function("contains")),
@@ -301,13 +298,22 @@ def _image(call: Call, args: list[Facts]) -> Interval:
         base, exponent = spans
         found = iv.power(base, exponent.lower) if base.finite and exponent.lower == exponent.upper else REALS
         return _outward(found) if found.finite else REALS
-    if call.operator in ("greatest", "least") and _any_nullable(args):
-        return iv.hull(*spans)  # DuckDB skips NULL arguments
+    if call.operator in ("greatest", "least"):
+        return _extreme_interval(call.operator, args)
     if call.operator.startswith(("year_", "trunc_")):
         return _year_interval(call)
     if call.operator.startswith("date_diff"):
         return _difference_interval(call)
     return OPERATORS[call.operator].interval(spans)
+
+
+def _extreme_interval(name: str, args: Sequence[Facts]) -> Interval:
+    """Of those arguments that are not NULL: DuckDB skips the others."""
+    spans, sure = [a.interval for a in args], [a.interval for a in args if not a.nullable]
+    lowest, highest = min(s.lower for s in spans), max(s.upper for s in spans)
+    if name == "greatest":
+        return Interval(max((s.lower for s in sure), default=lowest), highest)
+    return Interval(lowest, min((s.upper for s in sure), default=highest))
 
 
 def date_bounds(expr: Expr) -> tuple[dt.date, dt.date] | None:

@@ -119,8 +119,11 @@ def make_plan(
         raise QueryError("Q403", f"the keys have {size} combinations; at most {MAX_DOMAIN} are released.")
     unit_is_row = query.table.unit_key is None
     groups = _groups(query, size)
-    chosen = choose_measures(_aggregates(query), presence=open_keys, unit_is_row=unit_is_row)
     everyone = query.where is None and not query.keys and query.table.filter is None and unit_is_row
+    chosen = choose_measures(
+        _aggregates(query), presence=open_keys, unit_is_row=unit_is_row,
+        public_rows=everyone and neighbours is Neighbours.REPLACE,
+    )  # fmt: skip
     measures = [
         bound_measure(
             m, query.table, neighbours, groups=groups, grouped=bool(query.keys), everyone=everyone,

@@ -88,7 +88,9 @@ def print_column(column: Column, parameters: Parameters, relation: str) -> str:
             value = _clamped_number(column, f"CAST({raw} AS DOUBLE)")
         case Kind.TEXT:
             # a column's collation survives casts: without this, 'A' and 'a' could be one group (or one match)
-            value = f'(system.main.left(CAST({raw} AS VARCHAR), {MAX_TEXT}) COLLATE "binary")'
+            text = f"CAST({raw} AS VARCHAR)"  # left copies every string, strlen (bytes) looks at none
+            long = f"system.main.strlen({text}) > {MAX_TEXT} THEN system.main.left({text}, {MAX_TEXT})"
+            value = f'(CASE WHEN {long} ELSE {text} END COLLATE "binary")'
         case Kind.BOOLEAN:
             value = raw
         case Kind.DATE | Kind.TIMESTAMP:

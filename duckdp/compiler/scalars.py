@@ -131,9 +131,8 @@ class Scalars:
             refuse("Q202", f"{_spell(node)} needs a constant pattern.", node, self.text)
         if len(pattern.value.encode()) > MAX_PATTERN:
             refuse("Q104", f"the pattern is longer than {MAX_PATTERN} bytes.", node, self.text)
-        if name == "ilike" or (name == "like" and "_" in pattern.value):
-            # DuckDB backtracks here: seconds a row for a few wildcards. Its regular expressions are linear.
-            args[1], name = Literal(_regex(pattern.value), Kind.TEXT), f"{name}_linear"
+        if name in ("like", "ilike"):
+            name, args[1] = _like(name, pattern.value)
         return self._operator(name, node, args)
 
     def _part(self, name: str, node: exp.Expression, arg: Expr) -> Expr:
@@ -383,10 +382,20 @@ def small_int(node: object) -> int | None:
     return int(name) if name.isascii() and name.isdigit() and len(name) <= 9 else None
 
 
-def _regex(pattern: str) -> str:
-    """A LIKE pattern as a regular expression that matches the whole text."""
+def _like(name: str, pattern: str) -> tuple[str, Literal]:
+    """LIKE by operators of linear cost: DuckDB's own backtracks, seconds a row for a few wildcards.
+
+    >>> _like("like", "ab%")[0], _like("like", "a_%b")[1].value
+    ('starts_with', 'a..*b')
+    """
+    inner = pattern.strip("%")
+    if name == "like" and "_" not in inner and "%" not in inner:
+        ends = (pattern.startswith("%"), pattern.endswith("%"))
+        simple = {(False, False): "eq_text", (False, True): "starts_with", (True, False): "ends_with"}
+        return simple.get(ends, "contains"), Literal(inner, Kind.TEXT)
     parts = {"%": ".*", "_": "."}
-    return "".join(parts.get(c) or (c if c.isalnum() and c.isascii() else f"\\x{{{ord(c):x}}}") for c in pattern)
+    regex = "".join(parts.get(c) or (c if c.isalnum() and c.isascii() else f"\\x{{{ord(c):x}}}") for c in pattern)
+    return name, Literal(regex, Kind.TEXT)
 
 
 def _encodable(value: str) -> bool:

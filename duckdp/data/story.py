@@ -1,5 +1,5 @@
 # The story that `duckdp demo` tells. It is an ordinary script: run it again, change it, make it your own.
-# ruff: noqa: T201
+# ruff: noqa: D100, T201
 
 # 1. The data: 20,190 person-years of the RAND Health Insurance Experiment (real people, public domain)
 import duckdb
@@ -33,9 +33,8 @@ print(curator.session("ana").catalog())
 
 # 3. An analyst asks: did people who paid a larger share of the bill see the doctor less? Every cell has its 95% error
 ana = curator.session("ana")
-by_share = """
-    SELECT coinsurance, count(*) AS person_years, avg(md_visits) AS visits, avg(medical_dollars) AS dollars
-    FROM care GROUP BY coinsurance
+by_share = """SELECT coinsurance, count(*) AS person_years, avg(md_visits) AS visits, avg(medical_dollars) AS dollars
+FROM care GROUP BY coinsurance
 """
 print(ana.sql(by_share, epsilon=1))
 
@@ -61,19 +60,22 @@ questions = """
 print(ana.sql(questions))
 
 # 7. A synthetic table: one charge, then any tool may read it, as Parquet or as a DuckDB file that older shells open too
-people = ana.synthesize("care", epsilon=1, rows=20_000, columns=["age", "income", "md_visits"], name="people").arrow()
+people = ana.synthesize("care", epsilon=1, columns=["age", "md_visits"], degree=4, rows=20_000, name="people").arrow()
+by_age = (
+    "SELECT 10 * floor(age / 10) AS age, count(*) AS people, avg(md_visits) AS visits FROM people GROUP BY 1 ORDER BY 1"
+)
 with duckdb.connect() as out:
     out.execute("COPY people TO 'synthetic.parquet'")
     out.execute("ATTACH 'synthetic.duckdb' AS synthetic (STORAGE_VERSION 'v1.0.0')")
     out.execute("CREATE OR REPLACE TABLE synthetic.people AS FROM people")
-    print(out.sql("SELECT age >= 40 AS over_40, count(*) AS n, avg(md_visits) AS visits FROM people GROUP BY ALL ORDER BY 1"))
+    print(out.sql(by_age))
 
 # 8. Same question, same answer: asking again is free
 print(ana.sql(by_share, epsilon=1))
 
 # 9. What is refused, and how it is said
 try:
-    ana.sql("SELECT income FROM care WHERE person = 125024", epsilon=1)
+    ana.sql("SELECT age, income FROM care WHERE age > 60", epsilon=1)
 except duckdp.errors.QueryError as error:
     print(error)
 try:
@@ -82,6 +84,6 @@ except duckdp.errors.InsufficientBudgetError as error:
     print(error)
 
 # 10. The ledger: who was charged how much for what; each charge was on the disk before a row was read
-print(curator.charges())
+print(ana.sql("SELECT charge, kind, mechanism, cost, left(statement, 64) AS statement FROM dp_ledger()"))
 print(ana.budget())
 curator.close()

@@ -87,7 +87,7 @@ class Analyst:
 
     # ---- running ------------------------------------------------------------------------------------------------
 
-    def run(self, text: str, *, most: int | None = MOST_SHOWN + 1) -> Result:
+    def run(self, text: str, *, most: int | None = MOST_SHOWN) -> Result:
         """Run one statement; Ctrl-C interrupts it.
 
         Args:
@@ -152,13 +152,14 @@ class Analyst:
     def _own(self, text: str, most: int | None) -> Result:
         done = self.cursor.execute(text)
         described = done.description or []
-        rows = [] if not described else done.fetchall() if most is None else done.fetchmany(most)
-        return Result(
-            columns=[
-                ResultColumn(name=d[0], type=str(d[1]), values=[row[i] for row in rows])
-                for i, d in enumerate(described)
-            ]
-        )
+        rows = [] if not described else done.fetchall() if most is None else done.fetchmany(most + 1)
+        columns = [
+            ResultColumn(name=d[0], type=str(d[1]), values=[row[i] for row in rows[:most]])
+            for i, d in enumerate(described)
+        ]
+        if not rows and [c.name for c in columns] == ["Success"]:
+            columns = []  # SET, DROP and the like have nothing to show
+        return Result(columns=columns, notes=["there are more rows"] if most is not None and len(rows) > most else [])
 
     def _names_protected(self, text: str) -> bool:
         try:
@@ -169,18 +170,21 @@ class Analyst:
     def _interruptible(self, work: Callable[[], Result]) -> Result:
         """Run in a thread, so that Ctrl-C reaches DuckDB at once and not after it is done."""
         done: list[Result | BaseException] = []
+        finished = threading.Event()
 
         def target() -> None:
             try:
                 done.append(work())
             except BaseException as error:  # noqa: BLE001 - carried to the waiting thread and raised there
                 done.append(error)
+            finally:
+                finished.set()
 
-        thread = threading.Thread(target=target, daemon=True)
-        thread.start()
-        while thread.is_alive():
+        # An event, not join: in Python 3.11 an interrupted join takes the thread for dead.
+        threading.Thread(target=target, daemon=True).start()
+        while not finished.is_set():
             try:
-                thread.join()
+                finished.wait()
             except KeyboardInterrupt:
                 self._tell("interrupting; a charge that was made stays, and asking the same again redeems it")
                 self.curator.engine.interrupt()

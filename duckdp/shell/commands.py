@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 Command = Callable[["Shell", str], Result | str | None]
 
 
-def _help(shell: Shell, _: str) -> str:
+def _help(_: Shell, __: str) -> str:
     lines = [f"{usage.ljust(24)}{text}" for usage, text, _ in COMMANDS.values()]
     return "\n".join([
-        *lines, "", "A statement ends with ; and may take several lines. SELECT over a protected table costs epsilon; the",
-        "functions dp_noisy_count, dp_median_smooth, dp_smooth_summary, dp_smooth_answer, dp_synthesize, dp_query and",
-        f"dp_explain take their own. Everything else runs in {shell.analyst.session.analyst}'s own DuckDB, free.",
+        *lines, "", "A statement ends with ; and may take several lines. SELECT over a protected table costs",
+        "epsilon; the functions dp_noisy_count, dp_median_smooth, dp_smooth_summary, dp_smooth_answer, dp_synthesize,",
+        "dp_query and dp_explain take their own. Everything else runs in your own DuckDB, free.",
     ])  # fmt: skip
 
 
@@ -54,6 +54,18 @@ def _delta(shell: Shell, text: str) -> str:
     if text:
         shell.analyst.set_delta(text)
     return f"delta of a statement: {shell.analyst.delta}"
+
+
+def _budget(shell: Shell, _: str) -> Result:
+    return shell.analyst.session.budget()
+
+
+def _ledger(shell: Shell, _: str) -> Result:
+    return shell.analyst.session.ledger()
+
+
+def _summaries(shell: Shell, _: str) -> Result:
+    return shell.analyst.session.summaries()
 
 
 def _explain(shell: Shell, text: str) -> Result:
@@ -90,9 +102,9 @@ COMMANDS: dict[str, tuple[str, str, Command]] = {
     ".help": (".help", "this list", _help),
     ".tables": (".tables", "protected tables, and your own", _tables),
     ".schema": (".schema TABLE", "columns with their public bounds and domains", _schema),
-    ".budget": (".budget", "granted, spent, left", lambda shell, _: shell.analyst.session.budget()),
-    ".ledger": (".ledger", "your charges", lambda shell, _: shell.analyst.session.ledger()),
-    ".summaries": (".summaries", "stored summaries and synthetic tables", lambda shell, _: shell.analyst.session.summaries()),
+    ".budget": (".budget", "granted, spent, left", _budget),
+    ".ledger": (".ledger", "your charges", _ledger),
+    ".summaries": (".summaries", "stored summaries and synthetic tables", _summaries),
     ".epsilon": (".epsilon [X]", "what a statement costs; also SET VARIABLE dp_epsilon = X;", _epsilon),
     ".delta": (".delta [X]", "for keys without a declared domain, and Gaussian noise", _delta),
     ".explain": (".explain SELECT ...", "plan, cost and expected error; free", _explain),

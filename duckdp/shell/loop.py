@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import duckdb
 
 from duckdp.errors import DuckDPError
 from duckdp.functions import FUNCTIONS
-from duckdp.result import Result
+from duckdp.result import MOST_SHOWN, Result
 from duckdp.shell.analyst import Analyst, explain_error
 from duckdp.shell.commands import COMMANDS, run_command
 from duckdp.shell.history import History
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
     from duckdp.curator import Curator
 
 WELCOME = """duckdp shell: you are the analyst {name}. Type SQL that ends with ; or .help, Ctrl-D to leave.
-This is the data owner's rehearsal of an analyst, not a security boundary: it runs in the process that holds the data."""
+This is the data owner's rehearsal of an analyst, not a security boundary: it runs in the process that holds
+the data."""
 HINTS = {
     "P101": "Set it for the session with .epsilon 0.1",
     "Q404": "Set it for the session with .delta 1e-8",
@@ -44,9 +44,7 @@ class Shell:
         ended: the person wants to leave.
     """
 
-    def __init__(
-        self, curator: Curator, name: str, *, out: Callable[[str], None], err: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, curator: Curator, name: str, *, out: Callable[[str], None], err: Callable[[str], None]) -> None:
         self.analyst = Analyst(curator, name, tell=err)
         self.mode = "table"
         self.failed = 0
@@ -61,14 +59,15 @@ class Shell:
             return
         self._depth += 1
         rest = ""
-        for line in lines:
-            rest = self._feed(rest, line.rstrip("\n"))
-            if self.ended:
-                break
-        else:
+        try:
+            for line in lines:
+                rest = self._feed(rest, line.rstrip("\n"))
+                if self.ended:
+                    return
             if not blank(rest):
                 self.run(rest.strip())
-        self._depth -= 1
+        finally:
+            self._depth -= 1
 
     def prompt(self) -> None:
         """Ask for lines until the person leaves."""
@@ -96,7 +95,7 @@ class Shell:
             if text.startswith("."):
                 self._print(run_command(self, text))
             else:
-                self._print(self.analyst.run(text, most=None if self.mode != "table" else 41))
+                self._print(self.analyst.run(text, most=MOST_SHOWN if self.mode == "table" else None))
         except (DuckDPError, duckdb.Error) as error:
             self._say_error(explain_error(error))
         except KeyboardInterrupt:
@@ -138,8 +137,3 @@ class Shell:
         tables = self.analyst.session.tables()
         columns = [c.name for t in tables.values() for c in t.columns]
         return [*tables, *columns, *FUNCTIONS, *COMMANDS, "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "count(*)"]
-
-
-def is_terminal() -> bool:
-    """Whether a person sits at the other end."""
-    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -20,7 +20,6 @@ from typing import Literal
 import numpy as np
 
 from duckdp.compiler.expression import Expr
-from duckdp.core.errorbars import linear_half_width, linear_standard_error
 from duckdp.errors import ParameterError
 from duckdp.smooth.basis import Floats
 from duckdp.smooth.coefficients import Approximation, approximate, read_function
@@ -129,15 +128,15 @@ def _rounding(summary: SmoothSummary, fit: Approximation, rows: float) -> float:
 
 def _standard_error(summary: SmoothSummary, coefficients: Floats) -> float:
     used = _noised(summary, coefficients)
-    return float(linear_standard_error(used, summary.noises)[0]) if len(used) else 0.0
+    return summary.noise.standard_error(used)
 
 
 def _half_width(summary: SmoothSummary, coefficients: Floats, level: float) -> float:
     used = _noised(summary, coefficients)
-    return float(linear_half_width(used, summary.noises, level)[0]) if len(used) else 0.0
+    return summary.noise.half_width(used, level)
 
 
 def _noised(summary: SmoothSummary, coefficients: Floats) -> Floats:
-    """The coefficients of noisy sums as one column, for noise in grid units."""
+    """The coefficients of noisy sums, for noise in grid units."""
     first = 0 if summary.count is None else 1
-    return coefficients[first:, None] / (1 << summary.bits)
+    return coefficients[first:] / (1 << summary.bits)

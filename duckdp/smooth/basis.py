@@ -171,6 +171,16 @@ class TensorBasis:
         certified = unit * (real + 2 * self.size * Fraction(self.float_error())) + self.size
         return min(naive, max(math.ceil(certified), unit * self.size))
 
+    def largest_change(self, neighbours: Neighbours, *, bits: int, max_rows: int) -> int:
+        """Bound the l-infinity change of the released sums between neighbours, in units of 2^-bits.
+
+        Assumes and proof sketch as in :meth:`sensitivity`: a unit adds at most max_rows 2^bits to a coordinate in
+        absolute value; under REPLACE one such vector goes and another comes, and a coordinate of odd degree can go
+        from one end to the other. Rounding is inside: the bound is on the integers.
+        """
+        unit: int = max_rows << bits
+        return unit if neighbours is Neighbours.ADD_REMOVE else 2 * unit
+
 
 def degree_from(smoothness: object, rows: int, dimensions: int) -> int:
     """Functions per column for queries of a given smoothness: t = ceil(n^(1 / (2d + K))), at least 2.

@@ -1,12 +1,13 @@
 """The smooth-query summary: what it costs, its noise, and what it releases.
 
-Releases b + Z, b the exact integer sums of ``moments`` in units of 2^-f, Z_r independent, P(Z_r = k) ~ exp(-|k|/scale).
+Releases b + Z, b the exact integer sums of ``moments`` in units of 2^-f, Z of the law that ``noise`` chooses:
+independent with P(Z_r = k) ~ exp(-|k|/scale), or jointly P(Z = z) ~ exp(-|z|_inf/scale).
 
-Privacy:      pure epsilon-DP for the relation in ``neighbours``: scale >= l1 / epsilon, rounded up.
-Assumes:      l1 bounds the change of b (``TensorBasis.sensitivity``, ``moments``); ``row_cap``, bounds and ``max_rows``
+Privacy:      pure epsilon-DP for the relation in ``neighbours``: scale >= l1 / epsilon, or linf / epsilon.
+Assumes:      l1 and linf bound the change of b (``TensorBasis``, ``moments``); ``row_cap``, bounds and ``max_rows``
               are public. A wrong ``row_cap`` costs accuracy only: sums are clamped to +-row_cap 2^f, which brings no
               two of them further apart.
-Proof sketch: ratio of point masses <= exp(|b - b'|_1 / scale) by the triangle inequality per coordinate. Degree 0 is
+Proof sketch: ratio of point masses <= exp(|b - b'| / scale) in the law's norm, by the triangle inequality. Degree 0 is
               left without noise only under REPLACE when every row counts: then it is the public number of rows.
 Numerics:     f is the largest of 10..40 for which row_cap 2^f + 100 scale stays below 2^62, the range of the sampler.
 Source:       Wang et al., JMLR 17(51), 2016, Algorithm 1; scale from ``basis`` instead of its t^d / (n epsilon).
@@ -26,13 +27,12 @@ import numpy as np
 
 from duckdp.catalog import Column, Kind, Table, closest, dump_table
 from duckdp.core.accountant import pure_rho
-from duckdp.core.errorbars import Noise
-from duckdp.core.noise import discrete_laplace, laplace_scale
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import NANO, Loss, Neighbours
 from duckdp.errors import CatalogError, InternalError, ParameterError, QueryError
 from duckdp.smooth.basis import DEFAULT_SMOOTHNESS, Floats, TensorBasis, degree_from
 from duckdp.smooth.moments import MAX_BITS, moments_sql
+from duckdp.smooth.noise import Choice, Family, SumNoise, add_noise, choose_noise
 
 FORMAT = 1
 MIN_BITS = 10
@@ -49,7 +49,8 @@ class SmoothSummary:
         basis: the functions.
         moments: noisy sums in units of 2^-bits, in the basis' order.
         bits: fixed-point bits.
-        scale: Laplace scale of the noise in units of 2^-bits.
+        family: "laplace" or "cube", the law of the noise.
+        scale: its scale in units of 2^-bits.
         epsilon_nano: what was charged, in 1e-9.
         neighbours: the relation it holds for.
         count: number of rows when it is public (then moments[0] has no noise), or None.
@@ -62,6 +63,7 @@ class SmoothSummary:
     basis: TensorBasis
     moments: tuple[int, ...]
     bits: int
+    family: Family
     scale: float
     epsilon_nano: int
     neighbours: Neighbours
@@ -75,16 +77,17 @@ class SmoothSummary:
         return np.array([value / (1 << self.bits) for value in self.moments])
 
     @property
-    def noises(self) -> list[Noise]:
-        """The law of each sum's noise, in units of 2^-bits; with a public count, of every sum but the first."""
-        return [Noise("laplace", self.scale)] * (self.basis.size - (self.count is not None))
+    def noise(self) -> SumNoise:
+        """The law of the noise, in units of 2^-bits; with a public count, of every sum but the first."""
+        return SumNoise(family=self.family, scale=self.scale, size=self.basis.size - (self.count is not None))
 
     def dump(self) -> str:
         """Canonical JSON."""
         raw = {
             "kind": "smooth_summary", "format": FORMAT, "table": self.table, "degree": self.basis.degree,
             "columns": [[c.name, c.type, c.integral, c.lower, c.upper] for c in self.columns],
-            "moments": list(self.moments), "bits": self.bits, "scale": self.scale, "epsilon_nano": self.epsilon_nano,
+            "moments": list(self.moments), "bits": self.bits, "family": self.family, "scale": self.scale,
+            "epsilon_nano": self.epsilon_nano,
             "neighbours": self.neighbours.value, "count": self.count, "weighted": self.weighted,
             "row_cap": self.row_cap,
         }  # fmt: skip
@@ -120,6 +123,8 @@ class SmoothSummary:
         whole = (self.bits, self.epsilon_nano, self.row_cap, *self.moments)
         if not all(type(n) is int for n in whole) or not isinstance(self.table, str):
             raise TypeError
+        if self.family not in ("laplace", "cube"):
+            raise ValueError
         if type(self.weighted) is not bool or type(self.scale) is not float or not 0 < self.scale < _RANGE:
             raise ValueError
         if len(self.moments) != self.basis.size or not 0 <= self.bits <= MAX_BITS:
@@ -141,8 +146,9 @@ class SummaryTask:
         epsilon_nano: the charge, in 1e-9.
         neighbours: the relation.
         bits: fixed-point bits.
-        l1: sensitivity of the sums in units of 2^-bits.
-        scale: Laplace scale in units of 2^-bits.
+        l1: sensitivity of the sums in l1, in units of 2^-bits.
+        linf: the same in l-infinity.
+        noise: law of the noise.
         count_public: whether the number of rows is public and exact.
     """
 
@@ -153,7 +159,8 @@ class SummaryTask:
     neighbours: Neighbours
     bits: int
     l1: int
-    scale: float
+    linf: int
+    noise: SumNoise
     count_public: bool
 
     @property
@@ -175,14 +182,15 @@ class SummaryTask:
     @property
     def mechanism(self) -> str:
         """Name for the ledger."""
-        return "laplace"
+        return self.noise.family
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters for the ledger."""
         return {
             "columns": [c.name for c in self.columns], "degree": self.basis.degree, "moments": self.basis.size,
-            "bits": self.bits, "l1": self.l1, "scale": self.scale, "neighbours": self.neighbours.value,
+            "bits": self.bits, "l1": self.l1, "linf": self.linf, "scale": self.noise.scale,
+            "neighbours": self.neighbours.value,
             "count_public": self.count_public,
         }  # fmt: skip
 
@@ -211,9 +219,10 @@ class SummaryTask:
         count = public[0] >> self.bits if public else None
         if count is not None and public[0] != count << self.bits:
             raise InternalError("a public count is not a whole number")
+        noisy = add_noise(exact, self.noise, epsilon=Fraction(self.epsilon_nano, NANO), linf=self.linf)
         return SmoothSummary(
-            table=self.table.name, columns=self.columns, basis=self.basis, bits=self.bits, scale=self.scale,
-            moments=(*public, *discrete_laplace(exact, self.scale)), epsilon_nano=self.epsilon_nano,
+            table=self.table.name, columns=self.columns, basis=self.basis, bits=self.bits, family=self.noise.family,
+            scale=self.noise.scale, moments=(*public, *noisy), epsilon_nano=self.epsilon_nano,
             neighbours=self.neighbours, count=count, weighted=self.table.unit_key is not None,
             row_cap=self.table.row_cap,
         ).dump()  # fmt: skip
@@ -227,6 +236,7 @@ def plan_summary(
     neighbours: Neighbours,
     smoothness: int | None = None,
     degree: int | None = None,
+    noise: Choice = "auto",
 ) -> SummaryTask:
     """Plan a summary of some columns of a table. Free: no data is touched.
 
@@ -238,6 +248,7 @@ def plan_summary(
         smoothness: K, derivatives that later queries have; sets the degree from ``expected_rows`` (without it, from
             ``row_cap``). 4 when neither it nor a degree is given.
         degree: t, functions per column, in place of smoothness.
+        noise: "laplace", "cube", or "auto": the one with less error.
 
     Raises:
         CatalogError: C102, a column is not declared; C105, REPLACE with units of several rows.
@@ -258,10 +269,13 @@ def plan_summary(
     count_public = (
         neighbours is Neighbours.REPLACE and table.filter is None and not any(c.nullable for c in chosen)
     )  # otherwise a replaced row may begin or cease to count
-    bits, l1 = _fixed_point(table, basis, Fraction(epsilon_nano, NANO), neighbours, count_public=count_public)
+    epsilon = Fraction(epsilon_nano, NANO)
+    bits, l1 = _fixed_point(table, basis, epsilon, neighbours, count_public=count_public)
+    linf = basis.largest_change(neighbours, bits=bits, max_rows=table.max_rows if table.unit_key is not None else 1)
     return SummaryTask(
         table=table, columns=chosen, basis=basis, epsilon_nano=epsilon_nano, neighbours=neighbours, bits=bits, l1=l1,
-        scale=laplace_scale(Fraction(epsilon_nano, NANO), l1), count_public=count_public,
+        linf=linf, noise=choose_noise(noise, epsilon, l1=l1, linf=linf, size=basis.size - count_public),
+        count_public=count_public,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal
 from duckdp.compiler.nodes import PART_NAMES
 from duckdp.compiler.operators import OPERATORS, UNITS, facts
 from duckdp.compiler.printing import Parameters, print_column, print_expr
+from duckdp.compiler.scalars import _like
 from duckdp.errors import DuckDPError
 from tests.gate import clinic, column, load, plan_for
 
@@ -82,10 +83,10 @@ def _calls(name: str) -> Iterator[tuple[Expr, Kind]]:
                 clamped = Call("least", (clamped, Literal(high, Kind.NUMBER)), Kind.NUMBER)
             args[0] = clamped
         gives = operator.gives or kind
-        if name in ("like", "like_linear", "ilike_linear", "starts_with", "ends_with", "contains"):
+        if name in ("like", "ilike", "starts_with", "ends_with", "contains"):
             for pattern in PATTERNS:
-                shown = pattern.replace("_", "") if name == "like" else _regex(pattern) if "linear" in name else pattern
-                yield Call(name, (args[0], Literal(shown, Kind.TEXT)), gives), kind
+                constant = _like("ilike", pattern)[1] if "like" in name else Literal(pattern, Kind.TEXT)
+                yield Call(name, (args[0], constant), gives), kind
         elif name in SLICES:
             for option in SLICES[name]:
                 yield Call(name, tuple(args), gives, option), kind
@@ -98,12 +99,6 @@ def _calls(name: str) -> Iterator[tuple[Expr, Kind]]:
             if name == "power":
                 for exponent in (0.0, 0.5, 2.0, 3.0, -1.0, -2.5, 1e6):
                     yield Call(name, (args[0], Literal(exponent, Kind.NUMBER)), gives), kind
-
-
-def _regex(pattern: str) -> str:
-    from duckdp.compiler.scalars import _regex as regex
-
-    return regex(pattern)
 
 
 def _run(con: duckdb.DuckDBPyConnection, expr: Expr, kind: Kind) -> list[object]:

@@ -1,7 +1,7 @@
 """Audit of the smooth-query summary on neighbouring tables, and of twins of it that are broken on purpose.
 
-The statistic is the log-likelihood ratio of the two tables under Laplace noise of the stated scale, the best one for
-telling them apart. An audit never exceeds the charge by more than FALSE_ALARM = 1e-9 per call (5 calls: 5e-9 per run);
+The statistic is the log-likelihood ratio of the two tables under noise of the stated law and scale, the best one for
+telling them apart. An audit never exceeds the charge by more than FALSE_ALARM = 1e-9 per call (10 calls: 1e-8 per run);
 the twins exceed it by so much that they pass with a far smaller probability.
 """
 
@@ -36,14 +36,15 @@ def audit(task, first, second):
     samples = []
     for exact in rows:
         y = np.array([SmoothSummary.load(task.release(exact)).moments for _ in range(DRAWS)], dtype=float)
-        ratio = np.sum(np.abs(y - b) - np.abs(y - c), axis=1) / task.scale
+        norm = np.sum if task.noise.family == "laplace" else np.max
+        ratio = (norm(np.abs(y - b), axis=1) - norm(np.abs(y - c), axis=1)) / task.noise.scale
         samples.append(np.rint(1e6 * ratio).astype(np.int64).tolist())
     return epsilon_lower_bound(*samples)
 
 
-def plan(degree, neighbours=ADD_REMOVE, epsilon_nano=10**9, nullable=False, **more):
+def plan(degree, neighbours=ADD_REMOVE, epsilon_nano=10**9, nullable=False, noise="laplace", **more):
     tab = table(column("a", nullable=nullable), row_cap=1000, **more)
-    return plan_summary(tab, ["a"], epsilon_nano=epsilon_nano, neighbours=neighbours, degree=degree)
+    return plan_summary(tab, ["a"], epsilon_nano=epsilon_nano, neighbours=neighbours, degree=degree, noise=noise)
 
 
 WORST = -0.25  # u of the row furthest from u = 1 for t = 3: there sin a + 2 sin 2a = 0
@@ -52,6 +53,13 @@ CASES = {
     "a row added, larger epsilon": (plan(2, epsilon_nano=2 * 10**9), SHARED, f"{SHARED} UNION ALL SELECT 1.0, 7"),
     "a heavy unit added": (
         plan(2, unit_key="k", max_rows=3), SHARED, f"{SHARED} UNION ALL SELECT 1.0, 7 FROM range(50)"
+    ),
+    "a row added, cube": (plan(2, noise="cube"), SHARED, f"{SHARED} UNION ALL SELECT 1.0, 7"),
+    "a heavy unit added, cube": (
+        plan(3, noise="cube", unit_key="k", max_rows=3), SHARED, f"{SHARED} UNION ALL SELECT 1.0, 7 FROM range(50)"
+    ),
+    "a row replaced, cube": (
+        plan(2, REPLACE, noise="cube"), f"{SHARED} UNION ALL SELECT 1.0, 7", f"{SHARED} UNION ALL SELECT 0.0, 7"
     ),
     "a row replaced": (
         plan(3, REPLACE), f"{SHARED} UNION ALL SELECT 1.0, 7", f"{SHARED} UNION ALL SELECT {(WORST + 1) / 2}, 7"
@@ -83,7 +91,20 @@ def test_a_unit_that_is_not_weighed_is_caught(monkeypatch):
 @pytest.mark.parametrize("name", ["a row added", "a row replaced"])
 def test_too_small_a_scale_is_caught(name):
     task, first, second = CASES[name]
-    assert audit(dataclasses.replace(task, scale=task.scale / 3), first, second) > 1.3
+    assert (
+        audit(
+            dataclasses.replace(task, noise=dataclasses.replace(task.noise, scale=task.noise.scale / 3)), first, second
+        )
+        > 1.3
+    )
+
+
+def test_a_cube_of_half_the_sensitivity_is_caught():
+    task, first, second = CASES["a row added, cube"]
+    twin = dataclasses.replace(
+        task, linf=task.linf // 3, noise=dataclasses.replace(task.noise, scale=task.noise.scale / 3)
+    )
+    assert audit(twin, first, second) > 1.3
 
 
 def test_a_count_wrongly_taken_as_public_gives_the_row_away():

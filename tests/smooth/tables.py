@@ -78,4 +78,3 @@ def real_or_generated(con):
         column("age", 0, 110, "BIGINT", nullable=False), column("hours_per_week", 0, 100, "BIGINT", nullable=False),
         expected_rows=50_000,
     )  # fmt: skip
-

@@ -94,9 +94,7 @@ def test_numbers_of_other_types_and_odd_names(con):
     cols = (column('x"y', 0, 6, "UTINYINT"), column("SELECT", 0.0, 4.0, "DECIMAL(6,2)"))
     basis = make_basis(cols, 3)
     x = np.stack([np.arange(100) % 7, np.arange(100) % 5], axis=1).astype(float)
-    assert list(run(con, moments_sql(table(*cols), cols, basis, 20))[0]) == list(
-        reference(x, basis, 20).sum(axis=0)
-    )
+    assert list(run(con, moments_sql(table(*cols), cols, basis, 20))[0]) == list(reference(x, basis, 20).sum(axis=0))
 
 
 @pytest.mark.parametrize(

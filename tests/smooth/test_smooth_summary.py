@@ -4,11 +4,13 @@ import dataclasses
 import json
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from duckdp.catalog import dump_table, load_table
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError, QueryError
+from duckdp.smooth.noise import add_noise, choose_noise
 from duckdp.smooth.summary import SmoothSummary, plan_summary
 from tests.smooth.tables import column, connect, run, summarize, table
 
@@ -111,12 +113,12 @@ def test_the_count_is_public_only_when_every_row_counts():
 @pytest.mark.parametrize("max_rows", [1, 1000])
 def test_sums_and_noise_stay_in_range(epsilon, row_cap, max_rows):
     tab = dataclasses.replace(VISITS, row_cap=row_cap, unit_key="id", unit_type="INTEGER", max_rows=max_rows)
-    task = plan(tab=tab, epsilon=epsilon, degree=6)
+    task = plan(tab=tab, epsilon=epsilon, degree=6, noise="laplace")
     assert 10 <= task.bits <= 40
-    assert (row_cap << task.bits) + 100 * Fraction(task.scale) < 2**62
-    assert Fraction(task.scale) >= task.l1 / Fraction(round(epsilon * NANO), NANO)
+    assert (row_cap << task.bits) + 100 * Fraction(task.noise.scale) < 2**62
+    assert Fraction(task.noise.scale) >= task.l1 / Fraction(round(epsilon * NANO), NANO)
     assert task.l1 == max_rows * 36 << task.bits
-    assert task.bits == 40 or (row_cap << (task.bits + 1)) + 101 * 2 * Fraction(task.scale) >= 2**62
+    assert task.bits == 40 or (row_cap << (task.bits + 1)) + 101 * 2 * Fraction(task.noise.scale) >= 2**62
 
 
 def test_no_room_for_the_fixed_point_is_refused():
@@ -126,12 +128,12 @@ def test_no_room_for_the_fixed_point_is_refused():
 
 
 def test_the_task_says_what_it_costs_and_is():
-    task = plan(epsilon=0.5)
+    task = plan(epsilon=0.5, noise="laplace")
     assert (task.loss.epsilon_nano, task.loss.delta_atto, task.loss.rho_pico) == (NANO // 2, 0, 125 * 10**9)
     assert task.mechanism == "laplace"
     assert json.loads(json.dumps(task.parameters))["moments"] == 25
     assert task.query(1) == task.query(2)
-    same = plan(epsilon=0.5, tab=load_table(dump_table(VISITS)))
+    same = plan(epsilon=0.5, noise="laplace", tab=load_table(dump_table(VISITS)))
     assert task.canonical == same.canonical
     others = [
         plan(), plan(["cost", "age"], epsilon=0.5), plan(epsilon=0.5, degree=6), plan(epsilon=0.5, neighbours=REPLACE),
@@ -145,16 +147,46 @@ def test_release_is_a_noisy_copy_of_the_sums(con):
     rows = run(con, task.query(1))
     first, second = SmoothSummary.load(task.release(rows)), SmoothSummary.load(task.release(rows))
     assert first.moments != second.moments
-    assert max(abs(a - b) for a, b in zip(first.moments, rows[0], strict=True)) < 40 * task.scale
+    assert max(abs(a - b) for a, b in zip(first.moments, rows[0], strict=True)) < 40 * task.noise.scale
     assert first.count is None
     assert (first.weighted, first.row_cap, first.table) == (False, 10**6, "visits")
+
+
+@pytest.mark.parametrize(("degree", "family"), [(1, "laplace"), (2, "cube"), (8, "cube")])
+def test_the_noise_with_less_error_is_taken(degree, family):
+    """One sum: the same; from two on the cube is narrower, and its exact deviation says so."""
+    task = plan(["cost"], degree=degree) if degree > 1 else None
+    if task is None:
+        assert choose_noise("auto", Fraction(1), l1=2**20, linf=2**20, size=1).family == family
+        return
+    other = plan(["cost"], degree=degree, noise="laplace")
+    assert (task.noise.family, task.mechanism) == (family, family)
+    assert task.noise.deviation < other.noise.deviation
+    assert Fraction(task.noise.scale) == task.linf / Fraction(1)
+    assert SmoothSummary.load(task.release([(0,) * degree])).family == family
+    assert task.canonical != other.canonical
+
+
+@pytest.mark.parametrize("family", ["laplace", "cube"])
+def test_intervals_cover_for_both_kinds_of_noise(family):
+    """Combinations of noise alone: 12,000 draws, binomial standard error 0.002; false alarm below 1e-9 (6 sd)."""
+    noise = choose_noise(family, Fraction(1), l1=9 * 2**20, linf=2**20, size=9)
+    rng = np.random.default_rng(5)
+    vectors = [np.eye(9)[2], np.ones(9), rng.normal(size=9), 0.5 ** np.arange(9)]
+    draws = np.array([add_noise([0] * 9, noise, epsilon=Fraction(1), linf=2**20) for _ in range(12_000)], dtype=float)
+    for c in vectors:
+        inside = np.mean(np.abs(draws @ c) <= noise.half_width(c, 0.95))
+        assert abs(inside - 0.95) < 0.014
+        assert abs((draws @ c).std() / noise.standard_error(c) - 1) < 0.12
+        for wrong in (0.8, 1.25):
+            assert abs(np.mean(np.abs(draws @ c) <= wrong * noise.half_width(c, 0.95)) - 0.95) > 0.014
 
 
 def test_a_public_count_is_exact_and_the_rest_is_not(con):
     tab = dataclasses.replace(VISITS, columns=(dataclasses.replace(COST, nullable=False),))
     summary = summarize(con, tab, ["cost"], neighbours=REPLACE, degree=4)
     assert (summary.count, summary.sums[0]) == (1000, 1000.0)
-    assert len(summary.noises) == 3
+    assert summary.noise.size == 3
     private = summarize(con, dataclasses.replace(VISITS, columns=(COST,)), ["cost"], neighbours=REPLACE, degree=4)
     assert private.count is None
     assert private.sums[0] != 1000.0
@@ -163,9 +195,9 @@ def test_a_public_count_is_exact_and_the_rest_is_not(con):
 def test_a_wrong_row_cap_cannot_overflow(con):
     task = plan(tab=dataclasses.replace(VISITS, row_cap=10))
     summary = SmoothSummary.load(task.release(run(con, task.query(1))))
-    assert abs(summary.sums[0] - 10) < 40 * task.scale / 2**task.bits
+    assert abs(summary.sums[0] - 10) < 40 * task.noise.scale / 2**task.bits
     huge = [(2**100,) + (-(2**100),) * 24]
-    assert max(abs(SmoothSummary.load(task.release(huge)).sums)) < 10 + 40 * task.scale / 2**task.bits
+    assert max(abs(SmoothSummary.load(task.release(huge)).sums)) < 10 + 40 * task.noise.scale / 2**task.bits
 
 
 @pytest.mark.parametrize(
@@ -194,7 +226,7 @@ def damaged(text):
         {"format": 2}, {"kind": "other"}, {"moments": raw["moments"][:-1]}, {"moments": [0.5] * 25},
         {"moments": [2**63] * 25}, {"moments": 3}, {"scale": 0.0}, {"scale": "1"}, {"scale": float("nan")},
         {"bits": -1}, {"degree": 6}, {"degree": 1}, {"columns": []}, {"columns": [["a", "DOUBLE", False, 0.0]]},
-        {"bits": 99},
+        {"bits": 99}, {"family": "none"},
         {"columns": [["a", "DOUBLE", False, 1.0, 0.0], ["b", "DOUBLE", False, 0.0, 1.0]]},
         {"columns": [[1, "DOUBLE", False, 0.0, 1.0], ["b", "DOUBLE", False, 0.0, 1.0]]}, {"neighbours": "x"},
         {"count": 7}, {"weighted": 1}, {"row_cap": 0}, {"epsilon_nano": 0}, {"table": 5}, {"extra": 1},

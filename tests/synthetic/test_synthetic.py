@@ -50,9 +50,9 @@ def test_moments_are_close_to_those_of_the_data(con, names, degree, neighbours):
     made = synthesize(summary, 20_000)
     found = con.execute(f"SELECT {', '.join(names)} FROM t").fetchnumpy()
     true = moments([found[n] for n in names], summary.basis)
-    noise = summary.scale / 2**summary.bits / 40_000
+    noise = summary.noise.deviation / 2**summary.bits / 40_000
     miss = np.abs(moments(made.columns.values(), summary.basis) - true)
-    # A Laplace term exceeds 30 scales with probability e^-30; twice for the fit; 0.003 for 20,000 rows on the grid.
+    # 60 deviations of either law have a probability below e^-40; twice for the fit; 0.003 for 20,000 rows on the grid.
     assert miss.max() < 60 * noise + 0.003
     assert np.mean(miss) < 6 * noise + 0.003
 
@@ -157,9 +157,10 @@ def test_rows_out_of_range_are_refused(con, rows):
 
 def test_a_summary_without_rows_gives_no_table(con):
     summary = summarize(con, table(COLUMNS[0]), ["a"], degree=3)
-    margin = round(3 * summary.scale)  # the half-width at level 0.95 is 2.996 scales
+    # the half-width at level 0.95 is between 1.9 and 2.12 deviations
+    margin, little = round(2.2 * summary.noise.deviation), round(1.8 * summary.noise.deviation)
     public = dataclasses.replace(summary, moments=(0, 5, 7), count=0)
-    for count in (0, -margin, margin - 2**36):
+    for count in (0, -margin, little):
         noisy = dataclasses.replace(summary, moments=(count, *summary.moments[1:]))
         for bad in (noisy, public):
             with pytest.raises(NumericalError) as caught:

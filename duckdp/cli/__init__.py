@@ -1,0 +1,37 @@
+"""The command line: ``duckdp``.
+
+::
+
+    common.py   errors, options, the curator     owner.py    suggest, protect, refresh, catalog
+    budgets.py  budget, grant, revoke, freeze    ledger.py   ledger show, log, backup, repair
+    analyst.py  explain, query, shell            tools.py    demo, bench
+
+Heavy imports happen inside the commands: ``--help`` and ``--version`` are fast.
+"""
+
+from __future__ import annotations
+
+import click
+
+import duckdp
+from duckdp.cli import analyst, budgets, ledger, owner, tools
+from duckdp.cli.common import Commands
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(duckdp.__version__, prog_name="duckdp")
+def main() -> None:
+    """Private answers from DuckDB: protect tables, set budgets, let analysts ask.
+
+    Begin with: duckdp demo
+    """
+
+
+for command in (
+    tools.demo, owner.suggest, owner.protect, budgets.budget, budgets.grant, analyst.shell, analyst.query,
+    analyst.explain, owner.catalog, ledger.ledger, budgets.revoke, budgets.freeze, budgets.unfreeze, budgets.share,
+    owner.refresh, tools.bench,
+):  # fmt: skip
+    main.add_command(command)
+
+__all__ = ["main"]

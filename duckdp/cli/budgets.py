@@ -1,0 +1,128 @@
+"""Commands on budgets. All but ``budget`` need the ledger alone, so they work while the source is locked."""
+
+from __future__ import annotations
+
+import click
+
+from duckdp.cli.common import open_curator, open_ledger, reason_option, source_argument
+
+
+@click.command()
+@source_argument
+@click.option("--epsilon", metavar="X", help="Total for all analysts, for ever.")
+@click.option("--delta", default="0", metavar="X", help="For Gaussian noise, keys without a domain, and zcdp.")
+@click.option("--neighbours", type=click.Choice(["add_remove", "replace"]), default="add_remove", show_default=True)
+@click.option("--accountant", type=click.Choice(["basic", "zcdp"]), default="basic", show_default=True)
+@click.option("--raise", "raise_to", is_flag=True, help="Allow a larger total than before; needs --reason.")
+@reason_option(required=False)
+def budget(
+    source: str, ledger_path: str | None, epsilon: str | None, delta: str, neighbours: str, accountant: str,
+    raise_to: bool, reason: str | None,
+) -> None:  # fmt: skip
+    """Set the total budget; without --epsilon, show it."""
+    if epsilon is None:
+        with open_ledger(source, ledger_path) as ledger:
+            _show(ledger)
+        return
+    with open_curator(source, ledger_path) as curator:
+        curator.budget(
+            epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=accountant, raise_to=raise_to, reason=reason
+        )  # fmt: skip
+        _show(curator.ledger)
+
+
+@click.command()
+@source_argument
+@click.argument("analyst")
+@click.option("--epsilon", required=True, metavar="X", help="The analyst's cap within the total.")
+@click.option("--delta", default="0", metavar="X")
+@click.option("--raise", "raise_to", is_flag=True, help="Allow a larger cap than before; needs --reason.")
+@reason_option(required=False)
+def grant(
+    source: str, ledger_path: str | None, analyst: str, epsilon: str, delta: str, raise_to: bool, reason: str | None
+) -> None:
+    """Let an analyst in, up to a cap."""
+    from duckdp.core.types import parse_delta, parse_epsilon
+
+    with open_ledger(source, ledger_path) as ledger:
+        ledger.grant(
+            analyst, epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), raise_to=raise_to,
+            reason=reason,
+        )  # fmt: skip
+        click.echo(f"{analyst}: {ledger.remaining(analyst).text} left")
+
+
+@click.command()
+@source_argument
+@click.argument("analyst")
+@reason_option(required=False)
+def revoke(source: str, ledger_path: str | None, analyst: str, reason: str | None) -> None:
+    """Stop one analyst."""
+    with open_ledger(source, ledger_path) as ledger:
+        ledger.revoke(analyst, reason or "revoked by the owner")
+    click.echo(f"{analyst} is stopped; a new grant with --raise and --reason lets them in again")
+
+
+@click.command()
+@source_argument
+@reason_option(required=False)
+def freeze(source: str, ledger_path: str | None, reason: str | None) -> None:
+    """Stop everybody, at once and in every process."""
+    with open_ledger(source, ledger_path) as ledger:
+        ledger.freeze(reason or "frozen by the owner")
+    click.echo("frozen: nothing is charged or answered until unfreeze")
+
+
+@click.command()
+@source_argument
+@reason_option(required=True)
+def unfreeze(source: str, ledger_path: str | None, reason: str) -> None:
+    """Go on after freeze."""
+    with open_ledger(source, ledger_path) as ledger:
+        ledger.unfreeze(reason)
+    click.echo("no longer frozen")
+
+
+@click.command()
+@source_argument
+@click.argument("name")
+@click.option("--owner", required=True, metavar="ANALYST", help="Whose summary or synthetic table it is.")
+@click.option("--to", required=True, metavar="ANALYST", help="Who may use it too.")
+def share(source: str, ledger_path: str | None, name: str, owner: str, to: str) -> None:
+    """Let another analyst use a stored summary or synthetic table."""
+    with open_ledger(source, ledger_path) as ledger:
+        ledger.share(name, owner, to)
+    click.echo(f"{to} may use {owner}'s {name}")
+
+
+def _show(ledger: object) -> None:
+    from duckdp.core.types import Loss
+    from duckdp.ledger import Ledger
+    from duckdp.result import plain_result
+
+    assert isinstance(ledger, Ledger)
+    state = ledger.state()
+    if state.neighbours is None or state.accountant is None or state.epsilon_nano is None:
+        click.echo("no budget has been set; duckdp budget SOURCE --epsilon X sets it")
+        return
+    rows = [
+        (
+            "all",
+            _granted(Loss, state.epsilon_nano, state.delta_atto),
+            state.remaining or "",
+            _state(state.frozen, "frozen"),
+        )
+    ]
+    for found in ledger.analysts():
+        granted = _granted(Loss, found.epsilon_nano, found.delta_atto)
+        rows.append((found.name, granted, found.remaining, _state(found.revoked, "revoked")))
+    click.echo(f"neighbours: {state.neighbours.value}; accountant: {state.accountant.value}")
+    click.echo(str(plain_result(["who", "granted", "left", "state"], rows)))
+
+
+def _granted(loss: type, epsilon_nano: int, delta_atto: int | None) -> str:
+    return str(loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto or 0))
+
+
+def _state(stopped: bool, word: str) -> str:
+    return word if stopped else "active"

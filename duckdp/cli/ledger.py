@@ -1,0 +1,99 @@
+"""Commands on the ledger file; the data itself is not opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from duckdp.cli.common import format_option, open_ledger, path_of_ledger, print_result, reason_option, source_argument
+
+
+class _ShowsByDefault(click.Group):
+    """``ledger SOURCE`` means ``ledger show SOURCE``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_ShowsByDefault)
+def ledger() -> None:
+    """Who was charged how much for what: ledger SOURCE.
+
+    A SOURCE that is called like a subcommand is written ./NAME.
+    """
+
+
+@ledger.command()
+@source_argument
+@click.option("--analyst", metavar="NAME", help="Only this one's charges.")
+@format_option
+def show(source: str, ledger_path: str | None, analyst: str | None, style: str) -> None:
+    """All charges, oldest first (the default)."""
+    from duckdp.result import plain_result
+    from duckdp.shell.output import escape
+
+    with open_ledger(source, ledger_path) as found:
+        rows = [
+            (c.id, c.at, c.analyst, c.kind, c.mechanism, str(c.loss), c.state, _short(escape(c.statement), style))
+            for c in found.charges(analyst)
+        ]
+    names = ["charge", "at", "analyst", "kind", "mechanism", "cost", "state", "statement"]
+    result = plain_result(names, rows, ["BIGINT"] + ["VARCHAR"] * 7)
+    if style != "table":
+        print_result(result, style)
+        return
+    _print_all(names, rows)
+
+
+@ledger.command()
+@source_argument
+@format_option
+def log(source: str, ledger_path: str | None, style: str) -> None:
+    """What the owner did, newest first."""
+    from duckdp.result import plain_result
+    from duckdp.shell.output import escape
+
+    with open_ledger(source, ledger_path) as found:
+        events = found.log()
+    names = ["at", "action", "subject", "reason"]
+    print_result(plain_result(names, [(e.at, e.kind, e.subject, escape(e.reason or "")) for e in events]), style)
+
+
+@ledger.command()
+@source_argument
+@click.argument("target")
+def backup(source: str, ledger_path: str | None, target: str) -> None:
+    """Write a complete copy to a new file; the copy is frozen.
+
+    A plain file copy may miss charges; this one does not.
+    """
+    with open_ledger(source, ledger_path) as found:
+        found.backup(target)
+    click.echo(f"backup: {target} and {target}.anchor. It is frozen; unfreeze it only to replace a lost original.")
+
+
+@ledger.command()
+@source_argument
+@reason_option(required=True)
+def repair(source: str, ledger_path: str | None, reason: str) -> None:
+    """Write a missing or damaged anchor anew: you vouch that this ledger is the newest."""
+    from duckdp.ledger import Ledger
+
+    Ledger.repair_anchor(path_of_ledger(source, ledger_path), reason)
+    click.echo("the anchor is in place")
+
+
+def _short(text: str, style: str) -> str:
+    return text if style != "table" else " ".join(text.split())[:80]
+
+
+def _print_all(names: list[str], rows: Sequence[tuple[object, ...]]) -> None:
+    """A table of every line; a Result shows the first ones only."""
+    from duckdp.result import MOST_SHOWN, plain_result
+
+    types = ["BIGINT"] + ["VARCHAR"] * (len(names) - 1)
+    for first in range(0, max(len(rows), 1), MOST_SHOWN):
+        click.echo(str(plain_result(names, rows[first : first + MOST_SHOWN], types)))

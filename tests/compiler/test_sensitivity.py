@@ -1,0 +1,211 @@
+"""Sensitivities by brute force: exact cells of neighbouring tables differ by at most what the plan claims.
+
+Each neighbour is a real table in DuckDB; the cells come from the emitted SQL. Broken twins (the clamp, the scaling, the
+choice of groups or the claim taken away) must be caught by the same search.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+from dataclasses import replace
+
+import duckdb
+import pytest
+
+from duckdp.compiler import emit as emit_module
+from duckdp.compiler.measures import Measure
+from duckdp.compiler.plan import Plan
+from duckdp.core.types import Neighbours
+from tests.gate import Row, clinic, exact_cells, exact_rows, load, plan_for
+
+INF, NAN = math.inf, math.nan
+NUMBERS = [None, 0.0, -0.0, 2.5, -10.0, 20.0, 1e308, -1e308, INF, -INF, NAN, 4999.0, 9e9]
+STATEMENTS = [
+    "SELECT count(*) FROM clinic",
+    "SELECT count(*), count(score), sum(cost), avg(age) FROM clinic",
+    "SELECT avg(cost), count(*) FROM clinic WHERE age > 40",
+    "SELECT var_samp(income), sum(income), count(*) FROM clinic",
+    "SELECT stddev_pop(cost) FROM clinic",
+    "SELECT sex, count(*), sum(income) FROM clinic GROUP BY sex",
+    "SELECT sex, town, sum(income), avg(income) FROM clinic GROUP BY sex, town",
+    "SELECT town, count(*) FILTER (WHERE smoker), count(DISTINCT pid) FROM clinic GROUP BY town",
+    "SELECT age, sum(age) FROM clinic GROUP BY age",
+    "SELECT floor(income), sum(income), count(*), avg(income) FROM clinic GROUP BY 1",
+    "SELECT level, count(*), count(DISTINCT pid) FILTER (WHERE income > 0) FROM clinic GROUP BY level",
+    "SELECT smoker, sum(least(greatest(score, -3), 7)) FROM clinic GROUP BY smoker",
+    "SELECT sum(CASE WHEN sex = 'F' THEN income END), avg(CASE WHEN smoker THEN cost END), count(*) FROM clinic",
+    "SELECT name, count(*) FROM clinic GROUP BY name",
+    "SELECT visits, sum(income), count(*) FROM clinic GROUP BY visits",
+    "SELECT name, sex, avg(cost), count(DISTINCT pid) FROM clinic WHERE income IS NOT NULL GROUP BY name, sex",
+    "SELECT floor(score), count(*) FROM clinic GROUP BY 1",
+    "SELECT sum(-3), sum(age - 50), avg(income * income) FROM clinic",
+    "SELECT count_if(smoker), sum(smoker) FROM clinic",
+    "SELECT year(born), count(born), count(*) FROM clinic GROUP BY 1",
+    "SELECT sum(income) FROM clinic",
+    "SELECT sum(income), sex FROM clinic WHERE income < 3 GROUP BY sex",
+    "SELECT sex, sum(least(greatest(score, -5), 5)) FROM clinic GROUP BY sex",
+]
+ROW_ONLY = [s for s in STATEMENTS if "DISTINCT" not in s]
+
+
+def _row(rng: random.Random, unit: int | None) -> Row:
+    return (
+        unit, rng.choice([None, 0, 41, 110, 999, -7]), rng.choice(NUMBERS), rng.choice(NUMBERS),
+        rng.choice(["F", "M", "X", None]), rng.choice(["Bern", "Genf", "Uri", "Rom", None]),
+        rng.choice([None, "a", "b", "c", "d", "e"]), rng.choice([None, dt.date(1991, 5, 5), dt.date(1, 1, 1)]), None,
+        rng.choice([True, False, None]), rng.choice([None, 1, 2, 3, 4]), rng.choice([None, 1, 2, 7]), rng.choice(NUMBERS),
+    )  # fmt: skip
+
+
+def _cells(plan: Plan, con: duckdb.DuckDBPyConnection, rows: list[Row], salt: int) -> dict[Row, tuple[int, ...]]:
+    load(con, plan.query.table, rows, "clinic")
+    return exact_cells(plan, exact_rows(plan, con, salt))
+
+
+def worst(plan: Plan, before: dict[Row, tuple[int, ...]], after: dict[Row, tuple[int, ...]]) -> list[float]:
+    """Per measure: the largest ratio of a norm of the change to what is claimed for it (above 1: a violation)."""
+    found, start = [], 0
+    zeros = (0,) * plan.cells
+    keys = before.keys() | after.keys()
+    if plan.domain_size is None:
+        for one, other in ((before, after), (after, before)):
+            new = [one[k][0] for k in one.keys() - other.keys()]
+            assert len(new) <= plan.groups and all(v <= 1 for v in new), "threshold: too many new keys"
+    for measure in plan.measures:
+        change = [
+            after.get(k, zeros)[j] - before.get(k, zeros)[j]
+            for k in keys
+            for j in range(start, start + measure.noisy_cells)
+        ]
+        start += measure.cells
+        if not measure.noisy_cells:
+            continue
+        s = measure.sensitivity
+        norms = (sum(map(abs, change)) / s.l1, sum(c * c for c in change) / s.l2_squared, max(map(abs, change), default=0) / s.linf)
+        found.append(max(norms))
+    return found
+
+
+def search(con: duckdb.DuckDBPyConnection, plan: Plan, rng: random.Random, tries: int) -> float:
+    """The largest ratio over random neighbours: a unit with all its rows added, or a row replaced."""
+    largest = 0.0
+    keyed = plan.query.table.unit_key is not None
+    for _ in range(tries):
+        rows = [_row(rng, rng.choice([1, 2, 3, None])) for _ in range(rng.randint(0, 6))]
+        own = [_row(rng, 9) for _ in range(rng.choice([1, 2, 3, 4, 9]) if keyed else 1)]
+        if rng.random() < 0.5 and keyed:  # one row many times: max_rows bites
+            own = own[:1] * len(own)
+        salt = rng.randrange(2**64)
+        before = rows if plan.neighbours is Neighbours.ADD_REMOVE else [*rows, _row(rng, 8)]
+        largest = max(largest, 0, *worst(plan, _cells(plan, con, before, salt), _cells(plan, con, [*rows, *own], salt)))
+    return largest
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_a_unit_with_all_its_rows(text: str, con: duckdb.DuckDBPyConnection) -> None:
+    rng = random.Random(text)
+    for max_rows, max_groups in ((1, 1), (3, 2)):
+        table = clinic(max_rows=max_rows, max_groups=max_groups)
+        assert search(con, plan_for(text, table), rng, 8) <= 1
+
+
+@pytest.mark.parametrize("text", ROW_ONLY)
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_a_row(text: str, neighbours: Neighbours, con: duckdb.DuckDBPyConnection) -> None:
+    rng = random.Random(text)
+    assert search(con, plan_for(text, clinic(unit_key=None), neighbours=neighbours), rng, 15) <= 1
+
+
+def test_views_filter_before_bounding(con: duckdb.DuckDBPyConnection) -> None:
+    table = clinic(filter="age > 40 OR score IS NULL", base=clinic().columns)
+    rng = random.Random(3)
+    for text in STATEMENTS[:6]:
+        assert search(con, plan_for(text, table), rng, 5) <= 1
+
+
+def test_the_public_count_under_replace_is_a_constant(con: duckdb.DuckDBPyConnection) -> None:
+    """A fixed total is not noised, so it must not depend on the rows' values."""
+    rng = random.Random(5)
+    rows = [_row(rng, 1) for _ in range(7)]
+    for text in ("SELECT count(*) FROM clinic", "SELECT avg(income), count(*) FROM clinic", "SELECT var_pop(income) FROM clinic",
+                 "SELECT avg(exp(income) - exp(income)) FROM clinic", "SELECT avg(greatest(least(income / income, 1), 0)) FROM clinic",
+                 "SELECT avg(greatest(least(1 % income, 1), 0)) FROM clinic"):  # fmt: skip
+        plan = plan_for(text, clinic(unit_key=None), neighbours=Neighbours.REPLACE)
+        if not plan.measures[0].fixed_total:
+            continue
+        for _ in range(20):
+            rows[rng.randrange(7)] = _row(rng, 1)
+            [cells] = _cells(plan, con, rows, 1).values()
+            assert sum(cells[: plan.measures[0].cells]) == 7 * plan.measures[0].steps
+
+
+def test_units_without_a_key_change_nothing(con: duckdb.DuckDBPyConnection) -> None:
+    plan = plan_for("SELECT count(*), sum(income) FROM clinic", clinic())
+    rng = random.Random(1)
+    rows = [_row(rng, 1)]
+    assert _cells(plan, con, rows, 1) == _cells(plan, con, [*rows, _row(rng, None)], 1)
+
+
+# ---- broken twins: the search finds each --------------------------------------------------------------------------
+
+
+def _caught(con: duckdb.DuckDBPyConnection, text: str, plan: Plan | None = None) -> bool:
+    try:
+        return search(con, plan or plan_for(text, clinic()), random.Random(2), 40) > 1
+    except AssertionError:
+        return True
+
+
+def test_twin_without_a_clamp(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        emit_module, "_clamp", lambda value, low, high: f"CAST(least(greatest({value}, -1e18), 1e18) AS BIGINT)"
+    )
+    monkeypatch.setattr(emit_module, "_unit_cells", lambda i, m, most: [f"s{i}_0"])
+    assert _caught(con, "SELECT sum(least(greatest(score, 0), 10) * 2 - 1) FROM clinic WHERE age >= 0 OR score > 0") is True
+
+
+def test_twin_without_scaling(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = emit_module._unit_cells
+    monkeypatch.setattr(emit_module, "_unit_cells", lambda i, measure, most: original(i, measure, 1000))
+    assert _caught(con, "SELECT avg(income) FROM clinic")
+    assert _caught(con, "SELECT count(*) FROM clinic")
+    assert _caught(con, "SELECT sum(income) FROM clinic")
+
+
+def test_twin_without_the_choice_of_groups(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emit_module, "_kept", lambda plan, bounded, keys, salt: bounded)
+    assert _caught(con, "SELECT name, count(*) FROM clinic GROUP BY name")
+    assert _caught(con, "SELECT town, sum(1) FROM clinic GROUP BY town")
+
+
+def test_twin_that_chooses_other_groups_for_each_measure(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = emit_module._kept
+    monkeypatch.setattr(
+        emit_module, "_kept", lambda plan, *rest: original(replace(plan, groups=plan.groups + 1), *rest)
+    )
+    assert _caught(con, "SELECT name, count(*) FROM clinic GROUP BY name")
+
+
+@pytest.mark.parametrize("text", ["SELECT count(*) FROM clinic", "SELECT avg(cost) FROM clinic", "SELECT sum(income) FROM clinic",
+                                  "SELECT town, count(*) FROM clinic GROUP BY town"])  # fmt: skip
+def test_twin_with_a_halved_claim(text: str, con: duckdb.DuckDBPyConnection) -> None:
+    def halved(m: Measure) -> Measure:
+        s = m.sensitivity
+        return replace(m, sensitivity=replace(s, l1=s.l1 // 2, l2_squared=s.l2_squared // 4))
+
+    plan = plan_for(text, clinic(max_rows=4))
+    assert _caught(con, text, replace(plan, measures=tuple(halved(m) for m in plan.measures)))
+
+
+def test_twin_that_bounds_before_the_filter(con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rest that is not taken within the total: the last cell no longer closes the simplex."""
+    original = emit_module._unit_cells
+
+    def broken(i: int, measure: Measure, most: int) -> list[str]:
+        cells = original(i, measure, most)
+        return [*cells[:-1], f"s{i}_0 * 2"] if measure.degree == 1 else cells
+
+    monkeypatch.setattr(emit_module, "_unit_cells", broken)
+    assert _caught(con, "SELECT avg(income) FROM clinic")
