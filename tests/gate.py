@@ -66,8 +66,8 @@ def load(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row], name
     names = ", ".join(f"{_quoted(c.source)} {c.type}" for c in table.columns)
     con.execute(f"CREATE OR REPLACE TABLE memory.main.{_quoted(name or table.name)} (pid INTEGER, {names})")
     if rows:
-        marks = ", ".join("?" * len(rows[0]))
-        con.executemany(f"INSERT INTO memory.main.{_quoted(name or table.name)} VALUES ({marks})", rows)
+        marks = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
+        con.execute(f"INSERT INTO memory.main.{_quoted(name or table.name)} VALUES {marks}", [v for r in rows for v in r])
     return table
 
 

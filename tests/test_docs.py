@@ -12,6 +12,7 @@ import re
 import warnings
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import duckdp
@@ -35,6 +36,10 @@ def test_readme_examples_print_what_they_show(tmp_path: Path) -> None:
     assert len(blocks) >= 3
     names: dict[str, object] = {}
     before = os.getcwd()
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as db:  # as `duckdp demo` makes it
+        db.execute(
+            "CREATE TABLE care AS FROM read_parquet($1)", [str(Path(duckdp.__file__).parent / "data/rand_hie.parquet")]
+        )
     os.chdir(tmp_path)
     try:
         for code, shown in blocks:

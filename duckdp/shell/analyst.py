@@ -184,7 +184,7 @@ class Analyst:
         threading.Thread(target=target, daemon=True).start()
         while not finished.is_set():
             try:
-                finished.wait()
+                finished.wait(0.1)  # a signal may reach another thread, and does not wake this one then
             except KeyboardInterrupt:
                 self._tell("interrupting; a charge that was made stays, and asking the same again redeems it")
                 self.curator.engine.interrupt()

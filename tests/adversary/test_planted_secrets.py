@@ -1,0 +1,256 @@
+"""No error, plan, catalog or log shows a cell or a number of rows, whatever goes wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import duckdp
+from duckdp import Session
+from duckdp.compiler.release import SelectTask
+from duckdp.core.task import PrivateQuery
+from duckdp.engine import Engine
+from tests.adversary.conftest import World, everything, leaks, make_file
+
+REFUSED = (
+    "SELECT name FROM visits", "SELECT * FROM visits", "SELECT max(cost) FROM visits", "SELECT count(DISTINCT name) FROM visits",
+    "SELECT CAST(name AS INTEGER) FROM visits", "SELECT sum(CAST(name AS INTEGER)) FROM visits",
+    "SELECT sum(name::DATE - born) FROM visits", "SELECT error(name) FROM visits", "SELECT sum(1 / 0 * cost) FROM visits",
+    "SELECT count(*) FROM visits WHERE error(name || town) IS NULL", "SELECT sum(code) FROM visits",
+    "SELECT count(*) FROM visits WHERE name = (SELECT max(name) FROM visits)", "SELECT sum(exp(exp(cost))) FROM visits",
+    "SELECT sum(cost // 0) FROM visits", "SELECT first(name) FROM visits", "SELECT list(name) FROM visits",
+    "SELECT string_agg(name) FROM visits", "SELECT name, count(*) FROM visits GROUP BY name", "SELECT min(born) FROM visits",
+    "SELECT cost, count(*) FROM visits GROUP BY cost", "SELECT mode(town) FROM visits", "SUMMARIZE visits",
+    "SELECT count(*) FROM visits GROUP BY patient_id", "SELECT sum(ln(cost)) FROM visits", "SELECT sum(sqrt(-cost)) FROM visits",
+    "FROM visits", "SELECT count(*) FROM visits USING SAMPLE 1", "PIVOT visits ON sex USING count(*)", "TABLE visits",
+    "SELECT histogram(age) FROM visits", "SELECT count(*) FROM visits LIMIT (SELECT max(age) FROM visits)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_refusals_show_no_secret(statement: str, ana: Session, world: World, refused: Callable) -> None:
+    refused(lambda: ana.sql(statement, epsilon=1), "Q1", "Q2", "Q3", "Q4")
+    refused(lambda: ana.explain(statement, epsilon=1), "Q1", "Q2", "Q3", "Q4")
+    con = world.curator.connect("ana")
+    refused(lambda: con.execute("FROM dp_query(?, epsilon := 1)", [statement]).fetchall(), "Q1", "Q2", "Q3", "Q4")
+    refused(lambda: con.execute(statement).fetchall())
+    assert world.charges() == 0
+
+
+def test_free_texts_show_no_secret(ana: Session, con: duckdb.DuckDBPyConnection, world: World) -> None:
+    statement = (
+        "SELECT sex, count(*) AS n, avg(cost), stddev(age) FROM visits WHERE born < DATE '1990-01-01' GROUP BY sex"
+    )
+    shown = [str(ana.explain(statement, epsilon=1)), str(ana.explain(statement, error={"n": 30.0})), str(ana.catalog())]
+    shown += [str(ana.budget()), str(ana.ledger()), str(ana.summaries()), repr(world.curator), world.curator.suggest()]
+    for free in ("dp_catalog", "dp_budget", "dp_ledger", "dp_summaries", f"dp_explain($${statement}$$, epsilon := 1)"):
+        shown.append(str(con.execute(f"FROM {free}").fetchall()))
+    for look in ("duckdb_views()", "duckdb_columns()", "duckdb_tables()", "information_schema.columns"):
+        shown.append(
+            str(con.execute(f"FROM {look} WHERE table_name = 'visits'" if "." in look else f"FROM {look}").fetchall())
+        )
+    assert not leaks("\n".join(shown))
+    assert world.charges() == 0
+
+
+# ---- an engine that fails with rows in its mouth ------------------------------------------------------------------
+
+ASK = "SELECT sex, count(*) FROM visits GROUP BY sex"
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    """Let the engine run other SQL than it was given."""
+    original = Engine.run
+
+    def run(self: Engine, query: PrivateQuery, charge: Any) -> Iterable[tuple[Any, ...]]:
+        return original(self, replace(query, sql=sql, parameters=()), charge)
+
+    monkeypatch.setattr(Engine, "run", run)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT CAST(name AS INTEGER) FROM src.main.visits",
+        "SELECT error(name || ' ' || town) FROM src.main.visits",
+        "SELECT error('there are ' || count(*)) FROM src.main.visits",
+        "SELECT sum(CAST(code AS TINYINT)) FROM src.main.visits",
+        "SELECT CAST(name || town AS DATE) FROM src.main.visits",
+        "SELECT no_such_column, alice_7f3 FROM src.main.visits",
+        "SELECT name, name FROM src.main.visits LIMIT 2",
+        "SELECT sex, NULL FROM src.main.visits LIMIT 2",
+        "SELECT sex, list(name) FROM src.main.visits GROUP BY sex",
+        "SELECT sex, name, town FROM src.main.visits LIMIT 2",
+    ],
+)
+def test_an_engine_failure_keeps_the_charge_and_tells_nothing(
+    sql: str, ana: Session, world: World, refused: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        broken(patch, sql)
+        error = refused(lambda: ana.sql(ASK, epsilon=1), "E101", "X101")
+        assert error.__cause__ is None
+        assert error.__context__ is None
+        con = world.curator.connect("ana")
+        refused(lambda: con.execute(f"FROM dp_query($${ASK}$$, epsilon := 1)").fetchall(), "E101", "X101")
+    (charge,) = world.curator.ledger.charges()
+    assert (charge.state, str(charge.loss)) == ("failed", "epsilon=1")
+    assert len(ana.sql(ASK, epsilon=1)) == 2  # the third attempt
+    assert [c.state for c in world.curator.ledger.charges()] == ["released"]
+
+
+def test_three_failures_are_final(
+    ana: Session, world: World, refused: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        broken(patch, "SELECT error(name) FROM src.main.visits")
+        for _ in range(3):
+            refused(lambda: ana.sql(ASK, epsilon=1), "E101")
+    refused(lambda: ana.sql(ASK, epsilon=1), "B106")
+    assert world.charges() == 1
+    ana.sql(ASK, epsilon=1, fresh=True)
+    assert world.charges() == 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blabbing(SelectTask):
+    """A broken twin whose noise fails on the first row, and says which."""
+
+    kind: type[BaseException] = ValueError
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        found = list(rows)
+        try:
+            raise self.kind(f"alice_7f3 and {found}")
+        except BaseException as first:
+            raise self.kind("Zanzibar") from first
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyError, MemoryError, RuntimeError, OverflowError, KeyboardInterrupt])
+def test_a_failing_mechanism_tells_nothing(
+    kind: type[BaseException], ana: Session, world: World, refused: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("duckdp.session", "duckdp.functions"):
+        monkeypatch.setattr(f"{module}.SelectTask", lambda plan: Blabbing(plan=plan, kind=kind))
+    error = refused(lambda: ana.sql(ASK, epsilon=1), "X101", "E102")
+    assert error.__context__ is None
+    con = world.curator.connect("ana")
+    refused(lambda: con.execute(f"FROM dp_query($${ASK}$$, epsilon := 1)").fetchall(), "X101", "E102")
+    assert [c.state for c in world.curator.ledger.charges()] == ["failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy(SelectTask):
+    """A broken twin that lets more rows cross than it releases."""
+
+    def query(self, salt: int) -> PrivateQuery:
+        return replace(super().query(salt), sql="SELECT name, 1 FROM src.main.visits", parameters=())
+
+
+def test_more_rows_than_are_released_never_cross(
+    ana: Session, world: World, refused: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duckdp.session.SelectTask", Greedy)
+    refused(lambda: ana.sql(ASK, epsilon=1), "X101")
+
+
+# ---- a source that changes under the curator --------------------------------------------------------------------
+
+
+def test_a_replaced_file_is_refused_before_the_charge(ana: Session, world: World, refused: Callable) -> None:
+    other = world.path.with_suffix(".other")
+    make_file(other, rows=4871)
+    os.replace(other, world.path)
+    refused(lambda: ana.sql(ASK, epsilon=1), "C104")
+    assert world.charges() == 0
+    world.curator.refresh(reason="a new delivery")
+    assert len(ana.sql(ASK, epsilon=1)) == 2
+    assert [c.data_version for c in world.curator.ledger.charges()] == [2]
+
+
+def test_a_deleted_file_is_refused_before_the_charge(ana: Session, world: World, refused: Callable) -> None:
+    world.path.unlink()
+    refused(lambda: ana.sql(ASK, epsilon=1), "C104")
+    refused(lambda: world.curator.refresh(reason="try"), "C108")
+    refused(lambda: ana.sql(ASK, epsilon=1), "C104")
+    assert world.charges() == 0
+
+
+def test_schema_drift_is_refused(ana: Session, world: World, refused: Callable) -> None:
+    other = world.path.with_suffix(".other")
+    make_file(other)
+    with duckdb.connect(str(other)) as con:
+        con.execute("ALTER TABLE visits ALTER age TYPE VARCHAR")
+    os.replace(other, world.path)
+    refused(lambda: world.curator.refresh(reason="a new delivery"), "C103")
+    refused(lambda: ana.sql(ASK, epsilon=1), "C104", "C103")
+    assert world.charges() == 0
+
+
+@pytest.mark.parametrize("damage", ["truncated", "overwritten", "emptied"])
+def test_damaged_parquet_tells_nothing(damage: str, tmp_path: Path, refused: Callable) -> None:
+    path = tmp_path / "visits.parquet"
+    with duckdb.connect() as con:
+        con.execute(f"COPY (SELECT 8675309 AS code, 'alice_7f3' AS name, i FROM range(4861) r(i)) TO '{path}'")
+    status = path.stat()
+    with duckdp.open(str(path), ledger=tmp_path / "ledger") as curator:
+        curator.protect("visits", row_cap=10_000, bounds={"i": (0, 5000)}, columns=["name"])
+        curator.budget(epsilon=10)
+        curator.grant("ana", epsilon=10)
+        raw = bytearray(path.read_bytes())
+        if damage == "truncated":
+            raw[200:] = b""
+        elif damage == "overwritten":
+            raw[10 : len(raw) // 2] = b"alice_7f3" * (len(raw) // 20)
+        else:
+            raw[:] = b""
+        path.write_bytes(raw)
+        session = curator.session("ana")
+        refused(lambda: session.sql("SELECT sum(i) FROM visits", epsilon=1), "C104")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the same time, and here the same size
+        curator.engine.stamp = curator.engine.source.stamp()
+        refused(lambda: session.sql("SELECT sum(i) FROM visits WHERE name <> 'x'", epsilon=1), "E101")
+        assert [c.state for c in curator.ledger.charges()] == ["failed"]
+
+
+def test_an_interrupted_read_keeps_its_charge(tmp_path: Path, refused: Callable) -> None:
+    import threading
+
+    with duckdb.connect() as rows:
+        rows.execute("CREATE TABLE big AS SELECT i, 'alice_7f3' || i AS name FROM range(3000000) AS r(i)")
+        with duckdp.open(rows, ledger=tmp_path / "ledger") as curator:
+            curator.protect("big", row_cap=10**7, bounds={"i": (0, 10**7)}, columns=["name"])
+            curator.budget(epsilon=10, delta="1e-6")
+            curator.grant("ana", epsilon=10, delta="1e-6")
+            session, stop = curator.session("ana"), threading.Event()
+
+            def interrupt() -> None:
+                while not stop.wait(0.002):
+                    curator.engine.interrupt()
+
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            try:
+                ask = "SELECT upper(name), count(*) FROM big GROUP BY 1"
+                refused(lambda: session.sql(ask, epsilon=1, delta="1e-7"), "E102")
+            finally:
+                stop.set()
+                thread.join()
+            assert [c.state for c in curator.ledger.charges()] == ["failed"]
+
+
+def test_the_check_itself_sees_a_leak() -> None:
+    """The scanner finds a secret in a suppressed context, so that its silence means something."""
+    try:
+        try:
+            raise ValueError("alice_7f3")
+        except ValueError:
+            raise RuntimeError("clean") from None
+    except RuntimeError as error:
+        assert leaks(everything(error)) == ["alice_7f3"]
