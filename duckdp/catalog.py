@@ -10,9 +10,11 @@ import datetime as dt
 import json
 import math
 import re
+import struct
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from duckdp.core.interval import LARGEST, REALS, Interval
@@ -107,6 +109,11 @@ class Table:
     filter: str | None = None
     base: tuple[Column, ...] = ()
 
+    @cached_property
+    def declaration(self) -> str:
+        """Canonical JSON; see :func:`load_table`."""
+        return json.dumps(asdict(self), default=_encode, sort_keys=True, separators=(",", ":"))
+
     def column(self, name: str) -> Column | None:
         """The declared column of that name, ignoring case."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
@@ -127,7 +134,7 @@ class Table:
 
 def dump_table(table: Table) -> str:
     """A table's declaration as canonical JSON."""
-    return json.dumps(asdict(table), default=_encode, sort_keys=True, separators=(",", ":"))
+    return table.declaration
 
 
 def load_table(text: str) -> Table:
@@ -211,9 +218,18 @@ def check_domain(column: str, duckdb_type: str, values: Iterable[object]) -> tup
     if found is None or isinstance(values, (str, bytes)):
         raise ParameterError("P104", name, values, f"must be a list of values of type {duckdb_type}.")
     domain = tuple(_domain_value(name, found, v) for v in values)
+    if duckdb_type.upper() in ("FLOAT", "REAL"):  # as the column itself is read
+        if any(isinstance(v, float) and abs(v) > 3e38 for v in domain):
+            raise ParameterError("P104", name, values, "must be values that the type FLOAT can hold.")
+        domain = tuple(v if v is None else struct.unpack("f", struct.pack("f", v))[0] for v in domain)
     if not 1 <= len(domain) <= MAX_DOMAIN or len(set(domain)) != len(domain):
         raise ParameterError("P104", name, values, f"must list 1 to {MAX_DOMAIN} distinct values.")
     return domain
+
+
+def is_text(value: str) -> bool:
+    """Whether DuckDB can take it: no NUL, no lone surrogate."""
+    return "\x00" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def check_positive(name: str, value: object, most: int = 2**40) -> int:
@@ -271,14 +287,14 @@ def _domain_value(name: str, found: tuple[Kind, bool], value: object) -> Scalar:
     kind, integral = found
     if value is None:
         return None
-    if kind is Kind.TEXT and isinstance(value, str) and len(value) <= MAX_TEXT and len(value.encode()) <= 4 * MAX_TEXT:
+    if kind is Kind.TEXT and isinstance(value, str) and len(value) <= MAX_TEXT and is_text(value):
         return value
     if kind is Kind.BOOLEAN and isinstance(value, bool):
         return value
     if kind is Kind.NUMBER:
         number = _number(name, value)
-        if integral and not float(number).is_integer():
-            raise ParameterError("P104", name, value, "must be a whole number.")
+        if integral and not (float(number).is_integer() and abs(number) <= 2**53):
+            raise ParameterError("P104", name, value, "must be a whole number of at most 2**53: all are read as DOUBLE.")
         return int(number) if integral else float(number)
     if kind in (Kind.DATE, Kind.TIMESTAMP):
         return _moment(name, value, kind)

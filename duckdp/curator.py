@@ -240,7 +240,7 @@ class Curator:
         Raises:
             BudgetError: B102, B103.
         """
-        self.ledger.remaining(check_name(analyst, "analyst"))
+        self.ledger.require_open(check_name(analyst, "analyst"))
         return Session(self, analyst)
 
     def connect(self, analyst: str) -> duckdb.DuckDBPyConnection:

@@ -19,6 +19,7 @@ from duckdp.catalog import (
     missing_table,
     unit_key_allowed,
 )
+from duckdp.compiler.printing import UNIT
 from duckdp.engine import Engine
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.source import RawColumn
@@ -165,6 +166,8 @@ def _unit(
                 raise ParameterError("P107", name, value, "goes with unit_key; without it a unit is one row.")
         return None
     unit = named[unit_key.lower()]
+    if getattr(unit, "source", unit.name) != unit.name:
+        raise CatalogError("C105", f'unit_key "{unit_key}" is renamed by the view. Select it under its own name.', table=table)
     if not unit_key_allowed(unit.type):
         raise CatalogError(
             "C105", f'unit_key "{unit_key}" has type {unit.type}; it must be an integer, VARCHAR or UUID.', table=table
@@ -190,6 +193,8 @@ def _column(table: str, raw: RawColumn, bounds: object, domain: object, null: ob
         raise CatalogError(
             "C105", f'column "{raw.name}" has type {raw.type}, which has no rule.', table=table, column=raw.name
         )
+    if raw.name.lower() == UNIT:
+        raise CatalogError("C105", f'"{raw.name}" is a reserved name. Rename the column.', table=table, column=raw.name)
     kind, integral = found
     lower: Scalar = None
     upper: Scalar = None

@@ -26,11 +26,25 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """A plan with its expected errors (95% half-widths by output; None: needs a number of rows)."""
+    """A plan, and on demand what error it is expected to have.
+
+    Attributes:
+        plan: at the price that was asked for.
+        rows: expected rows per group, or None.
+    """
 
     plan: Plan
-    errors: Mapping[str, float | None]
-    formulas: Mapping[str, str]
+    rows: float | None
+
+    @property
+    def errors(self) -> Mapping[str, float | None]:
+        """Expected 95% half-width by output; None: needs a number of rows."""
+        return expected_half_widths(self.plan, self.rows)
+
+    @property
+    def formulas(self) -> Mapping[str, str]:
+        """The error's law in the number of rows, by output."""
+        return _formulas(self.plan)
 
 
 def price(query: Query, terms: Terms, neighbours: Neighbours) -> Price:
@@ -53,7 +67,7 @@ def price(query: Query, terms: Terms, neighbours: Neighbours) -> Price:
         raise ParameterError("P101", "epsilon", terms.epsilon, "goes without error=; give one of them.")
     else:
         plan = plan_at(_epsilon_for(query, terms.error, lambda e: expected_half_widths(plan_at(e), rows)))
-    return Price(plan=plan, errors=expected_half_widths(plan, rows), formulas=_formulas(plan))
+    return Price(plan=plan, rows=rows)
 
 
 def _epsilon_for(

@@ -309,7 +309,7 @@ class Session:
 
     def _require_grant(self) -> None:
         """Grants are checked before any name of the catalog is looked at."""
-        self._curator.ledger.remaining(self.analyst)
+        self._curator.ledger.require_open(self.analyst)
 
 
 def _laundered(error: BaseException, charge: int) -> DuckDPError:

@@ -95,7 +95,7 @@ def read_view(name: str, text: str, relations: Mapping[str, tuple[str, str, str]
     key = source.name.lower() if source.db.lower() in ("", "main") else f"{source.db}.{source.name}".lower()
     if key not in relations or source.alias:
         raise refused
-    columns = _columns(body.expressions)
+    columns = _columns(body.expressions, source.name)
     if columns == ():
         raise refused
     where = body.args.get("where")
@@ -103,12 +103,14 @@ def read_view(name: str, text: str, relations: Mapping[str, tuple[str, str, str]
     if where is not None:
         condition = where.this.copy()
         for column in condition.find_all(exp.Column):
+            if column.args.get("db") or column.table.lower() not in ("", source.name.lower()):
+                raise refused  # a field of a structure
             column.set("table", None)
         predicate = condition.sql(dialect="duckdb")
     return View(relation=relations[key], columns=columns, filter=predicate)
 
 
-def _columns(nodes: Sequence[exp.Expression]) -> tuple[tuple[str, str], ...] | None:
+def _columns(nodes: Sequence[exp.Expression], table: str) -> tuple[tuple[str, str], ...] | None:
     """(name, base column) pairs; None for a lone star; () when something else is selected."""
     if len(nodes) == 1 and isinstance(nodes[0], exp.Star) and not any(nodes[0].args.values()):
         return None
@@ -117,5 +119,7 @@ def _columns(nodes: Sequence[exp.Expression]) -> tuple[tuple[str, str], ...] | N
         inner = node.this if isinstance(node, exp.Alias) else node
         if not isinstance(inner, exp.Column) or isinstance(inner.this, exp.Star):
             return ()
+        if inner.args.get("db") or inner.table.lower() not in ("", table.lower()):
+            return ()  # a field of a structure
         found.append((node.alias if isinstance(node, exp.Alias) else inner.name, inner.name))
     return tuple(found)

@@ -67,7 +67,9 @@ def load(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row], name
     con.execute(f"CREATE OR REPLACE TABLE memory.main.{_quoted(name or table.name)} (pid INTEGER, {names})")
     if rows:
         marks = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
-        con.execute(f"INSERT INTO memory.main.{_quoted(name or table.name)} VALUES {marks}", [v for r in rows for v in r])
+        con.execute(
+            f"INSERT INTO memory.main.{_quoted(name or table.name)} VALUES {marks}", [v for r in rows for v in r]
+        )
     return table
 
 

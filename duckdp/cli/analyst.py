@@ -46,7 +46,9 @@ def query(
     """Ask one statement as an analyst; SQL - reads it from standard input."""
     import duckdb
 
+    from duckdp.errors import QueryError
     from duckdp.shell import explain_error
+    from duckdp.shell.output import escape
 
     text = _text(sql)
     with open_curator(source, ledger_path) as curator:
@@ -55,8 +57,9 @@ def query(
             result = session.sql(
                 text, epsilon=epsilon, delta=delta, error=error, mechanism=mechanism, fresh=fresh,  # type: ignore[arg-type]
             )  # fmt: skip
-        except duckdb.Error as failure:
-            raise click.ClickException(explain_error(failure)) from None
+        except (QueryError, duckdb.Error) as failure:
+            click.echo(escape(explain_error(failure)), err=True)
+            raise click.exceptions.Exit(1) from None
         print_result(result, style)
 
 

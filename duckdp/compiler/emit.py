@@ -43,16 +43,13 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
     prepared = _prepared(plan, joins, parameters)
     keys = [f"k{i}" for i in range(len(plan.query.keys))]
     if plan.query.table.unit_key is None:
-        sums = [c for i, m in enumerate(plan.measures) for c in _row_cells(i, m)]
+        cells = [c for i, m in enumerate(plan.measures) for c in _row_cells(i, m)]
         body = prepared
     else:
-        units = _units(plan, prepared, keys)
-        bounded = _bounded(plan, units, keys)
-        body = _kept(plan, bounded, keys, salt)
-        cells = sum(m.cells for m in plan.measures)
-        sums = [f"COALESCE(system.main.sum(c{j}), 0)" for j in range(cells)]
+        cells = [c for i, m in enumerate(plan.measures) for c in _cells(i, m)]
+        body = _kept(plan, _bounded(plan, _units(plan, prepared, keys), keys), keys, salt)
     shown = [k if join is None else join.shown(k) for k, join in zip(keys, joins, strict=True)]
-    items = ", ".join([*shown, *sums])
+    items = ", ".join([*shown, *cells])
     tail = f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}" if keys else ""
     return PrivateQuery(
         sql=f"SELECT {items} FROM {body}{tail}", parameters=tuple(parameters.values), rows=plan.domain_size
@@ -88,12 +85,12 @@ class _Join:
         return f" {kind} {rows} AS {self.name} ON {self.name}.value = {value}"
 
     def key(self, value: str) -> tuple[str, str]:
-        """The key of a row, NULL for NULL, and the condition that keeps rows inside the domain."""
+        """The key of a row, NULL for NULL, and the condition that keeps rows inside the domain ("": the join)."""
         place = f"{self.name}.place"
         if self.other is not None:
             shown = f"(CASE WHEN {place} IS NOT NULL THEN {place} WHEN {value} IS NOT NULL THEN {self.other} END)"
-            return shown, "TRUE" if self.with_null else f"{value} IS NOT NULL"
-        return place, f"({place} IS NOT NULL OR {value} IS NULL)" if self.with_null else f"{place} IS NOT NULL"
+            return shown, "" if self.with_null else f"{value} IS NOT NULL"
+        return place, f"({place} IS NOT NULL OR {value} IS NULL)" if self.with_null else ""
 
 
 def _join(i: int, key: Key, parameters: Parameters) -> _Join | None:
@@ -134,7 +131,7 @@ def _prepared(plan: Plan, joins: list[_Join | None], parameters: Parameters) -> 
             items.append(f"{_grid_value(measure, show(measure.argument))} AS v{i}")
     if query.where is not None:
         conditions.append(show(query.where))
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    where = f" WHERE {' AND '.join(c for c in conditions if c)}" if any(conditions) else ""
     return f"(SELECT {', '.join(items) or '1 AS one'} FROM {body}{where}) AS prepared"
 
 
@@ -152,30 +149,30 @@ def _exists(key: Key, value: str, parameters: Parameters) -> str:
 
 
 def _grid_value(measure: Measure, value: str) -> str:
-    """A row's argument as its measure wants it: a DOUBLE, NULL where the argument is.
+    """A row's argument as its measure wants it, before the clamp: a DOUBLE, NULL where the argument is.
 
-    Cells: its place between the bounds, in [0, 1]. Sum: on the grid, not yet clamped.
+    Cells: its place between the bounds, 0 to 1. Sum: on the grid.
     """
     if measure.kind == "sum":
         return f"system.main.floor(({value}) * CAST({measure.steps!r} AS DOUBLE) + 0.5)"
     if measure.degree == 0:
         return value
     width = measure.upper - measure.lower
-    place = f"(({value}) - CAST({measure.lower!r} AS DOUBLE)) / CAST({width!r} AS DOUBLE)"
-    return f"(CASE WHEN {place} >= 1 THEN 1.0 WHEN {place} > 0 THEN {place} WHEN {place} <= 0 THEN 0.0 END)"
+    return f"(({value}) - CAST({measure.lower!r} AS DOUBLE)) / CAST({width!r} AS DOUBLE)"
 
 
 def _row_terms(i: int, measure: Measure) -> list[str]:
-    """Integers of one row for all cells but the last, clamped: NULL where the argument is NULL."""
+    """Integers of one row for all cells but the last, clamped; 0 (of a sum: NULL) where the argument is NULL."""
     if measure.kind == "sum":
         low, high = sum_range(measure)
         return [_clamp(f"v{i}", low, high)]
     steps = 2**measure.bits
+    u = f"system.main.least(system.main.greatest(v{i}, CAST(0 AS DOUBLE)), CAST(1 AS DOUBLE))"  # of NaN: 1; of NULL: 0
     if measure.degree == 1:
-        return [_rounded(f"v{i} * {steps}")]
+        return [_rounded(f"{u} * {steps}")]
     if measure.degree == 2:
-        square = _rounded(f"v{i} * v{i} * {steps}")
-        return [square, f"system.main.least({_rounded(f'2 * v{i} * (1 - v{i}) * {steps}')}, {steps} - {square})"]
+        square = _rounded(f"{u} * {u} * {steps}")
+        return [square, f"system.main.least({_rounded(f'2 * {u} * (1 - {u}) * {steps}')}, {steps} - {square})"]
     return []
 
 
@@ -220,40 +217,47 @@ def _units(plan: Plan, prepared: str, keys: list[str]) -> str:
 
 
 def _bounded(plan: Plan, units: str, keys: list[str]) -> str:
-    items, number = [UNIT, *keys], 0
+    items = [UNIT, *keys]
     for i, measure in enumerate(plan.measures):
-        for cell in _unit_cells(i, measure, plan.query.table.max_rows):
-            items.append(f"{cell} AS c{number}")
-            number += 1
+        items += [f"{c} AS c{i}_{j}" for j, c in enumerate(_unit_cells(i, measure, plan.query.table.max_rows))]
     return f"(SELECT {', '.join(items)} FROM {units}) AS bounded"
 
 
 def _unit_cells(i: int, measure: Measure, most: int) -> list[str]:
-    """A unit's cells, scaled to ``most`` rows: a point of most * steps times the simplex (or the sum's range)."""
+    """A unit's cells, scaled to ``most`` rows: a point of most * steps times the simplex (or the sum's range).
+
+    In place of the cell that is the rest (after the ``degree`` first) stands the unit's weight in rows: see _cells.
+    """
     if measure.kind == "units":
         return [f"(CASE WHEN r{i} > 0 THEN 1 ELSE 0 END)"]
     if measure.kind == "sum":
         low, high = sum_range(measure)
         low, high = most * min(low, 0), most * max(high, 0)
         return [f"CAST(CASE WHEN s{i}_0 > {high} THEN {high} WHEN s{i}_0 < {low} THEN {low} ELSE s{i}_0 END AS BIGINT)"]
-    weight = f"r{i}" if measure.null_cell else f"n{i}"
-    counted = f"system.main.least({weight}, {most})"
-    if measure.degree == 0 and not measure.null_cell:
-        return [counted]
-    steps = 2**measure.bits
-    share = f"{most} // system.main.greatest({weight}, 1)"  # of a unit with more rows than count
-    scaled = [
-        f"CAST(CASE WHEN {weight} > {most} THEN s{i}_{j} * {share} ELSE s{i}_{j} END AS BIGINT)"
+    rows = f"r{i}" if measure.null_cell else f"n{i}"
+    share = f"{most} // system.main.greatest({rows}, 1)"  # of a unit with more rows than count
+    cells = [
+        f"CAST(CASE WHEN {rows} > {most} THEN s{i}_{j} * {share} ELSE s{i}_{j} END AS BIGINT)"
         for j in range(measure.degree)
     ]
+    cells.append(f"system.main.least({rows}, {most})")
     if measure.null_cell:
-        nulls = f"(r{i} - n{i})"
-        scaled.append(
-            f"(CASE WHEN {weight} > {most} THEN CAST({nulls} * CAST({steps} AS HUGEINT) * {share} AS BIGINT) "
+        steps, nulls = 2**measure.bits, f"(r{i} - n{i})"
+        cells.append(
+            f"(CASE WHEN {rows} > {most} THEN CAST({nulls} * CAST({steps} AS HUGEINT) * {share} AS BIGINT) "
             f"ELSE system.main.least({nulls}, {most}) * {steps} END)"
         )
-    rest = " - ".join([f"{counted} * {steps}", *scaled])
-    return [*scaled[: measure.degree], rest, *scaled[measure.degree :]]
+    return cells
+
+
+def _cells(i: int, measure: Measure) -> list[str]:
+    """Cells of a measure from those of the bounded units. What is left of their weight is taken once per group."""
+    sums = [f"COALESCE(system.main.sum(c{i}_{j}), 0)" for j in range(measure.cells)]
+    if measure.kind != "cells":
+        return sums
+    weight, others = sums[measure.degree], sums[: measure.degree] + sums[measure.degree + 1 :]
+    sums[measure.degree] = " - ".join([f"{weight} * {2**measure.bits}", *others])
+    return sums
 
 
 def _kept(plan: Plan, bounded: str, keys: list[str], salt: int) -> str:

@@ -271,7 +271,8 @@ class _Evaluation:
         """Averages and variances over a count that may be 0 have no interval but their whole range."""
         count = self._aggregate(Aggregate("count", expr.argument, expr.filter))
         assert count.gradient is not None
-        doubtful = count.value <= linear_half_width(count.gradient[self.noisy], self.noises, LEVEL)
+        same = count.gradient[self.noisy][:, :1]  # of all groups: a count is linear
+        doubtful = count.value <= linear_half_width(same, self.noises, LEVEL)
         return np.where(doubtful, np.inf, width)
 
     def _range(self, expr: Expr) -> tuple[float, float]:

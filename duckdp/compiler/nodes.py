@@ -22,7 +22,7 @@ PATTERNS: dict[type[exp.Expression], str] = {
 PARTS: dict[type[exp.Expression], str] = {
     exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.Quarter: "quarter", exp.Week: "week",
     exp.DayOfWeek: "dayofweek", exp.DayOfYear: "dayofyear", exp.Hour: "hour", exp.Minute: "minute",
-    exp.DayOfMonth: "day", exp.WeekOfYear: "week",
+    exp.DayOfMonth: "day", exp.DayOfWeekIso: "isodow", exp.WeekOfYear: "week",
 }  # fmt: skip
 PART_NAMES = {"dow": "dayofweek", "doy": "dayofyear", "dayofmonth": "day", "weekofyear": "week"}
 NUMBER_TYPES = {exp.DType.DOUBLE, exp.DType.FLOAT}  # DECIMAL would round, and can overflow

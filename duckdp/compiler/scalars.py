@@ -34,10 +34,19 @@ Leaf = Callable[[exp.Expression], Expr | None]
 
 
 class Scalars:
-    """Translates scalar nodes; ``text`` is the statement, for places; ``parameters`` fill ? and $1."""
+    """Translates scalar nodes.
 
-    def __init__(self, leaf: Leaf, text: str | None, parameters: Sequence[object] = ()) -> None:
-        self.leaf, self.text, self.parameters = leaf, text, tuple(parameters)
+    Args:
+        leaf: resolves what depends on the place.
+        text: the statement, for places in messages.
+        parameters: values of ? and $1.
+        released: the expression is over released values, never over rows: partial functions are allowed.
+    """
+
+    def __init__(
+        self, leaf: Leaf, text: str | None, parameters: Sequence[object] = (), *, released: bool = False
+    ) -> None:
+        self.leaf, self.text, self.parameters, self.released = leaf, text, tuple(parameters), released
         self._depth = self._parts = 0
 
     def __call__(self, node: exp.Expression) -> Expr:
@@ -72,8 +81,8 @@ class Scalars:
 
     # ---- pieces -------------------------------------------------------------------------------------------------
 
-    def _arguments(self, node: exp.Expression) -> list[Expr]:
-        allowed = {"this", "expression", "expressions", "ignore_nulls", "safe", "typed"}
+    def _arguments(self, node: exp.Expression, *also: str) -> list[Expr]:
+        allowed = {"this", "expression", "expressions", "ignore_nulls", "safe", "typed", *also}
         if any(v for k, v in node.args.items() if k not in allowed):
             self._no_rule(node)
         parts = [node.args.get("this"), node.args.get("expression"), *(node.args.get("expressions") or [])]
@@ -87,7 +96,7 @@ class Scalars:
         if len(args) != len(takes):
             refuse("Q203", f"{_spell(node)} takes {len(takes)} arguments, not {len(args)}.", node, self.text)
         args = [self._coerce(a, k, node) for a, k in zip(args, takes, strict=True)]
-        if operator.domain is not None:
+        if operator.domain is not None and not self.released:  # a NaN of released values is an undefined answer
             span = facts(args[0]).interval
             if span.lower < operator.domain.lower or span.upper > operator.domain.upper:
                 refuse(
@@ -125,7 +134,7 @@ class Scalars:
         return kinds.pop() if kinds else Kind.NUMBER
 
     def _pattern(self, name: str, node: exp.Expression) -> Expr:
-        args = self._arguments(node)
+        args = self._arguments(node, "negate")
         pattern = args[1] if len(args) == 2 else None
         if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
             refuse("Q202", f"{_spell(node)} needs a constant pattern.", node, self.text)
@@ -133,7 +142,8 @@ class Scalars:
             refuse("Q104", f"the pattern is longer than {MAX_PATTERN} bytes.", node, self.text)
         if name in ("like", "ilike"):
             name, args[1] = _like(name, pattern.value)
-        return self._operator(name, node, args)
+        found = self._operator(name, node, args)
+        return Call("not", (found,), Kind.BOOLEAN) if node.args.get("negate") else found
 
     def _part(self, name: str, node: exp.Expression, arg: Expr) -> Expr:
         if f"{name}_{arg.kind.value}" not in OPERATORS:
@@ -333,7 +343,7 @@ class Scalars:
         if name in ("date_part", "datepart") and len(node.expressions) == 2:
             part = node.expressions[0].name.lower()
             return self._part(PART_NAMES.get(part, part), node, self(node.expressions[1]))
-        if name in ("isodow", "dayofmonth", "weekofyear") and len(node.expressions) == 1:
+        if name in ("isodow", *PART_NAMES) and len(node.expressions) == 1:
             return self._part(PART_NAMES.get(name, name), node, self(node.expressions[0]))
         if name in ("suffix", "prefix") and len(node.expressions) == 2:
             kind = exp.EndsWith if name == "suffix" else exp.StartsWith

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from duckdp.catalog import Kind, Table, closest
 from duckdp.compiler import arithmetic
@@ -55,7 +56,7 @@ class _Reader:
         self.table, alias = self._relation()
         self.scope = RowScope(self.table, alias, text)
         self.row = Scalars(self.scope.leaf, text, parameters)
-        self.outer = Scalars(self._outer_leaf, text, parameters)
+        self.outer = Scalars(self._outer_leaf, text, parameters, released=True)
         self.aliases = {e.alias.lower(): e.this for e in self.select.expressions if isinstance(e, exp.Alias)}
         self.keys: tuple[Key, ...] = ()
 
@@ -362,4 +363,4 @@ def _name(node: exp.Expression) -> str:
     """Column name of an expression without alias; never executed."""
     if isinstance(node, exp.Column):
         return node.name
-    return node.sql(dialect="duckdb", normalize_functions="lower")
+    return node.sql(dialect="duckdb", normalize_functions="lower", unsupported_level=ErrorLevel.IGNORE)

@@ -55,8 +55,7 @@ def laplace_scale(epsilon: Fraction, l1: int) -> float:
     2.0
     """
     _check_positive(epsilon=epsilon, l1=l1)
-    start = _float_above("l1 / epsilon", l1 / Fraction(epsilon))
-    return _raise_until(start, lambda scale: Fraction(_laplace(scale).map(l1)) <= epsilon)
+    return _laplace_scale(Fraction(epsilon), l1)
 
 
 def gaussian_scale(rho: Fraction, l2_squared: int) -> float:
@@ -76,9 +75,7 @@ def gaussian_scale(rho: Fraction, l2_squared: int) -> float:
     2.0
     """
     _check_positive(rho=rho, l2_squared=l2_squared)
-    l2 = _sqrt_above("l2_squared", Fraction(l2_squared))
-    start = _sqrt_above("l2_squared / rho", l2_squared / (2 * Fraction(rho)))
-    return _raise_until(start, lambda sigma: Fraction(_gaussian(sigma).map(l2)) <= rho)
+    return _gaussian_scale(Fraction(rho), l2_squared)
 
 
 def discrete_laplace(values: Sequence[int], scale: float) -> list[int]:
@@ -251,6 +248,19 @@ def _gaussian(sigma: float) -> Any:
     dp.enable_features("contrib")
     domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
     return dp.m.make_gaussian(domain, metric, sigma, MO="ZeroConcentratedDivergence")
+
+
+@lru_cache(maxsize=1024)
+def _laplace_scale(epsilon: Fraction, l1: int) -> float:
+    start = _float_above("l1 / epsilon", l1 / epsilon)
+    return _raise_until(start, lambda scale: Fraction(_laplace(scale).map(l1)) <= epsilon)
+
+
+@lru_cache(maxsize=1024)
+def _gaussian_scale(rho: Fraction, l2_squared: int) -> float:
+    l2 = _sqrt_above("l2_squared", Fraction(l2_squared))
+    start = _sqrt_above("l2_squared / rho", l2_squared / (2 * rho))
+    return _raise_until(start, lambda sigma: Fraction(_gaussian(sigma).map(l2)) <= rho)
 
 
 def _raise_until(scale: float, admitted: Any) -> float:

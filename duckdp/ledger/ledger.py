@@ -281,6 +281,15 @@ class Ledger:
         with self._store.write() as tx:
             charges.fail(tx, charge)
 
+    def require_open(self, analyst: str) -> None:
+        """Nothing, if the analyst may ask now.
+
+        Raises:
+            BudgetError: B102, B103, B107.
+        """
+        with self._store.read() as tx:
+            budgets.require_open(tx, analyst)
+
     def remaining(self, analyst: str) -> Remaining:
         """What an analyst can still spend: the smaller of the cap's and the total's rest.
 

@@ -32,15 +32,15 @@ _TAG = "$dp$"
 
 
 def explain_error(error: DuckDPError | duckdb.Error) -> str:
-    """An error as one coded line where it is ours, and as DuckDB says it where it is not.
+    """An error with its code: ours, also when DuckDB carried it, or Q105 and what DuckDB says.
 
     On the analyst's own instance there is no private row, so DuckDB's own words are harmless there.
     """
-    text = str(error)
-    if isinstance(error, DuckDPError):
-        return text
+    if isinstance(error, DuckDPError) and error.code != "Q105":
+        return str(error)
+    text = error.message if isinstance(error, DuckDPError) else str(error)
     coded = _CODED.search(text)
-    return _PLACE.sub("", coded[1]).strip() if coded else f"DuckDB: {text.strip()}"
+    return _PLACE.sub("", coded[1]).strip() if coded else f"Q105: {text.strip()}"
 
 
 class Analyst:
@@ -182,11 +182,15 @@ class Analyst:
 
         # An event, not join: in Python 3.11 an interrupted join takes the thread for dead.
         threading.Thread(target=target, daemon=True).start()
+        asked = False
         while not finished.is_set():
             try:
-                finished.wait(0.1)  # a signal may reach another thread, and does not wake this one then
+                finished.wait(0.05)  # a signal may reach another thread, and does not wake this one then
             except KeyboardInterrupt:
-                self._tell("interrupting; a charge that was made stays, and asking the same again redeems it")
+                if not asked:
+                    self._tell("interrupting; a charge that was made stays, and asking the same again redeems it")
+                asked = True
+            if asked:  # again and again: an interrupt between two queries stops neither
                 self.curator.engine.interrupt()
                 self.cursor.interrupt()
         if isinstance(done[0], BaseException):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog import check_positive
 from duckdp.core.interval import LARGEST
-from duckdp.core.types import Neighbours
+from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 
 Floats = NDArray[np.float64]
@@ -170,6 +170,22 @@ class TensorBasis:
         real = math.prod(self.shape[1:]) * Fraction(_replace_l1(self.degree))
         certified = unit * (real + 2 * self.size * Fraction(self.float_error())) + self.size
         return min(naive, max(math.ceil(certified), unit * self.size))
+
+    def norms(self, neighbours: Neighbours, *, bits: int, max_rows: int, count_public: bool) -> Sensitivity:
+        """All bounds of the change of the released sums between neighbours, in units of 2^-bits.
+
+        l2: under ADD_REMOVE a vector of R coordinates of at most u S each comes or goes, so l2^2 <= R (u S)^2; under
+        REPLACE two of them differ by at most 2 u S per coordinate, degree 0 by u S (nothing when the count is public).
+        """
+        unit: int = max_rows << bits
+        if neighbours is Neighbours.ADD_REMOVE:
+            square = self.size * unit**2
+        else:
+            square = 4 * (self.size - 1) * unit**2 + (0 if count_public else unit**2)
+        return Sensitivity(
+            l1=self.sensitivity(neighbours, bits=bits, max_rows=max_rows, count_public=count_public),
+            l2_squared=square, linf=self.largest_change(neighbours, bits=bits, max_rows=max_rows),
+        )  # fmt: skip
 
     def largest_change(self, neighbours: Neighbours, *, bits: int, max_rows: int) -> int:
         """Bound the l-infinity change of the released sums between neighbours, in units of 2^-bits.

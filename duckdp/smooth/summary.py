@@ -26,13 +26,12 @@ from typing import Any
 import numpy as np
 
 from duckdp.catalog import Column, Kind, Table, closest, dump_table
-from duckdp.core.accountant import pure_rho
 from duckdp.core.task import PrivateQuery
-from duckdp.core.types import NANO, Loss, Neighbours
+from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, InternalError, ParameterError, QueryError
 from duckdp.smooth.basis import DEFAULT_SMOOTHNESS, Floats, TensorBasis, degree_from
 from duckdp.smooth.moments import MAX_BITS, moments_sql
-from duckdp.smooth.noise import Choice, Family, SumNoise, add_noise, choose_noise
+from duckdp.smooth.noise import FAMILIES, Choice, Family, SumNoise, add_noise, choose_noise
 
 FORMAT = 1
 MIN_BITS = 10
@@ -49,7 +48,7 @@ class SmoothSummary:
         basis: the functions.
         moments: noisy sums in units of 2^-bits, in the basis' order.
         bits: fixed-point bits.
-        family: "laplace" or "cube", the law of the noise.
+        family: "laplace", "cube" or "gaussian", the law of the noise.
         scale: its scale in units of 2^-bits.
         epsilon_nano: what was charged, in 1e-9.
         neighbours: the relation it holds for.
@@ -123,7 +122,7 @@ class SmoothSummary:
         whole = (self.bits, self.epsilon_nano, self.row_cap, *self.moments)
         if not all(type(n) is int for n in whole) or not isinstance(self.table, str):
             raise TypeError
-        if self.family not in ("laplace", "cube"):
+        if self.family not in FAMILIES:
             raise ValueError
         if type(self.weighted) is not bool or type(self.scale) is not float or not 0 < self.scale < _RANGE:
             raise ValueError
@@ -146,9 +145,9 @@ class SummaryTask:
         epsilon_nano: the charge, in 1e-9.
         neighbours: the relation.
         bits: fixed-point bits.
-        l1: sensitivity of the sums in l1, in units of 2^-bits.
-        linf: the same in l-infinity.
+        sensitivity: of the noisy sums, in units of 2^-bits.
         noise: law of the noise.
+        loss: what it costs.
         count_public: whether the number of rows is public and exact.
     """
 
@@ -158,9 +157,9 @@ class SummaryTask:
     epsilon_nano: int
     neighbours: Neighbours
     bits: int
-    l1: int
-    linf: int
+    sensitivity: Sensitivity
     noise: SumNoise
+    loss: Loss
     count_public: bool
 
     @property
@@ -170,14 +169,9 @@ class SummaryTask:
             "kind": "smooth_summary", "format": FORMAT, "table": self.table.name,
             "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
             "columns": [c.name for c in self.columns], "degree": self.basis.degree, "epsilon_nano": self.epsilon_nano,
-            "neighbours": self.neighbours.value, "mechanism": self.mechanism,
+            "delta_atto": self.loss.delta_atto, "neighbours": self.neighbours.value, "mechanism": self.mechanism,
         }  # fmt: skip
         return json.dumps(raw, sort_keys=True, separators=(",", ":"))
-
-    @property
-    def loss(self) -> Loss:
-        """Pure epsilon."""
-        return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
 
     @property
     def mechanism(self) -> str:
@@ -189,7 +183,7 @@ class SummaryTask:
         """Public parameters for the ledger."""
         return {
             "columns": [c.name for c in self.columns], "degree": self.basis.degree, "moments": self.basis.size,
-            "bits": self.bits, "l1": self.l1, "linf": self.linf, "scale": self.noise.scale,
+            "bits": self.bits, "l1": self.sensitivity.l1, "linf": self.sensitivity.linf, "scale": self.noise.scale,
             "neighbours": self.neighbours.value,
             "count_public": self.count_public,
         }  # fmt: skip
@@ -219,7 +213,7 @@ class SummaryTask:
         count = public[0] >> self.bits if public else None
         if count is not None and public[0] != count << self.bits:
             raise InternalError("a public count is not a whole number")
-        noisy = add_noise(exact, self.noise, epsilon=Fraction(self.epsilon_nano, NANO), linf=self.linf)
+        noisy = add_noise(exact, self.noise, epsilon_nano=self.epsilon_nano, linf=self.sensitivity.linf)
         return SmoothSummary(
             table=self.table.name, columns=self.columns, basis=self.basis, bits=self.bits, family=self.noise.family,
             scale=self.noise.scale, moments=(*public, *noisy), epsilon_nano=self.epsilon_nano,
@@ -234,6 +228,7 @@ def plan_summary(
     *,
     epsilon_nano: int,
     neighbours: Neighbours,
+    delta_atto: int = 0,
     smoothness: int | None = None,
     degree: int | None = None,
     noise: Choice = "auto",
@@ -244,11 +239,12 @@ def plan_summary(
         table: the protected table.
         columns: names of numeric columns with bounds.
         epsilon_nano: the charge, in 1e-9.
+        delta_atto: the charge, in 1e-18; spent only where Gaussian noise is taken.
         neighbours: the data set's relation.
         smoothness: K, derivatives that later queries have; sets the degree from ``expected_rows`` (without it, from
             ``row_cap``). 4 when neither it nor a degree is given.
         degree: t, functions per column, in place of smoothness.
-        noise: "laplace", "cube", or "auto": the one with less error.
+        noise: "laplace", "cube", "gaussian" (needs delta), or "auto": the one with the least error.
 
     Raises:
         CatalogError: C102, a column is not declared; C105, REPLACE with units of several rows.
@@ -269,13 +265,13 @@ def plan_summary(
     count_public = (
         neighbours is Neighbours.REPLACE and table.filter is None and not any(c.nullable for c in chosen)
     )  # otherwise a replaced row may begin or cease to count
-    epsilon = Fraction(epsilon_nano, NANO)
-    bits, l1 = _fixed_point(table, basis, epsilon, neighbours, count_public=count_public)
-    linf = basis.largest_change(neighbours, bits=bits, max_rows=table.max_rows if table.unit_key is not None else 1)
+    bits, sensitivity = _fixed_point(table, basis, Fraction(epsilon_nano, NANO), neighbours, count_public=count_public)
+    law, loss = choose_noise(
+        noise, sensitivity, size=basis.size - count_public, epsilon_nano=epsilon_nano, delta_atto=delta_atto
+    )  # fmt: skip
     return SummaryTask(
-        table=table, columns=chosen, basis=basis, epsilon_nano=epsilon_nano, neighbours=neighbours, bits=bits, l1=l1,
-        linf=linf, noise=choose_noise(noise, epsilon, l1=l1, linf=linf, size=basis.size - count_public),
-        count_public=count_public,
+        table=table, columns=chosen, basis=basis, epsilon_nano=epsilon_nano, neighbours=neighbours, bits=bits,
+        sensitivity=sensitivity, noise=law, loss=loss, count_public=count_public,
     )  # fmt: skip
 
 
@@ -311,13 +307,13 @@ def _choose_columns(table: Table, names: Sequence[str]) -> tuple[Column, ...]:
 
 def _fixed_point(
     table: Table, basis: TensorBasis, epsilon: Fraction, neighbours: Neighbours, *, count_public: bool
-) -> tuple[int, int]:
-    """(bits, l1): the finest grid on which sums and noise stay in range, from public figures only."""
+) -> tuple[int, Sensitivity]:
+    """(bits, sensitivity): the finest grid on which sums and noise stay in range, from public figures only."""
     max_rows = 1 if table.unit_key is None else table.max_rows
     for bits in range(MAX_BITS, MIN_BITS - 1, -1):
-        l1 = basis.sensitivity(neighbours, bits=bits, max_rows=max_rows, count_public=count_public)
-        if (table.row_cap << bits) + 101 * math.ceil(l1 / epsilon) < _RANGE:
-            return bits, l1
+        found = basis.norms(neighbours, bits=bits, max_rows=max_rows, count_public=count_public)
+        if (table.row_cap << bits) + 101 * math.ceil(found.l1 / epsilon) < _RANGE:
+            return bits, found
     rule = f"with row_cap={table.row_cap}, max_rows={max_rows} and epsilon={float(epsilon):g} these many sums leave "
     rule += f"fewer than {MIN_BITS} fractional bits. Take a smaller degree or row_cap, or a larger epsilon."
     raise ParameterError("P107", "degree", basis.degree, rule)

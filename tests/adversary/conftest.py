@@ -12,6 +12,7 @@ import pytest
 
 import duckdp
 from duckdp import Session
+from duckdp.errors import DuckDPError
 
 ROWS = 4861  # a prime: seen in an error text, it was leaked
 PERSONS = 1627
@@ -39,7 +40,8 @@ class World:
 def make_file(path: Path, rows: int = ROWS, persons: int = PERSONS) -> None:
     with duckdb.connect(str(path)) as con:
         con.execute(
-            f"CREATE TABLE visits AS SELECT 8675309 + i % {persons} AS patient_id, CAST(20 + i % 60 AS INTEGER) AS age, "
+            f"CREATE TABLE visits AS SELECT 8675309 + i % {persons} AS patient_id, "
+            "CAST(20 + i % 60 AS INTEGER) AS age, "
             "CASE WHEN i = 7 THEN 31415.9 ELSE CAST(i * 7 % 5000 AS DOUBLE) END AS cost, ['F', 'M'][1 + i % 2] AS sex, "
             "CASE WHEN i % 9 = 0 THEN 'alice_7f3' ELSE 'n' || (i % 4) END AS name, "
             "CASE WHEN i = 11 THEN 'Zanzibar' ELSE 'Bern' END AS town, DATE '1987-06-05' AS born, 918273 AS code "
@@ -104,7 +106,7 @@ def refused(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture)
     """Run something that must fail with one of the codes, and show no secret anywhere."""
 
     def run(work: Callable[[], object], *codes: str) -> BaseException:
-        with pytest.raises((duckdp.DuckDPError, duckdb.Error)) as caught:
+        with pytest.raises((DuckDPError, duckdb.Error)) as caught:
             work()
         text = everything(caught.value)
         assert not leaks(text), text

@@ -19,18 +19,38 @@ from duckdp.engine import Engine
 from tests.adversary.conftest import World, everything, leaks, make_file
 
 REFUSED = (
-    "SELECT name FROM visits", "SELECT * FROM visits", "SELECT max(cost) FROM visits", "SELECT count(DISTINCT name) FROM visits",
-    "SELECT CAST(name AS INTEGER) FROM visits", "SELECT sum(CAST(name AS INTEGER)) FROM visits",
-    "SELECT sum(name::DATE - born) FROM visits", "SELECT error(name) FROM visits", "SELECT sum(1 / 0 * cost) FROM visits",
-    "SELECT count(*) FROM visits WHERE error(name || town) IS NULL", "SELECT sum(code) FROM visits",
-    "SELECT count(*) FROM visits WHERE name = (SELECT max(name) FROM visits)", "SELECT sum(exp(exp(cost))) FROM visits",
-    "SELECT sum(cost // 0) FROM visits", "SELECT first(name) FROM visits", "SELECT list(name) FROM visits",
-    "SELECT string_agg(name) FROM visits", "SELECT name, count(*) FROM visits GROUP BY name", "SELECT min(born) FROM visits",
-    "SELECT cost, count(*) FROM visits GROUP BY cost", "SELECT mode(town) FROM visits", "SUMMARIZE visits",
-    "SELECT count(*) FROM visits GROUP BY patient_id", "SELECT sum(ln(cost)) FROM visits", "SELECT sum(sqrt(-cost)) FROM visits",
-    "FROM visits", "SELECT count(*) FROM visits USING SAMPLE 1", "PIVOT visits ON sex USING count(*)", "TABLE visits",
-    "SELECT histogram(age) FROM visits", "SELECT count(*) FROM visits LIMIT (SELECT max(age) FROM visits)",
-)  # fmt: skip
+    "SELECT name FROM visits",
+    "SELECT * FROM visits",
+    "SELECT max(cost) FROM visits",
+    "SELECT count(DISTINCT name) FROM visits",
+    "SELECT CAST(name AS INTEGER) FROM visits",
+    "SELECT sum(CAST(name AS INTEGER)) FROM visits",
+    "SELECT sum(name::DATE - born) FROM visits",
+    "SELECT error(name) FROM visits",
+    "SELECT sum(1 / 0 * cost) FROM visits",
+    "SELECT count(*) FROM visits WHERE error(name || town) IS NULL",
+    "SELECT sum(code) FROM visits",
+    "SELECT count(*) FROM visits WHERE name = (SELECT max(name) FROM visits)",
+    "SELECT sum(exp(exp(cost))) FROM visits",
+    "SELECT sum(cost // 0) FROM visits",
+    "SELECT first(name) FROM visits",
+    "SELECT list(name) FROM visits",
+    "SELECT string_agg(name) FROM visits",
+    "SELECT name, count(*) FROM visits GROUP BY name",
+    "SELECT min(born) FROM visits",
+    "SELECT cost, count(*) FROM visits GROUP BY cost",
+    "SELECT mode(town) FROM visits",
+    "SUMMARIZE visits",
+    "SELECT count(*) FROM visits GROUP BY patient_id",
+    "SELECT sum(ln(cost)) FROM visits",
+    "SELECT sum(sqrt(-cost)) FROM visits",
+    "FROM visits",
+    "SELECT count(*) FROM visits USING SAMPLE 1",
+    "PIVOT visits ON sex USING count(*)",
+    "TABLE visits",
+    "SELECT histogram(age) FROM visits",
+    "SELECT count(*) FROM visits LIMIT (SELECT max(age) FROM visits)",
+)
 
 
 @pytest.mark.parametrize("statement", REFUSED)
@@ -127,7 +147,7 @@ class Blabbing(SelectTask):
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         found = list(rows)
         try:
-            raise self.kind(f"alice_7f3 and {found}")
+            raise self.kind(f"alice_7f3 and {found}")  # noqa: TRY301
         except BaseException as first:
             raise self.kind("Zanzibar") from first
 
@@ -249,7 +269,7 @@ def test_the_check_itself_sees_a_leak() -> None:
     """The scanner finds a secret in a suppressed context, so that its silence means something."""
     try:
         try:
-            raise ValueError("alice_7f3")
+            raise ValueError("alice_7f3")  # noqa: TRY301
         except ValueError:
             raise RuntimeError("clean") from None
     except RuntimeError as error:

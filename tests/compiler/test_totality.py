@@ -125,7 +125,10 @@ def test_columns_are_read_totally_by_every_declaration(kind: Kind, nasty: duckdb
     plain = column("x", TYPES[kind])
     variants = [plain]
     if kind is Kind.NUMBER:
-        variants += [replace(plain, lower=-1.0, upper=7.5), replace(plain, lower=0, upper=1, null_value=0.5, nullable=False)]
+        variants += [
+            replace(plain, lower=-1.0, upper=7.5),
+            replace(plain, lower=0, upper=1, null_value=0.5, nullable=False),
+        ]
     if kind is Kind.DATE:
         variants += [replace(plain, lower=dt.date(2000, 1, 1), upper=dt.date(2001, 1, 1))]
     if kind is Kind.TEXT:
@@ -224,7 +227,9 @@ def nasty_rows(rng: random.Random, count: int) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("unit_key", ["pid", None])
-def test_random_statements_never_raise_and_never_cross_more_rows(unit_key: str | None, con: duckdb.DuckDBPyConnection) -> None:
+def test_random_statements_never_raise_and_never_cross_more_rows(
+    unit_key: str | None, con: duckdb.DuckDBPyConnection
+) -> None:
     rng = random.Random(11)
     table = load(con, clinic(unit_key=unit_key), nasty_rows(rng, 150))
     accepted = 0

@@ -102,7 +102,9 @@ def test_too_small_a_scale_is_caught(name):
 def test_a_cube_of_half_the_sensitivity_is_caught():
     task, first, second = CASES["a row added, cube"]
     twin = dataclasses.replace(
-        task, linf=task.linf // 3, noise=dataclasses.replace(task.noise, scale=task.noise.scale / 3)
+        task,
+        sensitivity=dataclasses.replace(task.sensitivity, linf=task.sensitivity.linf // 3),
+        noise=dataclasses.replace(task.noise, scale=task.noise.scale / 3),
     )
     assert audit(twin, first, second) > 1.3
 

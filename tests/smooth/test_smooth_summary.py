@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from duckdp.catalog import dump_table, load_table
-from duckdp.core.types import NANO, Neighbours
+from duckdp.core.types import NANO, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError, QueryError
 from duckdp.smooth.noise import add_noise, choose_noise
 from duckdp.smooth.summary import SmoothSummary, plan_summary
@@ -116,8 +116,8 @@ def test_sums_and_noise_stay_in_range(epsilon, row_cap, max_rows):
     task = plan(tab=tab, epsilon=epsilon, degree=6, noise="laplace")
     assert 10 <= task.bits <= 40
     assert (row_cap << task.bits) + 100 * Fraction(task.noise.scale) < 2**62
-    assert Fraction(task.noise.scale) >= task.l1 / Fraction(round(epsilon * NANO), NANO)
-    assert task.l1 == max_rows * 36 << task.bits
+    assert Fraction(task.noise.scale) >= task.sensitivity.l1 / Fraction(round(epsilon * NANO), NANO)
+    assert task.sensitivity.l1 == max_rows * 36 << task.bits
     assert task.bits == 40 or (row_cap << (task.bits + 1)) + 101 * 2 * Fraction(task.noise.scale) >= 2**62
 
 
@@ -157,29 +157,43 @@ def test_the_noise_with_less_error_is_taken(degree, family):
     """One sum: the same; from two on the cube is narrower, and its exact deviation says so."""
     task = plan(["cost"], degree=degree) if degree > 1 else None
     if task is None:
-        assert choose_noise("auto", Fraction(1), l1=2**20, linf=2**20, size=1).family == family
+        same = Sensitivity(l1=2**20, l2_squared=2**40, linf=2**20)
+        assert choose_noise("auto", same, size=1, epsilon_nano=NANO)[0].family == family
         return
     other = plan(["cost"], degree=degree, noise="laplace")
     assert (task.noise.family, task.mechanism) == (family, family)
     assert task.noise.deviation < other.noise.deviation
-    assert Fraction(task.noise.scale) == task.linf / Fraction(1)
+    assert Fraction(task.noise.scale) == task.sensitivity.linf / Fraction(1)
     assert SmoothSummary.load(task.release([(0,) * degree])).family == family
     assert task.canonical != other.canonical
 
 
-@pytest.mark.parametrize("family", ["laplace", "cube"])
+@pytest.mark.parametrize("family", ["laplace", "cube", "gaussian"])
 def test_intervals_cover_for_both_kinds_of_noise(family):
     """Combinations of noise alone: 12,000 draws, binomial standard error 0.002; false alarm below 1e-9 (6 sd)."""
-    noise = choose_noise(family, Fraction(1), l1=9 * 2**20, linf=2**20, size=9)
+    unit = Sensitivity(l1=9 * 2**20, l2_squared=9 * 2**40, linf=2**20)
+    noise, loss = choose_noise(family, unit, size=9, epsilon_nano=NANO, delta_atto=10**10)
+    assert (loss.epsilon_nano, loss.delta_atto) == (NANO, 10**10 if family == "gaussian" else 0)
     rng = np.random.default_rng(5)
     vectors = [np.eye(9)[2], np.ones(9), rng.normal(size=9), 0.5 ** np.arange(9)]
-    draws = np.array([add_noise([0] * 9, noise, epsilon=Fraction(1), linf=2**20) for _ in range(12_000)], dtype=float)
+    draws = np.array([add_noise([0] * 9, noise, epsilon_nano=NANO, linf=2**20) for _ in range(12_000)], dtype=float)
     for c in vectors:
         inside = np.mean(np.abs(draws @ c) <= noise.half_width(c, 0.95))
         assert abs(inside - 0.95) < 0.014
         assert abs((draws @ c).std() / noise.standard_error(c) - 1) < 0.12
         for wrong in (0.8, 1.25):
             assert abs(np.mean(np.abs(draws @ c) <= wrong * noise.half_width(c, 0.95)) - 0.95) > 0.014
+
+
+def test_gaussian_noise_needs_delta_and_wins_for_many_sums():
+    many = plan(["cost"], degree=400, delta_atto=10**12)
+    assert (many.noise.family, many.loss.delta_atto) == ("gaussian", 10**12)
+    assert many.loss.rho_pico > 0
+    few = plan(["cost"], degree=8, delta_atto=10**12)
+    assert (few.noise.family, few.loss.delta_atto) == ("cube", 0)  # delta is not spent where it does not help
+    with pytest.raises(ParameterError) as refused:
+        plan(["cost"], degree=8, noise="gaussian")
+    assert refused.value.code == "P102"
 
 
 def test_a_public_count_is_exact_and_the_rest_is_not(con):

@@ -1,0 +1,138 @@
+"""The demo end to end: without a terminal, twice in one folder, never over somebody's files; its data; its output."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pexpect
+import pytest
+
+from duckdp.demo import DATA, SHIPPED, read_story
+from tests.cli.conftest import Process, environment
+
+QUERIES = {
+    "group-by": "SELECT age >= 40 AS old, count(*) AS n, avg(md_visits) AS visits FROM people GROUP BY 1 ORDER BY 1",
+    "histogram": "SELECT 10 * floor(age / 10) AS band, count(*) AS n FROM people GROUP BY band ORDER BY band",
+    "filter": "SELECT count(*) AS n FROM people WHERE md_visits > 10 AND age < 18",
+}
+
+
+def test_it_tells_the_whole_story(demo: tuple[Path, str]) -> None:
+    _, shown = demo
+    for part in (
+        "all of it is public", "person, 5 rows", "11,0", " ± ", "cost: epsilon=1 (charge 1)", "dp_smooth_answer",
+        "error=100", "± 100", "expected error (95%)", "mean of age * income", "synthetic.duckdb", "v1.0.0",
+        "cost: nothing (stored release of charge 1)", "Q301: line 1, col 8: ", "B101: the query needs epsilon=0.5",
+        "duckdp shell clinic.duckdb --analyst ana",
+    ):  # fmt: skip
+        assert part in shown or part == "11,0", part
+    assert "\x1b" not in shown
+    assert "Traceback" not in shown
+    finding = {row[0]: float(row[1]) for row in re.findall(r"^ +(\d+) +[\d,]+ ± \d+ +([\d.]+) ±", shown, re.MULTILINE)}
+    assert finding["0"] > finding["95"] + 0.5  # who pays the bill goes less often: the truth is 3.1 and 2.1
+
+
+def test_what_it_shows_is_what_it_runs(demo: tuple[Path, str]) -> None:
+    folder, shown = demo
+    code = [line[4:] for line in shown.splitlines() if line.startswith((">>> ", "... "))]
+    steps = [line for step in read_story((folder / "story.py").read_text()) for line in step.text.splitlines()]
+    assert code == steps
+
+
+def test_its_files_are_there_and_readable(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
+    assert duckdb.sql(f"SELECT count(*) FROM '{folder / 'synthetic.parquet'}'").fetchall() == [(20_000,)]
+    with duckdb.connect(str(folder / "clinic.duckdb"), read_only=True) as con:
+        assert con.execute("SELECT count(*), count(DISTINCT person) FROM care").fetchone() == (20_190, 5_912)
+    assert (folder / "clinic.ledger").stat().st_mode & 0o777 == 0o600
+
+
+def test_again_in_the_same_folder_costs_nothing(demo: tuple[Path, str], process: Process) -> None:
+    folder, shown = demo
+    done = process("demo", "--folder", folder, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    assert "holds an earlier demo" in done.stdout
+    assert not re.search(r"cost: epsilon=.* \(charge", done.stdout)
+    assert _spent(done.stdout) == _spent(shown)
+    ledger = process("ledger", "clinic.duckdb", cwd=folder)
+    assert ledger.stdout.count(" released ") == 5
+    script = subprocess.run(
+        [sys.executable, "-W", "error", "story.py"], cwd=folder, env=environment(), capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert script.returncode == 0, script.stderr
+
+
+def _spent(shown: str) -> str:
+    return next(line for line in shown.splitlines() if line.startswith("ana  "))
+
+
+def test_folders_of_others_are_left_alone(process: Process, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("do not lose me")
+    (tmp_path / "plain").write_text("a file")
+    for name in ("mine", "plain"):
+        done = process("demo", "--folder", name, "--yes", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("P107: folder=")
+    assert os.listdir(tmp_path / "mine") == ["thesis.txt"]
+
+
+def test_a_step_that_fails_ends_with_a_code(demo: tuple[Path, str], process: Process, tmp_path: Path) -> None:
+    folder = tmp_path / "story"
+    shutil.copytree(demo[0], folder)
+    (folder / "clinic.ledger.anchor").unlink()
+    done = process("demo", "--folder", folder, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("B204: ")
+    with duckdb.connect(str(folder / "clinic.duckdb")) as con:
+        con.execute("BEGIN; CREATE TABLE t (a INT)")
+        done = process("demo", "--folder", folder, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("P107: demo=")
+
+
+def test_on_a_terminal_it_asks_and_has_colour(demo: tuple[Path, str]) -> None:
+    command = [sys.executable, "-m", "duckdp", "demo", "--folder", str(demo[0])]
+    env = {**environment(TERM="xterm-256color")}
+    env.pop("NO_COLOR")
+    child: pexpect.spawn[str] = pexpect.spawn(command[0], command[1:], env=env, encoding="utf-8", timeout=60)
+    child.expect("Go on there, under its budget")
+    child.sendline("y")
+    child.expect("\x1b\\[1m1. The data")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_the_duckdb_shell_reads_the_synthetic_file(demo: tuple[Path, str], name: str) -> None:
+    beside = Path(sys.executable).parent / "duckdb"
+    shell = str(beside) if beside.exists() else shutil.which("duckdb")
+    assert shell is not None, "duckdb-cli is not installed; it comes with duckdp[test]"
+    command = [shell, "-readonly", "-csv", str(demo[0] / "synthetic.duckdb"), "-c", QUERIES[name]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(",") for line in done.stdout.split()][1:]
+    if name == "group-by":
+        assert [r[0] for r in rows] == ["false", "true"]
+    if name == "filter":
+        assert 0 <= int(rows[0][0]) < 20_000
+    else:
+        assert sum(int(r[1]) for r in rows) == 20_000
+
+
+def test_the_shipped_table_is_small_documented_and_whole() -> None:
+    assert sum((DATA / name).stat().st_size for name in SHIPPED) < 1_000_000
+    described = duckdb.sql(f"DESCRIBE FROM '{DATA / 'rand_hie.parquet'}'").fetchall()
+    readme = (DATA / "README.md").read_text()
+    for column, kind, *_ in described:
+        assert f"| {column} | {kind} |" in readme
+    assert len(described) == 24
+    assert "public domain" in readme

@@ -1,0 +1,146 @@
+"""Neighbouring tables through the whole path, text to answer: the empirical epsilon stays below the claim.
+
+Two curators hold tiny tables that differ by one privacy unit, which has more rows than count. Each answers the same
+question many times anew; what tells the tables apart best on one half of the answers is measured on the other half
+(statistics.epsilon_lower_bound, Clopper-Pearson at 99.9%). The same code must catch broken twins: noise of half the
+scale, and a reading that does not bound the unit's rows.
+
+DUCKDP_RUNS sets how often each table is asked (100,000). A run takes 3 to 10 ms, most of it two durable writes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import duckdp
+from duckdp import Session
+from duckdp.compiler.emit import emit
+from duckdp.compiler.release import SelectTask
+from duckdp.core.task import PrivateQuery
+from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
+from tests.privacy.statistics import epsilon_lower_bound
+
+pytestmark = pytest.mark.slow
+
+RUNS = int(os.environ.get("DUCKDP_RUNS", "100000"))
+EPSILON = 1
+MISSED = 1e-3  # false alarms: Clopper-Pearson at 99.9%
+ROWS = [(1, 1, "a"), (1, 2, "b"), (2, 3, "a"), (3, 0, "b"), (4, 2, "a")]
+ONE_MORE = [(9, 5, "a")] * 3 + [(9, 5, "b")] * 3
+
+
+def _number(text: str) -> Callable[[Session], float]:
+    def ask(session: Session) -> float:
+        (row,) = session.sql(text, epsilon=EPSILON, fresh=True)
+        return float(row[0] if row[0] is not None else -1)
+
+    return ask
+
+
+def _groups(session: Session) -> float:
+    """The direction in which the unit moves both groups at once."""
+    return float(sum(n for _, n in session.sql("SELECT g, count(*) FROM t GROUP BY g", epsilon=EPSILON, fresh=True)))
+
+
+def _median(session: Session) -> float:
+    return float(session.median_smooth("t", "x", epsilon=EPSILON, fresh=True).rows()[0][0])
+
+
+QUESTIONS: dict[str, Callable[[Session], float]] = {
+    "count": _number("SELECT count(*) FROM t"),
+    "sum": _number("SELECT sum(x) FROM t"),
+    "average": _number("SELECT avg(x) FROM t"),
+    "grouped count": _groups,
+    "median": _median,
+}
+
+
+class HalfTheNoise(SelectTask):
+    """A broken twin: what is drawn has half the scale of what is claimed."""
+
+    def release(self, rows: Any) -> str:
+        noises = tuple(n and replace(n, scale=n.scale / 2) for n in self.plan.noises)
+        return SelectTask(plan=replace(self.plan, noises=noises)).release(rows)
+
+
+class Unbounded(SelectTask):
+    """A broken twin: the unit's rows all count."""
+
+    def query(self, salt: int) -> PrivateQuery:
+        table = replace(self.plan.query.table, max_rows=1000)
+        return emit(replace(self.plan, query=replace(self.plan.query, table=table)), salt)
+
+
+def _break(twin: str | None) -> None:
+    """Replace a part of the package by a broken one, in this process."""
+    if twin == "median at a sixth of the noise":
+        honest = SmoothQuantile.release
+        SmoothQuantile.release = lambda self, m, s: honest(self, m, s / 6)  # type: ignore[method-assign]
+    elif twin is not None:
+        import duckdp.session
+
+        duckdp.session.SelectTask = {"half the noise": HalfTheNoise, "unbounded": Unbounded}[twin]  # type: ignore[misc]
+
+
+def _answers(rows: list[tuple[int, int, str]], question: str, runs: int, twin: str | None) -> list[float]:
+    """Ask one table again and again, in a process of its own."""
+    _break(twin)
+    ids, values, groups = zip(*rows, strict=True)
+    with tempfile.TemporaryDirectory() as folder:
+        frame = pa.table({"id": ids, "x": values, "g": groups})
+        with duckdp.open({"t": frame}, ledger=f"{folder}/ledger") as curator:
+            curator.protect(
+                "t",
+                unit_key="id",
+                max_rows=2,
+                max_groups=2,
+                row_cap=100,
+                bounds={"x": (0, 5)},
+                domains={"g": ["a", "b"]},
+            )
+            curator.budget(epsilon=1_000_000)
+            curator.grant("ana", epsilon=1_000_000)
+            session = curator.session("ana")
+            found = [QUESTIONS[question](session) for _ in range(runs)]
+            assert len(curator.ledger.charges()) == runs
+    return found
+
+
+def _measure(question: str, runs: int, twin: str | None = None) -> float:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(_answers, rows, question, runs, twin) for rows in (ROWS, ROWS + ONE_MORE)]
+        first, second = (w.result() for w in waiting)
+    return epsilon_lower_bound(first, second, failure=MISSED)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_empirical_epsilon_is_below_the_claim(
+    question: str, record_property: Callable[[str, object], None]
+) -> None:
+    found = _measure(question, RUNS)
+    record_property("epsilon_lower_bound", found)
+    print(f"{question}: epsilon of at least {found:.3f}, claimed {EPSILON}, {RUNS} runs a table")
+    assert found <= EPSILON
+
+
+@pytest.mark.parametrize(
+    ("question", "twin"),
+    [
+        ("count", "half the noise"), ("sum", "half the noise"), ("grouped count", "half the noise"),
+        ("count", "unbounded"), ("sum", "unbounded"), ("grouped count", "unbounded"),
+        ("average", "unbounded"), ("median", "median at a sixth of the noise"),
+    ],
+)  # fmt: skip
+def test_a_broken_twin_is_caught(question: str, twin: str) -> None:
+    found = _measure(question, min(RUNS, 10_000), twin)
+    print(f"{question}, {twin}: epsilon of at least {found:.3f}, claimed {EPSILON}")
+    assert found > EPSILON
