@@ -121,14 +121,18 @@ class Table:
     def __str__(self) -> str:
         """The declaration, every figure marked public."""
         unit = "each row" if self.unit_key is None else f"all rows of one {self.unit_key}"
-        bound = "" if self.unit_key is None else f"; public: {self.max_rows} rows in each of {self.max_groups} groups count"
+        bound = (
+            "" if self.unit_key is None else f"; public: {self.max_rows} rows in each of {self.max_groups} groups count"
+        )
         guess = "" if self.expected_rows is None else f", expected_rows {self.expected_rows:,}"
         lines = [f"{self.name}: protects {unit}{bound}", f"  public: row_cap {self.row_cap:,}{guess}"]
         for c in self.columns:
             parts = [] if c.lower is None else [f"public bounds {c.lower} to {c.upper}"]
             parts += [] if c.domain is None else [f"public domain of {len(c.domain)} values"]
             parts += [] if c.null_value is None else [f"NULL read as {c.null_value} (public)"]
-            lines.append(f"  {c.name} {c.type}: {', '.join(parts) or 'no bounds: predicates, counts and open keys only'}")
+            lines.append(
+                f"  {c.name} {c.type}: {', '.join(parts) or 'no bounds: predicates, counts and open keys only'}"
+            )
         return "\n".join(lines)
 
 
@@ -294,7 +298,9 @@ def _domain_value(name: str, found: tuple[Kind, bool], value: object) -> Scalar:
     if kind is Kind.NUMBER:
         number = _number(name, value)
         if integral and not (float(number).is_integer() and abs(number) <= 2**53):
-            raise ParameterError("P104", name, value, "must be a whole number of at most 2**53: all are read as DOUBLE.")
+            raise ParameterError(
+                "P104", name, value, "must be a whole number of at most 2**53: all are read as DOUBLE."
+            )
         return int(number) if integral else float(number)
     if kind in (Kind.DATE, Kind.TIMESTAMP):
         return _moment(name, value, kind)

@@ -167,7 +167,9 @@ def _unit(
         return None
     unit = named[unit_key.lower()]
     if getattr(unit, "source", unit.name) != unit.name:
-        raise CatalogError("C105", f'unit_key "{unit_key}" is renamed by the view. Select it under its own name.', table=table)
+        raise CatalogError(
+            "C105", f'unit_key "{unit_key}" is renamed by the view. Select it under its own name.', table=table
+        )
     if not unit_key_allowed(unit.type):
         raise CatalogError(
             "C105", f'unit_key "{unit_key}" has type {unit.type}; it must be an integer, VARCHAR or UUID.', table=table

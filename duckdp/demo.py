@@ -180,7 +180,7 @@ def _farewell(folder: str) -> str:
             ("clinic.duckdb", "the private table; analysts never see this file"),
             ("clinic.ledger", "budgets, charges and released answers, with its .anchor"),
             ("synthetic.parquet", "the synthetic table: share it"),
-            ("synthetic.duckdb", "the same, for DuckDB 1.0 and later and for BI tools"),
+            ("synthetic.duckdb", "the same in the format of DuckDB 1.0, for older shells and BI tools"),
             ("story.py", "this story as a script; README.md says where the data come from"),
         )
     ]

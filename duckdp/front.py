@@ -131,9 +131,7 @@ def register(con: duckdb.DuckDBPyConnection, curator: Curator, *, analyst: str) 
         _create_functions(con, binder)
     elif not binder.speaks_for(session):
         raise ParameterError("P107", "analyst", analyst, "this DuckDB instance already speaks for somebody else.")
-    cursor = con.cursor()
-    rows = cursor.execute("SELECT table_name FROM information_schema.tables").fetchall()
-    cursor.close()
+    rows = con.execute("SELECT table_name FROM information_schema.tables").fetchall()  # temporary ones are this con's
     present = {str(r[0]).lower() for r in rows}
     con.execute(read_sql("front.sql").replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO"))
     views = {name: f"CREATE TEMP VIEW {name} AS FROM {name}()" for name in VIEWS}

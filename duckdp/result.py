@@ -151,7 +151,7 @@ class Result:
 
     def __str__(self) -> str:
         left = [c.estimates is None and c.type.upper() == "VARCHAR" for c in self.columns]
-        lines = _text_table(self.names, self._cells(), left)
+        lines = _text_table([_show(n) for n in self.names], self._cells(), left)
         return "\n".join([*lines, *self.footer()])
 
     __repr__ = __str__
@@ -174,7 +174,7 @@ class Result:
         lines = [] if len(self) <= MOST_SHOWN else [f"({len(self) - MOST_SHOWN} more rows)"]
         if self.source:
             lines.append(f"cost: {self.cost} ({self.source}){'; ' + self.remaining if self.remaining else ''}")
-        return lines + [f"note: {n}" for n in self.notes]
+        return [_show(line) for line in (*lines, *(f"note: {n}" for n in self.notes))]
 
 
 def plain_result(names: Sequence[str], rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> Result:

@@ -47,9 +47,15 @@ def curator(clinic_file: str, tmp_path: Path) -> Iterator[duckdp.Curator]:
     """A curator of the clinic: visits protected by patient, a budget of 20, half of it granted to ana."""
     with duckdp.open(clinic_file, ledger=str(tmp_path / "clinic.ledger")) as owner:
         owner.protect(
-            "visits", unit_key="patient_id", max_rows=3, row_cap=10_000, expected_rows=500,
-            bounds={"age": (0, 110), "cost": (0, 5000)}, domains={"sex": ["F", "M"]}, columns=["name"],
-        )  # fmt: skip
+            "visits",
+            unit_key="patient_id",
+            max_rows=3,
+            row_cap=10_000,
+            expected_rows=500,
+            bounds={"age": (0, 110), "cost": (0, 5000)},
+            domains={"sex": ["F", "M"]},
+            columns=["name"],
+        )
         owner.budget(epsilon=20, delta="1e-5")
         owner.grant("ana", epsilon=10, delta="1e-6")
         yield owner

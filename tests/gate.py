@@ -52,9 +52,15 @@ COLUMNS = (
 def clinic(**changed: Any) -> Table:
     """The table of most tests: units are persons (pid), 3 rows in each of 2 groups count."""
     given = {
-        "name": "clinic", "relation": ("memory", "main", "clinic"), "columns": COLUMNS, "row_cap": 1000,
-        "unit_key": "pid", "unit_type": "INTEGER", "max_rows": 3, "max_groups": 2,
-    }  # fmt: skip
+        "name": "clinic",
+        "relation": ("memory", "main", "clinic"),
+        "columns": COLUMNS,
+        "row_cap": 1000,
+        "unit_key": "pid",
+        "unit_type": "INTEGER",
+        "max_rows": 3,
+        "max_groups": 2,
+    }
     given.update(changed)
     if given["unit_key"] is None:
         given.update(unit_type=None, max_rows=1, max_groups=1)
@@ -74,15 +80,24 @@ def load(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row], name
 
 
 def plan_for(
-    text: str, table: Table, *, epsilon: object = 1, delta: object = "1e-8", mechanism: Any = "laplace",
-    neighbours: Neighbours = Neighbours.ADD_REMOVE, parameters: Sequence[object] = (),
-) -> Plan:  # fmt: skip
+    text: str,
+    table: Table,
+    *,
+    epsilon: object = 1,
+    delta: object = "1e-8",
+    mechanism: Any = "laplace",
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    parameters: Sequence[object] = (),
+) -> Plan:
     """Text to plan."""
     query = read_select(parse_statement(text), {table.name.lower(): table}, text, parameters)
     return make_plan(
-        query, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta), neighbours=neighbours,
+        query,
+        epsilon_nano=parse_epsilon(epsilon),
+        delta_atto=parse_delta(delta),
+        neighbours=neighbours,
         mechanism=mechanism,
-    )  # fmt: skip
+    )
 
 
 def exact_rows(plan: Plan, con: duckdb.DuckDBPyConnection, salt: int = 7) -> list[Row]:

@@ -46,7 +46,7 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
         cells = [c for i, m in enumerate(plan.measures) for c in _row_cells(i, m)]
         body = prepared
     else:
-        cells = [c for i, m in enumerate(plan.measures) for c in _cells(i, m)]
+        cells = [c for i, m in enumerate(plan.measures) for c in _cells(i, m, grouped=bool(keys))]
         body = _kept(plan, _bounded(plan, _units(plan, prepared, keys), keys), keys, salt)
     shown = [k if join is None else join.shown(k) for k, join in zip(keys, joins, strict=True)]
     items = ", ".join([*shown, *cells])
@@ -167,7 +167,7 @@ def _row_terms(i: int, measure: Measure) -> list[str]:
         low, high = sum_range(measure)
         return [_clamp(f"v{i}", low, high)]
     steps = 2**measure.bits
-    u = f"system.main.least(system.main.greatest(v{i}, CAST(0 AS DOUBLE)), CAST(1 AS DOUBLE))"  # of NaN: 1; of NULL: 0
+    u = f"system.main.least(system.main.greatest(v{i}, 0e0), 1e0)"  # of NaN: 1; of NULL: 0
     if measure.degree == 1:
         return [_rounded(f"{u} * {steps}")]
     if measure.degree == 2:
@@ -212,7 +212,9 @@ def _units(plan: Plan, prepared: str, keys: list[str]) -> str:
     items = [UNIT, *keys]
     for i, measure in enumerate(plan.measures):
         rows, present, sums = _totals(i, measure)
-        items += [f"{rows} AS r{i}", f"{present} AS n{i}"] + [f"{s} AS s{i}_{j}" for j, s in enumerate(sums)]
+        items += [f"{rows} AS r{i}"] if measure.null_cell or measure.kind == "units" else []
+        items += [f"{present} AS n{i}"] if measure.kind == "cells" else []
+        items += [f"{s} AS s{i}_{j}" for j, s in enumerate(sums)]
     return f"(SELECT {', '.join(items)} FROM {prepared} GROUP BY {', '.join([UNIT, *keys])}) AS units"
 
 
@@ -250,9 +252,11 @@ def _unit_cells(i: int, measure: Measure, most: int) -> list[str]:
     return cells
 
 
-def _cells(i: int, measure: Measure) -> list[str]:
+def _cells(i: int, measure: Measure, *, grouped: bool) -> list[str]:
     """Cells of a measure from those of the bounded units. What is left of their weight is taken once per group."""
-    sums = [f"COALESCE(system.main.sum(c{i}_{j}), 0)" for j in range(measure.cells)]
+    sums = [f"system.main.sum(c{i}_{j})" for j in range(measure.cells)]
+    if not grouped:  # the one group may be empty
+        sums = [f"COALESCE({s}, 0)" for s in sums]
     if measure.kind != "cells":
         return sums
     weight, others = sums[measure.degree], sums[: measure.degree] + sums[measure.degree + 1 :]

@@ -223,7 +223,8 @@ class _Evaluation:
         if isinstance(expr, KeyRef):
             key = self.plan.query.keys[expr.index]
             # from the plan alone: the type of a column must not depend on which keys came through
-            whole = all(isinstance(v, int) for v in key.domain) if key.domain is not None else facts(key.expr).integral
+            listed = None if key.domain is None else [v for v in key.domain if v is not None]
+            whole = facts(key.expr).integral if listed is None else all(isinstance(v, int) for v in listed)
             values = [k[expr.index] for k in self.keys]
             return OutputColumn(name=name, kind=key.expr.kind, integral=whole, values=values)
         vector = self.vector(expr)

@@ -14,7 +14,7 @@ from typing import NoReturn
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from duckdp.errors import QueryError
 
@@ -25,7 +25,7 @@ _quiet = threading.local()
 
 
 def _not_ours(_: logging.LogRecord) -> bool:
-    """sqlglot logs statements it half understands; an analyst's text must not reach the owner's terminal raw."""
+    """Keep what sqlglot logs of half-understood statements from the owner's terminal: it is an analyst's text."""
     return not getattr(_quiet, "on", False)
 
 
@@ -122,9 +122,8 @@ def _numbered(tokens: list[Token]) -> list[Token]:
             found.append(token)
             continue
         number += 1
-        where = {"line": token.line, "col": token.col, "start": token.start, "end": token.end}
-        found.append(Token(TokenType.PARAMETER, "$", **where))
-        found.append(Token(TokenType.NUMBER, str(number), **where))
+        for kind, shown in ((TokenType.PARAMETER, "$"), (TokenType.NUMBER, str(number))):
+            found.append(Token(kind, shown, line=token.line, col=token.col, start=token.start, end=token.end))
     return found
 
 

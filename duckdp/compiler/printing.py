@@ -2,7 +2,7 @@
 
 Functions are printed as ``system.main.f(...)``, identifiers quoted by one function, text bound as parameters, so that
 no macro, search path or alias of the owner's or analyst's can change what runs. Infix operators on built-in types are
-resolved by DuckDB in its system catalog first; the private instance has no macro of its own, and tests try to plant one.
+resolved by DuckDB in its system catalog first; the private instance has no macro of its own; tests try to plant one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def print_column(column: Column, parameters: Parameters, relation: str) -> str:
     raw = f"{relation}.{quote(column.source)}"
     match column.kind:
         case Kind.NUMBER:
-            value = _clamped_number(column, f"CAST({raw} AS DOUBLE)")
+            value = _clamped_number(column, raw if column.type == "DOUBLE" else f"CAST({raw} AS DOUBLE)")
         case Kind.TEXT:
             # a column's collation survives casts: without this, 'A' and 'a' could be one group (or one match)
             text = f"CAST({raw} AS VARCHAR)"  # left copies every string, strlen (bytes) looks at none

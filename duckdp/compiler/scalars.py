@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from duckdp.catalog import Kind, Scalar
 from duckdp.compiler.expression import Call, Case, Expr, Literal
+from duckdp.compiler.literals import encodable, like_operator, small_int
 from duckdp.compiler.nodes import (
     ARITHMETIC,
     COMPARISONS,
@@ -53,7 +54,7 @@ class Scalars:
         """Translate a node, or raise a QueryError that says what has no rule."""
         self._depth, self._parts = self._depth + 1, self._parts + 1
         try:
-            if self._depth > MAX_DEPTH or self._parts > MAX_NODES:  # aliases unfold, and may name each other in a circle
+            if self._depth > MAX_DEPTH or self._parts > MAX_NODES:  # aliases unfold, maybe in a circle
                 refuse("Q104", "the statement is too deep or too large once its aliases are unfolded.", node, self.text)
             return self._translate(node)
         finally:
@@ -100,8 +101,8 @@ class Scalars:
             span = facts(args[0]).interval
             if span.lower < operator.domain.lower or span.upper > operator.domain.upper:
                 refuse(
-                    "Q402", f"the argument of {name} must lie in [{operator.domain.lower:g}, {operator.domain.upper:g}] "
-                    "for every row. Clamp it, for example greatest(x, 1), or declare bounds.", node, self.text,
+                    "Q402", f"the argument of {name} must lie in [{operator.domain.lower:g}, {operator.domain.upper:g}]"
+                    " for every row. Clamp it, for example greatest(x, 1), or declare bounds.", node, self.text,
                 )  # fmt: skip
         return Call(name, tuple(args), operator.gives or args[-1].kind, option)
 
@@ -141,7 +142,7 @@ class Scalars:
         if len(pattern.value.encode()) > MAX_PATTERN:
             refuse("Q104", f"the pattern is longer than {MAX_PATTERN} bytes.", node, self.text)
         if name in ("like", "ilike"):
-            name, args[1] = _like(name, pattern.value)
+            name, args[1] = like_operator(name, pattern.value)
         found = self._operator(name, node, args)
         return Call("not", (found,), Kind.BOOLEAN) if node.args.get("negate") else found
 
@@ -182,7 +183,7 @@ class Scalars:
                 refuse("Q104", "a number is beyond 1e300.", node, self.text)
             return Literal(value, Kind.NUMBER)
         if isinstance(value, str):
-            if "\x00" in value or len(value.encode("utf-8", "surrogatepass")) > MAX_LITERAL or not _encodable(value):
+            if "\x00" in value or len(value.encode("utf-8", "surrogatepass")) > MAX_LITERAL or not encodable(value):
                 refuse("Q104", f"a string is longer than {MAX_LITERAL} bytes or not valid text.", node, self.text)
             return Literal(value, Kind.TEXT)
         if isinstance(value, dt.datetime):
@@ -384,36 +385,6 @@ def constant(expr: Expr) -> Scalar:
 
 def _is_null(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is None
-
-
-def small_int(node: object) -> int | None:
-    """Value of a literal of at most nine plain digits, else None."""
-    name = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
-    return int(name) if name.isascii() and name.isdigit() and len(name) <= 9 else None
-
-
-def _like(name: str, pattern: str) -> tuple[str, Literal]:
-    """LIKE by operators of linear cost: DuckDB's own backtracks, seconds a row for a few wildcards.
-
-    >>> _like("like", "ab%")[0], _like("like", "a_%b")[1].value
-    ('starts_with', 'a..*b')
-    """
-    inner = pattern.strip("%")
-    if name == "like" and "_" not in inner and "%" not in inner:
-        ends = (pattern.startswith("%"), pattern.endswith("%"))
-        simple = {(False, False): "eq_text", (False, True): "starts_with", (True, False): "ends_with"}
-        return simple.get(ends, "contains"), Literal(inner, Kind.TEXT)
-    parts = {"%": ".*", "_": "."}
-    regex = "".join(parts.get(c) or (c if c.isalnum() and c.isascii() else f"\\x{{{ord(c):x}}}") for c in pattern)
-    return name, Literal(regex, Kind.TEXT)
-
-
-def _encodable(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _spell(node: exp.Expression) -> str:

@@ -14,10 +14,11 @@ from duckdp.catalog import Kind, Table, closest
 from duckdp.compiler import arithmetic
 from duckdp.compiler.domains import derive_domain
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
+from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import facts
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Key, Order, Output, Query
-from duckdp.compiler.scalars import Scalars, small_int
+from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope, read_predicate
 from duckdp.errors import QueryError
 
@@ -162,9 +163,11 @@ class _Reader:
         if index is not None:
             if not 1 <= index <= len(self.select.expressions):
                 refuse("Q203", f"GROUP BY position {index} does not exist.", node, self.text)
-            return self.select.expressions[index - 1].unalias()
+            chosen: exp.Expression = self.select.expressions[index - 1].unalias()
+            return chosen
         if isinstance(node, exp.Column) and not node.table and self.table.column(node.name) is None:
-            return self.aliases.get(node.name.lower(), node)
+            named: exp.Expression = self.aliases.get(node.name.lower(), node)
+            return named
         return node
 
     def _key(self, node: exp.Expression) -> Key:

@@ -9,7 +9,7 @@ import duckdp
 with duckdb.connect("clinic.duckdb") as db:
     db.execute("CREATE TABLE IF NOT EXISTS care AS FROM 'rand_hie.parquet'")
 
-# 2. The data owner protects the table: whom, and within which public bounds (nothing here is read off the data)
+# 2. The data owner protects the table: whom, and within which bounds (all public; duckdp reads none of it off the data)
 curator = duckdp.open("clinic.duckdb", ledger="clinic.ledger")
 curator.protect(
     "care",

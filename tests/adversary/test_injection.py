@@ -12,15 +12,40 @@ from duckdp.errors import DuckDPError
 from tests.adversary.conftest import World, leaks
 
 PAYLOADS = (
-    "x'; DROP TABLE sentinel; --", 'x"; DROP TABLE sentinel; --', "x'); DROP TABLE sentinel; --", "1; SET VARIABLE hit = 1",
-    "$$; DROP TABLE sentinel; $$", "/* */ DROP TABLE sentinel", "-- \n; DROP TABLE sentinel", "\n;\nDROP TABLE sentinel;",
-    "age > 40 OR (SELECT count(*) FROM sentinel) > 0", "age > 40 UNION SELECT 1 FROM sentinel", "${DROP TABLE sentinel}",
-    "query('DROP TABLE sentinel')", "(SELECT __dp_bind('x', [], []))", "{{ sentinel }}", "x\\'; DROP TABLE sentinel; --",
-    "x'' ; DROP TABLE sentinel; --", '"" OR true', "age > (DELETE FROM sentinel RETURNING 1)", "\u2019; DROP TABLE sentinel",
-    "\ufeff; DROP TABLE sentinel", "\u202e; DROP TABLE sentinel", "E'\\x27; DROP TABLE sentinel'", "U&'\\0027; DROP TABLE x'",
-    "%s; DROP TABLE sentinel", "getvariable('hit')", "age = age) OR (SELECT true FROM sentinel", "COPY sentinel TO 'made.csv'",
-    "age > 40; CREATE TABLE made AS FROM sentinel", "[x for x in sentinel]", "\\0", "'" * 201, '"' * 201, "(" * 120,
-)  # fmt: skip
+    "x'; DROP TABLE sentinel; --",
+    'x"; DROP TABLE sentinel; --',
+    "x'); DROP TABLE sentinel; --",
+    "1; SET VARIABLE hit = 1",
+    "$$; DROP TABLE sentinel; $$",
+    "/* */ DROP TABLE sentinel",
+    "-- \n; DROP TABLE sentinel",
+    "\n;\nDROP TABLE sentinel;",
+    "age > 40 OR (SELECT count(*) FROM sentinel) > 0",
+    "age > 40 UNION SELECT 1 FROM sentinel",
+    "${DROP TABLE sentinel}",
+    "query('DROP TABLE sentinel')",
+    "(SELECT __dp_bind('x', [], []))",
+    "{{ sentinel }}",
+    "x\\'; DROP TABLE sentinel; --",
+    "x'' ; DROP TABLE sentinel; --",
+    '"" OR true',
+    "age > (DELETE FROM sentinel RETURNING 1)",
+    "\u2019; DROP TABLE sentinel",
+    "\ufeff; DROP TABLE sentinel",
+    "\u202e; DROP TABLE sentinel",
+    "E'\\x27; DROP TABLE sentinel'",
+    "U&'\\0027; DROP TABLE x'",
+    "%s; DROP TABLE sentinel",
+    "getvariable('hit')",
+    "age = age) OR (SELECT true FROM sentinel",
+    "COPY sentinel TO 'made.csv'",
+    "age > 40; CREATE TABLE made AS FROM sentinel",
+    "[x for x in sentinel]",
+    "\\0",
+    "'" * 201,
+    '"' * 201,
+    "(" * 120,
+)
 CALLS = (
     "FROM dp_noisy_count({0}, epsilon := 0.001)",
     "FROM dp_noisy_count('visits', epsilon := {0})",
@@ -75,9 +100,29 @@ def test_no_argument_becomes_sql(
 
 
 NAMES = (
-    'a"b', "a'b", "a;b", 'a""; DROP TABLE sentinel; --', "$$", "a\nb", "a -- b", "a /* b", "é\u202eü", "\ufeffa", " ", "value",
-    "unnest", "asked", "problem", "asked.problem", "a" * 120, "SELECT", "*", "%s {0} $1 ?", "\\", "\t",
-)  # fmt: skip
+    'a"b',
+    "a'b",
+    "a;b",
+    'a""; DROP TABLE sentinel; --',
+    "$$",
+    "a\nb",
+    "a -- b",
+    "a /* b",
+    "é\u202eü",
+    "\ufeffa",
+    " ",
+    "value",
+    "unnest",
+    "asked",
+    "problem",
+    "asked.problem",
+    "a" * 120,
+    "SELECT",
+    "*",
+    "%s {0} $1 ?",
+    "\\",
+    "\t",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,17 +148,34 @@ def test_what_is_no_text_is_refused(name: str, world: World) -> None:
 
 
 STATEMENTS = (
-    "INSERT INTO visits SELECT 1", "DELETE FROM visits", "UPDATE visits SET age = 1", "DROP TABLE visits", "TRUNCATE visits",
-    "CREATE TABLE x AS SELECT count(*) FROM visits", "ALTER TABLE visits ADD COLUMN x INT", "COPY visits TO 'x.csv'",
+    "INSERT INTO visits SELECT 1",
+    "DELETE FROM visits",
+    "UPDATE visits SET age = 1",
+    "DROP TABLE visits",
+    "TRUNCATE visits",
+    "CREATE TABLE x AS SELECT count(*) FROM visits",
+    "ALTER TABLE visits ADD COLUMN x INT",
+    "COPY visits TO 'x.csv'",
     "WITH z AS (INSERT INTO visits SELECT 1 RETURNING *) SELECT count(*) FROM visits",
-    "WITH z AS (DELETE FROM visits RETURNING *) SELECT count(*) FROM visits", "EXPLAIN ANALYZE SELECT count(*) FROM visits",
-    "SELECT count(*) FROM visits; SELECT 1", "SELECT count(*) FROM visits; DROP TABLE visits", "MERGE INTO visits USING y ON true "
-    "WHEN MATCHED THEN DELETE", "SELECT count(*) FROM (DELETE FROM visits RETURNING *)", "ATTACH 'visits' AS visits",
-    "SELECT count(*) FROM visits, sentinel", "SELECT count(*) FROM visits WHERE EXISTS (FROM visits)", "CALL visits()",
-    "SELECT count(*) FROM visits AS v(a, b)", "SELECT count(*) FROM src.main.visits",
-    "SELECT count(*) FROM visits UNION SELECT 1", "SET VARIABLE x = (SELECT count(*) FROM visits)", "TABLE visits",
-    "SELECT count(*) OVER () FROM visits", "SELECT count(*) FROM visits QUALIFY true", "VALUES ((SELECT count(*) FROM visits))",
-)  # fmt: skip
+    "WITH z AS (DELETE FROM visits RETURNING *) SELECT count(*) FROM visits",
+    "EXPLAIN ANALYZE SELECT count(*) FROM visits",
+    "SELECT count(*) FROM visits; SELECT 1",
+    "SELECT count(*) FROM visits; DROP TABLE visits",
+    "MERGE INTO visits USING y ON true WHEN MATCHED THEN DELETE",
+    "SELECT count(*) FROM (DELETE FROM visits RETURNING *)",
+    "ATTACH 'visits' AS visits",
+    "SELECT count(*) FROM visits, sentinel",
+    "SELECT count(*) FROM visits WHERE EXISTS (FROM visits)",
+    "CALL visits()",
+    "SELECT count(*) FROM visits AS v(a, b)",
+    "SELECT count(*) FROM src.main.visits",
+    "SELECT count(*) FROM visits UNION SELECT 1",
+    "SET VARIABLE x = (SELECT count(*) FROM visits)",
+    "TABLE visits",
+    "SELECT count(*) OVER () FROM visits",
+    "SELECT count(*) FROM visits QUALIFY true",
+    "VALUES ((SELECT count(*) FROM visits))",
+)
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

@@ -9,22 +9,45 @@ import pytest
 
 import duckdp
 import duckdp.errors
-from duckdp.compiler.release import SelectTask
 from duckdp.core.task import PrivateQuery
 from duckdp.engine import Engine
 from duckdp.ledger import Charge
 
 MACROS = (
-    "least(a, b) AS a", "greatest(a, b) AS a", "floor(x) AS 1e18", "sum(x) AS 42", "count(x) AS 42", "count_star() AS 42",
-    "hash(x) AS 0", "isnan(x) AS true", "row_number() AS 1", "pow(a, b) AS 1e300", "\"+\"(a, b) AS 1e18", "\"-\"(a, b) AS 1e18",
-    "\"*\"(a, b) AS 1e18", "\"/\"(a, b) AS 1e18", "\"<\"(a, b) AS false", "\">\"(a, b) AS false", "\">=\"(a, b) AS false",
-    "left(a, b) AS 'x'", "\"=\"(a, b) AS true", "\"//\"(a, b) AS 1e18", "coalesce(a, b) AS 42", "max(x) AS 42", "min(x) AS 42",
-    "unnest(x) AS 7", "range(a, b) AS [1]", "exp(x) AS 1", "abs(x) AS 7", "lower(x) AS 'x'", "date_trunc(a, b) AS b",
-)  # fmt: skip
+    "least(a, b) AS a",
+    "greatest(a, b) AS a",
+    "floor(x) AS 1e18",
+    "sum(x) AS 42",
+    "count(x) AS 42",
+    "count_star() AS 42",
+    "hash(x) AS 0",
+    "isnan(x) AS true",
+    "row_number() AS 1",
+    "pow(a, b) AS 1e300",
+    '"+"(a, b) AS 1e18',
+    '"-"(a, b) AS 1e18',
+    '"*"(a, b) AS 1e18',
+    '"/"(a, b) AS 1e18',
+    '"<"(a, b) AS false',
+    '">"(a, b) AS false',
+    '">="(a, b) AS false',
+    "left(a, b) AS 'x'",
+    '"="(a, b) AS true',
+    '"//"(a, b) AS 1e18',
+    "coalesce(a, b) AS 42",
+    "max(x) AS 42",
+    "min(x) AS 42",
+    "unnest(x) AS 7",
+    "range(a, b) AS [1]",
+    "exp(x) AS 1",
+    "abs(x) AS 7",
+    "lower(x) AS 'x'",
+    "date_trunc(a, b) AS b",
+)
 QUESTIONS = (
     "SELECT count(*), sum(cost), avg(cost), stddev_samp(age), count(DISTINCT pid) FROM visits",
     "SELECT sex, count(*), sum(least(greatest(cost, 10), 100) + floor(age / 10)) FROM visits GROUP BY sex",
-    "SELECT town, count(*), var_pop(cost) FROM visits WHERE age > 30 AND left(town, 1) <> 'x' AND abs(cost) < 400 GROUP BY town",
+    "SELECT town, count(*), var_pop(cost) FROM visits WHERE age > 30 AND left(town, 1) <> 'x' GROUP BY town",
     "SELECT floor(age / 10) AS band, sum(exp(-power(age / 50, 2))), avg(cost * 2 - 1) FROM visits GROUP BY band",
 )
 
@@ -33,9 +56,15 @@ def rows_of(path: Path, folder: Path, question: str) -> list[tuple[object, ...]]
     """Exact cells, as the mechanism would get them."""
     with duckdp.open(path, ledger=folder / f"{path.stem}.ledger") as curator:
         curator.protect(
-            "visits", unit_key="pid", max_rows=2, max_groups=2, row_cap=1000, bounds={"age": (0, 110), "cost": (0, 500)},
-            domains={"sex": ["F", "M"]}, columns=["town"],
-        )  # fmt: skip
+            "visits",
+            unit_key="pid",
+            max_rows=2,
+            max_groups=2,
+            row_cap=1000,
+            bounds={"age": (0, 110), "cost": (0, 500)},
+            domains={"sex": ["F", "M"]},
+            columns=["town"],
+        )
         curator.budget(epsilon=10, delta="1e-3")
         curator.grant("ana", epsilon=10, delta="1e-3")
         seen: list[list[tuple[object, ...]]] = []
@@ -47,10 +76,7 @@ def rows_of(path: Path, folder: Path, question: str) -> list[tuple[object, ...]]
 
         curator.engine.__class__ = Spying
         session = curator.session("ana")
-        salted = type("Salted", (SelectTask,), {"query": lambda self, _: SelectTask.query(self, 12345)})
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("duckdp.session.SelectTask", salted)
-            session.sql(question, epsilon=1, delta="1e-4")
+        session.sql(question, epsilon=1, delta="1e-4")
         session.median_smooth("visits", "cost", epsilon=1)
         return [row for rows in seen for row in rows]
 
@@ -90,7 +116,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_macros_and_names_in_the_file_change_nothing(question: str, files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_macros_and_names_in_the_file_change_nothing(
+    question: str, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duckdp.Curator, "salt", 12345)
     plain, clever = (rows_of(path, tmp_path, question) for path in files)
     assert plain == clever
     assert len(plain) > 1

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import duckdp
 from tests.cli.conftest import PROTECT, Process, Run, environment
 
 COUNT = "SELECT sex, count(*) AS n FROM visits GROUP BY sex"
@@ -165,9 +166,9 @@ def test_explain_is_free(run: Run, clinic: Path) -> None:
 def test_ledger_shows_all_charges_and_escapes_statements(run: Run, clinic: Path) -> None:
     evil = "SELECT count(*) AS n FROM visits WHERE city = '\x1b[2J\u202e'"
     assert run("query", clinic, evil, "--analyst", "ana", "--epsilon", "0.01").exit_code == 0
-    for i in range(45):
-        ask = f"SELECT count(*) FROM visits WHERE age > {i}"
-        assert run("query", clinic, ask, "--analyst", "ana", "--epsilon", "0.001").exit_code == 0
+    with duckdp.open(clinic) as curator:
+        for i in range(45):  # more than a printed answer has lines
+            curator.session("ana").sql(f"SELECT count(*) FROM visits WHERE age > {i}", epsilon="0.001")
     for style in ("table", "csv", "json"):
         shown = run("ledger", clinic, "--format", style).stdout
         assert "\x1b" not in shown

@@ -18,27 +18,94 @@ import pytest
 from duckdp.catalog import Kind
 from duckdp.compiler.emit import emit
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal
+from duckdp.compiler.literals import like_operator
 from duckdp.compiler.nodes import PART_NAMES
 from duckdp.compiler.operators import OPERATORS, UNITS, facts
 from duckdp.compiler.printing import Parameters, print_column, print_expr
-from duckdp.compiler.scalars import _like
 from duckdp.errors import DuckDPError
 from tests.gate import clinic, column, load, plan_for
 
 NUMBERS = [
-    "NULL", "0", "-0.0", "1", "-1", "0.5", "-0.5", "2.5", "1e-300", "5e-324", "1e15", "9007199254740993", "1e18",
-    "-1e19", "1e100", "1.7976931348623157e308", "-1.7976931348623157e308", "'nan'", "'inf'", "'-inf'",
-]  # fmt: skip
+    "NULL",
+    "0",
+    "-0.0",
+    "1",
+    "-1",
+    "0.5",
+    "-0.5",
+    "2.5",
+    "1e-300",
+    "5e-324",
+    "1e15",
+    "9007199254740993",
+    "1e18",
+    "-1e19",
+    "1e100",
+    "1.7976931348623157e308",
+    "-1.7976931348623157e308",
+    "'nan'",
+    "'inf'",
+    "'-inf'",
+]
 TEXTS = [
-    None, "", " ", "a", "A", "%", "_", "\\", "'", '"', "\n", "\t\x01\x7f", "é", "e\u0301", "ß", "İ", "\u200d", "𝔘", "\ufeff",
-    "\u202e", "a" * 300, "é" * 300, "👩‍👩‍👧" * 80, "%_" * 128, ".*(", "\uffff",
-]  # fmt: skip
-DATES = ["NULL", "'0001-01-01'", "'1582-10-10'", "'1970-01-01'", "'2020-02-29'", "'2020-12-31'", "'2021-01-01'",
-         "'9999-12-31'", "'5877642-06-25 (BC)'", "'5881580-07-10'", "'infinity'", "'-infinity'"]  # fmt: skip
-TIMES = ["NULL", "'0001-01-01 00:00:00'", "'1970-01-01 23:59:59.999999'", "'2020-02-29 12:30:00'", "'infinity'",
-         "'-infinity'", "'290309-12-22 (BC) 00:00:00'", "'294247-01-10 04:00:54.775806'"]  # fmt: skip
-TYPES = {Kind.NUMBER: "DOUBLE", Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE",
-         Kind.TIMESTAMP: "TIMESTAMP"}  # fmt: skip
+    None,
+    "",
+    " ",
+    "a",
+    "A",
+    "%",
+    "_",
+    "\\",
+    "'",
+    '"',
+    "\n",
+    "\t\x01\x7f",
+    "é",
+    "e\u0301",
+    "ß",
+    "İ",
+    "\u200d",
+    "𝔘",
+    "\ufeff",
+    "\u202e",
+    "a" * 300,
+    "é" * 300,
+    "👩‍👩‍👧" * 80,
+    "%_" * 128,
+    ".*(",
+    "\uffff",
+]
+DATES = [
+    "NULL",
+    "'0001-01-01'",
+    "'1582-10-10'",
+    "'1970-01-01'",
+    "'2020-02-29'",
+    "'2020-12-31'",
+    "'2021-01-01'",
+    "'9999-12-31'",
+    "'5877642-06-25 (BC)'",
+    "'5881580-07-10'",
+    "'infinity'",
+    "'-infinity'",
+]
+TIMES = [
+    "NULL",
+    "'0001-01-01 00:00:00'",
+    "'1970-01-01 23:59:59.999999'",
+    "'2020-02-29 12:30:00'",
+    "'infinity'",
+    "'-infinity'",
+    "'290309-12-22 (BC) 00:00:00'",
+    "'294247-01-10 04:00:54.775806'",
+]
+TYPES = {
+    Kind.NUMBER: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP",
+}
 PATTERNS = ["", "%", "_", "a%", "%a_%", "\\", "%_%a%_%", "[a", "é_", "(%", "^$", "'", "x" * 64]
 SLICES = {"left": ["0", "1", "256"], "right": ["0", "3", "256"], "substring": ["0,1", "1,0", "5,256", "256,256", "0,0"]}
 BOUNDS = [(None, None), (0.0, 100.0), (-5.0, 5.0), (2.0, 3.0), (0.0, 1e-3), (-1e100, 1e100)]
@@ -49,9 +116,11 @@ def nasty() -> Iterator[duckdb.DuckDBPyConnection]:
     """Tables n, t, b, d, s of extreme values of each kind, in columns x, y, z of all pairs (z: x shifted)."""
     con = duckdb.connect(":memory:")
     values = {
-        "number": [f"CAST({v} AS DOUBLE)" for v in NUMBERS], "boolean": ["NULL", "TRUE", "FALSE"],
-        "date": [f"CAST({v} AS DATE)" for v in DATES], "timestamp": [f"CAST({v} AS TIMESTAMP)" for v in TIMES],
-    }  # fmt: skip
+        "number": [f"CAST({v} AS DOUBLE)" for v in NUMBERS],
+        "boolean": ["NULL", "TRUE", "FALSE"],
+        "date": [f"CAST({v} AS DATE)" for v in DATES],
+        "timestamp": [f"CAST({v} AS TIMESTAMP)" for v in TIMES],
+    }
     for kind in Kind:
         con.execute(f"CREATE TABLE {kind.value}_one (i INTEGER, x {TYPES[kind]})")
         if kind is Kind.TEXT:
@@ -60,8 +129,9 @@ def nasty() -> Iterator[duckdb.DuckDBPyConnection]:
             for i, value in enumerate(values[kind.value]):
                 con.execute(f"INSERT INTO {kind.value}_one VALUES ({i}, {value})")
         con.execute(
-            f"CREATE TABLE {kind.value} AS SELECT a.x AS x, b.x AS y, c.x AS z FROM {kind.value}_one a, {kind.value}_one b, "
-            f"{kind.value}_one c WHERE c.i = (a.i * 7 + b.i * 3) % (SELECT count(*) FROM {kind.value}_one)"
+            f"CREATE TABLE {kind.value} AS SELECT a.x AS x, b.x AS y, c.x AS z FROM {kind.value}_one a, "
+            f"{kind.value}_one b, {kind.value}_one c WHERE c.i = (a.i * 7 + b.i * 3) % "
+            f"(SELECT count(*) FROM {kind.value}_one)"
         )
     yield con
     con.close()
@@ -85,7 +155,7 @@ def _calls(name: str) -> Iterator[tuple[Expr, Kind]]:
         gives = operator.gives or kind
         if name in ("like", "ilike", "starts_with", "ends_with", "contains"):
             for pattern in PATTERNS:
-                constant = _like("ilike", pattern)[1] if "like" in name else Literal(pattern, Kind.TEXT)
+                constant = like_operator("ilike", pattern)[1] if "like" in name else Literal(pattern, Kind.TEXT)
                 yield Call(name, (args[0], constant), gives), kind
         elif name in SLICES:
             for option in SLICES[name]:
@@ -145,10 +215,14 @@ def test_columns_are_read_totally_by_every_declaration(kind: Kind, nasty: duckdb
 
 def test_integers_and_decimals_of_every_width_are_read(con: duckdb.DuckDBPyConnection) -> None:
     for kind, values in {
-        "TINYINT": (-128, 127), "UBIGINT": (0, 2**64 - 1), "HUGEINT": (-(2**127) + 1, 2**127 - 1),
-        "UHUGEINT": (0, 2**128 - 1), "DECIMAL(38,0)": (-(10**38) + 1, 10**38 - 1), "DECIMAL(38,38)": ("0.9", "-0.9"),
+        "TINYINT": (-128, 127),
+        "UBIGINT": (0, 2**64 - 1),
+        "HUGEINT": (-(2**127) + 1, 2**127 - 1),
+        "UHUGEINT": (0, 2**128 - 1),
+        "DECIMAL(38,0)": (-(10**38) + 1, 10**38 - 1),
+        "DECIMAL(38,38)": ("0.9", "-0.9"),
         "FLOAT": ("'inf'", "'-inf'", "'nan'"),
-    }.items():  # fmt: skip
+    }.items():
         for value in (*values, "NULL"):
             parameters = Parameters()
             for bounds in ({}, {"lower": -1, "upper": 5}):
@@ -169,15 +243,65 @@ def test_wildcards_cost_no_more_than_length(con: duckdb.DuckDBPyConnection) -> N
 
 # ---- whole statements ---------------------------------------------------------------------------------------------
 
-NUMBER_LEAVES = ("age", "cost", "score", "visits", "income", "1", "0", "-3.5", "1e300", "length(name)", "year(born)",
-                 "date_diff('day', born, DATE '1991-02-03')", "CAST(smoker AS INTEGER)")  # fmt: skip
-CONDITIONS = ("smoker", "age > 30", "score <> score", "name LIKE 'a%'", "name ILIKE '%_b'", "sex = 'F'", "born IS NULL",
-              "seen < TIMESTAMP '2020-01-01'", "town IN ('Bern', 'x')", "income BETWEEN 0 AND 3", "NULL", "NOT smoker",
-              "cost IS DISTINCT FROM score", "isodow(born) = 1", "level = 2")  # fmt: skip
-KEYS = ("sex", "town", "level", "smoker", "floor(age / 10) * 10", "age % 7", "year(born)", "date_trunc('month', born)",
-        "name", "visits", "floor(tanh(score - score))", "floor(score * 0)", "floor(score)", "sign(score)", "born",
-        "CASE WHEN score > 5 THEN 'hi' WHEN score < 0 THEN 'lo' END", "seen", "left(name, 2)", "week(seen)", "-age",
-        "coalesce(town, 'x')", "round(cost / 1000)", "age - age", "CAST(age AS DOUBLE) * 3 + 1", "smoker IS NULL")  # fmt: skip
+NUMBER_LEAVES = (
+    "age",
+    "cost",
+    "score",
+    "visits",
+    "income",
+    "1",
+    "0",
+    "-3.5",
+    "1e300",
+    "length(name)",
+    "year(born)",
+    "date_diff('day', born, DATE '1991-02-03')",
+    "CAST(smoker AS INTEGER)",
+)
+CONDITIONS = (
+    "smoker",
+    "age > 30",
+    "score <> score",
+    "name LIKE 'a%'",
+    "name ILIKE '%_b'",
+    "sex = 'F'",
+    "born IS NULL",
+    "seen < TIMESTAMP '2020-01-01'",
+    "town IN ('Bern', 'x')",
+    "income BETWEEN 0 AND 3",
+    "NULL",
+    "NOT smoker",
+    "cost IS DISTINCT FROM score",
+    "isodow(born) = 1",
+    "level = 2",
+)
+KEYS = (
+    "sex",
+    "town",
+    "level",
+    "smoker",
+    "floor(age / 10) * 10",
+    "age % 7",
+    "year(born)",
+    "date_trunc('month', born)",
+    "name",
+    "visits",
+    "floor(tanh(score - score))",
+    "floor(score * 0)",
+    "floor(score)",
+    "sign(score)",
+    "born",
+    "CASE WHEN score > 5 THEN 'hi' WHEN score < 0 THEN 'lo' END",
+    "seen",
+    "left(name, 2)",
+    "week(seen)",
+    "-age",
+    "coalesce(town, 'x')",
+    "round(cost / 1000)",
+    "age - age",
+    "CAST(age AS DOUBLE) * 3 + 1",
+    "smoker IS NULL",
+)
 
 
 def _number(rng: random.Random, depth: int) -> str:
@@ -186,13 +310,32 @@ def _number(rng: random.Random, depth: int) -> str:
     a, b = _number(rng, depth - 1), _number(rng, depth - 1)
     return rng.choice(
         [
-            f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"({a} / {b})", f"({a} % {b})", f"abs({a})", f"floor({a})",
-            f"sqrt(abs({a}))", f"ln(greatest({a}, 1))", f"exp({a})", f"power({a}, 2)", f"power({a}, {b})", f"-({a})",
-            f"round({a}, 1)", f"CASE WHEN {rng.choice(CONDITIONS)} THEN {a} ELSE {b} END", f"greatest({a}, {b})",
-            f"least({a}, {b})", f"coalesce({a}, {b})", f"nullif({a}, {b})", f"sin(greatest(least({a}, 9), -9))",
-            f"({a} // {b})", f"CAST({a} AS BIGINT)", f"tanh({a})", f"log10(greatest({a}, 0.5))",
+            f"({a} + {b})",
+            f"({a} - {b})",
+            f"({a} * {b})",
+            f"({a} / {b})",
+            f"({a} % {b})",
+            f"abs({a})",
+            f"floor({a})",
+            f"sqrt(abs({a}))",
+            f"ln(greatest({a}, 1))",
+            f"exp({a})",
+            f"power({a}, 2)",
+            f"power({a}, {b})",
+            f"-({a})",
+            f"round({a}, 1)",
+            f"CASE WHEN {rng.choice(CONDITIONS)} THEN {a} ELSE {b} END",
+            f"greatest({a}, {b})",
+            f"least({a}, {b})",
+            f"coalesce({a}, {b})",
+            f"nullif({a}, {b})",
+            f"sin(greatest(least({a}, 9), -9))",
+            f"({a} // {b})",
+            f"CAST({a} AS BIGINT)",
+            f"tanh({a})",
+            f"log10(greatest({a}, 0.5))",
         ]
-    )  # fmt: skip
+    )
 
 
 def _statement(rng: random.Random) -> str:
@@ -216,14 +359,22 @@ def nasty_rows(rng: random.Random, count: int) -> list[tuple[object, ...]]:
     times = [None, dt.datetime(1, 1, 1), dt.datetime(2020, 12, 31, 23, 59, 59, 999999), dt.datetime(9999, 12, 31)]
     return [
         (
-            rng.choice([1, 2, 3, 4, 5, None]), rng.choice([None, 0, 30, 31, 110, 2**31 - 1, -(2**31)]),
-            rng.choice(numbers), rng.choice(numbers), rng.choice(["F", "M", "X", None]),
-            rng.choice(["Bern", "Uri", "Rom", "", None]), rng.choice(TEXTS), rng.choice(dates), rng.choice(times),
-            rng.choice([True, False, None]), rng.choice([None, 0, 1, -5, 2**31 - 1]), rng.choice([None, 1, 2, 9]),
+            rng.choice([1, 2, 3, 4, 5, None]),
+            rng.choice([None, 0, 30, 31, 110, 2**31 - 1, -(2**31)]),
+            rng.choice(numbers),
+            rng.choice(numbers),
+            rng.choice(["F", "M", "X", None]),
+            rng.choice(["Bern", "Uri", "Rom", "", None]),
+            rng.choice(TEXTS),
+            rng.choice(dates),
+            rng.choice(times),
+            rng.choice([True, False, None]),
+            rng.choice([None, 0, 1, -5, 2**31 - 1]),
+            rng.choice([None, 1, 2, 9]),
             rng.choice(numbers),
         )
         for _ in range(count)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("unit_key", ["pid", None])

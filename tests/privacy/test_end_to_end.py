@@ -35,7 +35,9 @@ RUNS = int(os.environ.get("DUCKDP_RUNS", "100000"))
 EPSILON = 1
 MISSED = 1e-3  # false alarms: Clopper-Pearson at 99.9%
 ROWS = [(1, 1, "a"), (1, 2, "b"), (2, 3, "a"), (3, 0, "b"), (4, 2, "a")]
-ONE_MORE = [(9, 5, "a")] * 3 + [(9, 5, "b")] * 3
+ONE_MORE = [(9, 5, "a")] * 8 + [(9, 5, "b")] * 8
+# one unit moves the median from 2 to 3, by as much as the smooth sensitivity is
+EVEN = [(100 + i, 2 + i % 2, "a") for i in range(120)]
 
 
 def _number(text: str) -> Callable[[Session], float]:
@@ -103,7 +105,7 @@ def _answers(rows: list[tuple[int, int, str]], question: str, runs: int, twin: s
                 unit_key="id",
                 max_rows=2,
                 max_groups=2,
-                row_cap=100,
+                row_cap=200,
                 bounds={"x": (0, 5)},
                 domains={"g": ["a", "b"]},
             )
@@ -117,7 +119,8 @@ def _answers(rows: list[tuple[int, int, str]], question: str, runs: int, twin: s
 
 def _measure(question: str, runs: int, twin: str | None = None) -> float:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(_answers, rows, question, runs, twin) for rows in (ROWS, ROWS + ONE_MORE)]
+        table = EVEN if question == "median" else ROWS
+        waiting = [pool.submit(_answers, rows, question, runs, twin) for rows in (table, table + ONE_MORE)]
         first, second = (w.result() for w in waiting)
     return epsilon_lower_bound(first, second, failure=MISSED)
 

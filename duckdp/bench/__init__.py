@@ -1,0 +1,83 @@
+"""``duckdp bench``: what privacy costs in time, against plain DuckDB and against the same bounding written by hand.
+
+Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
+
+    queries.py   the table and the SQL          suites.py   counts, groups, overhead
+    memory.py    memory and crossing rows       measure.py  timing and tables
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+
+from duckdp.bench.measure import Report, as_markdown, as_text, machine
+from duckdp.bench.queries import Size, Workload
+from duckdp.bench.suites import counts, groups, overhead, tiny
+
+__all__ = ["main", "run"]
+
+SUITES: dict[str, Callable[[Workload, int], Report]] = {"counts": counts, "groups": groups, "overhead": overhead}
+
+
+def run(name: str, size: Size, repeat: int) -> Report:
+    """Run one suite on fresh data; "overhead" takes a tiny table."""
+    size = tiny(size.groups) if name == "overhead" else size
+    with tempfile.TemporaryDirectory(prefix="duckdp-bench-") as folder:
+        workload = Workload(folder, size)
+        try:
+            return SUITES[name](workload, repeat)
+        finally:
+            workload.close()
+
+
+def main(argv: list[str]) -> int:
+    """Print the tables.
+
+    Args:
+        argv: options, without the command's name.
+
+    Returns:
+        0, or 1 when a limit was missed and --check was given.
+    """
+    options = _options().parse_args(argv)
+    size = Size(rows=options.rows, units=options.units, groups=options.groups)
+    sys.stdout.write(f"duckdp bench: {machine()}\n{size.rows:,} rows, {size.units:,} units, {size.groups} groups\n")
+    show = as_markdown if options.markdown else as_text
+    missed = False
+    for name in options.suite or list(SUITES):
+        report = run(name, size, options.repeat)
+        missed = missed or not all(line.holds for line in report.lines)
+        sys.stdout.write(f"\n{show(report)}\n")
+    if options.memory:
+        _show_memory(options.groups)
+    return 1 if missed and options.check else 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="duckdp bench", description="Measure duckdp on this machine.")
+    parser.add_argument("--suite", action="append", choices=list(SUITES), help="which; all by default")
+    for name, number in (("rows", 1_000_000), ("units", 400_000), ("groups", 10), ("repeat", 15)):
+        parser.add_argument(f"--{name}", type=_positive, default=number, help=f"default {number}")
+    parser.add_argument("--memory", action="store_true", help="also memory, 100,000 to 10,000,000 rows (minutes)")
+    parser.add_argument("--markdown", action="store_true", help="tables to paste into a document")
+    parser.add_argument("--check", action="store_true", help="exit code 1 when a limit is missed")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _show_memory(groups: int) -> None:
+    from duckdp.bench.memory import table
+
+    rows = table(groups)
+    sys.stdout.write(
+        "\n" + "\n".join("| " + " | ".join(row) + " |" for row in [rows[0], ("---",) * 5, *rows[1:]]) + "\n"
+    )

@@ -1,0 +1,136 @@
+"""What is measured: a generated table, private statements, and the same by hand.
+
+The hand-written SQL bounds as the private statement does, as an expert would write it for DuckDB: a count and a clamped
+sum of each (unit, group), clamped again, then added up. It draws no noise, charges nothing and proves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+
+import duckdb
+
+import duckdp
+from duckdp.curator import Curator
+
+ANALYST, MAX_ROWS, FEW_GROUPS = "bench", 8, 3
+EPSILON = "0.5"
+COST, AGE = (0.0, 5000.0), (0, 110)
+AVERAGES = "SELECT region, count(*), avg(cost), sum(cost) FROM {table} GROUP BY region"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """Of the generated table."""
+
+    rows: int = 1_000_000
+    units: int = 400_000
+    groups: int = 10
+
+    @property
+    def regions(self) -> list[str]:
+        """Values of the grouping column."""
+        return [f"r{i}" for i in range(self.groups)]
+
+
+class Workload:
+    """The table in a file, protected twice: units are the values of ``unit``, or the rows.
+
+    Args:
+        folder: an empty one.
+        size: of the table.
+
+    Attributes:
+        keyed: curator; table visits lets all groups of a unit count, its view visits_few three.
+        rows: curator of a copy, where the unit is the row.
+    """
+
+    def __init__(self, folder: str, size: Size) -> None:
+        self.folder, self.size = folder, size
+        path, copy = (os.path.join(folder, name) for name in ("keyed.duckdb", "rows.duckdb"))
+        generate(path, size)
+        shutil.copyfile(path, copy)
+        self.keyed, self.rows = duckdp.open(path), duckdp.open(copy)
+        for curator in (self.keyed, self.rows):
+            curator.budget(epsilon=1_000_000)
+            curator.grant(ANALYST, epsilon=1_000_000)
+        protect(self.rows, size, keyed=False)
+        protect(self.keyed, size, keyed=True)
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Of the instance that the private statements run on: the same file, settings and caches."""
+        return self.keyed.engine.schema_cursor()
+
+    def close(self) -> None:
+        """Close both curators."""
+        self.keyed.close()
+        self.rows.close()
+
+
+def generate(path: str, size: Size) -> None:
+    """Write the table: units, regions, a DOUBLE and an INTEGER, all by hash of the row's number."""
+    with duckdb.connect(path) as con:
+        con.execute(
+            f"CREATE TABLE visits AS SELECT (hash(i) % {size.units})::BIGINT AS unit, "
+            f"'r' || (hash(i + 1) % {size.groups}) AS region, (hash(3 * i + 2) % 600000) / 100.0::DOUBLE AS cost, "
+            f"(hash(5 * i + 3) % 120)::INTEGER AS age "
+            f"FROM range({size.rows}) r(i)"
+        )
+        con.execute("CREATE VIEW visits_few AS SELECT unit, region, cost, age FROM visits")
+
+
+def protect(curator: Curator, size: Size, *, keyed: bool) -> None:
+    """Declare the table; the declared bounds clamp some of the values."""
+    for table, groups in (("visits", size.groups), ("visits_few", FEW_GROUPS)) if keyed else (("visits", 1),):
+        curator.protect(
+            table, row_cap=10 * size.rows, expected_rows=size.rows, unit_key="unit" if keyed else None,
+            max_rows=MAX_ROWS if keyed else None, max_groups=groups if keyed else None,
+            bounds={"cost": COST, "age": AGE}, domains={"region": size.regions},
+        )  # fmt: skip
+
+
+def plain_count() -> str:
+    """As anybody counts."""
+    return "SELECT count(*) FROM src.main.visits"
+
+
+def hand_count() -> str:
+    """At most MAX_ROWS rows of a unit count."""
+    return (
+        f"SELECT sum(least(n, {MAX_ROWS})) FROM (SELECT unit, count(*) AS n FROM src.main.visits "
+        "WHERE unit IS NOT NULL GROUP BY unit)"
+    )
+
+
+def plain_groups() -> str:
+    """As anybody groups."""
+    return AVERAGES.format(table="src.main.visits")
+
+
+def hand_groups(size: Size) -> str:
+    """Two stages: clamped per (unit, region), then added up; all groups of a unit count."""
+    return _added(_clamped(size))
+
+
+def hand_few_groups(size: Size, salt: int = 20_260_101) -> str:
+    """The same for the FEW_GROUPS groups of a unit with the smallest hash."""
+    place = f"row_number() OVER (PARTITION BY unit ORDER BY hash(unit, region, {salt}), region)"
+    chosen = f"SELECT * FROM (SELECT *, {place} AS place FROM ({_clamped(size)})) WHERE place <= {FEW_GROUPS}"
+    return _added(chosen)
+
+
+def _clamped(size: Size) -> str:
+    low, high = COST
+    listed = ", ".join(f"'{r}'" for r in size.regions)
+    return (
+        f"SELECT unit, region, count(*) AS n, sum(least(greatest(cost, {low}), {high})) AS s FROM src.main.visits "
+        f"WHERE unit IS NOT NULL AND region IN ({listed}) GROUP BY unit, region"
+    )
+
+
+def _added(parts: str) -> str:
+    low, high = (MAX_ROWS * bound for bound in COST)
+    n, total = f"sum(least(n, {MAX_ROWS}))", f"sum(least(greatest(s, {low}), {high}))"
+    return f"SELECT region, {n}, {total} / {n}, {total} FROM ({parts}) GROUP BY region ORDER BY region"

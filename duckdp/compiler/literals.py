@@ -1,0 +1,39 @@
+"""Constants of the analyst's text: small numbers, patterns, text."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from duckdp.catalog import Kind
+from duckdp.compiler.expression import Literal
+
+
+def small_int(node: object) -> int | None:
+    """Value of a literal of at most nine plain digits, else None."""
+    name = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+    return int(name) if name.isascii() and name.isdigit() and len(name) <= 9 else None
+
+
+def like_operator(name: str, pattern: str) -> tuple[str, Literal]:
+    """LIKE by operators of linear cost: DuckDB's own backtracks, seconds a row for a few wildcards.
+
+    >>> like_operator("like", "ab%")[0], like_operator("like", "a_%b")[1].value
+    ('starts_with', 'a..*b')
+    """
+    inner = pattern.strip("%")
+    if name == "like" and "_" not in inner and "%" not in inner:
+        ends = (pattern.startswith("%"), pattern.endswith("%"))
+        simple = {(False, False): "eq_text", (False, True): "starts_with", (True, False): "ends_with"}
+        return simple.get(ends, "contains"), Literal(inner, Kind.TEXT)
+    parts = {"%": ".*", "_": "."}
+    regex = "".join(parts.get(c) or (c if c.isalnum() and c.isascii() else f"\\x{{{ord(c):x}}}") for c in pattern)
+    return name, Literal(regex, Kind.TEXT)
+
+
+def encodable(value: str) -> bool:
+    """Whether a text has no lone surrogate."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

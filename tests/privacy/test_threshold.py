@@ -1,0 +1,78 @@
+"""Keys without a domain: one that a single unit has is shown with probability at most its share of delta."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from duckdp.compiler.plan import Plan
+from duckdp.compiler.release import SelectTask
+from duckdp.core.errorbars import Noise
+from duckdp.core.types import ATTO, Neighbours
+from duckdp.mechanisms.threshold import threshold
+from tests.gate import clinic, plan_for
+from tests.privacy.statistics import FALSE_ALARM, clopper_pearson
+
+KEYS = 60_000
+
+
+def _shown(plan: Plan) -> int:
+    """How many of KEYS keys with one unit each are shown by one release."""
+    rows = [(f"k{i}", 1, *[0] * (plan.cells - 1)) for i in range(KEYS)]
+    return len(json.loads(SelectTask(plan=plan).release(rows))["keys"])
+
+
+def _plans() -> list[Plan]:
+    text = "SELECT name, count(*) FROM clinic GROUP BY name"
+    by_row = clinic(unit_key=None)
+    return [
+        plan_for(text, clinic(max_groups=1), delta="0.05"),
+        plan_for(text, clinic(max_groups=3), delta="0.05", epsilon="0.5"),
+        plan_for(text, by_row, delta="0.05"),
+        plan_for(text, by_row, delta="0.05", neighbours=Neighbours.REPLACE),
+        plan_for("SELECT name FROM clinic GROUP BY name", clinic(), delta="0.1", epsilon=3),
+        plan_for(text, clinic(), delta="0.05", mechanism="gaussian"),
+    ]
+
+
+@pytest.mark.parametrize("plan", _plans(), ids=lambda p: f"{p.family}-{p.groups}-{p.neighbours.value}-{p.cells}")
+def test_a_key_of_one_unit_is_shown_within_delta(plan: Plan) -> None:
+    lower, _ = clopper_pearson(_shown(plan), KEYS, FALSE_ALARM)
+    assert lower <= plan.loss.delta_zcdp_atto / 1e18 / plan.groups
+
+
+@pytest.mark.parametrize("plan", _plans()[:5], ids=lambda p: f"{p.family}-{p.groups}-{p.neighbours.value}-{p.cells}")
+def test_twin_with_a_lower_threshold_is_noticed(plan: Plan) -> None:
+    assert plan.tau is not None
+    assert plan.noises[0] is not None
+    twin = replace(plan, tau=plan.tau - 2 - round(1.5 * plan.noises[0].scale))
+    lower, _ = clopper_pearson(_shown(twin), KEYS, FALSE_ALARM)
+    assert lower > plan.loss.delta_zcdp_atto / 1e18 / plan.groups
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.4, 1.0, 3.7, 50.0])
+def test_threshold_by_exact_summation(family: str, scale: float) -> None:
+    """P(1 + Z >= tau) summed term by term, for deltas down to 1e-12."""
+    mass = (
+        (lambda k: math.exp(-abs(k) / scale))
+        if family == "laplace"
+        else (lambda k: math.exp(-k * k / (2 * scale * scale)))
+    )
+    total = math.fsum(mass(k) for k in range(-int(60 * scale) - 40, int(60 * scale) + 41))
+    for delta in (Fraction(1, 20), Fraction(1, 1000), Fraction(1, 10**8), Fraction(1, 10**12)):
+        for groups in (1, 2, 1000):
+            tau = threshold(Noise(family, scale), delta_atto=int(delta * ATTO), groups=groups)  # type: ignore[arg-type]
+            tail = math.fsum(mass(k) for k in range(tau - 1, tau + int(60 * scale) + 40)) / total
+            assert tail <= delta / groups
+
+
+def test_a_key_without_units_cannot_appear() -> None:
+    """The proof needs it: the emitted rows are groups of rows that exist."""
+    plan = plan_for("SELECT name, count(*) FILTER (WHERE smoker) FROM clinic GROUP BY name", clinic())
+    assert plan.measures[0].kind == "units"
+    assert plan.measures[0].filter is None

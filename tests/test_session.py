@@ -1,0 +1,266 @@
+"""The way of one question: charge first, read once, release once; alone, in threads, in processes, after a crash."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import duckdp
+from duckdp.engine import Engine
+from duckdp.errors import CatalogError, DuckDPError, InsufficientBudgetError, InternalError, QueryError
+
+COUNT = "SELECT count(*) FROM visits"
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Charges whose private rows were read."""
+    seen: list[int] = []
+    original = Engine.run
+
+    def run(self: Engine, query: Any, charge: Any) -> Iterator[tuple[Any, ...]]:
+        seen.append(charge.id)
+        return original(self, query, charge)
+
+    monkeypatch.setattr(Engine, "run", run)
+    return seen
+
+
+def refused(code: str, work: Callable[[], object]) -> DuckDPError:
+    with pytest.raises(DuckDPError) as caught:
+        work()
+    assert caught.value.code == code
+    return caught.value
+
+
+def test_the_charge_is_durable_before_a_row_is_read(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, seen = Engine.run, []
+
+    def run(self: Engine, query: Any, charge: Any) -> Iterator[tuple[Any, ...]]:
+        with duckdp.ledger.Ledger.open(curator.ledger.path) as other:  # as another process would see it
+            seen.extend((c.id, c.state, str(c.loss)) for c in other.charges())
+        return original(self, query, charge)
+
+    monkeypatch.setattr(Engine, "run", run)
+    curator.session("ana").sql(COUNT, epsilon=1)
+    assert seen == [(1, "open", "epsilon=1")]
+
+
+def test_an_answer_is_given_again_for_nothing(curator: duckdp.Curator, reads: list[int]) -> None:
+    session = curator.session("ana")
+    first = session.sql(COUNT, epsilon=1)
+    again = session.sql("select COUNT( * ) as n from VISITS limit 5", epsilon="1.0")
+    assert (first.cost, first.source) == ("epsilon=1", "charge 1")
+    assert (again.cost, again.source) == ("nothing", "stored release of charge 1")
+    assert again.rows() == first.rows()
+    assert reads == [1]
+    assert session.sql(COUNT, epsilon=1, fresh=True).cost == "epsilon=1"
+    assert session.sql(COUNT, epsilon=2).cost == "epsilon=2"
+    assert reads == [1, 2, 3]
+
+
+def test_over_budget_nothing_is_read_or_charged(curator: duckdp.Curator, reads: list[int]) -> None:
+    session, con = curator.session("ana"), curator.connect("ana")
+    session.sql(COUNT, epsilon=8)
+    for work in (
+        lambda: session.sql(COUNT, epsilon=3),
+        lambda: session.noisy_count("visits", epsilon=3, predicate="age > 1"),
+        lambda: session.median_smooth("visits", "age", epsilon=3),
+        lambda: session.smooth_summary("visits", ["age"], name="a", epsilon=3),
+        lambda: session.synthesize("visits", columns=["age"], epsilon=3),
+    ):
+        error = refused("B101", work)
+        assert isinstance(error, InsufficientBudgetError)
+        assert (error.requested, error.remaining, error.scope) == ("epsilon=3", "epsilon=2, delta=1e-6", "analyst")
+    with pytest.raises(duckdb.InvalidInputException, match="B101"):
+        con.execute("FROM dp_noisy_count('visits', epsilon := 3)")
+    assert reads == [1]
+    assert len(curator.ledger.charges()) == 1
+    assert session.sql(COUNT, epsilon=8).cost == "nothing"  # stored answers stay free
+    assert "name" not in str(session.summaries().rows())
+
+
+def test_a_printing_error_comes_before_the_charge(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise InternalError("cannot print")
+
+    monkeypatch.setattr("duckdp.compiler.release.emit", fail)
+    refused("X101", lambda: curator.session("ana").sql(COUNT, epsilon=1))
+    assert not curator.ledger.charges()
+
+
+def test_threads_that_ask_the_same_are_one_charge(curator: duckdp.Curator, reads: list[int]) -> None:
+    start = threading.Barrier(8)
+
+    def ask(i: int) -> object:
+        start.wait()
+        if i % 2:
+            return curator.session("ana").sql(COUNT, epsilon=1).rows()[0][0]
+        return (
+            curator.connect("ana")
+            .execute(f"SELECT value FROM dp_noisy_count('visits', epsilon := 1) -- {i}")
+            .fetchone()[0]
+        )  # type: ignore[index]
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(ask, range(8)))
+    assert len(answers) == 1
+    assert reads == [1]
+
+
+def test_threads_never_overspend(curator: duckdp.Curator) -> None:
+    def ask(i: int) -> str:
+        try:
+            return curator.session("ana").sql(f"SELECT count(*) FROM visits WHERE age > {i}", epsilon=1).cost
+        except InsufficientBudgetError as error:
+            return error.code
+
+    with ThreadPoolExecutor(8) as pool:
+        found = sorted(pool.map(ask, range(16)))
+    assert found == ["B101"] * 6 + ["epsilon=1"] * 10
+
+
+ASK = """
+import sys, duckdp
+with duckdp.open(sys.argv[1], ledger=sys.argv[2]) as curator:
+    print(curator.session("ana").sql("SELECT count(*) FROM visits", epsilon=1).rows()[0][0])
+"""
+CRASH = """
+import os, signal, sys, duckdp
+from duckdp.engine import Engine
+original = Engine.run
+def run(self, query, charge):
+    rows = list(original(self, query, charge))
+    os.kill(os.getpid(), signal.SIGKILL)
+Engine.run = run
+with duckdp.open(sys.argv[1], ledger=sys.argv[2]) as curator:
+    curator.session("ana").sql("SELECT count(*) FROM visits", epsilon=1)
+"""
+
+
+def test_processes_that_ask_the_same_are_one_charge(curator: duckdp.Curator, clinic_file: str) -> None:
+    command = [sys.executable, "-c", ASK, clinic_file, curator.ledger.path]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    answers = {p.communicate(timeout=60)[0] for p in running}
+    assert len(answers) == 1
+    assert [c.state for c in curator.ledger.charges()] == ["released"]
+    assert curator.session("ana").sql(COUNT, epsilon=1).rows() == [(int(answers.pop()),)]
+
+
+def test_a_crash_between_charge_and_release_is_redeemed_once(curator: duckdp.Curator, clinic_file: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CRASH, clinic_file, curator.ledger.path], capture_output=True, check=False
+    )
+    assert done.returncode == -9
+    assert [c.state for c in curator.ledger.charges()] == ["open"]
+    before = curator.ledger.remaining("ana")
+    command = [sys.executable, "-c", ASK, clinic_file, curator.ledger.path]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    answers = {p.communicate(timeout=60)[0] for p in running}
+    assert len(answers) == 1
+    assert [(c.state, c.attempt) for c in curator.ledger.charges()] == [("released", 2)]
+    assert curator.ledger.remaining("ana") == before
+
+
+@pytest.mark.slow
+def test_three_crashes_are_final(curator: duckdp.Curator, clinic_file: str) -> None:
+    for _ in range(3):
+        command = [sys.executable, "-c", CRASH, clinic_file, curator.ledger.path]
+        assert subprocess.run(command, capture_output=True, check=False).returncode == -9
+    refused("B106", lambda: curator.session("ana").sql(COUNT, epsilon=1))
+    assert len(curator.ledger.charges()) == 1
+
+
+def test_a_declaration_that_changed_meanwhile_is_not_used(
+    curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan's own table must still be the declared one, even if somebody loads the new declarations in between."""
+    session, original = curator.session("ana"), duckdp.Curator.require_current
+
+    def change(self: duckdp.Curator) -> object:
+        monkeypatch.setattr(duckdp.Curator, "require_current", original)
+        self.protect("visits", unit_key="patient_id", max_rows=1, row_cap=10_000, bounds={"age": (0, 110)})
+        assert self.tables
+        return original(self)
+
+    monkeypatch.setattr(duckdp.Curator, "require_current", change)
+    assert isinstance(refused("C103", lambda: session.sql(COUNT, epsilon=1)), CatalogError)
+    assert not curator.ledger.charges()
+    session.sql(COUNT, epsilon=1)
+
+
+def test_another_processes_declaration_is_noticed(curator: duckdp.Curator, clinic_file: str) -> None:
+    session = curator.session("ana")
+    session.sql(COUNT, epsilon=1)
+    with duckdp.open(clinic_file, ledger=curator.ledger.path) as other:
+        other.protect("visits", unit_key="patient_id", max_rows=2, row_cap=10_000, bounds={"age": (0, 110)})
+    assert curator.table("visits").max_rows == 2
+    assert session.sql(COUNT, epsilon=1).cost == "epsilon=1"
+    refused("Q207", lambda: session.sql("SELECT sum(cost) FROM visits", epsilon=1))
+
+
+def test_ordinary_sql_runs_on_the_analysts_own_instance(curator: duckdp.Curator) -> None:
+    session = curator.session("ana")
+    session.sql(
+        "CREATE TABLE mine AS FROM dp_query($$SELECT sex, count(*) AS n FROM visits GROUP BY sex$$, epsilon := 1)"
+    )
+    assert [r[0] for r in session.sql("SELECT sex FROM mine ORDER BY sex")] == ["F", "M"]
+    assert [r[0] for r in session.sql("DESCRIBE visits")] == ["age", "cost", "sex", "name"]
+    error = refused("Q105", lambda: session.sql("SELECT nothing FROM mine"))
+    assert isinstance(error, QueryError)
+    assert "Binder Error" in error.message
+    assert error.__cause__ is None
+    for text in ("", "SELEC 1", "SELECT 1; SELECT 2", "not sql at all"):
+        assert refused("Q101" if "; " not in text else "Q102", lambda t=text: session.sql(t)) or True  # type: ignore[misc]
+
+
+def test_a_refusal_inside_sql_keeps_its_class(curator: duckdp.Curator) -> None:
+    session = curator.session("ana")
+    error = refused("B101", lambda: session.sql("FROM dp_noisy_count('visits', epsilon := 50)"))
+    assert isinstance(error, InsufficientBudgetError)
+    assert error.requested == "epsilon=50"
+    assert refused("C101", lambda: session.sql("FROM dp_noisy_count('nope', epsilon := 1)")).__cause__ is None
+    assert isinstance(
+        refused("Q301", lambda: session.sql("FROM dp_explain('SELECT age FROM visits', epsilon := 1)")), QueryError
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({}, "P101"), ({"epsilon": 0}, "P101"), ({"epsilon": -1}, "P101"), ({"epsilon": "nan"}, "P101"),
+        ({"epsilon": float("inf")}, "P101"), ({"epsilon": 101}, "P101"), ({"epsilon": "0.0000001"}, "P101"),
+        ({"epsilon": "0.1234567891"}, "P101"), ({"epsilon": True}, "P101"), ({"epsilon": "one"}, "P101"),
+        ({"epsilon": [1]}, "P101"), ({"epsilon": 1, "delta": 1}, "P102"), ({"epsilon": 1, "delta": "nan"}, "P102"),
+        ({"epsilon": 1, "error": 5.0}, "P101"), ({"error": 0}, "P106"), ({"error": float("nan")}, "P106"),
+        ({"error": {"nope": 3.0}}, "P106"), ({"epsilon": 1, "mechanism": "none"}, "P107"),
+    ],
+)  # fmt: skip
+def test_bad_terms(arguments: dict[str, Any], code: str, curator: duckdp.Curator) -> None:
+    session = curator.session("ana")
+    for work in (session.sql, session.explain):
+        refused(code, lambda w=work: w(COUNT, **arguments))  # type: ignore[misc]
+    assert not curator.ledger.charges()
+
+
+def test_a_closed_curator_answers_nothing(clinic_file: str, tmp_path: Path, curator: duckdp.Curator) -> None:
+    with duckdb.connect() as con, duckdp.open(clinic_file, ledger=curator.ledger.path) as second:
+        duckdp.register(con, second, analyst="ana")
+        session, front = second.session("ana"), second.connect("ana")
+        second.close()
+        with pytest.raises(DuckDPError):
+            session.sql(COUNT, epsilon=1)
+        with pytest.raises(duckdb.Error) as caught:
+            con.execute("FROM dp_noisy_count('visits', epsilon := 1)")
+        assert ".py" not in str(caught.value)
+        with pytest.raises(duckdb.Error):
+            front.execute("SELECT 1")
+    assert not curator.ledger.charges()

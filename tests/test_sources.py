@@ -1,0 +1,153 @@
+"""Where data may come from, and what happens when it cannot be opened or changes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import duckdp
+from duckdp.errors import CatalogError, ParameterError
+
+ROWS = "SELECT i, i % 3 AS g FROM range(100) AS r(i)"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with duckdb.connect(str(tmp_path / "data.duckdb")) as con:
+        con.execute(f"CREATE TABLE t AS {ROWS}; CREATE SCHEMA other; CREATE TABLE other.t AS SELECT 1 AS i, 2 AS extra")
+        con.execute("CREATE VIEW narrow AS SELECT i AS n FROM t WHERE g = 1")
+        con.execute(f"COPY ({ROWS}) TO '{tmp_path / 't.parquet'}'")
+        for part in (1, 2):
+            con.execute(f"COPY (SELECT i FROM range({50 * part}) AS r(i)) TO '{tmp_path / f'part{part}.parquet'}'")
+    return tmp_path
+
+
+def answer(data: object, folder: Path, table: str = "t", column: str = "i", snapshot: bool = False) -> float:
+    with duckdp.open(data, ledger=folder / "ledger", snapshot=snapshot) as curator:
+        curator.protect(table, row_cap=1000, bounds={column: (0, 1000)})
+        curator.budget(epsilon=1000)
+        curator.grant("ana", epsilon=1000)
+        return (
+            curator.session("ana")
+            .sql(f"SELECT count(*) FROM {table.split('.')[-1]}", epsilon=60, fresh=True)
+            .rows()[0][0]
+        )
+
+
+def test_every_kind_of_source(folder: Path) -> None:
+    arrow = duckdb.sql(ROWS).to_arrow_table()
+    with duckdb.connect() as con:
+        con.execute(f"CREATE TABLE t AS {ROWS}")
+        sources = {
+            "file": folder / "data.duckdb", "parquet": str(folder / "t.parquet"), "frames": {"t": arrow},
+            "path by name": {"t": folder / "t.parquet"}, "connection": con, "list of paths": [str(folder / "t.parquet")],
+        }  # fmt: skip
+        for name, data in sources.items():
+            place = folder / name
+            place.mkdir()
+            assert answer(data, place) == 100, name
+
+
+def test_frames_of_other_libraries(folder: Path) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    values = list(range(100))
+    for name, frame in (("pandas", pandas.DataFrame({"i": values})), ("polars", polars.DataFrame({"i": values}))):
+        (folder / name).mkdir()
+        assert answer({"t": frame}, folder / name) == 100
+
+
+def test_several_parquet_files_are_one_table(folder: Path) -> None:
+    assert answer({"t": [folder / "part1.parquet", folder / "part2.parquet"]}, folder) == 150
+    (folder / "glob").mkdir()
+    assert answer({"t": str(folder / "part*.parquet")}, folder / "glob") == 150
+
+
+def test_schemas_and_views(folder: Path) -> None:
+    for name, (table, column, count) in {
+        "schema": ("other.t", "i", 1), "view": ("narrow", "n", 33), "case": ("T", "I", 100)
+    }.items():  # fmt: skip
+        (folder / name).mkdir()
+        assert answer(folder / "data.duckdb", folder / name, table, column) == count
+
+
+def test_a_snapshot_frees_the_file(folder: Path) -> None:
+    path = folder / "data.duckdb"
+    with duckdp.open(path, ledger=folder / "ledger", snapshot=True) as curator:
+        curator.protect("t", row_cap=1000)
+        curator.protect("narrow", row_cap=1000)
+        curator.budget(epsilon=1000)
+        curator.grant("ana", epsilon=1000)
+        with duckdb.connect(str(path)) as con:
+            con.execute("DELETE FROM t")
+        place = curator.engine.source._folder
+        assert place is not None
+        assert os.stat(place).st_mode & 0o077 == 0
+        assert curator.session("ana").sql("SELECT count(*) FROM t", epsilon=60).rows() == [(100,)]
+        assert curator.session("ana").sql("SELECT count(*) FROM narrow", epsilon=60).rows() == [(33,)]
+    assert not os.path.exists(place)
+
+
+HOLD = "import duckdb, sys\ncon = duckdb.connect(sys.argv[1])\nprint('held', flush=True)\nsys.stdin.read()"
+
+
+def test_a_locked_file_names_the_process(folder: Path) -> None:
+    path = str(folder / "data.duckdb")
+    command = [sys.executable, "-c", HOLD, path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(CatalogError) as caught:
+            duckdp.open(path)
+        assert caught.value.code == "C107"
+        assert str(holder.pid) in caught.value.message
+        holder.communicate("")
+    assert answer(path, folder) == 100
+
+
+def test_what_cannot_be_opened(folder: Path) -> None:
+    (folder / "garbage.duckdb").write_bytes(b"alice_7f3" * 1000)
+    (folder / "garbage.parquet").write_bytes(b"alice_7f3" * 1000)
+    (folder / "empty.parquet").write_bytes(b"")
+    for data in (
+        folder / "none.duckdb", folder / "garbage.duckdb", folder / "garbage.parquet", folder / "empty.parquet",
+        str(folder / "none*.parquet"), {"t": folder / "none.parquet"}, {"t": object()}, {"t": 7}, {"t": None}, 7, None,
+        folder, {"t": [1, 2]}, b"x",
+    ):  # fmt: skip
+        with pytest.raises((CatalogError, ParameterError)) as caught:
+            duckdp.open(data, ledger=folder / "ledger")
+        assert caught.value.code in ("C108", "P107"), data
+        assert "alice" not in str(caught.value)
+        assert caught.value.__cause__ is None
+    with pytest.raises(ParameterError, match="P107"):
+        duckdp.open({"t": pa.table({"i": [1]})})  # frames have no place of their own for a ledger
+
+
+def test_a_failed_opening_leaves_the_file_free(folder: Path) -> None:
+    path = str(folder / "data.duckdb")
+    with pytest.raises(duckdp.errors.DuckDPError):
+        duckdp.open(path, ledger=folder / "no" / "such" / "folder" / "ledger")
+    with duckdb.connect(path) as con:
+        con.execute("CREATE TABLE more AS SELECT 1")
+
+
+def test_changed_frames_need_a_refresh(folder: Path) -> None:
+    def opened(rows: int) -> duckdp.Curator:
+        return duckdp.open({"t": pa.table({"i": list(range(rows))})}, ledger=folder / "ledger")
+
+    opened(10).close()
+    opened(10).close()
+    with opened(11) as curator:
+        curator.protect("t", row_cap=100)
+        curator.budget(epsilon=10)
+        curator.grant("ana", epsilon=10)
+        with pytest.raises(CatalogError, match="C104"):
+            curator.session("ana").noisy_count("t", epsilon=1)
+        assert not curator.ledger.charges()
+        assert curator.refresh(reason="eleven now") == 2
+        curator.session("ana").noisy_count("t", epsilon=1)
