@@ -19,15 +19,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from duckdp.compiler.printing import quote
-from duckdp.errors import CODES, DuckDPError, ParameterError
-from duckdp.functions import prepare
+from duckdp.errors import CODES, CatalogError, DuckDPError, ParameterError
+from duckdp.functions import Prepared, prepare
 
 if TYPE_CHECKING:
     from duckdp.session import Session
 
 REMEMBERED = 64  # answers kept per instance; older ones come again from the ledger, free
 MOST_CELLS = 8_000_000  # cells of remembered answers, and of one chunk that leaves
-MOST_TOKEN = 200_000
+MOST_TOKEN = 1_000_000
 # Which fetch function a type crosses by; dates and the rest cross as text. The returned SELECT casts to the type.
 FETCH = {"DOUBLE": "__dp_f64", "FLOAT": "__dp_f64", "BOOLEAN": "__dp_bool"} | dict.fromkeys(
     ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "__dp_i64"
@@ -104,7 +104,8 @@ class Binder:
 
     def _bind(self, name: str, arguments: list[str | None], listed: list[str]) -> str:
         prepared = prepare(self._open_session(), name, arguments, listed or None)
-        token = self._seal(json.dumps([name, arguments, listed, secrets.token_hex(16)]))
+        call = [name, arguments, listed, secrets.token_hex(16), _shape(prepared)]
+        token = self._seal(json.dumps(call, ensure_ascii=False))
         items = [
             f"CAST(unnest({FETCH.get(kind, TEXT_FETCH)}('{token}', {i})) AS {plain_type(kind)}) AS {quote(column)}"
             for i, (column, kind) in enumerate(prepared.columns)
@@ -137,8 +138,10 @@ class Binder:
         return found
 
     def _compute(self, call: list[Any]) -> Answer:
-        name, arguments, listed, nonce = call
+        name, arguments, listed, nonce, shape = call
         prepared = prepare(self._open_session(), name, arguments, listed or None)
+        if _shape(prepared) != shape:  # bound before a declaration changed, run after
+            raise CatalogError("C103", "the declarations changed since the statement was prepared. Prepare it again.")
         parts = prepared.run(nonce).typed(intervals=prepared.intervals)
         return [_crossing(kind, part[2]) for (_, kind), part in zip(prepared.columns, parts, strict=True)]
 
@@ -199,6 +202,11 @@ class Binder:
     def _mac(self, body: str) -> str:
         text = f"{self._open_session().analyst}\n{body}".encode()
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()
+
+
+def _shape(prepared: Prepared) -> str:
+    """Digest of the columns that a call was bound to."""
+    return hashlib.sha256(repr(prepared.columns).encode("utf-8", "replace")).hexdigest()
 
 
 def plain_type(kind: str) -> str:

@@ -6,6 +6,8 @@ charge. Engine messages may quote rows, so none leaves.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -39,13 +41,16 @@ class Engine:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._con = duckdb.connect(":memory:", config=CONFIG)
+        # what does not fit in memory spills here, readable by nobody else; DuckDB's default is the working directory
+        self._folder = tempfile.mkdtemp(prefix="duckdp-")
+        self._con = self._connect()
         self._lock = threading.Lock()
         self._running: set[duckdb.DuckDBPyConnection] = set()
         try:
             source.attach(self._con)
-        except CatalogError:
+        except BaseException:
             self._con.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
             raise
         self.stamp = source.stamp()
 
@@ -105,7 +110,7 @@ class Engine:
 
     def reattach(self) -> None:
         """Attach the source afresh, after the owner accepted a change."""
-        fresh = duckdb.connect(":memory:", config=CONFIG)
+        fresh = self._connect()
         try:
             self.source.attach(fresh)
         except CatalogError:
@@ -120,6 +125,10 @@ class Engine:
         """Close the instance; the source's file is free again."""
         self._con.close()
         self.source.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        return duckdb.connect(":memory:", config={**CONFIG, "temp_directory": self._folder})
 
 
 def _require_few(crossed: int, most: int | None) -> None:

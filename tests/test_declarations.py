@@ -24,8 +24,10 @@ def owner(tmp_path: Path) -> Iterator[duckdp.Curator]:
     with duckdb.connect(path) as con:
         con.execute(
             "CREATE TABLE t (pid INTEGER, other INTEGER, a INTEGER, f FLOAT, big BIGINT, st STRUCT(a INTEGER), "
-            "\"__unit\" INTEGER); INSERT INTO t SELECT i % 5, i, i, 0.1, 9007199254740993, {'a': i}, i FROM range(20) x(i); "
-            "CREATE VIEW renamed AS SELECT other AS pid, a FROM t; CREATE VIEW field AS SELECT pid, a FROM t WHERE st.a > 3; "
+            '"__unit" INTEGER); '
+            "INSERT INTO t SELECT i % 5, i, i, 0.1, 9007199254740993, {'a': i}, i FROM range(20) x(i); "
+            "CREATE VIEW renamed AS SELECT other AS pid, a FROM t; "
+            "CREATE VIEW field AS SELECT pid, a FROM t WHERE st.a > 3; "
             "CREATE VIEW shown AS SELECT pid, st.a AS a FROM t; CREATE VIEW good AS SELECT pid, a FROM t WHERE t.f > 0"
         )
     with duckdp.open(path, ledger=str(tmp_path / "odd.ledger")) as curator:

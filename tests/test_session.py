@@ -264,3 +264,38 @@ def test_a_closed_curator_answers_nothing(clinic_file: str, tmp_path: Path, cura
         with pytest.raises(duckdb.Error):
             front.execute("SELECT 1")
     assert not curator.ledger.charges()
+
+
+def test_a_call_bound_before_a_declaration_changed_is_refused_before_its_charge(curator: duckdp.Curator) -> None:
+    con = curator.connect("ana")
+    relation = con.execute(
+        "SELECT __dp_bind('dp_median_smooth', ['visits', 'age', '1', '0', NULL, '0.5', 'false'], [])"
+    )
+    sql = relation.fetchone()[0]  # type: ignore[index]
+    curator.protect(
+        "visits", unit_key="patient_id", max_rows=3, row_cap=10_000, nulls={"age": 3}, bounds={"age": (0, 110)}
+    )
+    assert len(con.execute(sql).fetchall()) == 1  # the same columns: answered under the new declaration
+    assert [c.catalog_version for c in curator.ledger.charges()] == [2]
+
+
+def test_the_longest_statement_passes_through_sql(curator: duckdp.Curator) -> None:
+    con = curator.connect("ana")
+    for filler in ("x", "é", "'", "\\", "\U0001f4a9"):
+        statement = "SELECT count(*) FROM visits -- "
+        statement += filler * ((65_500 - len(statement)) // len(filler.encode()))
+        assert len(con.execute("FROM dp_query($1, epsilon := 0.01)", [statement]).fetchall()) == 1
+    assert len(curator.ledger.charges()) == 1
+
+
+def test_spilled_rows_are_readable_by_nobody_else(curator: duckdp.Curator) -> None:
+    import os
+
+    folder = curator.engine._folder
+    assert os.stat(folder).st_mode & 0o077 == 0
+    shown = curator.engine.schema_cursor().execute("SELECT current_setting('temp_directory')").fetchone()
+    assert shown == (folder,)
+    curator.engine.reattach()
+    assert curator.engine.schema_cursor().execute("SELECT current_setting('temp_directory')").fetchone() == (folder,)
+    curator.close()
+    assert not os.path.exists(folder)

@@ -46,7 +46,8 @@ def test_every_kind_of_source(folder: Path) -> None:
         con.execute(f"CREATE TABLE t AS {ROWS}")
         sources = {
             "file": folder / "data.duckdb", "parquet": str(folder / "t.parquet"), "frames": {"t": arrow},
-            "path by name": {"t": folder / "t.parquet"}, "connection": con, "list of paths": [str(folder / "t.parquet")],
+            "path by name": {"t": folder / "t.parquet"}, "connection": con,
+            "list of paths": [str(folder / "t.parquet")],
         }  # fmt: skip
         for name, data in sources.items():
             place = folder / name

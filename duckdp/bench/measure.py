@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from statistics import median
 
-from duckdp import __version__
+import duckdp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ def from_times(name: str, seconds: Sequence[float], *, most_ms: float | None = N
 
 def machine() -> str:
     """Date, versions and cores, without which a figure says nothing."""
-    parts = [f"duckdp {__version__}", *(f"{name} {version(name)}" for name in ("duckdb", "opendp", "sqlglot"))]
+    parts = [f"duckdp {duckdp.__version__}", *(f"{name} {version(name)}" for name in ("duckdb", "opendp", "sqlglot"))]
     when = datetime.now(UTC).strftime("%Y-%m-%d")
     return f"{when}, {', '.join(parts)}, Python {platform.python_version()}, {os.cpu_count()} cores"
 

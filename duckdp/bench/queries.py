@@ -17,6 +17,7 @@ from duckdp.curator import Curator
 
 ANALYST, MAX_ROWS, FEW_GROUPS = "bench", 8, 3
 EPSILON = "0.5"
+FILES = ("keyed.duckdb", "rows.duckdb")
 COST, AGE = (0.0, 5000.0), (0, 110)
 AVERAGES = "SELECT region, count(*), avg(cost), sum(cost) FROM {table} GROUP BY region"
 
@@ -39,7 +40,7 @@ class Workload:
     """The table in a file, protected twice: units are the values of ``unit``, or the rows.
 
     Args:
-        folder: an empty one.
+        folder: an empty one, or one where ``generate`` has been.
         size: of the table.
 
     Attributes:
@@ -49,9 +50,9 @@ class Workload:
 
     def __init__(self, folder: str, size: Size) -> None:
         self.folder, self.size = folder, size
-        path, copy = (os.path.join(folder, name) for name in ("keyed.duckdb", "rows.duckdb"))
-        generate(path, size)
-        shutil.copyfile(path, copy)
+        path, copy = (os.path.join(folder, name) for name in FILES)
+        if not os.path.exists(path):
+            generate(folder, size)
         self.keyed, self.rows = duckdp.open(path), duckdp.open(copy)
         for curator in (self.keyed, self.rows):
             curator.budget(epsilon=1_000_000)
@@ -69,9 +70,11 @@ class Workload:
         self.rows.close()
 
 
-def generate(path: str, size: Size) -> None:
-    """Write the table: units, regions, a DOUBLE and an INTEGER, all by hash of the row's number."""
+def generate(folder: str, size: Size) -> None:
+    """Write the table, twice: units, regions, a DOUBLE and an INTEGER, all by hash of the row's number."""
+    path, copy = (os.path.join(folder, name) for name in FILES)
     with duckdb.connect(path) as con:
+        con.execute("SET enable_progress_bar = false")
         con.execute(
             f"CREATE TABLE visits AS SELECT (hash(i) % {size.units})::BIGINT AS unit, "
             f"'r' || (hash(i + 1) % {size.groups}) AS region, (hash(3 * i + 2) % 600000) / 100.0::DOUBLE AS cost, "
@@ -79,6 +82,7 @@ def generate(path: str, size: Size) -> None:
             f"FROM range({size.rows}) r(i)"
         )
         con.execute("CREATE VIEW visits_few AS SELECT unit, region, cost, age FROM visits")
+    shutil.copyfile(path, copy)
 
 
 def protect(curator: Curator, size: Size, *, keyed: bool) -> None:

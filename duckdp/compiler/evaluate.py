@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -263,7 +264,7 @@ class _Evaluation:
                 return np.full(self.n, half_width(noise, LEVEL) / measure.steps)
             if counting and not measure.fixed_total:
                 terms = measure.cells if expr.function == "count_rows" else measure.degree + 1
-                return np.full(self.n, float(rounded_half_width([noise] * terms, 2**measure.bits, LEVEL)))
+                return np.full(self.n, _count_half_width(noise, terms, 2**measure.bits))
             if not counting and expr.function != "sum":
                 return self._unless_few(expr, linear_half_width(gradient, self.noises, LEVEL))
         return linear_half_width(gradient, self.noises, LEVEL)
@@ -317,6 +318,11 @@ def _take(column: OutputColumn, rows: list[int]) -> OutputColumn:
         centre=None if column.centre is None else column.centre[index],
         exact_interval=column.exact_interval, lower=column.lower, upper=column.upper,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _count_half_width(noise: Noise, terms: int, steps: int) -> float:
+    return float(rounded_half_width([noise] * terms, steps, LEVEL))
 
 
 def _whole(value: Floats) -> Floats:

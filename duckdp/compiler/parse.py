@@ -19,6 +19,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from duckdp.errors import QueryError
 
 MAX_STATEMENT = 64 * 1024  # bytes
+MOST_CACHED = 4096  # characters; the tree of a statement of 64 KB takes several MB
 MAX_DEPTH = 150
 MAX_NODES = 20_000
 _quiet = threading.local()
@@ -32,7 +33,6 @@ def _not_ours(_: logging.LogRecord) -> bool:
 logging.getLogger("sqlglot").addFilter(_not_ours)
 
 
-@lru_cache(maxsize=256)
 def parse_statement(text: str) -> exp.Expression:
     """Parse exactly one statement.
 
@@ -45,6 +45,15 @@ def parse_statement(text: str) -> exp.Expression:
     Raises:
         QueryError: Q101 not SQL, Q102 several statements, Q104 too long or nested too deeply.
     """
+    return _parse_short(text) if len(text) <= MOST_CACHED else _parse_one(text)
+
+
+@lru_cache(maxsize=256)
+def _parse_short(text: str) -> exp.Expression:
+    return _parse_one(text)
+
+
+def _parse_one(text: str) -> exp.Expression:
     if len(text.encode("utf-8", "surrogatepass")) > MAX_STATEMENT:
         raise QueryError("Q104", f"the statement is longer than {MAX_STATEMENT} bytes. Split it.")
     if "\x00" in text or any("\ud800" <= c <= "\udfff" for c in text):

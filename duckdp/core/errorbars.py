@@ -169,14 +169,10 @@ def rounded_half_width(noises: Sequence[Noise], unit: int, level: float = 0.95) 
         raise ParameterError("P107", "unit", unit, "must be a positive whole number of grid steps.")
     if not noises:
         return 0
-    steps = half_width(noises[0], level) if len(noises) == 1 else _sum_half_width(tuple(noises), level)
+    one = len(noises) == 1
+    steps = half_width(noises[0], level) if one else round(_quantile([1.0] * len(noises), noises, level))
     # |S| < (w + 1/2) unit is |S| <= w unit + (unit - 1) // 2 for integers, and must hold for |S| = steps.
     return max(0, -((-(steps - (unit - 1) // 2)) // unit))
-
-
-@lru_cache(maxsize=1024)
-def _sum_half_width(noises: tuple[Noise, ...], level: float) -> int:
-    return round(_quantile([1.0] * len(noises), noises, level))
 
 
 def smallest_epsilon(error: float, width_at: Callable[[int], float]) -> int | None:

@@ -55,7 +55,7 @@ QUESTIONS = (
     "SELECT floor(x) AS f, count(*) FROM t GROUP BY f",
     "SELECT ts, b, count(*) FROM t GROUP BY ts, b",
     "SELECT sum(exp(least(x, 5))), avg(sqrt(greatest(x, 0))), sum(sin(x)) FROM t WHERE NOT (x BETWEEN 1 AND 2)",
-    "SELECT sum(hour(ts) + month(day)) FROM t WHERE substring(s, 2, 3) IN ('a', 'b') AND starts_with(s, 'a') IS NOT NULL",
+    "SELECT sum(hour(ts) + month(day)) FROM t WHERE substring(s, 2, 3) IN ('a', 'b') OR starts_with(s, 'a')",
 )
 
 

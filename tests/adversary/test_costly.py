@@ -47,8 +47,8 @@ COSTLY = {
 
 
 @pytest.mark.parametrize("what", COSTLY)
-def test_costly_text_is_refused_fast(what: str, world: World) -> None:
-    session = world.curator.session("ana")
+def test_costly_text_is_refused_fast(what: str, shared: World) -> None:
+    session = shared.curator.session("ana")
     for work in (session.sql, session.explain):
         start = time.perf_counter()
         with pytest.raises(DuckDPError) as caught:
@@ -56,11 +56,11 @@ def test_costly_text_is_refused_fast(what: str, world: World) -> None:
         assert time.perf_counter() - start < 3, "refused, but slowly"
         assert caught.value.code[:2] in ("Q1", "Q2", "Q4")
         assert len(str(caught.value)) < 1000
-    assert world.charges() == 0
+    assert shared.charges() == 0
 
 
-def test_long_arguments_are_refused(world: World) -> None:
-    session = world.curator.session("ana")
+def test_long_arguments_are_refused(shared: World) -> None:
+    session = shared.curator.session("ana")
     for work in (
         lambda: session.noisy_count("visits", epsilon=1, predicate=f"name = '{LONG}'"),
         lambda: session.noisy_count("x" * 100_000, epsilon=1),
@@ -75,4 +75,4 @@ def test_long_arguments_are_refused(world: World) -> None:
         with pytest.raises(DuckDPError) as caught:
             work()
         assert len(str(caught.value)) < 1000, str(caught.value)[:200]
-    assert world.charges() == 0
+    assert shared.charges() == 0

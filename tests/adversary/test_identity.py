@@ -140,15 +140,15 @@ def alterations(token: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("how", alterations(base64.urlsafe_b64encode(b'["a", ["b", "c"]]').decode() + ".0"))
-def test_an_altered_token_gives_nothing_and_costs_nothing(how: str, world: World) -> None:
-    con = world.curator.connect("ana")
+def test_an_altered_token_gives_nothing_and_costs_nothing(how: str, shared: World) -> None:
+    con = shared.curator.connect("ana")
     altered = alterations(token_of(con))[how]
     assert asked(con, altered) == "P107: token='...': was not made by this connection."
     for fetch in ("__dp_i64", "__dp_f64", "__dp_text", "__dp_bool"):
         with pytest.raises(duckdb.InvalidInputException) as caught:
             con.execute(f"SELECT {fetch}(?, 0)", [altered])
         assert ".py" not in str(caught.value)
-    assert not payers(world)
+    assert not payers(shared)
 
 
 def test_a_token_is_worth_nothing_elsewhere(world: World) -> None:

@@ -66,13 +66,13 @@ CALLS = (
 )
 
 
-@pytest.fixture
-def theirs(world: World) -> Iterator[duckdb.DuckDBPyConnection]:
+@pytest.fixture(scope="module")
+def theirs(shared: World) -> Iterator[duckdb.DuckDBPyConnection]:
     """The owner's connection: rows of their own, and the functions."""
     with duckdb.connect() as con:
         con.execute("CREATE TABLE sentinel AS SELECT 1 AS one; SET VARIABLE hit = 0")
-        duckdp.register(con, world.curator, analyst="ana")
-        world.curator.session("ana").smooth_summary("visits", ["age"], name="mine", epsilon=1, degree=2)
+        duckdp.register(con, shared.curator, analyst="ana")
+        shared.curator.session("ana").smooth_summary("visits", ["age"], name="mine", epsilon=1, degree=2)
         yield con
 
 
@@ -84,10 +84,10 @@ def state(con: duckdb.DuckDBPyConnection, world: World) -> tuple[object, ...]:
 
 
 def test_no_argument_becomes_sql(
-    theirs: duckdb.DuckDBPyConnection, world: World, monkeypatch: pytest.MonkeyPatch
+    theirs: duckdb.DuckDBPyConnection, shared: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(world.path.parent)
-    before = state(theirs, world)
+    monkeypatch.chdir(shared.path.parent)
+    before = state(theirs, shared)
     for call in CALLS:
         for payload in PAYLOADS:
             try:
@@ -96,7 +96,7 @@ def test_no_argument_becomes_sql(
                 text = str(error)
                 assert "Traceback" not in text
                 assert ".py" not in text.replace(payload, "")
-    assert state(theirs, world) == before
+    assert state(theirs, shared) == before
 
 
 NAMES = (
@@ -126,8 +126,8 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_alias_is_an_identifier(name: str, theirs: duckdb.DuckDBPyConnection, world: World) -> None:
-    before = state(theirs, world)
+def test_any_alias_is_an_identifier(name: str, theirs: duckdb.DuckDBPyConnection, shared: World) -> None:
+    before = state(theirs, shared)
     quoted = name.replace('"', '""')
     statement = f'SELECT count(*) AS "{quoted}" FROM visits'
     done = theirs.execute("FROM dp_query($1, epsilon := 0.001)", [statement])
@@ -135,16 +135,17 @@ def test_any_alias_is_an_identifier(name: str, theirs: duckdb.DuckDBPyConnection
     assert names[0] == name
     assert names[1:] == [f"{name}_{s}" for s in ("standard_error", "low", "high")] or name == "value"
     assert len(done.fetchall()) == 1
-    assert world.curator.session("ana").sql(statement, epsilon="0.001").names == [name]
-    assert state(theirs, world) == before
+    assert shared.curator.session("ana").sql(statement, epsilon="0.001").names == [name]
+    assert state(theirs, shared) == before
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\0", "a\ud800"])
-def test_what_is_no_text_is_refused(name: str, world: World) -> None:
+def test_what_is_no_text_is_refused(name: str, shared: World) -> None:
+    charges = shared.charges()
     with pytest.raises(DuckDPError) as caught:
-        world.curator.session("ana").sql(f'SELECT count(*) AS "{name}" FROM visits', epsilon="0.001")
+        shared.curator.session("ana").sql(f'SELECT count(*) AS "{name}" FROM visits', epsilon="0.001")
     assert caught.value.code in ("Q101", "Q104")
-    assert world.charges() == 0
+    assert shared.charges() == charges
 
 
 STATEMENTS = (
@@ -179,12 +180,13 @@ STATEMENTS = (
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_only_one_plain_select_reaches_the_gate(statement: str, world: World) -> None:
-    session = world.curator.session("ana")
+def test_only_one_plain_select_reaches_the_gate(statement: str, shared: World) -> None:
+    charges = shared.charges()
+    session = shared.curator.session("ana")
     with pytest.raises(DuckDPError) as caught:
         session.sql(statement, epsilon="0.001")
     assert caught.value.code[0] == "Q"
-    assert world.charges() == 0
+    assert shared.charges() == charges
 
 
 HIDDEN = (
@@ -199,11 +201,12 @@ HIDDEN = (
 
 
 @pytest.mark.parametrize("statement", HIDDEN)
-def test_a_name_the_parser_does_not_see_meets_the_stub(statement: str, world: World) -> None:
+def test_a_name_the_parser_does_not_see_meets_the_stub(statement: str, shared: World) -> None:
     """It runs on the analyst's own instance, where the rows are not."""
-    session = world.curator.session("ana")
+    charges = shared.charges()
+    session = shared.curator.session("ana")
     try:
         assert not leaks(str(session.sql(statement, epsilon=1).rows()))
     except DuckDPError as error:
         assert error.code in ("Q301", "Q105")
-    assert world.charges() == 0
+    assert shared.charges() == charges

@@ -20,7 +20,8 @@ original = Engine.run
 Engine.run = lambda self, query, charge: (seen.append(query), original(self, query, charge))[1]
 with duckdp.open(path, ledger=ledger) as curator:
     curator.engine.schema_cursor().execute("SET memory_limit = '400MB'; SET threads = 2")
-    curator.protect("t", unit_key="pid", max_rows=3, row_cap=10**8, bounds={"x": (0, 100)}, domains={"g": list(range(10))})
+    public = {"bounds": {"x": (0, 100)}, "domains": {"g": list(range(10))}}
+    curator.protect("t", unit_key="pid", max_rows=3, row_cap=10**8, **public)
     curator.budget(epsilon=100); curator.grant("ana", epsilon=100)
     session = curator.session("ana")
     session.sql("SELECT count(*) FROM t WHERE x > 1000", epsilon=1)
@@ -56,7 +57,8 @@ def test_memory_is_flat(tmp_path: Path) -> None:
         path = tmp_path / f"{rows}.duckdb"
         with duckdb.connect(str(path)) as con:
             con.execute(
-                f"CREATE TABLE t AS SELECT i % 40000 AS pid, (i * 7 % 100)::DOUBLE AS x, (i % 10)::INTEGER AS g FROM range({rows}) AS r(i)"
+                "CREATE TABLE t AS SELECT i % 40000 AS pid, (i * 7 % 100)::DOUBLE AS x, (i % 10)::INTEGER AS g "
+                f"FROM range({rows}) AS r(i)"
             )
         for how in ("duckdp", "plain"):
             found[rows, how] = measured(path, how)

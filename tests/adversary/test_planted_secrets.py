@@ -54,13 +54,14 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("statement", REFUSED)
-def test_refusals_show_no_secret(statement: str, ana: Session, world: World, refused: Callable) -> None:
+def test_refusals_show_no_secret(statement: str, shared: World, refused: Callable) -> None:
+    ana = shared.curator.session("ana")
     refused(lambda: ana.sql(statement, epsilon=1), "Q1", "Q2", "Q3", "Q4")
     refused(lambda: ana.explain(statement, epsilon=1), "Q1", "Q2", "Q3", "Q4")
-    con = world.curator.connect("ana")
+    con = shared.curator.connect("ana")
     refused(lambda: con.execute("FROM dp_query(?, epsilon := 1)", [statement]).fetchall(), "Q1", "Q2", "Q3", "Q4")
     refused(lambda: con.execute(statement).fetchall())
-    assert world.charges() == 0
+    assert shared.charges() == 0
 
 
 def test_free_texts_show_no_secret(ana: Session, con: duckdb.DuckDBPyConnection, world: World) -> None:
