@@ -119,21 +119,7 @@ class Table:
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
 
     def __str__(self) -> str:
-        """The declaration, every figure marked public."""
-        unit = "each row" if self.unit_key is None else f"all rows of one {self.unit_key}"
-        bound = (
-            "" if self.unit_key is None else f"; public: {self.max_rows} rows in each of {self.max_groups} groups count"
-        )
-        guess = "" if self.expected_rows is None else f", expected_rows {self.expected_rows:,}"
-        lines = [f"{self.name}: protects {unit}{bound}", f"  public: row_cap {self.row_cap:,}{guess}"]
-        for c in self.columns:
-            parts = [] if c.lower is None else [f"public bounds {c.lower} to {c.upper}"]
-            parts += [] if c.domain is None else [f"public domain of {len(c.domain)} values"]
-            parts += [] if c.null_value is None else [f"NULL read as {c.null_value} (public)"]
-            lines.append(
-                f"  {c.name} {c.type}: {', '.join(parts) or 'no bounds: predicates, counts and open keys only'}"
-            )
-        return "\n".join(lines)
+        return describe_table(self)
 
 
 def dump_table(table: Table) -> str:
@@ -147,6 +133,40 @@ def load_table(text: str) -> Table:
     columns = tuple(_load_column(c) for c in raw.pop("columns"))
     base = tuple(_load_column(c) for c in raw.pop("base"))
     return Table(**{**raw, "relation": tuple(raw["relation"]), "columns": columns, "base": base})
+
+
+def describe_table(table: Table) -> str:
+    """A declaration as its owner and the analysts read it.
+
+    >>> print(describe_table(Table(name="t", relation=("a", "b", "t"), columns=(), row_cap=1000)))
+    t: protected. All of this is public:
+      a privacy unit is one row
+      at most 1,000 rows
+    """
+    if table.unit_key is None:
+        unit = "one row"
+    else:
+        groups = f"in each of at most {table.max_groups} groups"
+        unit = f"all rows of one {table.unit_key}; at most {table.max_rows} of them count {groups}"
+    cap = f"at most {table.row_cap:,} rows"
+    expected = f", about {table.expected_rows:,} expected" if table.expected_rows is not None else ""
+    lines = [f"{table.name}: protected. All of this is public:", f"  a privacy unit is {unit}", f"  {cap}{expected}"]
+    width = max((len(c.name) for c in table.columns), default=0)
+    return "\n".join(lines + [f"  {c.name.ljust(width)}  {_describe_column(c)}" for c in table.columns])
+
+
+def _describe_column(column: Column) -> str:
+    parts = [column.type]
+    if column.lower is not None:
+        parts.append(f"from {column.lower} to {column.upper}")
+    if column.domain is not None:
+        shown = ["NULL" if v is None else str(v) for v in column.domain[:20]]
+        parts.append("one of " + ", ".join(shown) + (", ..." if len(column.domain) > 20 else ""))
+    if column.other is not None:
+        parts.append(f"others as {column.other}")
+    if column.null_value is not None:
+        parts.append(f"NULL read as {column.null_value}")
+    return "; ".join(parts)
 
 
 def kind_of(duckdb_type: str) -> tuple[Kind, bool] | None:

@@ -40,7 +40,7 @@ def open(data: object, *, ledger: str | os.PathLike[str] | None = None, snapshot
         CatalogError: C104 (the source changed), C107, C108.
         LedgerError: B2xx.
     """
-    return Curator(data, ledger=_ledger_path(data, ledger), snapshot=snapshot)
+    return Curator(data, ledger=default_ledger(data, ledger), snapshot=snapshot)
 
 
 class Curator:
@@ -110,6 +110,10 @@ class Curator:
         )  # fmt: skip
         state = self.ledger.state()
         for name, present in self.tables.items():
+            if name == declared.name and present.relation != declared.relation:
+                raise CatalogError(
+                    "C111", f'"{name}" already names another table; tables of two schemas need two names.'
+                )
             same = unit_of(present) == unit_of(declared)
             if name == declared.name and not same and state.started:
                 raise CatalogError("C109", f'the privacy unit of "{name}" is frozen by the first charge.', table=name)
@@ -182,8 +186,8 @@ class Curator:
         if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):
             raise CatalogError("C105", "REPLACE neighbours need unit = row, and a protected table has a unit_key.")
         self.ledger.set_budget(
-            epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), neighbours=relation, accountant=kind,
-            raise_to=raise_to, reason=reason,
+            epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), neighbours=relation,
+            accountant=kind, raise_to=raise_to, reason=reason,
         )  # fmt: skip
 
     def grant(
@@ -191,7 +195,8 @@ class Curator:
     ) -> None:
         """Let an analyst in, up to a cap within the total. Idempotent."""
         self.ledger.grant(
-            analyst, epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), raise_to=raise_to, reason=reason
+            analyst, epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), raise_to=raise_to,
+            reason=reason,
         )  # fmt: skip
 
     def revoke(self, analyst: str, *, reason: str = "revoked by the owner") -> None:
@@ -324,7 +329,8 @@ class Curator:
         return f"<duckdp.Curator of {len(self.tables)} protected tables, ledger {self.ledger.path!r}>"
 
 
-def _ledger_path(data: object, ledger: str | os.PathLike[str] | None) -> str:
+def default_ledger(data: object, ledger: str | os.PathLike[str] | None) -> str:
+    """The ledger file to use: the one named, else the one beside a DuckDB file."""
     if ledger is not None:
         return os.fspath(ledger)
     if isinstance(data, (str, os.PathLike)) and not os.fspath(data).endswith(".parquet"):

@@ -57,7 +57,7 @@ CODES: dict[str, str] = {
     "Q304": "DISTINCT counts something other than the privacy unit",
     "Q401": "the column has no bounds, so the sensitivity is infinite",
     "Q402": "the expression has no finite bounds, so the sensitivity is infinite",
-    "Q403": "the declared domains have too many combinations",
+    "Q403": "the declared domains have too many combinations, or the statement has too many measures",
     "Q404": "keys without a declared domain need delta > 0",
     "B101": "the budget does not cover the query",
     "B102": "the analyst has no grant",
@@ -88,8 +88,8 @@ class DuckDPError(Exception):
         if code not in CODES:
             code, message = "X101", f"unknown error code {code!r}"
         self.code = code
-        self.message = message
-        super().__init__(f"{code}: {message}")
+        self.message = printable(message)
+        super().__init__(f"{code}: {self.message}")
 
 
 class ParameterError(DuckDPError, ValueError):
@@ -171,6 +171,11 @@ class InternalError(DuckDPError):
 
     def __init__(self, message: str) -> None:
         super().__init__("X101", message)
+
+
+def printable(text: str) -> str:
+    """A text without control characters: what an analyst typed must not move the cursor of whoever reads it."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def _shorten(value: object) -> str:

@@ -16,15 +16,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duckdp import functions
+from duckdp.compiler.describe import describe_plan
 from duckdp.compiler.evaluate import OutputColumn, duckdb_type, evaluate
 from duckdp.compiler.parse import parse_statement
-from duckdp.compiler.plan import MechanismChoice, Plan, describe_plan
+from duckdp.compiler.plan import MechanismChoice, Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, describe, how_many
 from duckdp.core.task import Task
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import DuckDPError, ExecutionError, InternalError
+from duckdp.errors import DuckDPError, ExecutionError, InternalError, printable
 from duckdp.ledger import ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Price, Terms, price
@@ -67,7 +68,8 @@ class Explanation:
             f"  {name}: ± {width:.6g}" if width is not None else f"  {name}: {self.formulas[name]}"
             for name, width in self.errors.items()
         ]
-        return "\n".join([self.plan, f"cost: {self.cost}", "expected error (95%):", *expected, self.remaining])
+        text = "\n".join([self.plan, f"cost: {self.cost}", "expected error (95%):", *expected, self.remaining])
+        return printable(text)
 
 
 class Session:
@@ -184,7 +186,7 @@ class Session:
             accountant = self._curator.ledger.state().accountant
             assert accountant is not None
             n = how_many(accountant, (left.primary, left.secondary), cost(accountant, loss))
-            text += f", about {n:,} such queries" if n is not None else ""
+            text += f", about {n:,} such {'query' if n == 1 else 'queries'}" if n is not None else ""
         return text
 
     # ---- the dp functions, as in SQL ----------------------------------------------------------------------------
@@ -351,6 +353,10 @@ def _notes(plan: Plan) -> list[str]:
     notes = []
     if plan.tau is not None:
         notes.append(f"groups with fewer than about {plan.tau} units are not shown")
+    table, size = plan.query.table, plan.domain_size
+    if plan.query.keys and table.unit_key is not None and (size is None or size > plan.groups):
+        one = "one group" if plan.groups == 1 else f"{plan.groups} groups"
+        notes.append(f"at most {one} of each {table.unit_key} count{'s' if plan.groups == 1 else ''} (max_groups)")
     if any(k.domain is not None and k.other is None for k in plan.query.keys):
         notes.append("rows whose key is NULL or outside its declared domain are left out")
     return notes

@@ -71,15 +71,16 @@ class Source:
                 self._attach_file(con, path)
         else:
             raise CatalogError(
-                "C108", f"a source must be a DuckDB file, Parquet files, data frames by name or an open connection, not "
-                f"a {type(data).__name__}.",
+                "C108", "a source must be a DuckDB file, Parquet files, data frames by name or an open connection, "
+                f"not a {type(data).__name__}.",
             )  # fmt: skip
 
     def relations(self, con: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, str, str]]:
         """Base tables (and Parquet relations) by lower-case name; those outside main also as schema.table."""
         rows = con.execute(
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = $1 AND NOT internal "
-            "UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = $1 AND $2 AND NOT internal",
+            "UNION ALL "
+            "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = $1 AND $2 AND NOT internal",
             [self.catalog, self._views_are_ours],
         ).fetchall()
         found = {}

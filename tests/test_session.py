@@ -299,3 +299,15 @@ def test_spilled_rows_are_readable_by_nobody_else(curator: duckdp.Curator) -> No
     assert curator.engine.schema_cursor().execute("SELECT current_setting('temp_directory')").fetchone() == (folder,)
     curator.close()
     assert not os.path.exists(folder)
+
+
+def test_control_characters_reach_no_terminal(curator: duckdp.Curator) -> None:
+    session = curator.session("ana")
+    text = "SELECT count(*) AS \"\x1b[2J\" FROM visits WHERE name = '\x1b[31m\u202e' -- \x1b]0;x\x07"
+    shown = [str(session.sql(text, epsilon=1)), str(session.explain(text, epsilon=1)), str(curator.charges())]
+    shown += [
+        str(session.ledger()),
+        str(refused("Q207", lambda: session.sql('SELECT sum("\x1b[2J") FROM visits', epsilon=1))),
+    ]
+    shown.append(str(refused("Q105", lambda: session.sql('SELECT "\x1b[2J"'))))
+    assert not [c for c in "".join(shown) if not c.isprintable() and c != "\n"]

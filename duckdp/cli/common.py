@@ -92,9 +92,9 @@ def open_ledger(source: str, ledger_path: str | None) -> Iterator[Ledger]:
 
 def path_of_ledger(source: str, ledger_path: str | None) -> str:
     """--ledger, or the file beside the source."""
-    from duckdp.curator import _ledger_path
+    from duckdp.curator import default_ledger
 
-    return _ledger_path(source, ledger_path)
+    return default_ledger(source, ledger_path)
 
 
 def is_terminal() -> bool:

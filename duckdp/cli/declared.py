@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from duckdp.catalog import Column, Kind, Table, kind_of
+from duckdp.catalog import Kind, kind_of
 from duckdp.errors import ParameterError
 
 FIGURES = ("unit_key", "max_rows", "max_groups", "row_cap", "expected_rows")
@@ -63,40 +63,6 @@ def declaration(told: Mapping[str, Any], given: Mapping[str, Any], types: Mappin
     }
     columns = [*told.get("columns", []), *given["column"]]
     return {**wanted, "bounds": bounds, "domains": domains, "nulls": nulls, "other": other, "columns": columns}
-
-
-def describe_table(table: Table) -> str:
-    """A declaration as its owner and the analysts read it.
-
-    >>> print(describe_table(Table(name="t", relation=("a", "b", "t"), columns=(), row_cap=1000)))
-    t: protected. All of this is public:
-      a privacy unit is one row
-      at most 1,000 rows
-    """
-    if table.unit_key is None:
-        unit = "one row"
-    else:
-        groups = f"in each of at most {table.max_groups} groups"
-        unit = f"all rows of one {table.unit_key}; at most {table.max_rows} of them count {groups}"
-    cap = f"at most {table.row_cap:,} rows"
-    expected = f", about {table.expected_rows:,} expected" if table.expected_rows is not None else ""
-    lines = [f"{table.name}: protected. All of this is public:", f"  a privacy unit is {unit}", f"  {cap}{expected}"]
-    width = max((len(c.name) for c in table.columns), default=0)
-    return "\n".join(lines + [f"  {c.name.ljust(width)}  {_describe_column(c)}" for c in table.columns])
-
-
-def _describe_column(column: Column) -> str:
-    parts = [column.type]
-    if column.lower is not None:
-        parts.append(f"from {column.lower} to {column.upper}")
-    if column.domain is not None:
-        shown = ["NULL" if v is None else str(v) for v in column.domain[:20]]
-        parts.append("one of " + ", ".join(shown) + (", ..." if len(column.domain) > 20 else ""))
-    if column.other is not None:
-        parts.append(f"others as {column.other}")
-    if column.null_value is not None:
-        parts.append(f"NULL read as {column.null_value}")
-    return "; ".join(parts)
 
 
 def _pairs(option: str, texts: Iterable[str]) -> Iterable[tuple[str, str]]:

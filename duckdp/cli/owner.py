@@ -46,7 +46,8 @@ def protect(source: str, ledger_path: str | None, table: str | None, file: str |
     duckdp protect clinic.duckdb visits --unit-key patient_id --max-rows 8 --row-cap 1000000
         --bound age=0:110 --domain sex=F,M
     """  # noqa: D301 - \b is click's sign for "do not wrap"
-    from duckdp.cli.declared import declaration, describe_table, read_file
+    from duckdp.catalog import describe_table
+    from duckdp.cli.declared import declaration, read_file
 
     told = read_file(file) if file is not None else {}
     name = table or told.pop("table", None)
@@ -65,7 +66,7 @@ def protect(source: str, ledger_path: str | None, table: str | None, file: str |
 @source_argument
 def catalog(source: str, ledger_path: str | None) -> None:
     """What analysts may see: protected tables with their public figures."""
-    from duckdp.cli.declared import describe_table
+    from duckdp.catalog import describe_table
 
     with open_curator(source, ledger_path) as curator:
         if not curator.tables:

@@ -19,11 +19,12 @@ from duckdp.compiler.expression import Aggregate, show, walk
 from duckdp.compiler.measures import Measure, bound_measure, choose_measures
 from duckdp.compiler.select import Query
 from duckdp.core.errorbars import Noise
-from duckdp.core.types import Loss, Neighbours, Sensitivity, show_decimal
+from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import ParameterError, QueryError
 from duckdp.mechanisms.additive import Calibration, best_family, calibrate
 from duckdp.mechanisms.threshold import threshold
 
+MAX_MEASURES = 64
 MechanismChoice = Literal["auto", "laplace", "gaussian"]
 
 
@@ -105,7 +106,7 @@ def make_plan(
         mechanism: family of the noise; "auto" takes the one with less error.
 
     Raises:
-        QueryError: Q403 too many groups, Q404 delta missing.
+        QueryError: Q403 too many groups or measures, Q404 delta missing.
         ParameterError: P1xx.
     """
     open_keys = any(k.domain is None for k in query.keys)
@@ -124,6 +125,9 @@ def make_plan(
         _aggregates(query), presence=open_keys, unit_is_row=unit_is_row,
         public_rows=everyone and neighbours is Neighbours.REPLACE,
     )  # fmt: skip
+    if len(chosen) > MAX_MEASURES:
+        message = f"the statement needs {len(chosen)} measures; at most {MAX_MEASURES} share an epsilon. Split it."
+        raise QueryError("Q403", message)
     measures = [
         bound_measure(
             m, query.table, neighbours, groups=groups, grouped=bool(query.keys), everyone=everyone,
@@ -160,31 +164,6 @@ def domain_size(query: Query) -> int | None:
     if any(k.domain is None for k in query.keys):
         return None
     return math.prod(len(k.domain or ()) for k in query.keys)
-
-
-def describe_plan(plan: Plan) -> str:
-    """The plan as an indented text, one step a line; what ``explain`` shows."""
-    table, query = plan.query.table, plan.query
-    unit = "each row" if table.unit_key is None else f"all rows of one {table.unit_key}"
-    bound = "" if table.unit_key is None else f", at most {table.max_rows} rows in each of {plan.groups} groups count"
-    lines = [
-        f"release {plan.cells} numbers per group, {plan.family} noise, {plan.loss}",
-        f"  protects: {unit} ({plan.neighbours.value}{bound})",
-        f"  reads: {table.name} where {show(query.where)}" if query.where is not None else f"  reads: {table.name}",
-    ]
-    for key in query.keys:
-        shown = (
-            f"{len(key.domain)} public values, complete"
-            if key.domain is not None
-            else f"shown if noisy units >= {plan.tau}"
-        )
-        lines.append(f"  key: {show(key.expr)} ({shown})")
-    for measure, noise in zip(plan.measures, plan.noises, strict=True):
-        scale = "public, exact" if noise is None else f"scale {noise.scale / measure.steps:.6g}"
-        lines.append(f"  measure: {measure.describe()}, {scale}")
-    if plan.loss.delta_atto:
-        lines.append(f"  delta: {show_decimal(plan.loss.delta_atto, 18)}")
-    return "\n".join(lines)
 
 
 def _aggregates(query: Query) -> list[Aggregate]:

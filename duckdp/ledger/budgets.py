@@ -239,7 +239,7 @@ def _allow_change(
 
 
 def _raising_needs(what: str) -> BudgetError:
-    return BudgetError("B105", f"the budget of the {what} is raised only with raise_to and a reason, kept in the log.")
+    return BudgetError("B105", f"the budget of {what} is raised only with raise_to and a reason, kept in the log.")
 
 
 def _set_cap(

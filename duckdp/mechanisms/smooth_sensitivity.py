@@ -70,8 +70,7 @@ from duckdp.core.types import ATTO, DELTA_RULE, EPSILON_RULE, NANO, PICO, Loss
 from duckdp.errors import InternalError, ParameterError
 
 NO_INTERVAL_REASON = (
-    "The noise scale of a smooth-sensitivity release depends on the data, so an error bar computed from it would "
-    "reveal private values. No interval is given; releasing a bound on the scale would have to be charged."
+    "no interval: the noise scale of smooth sensitivity depends on the data, so an error bar would reveal it"
 )
 
 MAX_GRID_CELLS = 2**48

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from duckdp.compiler.emit import emit
-from duckdp.compiler.plan import describe_plan
+from duckdp.compiler.describe import describe_plan
 from duckdp.errors import CODES, QueryError
 from tests.gate import clinic, exact_answer, load, plan_for
 
