@@ -66,7 +66,7 @@ def noisy_count(
     again = _flag("fresh", fresh)
 
     def run(nonce: str) -> Result:
-        text = f"dp_noisy_count({found.name}, predicate: {predicate})"
+        text = f"dp_noisy_count({found.name}{_told(predicate)})"
         task = SelectTask(plan=plan)
         done = session.perform(task, table=plan.query.table, statement=text, fresh=again, nonce=nonce)
         return session.result(plan, done)
@@ -89,7 +89,7 @@ def median_smooth(
     again = _flag("fresh", fresh)
 
     def run(nonce: str) -> Result:
-        text = f"dp_median_smooth({found.name}, {task.column.name}, predicate: {predicate})"
+        text = f"dp_median_smooth({found.name}, {task.column.name}{_told(predicate)})"
         done = session.perform(task, table=found, statement=text, fresh=again, nonce=nonce)
         value = json.loads(done.payload)["value"]
         estimate = Estimate(value=value, note=NO_INTERVAL_REASON)
@@ -292,6 +292,10 @@ def _table_columns(table: SyntheticTable) -> list[ResultColumn]:
 
 def _predicate(text: str | None, table: Table) -> Expr | None:
     return None if text is None else read_predicate(parse_scalar(str(text)), table, f"SELECT {text}")
+
+
+def _told(predicate: str | None) -> str:
+    return "" if predicate is None else f", predicate := {predicate}"
 
 
 def _with_errors(columns: list[tuple[str, str]]) -> list[tuple[str, str]]:
