@@ -100,16 +100,16 @@ def median_smooth(
 
 
 def smooth_summary(
-    session: Session, table: object, columns: Sequence[str] | None, epsilon: object, smoothness: object, degree: object,
-    name: object,
+    session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
+    degree: object, name: object,
 ) -> Prepared:  # fmt: skip
     """Make and store a summary; one row about it."""
     from duckdp.smooth.summary import SmoothSummary, plan_summary
 
     found = session.table(table)
     task = plan_summary(
-        found, list(columns or ()), epsilon_nano=parse_epsilon(epsilon), neighbours=session.neighbours,
-        smoothness=_whole("smoothness", smoothness), degree=_whole("degree", degree),
+        found, list(columns or ()), epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
+        neighbours=session.neighbours, smoothness=_whole("smoothness", smoothness), degree=_whole("degree", degree),
     )  # fmt: skip
     called = check_name(name)
     shape = [("name", "VARCHAR"), ("columns", "VARCHAR"), ("degree", "BIGINT"), ("moments", "BIGINT"),
@@ -146,8 +146,8 @@ def smooth_answer(session: Session, name: object, function: object, statistic: o
 
 
 def synthesize(
-    session: Session, source: object, epsilon: object, rows: object, columns: Sequence[str] | None, smoothness: object,
-    degree: object, name: object,
+    session: Session, source: object, epsilon: object, delta: object, rows: object, columns: Sequence[str] | None,
+    smoothness: object, degree: object, name: object,
 ) -> Prepared:  # fmt: skip
     """A synthetic table: free from a stored summary, charged from a protected table."""
     from duckdp.synthetic.synthesize import synthesize as make_table
@@ -166,8 +166,9 @@ def synthesize(
         return Prepared(columns=[(c.name, c.type) for c in summary.columns], run=from_summary)
     table = session.table(source)
     task = plan_synthesis(
-        table, columns, epsilon_nano=parse_epsilon(epsilon), neighbours=session.neighbours, rows=wanted,
-        smoothness=_whole("smoothness", smoothness), degree=_whole("degree", degree),
+        table, columns, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
+        neighbours=session.neighbours, rows=wanted, smoothness=_whole("smoothness", smoothness),
+        degree=_whole("degree", degree),
     )  # fmt: skip
     called = None if name is None else check_name(name)
 
@@ -255,8 +256,8 @@ Function = Callable[..., Prepared]
 #: name -> (function, whether the list argument goes in, and after how many others)
 FUNCTIONS: dict[str, tuple[Function, int | None, int]] = {
     "dp_noisy_count": (noisy_count, None, 6), "dp_median_smooth": (median_smooth, None, 7),
-    "dp_smooth_summary": (smooth_summary, 1, 5), "dp_smooth_answer": (smooth_answer, None, 3),
-    "dp_synthesize": (synthesize, 3, 6), "dp_query": (query, None, 7), "dp_explain": (explain, None, 5),
+    "dp_smooth_summary": (smooth_summary, 1, 6), "dp_smooth_answer": (smooth_answer, None, 3),
+    "dp_synthesize": (synthesize, 4, 7), "dp_query": (query, None, 7), "dp_explain": (explain, None, 5),
     "dp_budget": (budget, None, 0), "dp_ledger": (ledger, None, 0), "dp_summaries": (summaries, None, 0),
     "dp_catalog": (catalog, None, 0),
 }  # fmt: skip

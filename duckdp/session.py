@@ -206,22 +206,24 @@ class Session:
         return self._call(functions.median_smooth(self, table, column, epsilon, delta, predicate, quantile, fresh))
 
     def smooth_summary(
-        self, table: str, columns: Sequence[str], *, name: str, epsilon: object = None, smoothness: int | None = None,
-        degree: int | None = None,
+        self, table: str, columns: Sequence[str], *, name: str, epsilon: object = None, delta: object = 0,
+        smoothness: int | None = None, degree: int | None = None,
     ) -> Result:  # fmt: skip
         """Buy a summary that answers any number of smooth queries; one row about it."""
-        return self._call(functions.smooth_summary(self, table, columns, epsilon, smoothness, degree, name))
+        return self._call(functions.smooth_summary(self, table, columns, epsilon, delta, smoothness, degree, name))
 
     def smooth_answer(self, name: str, function: str, *, statistic: str = "mean") -> Result:
         """Answer a smooth function of a summary's columns; free."""
         return self._call(functions.smooth_answer(self, name, function, statistic))
 
     def synthesize(
-        self, source: str, *, epsilon: object = None, rows: int = 10_000, columns: Sequence[str] | None = None,
-        smoothness: int | None = None, degree: int | None = None, name: str | None = None,
+        self, source: str, *, epsilon: object = None, delta: object = 0, rows: int = 10_000,
+        columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
+        name: str | None = None,
     ) -> Result:  # fmt: skip
         """A synthetic table: charged from a protected table, free from a stored summary."""
-        return self._call(functions.synthesize(self, source, epsilon, rows, columns, smoothness, degree, name))
+        given = (epsilon, delta, rows, columns, smoothness, degree, name)
+        return self._call(functions.synthesize(self, source, *given))
 
     def budget(self) -> Result:
         """What was granted, spent and is left."""

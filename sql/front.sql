@@ -22,10 +22,10 @@ AS (SELECT value FROM query(__dp_bind('dp_median_smooth', [t::VARCHAR, x::VARCHA
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
   delta::VARCHAR, predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], []::VARCHAR[])));
 
-CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, smoothness := NULL, degree := NULL, name := NULL)
+CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL, name := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_summary', [t::VARCHAR,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR], x::VARCHAR[]));
+  delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR], x::VARCHAR[]));
 
 CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean')
 AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR], []::VARCHAR[]));
@@ -35,11 +35,11 @@ AS (SELECT {'value': value, 'standard_error': standard_error, 'approximation_err
             'low': low, 'high': high}
     FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR], []::VARCHAR[])));
 
-CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 10000, columns := NULL, smoothness := NULL,
-                                      degree := NULL, name := NULL)
+CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 10000, columns := NULL, delta := 0,
+                                      smoothness := NULL, degree := NULL, name := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_synthesize', [source::VARCHAR,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR], columns::VARCHAR[]));
+  delta::VARCHAR, rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR], columns::VARCHAR[]));
 
 CREATE OR REPLACE MACRO dp_query(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
                                  fresh := false, intervals := true)

@@ -70,8 +70,8 @@ class SynthesisTask:
 
 
 def plan_synthesis(
-    table: Table, columns: Sequence[str] | None, *, epsilon_nano: int, neighbours: Neighbours, rows: int,
-    smoothness: int | None, degree: int | None,
+    table: Table, columns: Sequence[str] | None, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
+    rows: int, smoothness: int | None, degree: int | None,
 ) -> SynthesisTask:  # fmt: skip
     """Plan a synthetic table; without ``columns``, of all bounded numeric columns.
 
@@ -85,7 +85,8 @@ def plan_synthesis(
             "P107", "columns", chosen, f"must be 1 to {MOST_COLUMNS} numeric columns with bounds; name them."
         )  # fmt: skip
     task = plan_summary(
-        table, chosen, epsilon_nano=epsilon_nano, neighbours=neighbours, smoothness=smoothness, degree=degree
+        table, chosen, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours, smoothness=smoothness,
+        degree=degree,
     )  # fmt: skip
     return SynthesisTask(summary=task, rows=rows)
 

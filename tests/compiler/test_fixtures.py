@@ -12,8 +12,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from duckdp.compiler.emit import emit
 from duckdp.compiler.describe import describe_plan
+from duckdp.compiler.emit import emit
 from duckdp.errors import CODES, QueryError
 from tests.gate import clinic, exact_answer, load, plan_for
 
