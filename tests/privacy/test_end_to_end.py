@@ -111,6 +111,7 @@ def _answers(rows: list[tuple[int, int, str]], question: str, runs: int, twin: s
             )
             curator.budget(epsilon=1_000_000)
             curator.grant("ana", epsilon=1_000_000)
+            curator.engine.schema_cursor().execute("SET threads = 1")  # tiny tables: threads only cost time
             session = curator.session("ana")
             found = [QUESTIONS[question](session) for _ in range(runs)]
             assert len(curator.ledger.charges()) == runs
