@@ -14,6 +14,7 @@ the class and the text of whatever went wrong. A refusal is a text that the retu
 from __future__ import annotations
 
 import atexit
+import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,7 @@ class Front:
         for table in session.tables().values():
             self.add_stub(table)
         self._con.execute("SET lock_configuration=true")
+        self._cursor, self._turn = self._con.cursor(), threading.Lock()
         atexit.register(self.close)
 
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -77,16 +79,14 @@ class Front:
             DuckDPError: a dp function refused; its own error.
             QueryError: Q105, DuckDB refused. Its text is passed on: nothing private is here.
         """
-        cursor = self._con.cursor()
         problem: DuckDPError | None = None
-        try:
-            done = cursor.execute(text)
-            described = done.description or []
-            rows = done.fetchall() if described else []
-        except duckdb.Error as error:
-            problem = self._binder.refusal(str(error)) or QueryError("Q105", str(error), sql=text)
-        finally:
-            cursor.close()
+        with self._turn:  # one cursor for all, so that variables and temporary tables stay
+            try:
+                done = self._cursor.execute(text)
+                described = done.description or []
+                rows = done.fetchall() if described else []
+            except duckdb.Error as error:
+                problem = self._binder.refusal(str(error)) or QueryError("Q105", str(error), sql=text)
         if problem is not None:
             raise problem
         columns = [
@@ -111,6 +111,9 @@ class Front:
         """Close the instance."""
         atexit.unregister(self.close)
         self._binder.close()
+        self._cursor.interrupt()  # a statement that still runs would keep the instance open
+        with self._turn:
+            self._cursor.close()
         self._con.close()
 
 

@@ -85,11 +85,22 @@ def _of_date(expr: Expr) -> tuple[Scalar, ...] | None:
     if bounds is None:
         return None
     first, last = (d.date() if isinstance(d, dt.datetime) else d for d in bounds)
-    if (last - first).days >= 366 * MAX_IMPLIED:
+    values = [_truncate(first, unit)]
+    while len(values) <= MAX_IMPLIED and (following := _next(values[-1], unit)) is not None and following <= last:
+        values.append(following)
+    return tuple(values) if len(values) <= MAX_IMPLIED else None
+
+
+def _next(start: dt.date, unit: str) -> dt.date | None:
+    """Start of the period after the one that starts there; None beyond the calendar."""
+    months = {"year": 12, "quarter": 3, "month": 1}.get(unit)
+    try:
+        if months is None:
+            return start + dt.timedelta(days=7 if unit == "week" else 1)
+        years, month = divmod(start.month - 1 + months, 12)
+        return dt.date(start.year + years, month + 1, 1)
+    except (OverflowError, ValueError):
         return None
-    days = (first + dt.timedelta(days=i) for i in range((last - first).days + 1))
-    values = tuple(dict.fromkeys(_truncate(d, unit) for d in days))
-    return values if len(values) <= MAX_IMPLIED else None
 
 
 def _truncate(d: dt.date, unit: str) -> dt.date:
