@@ -261,6 +261,11 @@ class Curator:
                 self._fronts[analyst] = Front(self.session(analyst))
             return self._fronts[analyst]
 
+    def default_epsilon(self, analyst: str) -> str | None:
+        """What the analyst's session has SET (``SET VARIABLE dp_epsilon = 0.1``), if anything."""
+        front = self._fronts.get(analyst)
+        return None if front is None else front.variable("dp_epsilon")
+
     def names_protected(self, text: str) -> bool:
         """Whether a statement names a protected table anywhere (then the gate decides); DESCRIBE is for its stub."""
         from sqlglot import exp

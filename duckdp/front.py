@@ -94,6 +94,12 @@ class Front:
         ]  # fmt: skip
         return Result(columns=columns)
 
+    def variable(self, name: str) -> str | None:
+        """A variable that the analyst SET through :meth:`sql`, as text; None when it is not set."""
+        with self._turn:
+            row = self._cursor.execute("SELECT CAST(getvariable($1) AS VARCHAR)", [name]).fetchone()
+        return None if row is None else row[0]
+
     def add_stub(self, table: Table) -> None:
         """A typed view of a protected table that refuses with our message, so that tools see its columns.
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckdp import functions
@@ -92,7 +92,7 @@ class Session:
 
         Args:
             text: one SELECT over one protected table.
-            epsilon: what the whole statement costs, as text or number.
+            epsilon: what the whole statement costs, as text or number; else what the session has SET.
             delta: for Gaussian noise and for keys without a declared domain.
             error: in place of epsilon: the widest acceptable 95% half-width, for all outputs or by name.
             mechanism: "auto" (least error), "laplace" or "gaussian".
@@ -310,6 +310,8 @@ class Session:
         return self._curator.require_budget()
 
     def _price(self, text: str, terms: Terms, parameters: Sequence[object]) -> Price:
+        if terms.epsilon is None and terms.error is None:
+            terms = replace(terms, epsilon=self._curator.default_epsilon(self.analyst))
         return price(self.read(text, parameters), terms, self.neighbours)
 
     def _require_grant(self) -> None:

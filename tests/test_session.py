@@ -11,11 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import duckdp
 from duckdp.engine import Engine
-from duckdp.errors import CatalogError, DuckDPError, InsufficientBudgetError, InternalError, QueryError
+from duckdp.errors import (
+    CatalogError,
+    DuckDPError,
+    InsufficientBudgetError,
+    InternalError,
+    ParameterError,
+    QueryError,
+)
 
 COUNT = "SELECT count(*) FROM visits"
 
@@ -311,3 +319,18 @@ def test_control_characters_reach_no_terminal(curator: duckdp.Curator) -> None:
     ]
     shown.append(str(refused("Q105", lambda: session.sql('SELECT "\x1b[2J"'))))
     assert not [c for c in "".join(shown) if not c.isprintable() and c != "\n"]
+
+
+def test_epsilon_comes_from_the_call_else_from_what_the_session_has_set(tmp_path: Path) -> None:
+    with duckdp.open({"t": pa.table({"x": [1, 2, 3]})}, ledger=tmp_path / "ledger") as curator:
+        curator.protect("t", row_cap=10, bounds={"x": (0, 5)})
+        curator.budget(epsilon=10)
+        curator.grant("ana", epsilon=10)
+        ana = curator.session("ana")
+        with pytest.raises(ParameterError) as refused:
+            ana.sql("SELECT count(*) FROM t")
+        assert refused.value.code == "P101"  # nothing has a silent default
+        ana.sql("SET VARIABLE dp_epsilon = 0.25")
+        assert ana.sql("SELECT count(*) FROM t").cost == "epsilon=0.25"
+        assert ana.sql("SELECT count(*) FROM t WHERE x > 1", epsilon="0.5").cost == "epsilon=0.5"
+        assert ana.sql("SELECT dp_noisy_count('t') AS n").rows() == ana.sql("SELECT count(*) FROM t").rows()
