@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -224,6 +225,15 @@ class Session:
         """A synthetic table: charged from a protected table, free from a stored summary."""
         given = (epsilon, delta, rows, columns, smoothness, degree, name)
         return self._call(functions.synthesize(self, source, *given))
+
+    def export_summary(self, name: str, path: str | os.PathLike[str]) -> None:
+        """Write a stored summary to a file that ``duckdp.smooth.load`` reads: released, so public.
+
+        Raises:
+            CatalogError: C110. OSError: the file exists or cannot be written.
+        """
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(self.summary(name).dump())
 
     def budget(self) -> Result:
         """What was granted, spent and is left."""

@@ -13,3 +13,30 @@ Nothing here reads private rows: the session runs the query that ``moments`` pri
 Source: Wang, Jin, Fan, Zhang, Huang, Zhong, Wang, "Differentially private data releasing for smooth queries", JMLR
 17(51), 2016, Algorithms 1 and 2, with the noise scale of section 3.4.1 corrected (see ``basis``).
 """
+
+from __future__ import annotations
+
+import os
+
+from duckdp.errors import CatalogError
+from duckdp.smooth.answer import SmoothAnswer, answer
+from duckdp.smooth.summary import SmoothSummary
+
+__all__ = ["SmoothAnswer", "SmoothSummary", "answer", "load"]
+
+
+def load(path: str | os.PathLike[str]) -> SmoothSummary:
+    """Read an exported summary (``Session.export_summary``): public, and answered from without the data.
+
+    >>> answer(load("ages.json"), "exp(-power((age - 40) / 10, 2))").value  # doctest: +SKIP
+    0.31
+
+    Raises:
+        CatalogError: C105, damaged or from a newer version; C108, no such file.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError):
+        raise CatalogError("C108", f'"{os.fspath(path)}" is not a file that can be read.') from None
+    return SmoothSummary.load(text)

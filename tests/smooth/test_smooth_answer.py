@@ -8,7 +8,7 @@ import pytest
 from duckdp.catalog import Kind
 from duckdp.compiler.expression import Call, ColumnRef, Literal
 from duckdp.core.types import Neighbours
-from duckdp.errors import NumericalError, ParameterError, QueryError
+from duckdp.errors import CatalogError, NumericalError, ParameterError, QueryError
 from duckdp.smooth.answer import answer
 from duckdp.smooth.coefficients import approximate, evaluate_on_grid, read_function
 from duckdp.smooth.summary import make_basis
@@ -227,3 +227,28 @@ def test_units_of_several_rows_weigh_as_stated():
     weighted = (10 * 2 + 90 * 4000) / 4002
     assert found.low <= weighted <= found.high
     assert abs(found.value - weighted) < 10  # the plain mean is 50
+
+
+def test_an_exported_summary_is_answered_without_the_data(tmp_path):
+    import pyarrow as pa
+
+    import duckdp
+
+    with duckdp.open({"t": pa.table({"x": [i % 10 for i in range(5000)]})}, ledger=tmp_path / "ledger") as curator:
+        curator.protect("t", row_cap=10_000, bounds={"x": (0, 10)})
+        curator.budget(epsilon=10)
+        curator.grant("ana", epsilon=10)
+        ana = curator.session("ana")
+        ana.smooth_summary("t", ["x"], name="xs", epsilon=5, degree=6)
+        here = ana.smooth_answer("xs", "x * x").rows()[0][0]
+        ana.export_summary("xs", tmp_path / "xs.json")
+        with pytest.raises(FileExistsError):
+            ana.export_summary("xs", tmp_path / "xs.json")
+    there = duckdp.smooth.answer(duckdp.smooth.load(tmp_path / "xs.json"), "x * x")
+    assert there.value == here
+    assert abs(there.value - 28.5) < 3
+    (tmp_path / "xs.json").write_text("{}")
+    for path, code in ((tmp_path / "xs.json", "C105"), (tmp_path / "none.json", "C108")):
+        with pytest.raises(CatalogError) as refused:
+            duckdp.smooth.load(path)
+        assert refused.value.code == code
