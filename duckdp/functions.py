@@ -207,10 +207,9 @@ def explain(
     session: Session, statement: object, epsilon: object, delta: object, error: object, mechanism: object
 ) -> Prepared:
     """What a statement would do and cost; free."""
-    text = session.explain(
-        str(statement), epsilon=epsilon, delta=delta, error=None if error is None else _number("error", error),
-        mechanism=str(mechanism),  # type: ignore[arg-type]
-    )  # fmt: skip
+    wanted = None if error is None else _number("error", error)
+    terms = Terms(epsilon=epsilon, delta=delta, error=wanted, mechanism=str(mechanism))  # type: ignore[arg-type]
+    text = session.explain_terms(str(statement), terms)
     lines = [(line,) for line in str(text).splitlines()]
     return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
 

@@ -29,7 +29,7 @@ from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import DuckDPError, ExecutionError, InternalError, printable
 from duckdp.ledger import ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
-from duckdp.pricing import Price, Terms, price
+from duckdp.pricing import Terms, price
 from duckdp.result import Estimate, Result, ResultColumn
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ class Session:
         """
         if not self._curator.names_protected(text):
             return self._curator.front(self.analyst).sql(text)
-        quote = self._price(text, Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism), parameters)
+        terms = self._or_set(Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism))
+        quote = price(self.read(text, parameters), terms, self.neighbours)
         done = self.perform(SelectTask(plan=quote.plan), table=quote.plan.query.table, statement=text, fresh=fresh)
         return self.result(quote.plan, done)
 
@@ -116,7 +117,12 @@ class Session:
         mechanism: MechanismChoice = "auto", parameters: Sequence[object] = (),
     ) -> Explanation:  # fmt: skip
         """Plan, cost and expected error of a statement; free, and touches no data."""
-        quote = self._price(text, Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism), parameters)
+        terms = Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism)
+        return self.explain_terms(text, self._or_set(terms), parameters)
+
+    def explain_terms(self, text: str, terms: Terms, parameters: Sequence[object] = ()) -> Explanation:
+        """As :meth:`explain`, on stated terms; what the dp function calls."""
+        quote = price(self.read(text, parameters), terms, self.neighbours)
         return Explanation(
             plan=describe_plan(quote.plan), cost=str(quote.plan.loss), errors=quote.errors, formulas=quote.formulas,
             remaining=self.remaining_text(quote.plan.loss),
@@ -319,10 +325,14 @@ class Session:
         """Relation of the data set."""
         return self._curator.require_budget()
 
-    def _price(self, text: str, terms: Terms, parameters: Sequence[object]) -> Price:
-        if terms.epsilon is None and terms.error is None:
-            terms = replace(terms, epsilon=self._curator.default_epsilon(self.analyst))
-        return price(self.read(text, parameters), terms, self.neighbours)
+    def _or_set(self, terms: Terms) -> Terms:
+        """Terms with the epsilon that the session has SET, where the call gives none.
+
+        Never called by a dp function: those run while the front's own statement does.
+        """
+        if terms.epsilon is not None or terms.error is not None:
+            return terms
+        return replace(terms, epsilon=self._curator.default_epsilon(self.analyst))
 
     def _require_grant(self) -> None:
         """Grants are checked before any name of the catalog is looked at."""

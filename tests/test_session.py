@@ -333,4 +333,8 @@ def test_epsilon_comes_from_the_call_else_from_what_the_session_has_set(tmp_path
         ana.sql("SET VARIABLE dp_epsilon = 0.25")
         assert ana.sql("SELECT count(*) FROM t").cost == "epsilon=0.25"
         assert ana.sql("SELECT count(*) FROM t WHERE x > 1", epsilon="0.5").cost == "epsilon=0.5"
+        assert "epsilon=0.25" in str(ana.explain("SELECT sum(x) FROM t"))
+        assert "epsilon=0.25" in str(
+            ana.sql("FROM dp_explain('SELECT sum(x) FROM t')").rows()
+        )  # must not wait for itself
         assert ana.sql("SELECT dp_noisy_count('t') AS n").rows() == ana.sql("SELECT count(*) FROM t").rows()
