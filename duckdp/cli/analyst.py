@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from duckdp.cli.common import analyst_option, format_option, is_terminal, open_curator, print_result, source_argument
 
 MECHANISM = click.Choice(["auto", "laplace", "gaussian"])
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def terms_options(command: F) -> F:
+    """The options that say what a statement may cost."""
+    for option in (
+        click.option("--mechanism", type=MECHANISM, default="auto", show_default=True),
+        click.option(
+            "--error", type=float, metavar="X", help="In place of epsilon: the widest acceptable 95% half-width."
+        ),
+        click.option("--delta", default="0", metavar="X", help="For Gaussian noise and keys without a domain."),
+        click.option("--epsilon", metavar="X", help="What the whole statement costs."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
 @source_argument
 @click.argument("sql")
 @analyst_option
-@click.option("--epsilon", metavar="X", help="What the whole statement costs.")
-@click.option("--delta", default="0", metavar="X", help="For Gaussian noise and keys without a domain.")
-@click.option("--error", type=float, metavar="X", help="In place of epsilon: the widest acceptable 95% half-width.")
-@click.option("--mechanism", type=MECHANISM, default="auto", show_default=True)
+@terms_options
 def explain(
     source: str, ledger_path: str | None, sql: str, analyst: str, epsilon: str | None, delta: str, error: float | None,
     mechanism: str,
@@ -33,10 +47,7 @@ def explain(
 @source_argument
 @click.argument("sql")
 @analyst_option
-@click.option("--epsilon", metavar="X", help="What the whole statement costs.")
-@click.option("--delta", default="0", metavar="X", help="For Gaussian noise and keys without a domain.")
-@click.option("--error", type=float, metavar="X", help="In place of epsilon: the widest acceptable 95% half-width.")
-@click.option("--mechanism", type=MECHANISM, default="auto", show_default=True)
+@terms_options
 @click.option("--fresh", is_flag=True, help="Pay again for a new answer.")
 @format_option
 def query(
