@@ -135,6 +135,26 @@ def load_table(text: str) -> Table:
     return Table(**{**raw, "relation": tuple(raw["relation"]), "columns": columns, "base": base})
 
 
+def dump_columns(columns: Iterable[Column]) -> str:
+    """Columns as canonical JSON."""
+    return json.dumps([asdict(c) for c in columns], default=_encode, sort_keys=True, separators=(",", ":"))
+
+
+def load_columns(text: str) -> tuple[Column, ...]:
+    """The inverse of :func:`dump_columns`."""
+    return tuple(_load_column(c) for c in json.loads(text, object_hook=_decode))
+
+
+def write_json(raw: object) -> str:
+    """Canonical JSON; dates and timestamps come back from :func:`read_json`."""
+    return json.dumps(raw, default=_encode, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def read_json(text: str) -> Any:
+    """The inverse of :func:`write_json`."""
+    return json.loads(text, object_hook=_decode)
+
+
 def describe_table(table: Table) -> str:
     """A declaration as its owner and the analysts read it.
 

@@ -30,6 +30,7 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "default_collation": "",
 }
 BATCH = 10_000
+ARRAY_BATCH = 1 << 17
 
 
 class Engine:
@@ -79,6 +80,10 @@ class Engine:
             self._running.add(cursor)
         crossed = 0
         try:
+            if query.arrays:
+                _require_few(1, query.rows)
+                yield from _batches(cursor, query)
+                return
             result = cursor.execute(query.sql, list(query.parameters))
             while rows := result.fetchmany(BATCH):
                 crossed += len(rows)
@@ -129,6 +134,12 @@ class Engine:
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(":memory:", config={**CONFIG, "temp_directory": self._folder})
+
+
+def _batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:
+    """Batches of columns; a row's values are never Python objects."""
+    for batch in cursor.sql(query.sql, params=list(query.parameters)).to_arrow_reader(ARRAY_BATCH):
+        yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
 
 
 def _require_few(crossed: int, most: int | None) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckdp import functions
+from duckdp.calls import Calls
 from duckdp.compiler.describe import describe_plan
 from duckdp.compiler.evaluate import OutputColumn, duckdb_type, evaluate
 from duckdp.compiler.parse import parse_statement
@@ -26,11 +27,13 @@ from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, describe, how_many
 from duckdp.core.task import Task
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import DuckDPError, ExecutionError, InternalError, printable
+from duckdp.errors import DuckDPError, ExecutionError, InternalError, ParameterError
+from duckdp.explanation import Explanation, explain_route, routed_result
 from duckdp.ledger import ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Terms, price
 from duckdp.result import Estimate, Result, ResultColumn
+from duckdp.routing import Tolerance, find_route
 
 if TYPE_CHECKING:
     from duckdp.catalog import Table
@@ -47,33 +50,7 @@ class Performed:
     stored: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
-    """What a statement would do and cost; no data was touched.
-
-    Attributes:
-        plan: the plan, one step a line.
-        cost: for example "epsilon=0.5".
-        errors: expected 95% half-width per output; None where it depends on the number of rows.
-        remaining: what is left now.
-    """
-
-    plan: str
-    cost: str
-    errors: Mapping[str, float | None]
-    formulas: Mapping[str, str]
-    remaining: str
-
-    def __str__(self) -> str:
-        expected = [
-            f"  {name}: ± {width:.6g}" if width is not None else f"  {name}: {self.formulas[name]}"
-            for name, width in self.errors.items()
-        ]
-        text = "\n".join([self.plan, f"cost: {self.cost}", "expected error (95%):", *expected, self.remaining])
-        return printable(text)
-
-
-class Session:
+class Session(Calls):
     """What one analyst may do. Made by ``Curator.session``; not a security boundary inside the curator's process.
 
     Args:
@@ -88,6 +65,7 @@ class Session:
     def sql(
         self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
         mechanism: MechanismChoice = "auto", fresh: bool = False, parameters: Sequence[object] = (),
+        tolerance: Tolerance | None = None,
     ) -> Result:  # fmt: skip
         """Answer one statement privately; a statement over no protected table runs on the analyst's own instance.
 
@@ -99,6 +77,8 @@ class Session:
             mechanism: "auto" (least error), "laplace" or "gaussian".
             fresh: pay again for a new answer instead of getting the stored one.
             parameters: values of ? and $1.
+            tolerance: answer for free from a summary bought before, where its 95% half-width is at most this, for all
+                outputs or by name; the result names it as its source. Else the statement is charged.
 
         Raises:
             QueryError, ParameterError: refused; nothing was read or charged.
@@ -107,25 +87,39 @@ class Session:
         """
         if not self._curator.names_protected(text):
             return self._curator.front(self.analyst).sql(text)
+        query = self.read(text, parameters)
+        route = None if tolerance is None else find_route(query, self.usable_summaries(query.table), tolerance)
+        if route is not None and route.summary is not None:
+            return routed_result(query, route)
         terms = self._or_set(Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism))
-        quote = price(self.read(text, parameters), terms, self.neighbours)
+        quote = price(query, terms, self.neighbours)
         done = self.perform(SelectTask(plan=quote.plan), table=quote.plan.query.table, statement=text, fresh=fresh)
         return self.result(quote.plan, done)
 
     def explain(
         self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
-        mechanism: MechanismChoice = "auto", parameters: Sequence[object] = (),
+        mechanism: MechanismChoice = "auto", parameters: Sequence[object] = (), tolerance: Tolerance | None = None,
     ) -> Explanation:  # fmt: skip
-        """Plan, cost and expected error of a statement; free, and touches no data."""
+        """Plan, cost and expected error of a statement, and with a tolerance which way it goes and why; free."""
         terms = Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism)
-        return self.explain_terms(text, self._or_set(terms), parameters)
+        return self.explain_terms(text, terms, parameters, tolerance, use_set=True)
 
-    def explain_terms(self, text: str, terms: Terms, parameters: Sequence[object] = ()) -> Explanation:
+    def explain_terms(
+        self, text: str, terms: Terms, parameters: Sequence[object] = (), tolerance: Tolerance | None = None, *,
+        use_set: bool = False,
+    ) -> Explanation:  # fmt: skip
         """As :meth:`explain`, on stated terms; what the dp function calls."""
-        quote = price(self.read(text, parameters), terms, self.neighbours)
+        query = self.read(text, parameters)
+        lines: tuple[str, ...] = ()
+        if tolerance is not None:
+            route = find_route(query, self.usable_summaries(query.table), tolerance)
+            lines = route.why
+            if route.summary is not None:
+                return explain_route(query, route, self.remaining_text())
+        quote = price(query, self._or_set(terms) if use_set else terms, self.neighbours)
         return Explanation(
-            plan=describe_plan(quote.plan), cost=str(quote.plan.loss), errors=quote.errors, formulas=quote.formulas,
-            remaining=self.remaining_text(quote.plan.loss),
+            plan="\n".join([describe_plan(quote.plan), *lines]), cost=str(quote.plan.loss), errors=quote.errors,
+            formulas=quote.formulas, remaining=self.remaining_text(quote.plan.loss),
         )  # fmt: skip
 
     def perform(
@@ -196,80 +190,28 @@ class Session:
             text += f", about {n:,} such {'query' if n == 1 else 'queries'}" if n is not None else ""
         return text
 
-    # ---- the dp functions, as in SQL ----------------------------------------------------------------------------
+    # ---- what the dp functions need -----------------------------------------------------------------------------
 
-    def noisy_count(
-        self, table: str, *, epsilon: object = None, predicate: str | None = None, unit: bool = False,
-        error: float | None = None, fresh: bool = False,
-    ) -> Result:  # fmt: skip
-        """A noisy number of rows, or (``unit``) of privacy units."""
-        return self._call(functions.noisy_count(self, table, epsilon, predicate, unit, error, fresh))
-
-    def median_smooth(
-        self, table: str, column: str, *, epsilon: object = None, delta: object = 0, predicate: str | None = None,
-        quantile: float | str = 0.5, fresh: bool = False,
-    ) -> Result:  # fmt: skip
-        """A median (or other quantile) by smooth sensitivity; delta > 0 takes Laplace noise."""
-        return self._call(functions.median_smooth(self, table, column, epsilon, delta, predicate, quantile, fresh))
-
-    def smooth_summary(
-        self, table: str, columns: Sequence[str], *, name: str, epsilon: object = None, delta: object = 0,
-        smoothness: int | None = None, degree: int | None = None,
-    ) -> Result:  # fmt: skip
-        """Buy a summary that answers any number of smooth queries; one row about it."""
-        return self._call(functions.smooth_summary(self, table, columns, epsilon, delta, smoothness, degree, name))
-
-    def smooth_answer(self, name: str, function: str, *, statistic: str = "mean") -> Result:
-        """Answer a smooth function of a summary's columns; free."""
-        return self._call(functions.smooth_answer(self, name, function, statistic))
-
-    def synthesize(
-        self, source: str, *, epsilon: object = None, delta: object = 0, rows: int = 10_000,
-        columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
-        name: str | None = None,
-    ) -> Result:  # fmt: skip
-        """A synthetic table: charged from a protected table, free from a stored summary."""
-        given = (epsilon, delta, rows, columns, smoothness, degree, name)
-        return self._call(functions.synthesize(self, source, *given))
-
-    def export_summary(self, name: str, path: str | os.PathLike[str]) -> None:
-        """Write a stored summary to a file that ``duckdp.smooth.load`` reads: released, so public.
+    def summary(self, name: str, category: str | None = None) -> SmoothSummary:
+        """A stored summary of the analyst's, or one shared with them; of a grouped one, that of a category.
 
         Raises:
-            CatalogError: C110. OSError: the file exists or cannot be written.
-        """
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(self.summary(name).dump())
-
-    def budget(self) -> Result:
-        """What was granted, spent and is left."""
-        return self._call(functions.budget(self))
-
-    def ledger(self) -> Result:
-        """The analyst's own charges."""
-        return self._call(functions.ledger(self))
-
-    def summaries(self) -> Result:
-        """Stored summaries and synthetic tables."""
-        return self._call(functions.summaries(self))
-
-    def catalog(self) -> Result:
-        """Declared tables and columns."""
-        return self._call(functions.catalog(self))
-
-    def _call(self, prepared: functions.Prepared) -> Result:
-        return prepared.run(secrets.token_hex(16))
-
-    # ---- what they need -----------------------------------------------------------------------------------------
-
-    def summary(self, name: str) -> SmoothSummary:
-        """A stored summary of the analyst's, or one shared with them.
-
-        Raises:
-            CatalogError: C110, unknown or somebody else's.
+            CatalogError: C110, unknown or somebody else's. ParameterError: P107, category.
         """
         # names are shorter than 64: a longer one is as unknown by its beginning, which is all that the error repeats
-        return functions.open_summary(self._curator.ledger.object(self.analyst, name[:64]).payload)
+        return functions.open_summary(self._curator.ledger.object(self.analyst, name[:64]).payload, category)
+
+    def usable_summaries(self, table: Table) -> list[tuple[str, SmoothSummary]]:
+        """Stored summaries of a table's present data that the analyst may use, by name."""
+        ledger = self._curator.ledger
+        version = self._curator.require_current().data_version
+        current = {c.id for c in ledger.charges() if c.data_version == version}
+        named = [row.name for row in ledger.objects(self.analyst) if row.ready and row.charge_id in current]
+        found = []
+        for name in dict.fromkeys(named):
+            with suppress(ParameterError):  # a grouped summary speaks of no whole table
+                found.append((name, self.summary(name)))
+        return [(name, summary) for name, summary in found if summary.table == table.name]
 
     def budget_row(self) -> tuple[str, ...]:
         """(analyst, granted, spent, remaining) as text."""

@@ -22,18 +22,33 @@ AS (SELECT value FROM query(__dp_bind('dp_median_smooth', [t::VARCHAR, x::VARCHA
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
   delta::VARCHAR, predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], []::VARCHAR[])));
 
-CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL, name := NULL)
+CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL, name := NULL,
+                                          basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_summary', [t::VARCHAR,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR], x::VARCHAR[]));
+  delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR, basis::VARCHAR, interactions::VARCHAR,
+  weights::VARCHAR, noise::VARCHAR, per::VARCHAR], x::VARCHAR[]));
 
-CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean')
-AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_explain_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
+                                           basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_summary', [t::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, basis::VARCHAR, interactions::VARCHAR,
+  weights::VARCHAR, noise::VARCHAR, per::VARCHAR], x::VARCHAR[]));
 
-CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean')
+CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean', tolerance := NULL, method := 'interpolation', category := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR,
+  tolerance::VARCHAR, method::VARCHAR, category::VARCHAR], []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean', tolerance := NULL, method := 'interpolation', category := NULL)
 AS (SELECT {'value': value, 'standard_error': standard_error, 'approximation_error': approximation_error,
             'low': low, 'high': high}
-    FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR], []::VARCHAR[])));
+    FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR,
+      tolerance::VARCHAR, method::VARCHAR, category::VARCHAR], []::VARCHAR[])));
+
+CREATE OR REPLACE MACRO dp_smooth_answers(name, f, statistic := 'mean', tolerance := NULL, category := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answers', [name::VARCHAR, statistic::VARCHAR, tolerance::VARCHAR,
+  category::VARCHAR], f::VARCHAR[]));
 
 CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 10000, columns := NULL, delta := 0,
                                       smoothness := NULL, degree := NULL, name := NULL)
@@ -42,15 +57,16 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_synthesize', [source::VARCHAR,
   delta::VARCHAR, rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR], columns::VARCHAR[]));
 
 CREATE OR REPLACE MACRO dp_query(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
-                                 fresh := false, intervals := true)
+                                 fresh := false, intervals := true, tolerance := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_query', [statement::VARCHAR,
   coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
-  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, fresh::VARCHAR, intervals::VARCHAR], []::VARCHAR[]));
+  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, fresh::VARCHAR, intervals::VARCHAR, tolerance::VARCHAR],
+  []::VARCHAR[]));
 
-CREATE OR REPLACE MACRO dp_explain(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto')
+CREATE OR REPLACE MACRO dp_explain(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto', tolerance := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain', [statement::VARCHAR,
   coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
-  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR], []::VARCHAR[]));
+  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, tolerance::VARCHAR], []::VARCHAR[]));
 
 CREATE OR REPLACE MACRO dp_budget() AS TABLE SELECT * FROM query(__dp_bind('dp_budget', []::VARCHAR[], []::VARCHAR[]));
 CREATE OR REPLACE MACRO dp_ledger() AS TABLE SELECT * FROM query(__dp_bind('dp_ledger', []::VARCHAR[], []::VARCHAR[]));

@@ -16,6 +16,8 @@ EXPECTED = {
     "03_smooth_summary.py": ["mean of age", "epsilon=1"],
     "04_synthetic.py": ["people.parquet", "visits"],
     "05_dashboard.py": ["epsilon=2", "#", "free"],
+    "06_kernel_density.py": ["density of age", "soft bins", "skewness", "epsilon=1"],
+    "07_regression.py": ["largest standard error", "visits a year at age 64", "epsilon=2"],
 }
 
 

@@ -117,3 +117,28 @@ def as_markdown(report: Report) -> str:
 
 def _limit(limit: float | None, unit: str) -> str:
     return "" if limit is None else f" (at most {limit:g}{unit})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """A table of anything but times."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no line says that it missed its aim."""
+        return not any("MISSED" in cell for row in self.rows for cell in row)
+
+
+def show_grid(grid: Grid, *, markdown: bool = False) -> str:
+    """The table as text, or to paste into a document."""
+    rows = [list(grid.head), *(list(row) for row in grid.rows)]
+    if markdown:
+        rows.insert(1, ["---"] * len(grid.head))
+        return "\n".join([f"**{grid.title}**", "", *("| " + " | ".join(row) + " |" for row in rows)])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(grid.head))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([grid.title, *lines])

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.errors import ParameterError
+from duckdp.core.errorbars import check_level
 
 Floats = NDArray[np.float64]
 
@@ -40,15 +40,23 @@ def cube_half_width(coefficients: Floats, rate: float, size: int, level: float) 
     Raises:
         ParameterError: P107, level.
     """
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise ParameterError("P107", "level", level, "must be a number above 0 and below 1, for example level=0.95.")
-    square = float(np.sum(coefficients**2))
-    if square == 0:
+    check_level(level)
+    largest = float(np.max(np.abs(coefficients), initial=0.0))
+    if largest == 0:
         return 0.0
-    share = float(np.sum(coefficients**4)) / square**2  # 1 / (number of equal terms)
+    scaled = coefficients / largest  # squares of tiny coefficients would underflow
+    square = float(np.sum(scaled**2))
+    share = float(np.sum(scaled**4)) / square**2  # 1 / (number of equal terms)
     shares, quantiles = _table(size, level)
     z = float(np.interp(share, shares, quantiles))
-    return WIDENED * z * math.sqrt(square / 3) / rate
+    return WIDENED * z * largest * math.sqrt(square / 3) / rate
+
+
+def uniform_quantile(n: int, level: float) -> float:
+    """Level-quantile of |W|, W the standardised sum of n equal uniform variables."""
+    from scipy.optimize import brentq
+
+    return float(brentq(lambda x: float(_within(n, np.array([x]))[0]) - level, 0.0, math.sqrt(3 * n)))
 
 
 @lru_cache(maxsize=512)

@@ -83,8 +83,8 @@ def half_width(noise: Noise, level: float = 0.95) -> int:
     """Give the smallest integer w with P(|Z| <= w) >= level, exactly (level is the float's exact value).
 
     Proof sketch: coverage is concave in w, so from coverage(w) < level the answer is at least
-    (level - coverage(w)) / (2 P(Z = w)) steps away; taking that many, rounded down but at least one, never passes it.
-    Coverages are known far better than they differ from w to w + 1 (tested: scales to 2^55, levels to 1 - 2^-53).
+    (level - coverage(w)) / (2 P(Z = w)) steps away; taking that many, at least one, never passes it. Coverages are
+    known far better than they differ from w to w + 1 (tested: scales to 2^55, levels to 1 - 2^-53).
 
     Raises:
         ParameterError: P107, level.
@@ -92,7 +92,7 @@ def half_width(noise: Noise, level: float = 0.95) -> int:
     >>> half_width(Noise("laplace", 10.0)), half_width(Noise("gaussian", 10.0))
     (30, 20)
     """
-    _check_level(level)
+    check_level(level)
     return _half_width(noise, float(level))
 
 
@@ -122,7 +122,7 @@ def linear_half_width(coefficients: Floats, noises: Sequence[Noise], level: floa
     >>> linear_half_width(np.array([[2.0, 1.0], [0.0, -1.0]]), [Noise("laplace", 10.0), Noise("laplace", 10.0)])
     array([60., 41.])
     """
-    _check_level(level)
+    check_level(level)
     c = np.abs(_columns(coefficients, noises))
     used = c > 0
     terms = used.sum(axis=0)
@@ -144,8 +144,7 @@ def linear_half_width(coefficients: Floats, noises: Sequence[Noise], level: floa
     result[normal] = _NORMAL.inv_cdf((1 + level) / 2) * np.sqrt(np.sum((c[:, normal] * scales) ** 2, axis=0))
     smooth = closed | normal
     result[smooth] = _round_to_lattice(result[smooth], c[:, smooth])
-    rest = todo & ~smooth
-    if rest.any():
+    if (rest := todo & ~smooth).any():
         result[rest] = _inverted(c[:, rest], noises, level)
     return result
 
@@ -164,7 +163,7 @@ def rounded_half_width(noises: Sequence[Noise], unit: int, level: float = 0.95) 
     >>> rounded_half_width([Noise("laplace", 10.0 * 2**20)], 2**20)
     30
     """
-    _check_level(level)
+    check_level(level)
     if unit < 1:
         raise ParameterError("P107", "unit", unit, "must be a positive whole number of grid steps.")
     if not noises:
@@ -197,8 +196,9 @@ def smallest_epsilon(error: float, width_at: Callable[[int], float]) -> int | No
     return candidates[place] * 1_000 if place < len(candidates) else None
 
 
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
+def check_level(level: float) -> None:
+    """Raise P107 unless 0 < level < 1."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
         raise ParameterError("P107", "level", level, "must be a number above 0 and below 1, for example level=0.95.")
 
 

@@ -20,12 +20,15 @@ class PrivateQuery:
     Attributes:
         sql: one SELECT, printed from plan objects.
         parameters: values of $1, $2, ...
-        rows: the most rows that may cross; each of them is noised. None: keys that pass a threshold, streamed.
+        rows: the most rows that may cross; each of them is noised. None: streamed to something that keeps none of
+            them (keys that must pass a threshold; the points of a large summary, added up as they come).
+        arrays: rows cross in batches, each a tuple of NumPy arrays of DOUBLE, one per column, NULL as NaN.
     """
 
     sql: str
     parameters: tuple[Any, ...] = ()
     rows: int | None = 1
+    arrays: bool = False
 
 
 class Task(Protocol):

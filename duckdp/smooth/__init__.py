@@ -2,10 +2,16 @@
 
 The noisy sums of a basis of smooth functions are released once; every answer afterwards is free. One thing, one file::
 
+    axes          columns in [-1, 1]
     basis         the functions, and how far one privacy unit can move their sums
+    degree        how many of them
     moments       their exact sums as one SQL query of our own
-    summary       the task that adds the noise, and what it releases
-    coefficients  a query function as a combination of the basis
+    shares, noise which noise, and how the budget is divided among the functions
+    plan          the task: what a summary costs, and how it is made
+    summary       what is released
+    grouped       one summary per public group;  counted  a degree that follows from the count
+    coefficients  a query function as a combination of the basis: interpolation (nodes, terms, parts), with a proved
+                  error where it can be had (rectangles, bernstein, refine), least squares, jackson, tradeoff, batch
     answer        a value with its error bar
 
 Nothing here reads private rows: the session runs the query that ``moments`` prints and hands the rows to ``summary``.
@@ -19,10 +25,10 @@ from __future__ import annotations
 import os
 
 from duckdp.errors import CatalogError
-from duckdp.smooth.answer import SmoothAnswer, answer
+from duckdp.smooth.answer import SmoothAnswer, answer, answers
 from duckdp.smooth.summary import SmoothSummary
 
-__all__ = ["SmoothAnswer", "SmoothSummary", "answer", "load"]
+__all__ = ["SmoothAnswer", "SmoothSummary", "answer", "answers", "load"]
 
 
 def load(path: str | os.PathLike[str]) -> SmoothSummary:

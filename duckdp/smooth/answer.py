@@ -7,25 +7,35 @@ With f = sum_r c_r Phi_r + error, noisy sums b and noisy count N = b_0 (degree 0
 
 Numerics: the mean's standard error is exact to first order in the noise. Its interval uses the law of the linear
 combination (c - v e_0) . Z divided by N - w, w the half-width of N itself, so it also holds when the noise of the
-count is not small. To both, the approximation error is added: the largest |f - p| found on a grid (not proved) and the
-largest effect of fixed-point rounding (proved).
+count is not small. To both, the approximation error is added: the bound on |f - p| (``coefficients`` says when it is
+proved and when estimated) and the largest effect of fixed-point rounding (proved).
 Source:   [J] Algorithm 2; under ADD_REMOVE nothing may divide by a private n, so N is the noisy one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from duckdp.compiler.expression import Expr
-from duckdp.errors import ParameterError
-from duckdp.smooth.basis import Floats
-from duckdp.smooth.coefficients import Approximation, approximate, read_function
+from duckdp.compiler.expression import Expr, columns
+from duckdp.core.errorbars import check_level
+from duckdp.errors import NumericalError, ParameterError
+from duckdp.smooth import jackson
+from duckdp.smooth.axes import Floats
+from duckdp.smooth.batch import approximate_many
+from duckdp.smooth.coefficients import Approximation, Method, approximate, assess, functions_at, read_function
+from duckdp.smooth.interpolation import check_grid
+from duckdp.smooth.nodes import as_number_expression, evaluate, tensor_points
+from duckdp.smooth.parts import part_of
 from duckdp.smooth.summary import SmoothSummary
+from duckdp.smooth.tradeoff import MAX_FUNCTIONS, Problem, improve
 
 NO_COUNT = "the noisy count is not clearly above zero, so there is no mean. Ask for the sum, or buy a larger epsilon."
+MAX_WEIGHED = 4000  # grid points of the trade-off
+Statistic = Literal["mean", "sum"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +49,11 @@ class SmoothAnswer:
         approximation_error: what the polynomial and the fixed point may add; not random, so no level applies.
         low, high: interval at ``level`` for the true value, approximation error included, or None.
         level: coverage with respect to the noise.
-        estimated: the approximation error is the largest one found on a grid, not a proved bound.
+        estimated: the approximation error is not proved: the largest one found on a grid, times a factor.
         note: why there is no value, or "".
     """
 
-    kind: Literal["mean", "sum"]
+    kind: Statistic
     value: float | None
     standard_error: float | None
     approximation_error: float
@@ -55,8 +65,10 @@ class SmoothAnswer:
 
 
 def answer(
-    summary: SmoothSummary, function: str | Expr, *, statistic: Literal["mean", "sum"] = "mean", level: float = 0.95
-) -> SmoothAnswer:
+    summary: SmoothSummary, function: str | Expr, *, statistic: Statistic = "mean", level: float = 0.95,
+    method: Method = "interpolation", tolerance: float | None = None,
+    smoothness: int = jackson.DEFAULT_SMOOTHNESS,
+) -> SmoothAnswer:  # fmt: skip
     """Estimate the mean or sum of f over the rows that were summarised.
 
     With a privacy unit of several rows, rows weigh min(1, max_rows / rows of their unit).
@@ -66,25 +78,48 @@ def answer(
         function: f, an SQL expression over the summary's columns in their own units, or its translation.
         statistic: "mean" or "sum".
         level: coverage of the interval.
+        method: "interpolation"; "jackson", the paper's kernel; or "best", which weighs the approximation error against
+            the error bar of the noise and never has a larger sum of the two.
+        tolerance: largest approximation error that is accepted, units of the answer.
+        smoothness: K of the Jackson kernel.
 
     Raises:
-        NumericalError: N102, f is not finite somewhere within the bounds.
+        NumericalError: N102, f is not finite somewhere within the bounds, or the tolerance is exceeded.
         ParameterError: P107.
         QueryError: f is outside the allow-list.
     """
-    if statistic not in ("mean", "sum"):
-        raise ParameterError("P107", "statistic", statistic, "must be 'mean' or 'sum'.")
+    known = _Known(summary, _checked(statistic, tolerance), level)
     expr = read_function(function, summary.table, summary.columns) if isinstance(function, str) else function
-    fit = approximate(expr, summary.basis)
-    count, margin = noisy_count(summary, level)
-    if statistic == "sum":
-        return _sum(summary, fit, count, margin, level)
-    if count <= margin:
-        return SmoothAnswer(
-            kind="mean", value=None, standard_error=None, approximation_error=fit.error, low=None, high=None,
-            level=level, note=NO_COUNT,
-        )  # fmt: skip
-    return _mean(summary, fit, count, margin, level)
+    fit = approximate(expr, summary.basis, method=method, smoothness=smoothness)
+    if method == "best":
+        fit = _weigh(known, expr, fit)
+    return _accepted(known.answer(fit), tolerance)
+
+
+def answers(
+    summary: SmoothSummary, functions: Sequence[str | Expr], *, statistic: Statistic = "mean", level: float = 0.95,
+    tolerance: float | None = None,
+) -> list[SmoothAnswer]:  # fmt: skip
+    """Many answers at once, by interpolation; the same values as :func:`answer`, thousands per second.
+
+    Texts that differ in their numbers only are read and evaluated together. Approximation errors are those found on a
+    coarser grid (``batch``), with a larger factor: ``estimated``, unless f is a polynomial or its values can be listed.
+
+    Args:
+        summary: a released summary.
+        functions: as for :func:`answer`.
+        statistic: "mean" or "sum".
+        level: coverage of each interval; it is not joint.
+        tolerance: as for :func:`answer`.
+
+    Raises:
+        NumericalError: N102, with the function's place in the list.
+        ParameterError: P107.
+        QueryError: a function is outside the allow-list.
+    """
+    known = _Known(summary, _checked(statistic, tolerance), level)
+    fits = approximate_many(functions, summary.basis, summary.table, summary.columns)
+    return [_accepted(known.answer(fit), tolerance) for fit in fits]
 
 
 def noisy_count(summary: SmoothSummary, level: float = 0.95) -> tuple[float, float]:
@@ -92,51 +127,123 @@ def noisy_count(summary: SmoothSummary, level: float = 0.95) -> tuple[float, flo
     if summary.count is not None:
         return float(summary.count), 0.0
     alone = np.eye(1, summary.basis.size)[0]
-    return float(summary.sums[0]), _half_width(summary, alone, level)
+    return float(summary.sums[0]), summary.noise.half_width(alone / (1 << summary.bits), level)
 
 
-def _sum(summary: SmoothSummary, fit: Approximation, count: float, margin: float, level: float) -> SmoothAnswer:
-    value = float(fit.coefficients @ summary.sums)
-    deviation, half = _standard_error(summary, fit.coefficients), _half_width(summary, fit.coefficients, level)
-    rows = max(0.0, count) + margin
-    error = fit.error * rows + _rounding(summary, fit, rows)
-    return SmoothAnswer(
-        kind="sum", value=value, standard_error=deviation, approximation_error=error, low=value - half - error,
-        high=value + half + error, level=level,
-    )  # fmt: skip
+class _Known:
+    """What the answers of one summary share."""
+
+    def __init__(self, summary: SmoothSummary, statistic: Statistic, level: float) -> None:
+        check_level(level)
+        self.summary, self.statistic, self.level = summary, statistic, level
+        self.sums, self.noise = summary.sums, summary.noise
+        self.count, self.margin = noisy_count(summary, level)
+        self._first = 0 if summary.count is None else 1
+        self._step = float(1 << summary.bits)
+
+    def answer(self, fit: Approximation) -> SmoothAnswer:
+        """The answer that a combination gives."""
+        if self.statistic == "sum":
+            return self._sum(fit)
+        if self.count <= self.margin:
+            return SmoothAnswer(
+                kind="mean", value=None, standard_error=None, approximation_error=fit.error, low=None, high=None,
+                level=self.level, estimated=not fit.proved, note=NO_COUNT,
+            )  # fmt: skip
+        return self._mean(fit)
+
+    def _sum(self, fit: Approximation) -> SmoothAnswer:
+        value = float(fit.coefficients @ self.sums)
+        used = self.noised(fit.coefficients)
+        rows = max(0.0, self.count) + self.margin
+        error = fit.error * rows + self._rounding(fit, rows)
+        return self._dressed(
+            fit, value, self.noise.standard_error(used), self.half_width(used), error
+        )  # fmt: skip
+
+    def _mean(self, fit: Approximation) -> SmoothAnswer:
+        value = float(fit.coefficients @ self.sums) / self.count
+        gradient = fit.coefficients.copy()
+        gradient[0] -= value
+        used = self.noised(gradient)
+        rows = self.count - self.margin
+        error = fit.error + self._rounding(fit, self.count + self.margin) / rows
+        deviation = self.noise.standard_error(used) / self.count
+        return self._dressed(fit, value, deviation, self.half_width(used) / rows, error)
+
+    def _dressed(
+        self, fit: Approximation, value: float, deviation: float, half: float, error: float
+    ) -> SmoothAnswer:  # fmt: skip
+        return SmoothAnswer(
+            kind=self.statistic, value=value, standard_error=deviation, approximation_error=error,
+            low=value - half - error, high=value + half + error, level=self.level, estimated=not fit.proved,
+        )  # fmt: skip
+
+    def _rounding(self, fit: Approximation, rows: float) -> float:
+        """Largest effect of the fixed point on a sum of p: the proved error of each row and function."""
+        if self.summary.weighted:  # small weights round as others do
+            return self.summary.row_cap * self.summary.row_error * float(np.sum(np.abs(fit.coefficients)))
+        return rows * self.summary.row_error * float(np.sum(np.abs(fit.coefficients[1:])))  # whole rows are exact
+
+    def half_width(self, used: Floats) -> float:
+        """Of a combination of the noise, scaled to 1 first: powers of tiny coefficients are no floats."""
+        largest = float(np.max(np.abs(used), initial=0.0))
+        return largest * self.noise.half_width(used / largest, self.level) if largest > 0 else 0.0
+
+    def noised(self, coefficients: Floats) -> Floats:
+        """The coefficients of noisy sums, for noise in grid units."""
+        return coefficients[self._first :] / self._step
 
 
-def _mean(summary: SmoothSummary, fit: Approximation, count: float, margin: float, level: float) -> SmoothAnswer:
-    value = float(fit.coefficients @ summary.sums) / count
-    gradient = fit.coefficients.copy()
-    gradient[0] -= value
-    deviation = _standard_error(summary, gradient) / count
-    half = _half_width(summary, gradient, level) / (count - margin)
-    error = fit.error + _rounding(summary, fit, count + margin) / (count - margin)
-    return SmoothAnswer(
-        kind="mean", value=value, standard_error=deviation, approximation_error=error, low=value - half - error,
-        high=value + half + error, level=level,
-    )  # fmt: skip
+def _weigh(known: _Known, function: Expr, fit: Approximation) -> Approximation:
+    """The combination of the least approximation error plus error bar, or ``fit`` where that is not better."""
+    number = as_number_expression(function)
+    part = part_of(known.summary.basis, frozenset(c.name for c in columns(number)))
+    outside = np.delete(fit.coefficients, part.rows)
+    start = fit.coefficients[part.rows]
+    if len(start) > MAX_FUNCTIONS or np.any(outside) or known.count <= known.margin:
+        return fit
+    x, _ = check_grid(part.axes, {}, per_degree=3, most=MAX_WEIGHED)
+    points = tensor_points(part.axes, x)
+    values, matrix = evaluate(number, points), functions_at(part, points.x)
+    centre = float(start @ known.sums[part.rows]) / known.count if known.statistic == "mean" else 0.0
+    moved = start.copy()
+    moved[0] -= centre  # a mean's noise is that of f - v (module docstring)
+    found = improve(Problem(values - centre, matrix, _bars(known)[part.rows]), moved)
+    found[0] += centre
+    better = np.zeros_like(fit.coefficients)
+    better[part.rows] = found
+    weighed = replace(assess(number, part, found), coefficients=better)
+    before, after = known.answer(fit), known.answer(weighed)
+    return weighed if _reach(after) < _reach(before) else fit
 
 
-def _rounding(summary: SmoothSummary, fit: Approximation, rows: float) -> float:
-    """Largest effect of the fixed point on a sum of p: half a grid step and the float error per row and function."""
-    counted = float(summary.row_cap) if summary.weighted else rows  # rows of small weight round as much as others
-    step = 0.5 / (1 << summary.bits) + summary.basis.float_error()
-    return counted * step * float(np.sum(np.abs(fit.coefficients)))
+def _bars(known: _Known) -> Floats:
+    """Error bar at the level, per row, of one unit of each coefficient: float[R]."""
+    deviations = np.zeros(known.summary.basis.size)
+    deviations[known._first :] = known.noise.deviations
+    alone = np.eye(1, known.noise.size, known.noise.size - 1)[0]
+    z = known.noise.half_width(alone, known.level) / max(known.noise.standard_error(alone), 1e-300)
+    return deviations * z / known._step / max(known.count, 1.0)
 
 
-def _standard_error(summary: SmoothSummary, coefficients: Floats) -> float:
-    used = _noised(summary, coefficients)
-    return summary.noise.standard_error(used)
+def _reach(found: SmoothAnswer) -> float:
+    return np.inf if found.high is None or found.low is None else found.high - found.low
 
 
-def _half_width(summary: SmoothSummary, coefficients: Floats, level: float) -> float:
-    used = _noised(summary, coefficients)
-    return summary.noise.half_width(used, level)
+def _checked(statistic: Statistic, tolerance: float | None) -> Statistic:
+    if statistic not in ("mean", "sum"):
+        raise ParameterError("P107", "statistic", statistic, "must be 'mean' or 'sum'.")
+    number = isinstance(tolerance, (int, float)) and not isinstance(tolerance, bool)
+    if tolerance is not None and not (number and tolerance >= 0):
+        raise ParameterError("P107", "tolerance", tolerance, "must be a number, at least 0.")
+    return statistic
 
 
-def _noised(summary: SmoothSummary, coefficients: Floats) -> Floats:
-    """The coefficients of noisy sums, for noise in grid units."""
-    first = 0 if summary.count is None else 1
-    return coefficients[first:] / (1 << summary.bits)
+def _accepted(found: SmoothAnswer, tolerance: float | None) -> SmoothAnswer:
+    if tolerance is not None and found.approximation_error > tolerance:
+        raise NumericalError(
+            "N102", f"the approximation error is {found.approximation_error:.3g}, above tolerance={tolerance:g}.",
+            status="approximation error", advice="Take a smoother function, or buy a summary of higher degree.",
+        )  # fmt: skip
+    return found

@@ -1,55 +1,86 @@
 """A query function as a combination of the basis: f = sum_r c_r Phi_r + error.
 
-f is a row expression over the summary's columns. It is evaluated by DuckDB on nodes of ours, in an empty in-memory
-instance that holds no table and no function of anybody's: nothing here can see data or cost privacy.
+f is a row expression over the summary's columns. It is evaluated by DuckDB on nodes of ours (``nodes``), never on data.
+Only the columns that f reads matter; a sum of functions of few columns each is taken apart where f as a whole reads
+too many for a grid.
 
-Source: [J] Algorithm 2, step 3, with Chebyshev interpolation in place of the generalized Jackson kernel of its section
-        3.3: on the zeros of T_t, N equal weights in the angle integrate degrees below 2N exactly, so c is a DCT.
+How far p = sum_r c_r Phi_r is from f is found in one of four ways, the first that serves:
+
+    listed       every value that rows can have is on the grid where f and p are compared: the error itself
+    polynomial   f is a polynomial of low enough degree: nothing but rounding
+    certified    f is analytic: a bound from its continuation (``certify``)
+    estimated    SAFETY times the largest error on a grid of about four points per degree and column; on a dense one
+                 where it is not small; where f may bend or jump also between the points (``refine``)
+
+The first three are proved, up to DuckDB's mathematical functions being right to 8 units in the last place. The
+certified bound is reported when it is at most twice the estimate, or below 1e-9 of f's largest value; otherwise the
+estimate is. Where the basis is not the full tensor set, the coefficients it lacks are part of every bound.
+
+Source: [J] Algorithm 2, step 3.
 """
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from threading import Lock
+from dataclasses import dataclass, replace
+from typing import Literal
 
-import duckdb
 import numpy as np
-import pyarrow as pa
-from scipy.fft import dctn
 
 from duckdp.catalog import Column, Kind, Table
-from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, walk
+from duckdp.compiler.expression import Expr, columns
 from duckdp.compiler.parse import parse_scalar
-from duckdp.compiler.printing import Parameters, print_expr, quote
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
-from duckdp.errors import InternalError, NumericalError, QueryError
-from duckdp.smooth.basis import Floats, TensorBasis, chebyshev
+from duckdp.errors import ParameterError, QueryError
+from duckdp.smooth import bernstein, jackson, leastsquares
+from duckdp.smooth.axes import Axis, Floats
+from duckdp.smooth.basis import ULP, Basis, chebyshev
+from duckdp.smooth.interpolation import Rule, check_grid, coefficients_from, rounding_of, rule_for, values_at
+from duckdp.smooth.nodes import Points, as_number_expression, evaluate, tensor_points
+from duckdp.smooth.parts import Part, part_of
+from duckdp.smooth.refine import largest_between
+from duckdp.smooth.terms import Term, degrees, is_rough, jumps, merge, split
 
+Method = Literal["interpolation", "jackson", "best"]
+METHODS: tuple[Method, ...] = ("interpolation", "jackson", "best")
+MAX_NODES = 100_000  # of a grid on which f is interpolated
 MAX_CHECKED = 200_000  # points on which f - p is looked at
-_NODES = "nodes"
-_LOCK = Lock()
-# Nothing is ever loaded, read or written by this instance; one thread keeps rows in order.
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false", "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
-    "python_enable_replacements": "false", "threads": "1", "lock_configuration": "true",
-}  # fmt: skip
+SAFETY = 1.25  # an error between grid points is a little larger than on them
+TRUSTED = 2.0  # a proved bound is reported up to this many times the estimate
+NEGLIGIBLE = 1e-9  # of f's largest value
+PER_DEGREE = 4
+DENSE = (20_000, 60_000)  # points of a dense grid in one column, in several
+RESOLVED = 1e-3  # of f's largest value: a larger error is looked at on a dense grid
+FINER = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # times as many zeros, for a proof
+MAX_FINER = 40_000  # of them in all columns
+SAMPLES = 4  # points per degree on which a polynomial is bounded
+MAX_SAMPLED = 2_000_000
 
 
 @dataclass(frozen=True)
 class Approximation:
-    """A polynomial in place of f.
+    """A combination of the basis in place of f.
 
     Attributes:
         coefficients: float[R], units of f.
-        error: largest |f - p| found, units of f. Found on a grid, not proved.
+        error: bound on |f - p| for every value that rows can have, units of f.
+        proved: whether the bound is proved; otherwise it is an estimate from a grid.
     """
 
     coefficients: Floats
     error: float
+    proved: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What comparing f and p on a grid shows: the largest error, the largest value, whether every value is on it."""
+
+    error: float
+    scale: float
+    complete: bool
 
 
 def read_function(text: str, table: str, known: Sequence[Column]) -> Expr:
@@ -67,99 +98,188 @@ def read_function(text: str, table: str, known: Sequence[Column]) -> Expr:
     return Scalars(scope.leaf, text)(parse_scalar(text))
 
 
-def approximate(function: Expr, basis: TensorBasis) -> Approximation:
-    """Interpolate f on the tensor grid of Chebyshev zeros and look at the error on a finer grid.
+def approximate(
+    function: Expr, basis: Basis, *, method: Method = "interpolation", smoothness: int = jackson.DEFAULT_SMOOTHNESS,
+    prove: bool = True,
+) -> Approximation:  # fmt: skip
+    """The combination of the basis that stands for f.
 
     Args:
         function: a number or boolean (0 or 1) over the basis' columns.
         basis: the functions.
+        method: "interpolation", or "jackson" (the paper's kernel). "best" weighs error against noise and is found in
+            ``answer``, where the noise is known; here it is "interpolation".
+        smoothness: K of the Jackson kernel.
+        prove: look for a proved bound.
 
     Raises:
         NumericalError: N102, f is NULL, NaN or infinite on a node.
+        ParameterError: P107, method.
         QueryError: Q203, f is not a number; Q207, it names another column.
     """
-    number = _as_number(function, basis)
-    t, d = basis.degree, basis.dimensions
-    angles = (np.arange(t) + 0.5) * (np.pi / t)
-    values = _on_grid(number, basis, np.cos(angles)).reshape(basis.shape)
-    coefficients: Floats = dctn(values, type=2) / t**d  # 2 sum_j f(x_j) cos(r a_j) per axis
-    for axis in range(d):
-        first = [slice(None)] * d
-        first[axis] = slice(0, 1)
-        coefficients[tuple(first)] /= 2
-    per_axis = max(3, min(4 * t + 1, int(MAX_CHECKED ** (1 / d))))
-    check = np.cos(np.linspace(0, np.pi, per_axis))  # corners included
-    error = np.max(np.abs(_on_grid(number, basis, check) - evaluate_on_grid(coefficients, check)))
-    return Approximation(coefficients.ravel(), float(error))
+    if method not in METHODS:
+        raise ParameterError("P107", "method", method, f"must be one of {', '.join(METHODS)}.")
+    number = as_number_expression(function)
+    if not {c.name for c in columns(number)} <= {axis.name for axis in basis.axes}:
+        raise QueryError("Q207", "the function names a column that is not in the summary.")
+    total, error, proved = np.zeros(basis.size), 0.0, True
+    for term in terms_of(number, basis):
+        part = part_of(basis, term.reads)
+        kernel = smoothness if method == "jackson" else None
+        found = _fit(term.function, part, kernel, prove=prove)
+        total[part.rows] += term.factor * found.coefficients
+        error += abs(term.factor) * found.error
+        proved = proved and found.proved
+    return Approximation(total, error, proved)
 
 
-def evaluate_on_grid(coefficients: Floats, u: Floats) -> Floats:
-    """The polynomial on the tensor grid u x ... x u.
+def terms_of(function: Expr, basis: Basis) -> list[Term]:
+    """Split f in parts where all its columns together are too many for a grid, else leave it one term."""
+    reads = frozenset(c.name for c in columns(function))
+    if len(reads) <= 2 or (len(reads) == 3 and _grid_size(part_of(basis, reads)) <= MAX_NODES):
+        return [Term(1.0, function, reads)]
+    return merge(split(function))
+
+
+def look(function: Expr, part: Part, kept: Floats, *, most: int = MAX_CHECKED, per_degree: int = PER_DEGREE) -> Seen:
+    """Compare f and p on a finer grid, corners and likely jumps included."""
+    extra = jumps(function) if is_rough(function) else {}
+    x, complete = check_grid(part.axes, extra, per_degree=per_degree, most=most)
+    values = evaluate(function, tensor_points(part.axes, x))
+    residual = values - values_at(part.tensor(kept[None, :]), part.axes, x)[0]
+    error, scale = float(np.max(np.abs(residual))), float(np.max(np.abs(values)))
+    if not complete and is_rough(function):
+
+        def at(points: tuple[Floats, ...]) -> Floats:
+            return evaluate(function, Points(part.axes, points)) - functions_at(part, points) @ kept
+
+        error = largest_between(at, part.axes, x, residual)
+    return Seen(error, scale, complete)
+
+
+def functions_at(part: Part, x: Sequence[Floats]) -> Floats:
+    """The part's functions at points, per column float[n]: float[n, S]."""
+    values = np.ones((len(x[0]) if x else 1, len(part.rows)))
+    for i, axis in enumerate(part.axes):
+        values *= chebyshev(axis.to_unit(x[i]), axis.degree)[:, part.indices[:, i]]
+    return values
+
+
+def _fit(function: Expr, part: Part, smoothness: int | None, *, prove: bool) -> Approximation:
+    """The combination for one term."""
+    if _grid_size(part) > MAX_NODES:
+        return Approximation(*leastsquares.fit(function, part))
+    if smoothness is not None:
+        kept = part.select(jackson.coefficients(function, part.axes, smoothness)[None])[0]
+        return assess(function, part, kept, prove=prove)
+    points = tensor_points(part.axes, [rule.x for rule in part.rules])
+    values = evaluate(function, points).reshape(1, *(len(rule.x) for rule in part.rules))
+    tensor = coefficients_from(values, part.rules)
+    kept = part.select(tensor)[0]
+    if prove and is_polynomial(function, part):
+        exact = bernstein.evaluation_error(function, part.axes, points)
+        if exact is not None:
+            lost = max(0.0, float(np.sum(np.abs(tensor)) - np.sum(np.abs(kept))))
+            slack = rounding(part.rules, part.axes, float(np.max(np.abs(values))), exact)
+            return Approximation(kept, lost + slack, proved=True)
+    return assess(function, part, kept, prove=prove)
+
+
+def assess(function: Expr, part: Part, kept: Floats, *, prove: bool = True) -> Approximation:
+    """A combination of a part's functions with its error: listed, certified or estimated."""
+    seen = look(function, part, kept)
+    slack = rounding(part.rules, part.axes, seen.scale)
+    if seen.complete:
+        return Approximation(kept, seen.error + slack, proved=True)
+    estimate = SAFETY * seen.error + slack
+    bound = certify(function, part, kept, estimate, seen.scale) if prove else None
+    if bound is not None and bound <= max(TRUSTED * estimate, NEGLIGIBLE * seen.scale):
+        return Approximation(kept, bound, proved=True)
+    if seen.error > RESOLVED * seen.scale:  # perhaps narrower than the grid
+        dense = look(function, part, kept, most=DENSE[len(part.axes) > 1], per_degree=MAX_CHECKED)
+        estimate = max(estimate, SAFETY * dense.error + slack)
+    return Approximation(kept, estimate)
+
+
+def certify(function: Expr, part: Part, kept: Floats, wanted: float, scale: float) -> float | None:
+    """A proved bound on |f - p|, p any combination of the part's functions, or None.
+
+    Formula: |f - p| <= |f - q| + |q - p|, q the interpolant of f at more zeros, T = m t per column. The first is
+             bounded by the theorem of ``bernstein``, m being the smallest number that makes it small. The second is a
+             polynomial with known coefficients: with k = T - 1 its degree and N + 1 extrema per column, the largest
+             value on this grid is at least cos(k pi / 2N) times the true one, for each column (a cosine polynomial of
+             degree k whose largest value 1 is at a point lies above cos kx at a distance x from it, Riesz).
 
     Args:
-        coefficients: float[t, ..., t].
-        u: float[n] in [-1, 1], the same for every column.
-
-    Returns:
-        float[n^d], C order.
+        function: f.
+        part: the functions of f's columns.
+        kept: coefficients of p.
+        wanted: an estimate of |f - p|; |f - q| should be far below.
+        scale: largest |f| known.
     """
-    powers = chebyshev(u, coefficients.shape[0])
-    values = coefficients
-    for _ in range(coefficients.ndim):  # contract the first axis, append the new one at the end
-        values = np.tensordot(values, powers, axes=(0, 1))
-    return values.ravel()
+    grown = bernstein.growth(function, part.axes)
+    if grown is None:
+        return None
+    finer, outside = None, math.inf
+    for times in FINER:
+        axes = tuple(a if a.values is not None else replace(a, degree=times * a.degree) for a in part.axes)
+        if math.prod(axis.degree for axis in axes) > MAX_FINER:
+            break
+        finer, outside = axes, grown.bound([axis.degree for axis in axes])
+        if outside <= 0.02 * wanted:
+            break
+    if finer is None or not math.isfinite(outside):
+        return None
+    rules = [rule_for(axis) for axis in finer]
+    points = tensor_points(finer, [rule.x for rule in rules])
+    exact = bernstein.evaluation_error(function, finer, points)
+    if exact is None:
+        return None
+    values = evaluate(function, points).reshape(1, *(len(rule.x) for rule in rules))
+    difference = coefficients_from(values, rules)
+    difference[tuple(slice(0, n) for n in (1, *part.degrees))] -= part.tensor(kept[None, :])
+    return outside + largest_value(difference, finer) + rounding(rules, finer, scale, exact)
 
 
-def _as_number(function: Expr, basis: TensorBasis) -> Expr:
-    names = {name for name, _, _ in basis.columns}
-    if not {c.name for c in columns(function)} <= names:
-        raise QueryError("Q207", "the function names a column that is not in the summary.")
-    if function.kind is Kind.BOOLEAN:
-        return Call("number", (function,), Kind.NUMBER)
-    if function.kind is not Kind.NUMBER:
-        raise QueryError("Q203", f"the function must be a number, not a {function.kind.value}.")
-    return function
+def largest_value(coefficients: Floats, axes: Sequence[Axis]) -> float:
+    """Bound on the largest absolute value of a polynomial, coefficients float[1, T_1, ..., T_d] (``certify``)."""
+    x, factor = [], 1.0
+    for axis in axes:
+        if axis.values is not None:
+            x.append(np.arange(axis.degree, dtype=np.float64))
+            continue
+        points = SAMPLES * axis.degree
+        x.append(axis.from_unit(np.cos(np.linspace(0, np.pi, points + 1))))
+        factor *= math.cos(math.pi * (axis.degree - 1) / (2 * points))
+    total = float(np.sum(np.abs(coefficients)))  # |T_r| <= 1
+    if math.prod(len(at) for at in x) > MAX_SAMPLED:
+        return total
+    return min(total, float(np.max(np.abs(values_at(coefficients, axes, x)))) / factor * (1 + 1e-9) + 1e-13 * total)
 
 
-def _on_grid(function: Expr, basis: TensorBasis, u: Floats) -> Floats:
-    """Values of f on the tensor grid u x ... x u, float[n^d], C order."""
-    shape = (len(u),) * basis.dimensions
-    read = {n.column.name for n in walk(function) if isinstance(n, ColumnRef)}
-    arrays = {"row": pa.array(np.arange(len(u) ** basis.dimensions))}
-    for i, (name, _, _) in enumerate(basis.columns):
-        if name in read:
-            index = [None] * basis.dimensions
-            index[i] = slice(None)  # type: ignore[call-overload]
-            along = basis.from_unit(i, u)[tuple(index)]
-            arrays[f"x{i}"] = pa.array(np.broadcast_to(along, shape).ravel())
-    position = {name: f"x{i}" for i, (name, _, _) in enumerate(basis.columns)}
-    parameters = Parameters()
-    printed = print_expr(function, lambda c: f"{_NODES}.{quote(position[c.name])}", parameters)
-    return _finite(_evaluate(f"SELECT {printed} AS value FROM {_NODES}", parameters, pa.table(arrays)))
+def is_polynomial(function: Expr, part: Part) -> bool:
+    """Whether interpolation is exact: a polynomial of degree below t in every column of numbers."""
+    if any(axis.values is None and axis.kind is not Kind.NUMBER for axis in part.axes):
+        return False
+    free = frozenset(axis.name for axis in part.axes if axis.values is not None)
+    found = degrees(function, free)
+    return found is not None and all(found.get(axis.name, 0) < axis.degree for axis in part.axes)
 
 
-def _evaluate(sql: str, parameters: Parameters, nodes: pa.Table) -> np.ma.MaskedArray[tuple[int], np.dtype[np.float64]]:
-    with _LOCK:
-        con = _instance(os.getpid())
-        con.register(_NODES, nodes)
-        try:
-            found = con.execute(sql, parameters.values).fetchnumpy()["value"]
-        except duckdb.Error:
-            raise InternalError("an allowed function failed on a node") from None
-        finally:
-            con.unregister(_NODES)
-    return np.ma.masked_array(found, dtype=np.float64)
+def rounding(rules: Sequence[Rule], axes: Sequence[Axis], scale: float, exact: float | None = None) -> float:
+    """Bound on what floating point adds: to the coefficients, to f on the nodes, to the place of u.
+
+    Args:
+        rules: how each column is interpolated.
+        axes: the columns.
+        scale: largest |f| found.
+        exact: bound on the error of f's values on the nodes, where known.
+    """
+    grown = math.prod(rule.lebesgue for rule in rules)
+    own = 2.0**-44 * scale if exact is None else exact + 2.0**-46 * scale
+    moved = sum(4 * ULP * axis.degree**2 for axis in axes if axis.values is None)  # |T_r'| <= r^2, u within 4 ULP
+    return grown * own + (rounding_of(rules) + grown * moved) * scale
 
 
-def _finite(values: np.ma.MaskedArray[tuple[int], np.dtype[np.float64]]) -> Floats:
-    if np.ma.is_masked(values) or not np.isfinite(values.data).all():
-        raise NumericalError(
-            "N102", "the function is NULL, NaN or infinite somewhere within the columns' bounds.", status="not finite",
-            advice="Change it, for example greatest(x, 1) in place of x.",
-        )  # fmt: skip
-    return np.asarray(values.data, dtype=np.float64)
-
-
-@lru_cache(maxsize=1)
-def _instance(process: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - a forked process makes its own
-    return duckdb.connect(":memory:", config=_SETTINGS)
+def _grid_size(part: Part) -> int:
+    return math.prod(len(axis.values) if axis.values is not None else axis.degree for axis in part.axes)

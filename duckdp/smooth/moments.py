@@ -1,138 +1,168 @@
-"""Exact sums of a tensor basis over the rows of a protected table: one SQL query, one row.
+"""Exact sums of a basis over the rows of a protected table, and the path that computes them.
 
-Stages, each a subquery over the one before it::
+    sums      one SUM per function inside DuckDB (``direct``)
+    cells     cells counted inside DuckDB with local moments, and an expansion (``cells``)
+    blocks    rows streamed, exact matrix products (``blocks``)
 
-    scan      print_rows: typed, clamped columns, NULL rule, view filter; then rows with a NULL are left out
-    unit      u in [-1, 1] per column
-    weight    W = 2^f, or floor(2^f max_rows / rows of the unit) for a unit with more rows than max_rows
-    powers    T_(m+i) = 2 T_m T_i - T_(m-i), doubling the degree each time; at last clamped to [-1, 1]
-    products  one column after the other
-    sums      sum of floor(product * W + 1/2), as integers
+The path, its cells and its grid follow from public figures alone (``paths``).
 
-Privacy:      what ``TensorBasis.sensitivity`` assumes holds for every table:
-              the integers q of one row satisfy |q| <= W, and those of one unit add up to at most max_rows 2^f.
-Proof sketch: factors lie in [-1, 1] after their clamp; rounding to nearest is monotone and +-1 and +-W (an integer,
-              W <= 2^40) are floats, so a product lies in [-1, 1], times W in [-W, W], and floor(. + 1/2) of it too.
-              A unit with c <= max_rows rows adds at most c 2^f, one with more at most c floor(2^f max_rows / c).
-              c counts the unit's own rows after the NULL rule. No NULL, NaN, overflow or failing cast can occur:
-              u is a finite number because lower < upper are finite floats, NaN compares false and lands on 1.
-              Integer sums (HUGEINT) are exact in every order.
+Privacy:      :meth:`MomentPlan.norms` bounds what neighbours change in the integers of :meth:`MomentPlan.collect`.
+Source:       ours; each path has its proof.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
 from duckdp.catalog import Column, Table
-from duckdp.compiler.printing import UNIT, Parameters, print_rows, quote
 from duckdp.core.task import PrivateQuery
-from duckdp.errors import InternalError
-from duckdp.smooth.basis import TensorBasis
+from duckdp.core.types import Neighbours, Sensitivity
+from duckdp.errors import InternalError, ParameterError
+from duckdp.smooth.basis import Basis
+from duckdp.smooth.blocks import FACTOR_BITS, ROW_ERROR, BlockSums
+from duckdp.smooth.cells import CellSums
+from duckdp.smooth.direct import MOST_BITS, DirectSums, bits_without_clamp
+from duckdp.smooth.paths import block_cost, choose_cells, sums_cost
 
-MAX_BITS = 40
-Index = tuple[int, ...]
+MIN_BITS = 10
+CELL_BITS = 30  # a cell's rounding is coarser than a finer grid
+PATHS = ("auto", "sums", "cells", "blocks")
+_RANGE = 2**62  # of core/noise
 
 
-def moments_sql(table: Table, columns: tuple[Column, ...], basis: TensorBasis, bits: int) -> PrivateQuery:
-    """Print the query of all sums.
+class Program(Protocol):
+    """A path: its query, and the sums from the rows that the query gives."""
+
+    def query(self) -> PrivateQuery:
+        """The private read."""
+
+    def collect(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
+        """Exact sums, int[R]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentPlan:
+    """How the sums of a summary are computed. Public.
+
+    Attributes:
+        path: name of the way.
+        bits: the integers are in units of 2^-bits.
+        row_error: bound on |computed - exact| of one function at one row (rounding, truncation, recurrence).
+        excess: bound on (|computed| - 1) of one function at one row, 0 where the path keeps to [-1, 1].
+        basis: the functions.
+        max_rows: rows of one unit that count.
+        program: the path itself.
+    """
+
+    path: str
+    bits: int
+    row_error: float
+    excess: float
+    basis: Basis
+    max_rows: int
+    program: Program
+
+    def norms(self, neighbours: Neighbours, *, count_public: bool) -> Sensitivity:
+        """Bounds of the change of the integers between neighbours, in units of 2^-bits.
+
+        Proof sketch: let q be what one row adds, before the total is rounded to the grid, times S = 2^bits; u rows of
+                      one unit weigh. |q| <= W (1 + excess), |q - W Phi| <= W row_error (one row, W = S, for REPLACE).
+                      ADD_REMOVE: a coordinate moves by at most u S (1 + excess), rounded up; rounding a total commutes
+                      with whole shifts, so it adds nothing. REPLACE: by the same with a 2, and in the norms by at most
+                      that of the exact vectors, of which ``Basis.norms`` bounds S times the norm plus the rounding and
+                      the error of the recurrence, plus 2 S (row_error - that error) per coordinate.
+        """
+        base = self.basis.norms(neighbours, bits=self.bits, max_rows=self.max_rows, count_public=count_public)
+        unit = self.max_rows << self.bits
+        above = math.ceil(unit * Fraction(self.excess))
+        if neighbours is Neighbours.REPLACE:
+            above *= 2
+            known = Fraction(self.basis.float_error())
+            wide = max(above, math.ceil(2 * unit * max(Fraction(0), Fraction(self.row_error) - known)))
+        else:
+            wide = above
+        if not wide:
+            return base
+        size = self.basis.size
+        longest = math.isqrt(base.l2_squared) + 1 + (math.isqrt(size) + 1) * wide
+        return Sensitivity(l1=base.l1 + size * wide, l2_squared=longest**2, linf=base.linf + above)
+
+    def query(self) -> PrivateQuery:
+        """The private read."""
+        return self.program.query()
+
+    def collect(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
+        """Exact integers, in the basis' order: private until the noise is added.
+
+        Raises:
+            InternalError: the rows are not what :meth:`query` gives.
+        """
+        found = self.program.collect(rows)
+        if len(found) != self.basis.size:
+            raise InternalError("the moments query gave something other than its sums")
+        return found
+
+
+def plan_moments(
+    table: Table, columns: tuple[Column, ...], basis: Basis, *, epsilon: Fraction, path: str = "auto"
+) -> MomentPlan:
+    """Choose how the sums are computed, from public figures only.
 
     Args:
         table: the protected table.
         columns: its columns that the basis is over, in the same order.
         basis: the functions.
-        bits: fixed-point bits f, 0 to 40; sums come in units of 2^-f.
+        epsilon: the charge, for the range of the noise.
+        path: one of ``PATHS``.
 
-    Returns:
-        A query that gives exactly one row of R integers, in the basis' order; zeros for an empty table.
+    Raises:
+        ParameterError: P107, no grid of at least 10 bits keeps sums and noise in range; or an unknown path.
     """
-    if not 0 <= bits <= MAX_BITS or len(columns) != basis.dimensions:
-        raise InternalError("the fixed point or the columns do not fit the basis")
-    parameters = Parameters()
-    weighted = table.unit_key is not None
-    sql = _print_units(table, columns, basis, parameters)
-    weight = _number(1 << bits)
-    if weighted:
-        sql = _print_weights(sql, table.max_rows, bits)
-        weight = "w"
-    sql = _print_powers(sql, basis, weighted=weighted)
-    sql, names = _print_products(sql, basis)
-    sums = ", ".join(_print_sum(name, weight) for name in names.values())
-    return PrivateQuery(sql=f"SELECT {sums} FROM {sql} AS s", parameters=tuple(parameters.values), rows=1)
+    if len(columns) != basis.dimensions:
+        raise InternalError("the columns do not fit the basis")
+    if path not in PATHS:
+        raise ParameterError("P107", "path", path, f"must be one of {', '.join(PATHS)}.")
+    grids, order, cost = choose_cells(table, columns, basis, epsilon)
+    costs = {"sums": sums_cost(table, basis), "cells": cost, "blocks": block_cost(table, basis)}
+    if path == "auto":
+        path = min(costs, key=lambda name: costs[name])
+    if costs[path] == math.inf:
+        rule = f"{path!r} does not fit these columns and this degree. Take 'auto' or 'sums'."
+        raise ParameterError("P107", "path", path, rule)
+    program: Program
+    if path == "sums":
+        bits = _grid_bits(table, basis, epsilon, bits_without_clamp(basis, MOST_BITS))
+        program = DirectSums(table=table, columns=columns, basis=basis, bits=bits)
+        error, excess = basis.float_error() + 2.0 ** -(bits + 1), 0.0
+    elif path == "cells":
+        bits = _grid_bits(table, basis, epsilon, CELL_BITS)
+        cells = CellSums(table=table, columns=columns, basis=basis, grids=grids, order=order, bits=bits)
+        program, error, excess = cells, cells.row_error, cells.row_error
+    else:
+        bits = _grid_bits(table, basis, epsilon, 2 * FACTOR_BITS)
+        program = BlockSums(table=table, columns=columns, basis=basis, bits=bits)
+        error, excess = ROW_ERROR + 2 * basis.float_error(), 0.0
+    return MomentPlan(
+        path=path, bits=bits, row_error=error, excess=excess, basis=basis, max_rows=_max_rows(table), program=program
+    )
 
 
-def _print_units(table: Table, columns: tuple[Column, ...], basis: TensorBasis, parameters: Parameters) -> str:
-    """Rows without NULL as t0_1, t1_1, ... in [-1, 1] (degree 1 is u itself), and the privacy unit."""
-    rows = print_rows(table, columns, parameters, unit=True)
-    items, present = [], []
-    for i, column in enumerate(columns):
-        x = f"r.{quote(column.name)}"
-        lower, upper = (f"CAST({parameters.bind(b)} AS DOUBLE)" for b in basis.columns[i][1:])
-        u = f"({_number(2)} * (({x} - {lower}) / ({upper} - {lower})) - {_number(1)})"
-        items.append(f"{_clamp(u)} AS {_power(i, 1)}")
-        present.append(f"{x} IS NOT NULL")
-    if table.unit_key is not None:
-        items.append(f"r.{UNIT}")
-    return f"(SELECT {', '.join(items)} FROM {rows} AS r WHERE {' AND '.join(present)})"
+def _max_rows(table: Table) -> int:
+    return 1 if table.unit_key is None else table.max_rows
 
 
-def _print_weights(sql: str, max_rows: int, bits: int) -> str:
-    """Add w, the rows' integer weight, from the number of rows of their unit."""
-    counted = f"(SELECT s.*, system.main.count_star() OVER (PARTITION BY s.{UNIT}) AS c FROM {sql} AS s)"
-    share = f"CAST(CAST({max_rows << bits} AS HUGEINT) // s.c AS DOUBLE)"
-    weight = f"CASE WHEN s.c <= {max_rows} THEN {_number(1 << bits)} ELSE {share} END"
-    return f"(SELECT s.*, {weight} AS w FROM {counted} AS s)"
-
-
-def _print_powers(sql: str, basis: TensorBasis, *, weighted: bool) -> str:
-    """Add ti_k = T_k of column i, 1 <= k < t, clamped."""
-    known, last = 1, basis.degree - 1
-    while known < last:
-        items = []
-        for i in range(basis.dimensions):
-            for k in range(known + 1, min(2 * known, last) + 1):
-                before = f"s.{_power(i, 2 * known - k)}" if k < 2 * known else _number(1)
-                double = f"{_number(2)} * s.{_power(i, known)}"
-                items.append(f"({double} * s.{_power(i, k - known)} - {before}) AS {_power(i, k)}")
-        sql = f"(SELECT s.*, {', '.join(items)} FROM {sql} AS s)"
-        known = min(2 * known, last)
-    powers = [_power(i, k) for i in range(basis.dimensions) for k in range(1, basis.degree)]
-    items = [f"{_clamp(f's.{name}')} AS {name}" for name in powers] + (["s.w"] if weighted else [])
-    return f"(SELECT {', '.join(items)} FROM {sql} AS s)"
-
-
-def _print_products(sql: str, basis: TensorBasis) -> tuple[str, dict[Index, str | None]]:
-    """Add the products; returns the names of all functions in the basis' order, None for the constant."""
-    names: dict[Index, str | None] = {(k,): _power(0, k) if k else None for k in range(basis.degree)}
-    for i in range(1, basis.dimensions):
-        items: list[str] = []
-        longer: dict[Index, str | None] = {}
-        for index, name in names.items():
-            for k in range(basis.degree):
-                product = name
-                if k:
-                    product = _power(i, k)
-                    if name is not None:
-                        product = "p" + "_".join(map(str, (*index, k)))
-                        items.append(f"s.{name} * s.{_power(i, k)} AS {product}")
-                longer[(*index, k)] = product
-        sql, names = f"(SELECT s.*, {', '.join(items)} FROM {sql} AS s)", longer
-    return sql, names
-
-
-def _print_sum(name: str | None, weight: str) -> str:
-    value = weight if name is None else f"system.main.floor(s.{name} * {weight} + {_number(0.5)})"
-    return f"CAST(COALESCE(system.main.sum(CAST({value} AS BIGINT)), 0) AS HUGEINT)"
-
-
-def _power(column: int, degree: int) -> str:
-    return f"t{column}_{degree}"
-
-
-def _number(value: float) -> str:
-    """A DOUBLE constant; whole and half numbers print exactly."""
-    return f"CAST({value!r} AS DOUBLE)"
-
-
-def _clamp(value: str) -> str:
-    """To [-1, 1]; a NaN, which cannot come here, would become 1."""
-    one, minus_one = _number(1), _number(-1)
-    above = f"CASE WHEN {value} > {minus_one} THEN {value} ELSE {minus_one} END"
-    return f"(CASE WHEN {value} < {one} THEN {above} ELSE {one} END)"
+def _grid_bits(table: Table, basis: Basis, epsilon: Fraction, most: int) -> int:
+    """The finest grid, at most ``most`` bits, on which sums and noise stay in range whatever the relation."""
+    max_rows = _max_rows(table)
+    relation = Neighbours.REPLACE if table.unit_key is None else Neighbours.ADD_REMOVE  # the larger norms
+    for bits in range(most, MIN_BITS - 1, -1):
+        found = basis.norms(relation, bits=bits, max_rows=max_rows, count_public=False)
+        if (table.row_cap << bits) + 101 * math.ceil(found.l1 / epsilon) < _RANGE:
+            return bits
+    rule = f"with row_cap={table.row_cap}, max_rows={max_rows} and epsilon={float(epsilon):g} these many sums leave "
+    rule += f"fewer than {MIN_BITS} fractional bits. Take a smaller degree or row_cap, or a larger epsilon."
+    raise ParameterError("P107", "degree", basis.degree, rule)

@@ -1,9 +1,13 @@
-"""Which noise a summary gets, and what it does to answers: one law for all its noisy sums.
+"""Which noise a summary gets, and what it does to answers.
 
-``laplace`` noises each sum on its own (scale = l1 / epsilon); ``cube`` noises all in one l-infinity ball (rate =
+``laplace`` noises each sum on its own (scale = l1 / epsilon); ``cube`` noises sums jointly in l-infinity balls (rate =
 epsilon / linf, mechanisms/cube.py). Both are pure epsilon. ``gaussian`` needs delta > 0 (sigma = l2 / sqrt(2 rho), rho
-from epsilon and delta by core/accountant). The one with the smallest standard deviation is taken, by formula, so from
-public figures only: sqrt(2) l1 / epsilon, (linf / epsilon) sqrt((R+1)(R+2)/3), l2 / sqrt(2 rho).
+from epsilon and delta by core/accountant).
+
+The budget may be divided among levels, the functions of equal total degree (``shares``): smooth queries have
+small coefficients at high degrees, so noise is better spent there. With weights "uniform" there is one level.
+The law with the least expected error is taken, sum_r s_r^2 Var Z_r with s_r = (1 + |r|)^-K the size of coefficient that
+K derivatives leave; a formula over public figures only.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -19,68 +24,122 @@ from numpy.typing import NDArray
 
 from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.cubebars import cube_half_width
-from duckdp.core.errorbars import Noise, linear_half_width
+from duckdp.core.errorbars import Noise, check_level, linear_half_width
+from duckdp.core.mixbars import FAST, mixed_half_width
 from duckdp.core.noise import discrete_gaussian, discrete_laplace, gaussian_scale, laplace_scale
 from duckdp.core.types import NANO, PICO, Loss, Sensitivity
 from duckdp.errors import ParameterError
 from duckdp.mechanisms.cube import MAX_PRODUCT, add_cube_noise, cube_rate, cube_standard_error
+from duckdp.smooth.shares import Shares, share_cube, share_gaussian
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Family = Literal["laplace", "cube", "gaussian"]
 Choice = Literal["auto", "laplace", "cube", "gaussian"]
 FAMILIES: tuple[Family, ...] = ("laplace", "cube", "gaussian")
+_CONTINUOUS = 50.0  # sigma from which a discrete Gaussian is taken as continuous (core/errorbars)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SumNoise:
-    """The law of the noise of R sums, in grid steps.
+    """The law of the noise of R sums, in grid steps: independent between groups, one law within each.
 
     Attributes:
         family: "laplace", "cube" or "gaussian".
-        scale: b of each sum (laplace), 1 / rate (cube), or sigma (gaussian).
-        size: R, the number of noisy sums.
+        scales: per group: b of each sum (laplace), 1 / rate (cube), or sigma (gaussian).
+        groups: int[R], the group of every noisy sum, from 0.
     """
 
     family: Family
-    scale: float
-    size: int
+    scales: tuple[float, ...]
+    groups: Ints
+
+    @property
+    def size(self) -> int:
+        """R, the number of noisy sums."""
+        return len(self.groups)
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """int[k], sums per group."""
+        return np.bincount(self.groups, minlength=len(self.scales)).astype(np.int64)
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """Standard deviation of every sum, float[R]; sums are uncorrelated."""
+        each = []
+        for scale, size in zip(self.scales, self.sizes.tolist(), strict=True):
+            if self.family == "cube":
+                each.append(cube_standard_error(Fraction(1) / Fraction(scale), size))
+            else:
+                each.append(math.sqrt(Noise(self.family, scale).variance()))
+        return np.array(each)[self.groups]
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of one sum; sums are uncorrelated."""
-        if self.family == "cube":
-            return cube_standard_error(Fraction(1) / Fraction(self.scale), self.size)
-        return math.sqrt(self._each.variance())
-
-    @property
-    def _each(self) -> Noise:
-        """Law of one sum where sums are independent."""
-        return Noise("gaussian" if self.family == "gaussian" else "laplace", self.scale)
+        """The largest of :attr:`deviations`."""
+        return float(self.deviations.max(initial=0.0))
 
     def standard_error(self, coefficients: Floats) -> float:
         """Standard deviation of a combination, in units of the coefficients times grid steps."""
-        return self.deviation * float(np.linalg.norm(coefficients))
+        return math.sqrt(float(self.deviations**2 @ coefficients**2))
 
     def half_width(self, coefficients: Floats, level: float) -> float:
         """Level-quantile of the absolute value of a combination."""
+        check_level(level)
         if not self.size or not np.any(coefficients):
             return 0.0
-        if self.family == "cube":
-            return cube_half_width(coefficients, 1 / self.scale, self.size, level)
-        return float(linear_half_width(coefficients[:, None], [self._each] * self.size, level)[0])
+        if self.family == "gaussian" and min(self.scales) >= _CONTINUOUS:
+            from scipy.special import ndtri
+
+            return float(ndtri((1 + level) / 2)) * self.standard_error(coefficients) * (1 + 0.06 / min(self.scales))
+        if self.family != "cube":
+            used = np.flatnonzero(coefficients)
+            laws = [Noise(self.family, self.scales[g]) for g in self.groups[used].tolist()]
+            return float(linear_half_width(coefficients[used, None], laws, level)[0])
+        if len(self.scales) == 1:
+            return cube_half_width(coefficients, 1 / self.scales[0], self.size, level)
+        count = len(self.scales)
+        squares: Floats = np.bincount(self.groups, coefficients**2, minlength=count).astype(np.float64)
+        fourths: Floats = np.bincount(self.groups, coefficients**4, minlength=count).astype(np.float64)
+        parts = [] if FAST[0] <= level <= FAST[1] else [coefficients[self.groups == g] for g in range(count)]
+        return mixed_half_width(squares, fourths, 1 / np.array(self.scales), self.sizes, level, parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisePlan:
+    """A chosen law, with the budget of each group.
+
+    Attributes:
+        noise: the law.
+        loss: what the release costs.
+        budgets: per group, its epsilon (laplace, cube) or rho (gaussian); they add up to at most the whole.
+        linf: of the sums, grid steps.
+    """
+
+    noise: SumNoise
+    loss: Loss
+    budgets: tuple[Fraction, ...]
+    linf: int
 
 
 def choose_noise(
-    choice: Choice, sensitivity: Sensitivity, *, size: int, epsilon_nano: int, delta_atto: int = 0
-) -> tuple[SumNoise, Loss]:
+    choice: Choice, sensitivity: Sensitivity, *, levels: Ints, epsilon_nano: int, delta_atto: int = 0,
+    smoothness: int | None = None,
+) -> NoisePlan:  # fmt: skip
     """The law for the stated sensitivity and charge, and what it costs (delta only where it is used).
 
+    Privacy:      every group is released with its own budget on its own coordinates: epsilon adds up, and so does rho
+                  (basic composition of the groups, each a K-norm or Gaussian mechanism on a part of one vector; a part
+                  changes by no more than linf, and by no more than linf sqrt(size) in l2).
+
     Args:
-        choice: "auto" takes the smallest standard deviation.
+        choice: "auto" takes the least expected error.
         sensitivity: of the vector of noisy sums, grid steps.
-        size: number of noisy sums.
+        levels: int[R], total degree of each noisy sum.
         epsilon_nano: the charge, in 1e-9.
         delta_atto: in 1e-18; for Gaussian noise.
+        smoothness: K of the expected coefficients, for dividing the budget among levels; None: one level for all.
 
     Raises:
         ParameterError: P107, choice; P102, Gaussian noise without delta; P103, the grid is too coarse for a cube.
@@ -88,25 +147,56 @@ def choose_noise(
     if choice not in ("auto", *FAMILIES):
         raise ParameterError("P107", "noise", choice, "must be auto, laplace, cube or gaussian.")
     epsilon = Fraction(epsilon_nano, NANO)
-    laws = {"laplace": SumNoise(family="laplace", scale=laplace_scale(epsilon, sensitivity.l1), size=size)}
-    if choice == "cube" or epsilon * size <= MAX_PRODUCT * sensitivity.linf:
-        rate = cube_rate(epsilon, sensitivity.linf, size)
-        laws["cube"] = SumNoise(family="cube", scale=float(1 / rate), size=size)
     rho = rho_for(epsilon_nano, delta_atto) if delta_atto else 0
-    if rho:
-        sigma = gaussian_scale(Fraction(rho, PICO), sensitivity.l2_squared)
-        laws["gaussian"] = SumNoise(family="gaussian", scale=sigma, size=size)
+    plain = np.zeros(len(levels), dtype=np.int64)
+    pure = Loss(epsilon_nano=epsilon_nano, rho_pico=pure_rho(epsilon_nano))
+    plans: list[NoisePlan] = []
+    if choice in ("auto", "laplace"):
+        law = SumNoise(family="laplace", scales=(laplace_scale(epsilon, sensitivity.l1),), groups=plain)
+        plans.append(NoisePlan(noise=law, loss=pure, budgets=(epsilon,), linf=sensitivity.linf))
+    if choice == "cube" or (choice == "auto" and epsilon * len(levels) <= MAX_PRODUCT * sensitivity.linf):
+        plans.append(_plan_cube(share_cube(levels, epsilon, smoothness), sensitivity.linf, pure))
+    if rho and choice in ("auto", "gaussian"):
+        loss = Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto, rho_pico=rho)
+        for k in {smoothness, None}:  # one group is bounded as a whole, which may be less than its parts
+            plans.append(_plan_gaussian(share_gaussian(levels, Fraction(rho, PICO), k), sensitivity, loss))
     elif choice == "gaussian":
         raise ParameterError("P102", "delta", delta_atto, "Gaussian noise needs delta > 0, for example 1e-8.")
-    law = min(laws.values(), key=lambda n: n.deviation) if choice == "auto" else laws[choice]
-    if law.family == "gaussian":
-        return law, Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto, rho_pico=rho)
-    return law, Loss(epsilon_nano=epsilon_nano, rho_pico=pure_rho(epsilon_nano))
+    return min(plans, key=lambda plan: expected_error(plan.noise, levels, smoothness))
 
 
-def add_noise(exact: Sequence[int], noise: SumNoise, *, epsilon_nano: int, linf: int) -> list[int]:
-    """Release sums. ``exact``: int[R], grid steps, private. A cube is drawn at the exact rational rate."""
-    if noise.family == "cube":
-        return add_cube_noise(exact, cube_rate(Fraction(epsilon_nano, NANO), linf, noise.size))
-    sampler = discrete_laplace if noise.family == "laplace" else discrete_gaussian
-    return sampler(exact, noise.scale)
+def expected_error(noise: SumNoise, levels: Ints, smoothness: int | None) -> float:
+    """sqrt(sum_r s_r^2 Var Z_r), s_r = (1 + |r|)^-K: grid steps; K = 0 without a smoothness."""
+    return math.sqrt(float(noise.deviations**2 @ (1.0 + levels) ** (-2.0 * (smoothness or 0))))
+
+
+def add_noise(exact: Sequence[int], plan: NoisePlan) -> list[int]:
+    """Release sums. ``exact``: int[R], grid steps, private. Cubes are drawn at exact rational rates."""
+    noise = plan.noise
+    noisy = [0] * noise.size
+    for group, (scale, budget) in enumerate(zip(noise.scales, plan.budgets, strict=True)):
+        members = np.flatnonzero(noise.groups == group).tolist()
+        values = [exact[m] for m in members]
+        if noise.family == "cube":
+            drawn = add_cube_noise(values, cube_rate(budget, plan.linf, len(members)))
+        else:
+            drawn = (discrete_laplace if noise.family == "laplace" else discrete_gaussian)(values, scale)
+        for member, value in zip(members, drawn, strict=True):
+            noisy[member] = value
+    return noisy
+
+
+def _plan_cube(shares: Shares, linf: int, loss: Loss) -> NoisePlan:
+    sizes = np.bincount(shares.groups).tolist()
+    rates = [cube_rate(epsilon, linf, size) for epsilon, size in zip(shares.budgets, sizes, strict=True)]
+    law = SumNoise(family="cube", scales=tuple(float(1 / rate) for rate in rates), groups=shares.groups)
+    return NoisePlan(noise=law, loss=loss, budgets=shares.budgets, linf=linf)
+
+
+def _plan_gaussian(shares: Shares, sensitivity: Sensitivity, loss: Loss) -> NoisePlan:
+    """A group of R_l sums changes by at most linf sqrt(R_l) in l2, and by no more than the whole vector."""
+    sizes = np.bincount(shares.groups).tolist()
+    squares = [min(sensitivity.l2_squared, size * sensitivity.linf**2) for size in sizes]
+    scales = [gaussian_scale(rho, square) for rho, square in zip(shares.budgets, squares, strict=True)]
+    law = SumNoise(family="gaussian", scales=tuple(scales), groups=shares.groups)
+    return NoisePlan(noise=law, loss=loss, budgets=shares.budgets, linf=sensitivity.linf)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import json
+import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Column, kind_of
+from duckdp.catalog import Column, Kind, Scalar, kind_of, read_json, write_json
 from duckdp.errors import CatalogError
-from duckdp.synthetic.support import Support, Value
+from duckdp.smooth.axes import Axis, from_number
+from duckdp.smooth.basis import Basis
+from duckdp.synthetic.support import Support, Value, is_plain
 
 FORMAT = 1
 _INT64 = 2**63
+_TYPES: dict[Kind, tuple[type, ...]] = {
+    Kind.NUMBER: (int, float), Kind.TEXT: (str,), Kind.BOOLEAN: (bool,), Kind.DATE: (dt.date,),
+    Kind.TIMESTAMP: (dt.datetime,),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,8 +32,8 @@ class SyntheticTable:
         table: name of the protected table it imitates.
         types: DuckDB type per column, in order; the schema depends on declarations only.
         columns: values per column, all of the same length: int64 (whole numbers; Python integers where the bounds
-            exceed int64) or float64. Numbers lie on a grid within the bounds, rows are in random order, no value is
-            NULL.
+            exceed int64), float64, or Python objects (strings, booleans, dates; None where a domain holds NULL).
+            Numbers lie on a grid within the bounds, rows are in random order.
         residual: l1 distance between the moments of the fitted distribution and the noisy ones, as means.
     """
 
@@ -46,7 +53,7 @@ class SyntheticTable:
             "kind": "synthetic_table", "format": FORMAT, "table": self.table, "residual": self.residual,
             "columns": [[name, self.types[name], values.tolist()] for name, values in self.columns.items()],
         }  # fmt: skip
-        return json.dumps(raw, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return write_json(raw)
 
     @classmethod
     def load(cls, text: str) -> SyntheticTable:
@@ -56,7 +63,7 @@ class SyntheticTable:
             CatalogError: C105, the text is damaged or from a newer version.
         """
         try:
-            return cls._read(json.loads(text))
+            return cls._read(read_json(text))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise CatalogError(
                 "C105", "the stored synthetic table is damaged or was written by a newer version of duckdp."
@@ -73,13 +80,30 @@ class SyntheticTable:
         return cls(table=_text(raw["table"]), types=types, columns=columns, residual=float(raw["residual"]))
 
 
-def decode_points(points: NDArray[np.int64], support: Support, columns: tuple[Column, ...]) -> dict[str, NDArray[Any]]:
-    """Values of drawn points, by column name."""
+def decode_points(
+    points: NDArray[np.int64], support: Support, columns: tuple[Column, ...], basis: Basis
+) -> dict[str, NDArray[Any]]:
+    """Values of drawn points, by column name; points are numbered in C order of the support."""
     positions = np.unravel_index(points, support.shape)
     decoded = {}
-    for column, values, position in zip(columns, support.values, positions, strict=True):
-        decoded[column.name] = _typed(values, integral=column.integral)[position]
+    for column, axis, values, position in zip(columns, basis.axes, support.values, positions, strict=True):
+        known = _typed(values, integral=column.integral) if is_plain(axis) else _objects(_own_values(axis, values))
+        decoded[column.name] = known[position]
     return decoded
+
+
+def _own_values(axis: Axis, values: tuple[Value, ...]) -> list[Scalar]:
+    """Places, days or microseconds as the column's own values."""
+    if axis.values is not None:
+        return [axis.values[int(v)] for v in values]
+    assert axis.kind in (Kind.DATE, Kind.TIMESTAMP)
+    return [from_number(v, axis.kind) for v in values]
+
+
+def _objects(values: Sequence[Scalar]) -> NDArray[Any]:
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
 
 
 def _typed(values: tuple[Value, ...] | list[Value], *, integral: bool) -> NDArray[Any]:
@@ -91,9 +115,13 @@ def _typed(values: tuple[Value, ...] | list[Value], *, integral: bool) -> NDArra
 
 def _array(values: list[Value], duckdb_type: str) -> NDArray[Any]:
     kind = kind_of(duckdb_type)
-    if kind is None or not isinstance(values, list) or not all(type(v) in (int, float) for v in values):
+    if kind is None or not isinstance(values, list):
         raise TypeError
-    return _typed(values, integral=kind[1])
+    if kind[0] is Kind.NUMBER and all(type(v) in (int, float) for v in values):
+        return _typed(values, integral=kind[1])
+    if not all(v is None or type(v) in _TYPES[kind[0]] for v in values):
+        raise TypeError
+    return _objects(values)
 
 
 def _text(value: object) -> str:

@@ -15,7 +15,8 @@ from duckdp.catalog import Column, Kind, Table, check_positive
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import NumericalError, ParameterError
-from duckdp.smooth.summary import SmoothSummary, SummaryTask, plan_summary
+from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
+from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.synthesize import MAX_ROWS, synthesize
 
@@ -85,8 +86,8 @@ def plan_synthesis(
             "P107", "columns", chosen, f"must be 1 to {MOST_COLUMNS} numeric columns with bounds; name them."
         )  # fmt: skip
     task = plan_summary(
-        table, chosen, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours, smoothness=smoothness,
-        degree=degree,
+        table, chosen, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
+        wishes=Wishes(smoothness=smoothness, degree=degree),
     )  # fmt: skip
     return SynthesisTask(summary=task, rows=rows)
 

@@ -7,7 +7,9 @@ import numpy as np
 
 from duckdp.catalog import Column, Table, kind_of
 from duckdp.core.types import NANO, Neighbours
-from duckdp.smooth.summary import SmoothSummary, plan_summary
+from duckdp.engine import _batches
+from duckdp.smooth.plan import Wishes, plan_summary
+from duckdp.smooth.summary import SmoothSummary
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -31,19 +33,24 @@ def table(*columns, name="t", **more):
 
 
 def run(con, query):
+    if query.arrays:
+        return list(_batches(con.cursor(), query))
     rows = con.execute(query.sql, list(query.parameters)).fetchall()
     assert len(rows) == query.rows == 1
     return rows
 
 
-def summarize(con, tab, names, *, epsilon=1.0, neighbours=Neighbours.ADD_REMOVE, **more):
-    task = plan_summary(tab, names, epsilon_nano=round(epsilon * NANO), neighbours=neighbours, **more)
+def summarize(con, tab, names, *, epsilon=1.0, neighbours=Neighbours.ADD_REMOVE, delta_atto=0, **wishes):
+    task = plan_summary(
+        tab, names, epsilon_nano=round(epsilon * NANO), neighbours=neighbours, delta_atto=delta_atto,
+        wishes=Wishes(**wishes),
+    )  # fmt: skip
     return SmoothSummary.load(task.release(run(con, task.query(salt=1))))
 
 
 def reference(x, basis, bits, units=None, max_rows=1):
-    """int[n, R]: what each row adds, from clean values without NULL; the same float operations in numpy."""
-    n, t = len(x), basis.degree
+    """int[n, R]: what each row adds, from numbers (or places in a domain) without NULL; the same float operations."""
+    n = len(x)
     weights = np.full(n, 1 << bits, dtype=object)
     if units is not None:
         sizes = {u: int(np.sum(units == u)) for u in set(units.tolist())}
@@ -51,16 +58,14 @@ def reference(x, basis, bits, units=None, max_rows=1):
             [1 << bits if sizes[u] <= max_rows else (max_rows << bits) // sizes[u] for u in units.tolist()],
             dtype=object,
         )
-    products = np.ones((n, 1))
-    for i, (_, lower, upper) in enumerate(basis.columns):
-        powers = [np.ones(n), np.clip(2.0 * ((x[:, i] - lower) / (upper - lower)) - 1.0, -1, 1)]
-        for k in range(2, t):
+    products = np.ones((n, basis.size))
+    for i, axis in enumerate(basis.axes):
+        powers = [np.ones(n), axis.to_unit(x[:, i])]
+        for k in range(2, axis.degree):
             half = 1 << ((k - 1).bit_length() - 1)  # the power of two below k
             powers.append(2.0 * powers[half] * powers[k - half] - powers[2 * half - k])
-        column_powers = np.clip(np.stack(powers, axis=1), -1, 1)
-        products = (products[:, :, None] * column_powers[:, None, :]).reshape(n, -1)
-    scaled = np.floor(products * weights.astype(float)[:, None] + 0.5)
-    return scaled.astype(np.int64).astype(object)
+        products *= np.stack(powers, axis=1)[:, basis.indices[:, i]]
+    return np.rint(products * weights.astype(float)[:, None]).astype(np.int64).astype(object)
 
 
 def real_or_generated(con):

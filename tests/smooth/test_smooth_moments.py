@@ -1,12 +1,12 @@
-"""The sums in SQL: exactly the integers of a numpy reference, and at most max_rows 2^f per privacy unit."""
+"""One SUM per function: exactly the integers of a numpy reference, and at most max_rows 2^f per privacy unit."""
 
 import re
 
 import numpy as np
 import pytest
 
-from duckdp.smooth import moments as moments_module
-from duckdp.smooth.moments import moments_sql
+from duckdp.smooth import scan
+from duckdp.smooth.direct import DirectSums, bits_without_clamp
 from duckdp.smooth.summary import make_basis
 from tests.smooth.tables import column, connect, reference, run, table
 
@@ -44,6 +44,15 @@ def columns(d, **more):
     return tuple(column(name, *bounds, **more) for name, bounds in zip("abc"[:d], BOUNDS, strict=False))
 
 
+def plan(tab, cols, basis, bits):
+    return DirectSums(table=tab, columns=cols, basis=basis, bits=bits)
+
+
+def sums(con, tab, cols, basis, bits):
+    program = plan(tab, cols, basis, bits)
+    return program.collect(run(con, program.query()))
+
+
 @pytest.mark.parametrize(("d", "t"), [(1, 2), (1, 3), (1, 20), (2, 2), (2, 5), (3, 2), (3, 4)])
 @pytest.mark.parametrize("bits", [0, 10, 40])
 @pytest.mark.parametrize("key", [None, "k"])
@@ -53,14 +62,14 @@ def test_sums_are_the_integers_of_the_reference(con, d, t, bits, key):
     tab, basis = table(*cols, unit_key=key, max_rows=3), make_basis(cols, t)
     kept = ~np.isnan(clean[:, :d]).any(axis=1)
     wanted = reference(clean[kept, :d], basis, bits, units[kept] if key else None, 3)
-    assert list(run(con, moments_sql(tab, cols, basis, bits))[0]) == list(wanted.sum(axis=0))
+    assert sums(con, tab, cols, basis, bits) == list(wanted.sum(axis=0))
 
 
 def test_a_default_for_null_keeps_every_row(con):
     clean, _ = fill(con)
     cols = columns(2, null_value=0.05, nullable=False)
     basis = make_basis(cols, 4)
-    found = run(con, moments_sql(table(*cols), cols, basis, 20))[0]
+    found = sums(con, table(*cols), cols, basis, 20)
     filled = np.where(np.isnan(clean[:, :2]), 0.05, clean[:, :2])
     assert list(found) == list(reference(filled, basis, 20).sum(axis=0))
     assert found[0] == len(clean) << 20
@@ -72,9 +81,7 @@ def test_a_view_filter_applies(con):
     tab = table(*cols, filter="c > 10.5", base=columns(3))
     basis = make_basis(cols, 3)
     kept = (clean[:, 2] > 10.5) & ~np.isnan(clean[:, 0])
-    assert list(run(con, moments_sql(tab, cols, basis, 12))[0]) == list(
-        reference(clean[kept, :1], basis, 12).sum(axis=0)
-    )
+    assert sums(con, tab, cols, basis, 12) == list(reference(clean[kept, :1], basis, 12).sum(axis=0))
 
 
 @pytest.mark.parametrize("condition", ["false", "a IS NULL", "isnan(a)"])
@@ -84,7 +91,7 @@ def test_no_row_that_counts_gives_zeros(con, condition):
     for key in (None, "k"):
         cols = columns(1)
         tab = table(*cols, name="u", unit_key=key)
-        assert run(con, moments_sql(tab, cols, make_basis(cols, 5), 30)) == [(0,) * 5]
+        assert sums(con, tab, cols, make_basis(cols, 5), 30) == [0] * 5
 
 
 def test_numbers_of_other_types_and_odd_names(con):
@@ -94,7 +101,7 @@ def test_numbers_of_other_types_and_odd_names(con):
     cols = (column('x"y', 0, 6, "UTINYINT"), column("SELECT", 0.0, 4.0, "DECIMAL(6,2)"))
     basis = make_basis(cols, 3)
     x = np.stack([np.arange(100) % 7, np.arange(100) % 5], axis=1).astype(float)
-    assert list(run(con, moments_sql(table(*cols), cols, basis, 20))[0]) == list(reference(x, basis, 20).sum(axis=0))
+    assert sums(con, table(*cols), cols, basis, 20) == list(reference(x, basis, 20).sum(axis=0))
 
 
 @pytest.mark.parametrize(
@@ -108,8 +115,10 @@ def test_extreme_bounds_stay_within_one_row(con, bounds):
     cols = (column("a", *bounds),)
     for value in con.execute("SELECT DISTINCT a FROM t").fetchall():
         con.execute("CREATE OR REPLACE TABLE one AS SELECT ?::DOUBLE AS a", list(value))
-        found = run(con, moments_sql(table(*cols, name="one"), cols, make_basis(cols, 33), 40))[0]
-        assert found[0] in (0, 1 << 40)
+        basis = make_basis(cols, 33)
+        bits = bits_without_clamp(basis, 40)
+        found = sums(con, table(*cols, name="one"), cols, basis, bits)
+        assert found[0] in (0, 1 << bits)
         assert all(abs(v) <= found[0] for v in found)
 
 
@@ -123,7 +132,7 @@ def unit_totals(con, seed, max_rows, bits, t=6):
             con.register("frame", {"a": x})
             con.execute("CREATE OR REPLACE TABLE t AS SELECT a, 1 AS k FROM frame")
             con.unregister("frame")
-            yield max(map(abs, run(con, moments_sql(tab, cols, make_basis(cols, t), bits))[0]))
+            yield max(map(abs, sums(con, tab, cols, make_basis(cols, t), bits)))
 
 
 @pytest.mark.parametrize("max_rows", [1, 3, 7])
@@ -133,10 +142,10 @@ def test_a_unit_adds_at_most_max_rows(con, max_rows, bits):
 
 
 def test_the_unit_bound_is_caught_when_the_weights_are_skipped(con, monkeypatch):
-    def all_the_same(sql, max_rows, bits):
+    def all_the_same(sql, names, max_rows, bits):
         return f"(SELECT s.*, CAST({1 << bits} AS DOUBLE) AS w FROM {sql} AS s)"
 
-    monkeypatch.setattr(moments_module, "_print_weights", all_the_same)
+    monkeypatch.setattr(scan, "_print_weights", all_the_same)
     assert max(unit_totals(con, 5, 3, 20)) == 997 << 20
 
 
@@ -144,9 +153,9 @@ def test_units_do_not_change_each_other(con):
     _, units = fill(con)
     cols = columns(2)
     tab, basis = table(*cols, unit_key="k", max_rows=2), make_basis(cols, 4)
-    with_all = np.array(run(con, moments_sql(tab, cols, basis, 30))[0], dtype=object)
+    with_all = np.array(sums(con, tab, cols, basis, 30), dtype=object)
     con.execute("DELETE FROM t WHERE k = 1")
-    without = np.array(run(con, moments_sql(tab, cols, basis, 30))[0], dtype=object)
+    without = np.array(sums(con, tab, cols, basis, 30), dtype=object)
     assert (units == 1).sum() > 2
     assert max(abs(with_all - without)) <= 2 << 30
 
@@ -154,13 +163,13 @@ def test_units_do_not_change_each_other(con):
 def test_rows_without_a_unit_do_not_count(con):
     con.execute("CREATE TABLE t AS SELECT 1.0::DOUBLE AS a, CASE WHEN i > 2 THEN i END AS k FROM range(10) r(i)")
     cols = (column("a"),)
-    assert run(con, moments_sql(table(*cols, unit_key="k"), cols, make_basis(cols, 2), 8)) == [(7 << 8, 7 << 8)]
+    assert sums(con, table(*cols, unit_key="k"), cols, make_basis(cols, 2), 8) == [7 << 8, 7 << 8]
 
 
 def test_planted_macros_change_nothing(con):
     fill(con)
     cols = columns(2)
-    query = moments_sql(table(*cols, unit_key="k"), cols, make_basis(cols, 3), 20)
+    query = plan(table(*cols, unit_key="k"), cols, make_basis(cols, 3), 20).query()
     before = run(con, query)
     for name, arguments in (("floor", "x"), ("sum", "x"), ("isnan", "x"), ("count_star", "")):
         con.execute(f"CREATE MACRO main.{name}({arguments}) AS 0")
@@ -169,15 +178,14 @@ def test_planted_macros_change_nothing(con):
 
 def test_every_function_is_qualified_and_bounds_are_bound():
     cols = columns(3)
-    query = moments_sql(table(*cols, unit_key="k", max_rows=4), cols, make_basis(cols, 4), 20)
+    query = plan(table(*cols, unit_key="k", max_rows=4), cols, make_basis(cols, 4), 20).query()
     called = set(re.findall(r"(?<![\w.])([a-z_]+)\(", query.sql))
     assert called == set()
-    assert set(re.findall(r"system\.main\.([a-z_]+)\(", query.sql)) == {"floor", "sum", "isnan", "count_star"}
+    assert set(re.findall(r"system\.main\.([a-z_]+)\(", query.sql)) == {"sum", "isnan", "count_star"}
     assert query.parameters == tuple(b for bounds in BOUNDS for b in bounds)
 
 
 def test_a_large_plan_is_still_one_row(con):
     fill(con, n=10)
     cols = columns(2)
-    found = run(con, moments_sql(table(*cols), cols, make_basis(cols, 24), 20))
-    assert len(found[0]) == 576
+    assert len(sums(con, table(*cols), cols, make_basis(cols, 24), 20)) == 576

@@ -1,0 +1,103 @@
+"""Answers per second from a stored summary: text to value with its error bar; the number of rows does not matter.
+
+Two columns, 16 functions each. "Five shapes" are texts that differ in their numbers only, as a sweep over kernels or
+thresholds does; "all different" texts have shapes of their own, and are parsed one by one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+from statistics import median
+
+import duckdb
+
+from duckdp.catalog import Column, Kind, Table
+from duckdp.core.types import NANO, Neighbours
+from duckdp.smooth.answer import SmoothAnswer, answer, answers
+from duckdp.smooth.plan import Wishes, plan_summary
+from duckdp.smooth.summary import SmoothSummary
+
+DEGREE, EPSILON = 16, Fraction(1)
+HEAD = ("rows", "texts", "how", "answers per second", "microseconds each")
+LEAST = 2000.0  # answers per second that must be reached, five shapes, a thousand at once
+_SHAPES = (
+    "exp(-power((x - {a}) / {b}, 2) - power((y - {b}) / {b}, 2))",
+    "1 / (1 + exp(-{a} * (x - {b})))",
+    "x * {a} + y * {b} + {c}",
+    "exp(-{a} * x) * y",
+    "power(x, 2) * {a} - {b} * y",
+)
+
+
+def table(repeat: int = 5, sizes: Sequence[int] = (10_000, 1_000_000)) -> list[tuple[str, ...]]:
+    """Lines of a table, its head first.
+
+    Args:
+        repeat: runs, of which the median counts; one more warms up.
+        sizes: numbers of rows of the summarised table.
+    """
+    found: list[tuple[str, ...]] = [HEAD]
+    for rows in sizes:
+        summary = summarize(rows)
+        same, other = texts(1000), different(200)
+        for name, how, count, run in (
+            ("five shapes", "one by one", 20, partial(_one_by_one, summary, same[:20])),
+            ("five shapes", "1,000 at once", 1000, partial(answers, summary, same)),
+            ("all different", "200 at once", 200, partial(answers, summary, other)),
+        ):
+            seconds = _median(run, repeat)
+            found.append((f"{rows:,}", name, how, f"{count / seconds:,.0f}", f"{1e6 * seconds / count:,.0f}"))
+    return found
+
+
+def summarize(rows: int) -> SmoothSummary:
+    """A summary of two generated columns, 16 functions each."""
+    columns = tuple(
+        Column(name=n, source=n, type="DOUBLE", kind=Kind.NUMBER, nullable=False, lower=0.0, upper=1.0) for n in "xy"
+    )
+    protected = Table(name="t", relation=("memory", "main", "t"), columns=columns, row_cap=10 * rows)
+    task = plan_summary(
+        protected, ["x", "y"], epsilon_nano=int(EPSILON * NANO), neighbours=Neighbours.ADD_REMOVE,
+        wishes=Wishes(degree=DEGREE),
+    )  # fmt: skip
+    with duckdb.connect() as con:
+        con.execute(
+            "CREATE TABLE t AS SELECT (hash(i) % 1000) / 1000.0::DOUBLE AS x, (hash(3 * i + 7) % 1000) / 1000.0 "
+            f"::DOUBLE AS y FROM range({rows}) r(i)"
+        )
+        query = task.query(0)
+        return SmoothSummary.load(task.release(con.execute(query.sql, list(query.parameters)).fetchall()))
+
+
+def texts(count: int) -> list[str]:
+    """Texts of five shapes, each with numbers of its own."""
+    return [
+        _SHAPES[i % 5].format(a=f"{0.1 + i * 37 % 80 / 100:.2f}", b=f"{0.3 + i * 11 % 60 / 100:.2f}", c=i)
+        for i in range(count)
+    ]
+
+
+def different(count: int) -> list[str]:
+    """Texts no two of which have the same shape."""
+    found = []
+    for i in range(count):
+        parts = [("x", "y", "exp(-x)", "x * y")[(i >> 2 * k) & 3] for k in range(4)]
+        found.append(" + ".join(f"0.{k + 1} * {part}" for k, part in enumerate(parts)) + f" - power(x, {i % 3 + 1})")
+    return found
+
+
+def _one_by_one(summary: SmoothSummary, functions: Sequence[str]) -> list[SmoothAnswer]:
+    return [answer(summary, text) for text in functions]
+
+
+def _median(run: Callable[[], object], repeat: int) -> float:
+    times = []
+    for turn in range(repeat + 1):
+        start = time.perf_counter()
+        run()
+        if turn:
+            times.append(time.perf_counter() - start)
+    return median(times)

@@ -1,0 +1,110 @@
+"""The dp functions as Python methods of a session: the same names without dp_, the same preparation as in SQL."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from duckdp import functions
+from duckdp.result import Result
+
+if TYPE_CHECKING:
+    from duckdp.session import Session
+
+
+class Calls:
+    """Methods of ``Session``; each charges what its SQL function charges."""
+
+    def noisy_count(
+        self, table: str, *, epsilon: object = None, predicate: str | None = None, unit: bool = False,
+        error: float | None = None, fresh: bool = False,
+    ) -> Result:  # fmt: skip
+        """A noisy number of rows, or (``unit``) of privacy units."""
+        return self._call(functions.noisy_count(self._session, table, epsilon, predicate, unit, error, fresh))
+
+    def median_smooth(
+        self, table: str, column: str, *, epsilon: object = None, delta: object = 0, predicate: str | None = None,
+        quantile: float | str = 0.5, fresh: bool = False,
+    ) -> Result:  # fmt: skip
+        """A median (or other quantile) by smooth sensitivity; delta > 0 takes Laplace noise."""
+        given = (table, column, epsilon, delta, predicate, quantile, fresh)
+        return self._call(functions.median_smooth(self._session, *given))
+
+    def smooth_summary(
+        self, table: str, columns: Sequence[str], *, name: str, epsilon: object = None, delta: object = 0,
+        smoothness: int | None = None, degree: int | None = None, **more: Any,
+    ) -> Result:  # fmt: skip
+        """Buy a summary that answers any number of smooth queries; one row about it.
+
+        ``more``: basis ("tensor", "total_degree", "hyperbolic_cross"), interactions, weights, noise, per; see
+        README.
+        """
+        given = (table, columns, epsilon, delta, smoothness, degree, name)
+        return self._call(functions.smooth_summary(self._session, *given, **more))
+
+    def explain_summary(
+        self, table: str, columns: Sequence[str], *, epsilon: object, delta: object = 0,
+        smoothness: int | None = None, degree: int | None = None, **more: Any,
+    ) -> Result:  # fmt: skip
+        """What :meth:`smooth_summary` would hold and cost; free."""
+        return self._call(
+            functions.explain_summary(self._session, table, columns, epsilon, delta, smoothness, degree, **more)
+        )
+
+    def smooth_answer(
+        self, name: str, function: str, *, statistic: str = "mean", tolerance: float | None = None,
+        method: str = "interpolation", category: str | None = None,
+    ) -> Result:  # fmt: skip
+        """Answer a smooth function of a summary's columns; free. ``category`` names a group (``per``)."""
+        given = (name, function, statistic, tolerance, method, category)
+        return self._call(functions.smooth_answer(self._session, *given))
+
+    def smooth_answers(
+        self, name: str, listed: Sequence[str], *, statistic: str = "mean", tolerance: float | None = None,
+        category: str | None = None,
+    ) -> Result:  # fmt: skip
+        """Answer many functions of a summary's columns at once, one row each; free."""
+        return self._call(functions.smooth_answers(self._session, name, listed, statistic, tolerance, category))
+
+    def synthesize(
+        self, source: str, *, epsilon: object = None, delta: object = 0, rows: int = 10_000,
+        columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
+        name: str | None = None,
+    ) -> Result:  # fmt: skip
+        """A synthetic table: charged from a protected table, free from a stored summary."""
+        given = (epsilon, delta, rows, columns, smoothness, degree, name)
+        return self._call(functions.synthesize(self._session, source, *given))
+
+    def export_summary(self, name: str, path: str | os.PathLike[str]) -> None:
+        """Write a stored summary to a file that ``duckdp.smooth.load`` reads: released, so public.
+
+        Raises:
+            CatalogError: C110. OSError: the file exists or cannot be written.
+        """
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(self._session.summary(name).dump())
+
+    def budget(self) -> Result:
+        """What was granted, spent and is left."""
+        return self._call(functions.budget(self._session))
+
+    def ledger(self) -> Result:
+        """The analyst's own charges."""
+        return self._call(functions.ledger(self._session))
+
+    def summaries(self) -> Result:
+        """Stored summaries and synthetic tables."""
+        return self._call(functions.summaries(self._session))
+
+    def catalog(self) -> Result:
+        """Declared tables and columns."""
+        return self._call(functions.catalog(self._session))
+
+    def _call(self, prepared: functions.Prepared) -> Result:
+        return prepared.run(secrets.token_hex(16))
+
+    @property
+    def _session(self) -> Session:
+        return cast("Session", self)

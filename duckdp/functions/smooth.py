@@ -1,0 +1,168 @@
+"""Smooth-query summaries and synthetic tables, prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from duckdp.catalog import check_name
+from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
+from duckdp.errors import ParameterError
+from duckdp.functions.prepared import Prepared, read_number, read_whole
+from duckdp.result import Result, ResultColumn, plain_result
+
+if TYPE_CHECKING:
+    from duckdp.session import Session
+    from duckdp.smooth.counted import CountedTask
+    from duckdp.smooth.grouped import GroupedTask
+    from duckdp.smooth.plan import SummaryTask
+    from duckdp.synthetic.decode import SyntheticTable
+
+ANSWER = ("value", "standard_error", "approximation_error", "low", "high")
+
+
+def smooth_summary(
+    session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
+    degree: object, name: object, basis: object = "tensor", interactions: object = None, weights: object = "smooth",
+    noise: object = "auto", per: object = None,
+) -> Prepared:  # fmt: skip
+    """Make and store a summary, or one per value of a column; one row about it."""
+    from duckdp.smooth.stored import open_stored
+
+    task = _plan(session, table, columns, epsilon, delta, smoothness, degree, basis, interactions, weights, noise, per)
+    called = check_name(name)
+    shape = [("name", "VARCHAR"), ("columns", "VARCHAR"), ("degree", "BIGINT"), ("moments", "BIGINT"),
+             ("noise", "VARCHAR"), ("epsilon", "VARCHAR"), ("standard_error", "DOUBLE")]  # fmt: skip
+
+    def run(_: str) -> Result:
+        text = f"dp_smooth_summary({task.table.name}, {', '.join(c.name for c in task.columns)}) as {called}"
+        done = session.perform(task, table=task.table, statement=text, kind="summary", name=called)
+        summary = open_stored(done.payload)
+        error = summary.noise.deviation / 2**summary.bits
+        row = (called, ", ".join(c.name for c in summary.columns), summary.basis.degree, summary.basis.size,
+               summary.family, show_decimal(summary.epsilon_nano, 9), error)  # fmt: skip
+        made = plain_result([n for n, _ in shape], [row], [t for _, t in shape])
+        return session.dress(made.columns, task.loss, done, notes=["standard_error is that of the noisiest sum"])
+
+    return Prepared(columns=shape, run=run)
+
+
+def explain_summary(
+    session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
+    degree: object, basis: object = "tensor", interactions: object = None, weights: object = "smooth",
+    noise: object = "auto", per: object = None,
+) -> Prepared:  # fmt: skip
+    """What a summary would hold and cost; free."""
+    task = _plan(session, table, columns, epsilon, delta, smoothness, degree, basis, interactions, weights, noise, per)
+    lines = [(line,) for line in (*task.describe(), f"cost: {task.loss}, once; every answer is free")]
+    return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
+
+
+def smooth_answer(
+    session: Session, name: object, function: object, statistic: object, tolerance: object = None,
+    method: object = "interpolation", category: object = None,
+) -> Prepared:  # fmt: skip
+    """Answer a smooth function from a stored summary; free."""
+    from duckdp.smooth.answer import answer
+    from duckdp.smooth.coefficients import read_function
+
+    summary = session.summary(str(name), None if category is None else str(category))
+    expr = read_function(str(function), summary.table, summary.columns)
+    most = None if tolerance is None else read_number("tolerance", tolerance)
+
+    def run(_: str) -> Result:
+        found = answer(summary, expr, statistic=str(statistic), tolerance=most, method=str(method))  # type: ignore[arg-type]
+        values = (found.value, found.standard_error, found.approximation_error, found.low, found.high)
+        made = plain_result(ANSWER, [values], ["DOUBLE"] * 5)
+        return Result(columns=made.columns, source=f"summary {name}", notes=[found.note] if found.note else [])
+
+    return Prepared(columns=[(n, "DOUBLE") for n in ANSWER], run=run)
+
+
+def smooth_answers(
+    session: Session, name: object, functions: Sequence[str] | None, statistic: object = "mean",
+    tolerance: object = None, category: object = None,
+) -> Prepared:  # fmt: skip
+    """Answer many functions at once, one row each; free."""
+    from duckdp.smooth.answer import answers
+
+    summary = session.summary(str(name), None if category is None else str(category))
+    texts = [str(f) for f in functions or ()]
+    most = None if tolerance is None else read_number("tolerance", tolerance)
+    names = ("function", *ANSWER, "estimated")
+    types = ["VARCHAR", *["DOUBLE"] * 5, "BOOLEAN"]
+
+    def run(_: str) -> Result:
+        found = answers(summary, texts, statistic=str(statistic), tolerance=most)  # type: ignore[arg-type]
+        rows = [
+            (text, a.value, a.standard_error, a.approximation_error, a.low, a.high, a.estimated)
+            for text, a in zip(texts, found, strict=True)
+        ]
+        made = plain_result(names, rows, types)
+        return Result(columns=made.columns, source=f"summary {name}")
+
+    return Prepared(columns=list(zip(names, types, strict=True)), run=run)
+
+
+def synthesize(
+    session: Session, source: object, epsilon: object, delta: object, rows: object, columns: Sequence[str] | None,
+    smoothness: object, degree: object, name: object,
+) -> Prepared:  # fmt: skip
+    """A synthetic table: free from a stored summary, charged from a protected table."""
+    from duckdp.synthetic.synthesize import synthesize as make_table
+    from duckdp.synthetic.task import plan_synthesis, read_synthesis
+
+    wanted = read_whole("rows", rows)
+    if wanted is None:
+        raise ParameterError("P107", "rows", rows, "must be a whole number.")
+    if str(source).lower() not in session.tables():
+        summary = session.summary(str(source))
+
+        def from_summary(_: str) -> Result:
+            made = make_table(summary, wanted)
+            return Result(columns=_table_columns(made), source=f"summary {source}")
+
+        return Prepared(columns=[(c.name, c.type) for c in summary.columns], run=from_summary)
+    table = session.table(source)
+    task = plan_synthesis(
+        table, columns, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
+        neighbours=session.neighbours, rows=wanted, smoothness=read_whole("smoothness", smoothness),
+        degree=read_whole("degree", degree),
+    )  # fmt: skip
+    called = None if name is None else check_name(name)
+
+    def run(_: str) -> Result:
+        text = f"dp_synthesize({table.name}, rows: {wanted})" + (f" as {called}" if called else "")
+        done = session.perform(task, table=table, statement=text, kind="synthetic", name=called)
+        return session.dress(_table_columns(read_synthesis(done.payload)), task.loss, done)
+
+    return Prepared(columns=[(c.name, c.type) for c in task.columns], run=run)
+
+
+def _plan(
+    session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
+    degree: object, basis: object, interactions: object, weights: object, noise: object, per: object,
+) -> SummaryTask | CountedTask | GroupedTask:  # fmt: skip
+    from duckdp.smooth.counted import plan_counted
+    from duckdp.smooth.grouped import plan_grouped
+    from duckdp.smooth.plan import Wishes
+
+    wishes = Wishes(
+        smoothness=read_whole("smoothness", smoothness), degree=read_whole("degree", degree),
+        shape=str(basis), order=read_whole("interactions", interactions), weights=str(weights),  # type: ignore[arg-type]
+        noise=str(noise),  # type: ignore[arg-type]
+    )  # fmt: skip
+    found, names = session.table(table), list(columns or ())
+    if per is not None:
+        return plan_grouped(
+            found, names, str(per), epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
+            neighbours=session.neighbours, wishes=wishes,
+        )  # fmt: skip
+    return plan_counted(
+        found, names, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
+        neighbours=session.neighbours, wishes=wishes,
+    )  # fmt: skip
+
+
+def _table_columns(table: SyntheticTable) -> list[ResultColumn]:
+    return [ResultColumn(name=n, type=table.types[n], values=v.tolist()) for n, v in table.columns.items()]

@@ -1,0 +1,292 @@
+"""Coefficients of many functions at once.
+
+Texts that differ in their numbers only have one shape: it is parsed once, and DuckDB evaluates it for all of them in
+one statement, over the product of the nodes and the numbers (``nodes``). Then one matrix product per column gives all
+coefficients and all values on the grid where errors are looked at. Reading a number as a constant of its own changes
+nothing but speed: the numbers pass the same checks, and where they decide how a text translates (a logarithm's
+domain, a number of decimals, a cast) the text is read on its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from duckdp.catalog import Column, Kind, Table
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, walk
+from duckdp.compiler.operators import OPERATORS
+from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.scalars import MAX_LITERAL, Scalars
+from duckdp.compiler.scope import RowScope
+from duckdp.errors import NumericalError, QueryError
+from duckdp.smooth.axes import Floats
+from duckdp.smooth.basis import Basis
+from duckdp.smooth.coefficients import (
+    NEGLIGIBLE,
+    RESOLVED,
+    Approximation,
+    approximate,
+    is_polynomial,
+    read_function,
+    rounding,
+)
+from duckdp.smooth.interpolation import check_grid, coefficients_from, values_at
+from duckdp.smooth.nodes import SLOT, Points, as_number_expression, evaluate_each, evaluate_shape, slot, tensor_points
+from duckdp.smooth.parts import Part, part_of
+from duckdp.smooth.terms import is_rough
+
+SAFETY = 1.5  # for a grid of three points per degree
+PER_DEGREE = 3
+MAX_CHECKED = 2400  # points per function on which f - p is looked at
+MAX_NODES = 4100  # per function; larger ones are done one by one
+MAX_TOGETHER = 256
+FEW = 8  # functions of one shape that are not worth a statement of their own
+MAX_LISTED = 64  # expressions of one statement
+MAX_COLUMNS = 3
+_LARGEST = 1e300  # of a number in a text
+_PLAIN = re.compile(r"[\w\s+\-*/%().,<>=!'\"]*\Z", re.ASCII)
+# A number, or what must be left alone: a string, a quoted name, a name (digits may follow letters).
+_TOKENS = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(\w?)", re.ASCII
+)
+_DECIDED = ("round_even", "trunc")  # translations that depend on whether a constant is whole
+
+
+class _Slot(float):
+    """A number of a text, which remembers its place."""
+
+    index: int = -1
+
+
+def approximate_many(
+    functions: Sequence[str | Expr], basis: Basis, table: str, known: Sequence[Column]
+) -> list[Approximation]:
+    """The combinations of the basis that stand for many functions, in their order.
+
+    Args:
+        functions: SQL expressions over the summary's columns, or translations.
+        basis: the functions of the summary.
+        table: its table's name.
+        known: its columns.
+
+    Raises:
+        NumericalError: N102, with the function's place.
+        QueryError: a function is outside the allow-list.
+    """
+    reader = _Reader(table, tuple(known))
+    groups: dict[Expr, list[tuple[int, Floats]]] = {}
+    alone: list[tuple[int, Expr]] = []
+    for i, function in enumerate(functions):
+        shape, numbers = reader.read(function)
+        if _together(shape, basis):
+            groups.setdefault(shape, []).append((i, numbers))
+        else:
+            alone.append((i, fill(shape, numbers)))
+    found: dict[int, Approximation] = {}
+    few: dict[frozenset[str], list[tuple[int, Expr]]] = {}
+    for shape, members in groups.items():
+        if len(members) < FEW:
+            few.setdefault(_reads(shape), []).extend((i, fill(shape, numbers)) for i, numbers in members)
+            continue
+        for start in range(0, len(members), MAX_TOGETHER):
+            found.update(_approximate_group(_same_shape(shape, members[start : start + MAX_TOGETHER]), basis))
+    for reads, listed in few.items():
+        for start in range(0, len(listed), MAX_LISTED):
+            found.update(_approximate_group(_own_shapes(reads, listed[start : start + MAX_LISTED]), basis))
+    for i, function in alone:
+        with _place(i):
+            found[i] = approximate(function, basis, prove=False)
+    return [found[i] for i in range(len(functions))]
+
+
+class _Reader:
+    """Reads texts of one summary; what has been parsed once is known by its text without numbers."""
+
+    def __init__(self, table: str, known: tuple[Column, ...]) -> None:
+        self.table, self.known = table, known
+        self.relation = Table(name=table, relation=("", "", ""), columns=known, row_cap=1)
+        self.shapes: dict[str, tuple[Expr, bool] | None] = {}
+
+    def read(self, function: str | Expr) -> tuple[Expr, Floats]:
+        """(function with slots for its numbers, the numbers)."""
+        if not isinstance(function, str):
+            return lift_numbers(as_number_expression(function))
+        cut = cut_numbers(function)
+        if cut is not None:
+            text, numbers = cut
+            if text not in self.shapes:
+                self.shapes[text] = self._translate(text, numbers)
+            known = self.shapes[text]
+            if known is not None and known[1]:  # these numbers may decide the translation
+                known = self._translate(text, numbers)
+            if known is not None:
+                return known[0], np.array(numbers)
+        return lift_numbers(as_number_expression(read_function(function, self.table, self.known)))
+
+    def _translate(self, text: str, numbers: list[float]) -> tuple[Expr, bool] | None:
+        """(function, whether its translation may depend on the numbers), or None: the text is read on its own."""
+        slots = [_Slot(number) for number in numbers]
+        for i, number in enumerate(slots):
+            number.index = i
+        try:
+            scope = RowScope(self.relation, None, text)
+            expr = as_number_expression(Scalars(scope.leaf, text, slots)(parse_scalar(text)))
+        except QueryError:
+            return None
+        return _slotted(expr), any(_is_decided(e) for e in walk(expr))
+
+
+def cut_numbers(text: str) -> tuple[str, list[float]] | None:
+    """(the text with ? in place of each number, the numbers), or None when that is not plainly possible.
+
+    >>> cut_numbers("x1 * 2 + 1.5e-3")
+    ('x1 * ? + ?', [2.0, 0.0015])
+    """
+    if not _PLAIN.match(text) or "--" in text or "/*" in text:
+        return None
+    numbers: list[float] = []
+    parts: list[str] = []
+    end = 0
+    for token in _TOKENS.finditer(text):
+        if token[1] is None:
+            continue
+        number = float(token[1])
+        if token[2] or len(token[1]) > MAX_LITERAL or not abs(number) <= _LARGEST:
+            return None
+        numbers.append(number)
+        parts += [text[end : token.start()], "?"]
+        end = token.end()
+    return "".join([*parts, text[end:]]), numbers
+
+
+def lift_numbers(function: Expr) -> tuple[Expr, Floats]:
+    """(a translation with slots for its numbers, the numbers)."""
+    numbers: list[float] = []
+
+    def change(expr: Expr) -> Expr:
+        match expr:
+            case Literal(value=int() | float() as value, kind=Kind.NUMBER) if not isinstance(value, bool):
+                numbers.append(float(value))
+                return slot(len(numbers) - 1)
+        return _rebuilt(expr, change)
+
+    return change(function), np.array(numbers)
+
+
+def fill(shape: Expr, numbers: Floats) -> Expr:
+    """The function of a shape and its numbers."""
+    match shape:
+        case ColumnRef(column=c) if c.name.startswith(SLOT):
+            return Literal(float(numbers[int(c.name.removeprefix(SLOT))]), Kind.NUMBER)
+    return _rebuilt(shape, lambda e: fill(e, numbers)) if len(numbers) else shape
+
+
+def _slotted(expr: Expr) -> Expr:
+    if isinstance(expr, Literal):
+        return slot(expr.value.index) if isinstance(expr.value, _Slot) else expr
+    return _rebuilt(expr, _slotted)
+
+
+def _rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    match expr:
+        case Call(operator=operator, arguments=arguments, kind=kind, option=option):
+            return Call(operator, tuple(change(a) for a in arguments), kind, option)
+        case Case(branches=branches, default=default, kind=kind):
+            arms = tuple((change(c), change(v)) for c, v in branches)
+            return Case(arms, None if default is None else change(default), kind)
+    return expr
+
+
+def _is_decided(expr: Expr) -> bool:
+    return isinstance(expr, Call) and (OPERATORS[expr.operator].domain is not None or expr.operator in _DECIDED)
+
+
+def _reads(shape: Expr) -> frozenset[str]:
+    return frozenset(c.name for c in columns(shape) if not c.name.startswith(SLOT))
+
+
+def _together(shape: Expr, basis: Basis) -> bool:
+    """Whether a shape is evaluated for many functions at once: small grids, and no jump to look for."""
+    reads = _reads(shape)
+    if is_rough(shape) or len(reads) > MAX_COLUMNS or not reads <= {axis.name for axis in basis.axes}:
+        return False
+    return math.prod(len(rule.x) for rule in part_of(basis, reads).rules) <= MAX_NODES
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Functions that are evaluated together.
+
+    Attributes:
+        reads: their columns.
+        functions: (place in the list, function).
+        evaluate: their values, float[m, n].
+    """
+
+    reads: frozenset[str]
+    functions: list[tuple[int, Expr]]
+    evaluate: Callable[[Points], Floats]
+
+
+def _same_shape(shape: Expr, members: list[tuple[int, Floats]]) -> _Group:
+    constants = np.array([numbers for _, numbers in members]).reshape(len(members), -1)
+    functions = [(i, fill(shape, numbers)) for i, numbers in members]
+    return _Group(_reads(shape), functions, lambda points: evaluate_shape(shape, points, constants))
+
+
+def _own_shapes(reads: frozenset[str], functions: list[tuple[int, Expr]]) -> _Group:
+    return _Group(reads, functions, lambda points: evaluate_each([f for _, f in functions], points))
+
+
+def _approximate_group(group: _Group, basis: Basis) -> dict[int, Approximation]:
+    try:
+        found = _approximate_together(group, part_of(basis, group.reads), basis.size)
+    except NumericalError:
+        if len(group.functions) == 1:
+            with _place(group.functions[0][0]):
+                raise
+        for one in group.functions:
+            _approximate_group(_own_shapes(group.reads, [one]), basis)
+        raise
+    return {
+        i: approximate(function, basis, prove=False) if fit is None else fit
+        for (i, function), fit in zip(group.functions, found, strict=True)
+    }
+
+
+def _approximate_together(group: _Group, part: Part, size: int) -> list[Approximation | None]:
+    """The combinations of a group; None where the grid may be too coarse for f."""
+    many = len(group.functions)
+    values = group.evaluate(tensor_points(part.axes, [rule.x for rule in part.rules]))
+    tensor = coefficients_from(values.reshape(many, *(len(rule.x) for rule in part.rules)), part.rules)
+    kept = part.select(tensor)
+    x, complete = check_grid(part.axes, {}, per_degree=PER_DEGREE, most=MAX_CHECKED)
+    seen = group.evaluate(tensor_points(part.axes, x))
+    errors = np.abs(seen - values_at(part.tensor(kept), part.axes, x)).max(axis=1)
+    scales = np.maximum(np.abs(seen).max(axis=1), np.abs(values).max(axis=1))
+    lost = np.abs(tensor).reshape(many, -1).sum(axis=1) - np.abs(kept).sum(axis=1)
+    slack = rounding(part.rules, part.axes, 1.0) * scales
+    full = np.zeros((many, size))
+    full[:, part.rows] = kept
+    found: list[Approximation | None] = []
+    for i, error in enumerate(errors.tolist()):
+        proved, bound = complete, (1.0 if complete else SAFETY) * error + slack[i]
+        if not complete and error <= NEGLIGIBLE * scales[i] and is_polynomial(group.functions[i][1], part):
+            proved, bound = True, bound + max(0.0, float(lost[i]))
+        found.append(None if not proved and error > RESOLVED * scales[i] else Approximation(full[i], bound, proved))
+    return found
+
+
+@contextmanager
+def _place(index: int) -> Iterator[None]:
+    """Say which function an error is about."""
+    try:
+        yield
+    except NumericalError as error:
+        message = f"function {index + 1} of the list: {error.message}"
+        raise NumericalError(error.code, message, status=error.status) from None

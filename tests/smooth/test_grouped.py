@@ -1,0 +1,132 @@
+"""Summaries per group: exact separation, one charge for all groups, and nothing but rounding in other groups."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from duckdp.core.types import NANO, Neighbours
+from duckdp.errors import CatalogError, ParameterError
+from duckdp.smooth.answer import answer
+from duckdp.smooth.grouped import GroupedSummary, largest_change, plan_grouped, separation
+from duckdp.smooth.plan import Wishes
+from duckdp.smooth.stored import open_stored
+from tests.smooth.tables import column, connect, table
+
+ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+SEX = column("sex", None, None, "VARCHAR", domain=("f", "m", "x"), other="x", nullable=False)
+AGE = column("age", 0, 100, nullable=False)
+PEOPLE = table(SEX, AGE, column("pay", 0, 10, nullable=False), name="people", expected_rows=30_000)
+
+
+def plan(columns=("age",), by="sex", tab=PEOPLE, epsilon=1.0, neighbours=ADD_REMOVE, delta_atto=0, **wishes):
+    return plan_grouped(
+        tab, columns, by, epsilon_nano=round(epsilon * NANO), neighbours=neighbours, delta_atto=delta_atto,
+        wishes=Wishes(**{"degree": 6, **wishes}),
+    )  # fmt: skip
+
+
+def fill(con, rows):
+    con.execute("CREATE OR REPLACE TABLE people (sex VARCHAR, age DOUBLE, pay DOUBLE)")
+    if rows:
+        con.executemany("INSERT INTO people VALUES (?, ?, ?)", rows)
+
+
+def exact(con, task):
+    """The sums of each group before the noise, int[G, R]."""
+    query = task.query(0)
+    found = task.whole.collect(iter(con.execute(query.sql, list(query.parameters)).fetchall()))
+    size, matrix = task.basis.size, separation(task.whole.basis)
+    blocks = np.array(found, dtype=object).reshape(len(matrix), size)
+    return np.array([[(sum(w * b for w, b in zip(row, blocks[:, r], strict=True)) + 2**39) >> 40
+                      for r in range(size)] for row in matrix], dtype=object)  # fmt: skip
+
+
+@pytest.fixture
+def con():
+    connection = connect()
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("shape", ["tensor", "total_degree"])
+def test_each_group_has_the_sums_of_its_own_rows(con, shape):
+    rng = np.random.default_rng(2)
+    rows = [(s, a, p) for s, a, p in zip(rng.choice(list("fmz"), 600).tolist(), rng.uniform(0, 100, 600).tolist(),
+                                         rng.uniform(0, 10, 600).tolist(), strict=True)]  # fmt: skip
+    fill(con, rows)
+    task = plan(("age", "pay"), degree=4, shape=shape)
+    found = exact(con, task).astype(float) / 2**task.whole.bits
+    for g, names in enumerate(("f", "m", "xz")):
+        u = np.array([[a / 50 - 1, p / 5 - 1] for s, a, p in rows if s in names])
+        near = len(u) * task.one.moments.row_error
+        assert near < 0.05 * len(u)
+        np.testing.assert_allclose(found[g], task.basis.evaluate(u).sum(axis=0), rtol=0, atol=near)
+
+
+def test_one_row_moves_the_groups_by_no_more_than_the_bound(con):
+    """The bound on the groups' changes added up, over rows at the ends of everything; without its slack it breaks."""
+    task = plan(degree=5)
+    bound = largest_change(task.whole)
+    base = [("f", 3.0, 1.0), ("m", 97.0, 9.0)]
+    fill(con, base)
+    before, most = exact(con, task), 0
+    for sex, age in itertools.product(("f", "m", "x", "other"), (0.0, 100.0, -5.0, 33.3, 50.0, 99.99999, 1e300)):
+        fill(con, [*base, (sex, age, 0.0)])
+        change = np.abs(exact(con, task) - before)
+        most = max(most, int(change.max(axis=1).sum()))
+    assert 2**task.whole.bits <= most <= bound
+    assert bound < 2**task.whole.bits * (1.001 + 10 * task.whole.row_error)
+
+
+@pytest.mark.parametrize("neighbours", [ADD_REMOVE, REPLACE])
+def test_every_group_has_the_noise_of_the_whole_charge(neighbours):
+    task = plan(neighbours=neighbours, weights="uniform", noise="cube")
+    change = largest_change(task.whole) * (2 if neighbours is REPLACE else 1)
+    assert Fraction(task.one.plan.noise.scales[0]) == change  # epsilon 1
+    assert (task.loss.epsilon_nano, task.loss.delta_atto) == (NANO, 0)
+    gaussian = plan(neighbours=neighbours, delta_atto=10**10, noise="gaussian", weights="uniform")
+    sigma = gaussian.one.plan.noise.scales[0]
+    assert task.basis.size * change**2 / (2 * sigma**2) <= gaussian.loss.rho_pico / 1e12 * (1 + 1e-9)
+
+
+def test_answers_per_group(con):
+    rng = np.random.default_rng(4)
+    ages = {"f": rng.uniform(20, 40, 9000), "m": rng.uniform(50, 90, 6000)}
+    fill(con, [])
+    for sex, values in ages.items():
+        con.register("v", {"a": values})
+        con.execute(f"INSERT INTO people SELECT '{sex}', a, 1 FROM v")
+    task = plan(epsilon=5)
+    query = task.query(0)
+    payload = task.release(iter(con.execute(query.sql, list(query.parameters)).fetchall()))
+    for sex, values in ages.items():
+        found = answer(open_stored(payload, sex), "age")
+        assert found.low <= values.mean() <= found.high
+        assert found.high - found.low < 2
+    assert answer(open_stored(payload, "x"), "1", statistic="sum").value == pytest.approx(0, abs=60)
+    again = GroupedSummary.load(payload)
+    assert (again.values, again.dump()) == (("f", "m", "x"), payload)
+    for bad in ("z", "", "F"):
+        with pytest.raises(ParameterError, match="must be one of the values"):
+            open_stored(payload, bad)
+    with pytest.raises(ParameterError, match="must name a value"):
+        open_stored(payload, strict=True)
+    with pytest.raises(CatalogError):
+        open_stored(payload.replace('"format":1', '"format":9'))
+
+
+@pytest.mark.parametrize("by", ["age", "pay"])
+def test_groups_need_a_domain_that_is_not_summarised(by):
+    with pytest.raises(ParameterError) as caught:
+        plan(by=by)
+    assert (caught.value.code, caught.value.name) == ("P107", "per")
+
+
+def test_units_of_several_rows_have_no_groups():
+    import dataclasses
+
+    keyed = dataclasses.replace(PEOPLE, unit_key="id", unit_type="INTEGER")
+    with pytest.raises(ParameterError, match="unit_key"):
+        plan(tab=keyed)

@@ -1,0 +1,149 @@
+"""SELECTs answered from a summary: free, named, and only where the summary speaks of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import duckdp
+from duckdp.errors import ParameterError
+
+ROWS = 20_000
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[duckdp.Curator]:
+    """Sales without NULL, a summary of price and age, one of price alone."""
+    path = str(tmp_path / "shop.duckdb")
+    with duckdb.connect(path) as con:
+        con.execute(
+            "CREATE TABLE sales AS SELECT (i % 100)::DOUBLE AS price, (20 + i % 50)::INTEGER AS age, "
+            f"CASE WHEN i % 10 > 0 THEN (i % 7)::DOUBLE END AS tip FROM range({ROWS}) AS t(i)"
+        )
+        con.execute("ALTER TABLE sales ALTER price SET NOT NULL")
+        con.execute("ALTER TABLE sales ALTER age SET NOT NULL")
+    with duckdp.open(path, ledger=str(tmp_path / "shop.ledger")) as owner:
+        owner.protect(
+            "sales", row_cap=100_000, expected_rows=ROWS, nulls={"price": 0},  # a DOUBLE may be NaN
+            bounds={"price": (0, 100), "age": (0, 100), "tip": (0, 7)},
+        )  # fmt: skip
+        owner.budget(epsilon=100)
+        owner.grant("ana", epsilon=50)
+        owner.grant("ben", epsilon=50)
+        ana = owner.session("ana")
+        ana.smooth_summary("sales", ["price", "age"], epsilon=10, degree=12, name="pa")
+        ana.smooth_summary("sales", ["price", "tip"], epsilon=10, degree=6, name="pt")
+        yield owner
+
+
+def spent(owner: duckdp.Curator) -> int:
+    return sum(c.loss.epsilon_nano for c in owner.ledger.charges())
+
+
+def test_a_smooth_average_is_free_and_names_its_source(shop: duckdp.Curator) -> None:
+    before = spent(shop)
+    ana = shop.session("ana")
+    statement = "SELECT avg(exp(-price / 50)) AS near, sum(age) AS years FROM sales"
+    result = ana.sql(statement, tolerance={"near": 0.1, "years": 1e5})
+    assert spent(shop) == before
+    assert result.cost == "nothing"
+    assert result.source == 'summary "pa"'
+    near, years = result.rows()[0]
+    assert near == pytest.approx(sum(2.718281828 ** (-p / 50) for p in range(100)) / 100, abs=0.02)
+    assert years == pytest.approx(ROWS * 44.5, rel=0.02)
+    assert 'answered from summary "pa"' in str(result)
+    estimate = result.columns[0].estimates[0]
+    assert estimate.low <= near <= estimate.high
+
+
+def test_beyond_the_tolerance_the_statement_is_charged(shop: duckdp.Curator) -> None:
+    before = spent(shop)
+    ana = shop.session("ana")
+    result = ana.sql("SELECT avg(price) AS p FROM sales", tolerance=1e-9, epsilon=1)
+    assert spent(shop) == before + 10**9
+    assert "charge" in result.source
+    with pytest.raises(ParameterError) as caught:  # no epsilon to fall back to
+        ana.sql("SELECT avg(price) AS p FROM sales", tolerance=1e-9)
+    assert caught.value.code == "P101"
+
+
+def test_without_a_tolerance_nothing_is_routed(shop: duckdp.Curator) -> None:
+    before = spent(shop)
+    shop.session("ana").sql("SELECT avg(price) FROM sales", epsilon=1)
+    assert spent(shop) == before + 10**9
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("SELECT avg(price) FROM sales WHERE age > 30", "the statement has a WHERE"),
+        ("SELECT age > 30 AS old, avg(price) AS p FROM sales GROUP BY 1", "the statement has groups"),
+        ("SELECT avg(price) + 1 AS p FROM sales", "is not a plain avg or sum"),
+        ("SELECT count(*) AS n FROM sales", "is not a plain avg or sum"),
+        ("SELECT avg(price) FILTER (age > 30) AS p FROM sales", "is not a plain avg or sum"),
+        ("SELECT avg(price) AS p FROM sales LIMIT 1", "LIMIT"),
+        ("SELECT avg(tip) AS p FROM sales", 'summary "pt"'),
+        ("SELECT avg(coalesce(tip, 0)) AS p FROM sales", "leaves out rows with a NULL"),
+        ("SELECT avg(1 / (price - 200)) AS p FROM sales", 'summary "pt": leaves out rows without tip'),
+    ],
+)  # fmt: skip
+def test_explain_says_which_way_and_why(statement: str, why: str, shop: duckdp.Curator) -> None:
+    before = spent(shop)
+    text = str(shop.session("ana").explain(statement, epsilon=1, tolerance=5))
+    assert why in text
+    assert spent(shop) == before
+
+
+def test_the_most_precise_summary_is_taken(shop: duckdp.Curator) -> None:
+    ana = shop.session("ana")
+    ana.smooth_summary("sales", ["price"], epsilon=20, degree=12, name="p")
+    assert ana.sql("SELECT avg(price) AS p FROM sales", tolerance=5).source == 'summary "p"'
+
+
+def test_a_summary_of_older_data_or_of_somebody_else_is_not_used(shop: duckdp.Curator) -> None:
+    statement = "SELECT avg(price) AS p FROM sales"
+    assert "there is none" in str(shop.session("ben").explain(statement, epsilon=1, tolerance=5))
+    shop.protect(
+        "sales", row_cap=100_000, expected_rows=ROWS, bounds={"price": (0, 90), "age": (0, 100), "tip": (0, 7)},
+        nulls={"price": 0}, reason="prices end at 90",
+    )  # fmt: skip
+    text = str(shop.session("ana").explain(statement, epsilon=1, tolerance=5))
+    assert "is of an older declaration" in text
+
+
+@pytest.mark.parametrize("tolerance", [0, -1, float("nan"), float("inf"), "wide", True, {}, {"p": None}])
+def test_tolerances_are_checked(tolerance: Any, shop: duckdp.Curator) -> None:
+    with pytest.raises(ParameterError) as caught:
+        shop.session("ana").sql("SELECT avg(price) AS p FROM sales", tolerance=tolerance, epsilon=1)
+    assert caught.value.code == "P106"
+
+
+def test_the_same_in_sql(shop: duckdp.Curator) -> None:
+    before = spent(shop)
+    con = shop.connect("ana")
+    statement = "SELECT avg(price) AS p FROM sales"
+    value, low, high = con.execute(
+        "SELECT p, p_low, p_high FROM dp_query($1, tolerance := 5)", [statement]
+    ).fetchone() or (0, 0, 0)
+    assert low <= value <= high
+    assert value == pytest.approx(49.5, abs=5)
+    plan = con.execute("FROM dp_explain($1, tolerance := 5)", [statement]).fetchall()
+    assert any('answered from summary "pa"' in line for (line,) in plan)
+    assert spent(shop) == before
+
+
+def test_explain_summary_tells_the_noise_without_a_charge(shop: duckdp.Curator) -> None:
+    before = spent(shop)
+    con = shop.connect("ana")
+    lines = [line for (line,) in con.execute(
+        "FROM dp_explain_summary('sales', ['price', 'age'], epsilon := 1, degree := 8, basis := 'total_degree')"
+    ).fetchall()]  # fmt: skip
+    text = "\n".join(lines)
+    assert "total_degree of degree 8, 36 functions of price, age" in text
+    assert "noise: cube" in text
+    assert "cost: epsilon=1" in text
+    assert spent(shop) == before
