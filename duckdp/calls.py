@@ -71,10 +71,14 @@ class Calls:
     def synthesize(
         self, source: str, *, epsilon: object = None, delta: object = 0, rows: int = 10_000,
         columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
-        name: str | None = None,
+        name: str | None = None, method: str = "auto", target: str | None = None,
     ) -> Result:  # fmt: skip
-        """A synthetic table: charged from a protected table, free from a stored summary."""
-        given = (epsilon, delta, rows, columns, smoothness, degree, name)
+        """A synthetic table: charged from a protected table, free from a stored summary.
+
+        ``method``: "lp" (up to three columns), "psi", or "auto" by the number of columns; ``target`` names a column
+        of two values whose links to the others are bought first.
+        """
+        given = (epsilon, delta, rows, columns, smoothness, degree, name, method, target)
         return self._call(functions.synthesize(self._session, source, *given))
 
     def export_summary(self, name: str, path: str | os.PathLike[str]) -> None:

@@ -131,9 +131,7 @@ def _unfit(query: Query) -> str:
 def _strict(expr: Expr) -> bool:
     """Whether the expression is NULL wherever one of its columns is."""
     lenient = ("coalesce", "is_null", "nullif", "greatest", "least", "distinct", "same", "and", "or")
-    return not any(
-        isinstance(n, Case) or (isinstance(n, Call) and n.operator.startswith(lenient)) for n in walk(expr)
-    )
+    return not any(isinstance(n, Case) or (isinstance(n, Call) and n.operator.startswith(lenient)) for n in walk(expr))
 
 
 def _width(answer: SmoothAnswer) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -25,11 +25,11 @@ from duckdp.compiler.plan import MechanismChoice, Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, describe, how_many
-from duckdp.core.task import Task
+from duckdp.core.task import StagedTask, Task
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import DuckDPError, ExecutionError, InternalError, ParameterError
 from duckdp.explanation import Explanation, explain_route, routed_result
-from duckdp.ledger import ChargeRequest, ChargeRow, StoredRelease
+from duckdp.ledger import Charge, ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Terms, price
 from duckdp.result import Estimate, Result, ResultColumn
@@ -38,6 +38,7 @@ from duckdp.routing import Tolerance, find_route
 if TYPE_CHECKING:
     from duckdp.catalog import Table
     from duckdp.curator import Curator
+    from duckdp.engine import Engine
     from duckdp.smooth.summary import SmoothSummary
 
 
@@ -123,7 +124,7 @@ class Session(Calls):
         )  # fmt: skip
 
     def perform(
-        self, task: Task, *, table: Table, statement: str, fresh: bool = False, kind: Kind = "query",
+        self, task: Task | StagedTask, *, table: Table, statement: str, fresh: bool = False, kind: Kind = "query",
         name: str | None = None, nonce: str | None = None,
     ) -> Performed:  # fmt: skip
         """Charge, read, noise, store: the one way to private rows.
@@ -139,7 +140,7 @@ class Session(Calls):
         """
         curator, ledger = self._curator, self._curator.ledger
         state = curator.require_current()
-        query = task.query(curator.salt)
+        work = _work(task, curator.engine, curator.salt)  # what cannot be printed is refused before the charge
         unique = (nonce or secrets.token_hex(16)) if fresh else ""
         identity = json.dumps([task.canonical, state.data_version, task.mechanism, kind, name, unique])
         request = ChargeRequest(
@@ -152,7 +153,7 @@ class Session(Calls):
             return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
         problem: DuckDPError | None = None
         try:
-            payload = task.release(curator.engine.run(query, admitted))
+            payload = work(admitted)
             stored = ledger.store_release(admitted, payload)
         except KeyboardInterrupt:
             problem = ExecutionError("E102", admitted.id)
@@ -279,6 +280,14 @@ class Session(Calls):
     def _require_grant(self) -> None:
         """Grants are checked before any name of the catalog is looked at."""
         self._curator.ledger.require_open(self.analyst)
+
+
+def _work(task: Task | StagedTask, engine: Engine, salt: int) -> Callable[[Charge], str]:
+    """The private part of a task, for a charge to come."""
+    if isinstance(task, StagedTask):
+        return lambda charge: task.release_stages(lambda query: engine.run(query, charge), salt)
+    query = task.query(salt)
+    return lambda charge: task.release(engine.run(query, charge))
 
 
 def _laundered(error: BaseException, charge: int) -> DuckDPError:

@@ -1,9 +1,15 @@
 """``duckdp bench``: what privacy costs in time, against plain DuckDB and against the same bounding written by hand.
 
+``duckdp bench smooth`` measures summaries, ``duckdp bench synthetic`` the tables of the paper's experiments and
+``duckdp bench synthetic program`` the linear program.
+
 Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
 
-    queries.py   the table and the SQL          suites.py   counts, groups, overhead
-    memory.py    memory and crossing rows       measure.py  timing and tables
+    queries.py   the table and the SQL          suites.py     counts, groups, overhead
+    memory.py    memory and crossing rows       measure.py    timing and tables
+    smooth.py    summaries: moments.py (time), answers.py, noises.py, accuracy.py (the law of the error)
+    program.py   the linear program of synthetic tables
+    tables.py    the paper's tables 4 and 5: tables_data.py, tables_queries.py; tables_peers.py (another environment)
 """
 
 from __future__ import annotations
@@ -42,6 +48,8 @@ def main(argv: list[str]) -> int:
     Returns:
         0, or 1 when a limit was missed and --check was given.
     """
+    if argv and argv[0] in ("smooth", "synthetic"):
+        return _others(argv)
     options = _options().parse_args(argv)
     size = Size(rows=options.rows, units=options.units, groups=options.groups)
     sys.stdout.write(f"duckdp bench: {machine()}\n{size.rows:,} rows, {size.units:,} units, {size.groups} groups\n")
@@ -54,6 +62,21 @@ def main(argv: list[str]) -> int:
     if options.memory:
         _show_memory(options.groups)
     return 1 if missed and options.check else 0
+
+
+def _others(argv: list[str]) -> int:
+    """The suites with commands of their own."""
+    if argv[0] == "smooth":
+        from duckdp.bench.smooth import main as smooth
+
+        return smooth(argv[1:])
+    if argv[1:2] == ["program"]:
+        from duckdp.bench.program import main as program
+
+        return program(argv[2:])
+    from duckdp.bench.tables import main as tables
+
+    return tables(argv[1:])
 
 
 def _options() -> argparse.ArgumentParser:

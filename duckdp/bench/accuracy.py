@@ -182,11 +182,10 @@ def _plan(n: int, d: int, k: int, delta: str) -> SummaryTask:
     )  # fmt: skip
 
 
-def _errors(
-    place: float, n: int, task: SummaryTask, texts: Sequence[str], coefficients: Floats, runs: int
-) -> Floats:
+def _errors(place: float, n: int, task: SummaryTask, texts: Sequence[str], coefficients: Floats, runs: int) -> Floats:
     """|answer - truth| of every function's mean in every run, float[runs, texts]."""
     con = duckdb.connect(":memory:")
+    con.execute("SET enable_progress_bar = false")
     try:
         items = ", ".join(f"{place!r}::DOUBLE AS x{i}" for i in range(len(task.columns)))
         con.execute(f"CREATE TABLE t AS SELECT {items} FROM range({n})")

@@ -140,4 +140,3 @@ def _read(text: str, d: int) -> Expr:
         Column(name=f"x{i}", source=f"x{i}", type="DOUBLE", kind=Kind.NUMBER, lower=0.0, upper=1.0) for i in range(d)
     ]
     return read_function(text, "t", columns)
-

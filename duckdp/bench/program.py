@@ -316,7 +316,8 @@ def _every_point(grid: Grid) -> Integers:
     return np.stack(np.unravel_index(np.arange(grid.size), grid.shape), axis=1).astype(np.int64)
 
 
-def _main(words: list[str]) -> None:
+def main(words: list[str]) -> int:
+    """Print the tables named by ``words``: columns, ways, written, errors, theorem; all by default."""
     ways: dict[str, Callable[[], Table]] = {
         "columns": lambda: table(slow_ways=False), "ways": table, "written": written_out, "errors": query_errors,
         "theorem": theorem_errors,
@@ -326,7 +327,8 @@ def _main(words: list[str]) -> None:
         lines = [rows[0], ("---",) * len(rows[0]), *rows[1:]]
         sys.stdout.write("\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n\n")
         sys.stdout.flush()
+    return 0
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    raise SystemExit(main(sys.argv[1:]))

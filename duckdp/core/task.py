@@ -6,9 +6,9 @@ noise, store the payload, hand it out. A task is built from public figures only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from duckdp.core.types import Loss
 
@@ -55,3 +55,27 @@ class Task(Protocol):
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise the exact rows; returns the payload (JSON) that may leave and is stored."""
+
+
+@runtime_checkable
+class StagedTask(Protocol):
+    """A private release of several reads under one charge, each shaped by what was released before it."""
+
+    @property
+    def canonical(self) -> str:
+        """As for a task."""
+
+    @property
+    def loss(self) -> Loss:
+        """What all stages cost together."""
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the mechanism, for the ledger."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger; JSON values."""
+
+    def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
+        """Read, noise, read again; returns the payload (JSON)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from duckdp.catalog import check_name
+from duckdp.catalog import Table, check_name, check_positive
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import ParameterError
 from duckdp.functions.prepared import Prepared, read_number, read_whole
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from duckdp.smooth.grouped import GroupedTask
     from duckdp.smooth.plan import SummaryTask
     from duckdp.synthetic.decode import SyntheticTable
+    from duckdp.synthetic.task import SynthesisTask
+    from duckdp.synthetic.wide.task import WideTask
 
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high")
 
@@ -106,11 +108,11 @@ def smooth_answers(
 
 def synthesize(
     session: Session, source: object, epsilon: object, delta: object, rows: object, columns: Sequence[str] | None,
-    smoothness: object, degree: object, name: object,
+    smoothness: object, degree: object, name: object, method: object = "auto", target: object = None,
 ) -> Prepared:  # fmt: skip
     """A synthetic table: free from a stored summary, charged from a protected table."""
     from duckdp.synthetic.synthesize import synthesize as make_table
-    from duckdp.synthetic.task import plan_synthesis, read_synthesis
+    from duckdp.synthetic.task import read_synthesis
 
     wanted = read_whole("rows", rows)
     if wanted is None:
@@ -124,10 +126,9 @@ def synthesize(
 
         return Prepared(columns=[(c.name, c.type) for c in summary.columns], run=from_summary)
     table = session.table(source)
-    task = plan_synthesis(
-        table, columns, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
-        neighbours=session.neighbours, rows=wanted, smoothness=read_whole("smoothness", smoothness),
-        degree=read_whole("degree", degree),
+    task = _plan_table(
+        session, table, columns, epsilon, delta, wanted, read_whole("smoothness", smoothness),
+        read_whole("degree", degree), str(method), None if target is None else str(target),
     )  # fmt: skip
     called = None if name is None else check_name(name)
 
@@ -137,6 +138,29 @@ def synthesize(
         return session.dress(_table_columns(read_synthesis(done.payload)), task.loss, done)
 
     return Prepared(columns=[(c.name, c.type) for c in task.columns], run=run)
+
+
+def _plan_table(
+    session: Session, table: Table, columns: Sequence[str] | None, epsilon: object, delta: object, rows: int,
+    smoothness: int | None, degree: int | None, method: str, target: str | None,
+) -> SynthesisTask | WideTask:  # fmt: skip
+    """By the linear program where a summary of all columns fits a grid, else by the method for many columns."""
+    from duckdp.synthetic.synthesize import MAX_ROWS
+    from duckdp.synthetic.task import fits_program, plan_synthesis
+    from duckdp.synthetic.wide.task import plan_wide
+
+    check_positive("rows", rows, MAX_ROWS)
+    charge, neighbours = (parse_epsilon(epsilon), parse_delta(delta)), session.neighbours
+    asked = smoothness is not None or degree is not None
+    if method == "lp" or (method == "auto" and target is None and (asked or fits_program(table, columns))):
+        return plan_synthesis(
+            table, columns, epsilon_nano=charge[0], delta_atto=charge[1], neighbours=neighbours, rows=rows,
+            smoothness=smoothness, degree=degree,
+        )  # fmt: skip
+    return plan_wide(
+        table, columns, epsilon_nano=charge[0], delta_atto=charge[1], neighbours=neighbours, rows=rows,
+        method=method, target=target,
+    )  # fmt: skip
 
 
 def _plan(

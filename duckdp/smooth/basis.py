@@ -200,7 +200,6 @@ class Basis:
         degrees = [t for t in self.degrees if t > 1] or [1]
         return math.prod(degrees) * max(Fraction(_replace_l1(t)) / t for t in degrees)
 
-
     def _replace_l2(self) -> Fraction:
         """l2 distance of two rows over the enclosing tensor set: sqrt(2 prod t_i), times a grid's error."""
         ratio = max(Fraction(_replace_l2_ratio(t)) for t in self.degrees)

@@ -83,8 +83,8 @@ class SmoothSummary:
             "order": self.basis.order, "columns": dump_columns(self.columns),
             "moments": list(self.moments), "bits": self.bits, "path": self.path, "row_error": self.row_error,
             "family": self.family, "scales": list(self.scales), "cuts": list(self.cuts),
-            "epsilon_nano": self.epsilon_nano, "delta_atto": self.delta_atto, "neighbours": self.neighbours.value, "count": self.count, "weighted": self.weighted,
-            "row_cap": self.row_cap,
+            "epsilon_nano": self.epsilon_nano, "delta_atto": self.delta_atto, "count": self.count,
+            "neighbours": self.neighbours.value, "weighted": self.weighted, "row_cap": self.row_cap,
         }  # fmt: skip
         return json.dumps(raw, sort_keys=True, separators=(",", ":"), allow_nan=False)
 

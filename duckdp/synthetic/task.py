@@ -14,13 +14,14 @@ from typing import Any
 from duckdp.catalog import Column, Kind, Table, check_positive
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import NumericalError, ParameterError
+from duckdp.errors import CatalogError, NumericalError, ParameterError
 from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.synthesize import MAX_ROWS, synthesize
 
 MOST_COLUMNS = 3
+MOST_VALUES = 30  # of a domain
 KIND = "synthesis"
 
 
@@ -80,16 +81,27 @@ def plan_synthesis(
         ParameterError: P107, more than three columns or too many rows; and what ``plan_summary`` raises.
     """
     check_positive("rows", rows, MAX_ROWS)
-    chosen = list(columns or [c.name for c in table.columns if c.kind is Kind.NUMBER and c.interval.finite])
+    chosen = _names(table, columns)
     if not 1 <= len(chosen) <= MOST_COLUMNS:
-        raise ParameterError(
-            "P107", "columns", chosen, f"must be 1 to {MOST_COLUMNS} numeric columns with bounds; name them."
-        )  # fmt: skip
+        rule = f"must be 1 to {MOST_COLUMNS} columns for the linear program; name them, or take method := 'auto'."
+        raise ParameterError("P107", "columns", chosen[:50], rule)
     task = plan_summary(
         table, chosen, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
         wishes=Wishes(smoothness=smoothness, degree=degree),
     )  # fmt: skip
     return SynthesisTask(summary=task, rows=rows)
+
+
+def fits_program(table: Table, columns: Sequence[str] | None) -> bool:
+    """Whether the columns are few enough for the linear program on a grid, and all their rows hold values."""
+    found = [table.column(name) for name in _names(table, columns)]
+    listed = [c.domain for c in found if c is not None and c.domain is not None and c.lower is None]
+    return 1 <= len(found) <= MOST_COLUMNS and all(len(domain) <= MOST_VALUES for domain in listed)
+
+
+def _names(table: Table, columns: Sequence[str] | None) -> list[str]:
+    usable = (c.name for c in table.columns if c.lower is not None or c.domain is not None or c.kind is Kind.BOOLEAN)
+    return list(columns or usable)
 
 
 def read_synthesis(payload: str) -> SyntheticTable:
@@ -105,6 +117,14 @@ def read_synthesis(payload: str) -> SyntheticTable:
 
 
 def summary_of(payload: str) -> str:
-    """The summary in a release: its own payload, or the one a synthetic table was made from."""
+    """The summary in a release: its own payload, or the one a synthetic table was made from.
+
+    Raises:
+        CatalogError: C110, a synthetic table that was made without one.
+    """
     raw = json.loads(payload)
-    return str(raw["summary"]) if raw.get("kind") == KIND else payload
+    if raw.get("kind") != KIND:
+        return payload
+    if raw["summary"] is None:
+        raise CatalogError("C110", "that is a synthetic table which was not made from a summary.")
+    return str(raw["summary"])

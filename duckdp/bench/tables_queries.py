@@ -1,0 +1,92 @@
+"""Queries and classifiers that synthetic tables are judged by, written in blocks of float32 matrix products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.stats import rankdata
+
+from duckdp.synthetic.wide.features import Floats
+from duckdp.synthetic.wide.start import uniforms
+
+SIGMAS = (2, 4, 6, 8, 10)
+KERNELS = 10  # J
+_CENTRES, _ROWS = 10_000, 2048
+Singles = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Queries:
+    """Mixtures of Gaussian kernels: weights of [0, 1] normalised to sum 1, centres uniform in the box.
+
+    Attributes:
+        centres: float32[Q J, d].
+        weights: float32[Q, J].
+    """
+
+    centres: Singles
+    weights: Singles
+
+    def answers(self, rows: Floats) -> Floats:
+        """Averages over rows: float[len(SIGMAS), Q]."""
+        single = rows.astype(np.float32)
+        squares = np.einsum("ij,ij->i", single, single)
+        found = np.zeros((len(SIGMAS), len(self.weights)))
+        for start in range(0, len(self.centres), _CENTRES):
+            part = self.centres[start : start + _CENTRES]
+            kernels = _kernel_means(single, squares, part)
+            first, last = start // KERNELS, (start + len(part)) // KERNELS
+            mixed = kernels.reshape(len(SIGMAS), -1, KERNELS) * self.weights[first:last]
+            found[:, first:last] = mixed.sum(axis=2)
+        return found
+
+
+def draw_queries(dimensions: int, count: int) -> Queries:
+    """Fresh queries."""
+    weights = uniforms(count, KERNELS)
+    blocks = -(-count * KERNELS // _CENTRES)
+    centres = [(2 * uniforms(_CENTRES, dimensions) - 1).astype(np.float32) for _ in range(blocks)]
+    return Queries(
+        centres=np.concatenate(centres)[: count * KERNELS],
+        weights=(weights / weights.sum(axis=1, keepdims=True)).astype(np.float32),
+    )  # fmt: skip
+
+
+def worst_relative(answers: Floats, truth: Floats) -> Floats:
+    """Largest relative error of all queries: float[len(SIGMAS)]."""
+    return np.asarray(np.max(np.abs(answers - truth) / truth, axis=1))
+
+
+def learn(rows: Floats, ridge: float = 1e-2) -> Floats:
+    """Logistic regression of the last column (by its sign) on the others: weights, float[d - 1]."""
+    x, y = np.column_stack([rows[:, :-1], np.ones(len(rows))]), np.where(rows[:, -1] > 0, 1.0, -1.0)
+
+    def loss(b: Floats) -> tuple[float, Floats]:
+        margin = y * (x @ b)
+        slope = -(x.T @ (y / (1 + np.exp(np.clip(margin, -500, 500))))) / len(x)
+        penalty = np.append(b[:-1], 0.0)
+        return float(np.logaddexp(0, -margin).mean() + ridge / 2 * (penalty @ penalty)), slope + ridge * penalty
+
+    found = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return np.asarray(found.x[:-1])
+
+
+def area_under_curve(scores: Floats, label: Floats) -> float:
+    """AUC; ties count half."""
+    positive = label > 0
+    p, n = int(positive.sum()), int((~positive).sum())
+    return float((rankdata(scores)[positive].sum() - p * (p + 1) / 2) / (p * n))
+
+
+def _kernel_means(rows: Singles, squares: Singles, centres: Singles) -> Floats:
+    own = np.einsum("ij,ij->i", centres, centres)
+    found = np.zeros((len(SIGMAS), len(centres)))
+    for start in range(0, len(rows), _ROWS):
+        part = slice(start, start + _ROWS)
+        distance = squares[part, None] + own - 2 * (rows[part] @ centres.T)
+        for k, sigma in enumerate(SIGMAS):
+            found[k] += np.exp(distance * np.float32(-0.5 / sigma**2)).sum(axis=0, dtype=np.float64)
+    return found / len(rows)

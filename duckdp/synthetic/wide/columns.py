@@ -1,0 +1,229 @@
+"""Declared columns as unit columns, and back: what a wide synthetic table is made of.
+
+    number, date   u in [-1, 1] by the bounds; 0 where it is NULL
+    boolean        -1 and 1; 0 where it is NULL
+    domain         one column per value, 1 for the row's value and -1 otherwise; NULL, and values outside a domain
+                   that names no other, are a value of their own
+    nullable       beside a number, date or boolean: 1 where it is NULL, -1 otherwise
+
+Every row counts, whatever it holds, so that under REPLACE the number of rows stays public.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckdp.catalog import Column, Kind, Scalar
+from duckdp.compiler.printing import Parameters, quote
+from duckdp.errors import ParameterError, QueryError
+from duckdp.smooth.axes import Axis, Floats, as_number, from_number, make_axis
+from duckdp.smooth.scan import print_place, print_unit
+from duckdp.synthetic.wide.table import MAX_COLUMNS, round_groups, round_signs
+
+_ONE, _MINUS, _ZERO = "CAST(1 AS DOUBLE)", "CAST(-1 AS DOUBLE)", "CAST(0 AS DOUBLE)"
+_RAKINGS = 50
+_LEAST_SHARE = 0.02  # of rows that are not NULL, when values are scaled up by it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One declared column's place among the unit columns.
+
+    Attributes:
+        column: the declared one.
+        axis: its bounds, or its values.
+        form: "number" (dates too), "sign" or "choice".
+        values: of a choice, None standing for NULL.
+        start: its first unit column.
+        nullable: whether the next unit column says that it is NULL.
+    """
+
+    column: Column
+    axis: Axis
+    form: Literal["number", "sign", "choice"]
+    values: tuple[Scalar, ...]
+    start: int
+    nullable: bool
+
+    @property
+    def width(self) -> int:
+        """Unit columns it takes."""
+        return len(self.values) if self.form == "choice" else 1 + self.nullable
+
+    def print_units(self, parameters: Parameters) -> list[str]:
+        """SQL of its unit columns over a row ``r``: doubles in [-1, 1], never NULL."""
+        x = f"r.{quote(self.column.name)}"
+        if self.form == "choice":
+            place = print_place(self.column, self.axis, parameters)
+            known = len(self.axis.values or ())
+            found = [f"CASE WHEN ({place}) = {i} THEN {_ONE} ELSE {_MINUS} END" for i in range(known)]
+            missing = len(self.values) > known
+            return found + [f"CASE WHEN ({place}) IS NULL THEN {_ONE} ELSE {_MINUS} END"] * missing
+        if self.form == "sign":
+            found = [f"CASE WHEN {x} THEN {_ONE} WHEN NOT {x} THEN {_MINUS} ELSE {_ZERO} END"]
+        else:
+            found = [f"COALESCE({print_unit(self.column, self.axis, parameters)}, {_ZERO})"]
+        return found + [f"CASE WHEN {x} IS NULL THEN {_ONE} ELSE {_MINUS} END"] * self.nullable
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitColumns:
+    """All of them, in order."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def count(self) -> int:
+        """Unit columns, d."""
+        return self.parts[-1].start + self.parts[-1].width
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the unit columns in SQL."""
+        return [f"u{i}" for i in range(self.count)]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Unit columns of numbers and dates."""
+        return [p.start for p in self.parts if p.form == "number"]
+
+    @property
+    def nulls(self) -> dict[int, int]:
+        """Unit column of a number -> the one that says it is NULL."""
+        return {p.start: p.start + 1 for p in self.parts if p.form == "number" and p.nullable}
+
+    def place_of(self, name: str) -> int:
+        """Unit column of a column of two values, for a target: of a domain, that of its second value.
+
+        Raises:
+            ParameterError: P107, not one of the columns, or of more than two values.
+        """
+        for part in self.parts:
+            if part.column.name != name:
+                continue
+            if part.form == "choice" and len([v for v in part.values if v is not None]) == 2:
+                return part.start + 1
+            whole = part.form == "number" and part.column.integral and part.axis.upper - part.axis.lower == 1
+            if part.form == "sign" or (whole and not part.nullable):
+                return part.start
+        raise ParameterError("P107", "target", name, "must be one of the columns, of two values.")
+
+    def oppose(self, unit: Floats, target: int) -> None:
+        """Make the first value of a target with a domain the opposite of its second, in place."""
+        if any(p.form == "choice" and p.start + 1 == target for p in self.parts):
+            unit[:, target - 1] = -unit[:, target]
+
+    def print_items(self, parameters: Parameters) -> str:
+        """The SELECT list of all unit columns."""
+        units = [sql for part in self.parts for sql in part.print_units(parameters)]
+        return ", ".join(f"{sql} AS {name}" for sql, name in zip(units, self.names, strict=True))
+
+    def decode(self, unit: Floats) -> dict[str, NDArray[Any]]:
+        """Rows in the columns' own types.
+
+        Args:
+            unit: float[m, d] in [-1, 1].
+        """
+        groups = [list(range(p.start, p.start + p.width)) for p in self.parts if p.form == "choice"]
+        unit = unit.copy()
+        for group in groups:
+            unit[:, group] = _raked(unit[:, group])
+        signs = [p.start for p in self.parts if p.form == "sign"]
+        signs += [p.start + 1 for p in self.parts if p.form != "choice" and p.nullable]
+        rounded = round_groups(round_signs(unit, signs), groups) if groups else round_signs(unit, signs)
+        return {part.column.name: _values(part, unit, rounded) for part in self.parts}
+
+
+def make_units(columns: Sequence[Column]) -> UnitColumns:
+    """Unit columns of declared ones.
+
+    Raises:
+        QueryError: Q401, neither bounds nor a domain. ParameterError: P107, too many.
+    """
+    parts: list[Part] = []
+    start = 0
+    for column in columns:
+        part = _part(column, start)
+        parts.append(part)
+        start += part.width
+    if not 2 <= start <= MAX_COLUMNS:
+        rule = f"make {start} unit columns (one per value of a domain); a synthetic table has 2 to {MAX_COLUMNS}."
+        raise ParameterError("P107", "columns", [c.name for c in columns][:50], rule)
+    return UnitColumns(parts=tuple(parts))
+
+
+def _raked(unit: Floats) -> Floats:
+    """A domain's unit columns so changed that chances sum to 1 in each row, and keep each value's share of all rows.
+
+    Alternating scaling of rows and columns; without it, rows where several values are likely would take from the
+    frequent ones.
+    """
+    chances = np.maximum(1e-6, (1 + unit) / 2)
+    shares = chances.mean(axis=0)
+    shares /= shares.sum()
+    for _ in range(_RAKINGS):
+        chances /= chances.sum(axis=1, keepdims=True)
+        chances *= shares / chances.mean(axis=0)
+    chances /= chances.sum(axis=1, keepdims=True)
+    return np.asarray(2 * chances - 1)
+
+
+def _part(column: Column, start: int) -> Part:
+    if column.kind is Kind.BOOLEAN and column.domain is None:
+        axis = make_axis(column, 2)
+        return Part(column=column, axis=axis, form="sign", values=(), start=start, nullable=column.nullable)
+    if column.lower is not None and column.upper is not None:
+        axis = Axis(
+            name=column.name, kind=column.kind, degree=2, lower=as_number(column.lower), upper=as_number(column.upper),
+            integral=column.integral,
+        )  # fmt: skip
+        return Part(column=column, axis=axis, form="number", values=(), start=start, nullable=column.nullable)
+    if column.domain is None:
+        raise QueryError(
+            "Q401", f'column "{column.name}" has neither bounds nor a domain, so nothing about it can be released. The '
+            "data owner declares them with protect(bounds=...) or protect(domains=...).",
+        )  # fmt: skip
+    axis = make_axis(column, 2)
+    assert axis.values is not None
+    missing = None not in axis.values and (column.nullable or column.other is None)
+    values = (*axis.values, *((None,) if missing else ()))
+    return Part(column=column, axis=axis, form="choice", values=values, start=start, nullable=False)
+
+
+def _values(part: Part, unit: Floats, rounded: Floats) -> NDArray[Any]:
+    if part.form == "choice":
+        chosen = rounded[:, part.start : part.start + part.width].argmax(axis=1)
+        known = np.empty(len(part.values), dtype=object)
+        known[:] = part.values
+        return np.asarray(known[chosen])
+    missing = rounded[:, part.start + 1] > 0 if part.nullable else np.zeros(len(unit), dtype=bool)
+    if part.form == "sign":
+        found: NDArray[Any] = (rounded[:, part.start] > 0).astype(object)
+    else:
+        share = max(_LEAST_SHARE, 1 - float(missing.mean()))  # a NULL counted as 0
+        found = _numbers(part, np.clip(unit[:, part.start] / share, -1, 1))
+    if not missing.any():
+        return found
+    found = found.astype(object)
+    found[missing] = None
+    return found
+
+
+def _numbers(part: Part, unit: Floats) -> NDArray[Any]:
+    column, x = part.column, part.axis.from_unit(unit)
+    if column.kind in (Kind.DATE, Kind.TIMESTAMP):
+        made = np.empty(len(x), dtype=object)
+        made[:] = [from_number(v, column.kind) for v in x.tolist()]
+        return made
+    if column.integral:
+        whole = np.rint(x)
+        return whole.astype(np.int64) if np.abs(whole).max(initial=0) < 2**62 else whole.astype(object)
+    decimal = re.fullmatch(r"DECIMAL\(\d+,\s*(\d+)\)", column.type.upper())
+    return np.asarray(np.clip(np.round(x, int(decimal[1])), part.axis.lower, part.axis.upper) if decimal else x)

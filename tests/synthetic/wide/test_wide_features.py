@@ -1,0 +1,84 @@
+"""Moments of wide tables: the SQL, the rows in memory and the derivatives agree."""
+
+import duckdb
+import numpy as np
+import pytest
+
+from duckdp.bench.tables_data import memory_products, memory_sums
+from duckdp.synthetic.wide.features import ONE, RADIAL, Factor, Features, label_factor
+from duckdp.synthetic.wide.psi import print_products
+
+D, BITS = 5, 20
+NAMES = [f'"u{i}"' for i in range(D)]
+ALL = Features(
+    dimensions=D, centre=1.3, width=0.9, size=True, degree=3, pairs=True, columns=(0, 2, 3),
+    factors=(ONE, RADIAL, label_factor(4, -0.3, D), Factor(weights=np.array([0.5, -0.5, 0, 0.1, 0]), width=0.4)),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows():
+    unit = np.random.default_rng(3).uniform(-1, 1, (400, D))
+    unit[:, 4] = np.where(unit[:, 4] > 0, 1.0, -1.0)
+    unit[:2] = [[1] * D, [-1] * D]
+    return unit
+
+
+@pytest.fixture(scope="module")
+def con(rows):
+    connection = duckdb.connect(config={"threads": 1})
+    connection.register("frame", {f"u{i}": rows[:, i] for i in range(D)})
+    connection.execute("CREATE TABLE t AS SELECT * FROM frame")
+    connection.unregister("frame")
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("features", [ALL, Features(dimensions=D, factors=(ONE,)), Features(dimensions=D, size=True)])
+def test_sql_gives_the_sums_of_the_rows(con, rows, features):
+    found = con.execute(features.print_sql("t", NAMES, BITS)).fetchall()[0]
+    count, wanted = memory_sums(rows)(features, BITS)
+    assert count == len(rows)
+    assert len(found) == len(wanted) == features.count
+    # a row's value may round the other way where the two sum squares in another order
+    assert max(abs(a - b) for a, b in zip(found, wanted, strict=True)) <= 2
+    np.testing.assert_allclose(np.array(found) / 2.0**BITS / count, features.means(rows), atol=2.0**-BITS)
+
+
+def test_sql_of_no_rows_gives_zeros(con):
+    assert set(con.execute(ALL.print_sql("(SELECT * FROM t WHERE u0 > 2)", NAMES, BITS)).fetchall()[0]) == {0}
+
+
+def test_sql_of_subspace_iteration(con, rows):
+    basis = np.linalg.qr(np.random.default_rng(1).normal(size=(D, 2)))[0]
+    centre = np.array([0.3, -0.9, 0, 0.5, 0.1])
+    found = con.execute(print_products(centre, basis, "t", NAMES, BITS)).fetchall()[0]
+    wanted = memory_products(rows)(centre, basis, BITS)
+    assert max(abs(a - b) for a, b in zip(found, wanted, strict=True)) <= 2
+    y = np.clip(rows - centre, -1, 1)
+    np.testing.assert_allclose(np.array(found) / 2.0**BITS, (y.T @ (y @ basis)).ravel(), atol=len(rows) * 2.0**-BITS)
+
+
+def test_a_row_adds_at_most_one_whatever_the_column_holds():
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT * FROM (VALUES ('nan'::DOUBLE, 'inf'::DOUBLE), (1e300, -1e300)) v(a, b)")
+        features = Features(dimensions=2, size=True, degree=2, factors=(ONE, RADIAL), pairs=True, width=0.5)
+        found = con.execute(features.print_sql("t", ["a", "b"], BITS)).fetchall()[0]
+    assert max(abs(v) for v in found) <= 2 * 2**BITS
+
+
+def test_values_lie_in_the_box(rows):
+    values = ALL.rows(rows)
+    assert values.shape == (len(rows), ALL.count)
+    assert np.abs(values).max() <= 1
+    np.testing.assert_allclose(values.mean(axis=0), ALL.means(rows), atol=1e-12)
+
+
+def test_adjoint_is_the_derivative(rows):
+    rng = np.random.default_rng(4)
+    u, weights = 0.9 * rows[2:60], rng.normal(size=ALL.count)
+    move, h = rng.normal(size=u.shape), 1e-6
+    change = weights @ (ALL.means(u + h * move) - ALL.means(u - h * move)) / (2 * h)
+    slope = np.sum(ALL.adjoint(u, weights) * move) / len(u)
+    assert slope == pytest.approx(change, rel=1e-5)
+    assert slope != pytest.approx(1.01 * change, rel=1e-5)

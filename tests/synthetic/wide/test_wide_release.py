@@ -1,0 +1,170 @@
+"""The only step that sees private sums: its sensitivity, its noise, its accounting; each with a broken twin."""
+
+import math
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from duckdp.bench.tables_data import memory_sums
+from duckdp.core.types import ATTO, NANO, Neighbours, Sensitivity
+from duckdp.errors import InternalError, ParameterError
+from duckdp.synthetic.wide import release
+from duckdp.synthetic.wide.choose import choose_best
+from duckdp.synthetic.wide.features import ONE, RADIAL, Features, label_factor
+from duckdp.synthetic.wide.psi import exact_products
+from duckdp.synthetic.wide.release import Purse, predicted, sensitivity
+
+BITS = 20
+UNIT = 1 << BITS
+ONE_COLUMN = Features(dimensions=1, factors=(ONE,))
+
+
+def purse(neighbours=Neighbours.REPLACE, epsilon=1.0, **more):
+    return Purse(epsilon_nano=round(epsilon * NANO), delta_atto=0, neighbours=neighbours, **more)
+
+
+def corners(d, count=400):
+    rng = np.random.default_rng(8)
+    return np.vstack(
+        [np.ones(d), -np.ones(d), rng.choice([-1.0, 0.0, 1.0], size=(count, d)), rng.uniform(-1, 1, (count, d))]
+    )
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_no_row_moves_a_sum_further_than_the_sensitivity(neighbours):
+    d = 4
+    features = Features(
+        dimensions=d, size=True, degree=3, centre=1, width=0.5, pairs=True,
+        factors=(ONE, RADIAL, label_factor(3, -0.6, d)),
+    )  # fmt: skip
+    integers = np.floor(features.rows(corners(d)) * UNIT + 0.5)
+    if neighbours is Neighbours.ADD_REMOVE:
+        moved = np.abs(integers)
+    else:
+        moved = np.abs(integers[:, None] - integers[None]).reshape(-1, features.count)
+    bound = sensitivity(features.count, UNIT, neighbours)
+    assert moved.max() == bound.linf
+    assert moved.sum(axis=1).max() <= bound.l1
+    assert (moved**2).sum(axis=1).max() <= bound.l2_squared
+    assert moved.max() > 0.9 * bound.linf  # so a bound of 0.9 times this would be wrong
+
+
+def log_ratio(draws=4000):
+    """ln of P(noisy mean > 0) with one row at 1 against one row at -1."""
+    high, low = 0, 0
+    for _ in range(draws):
+        high += purse().buy(memory_sums(np.array([[1.0]])), ONE_COLUMN, Fraction(1), bits=BITS).means[0] > 0
+        low += purse().buy(memory_sums(np.array([[-1.0]])), ONE_COLUMN, Fraction(1), bits=BITS).means[0] > 0
+    return math.log(high / low)
+
+
+def test_neighbouring_tables_are_told_apart_by_no_more_than_epsilon():
+    # Laplace noise of scale 2: P = 0.697 against 0.303, ln 0.83, standard error 0.03 of 4,000 draws each
+    assert log_ratio() < 1.0
+
+
+def test_the_same_test_catches_half_the_noise(monkeypatch):
+    monkeypatch.setattr(
+        release, "sensitivity", lambda size, unit, _: Sensitivity(l1=unit, l2_squared=unit**2, linf=unit)
+    )
+    assert log_ratio() > 1.2  # P = 0.816 against 0.184, ln 1.49
+
+
+def test_noise_has_the_stated_deviation():
+    features = Features(dimensions=6, factors=(ONE,))
+    sums = memory_sums(np.zeros((10, 6)))
+    found = [purse().buy(sums, features, Fraction(1, 2), bits=BITS) for _ in range(300)]
+    spread = np.sqrt(np.mean([n.means**2 for n in found]))
+    assert 0.85 < spread / found[0].deviation < 1.15
+    assert found[0].deviation == pytest.approx(2 / 0.5 * math.sqrt(7 * 8 / 3) / 10, rel=1e-4)
+    assert found[0].deviation == pytest.approx(predicted(6, Fraction(1, 2), purse(), 10), rel=1e-4)
+
+
+def test_gaussian_noise_has_the_predicted_deviation():
+    gaussian = Purse(epsilon_nano=NANO, delta_atto=ATTO // 10**6, neighbours=Neighbours.REPLACE, gaussian=True)
+    noisy = gaussian.buy(memory_sums(np.zeros((10, 6))), Features(dimensions=6, factors=(ONE,)), Fraction(1, 2))
+    assert noisy.family == "gaussian"
+    assert noisy.deviation == pytest.approx(predicted(6, Fraction(1, 2), gaussian, 10), rel=1e-4)
+    assert gaussian.loss.delta_atto == ATTO // 10**6
+
+
+def test_a_purse_is_never_overdrawn():
+    spent = purse()
+    spent.take(Fraction(2, 3))
+    with pytest.raises(InternalError):
+        spent.take(Fraction(1, 3) + Fraction(1, 10**9))
+    with pytest.raises(InternalError):
+        spent.take(Fraction(0))
+    assert spent.take(Fraction(1, 3)) == NANO // 3
+    with pytest.raises(ParameterError) as caught:
+        Purse(epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.REPLACE, gaussian=True)
+    assert caught.value.code == "P102"
+
+
+def test_the_count_is_noised_when_rows_are_added_or_removed():
+    counts = set()
+    for _ in range(6):
+        private = purse(Neighbours.ADD_REMOVE)
+        private.buy(memory_sums(np.zeros((500, 1))), ONE_COLUMN, Fraction(1))
+        counts.add(private.rows)
+    assert len(counts) > 1
+    public = purse()
+    public.buy(memory_sums(np.zeros((500, 1))), ONE_COLUMN, Fraction(1))
+    assert public.rows == 500
+
+
+def chances(scores, rate):
+    """Law of permute and flip by enumeration of all orders."""
+    coin, found = [math.exp(rate * (q - max(scores))) for q in scores], [0.0] * len(scores)
+    orders = list(permutations(range(len(scores))))
+    for order in orders:
+        waiting = 1.0
+        for r in order:
+            found[r] += waiting * coin[r] / len(orders)
+            waiting *= 1 - coin[r]
+    return found
+
+
+def test_choice_has_the_law_of_permute_and_flip():
+    scores, draws = [0, 6, 9, 10], 4000
+    wanted = np.array(chances(scores, 1 / 4))
+    found = np.bincount([choose_best(scores, epsilon=Fraction(1), linf=2) for _ in range(draws)], minlength=4)
+    off = np.abs(found - draws * wanted) / np.sqrt(draws * wanted * (1 - wanted))
+    assert off.max() < 6  # false alarm below 1e-8
+    assert np.abs(found - draws * np.array(chances(scores, 1 / 2))).max() > 6 * math.sqrt(draws / 4)
+
+
+def test_choice_costs_epsilon_and_not_less():
+    worst = dict.fromkeys((1, 2), 0.0)
+    for base in ([0, 0, 0], [3, 1, 2], [5, 5, 0]):
+        for shift in np.stack(np.meshgrid(*[[-1, 0, 1]] * 3), -1).reshape(-1, 3):
+            for factor in worst:
+                rate = 1 / factor  # epsilon 1, linf 1
+                pairs = zip(
+                    chances(base, rate), chances([b + s for b, s in zip(base, shift, strict=True)], rate), strict=True
+                )
+                worst[factor] = max([worst[factor], *(abs(math.log(p / q)) for p, q in pairs)])
+    assert worst[2] <= 1 + 1e-9
+    assert worst[1] > 1.3  # without the factor 2
+
+
+@pytest.mark.parametrize("scores", [[], None])
+def test_choice_refuses_nonsense(scores):
+    with pytest.raises(ParameterError):
+        choose_best(scores or [], epsilon=Fraction(1), linf=1)
+    with pytest.raises(ParameterError):
+        choose_best([1], epsilon=Fraction(0), linf=1)
+
+
+def test_subspace_round_moves_at_most_by_its_sensitivity():
+    d, k = 4, 2
+    basis = np.column_stack([np.ones(d) / 2, np.array([1, -1, 1, -1]) / 2])
+    worst1 = worst2 = 0.0
+    for row in corners(d):
+        moved = np.array(exact_products(row[None], np.zeros(d), basis, BITS), dtype=float) / UNIT
+        worst1, worst2 = max(worst1, np.abs(moved).sum()), max(worst2, np.linalg.norm(moved))
+    assert worst1 <= math.sqrt(k) * d**1.5 + 1e-5
+    assert worst2 <= d + 1e-5
+    assert worst1 > d * 1.9  # d alone, the bound of the operator norm, would be wrong in l1
