@@ -5,7 +5,7 @@ One thing, one file, in the order of the work::
     features    moments of a row in [-1, 1]^d that can be bought, their derivatives, and their SQL
     plan        which of them to buy and for what share, from public figures only
     release     exact sums -> noisy means; the only place where private values exist
-    choose      one of several scores, privately (permute and flip)
+    choose      one of several scores, privately (noisy maximum)
     denoise     noisy means -> better means (empirical Bayes; shrinkage of a noisy matrix)
     start       first rows from means and the average square norm
     fit         rows moved until their moments are the wanted ones

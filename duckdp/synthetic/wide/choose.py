@@ -1,17 +1,18 @@
-"""One of several scores, privately: permute and flip, exact in integers.
+"""One of several scores, privately: the largest after one-sided geometric noise, exact in integers.
 
-Visits the candidates in random order and takes candidate r with probability exp(-rate (max q - q_r)), rate =
-epsilon / (2 linf), each once; the best one is taken surely, so it ends.
+Adds G_r with P(G_r = k) ~ exp(-rate k), k >= 0, rate = epsilon / (2 linf), to every score; the largest sum wins, ties
+by a random order. (With continuous noise this is permute and flip.)
 
 Privacy:      epsilon, pure, for the relation of ``linf``.
 Assumes:      linf bounds the change of every score between neighbours; scores may move both ways (hence the 2).
-Proof sketch: P(r wins) = exp(rate (q_r - m)) E_pi prod over earlier s of (1 - exp(rate (q_s - m))), m = max q. It
-              depends on the q only through q_r - m and is never increasing in the other differences; moving all scores
-              by at most linf is, up to a common shift, raising some differences by at most 2 linf: each probability
-              changes by at most the factor exp(2 linf rate) = e^epsilon (the paper's Theorem 1).
-Numerics:     integers and rationals; coins by core/noise. The number of coins depends on the scores, so the time does.
-Error:        never worse than the exponential mechanism, up to twice as good.
-Source:       McKenna, Sheldon, "Permute-and-Flip: a new mechanism for differentially private selection", NeurIPS 2020.
+Proof sketch: fix the order and the others' sums: r wins if q_r + G_r >= t, t the largest of the others' sums, plus 1
+              for those before r in the order. Between neighbours t grows by at most linf and q_r falls by at most linf,
+              and P(G >= a + 2 linf) >= exp(-2 linf rate) P(G >= a) for every integer a: a factor e^epsilon at most.
+Numerics:     integers and rationals; one draw of core/noise per score and one for its place in the order, whatever the
+              scores: their number and time do not depend on the data.
+Source:       Ding, Kifer, Steinke, Wang, Xiao, Zhang, "The permute-and-flip mechanism is identical to
+              report-noisy-max with exponential noise", 2021; McKenna, Sheldon, NeurIPS 2020. The discrete law and its
+              proof are our own.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from operator import index
 
-from duckdp.core.noise import bernoulli_exp, uniform_below
+from duckdp.core.noise import geometric, uniform_below
 from duckdp.errors import ParameterError
+
+_PLACES = 2**128
 
 
 def choose_best(scores: Sequence[int], *, epsilon: Fraction, linf: int) -> int:
@@ -40,10 +43,6 @@ def choose_best(scores: Sequence[int], *, epsilon: Fraction, linf: int) -> int:
         raise ParameterError("P103", "epsilon / linf", (str(epsilon), linf), "must be positive.")
     if not exact:
         raise ParameterError("P107", "scores", 0, "must not be empty.")
-    rate, best, waiting = Fraction(epsilon) / (2 * linf), max(exact), list(range(len(exact)))
-    while True:
-        at = uniform_below(len(waiting))
-        waiting[at], waiting[-1] = waiting[-1], waiting[at]
-        candidate = waiting.pop()
-        if bernoulli_exp(rate * (best - exact[candidate])):
-            return candidate
+    rate = Fraction(epsilon) / (2 * linf)
+    noisy = [(q + geometric(rate), uniform_below(_PLACES)) for q in exact]
+    return max(range(len(noisy)), key=noisy.__getitem__)

@@ -5,7 +5,7 @@ noisy mean when R of them are bought for a share a. Stages, in the order they ru
 
     label        1 mean of the label                      with a target
     association  d products with the label                with a target, and sd low enough
-    best column  one column, by permute and flip          with a target, and sd too high for all of them
+    best column  one column, by a noisy maximum           with a target, and sd too high for all of them
     direction    d products with the discriminant score   with a target and sd below _FINE_DIRECTION
     size         1 average of |u|^2                       always
     means        d                                        always

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -116,18 +115,27 @@ def test_the_count_is_noised_when_rows_are_added_or_removed():
 
 
 def chances(scores, rate):
-    """Law of permute and flip by enumeration of all orders."""
-    coin, found = [math.exp(rate * (q - max(scores))) for q in scores], [0.0] * len(scores)
-    orders = list(permutations(range(len(scores))))
-    for order in orders:
-        waiting = 1.0
-        for r in order:
-            found[r] += waiting * coin[r] / len(orders)
-            waiting *= 1 - coin[r]
+    """Law of the largest score after geometric noise, ties shared evenly, from the definition."""
+    top, p = int(max(scores) + 60 / rate), math.exp(-rate)
+    found = []
+    for r, q in enumerate(scores):
+        total = 0.0
+        for v in range(q, top):
+            ties = [1.0]  # ties[j]: j of the others so far stand at v, none above
+            for s, other in enumerate(scores):
+                if s != r:
+                    at = (1 - p) * p ** (v - other) if v >= other else 0.0
+                    below = 1 - p ** (v - other) if v > other else 0.0
+                    ties = [
+                        (ties[j] if j < len(ties) else 0) * below + (ties[j - 1] if j else 0) * at
+                        for j in range(len(ties) + 1)
+                    ]
+            total += (1 - p) * p ** (v - q) * sum(share / (j + 1) for j, share in enumerate(ties))
+        found.append(total)
     return found
 
 
-def test_choice_has_the_law_of_permute_and_flip():
+def test_choice_has_the_law_of_the_noisy_maximum():
     scores, draws = [0, 6, 9, 10], 4000
     wanted = np.array(chances(scores, 1 / 4))
     found = np.bincount([choose_best(scores, epsilon=Fraction(1), linf=2) for _ in range(draws)], minlength=4)
