@@ -61,7 +61,7 @@ def noises() -> Grid:
 
 def worst_pairs() -> Grid:
     """The exact privacy loss of the worst pair of rows under REPLACE, at the paper's printed scale and at ours."""
-    head = ("d", "t", "worst |Phi(x) - Phi(y)|_1", "printed scale t^d", "loss at it", "our scale", "loss at it", "")
+    head = ("d", "t", "worst l1 distance of two rows", "printed scale t^d", "loss at it", "our scale", "loss at it", "")
     rows = []
     for d, t in ((1, 4), (1, 16), (2, 4), (2, 6), (3, 4)):
         basis = _basis(d, t)
