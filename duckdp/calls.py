@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from duckdp.result import Result
 
 if TYPE_CHECKING:
     from duckdp.session import Session
+    from duckdp.synthetic.report import SyntheticReport
 
 
 class Calls:
@@ -89,6 +91,27 @@ class Calls:
         """
         with open(path, "x", encoding="utf-8") as file:
             file.write(self._session.summary(name).dump())
+
+    def synthetic_report(self, name: str, path: str | os.PathLike[str] | None = None) -> SyntheticReport:
+        """How well a stored synthetic table meets its release, beside the release's own error bars; free.
+
+        Args:
+            name: of a synthetic table, or of a summary, from which a table is made first.
+            path: where to write the page, if anywhere.
+
+        Raises:
+            CatalogError: C110. NumericalError: N101. OSError: the file exists or cannot be written.
+        """
+        from duckdp.synthetic.report import make_report
+
+        ledger = self._session._curator.ledger
+        stored = ledger.object(self._session.analyst, str(name)[:64])
+        charge = next((c for c in ledger.charges() if c.id == stored.charge_id), None)
+        report = make_report(str(name), stored.payload, json.loads(charge.parameters) if charge else None)
+        if path is not None:
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(report.html)
+        return report
 
     def budget(self) -> Result:
         """What was granted, spent and is left."""

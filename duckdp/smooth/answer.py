@@ -182,8 +182,8 @@ class _Known:
     def _rounding(self, fit: Approximation, rows: float) -> float:
         """Largest effect of the fixed point on a sum of p: the proved error of each row and function."""
         if self.summary.weighted:  # small weights round as others do
-            return self.summary.row_cap * self.summary.row_error * float(np.sum(np.abs(fit.coefficients)))
-        return rows * self.summary.row_error * float(np.sum(np.abs(fit.coefficients[1:])))  # whole rows are exact
+            return self.summary.row_cap * float(self.summary.row_errors @ np.abs(fit.coefficients))
+        return rows * float(self.summary.row_errors[1:] @ np.abs(fit.coefficients[1:]))  # whole rows are exact
 
     def half_width(self, used: Floats) -> float:
         """Of a combination of the noise, scaled to 1 first: powers of tiny coefficients are no floats."""

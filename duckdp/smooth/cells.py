@@ -122,9 +122,14 @@ class CellSums:
         ranges = [range(1 if g.exact else self.order + 1) for g in self.grids]
         return sorted((a for a in product(*ranges) if sum(a) <= self.order), key=lambda a: (sum(a), a))
 
-    @cached_property
+    @property
     def row_error(self) -> float:
         """tau; the proof is the module's."""
+        return max(self.level_errors)
+
+    @cached_property
+    def level_errors(self) -> tuple[float, ...]:
+        """Tau of the functions of each total degree, from 0 on: truncation grows with the degree."""
         each = 2.0 ** -(COEFFICIENT_BITS + 1) + self.basis.float_error() + 16 * ULP
         offsets = coefficients = 0.0
         for alpha in self.exponents:
@@ -132,21 +137,28 @@ class CellSums:
             whole = math.prod(size + each for size in sizes)
             coefficients += whole - math.prod(sizes)
             offsets += whole * (2.0 ** -(OFFSET_BITS + 1) + 2.0**-30) if any(alpha) else 0.0
-        return 1.001 * (offsets + coefficients + self.expansion_error)
+        return tuple(1.001 * (offsets + coefficients + e) for e in self.level_truncations.tolist())
 
     @property
     def expansion_error(self) -> float:
-        """Truncation and angles; none where every cell is one value."""
+        """The largest of :attr:`level_truncations`."""
+        return float(self.level_truncations.max())
+
+    @cached_property
+    def level_truncations(self) -> Floats:
+        """Truncation and angles of each total degree, none where every cell is one value: float[levels]."""
+        found = np.zeros(int(self.basis.levels.max()) + 1)
         loose = np.array([not g.exact for g in self.grids])
         if not loose.any():
-            return 0.0
-        rho = float((self.basis.indices * np.array([g.half for g in self.grids])).sum(axis=1).max())
+            return found
+        rho = (self.basis.indices * np.array([g.half for g in self.grids])).sum(axis=1)
         ratio = rho / (2 * (self.order + 2))
-        if ratio >= 1:
-            return math.inf
+        if ratio.max() >= 1:
+            return np.full(len(found), math.inf)
         first = 2.0 ** int(loose.sum()) * (rho / 2) ** (self.order + 1) / math.factorial(self.order + 1)
         degrees = np.where(loose, self.basis.indices, 0).sum(axis=1, dtype=np.int64)
-        return first / (1 - ratio) + float(degrees.max()) * _ANGLE_ERROR
+        np.maximum.at(found, self.basis.levels, first / (1 - ratio) + degrees * _ANGLE_ERROR)
+        return np.maximum.accumulate(found)
 
     def query(self) -> PrivateQuery:
         """One row of lists: cells that are not empty (-1 holds the rows that do not count), weights, local sums ..."""

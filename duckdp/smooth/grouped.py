@@ -212,7 +212,8 @@ def plan_grouped(
         delta_atto, wishes,
     )  # fmt: skip
     spread = float(np.abs(_inverse(basis)).sum(axis=1).max())
-    moments_of_one = replace(moments, row_error=min(0.99, spread * (moments.row_error + _LEFT)), basis=one.basis)
+    row_error, *level_errors = (min(0.99, spread * (e + _LEFT)) for e in (moments.row_error, *moments.level_errors))
+    moments_of_one = replace(moments, row_error=row_error, level_errors=tuple(level_errors), basis=one.basis)
     single = replace(one, moments=moments_of_one, plan=plan, count_public=False, sensitivity=sensitivity)
     return GroupedTask(by=group, whole=moments, one=single)
 

@@ -52,6 +52,7 @@ class MomentPlan:
         path: name of the way.
         bits: the integers are in units of 2^-bits.
         row_error: bound on |computed - exact| of one function at one row (rounding, truncation, recurrence).
+        level_errors: the same for the functions of each total degree, from 0 on; empty where all have the same.
         excess: bound on (|computed| - 1) of one function at one row, 0 where the path keeps to [-1, 1].
         basis: the functions.
         max_rows: rows of one unit that count.
@@ -61,6 +62,7 @@ class MomentPlan:
     path: str
     bits: int
     row_error: float
+    level_errors: tuple[float, ...] = ()
     excess: float
     basis: Basis
     max_rows: int
@@ -147,7 +149,14 @@ def plan_moments(
         program = BlockSums(table=table, columns=columns, basis=basis, bits=bits)
         error, excess = ROW_ERROR + 2 * basis.float_error(), 0.0
     return MomentPlan(
-        path=path, bits=bits, row_error=error, excess=excess, basis=basis, max_rows=_max_rows(table), program=program
+        path=path,
+        bits=bits,
+        row_error=error,
+        excess=excess,
+        basis=basis,
+        max_rows=_max_rows(table),
+        program=program,
+        level_errors=program.level_errors if isinstance(program, CellSums) else (),
     )
 
 

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from duckdp.catalog import Column, Table
-from duckdp.smooth.basis import Basis
+from duckdp.smooth.basis import Basis, Floats
 from duckdp.smooth.blocks import FACTOR_BITS
 from duckdp.smooth.cells import MOST_CELLS, MOST_PLACES, MOST_TENSOR, CellSums, Grid, make_grid
 from duckdp.smooth.split import choose_split
@@ -23,7 +23,7 @@ FUNCTION = 2.5  # ns per row: one product, its rounding and its SUM, 64 to 256 o
 FUNCTION_PLAN = 3e-4  # s: DuckDB plans one SUM
 ANGLE = 9.0  # ns per row: acos, cell and offset of one column
 GROUP = 6.0  # ns per row: one lookup in the table of cells
-LOCAL, LOCAL_MORE = 1.1, 0.75  # ns per row: one local sum among up to 4,096 cells, and more per doubling
+LOCAL, LOCAL_MORE = 2.7, 0.35  # ns per row: one local sum among up to 4,096 cells, and more per doubling
 CELL = 8e-8  # s: one number of one cell crosses
 EXPANSION = 4e-3  # s: of any cells, to plan and to expand
 FLOP = 2.5e-11  # s: of a matrix product
@@ -76,9 +76,19 @@ def choose_cells(
         cost = _cell_cost(table, grids, order)
         if cost < best[2]:
             cells = CellSums(table=table, columns=columns, basis=basis, grids=grids, order=order)
-            if cells.expansion_error <= allowed:
+            if float(np.max(cells.level_truncations * _smooth_share(basis))) <= allowed:
                 best = (grids, order, cost)
     return best
+
+
+def _smooth_share(basis: Basis) -> Floats:
+    """How much the truncation of each total degree counts, float[levels].
+
+    All of it up to half the basis' degree, beyond as little as a function of four derivatives has there. Answers state
+    the error of the functions they use, level by level (``answer``).
+    """
+    middle = 1 + basis.degree / 2
+    return np.asarray(np.minimum(1.0, (middle / (1.0 + np.arange(int(basis.levels.max()) + 1))) ** 4))
 
 
 def _cell_cost(table: Table, grids: tuple[Grid, ...], order: int) -> float:

@@ -182,7 +182,8 @@ class SummaryTask:
             raise InternalError("a public count is not a whole number")
         return SmoothSummary(
             table=self.table.name, columns=self.columns, basis=self.basis, planned=self.planned, bits=bits,
-            path=self.moments.path, row_error=self.moments.row_error, family=self.plan.noise.family,
+            path=self.moments.path, row_error=self.moments.row_error,
+            level_errors=self.moments.level_errors, family=self.plan.noise.family,
             scales=self.plan.noise.scales, cuts=tuple(self._cuts()),
             moments=(*public, *add_noise(exact[len(public) :], self.plan)), epsilon_nano=self.epsilon_nano,
             delta_atto=self.loss.delta_atto, neighbours=self.neighbours, count=count,

@@ -35,6 +35,7 @@ class SmoothSummary:
         bits: fixed-point bits.
         path: how the sums were computed (smooth/moments).
         row_error: bound on |computed - exact| of one function at one row.
+        level_errors: the same for the functions of each total degree; empty where all have the same.
         family: "laplace", "cube" or "gaussian", the law of the noise.
         scales: its scale per group of functions, in units of 2^-bits.
         cuts: the largest total degree of each group; one group when uniform.
@@ -54,6 +55,7 @@ class SmoothSummary:
     bits: int
     path: str
     row_error: float
+    level_errors: tuple[float, ...]
     family: Family
     scales: tuple[float, ...]
     cuts: tuple[int, ...]
@@ -70,6 +72,13 @@ class SmoothSummary:
         return np.array([value / (1 << self.bits) for value in self.moments])
 
     @cached_property
+    def row_errors(self) -> Floats:
+        """Bound on |computed - exact| of each function at one row, float[R]."""
+        if not self.level_errors:
+            return np.full(self.basis.size, self.row_error)
+        return np.array(self.level_errors)[self.basis.levels]
+
+    @cached_property
     def noise(self) -> SumNoise:
         """The law of the noise, in units of 2^-bits; with a public count, of every sum but the first."""
         levels = self.basis.levels[0 if self.count is None else 1 :]
@@ -82,6 +91,7 @@ class SmoothSummary:
             "planned": self.planned, "degrees": list(self.basis.degrees), "shape": self.basis.shape,
             "order": self.basis.order, "columns": dump_columns(self.columns),
             "moments": list(self.moments), "bits": self.bits, "path": self.path, "row_error": self.row_error,
+            "level_errors": list(self.level_errors),
             "family": self.family, "scales": list(self.scales), "cuts": list(self.cuts),
             "epsilon_nano": self.epsilon_nano, "delta_atto": self.delta_atto, "count": self.count,
             "neighbours": self.neighbours.value, "weighted": self.weighted, "row_cap": self.row_cap,
@@ -113,7 +123,8 @@ class SmoothSummary:
             raise ValueError
         found = cls(
             columns=columns, basis=basis, neighbours=Neighbours(raw.pop("neighbours")),
-            moments=tuple(raw.pop("moments")), scales=tuple(raw.pop("scales")), cuts=tuple(raw.pop("cuts")), **raw,
+            moments=tuple(raw.pop("moments")), level_errors=tuple(raw.pop("level_errors")),
+            scales=tuple(raw.pop("scales")), cuts=tuple(raw.pop("cuts")), **raw,
         )  # fmt: skip
         found._check()
         return found
@@ -131,6 +142,10 @@ class SmoothSummary:
         if not all(type(s) is float and 0 < s < RANGE for s in self.scales) or len(self.scales) != len(self.cuts):
             raise ValueError
         if type(self.row_error) is not float or not 0 <= self.row_error < 1:
+            raise ValueError
+        if not all(type(e) is float and 0 <= e <= self.row_error for e in self.level_errors):
+            raise ValueError
+        if self.level_errors and len(self.level_errors) <= self.basis.levels.max():
             raise ValueError
         if len(self.moments) != self.basis.size or not 0 <= self.bits <= MOST_BITS or not self.cuts:
             raise ValueError

