@@ -26,7 +26,7 @@ from duckdp.core.task import PrivateQuery
 from duckdp.errors import ParameterError
 from duckdp.smooth.axes import make_axis
 from duckdp.smooth.basis import Basis
-from duckdp.smooth.moments import MomentPlan, plan_moments
+from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 
 SHAPES = ((1, 64), (2, 8), (2, 16), (3, 6), (4, 4))
 HIGH = (2, 64)

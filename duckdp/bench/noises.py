@@ -15,7 +15,7 @@ from duckdp.compiler.expression import Expr
 from duckdp.core.types import NANO, Neighbours, parse_delta
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import Basis
-from duckdp.smooth.coefficients import approximate, read_function
+from duckdp.smooth.fit.coefficients import approximate, read_function
 from duckdp.smooth.noise import NoisePlan, choose_noise
 
 Floats = NDArray[np.float64]

@@ -66,7 +66,7 @@ def smooth_answer(
 ) -> Prepared:  # fmt: skip
     """Answer a smooth function from a stored summary; free."""
     from duckdp.smooth.answer import answer
-    from duckdp.smooth.coefficients import read_function
+    from duckdp.smooth.fit.coefficients import read_function
 
     summary = session.summary(str(name), None if category is None else str(category))
     expr = read_function(str(function), summary.table, summary.columns)

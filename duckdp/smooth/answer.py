@@ -23,15 +23,15 @@ import numpy as np
 from duckdp.compiler.expression import Expr, columns
 from duckdp.core.errorbars import check_level
 from duckdp.errors import NumericalError, ParameterError
-from duckdp.smooth import jackson
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.batch import approximate_many
-from duckdp.smooth.coefficients import Approximation, Method, approximate, assess, functions_at, read_function
-from duckdp.smooth.interpolation import check_grid
-from duckdp.smooth.nodes import as_number_expression, evaluate, tensor_points
-from duckdp.smooth.parts import part_of
+from duckdp.smooth.fit import jackson
+from duckdp.smooth.fit.coefficients import Approximation, Method, approximate, assess, functions_at, read_function
+from duckdp.smooth.fit.interpolation import check_grid
+from duckdp.smooth.fit.nodes import as_number_expression, evaluate, tensor_points
+from duckdp.smooth.fit.parts import part_of
+from duckdp.smooth.fit.tradeoff import MAX_FUNCTIONS, Problem, improve
 from duckdp.smooth.summary import SmoothSummary
-from duckdp.smooth.tradeoff import MAX_FUNCTIONS, Problem, improve
 
 NO_COUNT = "the noisy count is not clearly above zero, so there is no mean. Ask for the sum, or buy a larger epsilon."
 MAX_WEIGHED = 4000  # grid points of the trade-off

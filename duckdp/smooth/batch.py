@@ -26,7 +26,7 @@ from duckdp.compiler.scope import RowScope
 from duckdp.errors import NumericalError, QueryError
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
-from duckdp.smooth.coefficients import (
+from duckdp.smooth.fit.coefficients import (
     NEGLIGIBLE,
     RESOLVED,
     Approximation,
@@ -35,10 +35,18 @@ from duckdp.smooth.coefficients import (
     read_function,
     rounding,
 )
-from duckdp.smooth.interpolation import check_grid, coefficients_from, values_at
-from duckdp.smooth.nodes import SLOT, Points, as_number_expression, evaluate_each, evaluate_shape, slot, tensor_points
-from duckdp.smooth.parts import Part, part_of
-from duckdp.smooth.terms import is_rough
+from duckdp.smooth.fit.interpolation import check_grid, coefficients_from, values_at
+from duckdp.smooth.fit.nodes import (
+    SLOT,
+    Points,
+    as_number_expression,
+    evaluate_each,
+    evaluate_shape,
+    slot,
+    tensor_points,
+)
+from duckdp.smooth.fit.parts import Part, part_of
+from duckdp.smooth.fit.terms import is_rough
 
 SAFETY = 1.5  # for a grid of three points per degree
 PER_DEGREE = 3

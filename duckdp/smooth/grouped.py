@@ -34,9 +34,9 @@ from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError
 from duckdp.smooth.axes import Floats, make_axis
 from duckdp.smooth.basis import Basis, chebyshev
-from duckdp.smooth.moments import MomentPlan, plan_moments
 from duckdp.smooth.plan import SummaryTask, Wishes, fit_noise, plan_summary
 from duckdp.smooth.summary import SmoothSummary
+from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 
 FORMAT = 1
 KIND = "grouped_summary"

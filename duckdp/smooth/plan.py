@@ -30,9 +30,9 @@ from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, InternalError, ParameterError
 from duckdp.smooth.basis import Basis, Shape
 from duckdp.smooth.degree import choose_degree
-from duckdp.smooth.moments import MomentPlan, plan_moments
 from duckdp.smooth.noise import Choice, Ints, NoisePlan, add_noise, choose_noise
 from duckdp.smooth.summary import FORMAT, RANGE, SmoothSummary, make_basis
+from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 
 DEFAULT_PRIOR = 2  # derivatives assumed for dividing the budget when no smoothness is given
 MOST_PRIOR = 4  # more would starve high degrees

@@ -33,7 +33,7 @@ class SmoothSummary:
         planned: the degree that the columns' axes were decided by; the basis' own, or larger (``counted``).
         moments: noisy sums in units of 2^-bits, in the basis' order.
         bits: fixed-point bits.
-        path: how the sums were computed (smooth/moments).
+        path: how the sums were computed (smooth/sums/moments).
         row_error: bound on |computed - exact| of one function at one row.
         level_errors: the same for the functions of each total degree; empty where all have the same.
         family: "laplace", "cube" or "gaussian", the law of the noise.

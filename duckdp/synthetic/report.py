@@ -27,7 +27,7 @@ import numpy as np
 from duckdp.result import plain_result
 from duckdp.smooth.answer import noisy_count
 from duckdp.smooth.axes import Floats
-from duckdp.smooth.nodes import Points
+from duckdp.smooth.fit.nodes import Points
 from duckdp.smooth.stored import open_stored
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic import report_html as page

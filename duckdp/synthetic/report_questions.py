@@ -17,8 +17,8 @@ from duckdp.compiler.printing import quote
 from duckdp.errors import NumericalError, QueryError
 from duckdp.smooth.answer import answer
 from duckdp.smooth.axes import Axis, Floats, from_number
-from duckdp.smooth.coefficients import read_function
-from duckdp.smooth.nodes import Points, evaluate
+from duckdp.smooth.fit.coefficients import read_function
+from duckdp.smooth.fit.nodes import Points, evaluate
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.report_html import printable, show_place

@@ -14,10 +14,10 @@ import pytest
 import duckdp
 from duckdp.core.accountant import rho_for
 from duckdp.core.types import Neighbours
-from duckdp.smooth import scan
 from duckdp.smooth.counted import plan_counted
 from duckdp.smooth.plan import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary
+from duckdp.smooth.sums import scan
 from tests.privacy.statistics import epsilon_lower_bound
 from tests.smooth.tables import column, connect, table
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from duckdp.compiler.expression import columns
-from duckdp.smooth import bernstein, coefficients
-from duckdp.smooth import rectangles as rc
-from duckdp.smooth.coefficients import approximate, read_function
-from duckdp.smooth.nodes import Points, evaluate
-from duckdp.smooth.parts import part_of
+from duckdp.smooth.fit import bernstein, coefficients
+from duckdp.smooth.fit import rectangles as rc
+from duckdp.smooth.fit.coefficients import approximate, read_function
+from duckdp.smooth.fit.nodes import Points, evaluate
+from duckdp.smooth.fit.parts import part_of
 from duckdp.smooth.summary import make_basis
 from tests.smooth.expressions import analytic, generator
 from tests.smooth.tables import column

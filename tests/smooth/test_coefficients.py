@@ -7,14 +7,14 @@ import pytest
 
 from duckdp.compiler.expression import columns
 from duckdp.errors import NumericalError, ParameterError, QueryError
-from duckdp.smooth import leastsquares
 from duckdp.smooth.batch import approximate_many, cut_numbers
-from duckdp.smooth.coefficients import approximate, read_function
-from duckdp.smooth.interpolation import count_values, places, rule_for, zeros_lebesgue
-from duckdp.smooth.nodes import Points, evaluate
-from duckdp.smooth.parts import part_of
+from duckdp.smooth.fit import leastsquares
+from duckdp.smooth.fit.coefficients import approximate, read_function
+from duckdp.smooth.fit.interpolation import count_values, places, rule_for, zeros_lebesgue
+from duckdp.smooth.fit.nodes import Points, evaluate
+from duckdp.smooth.fit.parts import part_of
+from duckdp.smooth.fit.terms import degrees, split
 from duckdp.smooth.summary import make_basis
-from duckdp.smooth.terms import degrees, split
 from tests.smooth.expressions import analytic, generator, rough
 from tests.smooth.tables import column
 
@@ -241,7 +241,7 @@ def test_parts_select_and_place():
 
 
 def test_shapes_of_their_own_are_evaluated_in_one_statement(monkeypatch):
-    from duckdp.smooth import nodes
+    from duckdp.smooth.fit import nodes
 
     calls = []
     whole = nodes._execute
@@ -257,7 +257,7 @@ def test_shapes_of_their_own_are_evaluated_in_one_statement(monkeypatch):
 
 
 def test_translations_of_one_shape_are_evaluated_together_too(monkeypatch):
-    from duckdp.smooth import nodes
+    from duckdp.smooth.fit import nodes
 
     calls = []
     whole = nodes._execute

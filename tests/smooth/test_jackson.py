@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from duckdp.errors import NumericalError
-from duckdp.smooth import jackson
-from duckdp.smooth.coefficients import approximate, read_function
-from duckdp.smooth.jackson import clenshaw_curtis, multipliers, rate
+from duckdp.smooth.fit import jackson
+from duckdp.smooth.fit.coefficients import approximate, read_function
+from duckdp.smooth.fit.jackson import clenshaw_curtis, multipliers, rate
 from duckdp.smooth.summary import make_basis
 from tests.smooth.tables import column
 

@@ -9,12 +9,12 @@ import pytest
 
 from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError, ParameterError
-from duckdp.smooth import blocks, limbs
 from duckdp.smooth.basis import Basis
-from duckdp.smooth.cells import CellSums, make_grid
-from duckdp.smooth.moments import PATHS, plan_moments
-from duckdp.smooth.split import choose_split
 from duckdp.smooth.summary import make_basis
+from duckdp.smooth.sums import blocks, limbs
+from duckdp.smooth.sums.cells import CellSums, make_grid
+from duckdp.smooth.sums.moments import PATHS, plan_moments
+from duckdp.smooth.sums.split import choose_split
 from tests.smooth.tables import column, connect, reference, table
 from tests.smooth.test_smooth_moments import columns, fill
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from duckdp.core.types import Neighbours
-from duckdp.smooth import blocks, cells
-from duckdp.smooth.cells import CellSums, make_grid
-from duckdp.smooth.moments import MomentPlan, plan_moments
 from duckdp.smooth.summary import make_basis
+from duckdp.smooth.sums import blocks, cells
+from duckdp.smooth.sums.cells import CellSums, make_grid
+from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 from tests.smooth.tables import column, connect, table
 from tests.smooth.test_moments_paths import collect
 

@@ -10,7 +10,7 @@ from duckdp.compiler.expression import Call, ColumnRef, Literal
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, NumericalError, ParameterError, QueryError
 from duckdp.smooth.answer import answer, answers
-from duckdp.smooth.coefficients import approximate, read_function
+from duckdp.smooth.fit.coefficients import approximate, read_function
 from duckdp.smooth.plan import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary, make_basis
 from tests.smooth.tables import column, connect, real_or_generated, run, summarize, table

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from duckdp.smooth import scan
-from duckdp.smooth.direct import DirectSums, bits_without_clamp
 from duckdp.smooth.summary import make_basis
+from duckdp.smooth.sums import scan
+from duckdp.smooth.sums.direct import DirectSums, bits_without_clamp
 from tests.smooth.tables import column, connect, reference, run, table
 
 BOUNDS = ((-3.0, 7.0), (0.0, 0.1), (10.0, 11.0))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from duckdp.smooth import tradeoff
 from duckdp.smooth.answer import answer
-from duckdp.smooth.tradeoff import Problem, improve
+from duckdp.smooth.fit import tradeoff
+from duckdp.smooth.fit.tradeoff import Problem, improve
 from tests.smooth.tables import column, connect, summarize, table
 
 

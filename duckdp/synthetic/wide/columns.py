@@ -24,7 +24,7 @@ from duckdp.catalog import Column, Kind, Scalar
 from duckdp.compiler.printing import Parameters, quote
 from duckdp.errors import ParameterError, QueryError
 from duckdp.smooth.axes import Axis, Floats, as_number, from_number, make_axis
-from duckdp.smooth.scan import print_place, print_unit
+from duckdp.smooth.sums.scan import print_place, print_unit
 from duckdp.synthetic.wide.table import MAX_COLUMNS, round_groups, round_signs
 
 _ONE, _MINUS, _ZERO = "CAST(1 AS DOUBLE)", "CAST(-1 AS DOUBLE)", "CAST(0 AS DOUBLE)"

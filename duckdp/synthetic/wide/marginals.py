@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from duckdp.smooth.basis import chebyshev
-from duckdp.smooth.scan import number
+from duckdp.smooth.sums.scan import number
 from duckdp.synthetic.generation import generate
 from duckdp.synthetic.pricing import Grid
 from duckdp.synthetic.program import Objective

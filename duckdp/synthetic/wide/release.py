@@ -14,7 +14,7 @@ Privacy:      pure: each stage is share * epsilon with cube noise (Laplace noise
               rho. One kind is used throughout, chosen by the caller from public figures.
 Assumes:      each row adds integers of absolute value at most 2^bits to each sum (``features`` clamps last), a privacy
               unit is one row, and no row is dropped under REPLACE. Units of several rows would need
-              their integers scaled before the sum, as in smooth/moments (and ``collect`` another bound for its
+              their integers scaled before the sum, as in smooth/sums/moments (and ``collect`` another bound for its
               centred products).
 Proof sketch: ADD_REMOVE adds or takes one vector in the box [-1, 1]^R; REPLACE the difference of two: 2 per
               coordinate. Norms of the box. Functions chosen from earlier releases are public when a stage runs.

@@ -23,7 +23,7 @@ from duckdp.compiler.printing import Parameters
 from duckdp.core.task import PrivateQuery
 from duckdp.errors import InternalError
 from duckdp.smooth.basis import Basis, Indices
-from duckdp.smooth.scan import WEIGHT, number, print_scan, print_unit
+from duckdp.smooth.sums.scan import WEIGHT, number, print_scan, print_unit
 
 MOST_BITS = 40
 Function = tuple[tuple[int, int], ...]  # (column, degree > 0), columns ascending

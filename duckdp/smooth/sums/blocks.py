@@ -31,8 +31,8 @@ from duckdp.compiler.printing import Parameters
 from duckdp.core.task import PrivateQuery
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
-from duckdp.smooth.scan import print_scan, print_unit
-from duckdp.smooth.split import Split, choose_split
+from duckdp.smooth.sums.scan import print_scan, print_unit
+from duckdp.smooth.sums.split import Split, choose_split
 
 FACTOR_BITS = 20
 ROW_ERROR = 2.0**-20 * (1 + 2.0**-20)  # of two rounded factors

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import Basis, Indices
-from duckdp.smooth.interpolation import Rule, rule_for
+from duckdp.smooth.fit.interpolation import Rule, rule_for
 
 
 @dataclass(frozen=True, eq=False)

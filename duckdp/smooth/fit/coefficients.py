@@ -34,14 +34,14 @@ from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
 from duckdp.errors import ParameterError, QueryError
-from duckdp.smooth import bernstein, jackson, leastsquares
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import ULP, Basis, chebyshev
-from duckdp.smooth.interpolation import Rule, check_grid, coefficients_from, rounding_of, rule_for, values_at
-from duckdp.smooth.nodes import Points, as_number_expression, evaluate, tensor_points
-from duckdp.smooth.parts import Part, part_of
-from duckdp.smooth.refine import largest_between
-from duckdp.smooth.terms import Term, degrees, is_rough, jumps, merge, split
+from duckdp.smooth.fit import bernstein, jackson, leastsquares
+from duckdp.smooth.fit.interpolation import Rule, check_grid, coefficients_from, rounding_of, rule_for, values_at
+from duckdp.smooth.fit.nodes import Points, as_number_expression, evaluate, tensor_points
+from duckdp.smooth.fit.parts import Part, part_of
+from duckdp.smooth.fit.refine import largest_between
+from duckdp.smooth.fit.terms import Term, degrees, is_rough, jumps, merge, split
 
 Method = Literal["interpolation", "jackson", "best"]
 METHODS: tuple[Method, ...] = ("interpolation", "jackson", "best")

@@ -14,9 +14,9 @@ import numpy as np
 
 from duckdp.catalog import Column, Table
 from duckdp.smooth.basis import Basis, Floats
-from duckdp.smooth.blocks import FACTOR_BITS
-from duckdp.smooth.cells import MOST_CELLS, MOST_PLACES, MOST_TENSOR, CellSums, Grid, make_grid
-from duckdp.smooth.split import choose_split
+from duckdp.smooth.sums.blocks import FACTOR_BITS
+from duckdp.smooth.sums.cells import MOST_CELLS, MOST_PLACES, MOST_TENSOR, CellSums, Grid, make_grid
+from duckdp.smooth.sums.split import choose_split
 
 COLUMN = 5.0  # ns per row: read, clamp and scale one column
 FUNCTION = 2.5  # ns per row: one product, its rounding and its SUM, 64 to 256 of them

@@ -33,12 +33,12 @@ from numpy.typing import NDArray
 from duckdp.catalog import Kind
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, walk
 from duckdp.compiler.operators import facts
-from duckdp.smooth import rectangles as rc
 from duckdp.smooth.axes import Axis, Floats
-from duckdp.smooth.interpolation import zeros_lebesgue
-from duckdp.smooth.nodes import Points, raw_values, tensor_points
-from duckdp.smooth.rectangles import Rectangle, Span
-from duckdp.smooth.terms import constant_of
+from duckdp.smooth.fit import rectangles as rc
+from duckdp.smooth.fit.interpolation import zeros_lebesgue
+from duckdp.smooth.fit.nodes import Points, raw_values, tensor_points
+from duckdp.smooth.fit.rectangles import Rectangle, Span
+from duckdp.smooth.fit.terms import constant_of
 
 RHOS = np.array([1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 60.0])
 MAX_CASES = 64  # combinations of the values of columns that have few

@@ -37,8 +37,8 @@ from duckdp.core.task import PrivateQuery
 from duckdp.errors import InternalError
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import ULP, Basis
-from duckdp.smooth.limbs import contract, from_limbs, to_limbs
-from duckdp.smooth.scan import WEIGHT, number, print_number, print_place, print_scan, print_unit
+from duckdp.smooth.sums.limbs import contract, from_limbs, to_limbs
+from duckdp.smooth.sums.scan import WEIGHT, number, print_number, print_place, print_scan, print_unit
 
 OFFSET_BITS = 20
 COEFFICIENT_BITS = 24

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.smooth.axes import Axis, Floats
-from duckdp.smooth.interpolation import count_values
+from duckdp.smooth.fit.interpolation import count_values
 
 STEPS, TOPS = 16, 8  # of a column: steps of largest change, and beside the largest values
 PARTS, ROUNDS = 40, 3

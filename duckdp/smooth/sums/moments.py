@@ -23,10 +23,10 @@ from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.basis import Basis
-from duckdp.smooth.blocks import FACTOR_BITS, ROW_ERROR, BlockSums
-from duckdp.smooth.cells import CellSums
-from duckdp.smooth.direct import MOST_BITS, DirectSums, bits_without_clamp
-from duckdp.smooth.paths import block_cost, choose_cells, sums_cost
+from duckdp.smooth.sums.blocks import FACTOR_BITS, ROW_ERROR, BlockSums
+from duckdp.smooth.sums.cells import CellSums
+from duckdp.smooth.sums.direct import MOST_BITS, DirectSums, bits_without_clamp
+from duckdp.smooth.sums.paths import block_cost, choose_cells, sums_cost
 
 MIN_BITS = 10
 CELL_BITS = 30  # a cell's rounding is coarser than a finer grid
