@@ -57,5 +57,7 @@ def routed_result(query: Query, route: Route) -> Result:
             note=f"the interval holds the approximation error, {found.approximation_error:.4g}",
         )  # fmt: skip
         columns.append(ResultColumn(name=output.name, type="DOUBLE", values=[found.value], estimates=[estimate]))
-    note = f'answered from summary "{route.summary}", without reading the table'
-    return Result(columns=columns, cost="nothing", source=f'summary "{route.summary}"', notes=[note])
+    notes = [f'answered from summary "{route.summary}", without reading the table']
+    if query.table.unit_key is not None:
+        notes.append(f"of a {query.table.unit_key} with more than {query.table.max_rows} rows all count, each the less")
+    return Result(columns=columns, cost="nothing", source=f'summary "{route.summary}"', notes=notes)

@@ -27,7 +27,7 @@ from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, describe, how_many
 from duckdp.core.task import StagedTask, Task
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import DuckDPError, ExecutionError, InternalError, ParameterError
+from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError, ParameterError
 from duckdp.explanation import Explanation, explain_route, routed_result
 from duckdp.ledger import Charge, ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
@@ -210,7 +210,8 @@ class Session(Calls):
         named = [row.name for row in ledger.objects(self.analyst) if row.ready and row.charge_id in current]
         found = []
         for name in dict.fromkeys(named):
-            with suppress(ParameterError):  # a grouped summary speaks of no whole table
+            # a grouped summary speaks of no whole table; a synthetic table or an older version's payload holds none
+            with suppress(ParameterError, CatalogError):
                 found.append((name, self.summary(name)))
         return [(name, summary) for name, summary in found if summary.table == table.name]
 

@@ -104,6 +104,30 @@ def test_the_most_precise_summary_is_taken(shop: duckdp.Curator) -> None:
     assert ana.sql("SELECT avg(price) AS p FROM sales", tolerance=5).source == 'summary "p"'
 
 
+def test_stored_tables_that_hold_no_summary_do_not_stand_in_the_way(shop: duckdp.Curator) -> None:
+    ana = shop.session("ana")
+    ana.synthesize("sales", epsilon=1, method="auto", rows=50, name="wide")
+    statement = "SELECT avg(price) AS p FROM sales"
+    assert ana.sql(statement, tolerance=5).source == 'summary "pa"'
+    assert 'answered from summary "pa"' in str(ana.explain(statement, tolerance=5))
+
+
+def test_with_units_of_many_rows_the_result_says_how_they_count(tmp_path: Path) -> None:
+    path = str(tmp_path / "visits.duckdb")
+    with duckdb.connect(path) as con:
+        con.execute("CREATE TABLE visits AS SELECT i % 900 AS person, (i % 100)::DOUBLE AS price FROM range(5000) t(i)")
+    with duckdp.open(path, ledger=str(tmp_path / "visits.ledger")) as owner:
+        owner.protect(
+            "visits", unit_key="person", max_rows=3, row_cap=9000, bounds={"price": (0, 100)}, nulls={"price": 0}
+        )
+        owner.budget(epsilon=100)
+        owner.grant("ana", epsilon=50)
+        ana = owner.session("ana")
+        ana.smooth_summary("visits", ["price"], epsilon=10, degree=8, name="v")
+        result = ana.sql("SELECT avg(price) AS p FROM visits", tolerance=20)
+    assert any("person with more than 3 rows" in note for note in result.notes)
+
+
 def test_a_summary_of_older_data_or_of_somebody_else_is_not_used(shop: duckdp.Curator) -> None:
     statement = "SELECT avg(price) AS p FROM sales"
     assert "there is none" in str(shop.session("ben").explain(statement, epsilon=1, tolerance=5))
