@@ -106,7 +106,7 @@ def test_the_most_precise_summary_is_taken(shop: duckdp.Curator) -> None:
 
 def test_stored_tables_that_hold_no_summary_do_not_stand_in_the_way(shop: duckdp.Curator) -> None:
     ana = shop.session("ana")
-    ana.synthesize("sales", epsilon=1, method="auto", rows=50, name="wide")
+    ana.synthesize("sales", epsilon=1, method="psi", rows=50, name="wide")
     statement = "SELECT avg(price) AS p FROM sales"
     assert ana.sql(statement, tolerance=5).source == 'summary "pa"'
     assert 'answered from summary "pa"' in str(ana.explain(statement, tolerance=5))
