@@ -21,7 +21,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.bench.measure import Grid
+from duckdp.bench.measure import Grid, read_rows
 from duckdp.catalog import Column, Kind, Table
 from duckdp.compiler.expression import Expr
 from duckdp.core.types import NANO, Neighbours, parse_delta
@@ -212,7 +212,6 @@ def _errors(place: float, n: int, task: SummaryTask, texts: Sequence[str], coeff
 
 def _runs(con: duckdb.DuckDBPyConnection, task: SummaryTask, runs: int) -> Iterator[Floats]:
     """Noisy sums of fresh releases; the exact ones are read once."""
-    query = task.query(0)
-    rows = con.execute(query.sql, list(query.parameters)).fetchall()
+    exact = task.exact(read_rows(con, task.query(0)))
     for _ in range(runs):
-        yield SmoothSummary.load(task.release(iter(rows))).sums
+        yield SmoothSummary.load(task.noised(exact)).sums

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from statistics import median
+from typing import Any
+
+import duckdb
 
 import duckdp
+from duckdp.core.task import PrivateQuery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,3 +146,12 @@ def show_grid(grid: Grid, *, markdown: bool = False) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(grid.head))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([grid.title, *lines])
+
+
+def read_rows(con: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:
+    """Rows of a private query on a plain connection, or batches of columns, as an engine hands them over."""
+    if query.arrays:
+        for batch in con.sql(query.sql, params=list(query.parameters)).to_arrow_reader(1 << 17):
+            yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
+        return
+    yield from con.execute(query.sql, list(query.parameters)).fetchall()

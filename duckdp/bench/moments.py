@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,9 +20,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.bench.measure import Case, Line, Report, compare, from_times
+from duckdp.bench.measure import Case, Line, Report, compare, from_times, read_rows
 from duckdp.catalog import Column, Kind, Table
-from duckdp.core.task import PrivateQuery
 from duckdp.errors import ParameterError
 from duckdp.smooth.axes import make_axis
 from duckdp.smooth.basis import Basis
@@ -50,18 +49,9 @@ class Points:
     rows: int
     relation: str = "memory.main.t"
 
-    def arrays(self, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:
-        """A streamed query's rows, as an engine hands over columns."""
-        reader = self.con.sql(query.sql, params=list(query.parameters)).to_arrow_reader(1 << 17)
-        for batch in reader:
-            yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
-
     def run(self, plan: MomentPlan) -> list[int]:
         """All sums by a plan."""
-        query = plan.query()
-        if query.rows is None:
-            return plan.collect(self.arrays(query))
-        return plan.collect(self.con.execute(query.sql, list(query.parameters)).fetchall())
+        return plan.collect(read_rows(self.con, plan.query()))
 
 
 def make_points(rows: int) -> Points:

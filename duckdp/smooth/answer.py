@@ -8,12 +8,14 @@ With f = sum_r c_r Phi_r + error, noisy sums b and noisy count N = b_0 (degree 0
 Numerics: the mean's standard error is exact to first order in the noise. Its interval uses the law of the linear
 combination (c - v e_0) . Z divided by N - w, w the half-width of N itself, so it also holds when the noise of the
 count is not small. To both, the approximation error is added: the bound on |f - p| (``coefficients`` says when it is
-proved and when estimated) and the largest effect of fixed-point rounding (proved).
+proved and when estimated) and the largest effect of fixed-point rounding (proved). A mean and its interval are cut to
+the values that f can have, which the declared bounds tell.
 Source:   [J] Algorithm 2; under ADD_REMOVE nothing may divide by a private n, so N is the noisy one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -169,14 +171,16 @@ class _Known:
         rows = self.count - self.margin
         error = fit.error + self._rounding(fit, self.count + self.margin) / rows
         deviation = self.noise.standard_error(used) / self.count
-        return self._dressed(fit, value, deviation, self.half_width(used) / rows, error)
+        return self._dressed(fit, value, deviation, self.half_width(used) / rows, error, fit.span)
 
     def _dressed(
-        self, fit: Approximation, value: float, deviation: float, half: float, error: float
+        self, fit: Approximation, value: float, deviation: float, half: float, error: float,
+        span: tuple[float, float] = (-math.inf, math.inf),
     ) -> SmoothAnswer:  # fmt: skip
+        value, low, high = (max(span[0], min(span[1], v)) for v in (value, value - half - error, value + half + error))
         return SmoothAnswer(
-            kind=self.statistic, value=value, standard_error=deviation, approximation_error=error,
-            low=value - half - error, high=value + half + error, level=self.level, estimated=not fit.proved,
+            kind=self.statistic, value=value, standard_error=deviation, approximation_error=error, low=low, high=high,
+            level=self.level, estimated=not fit.proved,
         )  # fmt: skip
 
     def _rounding(self, fit: Approximation, rows: float) -> float:
@@ -213,7 +217,7 @@ def _weigh(known: _Known, function: Expr, fit: Approximation) -> Approximation:
     found[0] += centre
     better = np.zeros_like(fit.coefficients)
     better[part.rows] = found
-    weighed = replace(assess(number, part, found), coefficients=better)
+    weighed = replace(assess(number, part, found), coefficients=better, span=fit.span)
     before, after = known.answer(fit), known.answer(weighed)
     return weighed if _reach(after) < _reach(before) else fit
 

@@ -34,6 +34,7 @@ from duckdp.smooth.fit.coefficients import (
     is_polynomial,
     read_function,
     rounding,
+    span_of,
 )
 from duckdp.smooth.fit.interpolation import check_grid, coefficients_from, values_at
 from duckdp.smooth.fit.nodes import (
@@ -286,7 +287,9 @@ def _approximate_together(group: _Group, part: Part, size: int) -> list[Approxim
         proved, bound = complete, (1.0 if complete else SAFETY) * error + slack[i]
         if not complete and error <= NEGLIGIBLE * scales[i] and is_polynomial(group.functions[i][1], part):
             proved, bound = True, bound + max(0.0, float(lost[i]))
-        found.append(None if not proved and error > RESOLVED * scales[i] else Approximation(full[i], bound, proved))
+        known = proved or error <= RESOLVED * scales[i]
+        span = span_of(as_number_expression(group.functions[i][1]))
+        found.append(Approximation(full[i], bound, proved, span) if known else None)
     return found
 
 

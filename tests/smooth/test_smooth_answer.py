@@ -2,7 +2,9 @@
 
 import math
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from duckdp.catalog import Kind
@@ -10,7 +12,8 @@ from duckdp.compiler.expression import Call, ColumnRef, Literal
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, NumericalError, ParameterError, QueryError
 from duckdp.smooth.answer import answer, answers
-from duckdp.smooth.fit.coefficients import approximate, read_function
+from duckdp.smooth.fit.coefficients import approximate, read_function, span_of
+from duckdp.smooth.fit.nodes import as_number_expression
 from duckdp.smooth.plan import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary, make_basis
 from tests.smooth.tables import column, connect, real_or_generated, run, summarize, table
@@ -301,3 +304,37 @@ def test_tiny_functions_have_a_bar(people):
     con, tab = people
     found = answer(summarize(con, tab, ["age"], degree=4), "exp(-power(age - 55.5, 2) * 90 - 300)")
     assert 0 <= found.high - found.low < 1e-50
+
+
+def test_a_mean_stays_within_what_the_function_can_be(people):
+    """Steps are fitted badly: without the cut their intervals leave [0, 1]."""
+    con, tab = people
+    summary = summarize(con, tab, ["age", "hours_per_week"], degree=6)
+    steps = ["age > 2", "hours_per_week > 99", "least(age, 1)", "CASE WHEN age > 105 THEN 1 ELSE 0 END"]
+    for found in [*(answer(summary, f) for f in steps), *answers(summary, steps)]:
+        assert found.low >= 0
+        assert found.high <= 1 + 1e-9
+        assert found.low <= found.value <= found.high
+        assert found.approximation_error > 0.5
+    beyond = [answer(summary, f, statistic="sum") for f in steps]
+    assert any(b.low < 0 for b in beyond)  # sums are not cut
+
+
+def test_spans_hold_every_value_of_the_function():
+    ages, hours = np.meshgrid(np.arange(111.0), np.linspace(0, 100, 41))
+    grid = {"age": ages.ravel(), "hours": hours.ravel()}
+    texts = [*(f.replace("hours_per_week", "hours") for f in FUNCTIONS), "sin(age) * hours", "abs(age - hours)", "-age"]
+    for text in texts:
+        expr = read_function(text, "t", (AGE, HOURS))
+        low, high = span_of(as_number_expression(expr))
+        values = eval_in_duckdb(text, grid)
+        assert low <= values.min(), text
+        assert values.max() <= high, text
+    low, high = span_of(read_function("age * 2", "t", (AGE, HOURS)))
+    assert (low, high) == pytest.approx((0, 220))  # and it is not all numbers
+
+
+def eval_in_duckdb(text, grid):
+    with duckdb.connect() as con:
+        con.register("g", pa.table(grid))
+        return np.array(con.execute(f"SELECT CAST({text} AS DOUBLE) FROM g").fetchall())[:, 0]

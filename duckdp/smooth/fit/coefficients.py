@@ -30,6 +30,7 @@ import numpy as np
 
 from duckdp.catalog import Column, Kind, Table
 from duckdp.compiler.expression import Expr, columns
+from duckdp.compiler.operators import facts
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
@@ -57,6 +58,7 @@ FINER = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # times as many zeros, for a proof
 MAX_FINER = 40_000  # of them in all columns
 SAMPLES = 4  # points per degree on which a polynomial is bounded
 MAX_SAMPLED = 2_000_000
+_OUTWARD = 1e-12
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,13 @@ class Approximation:
         coefficients: float[R], units of f.
         error: bound on |f - p| for every value that rows can have, units of f.
         proved: whether the bound is proved; otherwise it is an estimate from a grid.
+        span: no value of f lies outside, units of f; by bound propagation.
     """
 
     coefficients: Floats
     error: float
     proved: bool = False
+    span: tuple[float, float] = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +134,13 @@ def approximate(
         total[part.rows] += term.factor * found.coefficients
         error += abs(term.factor) * found.error
         proved = proved and found.proved
-    return Approximation(total, error, proved)
+    return Approximation(total, error, proved, span_of(number))
+
+
+def span_of(number: Expr) -> tuple[float, float]:
+    """Ends that no value of f goes beyond, moved outward by a little."""
+    found = facts(number).interval
+    return found.lower - _OUTWARD * abs(found.lower), found.upper + _OUTWARD * abs(found.upper)
 
 
 def terms_of(function: Expr, basis: Basis) -> list[Term]:
