@@ -92,7 +92,7 @@ def approximate_many(
     alone: list[tuple[int, Expr]] = []
     for i, function in enumerate(functions):
         shape, numbers = reader.read(function)
-        if _together(shape, basis):
+        if shape in groups or _together(shape, basis):
             groups.setdefault(shape, []).append((i, numbers))
         else:
             alone.append((i, fill(shape, numbers)))
