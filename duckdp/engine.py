@@ -6,9 +6,11 @@ charge. Engine messages may quote rows, so none leaves.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,6 +46,7 @@ class Engine:
         self.source = source
         # what does not fit in memory spills here, readable by nobody else; DuckDB's default is the working directory
         self._folder = tempfile.mkdtemp(prefix="duckdp-")
+        self._clean = weakref.finalize(self, _remove, self._folder, os.getpid())  # also when nobody closes
         self._con = self._connect()
         self._lock = threading.Lock()
         self._running: set[duckdb.DuckDBPyConnection] = set()
@@ -51,7 +54,7 @@ class Engine:
             source.attach(self._con)
         except BaseException:
             self._con.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._clean()
             raise
         self.stamp = source.stamp()
 
@@ -130,7 +133,7 @@ class Engine:
         """Close the instance; the source's file is free again."""
         self._con.close()
         self.source.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._clean()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(":memory:", config={**CONFIG, "temp_directory": self._folder})
@@ -140,6 +143,12 @@ def _batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator
     """Batches of columns; a row's values are never Python objects."""
     for batch in cursor.sql(query.sql, params=list(query.parameters)).to_arrow_reader(ARRAY_BATCH):
         yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Delete the spill folder, but not from a forked child: it is its parent's."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _require_few(crossed: int, most: int | None) -> None:

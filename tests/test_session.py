@@ -309,6 +309,24 @@ def test_spilled_rows_are_readable_by_nobody_else(curator: duckdp.Curator) -> No
     assert not os.path.exists(folder)
 
 
+def test_spilled_rows_go_even_when_nobody_closes(tmp_path: Path) -> None:
+    """But a child process that ends leaves its parent's folder alone."""
+    text = (
+        "import os, duckdb, duckdp, tempfile\n"
+        "con = duckdb.connect('a.duckdb'); con.execute('CREATE TABLE t AS SELECT 1 AS x'); con.close()\n"
+        "curator = duckdp.open('a.duckdb', ledger='a.ledger')\n"
+        "child = os.fork()\n"
+        "if child == 0: raise SystemExit\n"
+        "os.waitpid(child, 0)\n"
+        "print(curator.engine._folder, os.path.exists(curator.engine._folder))\n"
+    )
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", text]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    folder, there = done.stdout.split()
+    assert there == "True"
+    assert not Path(folder).exists()
+
+
 def test_control_characters_reach_no_terminal(curator: duckdp.Curator) -> None:
     session = curator.session("ana")
     text = "SELECT count(*) AS \"\x1b[2J\" FROM visits WHERE name = '\x1b[31m\u202e' -- \x1b]0;x\x07"
