@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from duckdp import functions
@@ -71,16 +71,20 @@ class Calls:
         return self._call(functions.smooth_answers(self._session, name, listed, statistic, tolerance, category))
 
     def synthesize(
-        self, source: str, *, epsilon: object = None, delta: object = 0, rows: int = 10_000,
+        self, source: str, *, epsilon: object = None, delta: object = 0, rows: int | str = "auto",
         columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
-        name: str | None = None, method: str = "auto", target: str | None = None,
+        name: str | None = None, method: str = "auto", target: str | None = None, time_limit: float | None = None,
+        progress: Callable[[str, float], None] | None = None,
     ) -> Result:  # fmt: skip
         """A synthetic table: charged from a protected table, free from a stored summary.
 
-        ``method``: "lp" (up to three columns), "psi", or "auto" by the number of columns; ``target`` names a column
-        of two values whose links to the others are bought first.
+        ``method``: "lp" (up to three columns), "theorem" (the paper's Algorithm 3), "psi", or "auto" by the number of
+        columns; ``target`` names a column of two values whose links to the others are bought first. ``rows``: "auto"
+        is 10,000, and the theorem's own number with "theorem". After ``time_limit`` seconds of a linear program the
+        best fit found is taken, and a note says how good it is for certain; ``progress`` is told (stage, share done).
+        Interrupted there, what was paid for stays: asking again is free and goes on where it stood.
         """
-        given = (epsilon, delta, rows, columns, smoothness, degree, name, method, target)
+        given = (epsilon, delta, rows, columns, smoothness, degree, name, method, target, time_limit, progress)
         return self._call(functions.synthesize(self._session, source, *given))
 
     def export_summary(self, name: str, path: str | os.PathLike[str]) -> None:
@@ -91,6 +95,18 @@ class Calls:
         """
         with open(path, "x", encoding="utf-8") as file:
             file.write(self._session.summary(name).dump())
+
+    def export_tables(self, names: Sequence[str], path: str | os.PathLike[str], *, replace: bool = False) -> None:
+        """Write stored synthetic tables into one DuckDB file that shells from 1.0 on read: released, so free.
+
+        Raises:
+            CatalogError: C110. ParameterError: P107. OSError: the file exists or cannot be written.
+        """
+        from duckdp.synthetic.files import open_tables, write_database
+
+        ledger, analyst = self._session._curator.ledger, self._session.analyst
+        payloads = {str(n): ledger.object(analyst, str(n)[:64]).payload for n in names}
+        write_database(path, open_tables(payloads), replace=replace)
 
     def synthetic_report(self, name: str, path: str | os.PathLike[str] | None = None) -> SyntheticReport:
         """How well a stored synthetic table meets its release, beside the release's own error bars; free.

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from duckdp.catalog import Table, check_name, dump_table, load_table, missing_table
+from duckdp.core.task import Tell
 from duckdp.core.types import AccountantKind, Neighbours, parse_delta, parse_epsilon
 from duckdp.declare import declare_table, drifted, suggest_call, unit_of
 from duckdp.engine import Engine
@@ -50,6 +51,7 @@ class Curator:
         ledger: budgets, charges and releases.
         engine: the private instance.
         tables: declarations by lower-case table name.
+        on_progress: told (stage, share done) of long work on what was released, unless a call brings its own.
     """
 
     def __init__(self, data: object, *, ledger: str, snapshot: bool = False) -> None:
@@ -59,6 +61,7 @@ class Curator:
         except BaseException:
             self.engine.close()
             raise
+        self.on_progress: Tell | None = None
         self._fronts: dict[str, Front] = {}
         self._lock = threading.RLock()
         self._loaded = -1

@@ -12,11 +12,12 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
 
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Watch
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import Charge
 from duckdp.source import Source
@@ -49,7 +50,7 @@ class Engine:
         self._clean = weakref.finalize(self, _remove, self._folder, os.getpid())  # also when nobody closes
         self._con = self._connect()
         self._lock = threading.Lock()
-        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self._running: set[duckdb.DuckDBPyConnection | Watch] = set()
         try:
             source.attach(self._con)
         except BaseException:
@@ -106,11 +107,22 @@ class Engine:
             raise ExecutionError(failed, charge.id)
 
     def interrupt(self) -> None:
-        """Stop the private reads under way; their charges stay."""
+        """Stop the private reads under way, and what is made of them; their charges stay."""
         with self._lock:
             running = list(self._running)
-        for cursor in running:
-            cursor.interrupt()
+        for work in running:
+            work.interrupt()
+
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """While it lasts, :meth:`interrupt` ends that post-processing too; what was paid for is stored."""
+        with self._lock:
+            self._running.add(watch)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(watch)
 
     def changed(self) -> bool:
         """Whether the source's files differ from when they were attached."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from duckdp.compiler.plan import MechanismChoice, Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, describe, how_many
-from duckdp.core.task import StagedTask, Task
+from duckdp.core.task import StagedTask, Task, Watch
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError, ParameterError
 from duckdp.explanation import Explanation, explain_route, routed_result
@@ -163,6 +163,14 @@ class Session(Calls):
             ledger.fail(admitted)  # the charge stays; an equal question may redeem it
             raise problem
         return Performed(payload=stored.payload, charge_id=admitted.id, stored=False)
+
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """While it lasts, what interrupts private reads ends post-processing too, and the shell hears of progress."""
+        if watch.progress is None:
+            watch.progress = self._curator.on_progress
+        with self._curator.engine.watched(watch):
+            yield
 
     def result(self, plan: Plan, done: Performed) -> Result:
         """A SELECT's answer from its release."""

@@ -50,12 +50,13 @@ CREATE OR REPLACE MACRO dp_smooth_answers(name, f, statistic := 'mean', toleranc
 AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answers', [name::VARCHAR, statistic::VARCHAR, tolerance::VARCHAR,
   category::VARCHAR], f::VARCHAR[]));
 
-CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 10000, columns := NULL, delta := 0,
-                                      smoothness := NULL, degree := NULL, name := NULL, method := 'auto', target := NULL)
+CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
+                                      smoothness := NULL, degree := NULL, name := NULL, method := 'auto', target := NULL,
+                                      time_limit := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_synthesize', [source::VARCHAR,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
   delta::VARCHAR, rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR, method::VARCHAR,
-  target::VARCHAR], columns::VARCHAR[]));
+  target::VARCHAR, time_limit::VARCHAR], columns::VARCHAR[]));
 
 CREATE OR REPLACE MACRO dp_query(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
                                  fresh := false, intervals := true, tolerance := NULL)

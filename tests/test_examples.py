@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -18,7 +19,10 @@ EXPECTED = {
     "05_dashboard.py": ["epsilon=2", "#", "free"],
     "06_kernel_density.py": ["density of age", "soft bins", "skewness", "epsilon=1"],
     "07_regression.py": ["largest standard error", "visits a year at age 64", "epsilon=2"],
+    "08_dashboard_file.py": ["first calls a month", "visits a year", "who called", " ± "],
 }
+PICTURES = {"08_dashboard_file.py": "dashboard.png"}
+LEAST_DRAWN = 0.15  # of a picture's points
 
 
 def test_every_example_is_tested() -> None:
@@ -37,3 +41,27 @@ def test_example(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for part in EXPECTED[name]:
         assert part in done.stdout, part
+    if name in PICTURES:
+        assert drawn(tmp_path / PICTURES[name]) > LEAST_DRAWN
+
+
+def drawn(path: Path) -> float:
+    """Share of a PNG's points that are not white; needs matplotlib, as the example does."""
+    from matplotlib.image import imread
+
+    points = imread(path)
+    assert points.shape[0] >= 300
+    assert points.shape[1] >= 1000
+    return float(np.mean(np.any(points[..., :3] < 0.99, axis=-1)))
+
+
+def test_pictures_of_the_readme_show_something(tmp_path: Path) -> None:
+    from matplotlib import pyplot
+
+    assert drawn(ROOT / "examples" / "pictures" / "dashboard.png") > LEAST_DRAWN
+    figure, axes = pyplot.subplots(1, 3, figsize=(15, 4))  # the check can fail: axes with nothing in them
+    for axis in axes:
+        axis.set(title="first calls a month, by topic", xticks=range(12))
+    figure.savefig(tmp_path / "empty.png", dpi=110)
+    pyplot.close(figure)
+    assert drawn(tmp_path / "empty.png") < LEAST_DRAWN / 2

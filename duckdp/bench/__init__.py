@@ -1,7 +1,7 @@
 """``duckdp bench``: what privacy costs in time, against plain DuckDB and against the same bounding written by hand.
 
-``duckdp bench smooth`` measures summaries, ``duckdp bench synthetic`` the tables of the paper's experiments and
-``duckdp bench synthetic program`` the linear program.
+``duckdp bench smooth`` measures summaries, ``duckdp bench synthetic`` the tables of the paper's experiments,
+``duckdp bench synthetic program`` the linear program and ``duckdp bench synthetic dashboards`` dashboard queries.
 
 Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
 
@@ -10,6 +10,7 @@ Everything is measured in one run, in turn, on generated data in a temporary fil
     smooth.py    summaries: moments.py (time), answers.py, noises.py, accuracy.py (the law of the error)
     program.py   the linear program of synthetic tables
     tables.py    the paper's tables 4 and 5: tables_data.py, tables_queries.py; tables_peers.py (another environment)
+    dashboards.py  three dashboard queries on synthetic tables, a join among them
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ def _others(argv: list[str]) -> int:
         from duckdp.bench.smooth import main as smooth
 
         return smooth(argv[1:])
+    if argv[1:2] == ["dashboards"]:
+        from duckdp.bench.dashboards import main as dashboards
+
+        return dashboards(argv[2:])
     if argv[1:2] == ["program"]:
         from duckdp.bench.program import main as program
 

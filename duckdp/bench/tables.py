@@ -6,7 +6,8 @@
     python -m duckdp.bench.tables                  as the paper: 10,000 queries, 20 rounds
 
 Relation REPLACE (the paper's Definition 1), pure epsilon, weights of the queries normalised to sum 1, relative errors
-only. What each line shows: ``paper`` its printed figures; ``auto`` and ``psi`` ours; ``sample`` as many true rows.
+only. What each line shows: ``paper`` its printed figures; ``auto`` and ``psi`` ours, by the product's own way from a
+DuckDB table to the released one (``tables_path``), and the seconds that takes; ``sample`` as many true rows.
 """
 
 from __future__ import annotations
@@ -15,18 +16,15 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path as File
 
 import numpy as np
 
-from duckdp.bench.tables_data import DATA, Data, load, memory_products, memory_sums
+from duckdp.bench.tables_data import DATA, Data, load
+from duckdp.bench.tables_path import Path
 from duckdp.bench.tables_queries import SIGMAS, Queries, area_under_curve, draw_queries, learn, worst_relative
-from duckdp.core.types import Neighbours
-from duckdp.synthetic.wide.auto import make_table
 from duckdp.synthetic.wide.features import Floats
-from duckdp.synthetic.wide.psi import make_psi_table
 from duckdp.synthetic.wide.start import uniforms
-from duckdp.synthetic.wide.table import request
 
 EPSILONS = ("0.1", "1", "10")
 PAPER_ERRORS = {
@@ -40,31 +38,15 @@ PAPER_AREAS = {
     "NOM": (0.9353, 0.6328, 0.7959, 0.8491), "NUR": (0.9081, 0.5361, 0.7748, 0.8164),
     "CTG": (0.9755, 0.5309, 0.5853, 0.6116),
 }  # fmt: skip
-Maker = Callable[[Floats, str, int | None], Floats]
+Groups = tuple[tuple[int, ...], ...]
+Maker = Callable[[Floats, str], Floats]
 
 
-def make_auto(rows: int, *, links: bool) -> Maker:
-    """``auto`` as a function of (rows, epsilon, target)."""
+def by_path(method: str, rows: int, groups: Groups = ()) -> Maker:
+    """What ``dp_synthesize`` gives, as a function of (rows, epsilon)."""
 
-    def make(unit: Floats, epsilon: str, target: int | None) -> Floats:
-        asked = request(
-            unit.shape[1], expected_rows=len(unit), epsilon=epsilon, neighbours=Neighbours.REPLACE, rows=rows,
-            target=target, links=links,
-        )  # fmt: skip
-        return make_table(asked, memory_sums(unit)).unit
-
-    return make
-
-
-def make_psi(rows: int) -> Maker:
-    """``psi`` likewise."""
-
-    def make(unit: Floats, epsilon: str, target: int | None) -> Floats:
-        asked = request(
-            unit.shape[1], expected_rows=len(unit), epsilon=epsilon, neighbours=Neighbours.REPLACE, rows=rows,
-            target=target,
-        )  # fmt: skip
-        return make_psi_table(asked, memory_sums(unit), memory_products(unit)).unit
+    def make(unit: Floats, epsilon: str) -> Floats:
+        return Path(unit=unit, rows=rows, method=method, groups=groups).make(epsilon)
 
     return make
 
@@ -85,8 +67,8 @@ def error_table(data: Data, epsilons: Sequence[str], *, queries: int, rounds: in
                                       for _ in range(rounds)]))  # fmt: skip
     for epsilon in epsilons:
         lines.append(_line("paper", epsilon, [np.array(PAPER_ERRORS[data.name, epsilon])]))
-        for name, make in (("auto", make_auto(rows, links=False)), ("psi", make_psi(rows))):
-            found, seconds = _errors(data.unit, epsilon, make, asked, truth, rounds)
+        for name in ("auto", "psi"):
+            found, seconds = _errors(data.unit, epsilon, by_path(name, rows, data.groups), asked, truth, rounds)
             lines.append(f"{_line(name, epsilon, found)}  {seconds:.1f} s")
     return lines
 
@@ -102,11 +84,16 @@ def area_table(data: Data, epsilons: Sequence[str], *, rounds: int, rows: int) -
     for epsilon, printed in zip(EPSILONS, paper[1:], strict=True):
         if epsilon not in epsilons:
             continue
-        make = make_auto(rows, links=True)
         cells = [f"  epsilon {epsilon:4s}  paper {printed:.3f}"]
-        for name, target in (("with target", d - 1), ("without", None)):
-            found = [_area(make(train, epsilon, target), test) for train, test in halves]
-            cells.append(f"{name} {np.mean(found):.3f} +-{np.std(found) / len(found) ** 0.5:.3f}")
+        for name, target in (("with target", True), ("without", False)):
+            start = time.perf_counter()
+            made = [
+                Path(unit=train, label=True, rows=rows, groups=data.groups).make(epsilon, target=target)
+                for train, _ in halves
+            ]
+            seconds = (time.perf_counter() - start) / rounds
+            found = [_area(m, test) for m, (_, test) in zip(made, halves, strict=True)]
+            cells.append(f"{name} {np.mean(found):.3f} +-{np.std(found) / rounds**0.5:.3f} ({seconds:.1f} s)")
         lines.append("  ".join(cells))
     return lines
 
@@ -115,21 +102,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="duckdp.bench.tables", description="The paper's synthetic tables.")
     parser.add_argument("--quick", action="store_true", help="1,000 queries, 3 rounds")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the Parquet files")
+    parser.add_argument("--data", type=File, default=DATA, help="folder of the Parquet files")
     parser.add_argument("--only", action="append", choices=["errors", "areas", "wdbc"], help="which; all by default")
     parser.add_argument("--set", action="append", choices=["CTG", "NUR", "NOM"], help="which; all by default")
-    parser.add_argument("--rounds", type=int, help="default 20 (AUC: 10)")
+    parser.add_argument("--epsilon", action="append", choices=EPSILONS, help="which; all by default")
+    parser.add_argument("--rounds", type=int, help="default 20")
     parser.add_argument("--rows", type=int, default=2000, help="m, synthetic rows; default 2000")
     options = parser.parse_args(argv)
     queries, rounds = (1000, 3) if options.quick else (10_000, options.rounds or 20)
     only, names = options.only or ["errors", "areas", "wdbc"], options.set or ["CTG", "NUR", "NOM"]
+    epsilons = options.epsilon or EPSILONS
     sys.stdout.write(f"worst relative error for sigma = {SIGMAS}\n")
     for name in names if "errors" in only else []:
-        _show(error_table(load(name, options.data), EPSILONS, queries=queries, rounds=rounds, rows=options.rows))
+        _show(error_table(load(name, options.data), epsilons, queries=queries, rounds=rounds, rows=options.rows))
     if "wdbc" in only:
         _show(error_table(load("WDBC", options.data), ("1",), queries=queries, rounds=rounds, rows=options.rows))
     for name in names if "areas" in only else []:
-        _show(area_table(load(name, options.data), EPSILONS, rounds=min(rounds, 10), rows=options.rows))
+        _show(area_table(load(name, options.data), epsilons, rounds=rounds, rows=options.rows))
     return 0
 
 
@@ -139,7 +128,7 @@ def _errors(
     found, seconds = [], 0.0
     for _ in range(rounds):
         start = time.perf_counter()
-        rows = make(unit, epsilon, None)
+        rows = make(unit, epsilon)
         seconds += time.perf_counter() - start
         found.append(worst_relative(asked.answers(rows), truth))
     return found, seconds / rounds

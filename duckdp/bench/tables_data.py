@@ -46,6 +46,15 @@ class Data:
     label: Floats | None = None
     without: tuple[str, ...] = ()
 
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Places of the indicators "name=value" of each category, among the columns a classifier may see too."""
+        found: dict[str, list[int]] = {}
+        for i, name in enumerate(self.columns):
+            if "=" in name:
+                found.setdefault(name.split("=")[0], []).append(i)
+        return tuple(map(tuple, found.values()))
+
     def features_and_label(self) -> Floats:
         """Columns a classifier may see, and the label as the last one: float[n, d']."""
         assert self.label is not None

@@ -2,15 +2,25 @@
 
 The session treats all of them alike: charge ``loss`` durably, run ``query`` with the charge, let ``release`` add the
 noise, store the payload, hand it out. A task is built from public figures only.
+
+Long post-processing of what was released is followed and ended by a :class:`Watch`: what was paid for is stored even
+when the post-processing fails or is interrupted.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from duckdp.core.types import Loss
+from duckdp.errors import DuckDPError, ExecutionError, NumericalError, ParameterError
+
+MOST_SECONDS = 86_400.0
+Tell = Callable[[str, float], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +41,8 @@ class PrivateQuery:
     arrays: bool = False
 
 
-class Task(Protocol):
-    """One private release before it happens."""
+class Charged(Protocol):
+    """What a private release says of itself before it happens; public."""
 
     @property
     def canonical(self) -> str:
@@ -40,7 +50,7 @@ class Task(Protocol):
 
     @property
     def loss(self) -> Loss:
-        """What it costs."""
+        """What it costs, all its reads together."""
 
     @property
     def mechanism(self) -> str:
@@ -49,6 +59,10 @@ class Task(Protocol):
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the ledger; JSON values."""
+
+
+class Task(Charged, Protocol):
+    """A private release of one read."""
 
     def query(self, salt: int) -> PrivateQuery:
         """The private read; ``salt`` keys the hashes that bound contributions."""
@@ -58,24 +72,106 @@ class Task(Protocol):
 
 
 @runtime_checkable
-class StagedTask(Protocol):
+class StagedTask(Charged, Protocol):
     """A private release of several reads under one charge, each shaped by what was released before it."""
-
-    @property
-    def canonical(self) -> str:
-        """As for a task."""
-
-    @property
-    def loss(self) -> Loss:
-        """What all stages cost together."""
-
-    @property
-    def mechanism(self) -> str:
-        """Name of the mechanism, for the ledger."""
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters, for the ledger; JSON values."""
 
     def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
         """Read, noise, read again; returns the payload (JSON)."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Watch:
+    """Follows post-processing and may end it. It is no part of a question's identity, and sees released values only.
+
+    A task that post-processes keeps one, and runs the last step of its release by :meth:`keep`; whoever called
+    ``perform`` calls :meth:`settle` once the release is stored.
+
+    Attributes:
+        progress: told (stage, share done, 0 to 1); what it raises ends the work.
+        time_limit: seconds from the start of the work; None leaves it to the work.
+        problem: what ended the work early, if anything did.
+    """
+
+    progress: Tell | None = None
+    time_limit: float | None = None
+    problem: BaseException | None = None
+    _interrupted: threading.Event = field(default_factory=threading.Event)
+    _end: float | None = None
+
+    def __post_init__(self) -> None:
+        given = self.time_limit
+        if given is not None and not (type(given) in (int, float) and 0 < given <= MOST_SECONDS):
+            rule = f"must be a number of seconds above 0, at most {MOST_SECONDS:g}."
+            raise ParameterError("P107", "time_limit", given, rule)
+
+    def tell(self, stage: str, share: float) -> None:
+        """Say how far the work is.
+
+        Raises:
+            KeyboardInterrupt: it was interrupted from another thread.
+        """
+        self.check()
+        if self.progress is not None:
+            self.progress(stage, share)
+
+    def start(self, otherwise: float) -> None:
+        """Start the clock; ``otherwise``: seconds where no time limit was given."""
+        self._end = time.monotonic() + (self.time_limit or otherwise)
+
+    def out_of_time(self) -> bool:
+        """Whether the best found so far is to be taken.
+
+        Raises:
+            KeyboardInterrupt: it was interrupted from another thread.
+        """
+        self.check()
+        return self._end is not None and time.monotonic() > self._end
+
+    def check(self) -> None:
+        """Notice an interrupt from another thread.
+
+        Raises:
+            KeyboardInterrupt.
+        """
+        if self._interrupted.is_set():
+            raise KeyboardInterrupt
+
+    def interrupt(self) -> None:
+        """End the work from another thread; what was paid for stays."""
+        self._interrupted.set()
+
+    def keep(self, work: Callable[[], T]) -> T | None:
+        """Run post-processing of what is already noised; None, and ``problem``, where it ends early.
+
+        Nothing is raised, so that the release is stored; the problem's own past is dropped, since frames on the way may
+        hold what the release was made from.
+        """
+        try:
+            return work()
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - kept, and raised by settle
+            error.__cause__ = error.__context__ = None
+            self.problem = error.with_traceback(None)
+            return None
+
+    def settle(self, charge: int) -> None:
+        """Raise what ended the work early, now that the release of ``charge`` is stored.
+
+        Raises:
+            ExecutionError: E102, interrupted. NumericalError: N101, the solver failed. Else what ``progress`` raised.
+        """
+        problem, self.problem = self.problem, None
+        if isinstance(problem, KeyboardInterrupt):
+            raise ExecutionError("E102", charge)
+        if problem is not None:
+            raise as_numerical(problem)
+
+
+def as_numerical(problem: BaseException) -> BaseException:
+    """A solver's failure as an error of ours; anything else as it is."""
+    if isinstance(problem, DuckDPError) or not isinstance(problem, (ArithmeticError, ValueError, MemoryError)):
+        return problem
+    kind = "out of memory" if isinstance(problem, MemoryError) else "numerical failure"
+    return NumericalError(
+        "N101", f"the program was not solved ({kind}).", status=kind,
+        advice="What was released is kept: ask again, free, or take a smaller degree or fewer columns.",
+    )  # fmt: skip

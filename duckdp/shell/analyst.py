@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ _KEEP = re.compile(
     re.IGNORECASE,
 )
 _TAG = "$dp$"
+QUIET = 3.0  # seconds between words about progress
 
 
 def explain_error(error: DuckDPError | duckdb.Error) -> str:
@@ -38,6 +40,8 @@ def explain_error(error: DuckDPError | duckdb.Error) -> str:
     """
     if isinstance(error, DuckDPError) and error.code != "Q105":
         return str(error)
+    if isinstance(error, duckdb.InterruptException):
+        return "E102: interrupted; a charge that was made stays, and asking the same again costs nothing"
     text = error.message if isinstance(error, DuckDPError) else str(error)
     coded = _CODED.search(text)
     return _PLACE.sub("", coded[1]).strip() if coded else f"Q105: {text.strip()}"
@@ -58,6 +62,8 @@ class Analyst:
         self.cursor = curator.connect(name)
         self.delta = "0"
         self._tell = tell
+        self._told = 0.0
+        curator.on_progress = self._progress
 
     # ---- what statements cost -----------------------------------------------------------------------------------
 
@@ -166,6 +172,15 @@ class Analyst:
             return self.curator.names_protected(text)
         except QueryError:
             return False
+
+    def _progress(self, stage: str, share: float) -> None:
+        """Say how far long work is, every few seconds."""
+        now = time.monotonic()
+        if share <= 0 or not self._told:
+            self._told = now
+        elif now - self._told > QUIET:
+            self._told = now
+            self._tell(f"{stage}: {share:.0%}; Ctrl-C keeps what was paid for")
 
     def _interruptible(self, work: Callable[[], Result]) -> Result:
         """Run in a thread, so that Ctrl-C reaches DuckDB at once and not after it is done."""

@@ -108,7 +108,7 @@ def theorem_22_parameters(rows: int, dimensions: int, smoothness: int, epsilon: 
 def theorem_17_bound(
     *, rows: int, dimensions: int, smoothness: int, size: float, degree: int, values: int, scale: float, fit: float,
     failure: float, gaussian: bool = False, count_public: bool = False, drawn: int | None = None,
-    steps: int | None = None,
+    steps: int | None = None, turn: float | None = None,
 ) -> ErrorBound:  # fmt: skip
     """Bound (22), for every query f of the class at once.
 
@@ -138,6 +138,7 @@ def theorem_17_bound(
         count_public: means are sums over the public n; else over the noisy count.
         drawn: m independent draws, or None when u itself answers.
         steps: L, or None for no rounding.
+        turn: the largest angles that rows move by, added up over the columns, where they are not d pi / (2 (N - 1)).
     """
     d, k = _check(rows, dimensions, smoothness)
     if not 0 < failure < 1:
@@ -152,7 +153,7 @@ def theorem_17_bound(
         noise = (noise + (size_r - 1) * count) / (rows - count) if count < rows else math.inf
     sampling = 0.0 if drawn is None else size_r * math.sqrt(2 * math.log(2 * size_r / share) / drawn)
     rounding = 0.0 if steps is None else size_r / (2 * steps)
-    moved = d * size * math.pi / (2 * (values - 1))
+    moved = size * (d * math.pi / (2 * (values - 1)) if turn is None else turn)
     bounds = [
         ErrorBound(
             discretization=moved, approximation=2 * error, noise=most * noise, fit=most * fit, sampling=most * sampling,

@@ -11,6 +11,7 @@ Lines:    the same function asked of the summary (``smooth.answer``, with its er
 Drawing:  m rows take whole numbers of each of K points. Were their rounding independent, a mean of a function in
           [-1, 1] would move by a standard deviation of at most about sqrt(K / 6) / m: a guide, not a bound. A table
           follows its release when its misfits are, root mean square, at most FAR times both deviations together.
+          Independent draws (``theorem``) move it by at most 1 / sqrt(m).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,15 +33,17 @@ from duckdp.smooth.stored import open_stored
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic import report_html as page
 from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.missing import shares
 from duckdp.synthetic.report_html import Histogram, histogram
-from duckdp.synthetic.report_questions import ReportLine, ask_both, distinct_rows
+from duckdp.synthetic.report_questions import ReportLine, ask_both, complete_rows, distinct_rows
+from duckdp.synthetic.stored import KIND, open_synthesis
 from duckdp.synthetic.synthesize import synthesize
-from duckdp.synthetic.task import KIND, read_synthesis
 
 ROWS = 10_000  # of a table made for the report of a summary alone
 FAR = 3.0  # deviations, root mean square, above which a table does not follow its release
 _ENTRIES = 4 * 10**6  # values of functions in memory at a time
 LEVEL_NAMES = ("level", "moments", "rms misfit", "rms noise", "misfit / noise")
+STAGE_NAMES = ("stage", "sums", "share of the charge")
 LINE_NAMES = ("question", "released", "standard error", "low", "high", "synthetic", "inside")
 
 
@@ -94,6 +97,7 @@ class SyntheticReport:
         lines: questions asked of both.
         facts: (name, value) of what else is known.
         histograms: of the synthetic columns.
+        stages: of a wide table: what was bought, (stage, number of sums, share of the charge) each.
         notes: what a reader must know.
     """
 
@@ -108,6 +112,7 @@ class SyntheticReport:
     lines: tuple[ReportLine, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     histograms: tuple[Histogram, ...] = ()
+    stages: tuple[tuple[str, int, float], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -169,6 +174,8 @@ class SyntheticReport:
 
     def _tables(self) -> list[tuple[str, Sequence[str], list[tuple[Any, ...]]]]:
         found: list[tuple[str, Sequence[str], list[tuple[Any, ...]]]] = []
+        if self.stages:
+            found.append(("What was bought", STAGE_NAMES, list(self.stages)))
         if self.levels:
             rows = [(v.level, v.moments, v.misfit, v.noise, v.deviations) for v in self.levels]
             found.append(("Moments (means of functions in [-1, 1])", LEVEL_NAMES, rows))
@@ -195,19 +202,31 @@ def make_report(name: str, payload: str, parameters: Mapping[str, Any] | None = 
         made = synthesize(summary, ROWS)
         note = "the release is a summary; the table was made for this report"
         return report_table(name, made, summary, notes=(note,))
-    made = read_synthesis(payload)
+    opened = open_synthesis(payload)
     if raw["summary"] is not None:
-        return report_table(name, made, open_stored(str(raw["summary"]), strict=True))
+        report = report_table(name, opened.table, open_stored(str(raw["summary"]), strict=True), notes=opened.notes)
+        return replace(report, facts=report.facts + _missing_facts(raw.get("missing")))
+    if raw.get("moments") is not None:
+        summary = SmoothSummary.load(raw["moments"])
+        note = "rows were moved to a grid before the sums, so no question is asked of them; see the bound"
+        report = report_table(name, opened.table, summary, notes=(note,), independent=True)
+        return replace(report, facts=report.facts + opened.facts)
     return SyntheticReport(
-        name=name, table=made.table, rows=made.rows, residual=made.residual, facts=_wide_facts(made, parameters or {}),
-        histograms=_histograms(made), notes=("the release holds no summary, so there are no error bars",),
+        name=name, table=opened.table.table, rows=opened.table.rows, residual=opened.table.residual,
+        facts=_wide_facts(opened.table, parameters or {}), histograms=_histograms(opened.table),
+        stages=_read_bought(raw.get("bought")), notes=("the release holds no summary, so there are no error bars",),
     )  # fmt: skip
 
 
 def report_table(
-    name: str, made: SyntheticTable, summary: SmoothSummary, *, notes: tuple[str, ...] = ()
+    name: str, made: SyntheticTable, summary: SmoothSummary, *, notes: tuple[str, ...] = (), independent: bool = False
 ) -> SyntheticReport:  # fmt: skip
-    """The report of a table beside a summary over the same columns."""
+    """The report of a table beside a summary over the same columns.
+
+    Rows with a NULL that the summary's columns have no place for are left out, as the summary leaves them out. Of rows
+    drawn independently, from sums at grid points, moments alone are compared.
+    """
+    whole, made = made, complete_rows(made, summary)
     points, counts = distinct_rows(made, summary)
     released, reached, noise = _moments(summary, points, counts)
     levels = summary.basis.levels
@@ -215,12 +234,12 @@ def report_table(
     some = np.flatnonzero(levels > 0)
     known = np.unique(levels[some]).tolist()
     worst = int(some[np.argmax(np.abs(z[some]))])
-    drawing = math.sqrt(len(counts) / 6) / float(counts.sum())
-    lines, failed = ask_both(made, summary, points, counts)
+    drawing = 1 / math.sqrt(made.rows) if independent else math.sqrt(len(counts) / 6) / made.rows
+    lines, failed = ask_both(made, summary, points, counts) if not independent else ((), 0)
     if failed:
         notes += (f"{failed} questions have no finite answer within the bounds and were left out",)
     return SyntheticReport(
-        name=name, table=made.table, rows=made.rows, residual=made.residual,
+        name=name, table=made.table, rows=whole.rows, residual=made.residual,
         levels=tuple(_level(v, np.flatnonzero(levels == v), released, reached, noise) for v in known),
         worst=MomentMisfit(
             degrees=tuple(summary.basis.indices[worst].tolist()), released=float(released[worst]),
@@ -231,7 +250,7 @@ def report_table(
             ("distance of the fitted moments (l1, before drawing)", page.show_number(made.residual)),
             (f"drawing {made.rows:,} rows at {len(counts):,} points moves a mean by about", page.show_number(drawing)),
         ),
-        histograms=_histograms(made), notes=notes,
+        histograms=_histograms(whole), notes=notes,
     )  # fmt: skip
 
 
@@ -262,7 +281,8 @@ def _moments(summary: SmoothSummary, points: Points, counts: Floats) -> tuple[Fl
 
 
 def _wide_facts(made: SyntheticTable, parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    facts = [("rms distance of its moments from the wanted ones", page.show_number(made.residual))]
+    kind = "average l1 distance of its pairs" if parameters.get("method") == "tree" else "rms distance of its moments"
+    facts = [(f"{kind} from the wanted ones", page.show_number(made.residual))]
     for name in ("method", "units", "target"):
         if parameters.get(name) is not None:
             facts.append((name, str(parameters[name])))
@@ -270,6 +290,27 @@ def _wide_facts(made: SyntheticTable, parameters: Mapping[str, Any]) -> tuple[tu
     if isinstance(shares, Mapping) and shares:
         facts.append(("stages, as shares of the charge", ", ".join(f"{k} {v}" for k, v in shares.items())))
     return tuple(facts)
+
+
+def _missing_facts(released: dict[str, Any] | None) -> tuple[tuple[str, str], ...]:
+    """Released shares of rows with a NULL, per column."""
+    if released is None:
+        return ()
+    found = shares(released)
+    patterns = np.arange(len(found))
+    each = [
+        f"{name} {100 * float(found[(patterns >> k) & 1 == 1].sum()):.3g}%"
+        for k, name in enumerate(released["columns"])
+    ]
+    return (("released shares of NULL (moments and questions are of rows without one)", ", ".join(each)),)
+
+
+def _read_bought(raw: Any) -> tuple[tuple[str, int, float], ...]:
+    """What a wide table's release says it bought; nothing where it does not say, or is damaged."""
+    try:
+        return tuple((str(stage), int(sums), float(share)) for stage, sums, share in raw or ())
+    except (TypeError, ValueError):
+        return ()
 
 
 def _histograms(made: SyntheticTable) -> tuple[Histogram, ...]:

@@ -7,7 +7,7 @@ add up to 1. Privacy: post-processing of a release.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,21 @@ class ReportLine:
         """As shown."""
         shown = {True: "yes", False: "no", None: ""}[self.inside]
         return (self.question, self.released, self.standard_error, self.low, self.high, self.synthetic, shown)
+
+
+def complete_rows(made: SyntheticTable, summary: SmoothSummary) -> SyntheticTable:
+    """The rows that a summary would see: without a NULL where its columns have no place for one."""
+    kept = np.ones(made.rows, dtype=bool)
+    for axis in summary.basis.axes:
+        if None not in (axis.values or ()) and made.columns[axis.name].dtype == object:
+            kept &= np.array([v is not None for v in made.columns[axis.name].tolist()])
+    if kept.all():
+        return made
+    if not kept.any():
+        raise NumericalError(
+            "N101", "every row of the table has a NULL, so there is nothing to compare.", status="no rows"
+        )  # fmt: skip
+    return replace(made, columns={name: values[kept] for name, values in made.columns.items()})
 
 
 def distinct_rows(made: SyntheticTable, summary: SmoothSummary) -> tuple[Points, Floats]:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from duckdp.catalog import Column, Kind, check_positive
-from duckdp.errors import NumericalError, ParameterError
-from duckdp.smooth.axes import MAX_VALUES, Axis
+from duckdp.catalog import Column, Kind
+from duckdp.errors import NumericalError
+from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.summary import SmoothSummary
+from duckdp.smooth.sums.angles import angle_nodes as angle_nodes
+from duckdp.smooth.sums.angles import print_angle_rounding as print_angle_rounding
+from duckdp.smooth.sums.angles import round_to_angles as round_to_angles
 from duckdp.synthetic.pricing import Floats, Grid, Integers
 from duckdp.synthetic.program import Norm, Objective
 
@@ -112,58 +116,6 @@ def make_objective(summary: SmoothSummary, count: float, *, least_squares: bool 
     return Objective(target=target, norm=norm, weights=weights), expected / (1 << summary.bits) / count
 
 
-def angle_nodes(count: int) -> Floats:
-    """Values of u that are equispaced in the angle, float[N]: -cos(pi k / (N - 1)), ascending, -1 and 1 included."""
-    return np.asarray(-np.cos(np.pi * np.arange(count, dtype=np.float64) / (count - 1)))
-
-
-def round_to_angles(u: Floats, count: int) -> Floats:
-    """Move u to the nearest of N angles: float[n] for float[n] in [-1, 1]. The middle between two goes up."""
-    return np.asarray(angle_nodes(count)[np.searchsorted(_middles(count), u, side="right")])
-
-
-def print_angle_rounding(u: str, count: int) -> str:
-    """SQL of :func:`round_to_angles`, for moments of data on the grid ([J] Algorithm 3, step 4).
-
-    A search tree of comparisons with the same middles, so that both agree to the last bit: libraries differ in the
-    last bits of acos and cos. The expression is total: NaN ends at the largest value, NULL stays NULL.
-
-    Args:
-        u: a DOUBLE expression with values in [-1, 1]; best a column, as it is repeated N - 1 times and evaluated
-            log2 N times.
-        count: N, 2 to 4096.
-
-    Returns:
-        An expression of type DOUBLE.
-
-    Raises:
-        ParameterError: P107, count.
-    """
-    if check_positive("count", count, MAX_VALUES) < 2:
-        raise ParameterError("P107", "count", count, "must be at least 2.")
-    nodes, middles = angle_nodes(count).tolist(), _middles(count).tolist()
-
-    def search(first: int, last: int) -> str:
-        if first == last:
-            return _print_double(nodes[first])
-        middle = (first + last) // 2
-        below, above = search(first, middle), search(middle + 1, last)
-        return f"CASE WHEN {u} < {_print_double(middles[middle])} THEN {below} ELSE {above} END"
-
-    return f"(CASE WHEN {u} IS NULL THEN NULL ELSE {search(0, count - 1)} END)"
-
-
-def _middles(count: int) -> Floats:
-    """Middles of neighbouring angles, float[N - 1]."""
-    return np.asarray(-np.cos(np.pi * (np.arange(count - 1, dtype=np.float64) + 0.5) / (count - 1)))
-
-
-def _print_double(value: float) -> str:
-    """A DOUBLE literal: without an exponent DuckDB reads a DECIMAL."""
-    text = repr(value)
-    return text if "e" in text else text + "e0"
-
-
 def _make(summary: SmoothSummary, points: int, most: int) -> Support:
     """A grid of at most ``points`` points and ``most`` values per column."""
     basis = summary.basis
@@ -173,16 +125,25 @@ def _make(summary: SmoothSummary, points: int, most: int) -> Support:
             "N101", f"{basis.size} sums over {basis.dimensions} columns are too many for a synthetic table.",
             status="too large", advice="Make one from a summary of a smaller degree or fewer columns.",
         )  # fmt: skip
-    values = tuple(_column_values(c, a, per_column) for c, a in zip(summary.columns, basis.axes, strict=True))
+    return grid_of(summary.columns, basis, per_column)
+
+
+def grid_of(columns: Sequence[Column], basis: Basis, per_column: int) -> Support:
+    """The grid of at most ``per_column`` values of each column, and the functions there."""
+    values = tuple(grid_values(c, a, per_column) for c, a in zip(columns, basis.axes, strict=True))
     axes = tuple(_functions(basis, i, column_values) for i, column_values in enumerate(values))
     return Support(values=values, grid=Grid(axes=axes, indices=basis.indices.astype(np.int64)))
 
 
 def _functions(basis: Basis, column: int, values: tuple[Value, ...]) -> Floats:
     """float[t, N], the functions of one column at its values."""
-    axis = basis.axes[column]
+    return np.ascontiguousarray(basis.vander(column, unit_nodes(basis.axes[column], values)).T)
+
+
+def unit_nodes(axis: Axis, values: Sequence[Value]) -> Floats:
+    """Values of a grid in [-1, 1], float[N]."""
     numbers = axis.numbers(list(values)) if is_plain(axis) else np.array(values, dtype=np.float64)
-    return np.ascontiguousarray(basis.vander(column, axis.to_unit(numbers)).T)
+    return axis.to_unit(numbers)
 
 
 def is_plain(axis: Axis) -> bool:
@@ -190,7 +151,7 @@ def is_plain(axis: Axis) -> bool:
     return axis.kind is Kind.NUMBER and (axis.values is None or None not in axis.values)
 
 
-def _column_values(column: Column, axis: Axis, most: int) -> tuple[Value, ...]:
+def grid_values(column: Column, axis: Axis, most: int) -> tuple[Value, ...]:
     """The values of a column: all of them when they are few, else equispaced in the angle."""
     if axis.values is not None:
         if not is_plain(axis):

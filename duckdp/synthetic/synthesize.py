@@ -4,70 +4,120 @@ The distribution is fitted in l2 whatever the noise: the projection on the momen
 from the true moments than the noise did, and answers smooth queries best of the norms that were measured.
 
 Privacy: post-processing of a release; the input is public, so the output costs nothing and may be made again.
+Memory:  one float per grid point (at most 2 million) and R^2 for R sums.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from duckdp.catalog import check_positive
+from duckdp.core.task import Watch
 from duckdp.errors import NumericalError
 from duckdp.smooth.answer import noisy_count
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import SyntheticTable, decode_points
-from duckdp.synthetic.generation import generate
-from duckdp.synthetic.sample import draw_points
-from duckdp.synthetic.support import make_grid, make_objective
+from duckdp.synthetic.fitted import Fitted, as_fitted, single_point
+from duckdp.synthetic.generation import State, generate
+from duckdp.synthetic.program import Objective
+from duckdp.synthetic.sample import Bytes, draw_points, system_bytes
+from duckdp.synthetic.support import Support, make_grid, make_objective
+from duckdp.synthetic.unfinished import resumed
 
 MAX_ROWS = 10**7
-TIME_LIMIT = 60.0  # seconds for the program; the best distribution found by then is taken
+TIME_LIMIT = 60.0  # seconds for the program, unless asked; the best distribution found by then is taken
 GAP = 0.02  # certified distance from the optimum, relative
 Progress = Callable[[str, float], None]
 
 
-def synthesize(summary: SmoothSummary, rows: int, *, progress: Progress | None = None) -> SyntheticTable:
-    """Make a synthetic table.
+def synthesize(
+    summary: SmoothSummary, rows: int, *, progress: Progress | None = None, time_limit: float | None = None
+) -> SyntheticTable:
+    """Make a synthetic table; interrupted, the next call for the same summary goes on where this one stood.
 
     Args:
         summary: a released summary; three columns of a few hundred sums take a second.
         rows: wanted rows, 1 to 10^7.
         progress: told (stage, share done) before each stage, within the program and at the end.
+        time_limit: seconds for the program; the best distribution found by then is taken.
 
     Raises:
         NumericalError: N101, the count is too noisy or the summary has too many columns for a grid.
-        ParameterError: P107, rows.
+        ParameterError: P107, rows or time_limit.
     """
     check_positive("rows", rows, MAX_ROWS)
-    tell = progress or (lambda stage, share: None)  # noqa: ARG005
-    count, margin = noisy_count(summary)
-    if count <= margin:
-        raise NumericalError(
-            "N101", "the noisy count is not clearly above zero, so the summary says nothing about the rows.",
-            status="no rows", advice="Buy a summary with a larger epsilon or a smaller degree.",
-        )  # fmt: skip
-    tell("support", 0.0)
+    watch = Watch(progress=progress, time_limit=time_limit)
+    with resumed(summary.dump()) as state:
+        fitted = fit_summary(summary, watch, state)
+    watch.tell("sample", 0.95)
+    made = draw_table(summary, fitted, rows)
+    watch.tell("done", 1.0)
+    return made
+
+
+def fit_summary(summary: SmoothSummary, watch: Watch, state: State) -> Fitted:
+    """The distribution whose moments come closest to the noisy ones.
+
+    Args:
+        summary: a released summary.
+        watch: told of progress; may end the work.
+        state: to go on from; holds the last finished round when the call ends by an exception.
+
+    Raises:
+        NumericalError: N101.
+    """
+    count = sure_count(summary)
+    watch.tell("support", 0.0)
     support = make_grid(summary)
+    if summary.basis.size == 1:  # every column has one value: nothing is to be fitted
+        return single_point(support.shape)
     objective, _ = make_objective(summary, count, least_squares=True)
-    tell("program", 0.05)
-    end = time.monotonic() + TIME_LIMIT
+    return solve(support, objective, watch, state)
+
+
+def solve(support: Support, objective: Objective, watch: Watch, state: State, *, enough: float = 0.0) -> Fitted:
+    """Column generation under a watch: until F is ``enough``, the certified gap is 2%, or time is out.
+
+    Raises:
+        NumericalError: N101, not one distribution was found.
+    """
+    watch.start(TIME_LIMIT)
+    watch.tell("program", 0.05)
     found = generate(
-        support.grid, objective, gap=GAP, should_stop=lambda: time.monotonic() > end,
-        progress=lambda done, *_: tell("program", 0.05 + 0.9 * (1 - 0.8**done)),
+        support.grid, objective, enough=enough, gap=GAP, state=state, should_stop=watch.out_of_time,
+        progress=lambda done, *_: watch.tell("program", 0.05 + 0.9 * (1 - 0.8**done)),
     )  # fmt: skip
     if not len(found.weights):
         raise NumericalError(
             "N101", "the program found no distribution in time.", status="time limit",
             advice="Take a summary of a smaller degree or fewer columns.",
         )  # fmt: skip
-    tell("sample", 0.95)
-    places = np.ravel_multi_index(tuple(found.points.T), support.shape)
-    points = places[draw_points(found.weights, rows)]
-    columns = decode_points(points, support, summary.columns, summary.basis)
-    reached = support.grid.columns(found.points) @ found.weights
-    residual = float(np.abs(reached - objective.target).sum())
+    mass = np.zeros(support.grid.size)
+    mass[np.ravel_multi_index(tuple(found.points.T), support.shape)] = found.weights
+    residual = float(np.abs(support.grid.moments(mass) - objective.target).sum())
+    return as_fitted(found, support.shape, residual)
+
+
+def draw_table(summary: SmoothSummary, fitted: Fitted, rows: int, source: Bytes = system_bytes) -> SyntheticTable:
+    """Rows of a fitted distribution; ``source``: of randomness."""
+    points = fitted.places[draw_points(fitted.weights, rows, source)]
+    columns = decode_points(points, make_grid(summary), summary.columns, summary.basis)
     types = {c.name: c.type for c in summary.columns}
-    tell("done", 1.0)
-    return SyntheticTable(table=summary.table, types=types, columns=columns, residual=residual)
+    return SyntheticTable(table=summary.table, types=types, columns=columns, residual=fitted.residual)
+
+
+def sure_count(summary: SmoothSummary) -> float:
+    """The noisy number of rows.
+
+    Raises:
+        NumericalError: N101, it is not clearly above zero.
+    """
+    count, margin = noisy_count(summary)
+    if count <= margin:
+        raise NumericalError(
+            "N101", "the noisy count is not clearly above zero, so the summary says nothing about the rows.",
+            status="no rows", advice="Buy a summary with a larger epsilon or a smaller degree.",
+        )  # fmt: skip
+    return count

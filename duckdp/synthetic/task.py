@@ -1,36 +1,51 @@
 """A synthetic table straight from a protected table, as a task: a summary is bought, and a table made from it alone.
 
-Everything after the noise is post-processing. The payload holds the summary, and the table when the program was
-solved; if it was not, the summary that was paid for is kept, and can be answered from or tried again.
+Everything after the noise is post-processing. The payload holds the summary, and the fitted distribution when the
+program was solved. If it was not, by a failure or an interrupt, the summary that was paid for is kept: asking again
+costs nothing and goes on where the program stood (``unfinished``).
+
+Privacy: the summary's, and that of the patterns of NULLs (``missing``) beside it, which get one part of epsilon in
+         twenty where a column is nullable: composition; epsilon, delta and rho each add up.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from duckdp.catalog import Column, Kind, Table, check_positive
-from duckdp.core.task import PrivateQuery
+from duckdp.core.accountant import pure_rho
+from duckdp.core.task import PrivateQuery, Watch
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import CatalogError, NumericalError, ParameterError
+from duckdp.errors import ParameterError
 from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
-from duckdp.smooth.summary import SmoothSummary
-from duckdp.synthetic.decode import SyntheticTable
-from duckdp.synthetic.synthesize import MAX_ROWS, synthesize
+from duckdp.synthetic.missing import PART, MissingPlan, may_miss, plan_missing
+from duckdp.synthetic.stored import KIND, finish, read_synthesis, summary_of
+from duckdp.synthetic.synthesize import MAX_ROWS
+
+__all__ = ["KIND", "SynthesisTask", "fits_program", "plan_synthesis", "read_synthesis", "summary_of", "usable_columns"]
 
 MOST_COLUMNS = 3
 MOST_VALUES = 30  # of a domain
-KIND = "synthesis"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisTask:
-    """Implements ``core.task.Task``: ``summary``'s release, then ``rows`` synthetic rows."""
+    """Implements ``core.task.StagedTask``: ``summary``'s release, the NULLs', then ``rows`` synthetic rows.
+
+    Attributes:
+        summary: of the rows that have a value in every column.
+        missing: the patterns of NULLs, where a column is nullable.
+        rows: wanted.
+        watch: follows the program.
+    """
 
     summary: SummaryTask
+    missing: MissingPlan | None
     rows: int
+    watch: Watch = field(default_factory=Watch, compare=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -40,12 +55,19 @@ class SynthesisTask:
     @property
     def canonical(self) -> str:
         """Identity of the question."""
-        return json.dumps([KIND, self.summary.canonical, self.rows])
+        part = None if self.missing is None else [self.missing.names, self.missing.epsilon_nano]
+        return json.dumps([KIND, self.summary.canonical, self.rows, part])
 
     @property
     def loss(self) -> Loss:
-        """Cost: the summary's."""
-        return self.summary.loss
+        """Cost: the summary's and the NULLs'."""
+        summary = self.summary.loss
+        if self.missing is None:
+            return summary
+        whole = summary.epsilon_nano + self.missing.epsilon_nano
+        both = summary.rho_pico + pure_rho(self.missing.epsilon_nano)
+        rho = both if summary.delta_atto else pure_rho(whole)
+        return Loss(epsilon_nano=whole, delta_atto=summary.delta_atto, rho_pico=rho)
 
     @property
     def mechanism(self) -> str:
@@ -55,25 +77,26 @@ class SynthesisTask:
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters."""
-        return {**self.summary.parameters, "rows": self.rows}
+        nulls = [] if self.missing is None else self.missing.names
+        return {**self.summary.parameters, "method": "lp", "rows": self.rows, "nullable": nulls}
 
-    def query(self, salt: int) -> PrivateQuery:
-        """The summary's private read."""
-        return self.summary.query(salt)
+    def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
+        """Noise the moments, and the patterns of NULLs; make the distribution from the noisy ones.
 
-    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
-        """Noise the moments; make the table from the noisy ones."""
-        payload = self.summary.release(rows)
-        try:
-            table: str | None = synthesize(SmoothSummary.load(payload), self.rows).dump()
-        except NumericalError:
-            table = None  # the summary is paid for and stays; read_synthesis tries again
-        return json.dumps({"kind": KIND, "summary": payload, "table": table, "rows": self.rows})
+        Args:
+            read: runs a private read with the charge. Exact values: never logged, stored or raised.
+            salt: keys nothing here, as rows are weighed and not sampled.
+        """
+        missing = None if self.missing is None else self.missing.release(read(self.missing.query()))
+        payload = self.summary.release(read(self.summary.query(salt)))
+        raw = {"kind": KIND, "summary": payload, "table": None, "rows": self.rows, "missing": missing}
+        fitted = self.watch.keep(lambda: finish(raw, self.watch))
+        return json.dumps({**raw, "table": None if fitted is None else fitted.raw()})
 
 
 def plan_synthesis(
     table: Table, columns: Sequence[str] | None, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
-    rows: int, smoothness: int | None, degree: int | None,
+    rows: int, smoothness: int | None, degree: int | None, watch: Watch | None = None,
 ) -> SynthesisTask:  # fmt: skip
     """Plan a synthetic table; without ``columns``, of all bounded numeric columns.
 
@@ -81,50 +104,29 @@ def plan_synthesis(
         ParameterError: P107, more than three columns or too many rows; and what ``plan_summary`` raises.
     """
     check_positive("rows", rows, MAX_ROWS)
-    chosen = _names(table, columns)
+    chosen = usable_columns(table, columns)
     if not 1 <= len(chosen) <= MOST_COLUMNS:
         rule = f"must be 1 to {MOST_COLUMNS} columns for the linear program; name them, or take method := 'auto'."
         raise ParameterError("P107", "columns", chosen[:50], rule)
+    found = [table.column(name) for name in chosen]
+    part = max(1, epsilon_nano // PART) if any(c is not None and may_miss(c) for c in found) else 0
     task = plan_summary(
-        table, chosen, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
+        table, chosen, epsilon_nano=epsilon_nano - part, delta_atto=delta_atto, neighbours=neighbours,
         wishes=Wishes(smoothness=smoothness, degree=degree),
     )  # fmt: skip
-    return SynthesisTask(summary=task, rows=rows)
+    missing = plan_missing(table, task.columns, task.basis, epsilon_nano=part, neighbours=neighbours) if part else None
+    task.query(0)  # what cannot be printed is refused before the charge
+    return SynthesisTask(summary=task, missing=missing, rows=rows, watch=watch or Watch())
 
 
 def fits_program(table: Table, columns: Sequence[str] | None) -> bool:
-    """Whether the columns are few enough for the linear program on a grid, and all their rows hold values."""
-    found = [table.column(name) for name in _names(table, columns)]
+    """Whether the columns are few enough, with few enough values, for the linear program on a grid; by declaration."""
+    found = [table.column(name) for name in usable_columns(table, columns)]
     listed = [c.domain for c in found if c is not None and c.domain is not None and c.lower is None]
     return 1 <= len(found) <= MOST_COLUMNS and all(len(domain) <= MOST_VALUES for domain in listed)
 
 
-def _names(table: Table, columns: Sequence[str] | None) -> list[str]:
+def usable_columns(table: Table, columns: Sequence[str] | None) -> list[str]:
+    """The named columns, or all with bounds, a domain, or two values."""
     usable = (c.name for c in table.columns if c.lower is not None or c.domain is not None or c.kind is Kind.BOOLEAN)
     return list(columns or usable)
-
-
-def read_synthesis(payload: str) -> SyntheticTable:
-    """The table of a release; made again from its summary when the program had not been solved.
-
-    Raises:
-        NumericalError: N101, still not solved.
-    """
-    raw = json.loads(payload)
-    if raw["table"] is not None:
-        return SyntheticTable.load(raw["table"])
-    return synthesize(SmoothSummary.load(raw["summary"]), int(raw["rows"]))
-
-
-def summary_of(payload: str) -> str:
-    """The summary in a release: its own payload, or the one a synthetic table was made from.
-
-    Raises:
-        CatalogError: C110, a synthetic table that was made without one.
-    """
-    raw = json.loads(payload)
-    if raw.get("kind") != KIND:
-        return payload
-    if raw["summary"] is None:
-        raise CatalogError("C110", "that is a synthetic table which was not made from a summary.")
-    return str(raw["summary"])

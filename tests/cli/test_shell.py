@@ -165,5 +165,48 @@ def test_an_interrupted_private_read_keeps_its_charge_and_can_be_redeemed(tmp_pa
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "a charge that was made stays" in done.stdout
-    assert "E102: the query was interrupted; its charge stays. Charge 1 stays spent." in done.stdout
+    assert "E102: the query was interrupted; its charge stays" in done.stdout
+    assert "Charge 1 stays spent." in done.stdout
     assert "(charge 1); epsilon=0.5 left" in done.stdout
+
+
+SOLVING = """
+import os, signal
+import duckdb, duckdp
+from duckdp.shell import Shell
+con = duckdb.connect("xy.duckdb")
+x, y = "(i * 37 % 100) / 100.0::DOUBLE AS x", "(i % 100) / 100.0::DOUBLE AS y"
+con.execute(f"CREATE TABLE t AS SELECT {x}, {y} FROM range(3000) r(i)")
+con.close()
+said, stopped = [], []
+with duckdp.open("xy.duckdb") as curator:
+    curator.protect("t", row_cap=9000, bounds={"x": (0, 1), "y": (0, 1)})
+    curator.budget(epsilon=1)
+    curator.grant("ana", epsilon=1)
+    shell = Shell(curator, "ana", out=said.append, err=said.append)
+    def stop(stage, share):
+        if stage == "program" and not stopped:
+            stopped.append(share)
+            os.kill(os.getpid(), signal.SIGINT)
+            while curator.engine._running:
+                watch = next(iter(curator.engine._running))
+                watch.check()  # until the interrupt has arrived
+    curator.on_progress = stop
+    made = "dp_synthesize('t', epsilon := 1, degree := 6, method := 'lp', rows := 70, name := 'made')"
+    ask = f"SELECT count(*) AS rows FROM {made}"
+    shell.run(ask)
+    shell.run(ask)
+    print([(c.state, str(c.loss)) for c in curator.ledger.charges()])
+print(chr(10).join(said))
+"""
+
+
+def test_an_interrupted_solve_keeps_what_was_paid_and_goes_on(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SOLVING], cwd=tmp_path, env=environment(), capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "E102" in done.stdout
+    assert "[('released', 'epsilon=1')]" in done.stdout
+    assert done.stdout.index("E102") < done.stdout.index("70")

@@ -7,6 +7,23 @@ import numpy as np
 
 from duckdp.synthetic.pricing import Grid
 from duckdp.synthetic.support import angle_nodes, round_to_angles
+from tests.smooth.tables import column, connect
+
+COLUMNS = (
+    column("a", 0, 110, "BIGINT", nullable=False), column("b", -1.0, 3.0, nullable=False),
+    column("c", 0.0, 1.0, "DECIMAL(4,2)", nullable=False),
+)  # fmt: skip
+
+
+def connect_to_rows(n=40_000):
+    """An open database with n rows of ``COLUMNS`` in a table t; the first two go together."""
+    connection = connect()
+    rng = np.random.default_rng(11)
+    a = rng.normal(45, 18, n).clip(0, 110).round()
+    connection.register("frame", {"a": a, "b": rng.normal(a / 50, 0.4), "c": rng.beta(2, 5, n)})
+    connection.execute("CREATE TABLE t AS SELECT a::BIGINT AS a, b, c::DECIMAL(4,2) AS c FROM frame")
+    connection.unregister("frame")
+    return connection
 
 
 @dataclass(frozen=True)

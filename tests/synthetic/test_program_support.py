@@ -13,22 +13,12 @@ from duckdp.synthetic.generation import generate
 from duckdp.synthetic.sample import draw_points
 from duckdp.synthetic.support import GRID_POINTS, GRID_VALUES, angle_nodes, make_grid, make_objective, make_support
 from tests.smooth.tables import column, connect, summarize, table
-
-COLUMNS = (
-    column("a", 0, 110, "BIGINT", nullable=False), column("b", -1.0, 3.0, nullable=False),
-    column("c", 0.0, 1.0, "DECIMAL(4,2)", nullable=False),
-)  # fmt: skip
+from tests.synthetic.programs import COLUMNS, connect_to_rows
 
 
 @pytest.fixture(scope="module")
 def con():
-    connection = connect()
-    rng = np.random.default_rng(11)
-    n = 40_000
-    a = rng.normal(45, 18, n).clip(0, 110).round()
-    connection.register("frame", {"a": a, "b": rng.normal(a / 50, 0.4), "c": rng.beta(2, 5, n)})
-    connection.execute("CREATE TABLE t AS SELECT a::BIGINT AS a, b, c::DECIMAL(4,2) AS c FROM frame")
-    connection.unregister("frame")
+    connection = connect_to_rows()
     yield connection
     connection.close()
 

@@ -16,7 +16,7 @@ import pytest
 
 import duckdp
 from duckdp.engine import Engine
-from duckdp.errors import CatalogError, ParameterError
+from duckdp.errors import CatalogError, NumericalError, ParameterError
 from duckdp.smooth.answer import answer
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import SyntheticTable
@@ -235,6 +235,40 @@ def test_a_file_is_written_once(curator: duckdp.Curator, tmp_path: Path) -> None
     with pytest.raises(FileExistsError):
         session.synthetic_report("mine", path)
     assert path.read_text() == "kept"
+
+
+def test_what_a_wide_table_bought_is_listed(made: SyntheticTable) -> None:
+    raw = {"kind": "synthesis", "summary": None, "table": made.dump(), "rows": made.rows}
+    bought = [["means", 12, 0.25], [HOSTILE[0], 66, 0.7]]
+    found = make_report("wide", json.dumps({**raw, "bought": bought}))
+    assert found.stages == (("means", 12, 0.25), (HOSTILE[0], 66, 0.7))
+    for shown in (found.text, found.html):
+        assert "What was bought" in shown
+        assert "share of the charge" in shown
+        assert "means" in shown
+    assert safe(found.html)
+    for absent in ({}, {"bought": None}, {"bought": 3}, {"bought": [["a"]]}, {"bought": [["a", "x", "y"]]}):
+        assert make_report("wide", json.dumps({**raw, **absent})).stages == ()
+
+
+def test_rows_with_a_null_are_no_misfit(
+    summaries: tuple[SmoothSummary, SmoothSummary], made: SyntheticTable, report: SyntheticReport
+) -> None:
+    """Moments are those of rows without a NULL, as the summary's; broken twin: the same rows with a number instead."""
+    gone = np.arange(made.rows) % 5 == 0
+    holes, zeros = (made.columns["b"].astype(object), made.columns["b"].copy())
+    holes[gone], zeros[gone] = None, 3.0
+    found, twin = (
+        report_table("p", dataclasses.replace(made, columns={**made.columns, "b": b}), summaries[0])
+        for b in (holes, zeros)
+    )
+    assert found.rows == made.rows
+    assert found.follows is True
+    assert twin.follows is False
+    assert "NULL" in found.histograms[1].labels
+    with pytest.raises(NumericalError):
+        nothing = np.full(made.rows, None)
+        report_table("p", dataclasses.replace(made, columns={**made.columns, "b": nothing}), summaries[0])
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ class DirectSums:
         parameters = Parameters()
         points = [print_unit(c, a, parameters) for c, a in zip(self.columns, self.basis.axes, strict=True)]
         sql = print_scan(self.table, self.columns, points, parameters, weight_bits=self.bits)
-        functions = [_function(row) for row in self.basis.indices.tolist()]
-        sql = _print_products(_print_powers(sql, self.basis.indices), functions)
+        functions = list_functions(self.basis)
+        sql = print_products(print_powers(sql, self.basis.indices), functions)
         weight = number(1 << self.bits) if self.table.unit_key is None else f"s.{WEIGHT}"
         sums = ", ".join(_print_sum(f, weight) for f in functions)
         return PrivateQuery(sql=f"SELECT {sums} FROM {sql} AS s", parameters=tuple(parameters.values), rows=1)
@@ -72,11 +72,17 @@ def bits_without_clamp(basis: Basis, most: int) -> int:
     return bits
 
 
-def _function(row: Sequence[int]) -> Function:
-    return tuple((i, k) for i, k in enumerate(row) if k)
+def list_functions(basis: Basis) -> list[Function]:
+    """The functions of a basis, in its order."""
+    return [tuple((i, k) for i, k in enumerate(row) if k) for row in basis.indices.tolist()]
 
 
-def _print_powers(sql: str, indices: Indices) -> str:
+def print_function(function: Function) -> str:
+    """A function's value over the rows ``s`` of :func:`print_products`; the mass has none."""
+    return f"s.{_name(function)}"
+
+
+def print_powers(sql: str, indices: Indices) -> str:
     """Add a{i}_{k} = T_k of column i, 1 <= k <= its highest degree; a{i} is T_1 itself."""
     highest = indices.max(axis=0).tolist()
     known = 1
@@ -91,7 +97,7 @@ def _print_powers(sql: str, indices: Indices) -> str:
     return sql
 
 
-def _print_products(sql: str, functions: Sequence[Function]) -> str:
+def print_products(sql: str, functions: Sequence[Function]) -> str:
     """Add the functions of two and more columns, by their number of columns."""
     for k in range(2, max(len(f) for f in functions) + 1):
         items = [f"s.{_name(f[:-1])} * s.{_name(f[-1:])} AS {_name(f)}" for f in functions if len(f) == k]
@@ -100,7 +106,7 @@ def _print_products(sql: str, functions: Sequence[Function]) -> str:
 
 
 def _print_sum(function: Function, weight: str) -> str:
-    value = f"s.{_name(function)} * {weight}" if function else weight
+    value = f"{print_function(function)} * {weight}" if function else weight
     return f"CAST(COALESCE(system.main.sum(CAST({value} AS BIGINT)), 0) AS HUGEINT)"
 
 

@@ -3,6 +3,7 @@
     sums      one SUM per function inside DuckDB (``direct``)
     cells     cells counted inside DuckDB with local moments, and an expansion (``cells``)
     blocks    rows streamed, exact matrix products (``blocks``)
+    grid      rows moved to a grid and counted by cell inside DuckDB (``grid``); never chosen, only asked for
 
 The path, its cells and its grid follow from public figures alone (``paths``).
 
@@ -22,10 +23,12 @@ from duckdp.catalog import Column, Table
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
+from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.sums.blocks import FACTOR_BITS, ROW_ERROR, BlockSums
 from duckdp.smooth.sums.cells import CellSums
 from duckdp.smooth.sums.direct import MOST_BITS, DirectSums, bits_without_clamp
+from duckdp.smooth.sums.grid import GridSums
 from duckdp.smooth.sums.paths import block_cost, choose_cells, sums_cost
 
 MIN_BITS = 10
@@ -158,6 +161,29 @@ def plan_moments(
         program=program,
         level_errors=program.level_errors if isinstance(program, CellSums) else (),
     )
+
+
+def plan_grid_moments(
+    table: Table, columns: tuple[Column, ...], basis: Basis, nodes: tuple[Floats, ...], *, epsilon: Fraction
+) -> MomentPlan:
+    """Sums over rows that are moved to a grid.
+
+    Args:
+        table: the protected table.
+        columns: its columns that the basis is over, in the same order.
+        basis: the functions.
+        nodes: per column, float[N], ascending in [-1, 1].
+        epsilon: the charge, for the range of the noise.
+
+    Raises:
+        ParameterError: P107, no grid of at least 10 bits keeps sums and noise in range.
+    """
+    bits = _grid_bits(table, basis, epsilon, bits_without_clamp(basis, MOST_BITS))
+    program = GridSums(table=table, columns=columns, basis=basis, nodes=nodes, bits=bits)
+    return MomentPlan(
+        path="grid", bits=bits, row_error=program.row_error, excess=0.0, basis=basis, max_rows=_max_rows(table),
+        program=program,
+    )  # fmt: skip
 
 
 def _max_rows(table: Table) -> int:

@@ -28,7 +28,7 @@ LISTS = {Kind.NUMBER: "DOUBLE[]", Kind.TEXT: "VARCHAR[]", Kind.DATE: "DATE[]", K
 
 def print_scan(
     table: Table, columns: tuple[Column, ...], points: list[str], parameters: Parameters, *, weight_bits: int,
-    every_row: bool = False,
+    every_row: bool = False, keep_all: bool = False,
 ) -> str:  # fmt: skip
     """The points of all rows that count, as a parenthesised SELECT of a0, a1, ... and, with a unit_key, w.
 
@@ -39,6 +39,7 @@ def print_scan(
         parameters: bound values.
         weight_bits: b; w is a whole DOUBLE in units of 2^-b.
         every_row: keep rows with a NULL point (without a unit_key only): DuckDB computes a point twice to filter by it.
+        keep_all: no row is left out, and all weigh, whatever their columns hold: the points are never NULL.
     """
     rows = print_rows(table, columns, parameters, unit=True)
     names = [f"a{i}" for i in range(len(points))]
@@ -48,6 +49,8 @@ def print_scan(
     sql = f"(SELECT {', '.join(items)} FROM {rows} AS r"
     if every_row and not keyed:
         return f"{sql})"
+    if keep_all:
+        return _print_weights(f"{sql})", names, table.max_rows, weight_bits) if keyed else f"{sql})"
     closed = [c.domain is not None and c.lower is None for c in columns]
     filled = [f"r.{quote(c.name)} IS NOT NULL" for c, by_domain in zip(columns, closed, strict=True) if not by_domain]
     sql += f" WHERE {' AND '.join(filled)})" if filled else ")"

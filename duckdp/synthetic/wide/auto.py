@@ -9,34 +9,35 @@ from dataclasses import replace
 
 import numpy as np
 
-from duckdp.synthetic.wide.collect import Released, collect, open_purse, shape_features
-from duckdp.synthetic.wide.denoise import shrink_matrix, shrink_means, shrink_scaled, shrink_toward
+from duckdp.core.task import Watch
+from duckdp.synthetic.wide.collect import Released, collect, open_purse, score_features, shape_features
+from duckdp.synthetic.wide.denoise import shrink_matrix, shrink_means, shrink_scaled, shrink_toward, symmetric
 from duckdp.synthetic.wide.features import ONE, RADIAL, Factor, Features, Floats
 from duckdp.synthetic.wide.fit import Goal, fit_rows
 from duckdp.synthetic.wide.plan import Plan, make_plan
 from duckdp.synthetic.wide.release import Noisy, Sums
 from duckdp.synthetic.wide.start import linked_rows, start_rows
-from duckdp.synthetic.wide.table import Request, WideTable
+from duckdp.synthetic.wide.table import Request, WideTable, round_groups
 
 _SHAPE_PRIOR = 0.15  # usual distance of radial moments from those of independent columns
 _LEAST_SQUARE = 0.02  # of d
-_LEAST_VARIANCE = 0.1  # of a direction's score: below, its noise would be blown up
 _PAIR_WEIGHT = 0.3  # there are many of them, and they matter less
 
 
-def make_table(request: Request, sums: Sums) -> WideTable:
+def make_table(request: Request, sums: Sums, watch: Watch | None = None) -> WideTable:
     """A synthetic table.
 
     Args:
         request: public parameters.
         sums: exact sums over the private rows, of functions that earlier releases may have shaped.
+        watch: follows the fit.
     """
     purse = open_purse(request)
     plan = make_plan(request, purse)
-    return make_rows(request, plan, collect(request, plan, purse, sums))
+    return make_rows(request, plan, collect(request, plan, purse, sums), watch)
 
 
-def make_rows(request: Request, plan: Plan, out: Released) -> WideTable:
+def make_rows(request: Request, plan: Plan, out: Released, watch: Watch | None = None) -> WideTable:
     """Rows from released figures: post-processing."""
     assert out.means is not None
     means = shrink_means(out.means)
@@ -47,25 +48,31 @@ def make_rows(request: Request, plan: Plan, out: Released) -> WideTable:
     square = min(float(request.columns), max(_LEAST_SQUARE * request.columns, square))
     means = means * min(1.0, (0.98 * square / max(1e-9, float(means @ means))) ** 0.5)  # |mean|^2 is at most E |u|^2
     links = _links(request, out, means)
-    covariance = _covariance(out, means) if request.target is None else None
+    squares = _squares(request, out, means, square)
+    covariance = _covariance(request, out, means, squares) if request.target is None else None
     if covariance is None:
-        rows = start_rows(_row_means(request, out, means, links), square, request.rows)
+        wanted = _row_means(request, out, means, links)
+        rows = start_rows(wanted, square, request.rows)
+        if request.groups:  # one value per row from the start: rounding later would blur its link with the label
+            whole = round_groups(np.broadcast_to(wanted, rows.shape), [list(group) for group in request.groups])
+            inside = [i for group in request.groups for i in group]
+            rows[:, inside] = whole[:, inside]
     else:
-        rows = linked_rows(means, _squares(out, means, square), request.rows, covariance)
+        rows = linked_rows(means, squares, request.rows, covariance)
     fixed = None
     if request.target is not None:
         rows[:, request.target] = _labels(request.rows, out.label_mean)
         fixed = np.array([request.target])
     goal = _first_goal(request, plan, out, means, rows)
-    rows = fit_rows(rows, goal, fixed=fixed)
-    if plan.products or out.association is not None or out.direction is not None:
+    rows = fit_rows(rows, goal, fixed=fixed, watch=watch)
+    if plan.products or out.association is not None or out.direction is not None or out.scores is not None:
         goal = _linked_goal(request, plan, out, goal, rows, links)
-        rows = fit_rows(rows, goal, fixed=fixed)
+        rows = fit_rows(rows, goal, fixed=fixed, watch=watch)
     if out.pairs is not None:
-        rows = fit_rows(rows, _with_pairs(goal, out.pairs, rows))
-        rows = fit_rows(rows, goal)  # what answers smooth queries comes last, by the smallest move
+        rows = fit_rows(rows, _with_pairs(goal, out.pairs, rows), watch=watch)
+        rows = fit_rows(rows, goal, watch=watch)  # what answers smooth queries comes last, by the smallest move
     misfit = float(np.sqrt(np.mean(goal.misfit(rows) ** 2)))
-    return WideTable(unit=rows, misfit=misfit, bought=tuple(out.stages))
+    return WideTable(unit=rows, misfit=misfit, bought=tuple(out.stages), goal=goal, fixed=fixed)
 
 
 def _level(out: Released, shape: Features) -> float:
@@ -98,32 +105,55 @@ def _row_means(request: Request, out: Released, means: Floats, links: Floats) ->
     return np.clip(means + labels[:, None] * slope, -1, 1)
 
 
-def _covariance(out: Released, means: Floats) -> Floats | None:
-    """Links between columns from pairs, or of rank one from a direction v: c c^T / v.c, c the covariances with v."""
-    d = len(means)
+def _covariance(request: Request, out: Released, means: Floats, squares: Floats) -> Floats | None:
+    """Links between columns: from all pairs, or from the scores and the strongest pairs; the diagonal is 0."""
     if out.pairs is not None:
-        gap = np.zeros((d, d))
-        gap[np.triu_indices(d)] = out.pairs.means
-        gap = np.triu(gap, 1) + np.triu(gap, 1).T - np.outer(means, means)
+        gap = symmetric(out.pairs.means, np.triu_indices(len(means)), len(means)) - np.outer(means, means)
         np.fill_diagonal(gap, 0)
         return shrink_matrix(gap, out.pairs.deviation)
-    if out.direction is None:
+    if out.scores is None and out.strong is None and not request.groups:
         return None
-    factor, noisy = out.direction
-    assert factor.weights is not None
-    spread = np.sqrt(np.maximum(0.02, 1 - means**2))
-    along = shrink_scaled(noisy.means, spread, noisy.deviation) * factor.width
-    return np.asarray(np.outer(along, along) / max(_LEAST_VARIANCE, float(factor.weights @ along)))
+    found = np.zeros((len(means), len(means)))
+    spread = np.maximum(1e-9, squares - means**2)
+    if out.scores is not None:
+        found = _score_covariance(*out.scores, spread)
+    for group in request.groups:  # one of them is 1: (1 + u_i) (1 + u_j) = 0
+        share = 1 + means[list(group)]
+        found[np.ix_(group, group)] = -np.outer(share, share)
+    if out.strong is not None:
+        pairs, noisy = out.strong
+        i, j = np.array(pairs).T
+        most = np.sqrt(spread[i] * spread[j])
+        found[i, j] = found[j, i] = np.clip(noisy.means - means[i] * means[j], -most, most)
+    np.fill_diagonal(found, 0)
+    return found
 
 
-def _squares(out: Released, means: Floats, square: float) -> Floats:
-    """Average squares of the columns, float[d], that sum to ``square``: from the pairs, else from the means alone."""
-    spread = 1 - means**2
+def _score_covariance(factors: tuple[Factor, ...], noisy: Noisy, spread: Floats) -> Floats:
+    """P E+ P^T, P the scores' weights, E their covariance beyond that of independent columns, less its noise."""
+    weights = np.stack([f.weights for f in factors if f.weights is not None], axis=1)
+    size, scale = len(factors), factors[0].width ** 2
+    gap = scale * symmetric(noisy.means[size:], np.triu_indices(size), size) - (weights.T * spread) @ weights
+    values, vectors = np.linalg.eigh(gap)
+    kept = np.maximum(values - scale * noisy.deviation, 0)
+    turned = weights @ vectors
+    return np.asarray((turned * kept) @ turned.T)
+
+
+def _squares(request: Request, out: Released, means: Floats, square: float) -> Floats:
+    """Average squares of the columns, float[d], that sum to ``square``: from the pairs, else from the means alone.
+
+    Columns of -1 and 1 have 1.
+    """
+    spread, whole = 1 - means**2, np.zeros(len(means), dtype=bool)
+    whole[list(request.signs)] = True
     if out.pairs is not None:
         d = len(means)
         noisy = out.pairs.means[np.flatnonzero(np.equal(*np.triu_indices(d)))]
         spread = np.clip(shrink_toward(noisy, means**2 + spread / 2, out.pairs.deviation) - means**2, 1e-3, spread)
-    return np.asarray(means**2 + spread * (square - means @ means) / max(1e-9, float(spread.sum())))
+    others = square - means @ means - float((1 - means[whole] ** 2).sum())
+    ratio = float(np.maximum(_LEAST_SQUARE, others / max(1e-9, float(spread[~whole].sum()))))
+    return np.asarray(np.where(whole, 1.0, means**2 + np.minimum(spread * ratio, 1 - means**2)))
 
 
 def _first_goal(request: Request, plan: Plan, out: Released, means: Floats, rows: Floats) -> Goal:
@@ -153,6 +183,8 @@ def _linked_goal(request: Request, plan: Plan, out: Released, first: Goal, rows:
     if plan.products:
         now = Features(dimensions=d, centre=before.centre, width=before.width, factors=(RADIAL,)).means(rows)
         add(RADIAL, shrink_toward(out.shape.means[plan.degree :], now, out.shape.deviation))
+    elif out.scores is not None:
+        add(RADIAL, _radial_by_scores(*out.scores, before, rows))
     if out.association is not None:
         add(out.association.factor, links)
         weights[-1][request.target] = 0
@@ -168,14 +200,25 @@ def _linked_goal(request: Request, plan: Plan, out: Released, first: Goal, rows:
     return Goal(features=features, means=np.concatenate(means), weights=np.concatenate(weights))
 
 
+def _radial_by_scores(factors: tuple[Factor, ...], noisy: Noisy, window: Features, rows: Floats) -> Floats:
+    """Products with z that the rows have, changed within the span of the scores to the scores' own, float[d]."""
+    size = len(factors)
+    now = score_features(window, factors).means(rows)[:size]
+    shift = shrink_toward(noisy.means[:size], now, noisy.deviation) - now
+    products = Features(dimensions=window.dimensions, centre=window.centre, width=window.width, factors=(RADIAL,))
+    found = products.means(rows)
+    for factor, by in zip(factors, shift, strict=True):
+        assert factor.weights is not None
+        found += factor.weights * (by * factor.width)
+    return found
+
+
 def _with_pairs(goal: Goal, noisy: Noisy, rows: Floats) -> Goal:
     """Also second moments: what the rows have, plus the part of the noisy gap that stands out of the noise."""
     d = goal.features.dimensions
     pairs = Features(dimensions=d, pairs=True)
     now = pairs.means(rows)
-    gap = np.zeros((d, d))
-    gap[pairs.upper] = noisy.means - now
-    gap = np.triu(gap) + np.triu(gap, 1).T
+    gap = symmetric(noisy.means - now, pairs.upper, d)
     wanted = np.clip(now + shrink_matrix(gap, noisy.deviation)[pairs.upper], -1, 1)
     return Goal(
         features=replace(goal.features, pairs=True), means=np.concatenate([goal.means, wanted]),

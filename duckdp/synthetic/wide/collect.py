@@ -11,23 +11,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.core.accountant import rho_for
 from duckdp.errors import InternalError
-from duckdp.synthetic.wide.choose import choose_best
+from duckdp.synthetic.wide.best import Pairs, choose_column, choose_pairs
 from duckdp.synthetic.wide.denoise import shrink_means
 from duckdp.synthetic.wide.features import ONE, RADIAL, Factor, Features, Floats, label_factor
-from duckdp.synthetic.wide.plan import Plan
-from duckdp.synthetic.wide.release import BITS, Noisy, Purse, Sums, predicted
+from duckdp.synthetic.wide.plan import DEGREE, Plan
+from duckdp.synthetic.wide.release import Noisy, Purse, Sums, predicted
+from duckdp.synthetic.wide.size import MARKS, choose_size
 from duckdp.synthetic.wide.table import Request
 
-_WINDOW = 0.25  # half width of z, of d
+_WINDOW, _NARROW = 0.25, 0.2  # half width of z, of d; narrow about a median
 _LINK = 0.2  # guessed product of the label's factor and the column chosen for it
-_SLACK = 16  # grid steps
 _DIRECTION = 0.1  # width of the discriminant score, of sqrt(d)
+_SCORE = 0.25  # width of a public score, of sqrt(d)
+_APART = 0.2  # sine of the angle between two scores, at least
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,8 +53,10 @@ class Released:
     shape: Noisy | None = None
     association: Association | None = None
     direction: tuple[Factor, Noisy] | None = None
+    scores: tuple[tuple[Factor, ...], Noisy] | None = None
+    strong: tuple[Pairs, Noisy] | None = None
     pairs: Noisy | None = None
-    stages: list[tuple[str, int]] = field(default_factory=list)
+    stages: list[tuple[str, int, Fraction]] = field(default_factory=list)
 
 
 def open_purse(request: Request) -> Purse:
@@ -75,23 +80,27 @@ def collect(request: Request, plan: Plan, purse: Purse, sums: Sums) -> Released:
     if plan.total > 1:
         raise InternalError("the plan of a synthetic table costs more than its charge")
     d, out = request.columns, Released()
-    size = purse.buy(sums, Features(dimensions=d, size=True), plan.size)
-    out.centre = float(np.clip((size.means[0] + 1) * d / 2, 0, d))
-    out.centre_deviation = size.deviation * d / 2
+    if plan.median:
+        out.centre, out.centre_deviation = choose_size(d, purse, sums, plan.size), d / MARKS
+    else:
+        size = purse.buy(sums, Features(dimensions=d, size=True), plan.size)
+        out.centre = float(np.clip((size.means[0] + 1) * d / 2, 0, d))
+        out.centre_deviation = size.deviation * d / 2
     out.means = purse.buy(sums, Features(dimensions=d, factors=(ONE,)), plan.means)
-    out.stages += [("size", 1), ("means", d)]
+    out.stages += [("size", MARKS if plan.median else 1, plan.size), ("means", d, plan.means)]
     shape = shape_features(request, plan, out)
     out.shape = purse.buy(sums, shape, plan.shape)
-    out.stages.append(("shape", shape.count))
+    out.stages.append(("shape", shape.count, plan.shape))
     if request.target is not None:
         _collect_target(request, request.target, plan, purse, sums, out)
-    elif plan.direction:
-        shrunk = shrink_means(out.means)
-        _collect_direction(np.sign(shrunk) * (1.01 - shrunk**2), plan, purse, sums, out)
+    if plan.scores:
+        _collect_scores(request, plan, purse, sums, out)
+    if plan.strong:
+        _collect_strong(request, plan, purse, sums, out)
     if plan.pairs:
         pairs = Features(dimensions=d, pairs=True)
         out.pairs = purse.buy(sums, pairs, plan.pairs)
-        out.stages.append(("pairs", pairs.count))
+        out.stages.append(("pairs", pairs.count, plan.pairs))
     return out
 
 
@@ -99,7 +108,8 @@ def shape_features(request: Request, plan: Plan, out: Released) -> Features:
     """The radial moments, and the products with z where they are bought."""
     d = request.columns
     factors = (RADIAL,) if plan.products else ()
-    return Features(dimensions=d, centre=out.centre, width=_WINDOW * d, degree=plan.degree, factors=factors)
+    width = _NARROW if plan.median and plan.degree < DEGREE else _WINDOW
+    return Features(dimensions=d, centre=out.centre, width=width * d, degree=plan.degree, factors=factors)
 
 
 def _collect_target(request: Request, target: int, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
@@ -110,14 +120,16 @@ def _collect_target(request: Request, target: int, plan: Plan, purse: Purse, sum
     factor = label_factor(target, out.label_mean, d)
     others = tuple(i for i in range(d) if i != target)
     features = Features(dimensions=d, factors=(factor,), columns=others)
-    out.stages.append(("label", 1))
+    out.stages.append(("label", 1, plan.label))
     if plan.best:
-        out.association = _buy_best(features, target, plan, purse, sums)
-        out.stages.append(("best column", 1))
+        best, sign = choose_column(request, target, purse, sums, plan.best)
+        guess = Noisy(means=np.array([sign * _LINK]), deviation=0.0, family="cube")
+        out.association = Association(factor=factor, columns=np.array([best]), noisy=guess)
+        out.stages.append(("best column", 1, plan.best))
         return
     found = purse.buy(sums, features, plan.association)
     out.association = Association(factor=factor, columns=features.chosen, noisy=found)
-    out.stages.append(("association", d - 1))
+    out.stages.append(("association", d - 1, plan.association))
     if plan.direction:
         weights = np.zeros(d)
         weights[features.chosen] = found.means
@@ -125,10 +137,7 @@ def _collect_target(request: Request, target: int, plan: Plan, purse: Purse, sum
 
 
 def _collect_direction(weights: Floats, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
-    """Products with the score along public weights, about its mean.
-
-    Without a target the weights are sign(mean) (1 - mean^2): how usual a row is, by the columns that vary.
-    """
+    """Products with the score along public weights, about its mean."""
     assert out.means is not None
     d = len(weights)
     weights = weights / max(1e-6, float(np.linalg.norm(weights)))
@@ -136,34 +145,42 @@ def _collect_direction(weights: Floats, plan: Plan, purse: Purse, sums: Sums, ou
     direction = Factor(weights=weights, offset=offset, width=_DIRECTION * d**0.5)
     bought = purse.buy(sums, Features(dimensions=d, factors=(direction,)), plan.direction)
     out.direction = (direction, bought)
-    out.stages.append(("direction", d))
+    out.stages.append(("direction", d, plan.direction))
 
 
-def _buy_best(features: Features, target: int, plan: Plan, purse: Purse, sums: Sums) -> Association:
-    """The column with the strongest link to the label, and the sign of the link; its size is a public guess.
+def score_factors(means: Floats) -> tuple[Factor, ...]:
+    """One or two scores along orthonormal weights: all columns alike, and by their means' signs.
 
-    Scores are plus and minus C_i = sum y u_i - (sum y)(sum u_i) / n, the centred products.
-
-    Privacy:      ``choose_best``; only the index leaves. Replacing one row changes C_i by (n-1)/n times the difference
-                  of (y - a)(u_i - b) at two points, a and b the other rows' means; adding a row to n of them by
-                  n/(n+1) times its value at one point.
-    Proof sketch: at the corners (y - a)(u - b) is AB, -AB', -A'B, A'B' with A = 1 - a, A' = 1 + a, B and B' alike; two
-                  neighbouring corners differ by 2A, 2A', 2B or 2B' <= 4, the same signs by less; one is at most 4.
-    Numerics:     integers; each of the sums of a row is off by at most one grid step, in all less than _SLACK steps.
+    Each column counts by the most variance its mean leaves. Rows that are large, or usual, in one column are often so
+    in others: where that holds, a few numbers about these scores tell of d^2 covariances.
     """
-    d, unit = features.dimensions, 1 << BITS
-    only = np.zeros(d)
-    only[target] = 1
-    label = Factor(weights=only)
-    count, products = sums(Features(dimensions=d, factors=(label,), columns=features.columns), BITS)
-    _, means = sums(Features(dimensions=d, factors=(ONE,)), BITS)
-    pairs = zip(products, (means[i] for i in features.chosen), strict=True)
-    scores = [p - means[target] * m // (max(1, count) * unit) for p, m in pairs]
-    size = len(scores)
-    cost = purse.take_epsilon(plan.best)
-    at = choose_best([*scores, *(-q for q in scores)], epsilon=cost, linf=4 * unit + _SLACK)
-    guess = np.array([_LINK if at < size else -_LINK])
-    return Association(
-        factor=features.factors[0], columns=features.chosen[[at % size]],
-        noisy=Noisy(means=guess, deviation=0.0, family="cube"),
-    )  # fmt: skip
+    room = 1.01 - means**2
+    basis = [room / np.linalg.norm(room)]
+    second = room * np.where(means < 0, -1.0, 1.0)
+    rest = second - basis[0] * float(second @ basis[0])
+    if np.linalg.norm(rest) > _APART * np.linalg.norm(second):
+        basis.append(rest / np.linalg.norm(rest))
+    width = _SCORE * len(means) ** 0.5
+    return tuple(Factor(weights=p, offset=float(p @ means), width=width) for p in basis)
+
+
+def score_features(window: Features, factors: tuple[Factor, ...]) -> Features:
+    """Products of z with each score, then of the scores with each other."""
+    crosses = [(RADIAL, f) for f in factors] + list(combinations_with_replacement(factors, 2))
+    return Features(dimensions=window.dimensions, centre=window.centre, width=window.width, crosses=tuple(crosses))
+
+
+def _collect_scores(request: Request, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
+    assert out.means is not None
+    factors = score_factors(shrink_means(out.means))
+    features = score_features(shape_features(request, plan, out), factors)
+    out.scores = (factors, purse.buy(sums, features, plan.scores))
+    out.stages.append(("scores", features.count, plan.scores))
+
+
+def _collect_strong(request: Request, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
+    """The strongest pairs of columns, and then their products."""
+    chosen = choose_pairs(request, plan.strong, purse, sums, plan.picks)
+    features = Features(dimensions=request.columns, pairs=True, some=chosen)
+    out.strong = (chosen, purse.buy(sums, features, plan.values))
+    out.stages += [("choice of pairs", plan.strong, plan.picks), ("chosen pairs", plan.strong, plan.values)]

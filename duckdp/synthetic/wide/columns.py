@@ -99,6 +99,18 @@ class UnitColumns:
         """Unit column of a number -> the one that says it is NULL."""
         return {p.start: p.start + 1 for p in self.parts if p.form == "number" and p.nullable}
 
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Unit columns of each domain: one of them is 1 in every row."""
+        return tuple(tuple(range(p.start, p.start + p.width)) for p in self.parts if p.form == "choice")
+
+    @property
+    def signs(self) -> tuple[int, ...]:
+        """Unit columns whose values are -1 and 1; not a boolean that may be NULL, which is 0 then."""
+        found = [i for group in self.groups for i in group]
+        found += [p.start for p in self.parts if p.form == "sign" and not p.nullable]
+        return tuple(found + [p.start + 1 for p in self.parts if p.form != "choice" and p.nullable])
+
     def place_of(self, name: str) -> int:
         """Unit column of a column of two values, for a target: of a domain, that of its second value.
 
@@ -115,6 +127,10 @@ class UnitColumns:
                 return part.start
         raise ParameterError("P107", "target", name, "must be one of the columns, of two values.")
 
+    def part_at(self, place: int) -> int:
+        """Which declared column a unit column belongs to."""
+        return next(i for i, p in enumerate(self.parts) if p.start <= place < p.start + p.width)
+
     def oppose(self, unit: Floats, target: int) -> None:
         """Make the first value of a target with a domain the opposite of its second, in place."""
         if any(p.form == "choice" and p.start + 1 == target for p in self.parts):
@@ -125,20 +141,24 @@ class UnitColumns:
         units = [sql for part in self.parts for sql in part.print_units(parameters)]
         return ", ".join(f"{sql} AS {name}" for sql, name in zip(units, self.names, strict=True))
 
-    def decode(self, unit: Floats) -> dict[str, NDArray[Any]]:
+    def decode(self, unit: Floats, *, rounded: bool = False) -> dict[str, NDArray[Any]]:
         """Rows in the columns' own types.
 
         Args:
             unit: float[m, d] in [-1, 1].
+            rounded: whether categories, booleans and NULLs are -1 and 1 already, and numbers are values of rows that
+                have one; else they are chances, and a NULL counted as 0 in its number.
         """
+        if rounded:
+            return {part.column.name: _values(part, unit, unit, scaled=False) for part in self.parts}
         groups = [list(range(p.start, p.start + p.width)) for p in self.parts if p.form == "choice"]
         unit = unit.copy()
         for group in groups:
             unit[:, group] = _raked(unit[:, group])
         signs = [p.start for p in self.parts if p.form == "sign"]
         signs += [p.start + 1 for p in self.parts if p.form != "choice" and p.nullable]
-        rounded = round_groups(round_signs(unit, signs), groups) if groups else round_signs(unit, signs)
-        return {part.column.name: _values(part, unit, rounded) for part in self.parts}
+        whole = round_groups(round_signs(unit, signs), groups) if groups else round_signs(unit, signs)
+        return {part.column.name: _values(part, unit, whole, scaled=True) for part in self.parts}
 
 
 def make_units(columns: Sequence[Column]) -> UnitColumns:
@@ -197,7 +217,7 @@ def _part(column: Column, start: int) -> Part:
     return Part(column=column, axis=axis, form="choice", values=values, start=start, nullable=False)
 
 
-def _values(part: Part, unit: Floats, rounded: Floats) -> NDArray[Any]:
+def _values(part: Part, unit: Floats, rounded: Floats, *, scaled: bool) -> NDArray[Any]:
     if part.form == "choice":
         chosen = rounded[:, part.start : part.start + part.width].argmax(axis=1)
         known = np.empty(len(part.values), dtype=object)
@@ -207,7 +227,7 @@ def _values(part: Part, unit: Floats, rounded: Floats) -> NDArray[Any]:
     if part.form == "sign":
         found: NDArray[Any] = (rounded[:, part.start] > 0).astype(object)
     else:
-        share = max(_LEAST_SHARE, 1 - float(missing.mean()))  # a NULL counted as 0
+        share = max(_LEAST_SHARE, 1 - float(missing.mean())) if scaled else 1.0  # a NULL counted as 0
         found = _numbers(part, np.clip(unit[:, part.start] / share, -1, 1))
     if not missing.any():
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaincc
@@ -70,3 +71,10 @@ def shrink_matrix(gap: Floats, deviation: float) -> Floats:
     values, vectors = np.linalg.eigh(gap)
     kept = np.sign(values) * np.sqrt(np.maximum(values**2 - 4 * len(gap) * deviation**2, 0))
     return np.asarray((vectors * kept) @ vectors.T)
+
+
+def symmetric(entries: Floats, upper: tuple[Any, Any], size: int) -> Floats:
+    """float[size, size] from entries of its upper triangle."""
+    found = np.zeros((size, size))
+    found[upper] = entries
+    return np.asarray(np.triu(found) + np.triu(found, 1).T)

@@ -5,7 +5,8 @@ With s = |u|^2 and z = clamp((s - centre) / width), a :class:`Features` is a lis
     size       2 s / d - 1                                  1       where the rows lie on average
     radial     T_1(z) .. T_K(z)                             K       the law of |u|^2
     products   u_i g(u) for chosen i and one factor g       d each  g = 1, z, the label, or a direction
-    pairs      u_i u_j, i <= j                              d (d+1) / 2
+    crosses    g(u) h(u) of two factors                     1 each
+    pairs      u_i u_j, i <= j, or some of them             d (d+1) / 2
 
 A Gaussian kernel exp(-|u - c|^2 / 2 sigma^2) sees a row through s and c.u only, which is why the law of s and its link
 with each u_i are worth more than any other second moment.
@@ -57,7 +58,9 @@ class Features:
         degree: K of the radial moments, 0 for none.
         factors: one block of products each.
         columns: the columns i of the products u_i g(u); None for all.
+        crosses: products of two factors.
         pairs: whether all u_i u_j are.
+        some: the index pairs, if not all.
     """
 
     dimensions: int
@@ -67,7 +70,9 @@ class Features:
     degree: int = 0
     factors: tuple[Factor, ...] = ()
     columns: tuple[int, ...] | None = None
+    crosses: tuple[tuple[Factor, Factor], ...] = ()
     pairs: bool = False
+    some: tuple[tuple[int, int], ...] | None = None
 
     @cached_property
     def chosen(self) -> NDArray[np.intp]:
@@ -77,6 +82,9 @@ class Features:
     @cached_property
     def upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Index pairs i <= j, in the order of the pair moments."""
+        if self.some is not None:
+            given = np.array(self.some, dtype=np.intp).reshape(-1, 2)
+            return given[:, 0], given[:, 1]
         i, j = np.triu_indices(self.dimensions)
         return i, j
 
@@ -84,7 +92,7 @@ class Features:
     def count(self) -> int:
         """R, the number of moments."""
         pairs = len(self.upper[0]) if self.pairs else 0
-        return int(self.size) + self.degree + len(self.chosen) * len(self.factors) + pairs
+        return int(self.size) + self.degree + len(self.chosen) * len(self.factors) + len(self.crosses) + pairs
 
     def rows(self, u: Floats) -> Floats:
         """Values of every row: float[n, R] in [-1, 1]."""
@@ -94,6 +102,7 @@ class Features:
         if self.degree:
             blocks.append(chebyshev(z, self.degree))
         blocks.extend(u[:, self.chosen] * self._factor(f, u, z)[:, None] for f in self.factors)
+        blocks.extend((self._factor(f, u, z) * self._factor(g, u, z))[:, None] for f, g in self.crosses)
         if self.pairs:
             blocks.append(u[:, self.upper[0]] * u[:, self.upper[1]])
         return np.asarray(np.clip(np.concatenate(blocks, axis=1), -1, 1))
@@ -106,6 +115,7 @@ class Features:
         if self.degree:
             blocks.append(chebyshev(z, self.degree).mean(axis=0))
         blocks.extend((self._factor(f, u, z) @ u / n)[self.chosen] for f in self.factors)
+        blocks.extend(np.atleast_1d(self._factor(f, u, z) @ self._factor(g, u, z) / n) for f, g in self.crosses)
         if self.pairs:
             blocks.append((u.T @ u)[self.upper] / n)
         return np.concatenate(blocks)
@@ -128,18 +138,26 @@ class Features:
             part[self.chosen] = weights[at : at + len(self.chosen)]
             at += len(self.chosen)
             gradient += self._factor(factor, u, z)[:, None] * part
-            along = u @ part
-            if factor.radial:
-                by_z += along
-            elif factor.weights is not None:
-                raw = (u @ factor.weights - factor.offset) / factor.width
-                gradient += (along * (np.abs(raw) < 1) / factor.width)[:, None] * factor.weights
+            by_z += self._add_slope(gradient, factor, u, u @ part)
+        for first, second in self.crosses:
+            by_z += self._add_slope(gradient, first, u, weights[at] * self._factor(second, u, z))
+            by_z += self._add_slope(gradient, second, u, weights[at] * self._factor(first, u, z))
+            at += 1
         gradient += 2 * u * (by_z * inner)[:, None]
         if self.pairs:
             square = np.zeros((d, d))
             square[self.upper] = weights[at:]
             gradient += u @ (square + square.T)
         return gradient
+
+    def _add_slope(self, gradient: Floats, factor: Factor, u: Floats, times: Floats) -> Floats:
+        """Add times * (gradient of a factor), but for z: what is to be added to the weight of z, float[n]."""
+        if factor.radial:
+            return times
+        if factor.weights is not None:
+            raw = (u @ factor.weights - factor.offset) / factor.width
+            gradient += (times * (np.abs(raw) < 1) / factor.width)[:, None] * factor.weights
+        return np.zeros(len(u))
 
     def outside(self, u: Floats) -> Floats:
         """How far |u|^2 lies beyond the window of z, in widths: float[n], 0 inside; its square is a penalty."""
@@ -167,11 +185,10 @@ class Features:
         """
         if len(columns) != self.dimensions:
             raise ValueError("one identifier per dimension")
-        square = " + ".join(f"s.{c} * s.{c}" for c in columns)
-        scan = f"(SELECT s.*, {square} AS dp_s FROM {relation} AS s)"
+        scan = f"(SELECT s.*, {print_square(columns)} AS dp_s FROM {relation} AS s)"
         z = _clamp(f"(s.dp_s - {_number(self.centre)}) / {_number(self.width)}")
         parts = [f"{z} AS dp_z"]
-        for k, factor in enumerate(self.factors):
+        for k, factor in enumerate(self._listed):
             if factor.weights is not None:
                 terms = zip(factor.weights, columns, strict=True)
                 dot = " + ".join(f"{_number(w)} * s.{c}" for w, c in terms if w) or "CAST(0 AS DOUBLE)"
@@ -180,12 +197,21 @@ class Features:
         sums = ", ".join(clamped_sum(e, bits) for e in self._expressions(columns))
         return f"SELECT {sums} FROM {sql} AS s"
 
+    @property
+    def _listed(self) -> tuple[Factor, ...]:
+        """Factors of the products, then those of the crosses, two by two."""
+        return (*self.factors, *(f for pair in self.crosses for f in pair))
+
     def _expressions(self, columns: Sequence[str]) -> list[str]:
         found = [f"{_number(2 / self.dimensions)} * s.dp_s - {_number(1)}"] if self.size else []
         found.extend(_print_chebyshev(k) for k in range(1, self.degree + 1))
-        for k, factor in enumerate(self.factors):
-            g = " * s.dp_z" if factor.radial else "" if factor.weights is None else f" * s.dp_g{k}"
-            found.extend(f"s.{columns[i]}{g}" for i in self.chosen)
+        values = [
+            "s.dp_z" if f.radial else "" if f.weights is None else f"s.dp_g{k}" for k, f in enumerate(self._listed)
+        ]
+        for value in values[: len(self.factors)]:
+            found.extend(f"s.{columns[i]}{value and ' * ' + value}" for i in self.chosen)
+        crossed = zip(values[len(self.factors) :: 2], values[len(self.factors) + 1 :: 2], strict=True)
+        found.extend(" * ".join(filter(None, pair)) or _number(1) for pair in crossed)
         if self.pairs:
             found.extend(f"s.{columns[i]} * s.{columns[j]}" for i, j in zip(*self.upper, strict=True))
         return found
@@ -209,6 +235,11 @@ def label_factor(column: int, mean: float, dimensions: int) -> Factor:
     weights = np.zeros(dimensions)
     weights[column] = 1.0
     return Factor(weights=weights, offset=mean, width=1 + abs(mean))
+
+
+def print_square(columns: Sequence[str]) -> str:
+    """SQL of |u|^2 over a row ``s``."""
+    return " + ".join(f"s.{c} * s.{c}" for c in columns)
 
 
 def _print_chebyshev(degree: int) -> str:

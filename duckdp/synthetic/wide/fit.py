@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from duckdp.core.task import Watch
 from duckdp.synthetic.wide.features import Features, Floats
 
 _ROUNDS, _INNER, _HALVINGS = 14, 30, 7
@@ -42,13 +43,16 @@ class Goal:
         return np.asarray(self.features.adjoint(u, self.weights * lagrange[:-1]) + slope[:, None] * u)
 
 
-def fit_rows(start: Floats, goal: Goal, *, fixed: NDArray[np.intp] | None = None) -> Floats:
+def fit_rows(
+    start: Floats, goal: Goal, *, fixed: NDArray[np.intp] | None = None, watch: Watch | None = None
+) -> Floats:  # fmt: skip
     """Move the rows.
 
     Args:
         start: float[m, d] in [-1, 1].
         goal: the wanted moments.
         fixed: columns that stay as they are.
+        watch: may end the work; rows as they are when its time is over.
 
     Returns:
         float[m, d] in [-1, 1].
@@ -56,8 +60,10 @@ def fit_rows(start: Floats, goal: Goal, *, fixed: NDArray[np.intp] | None = None
     u = start.copy()
     missing = goal.misfit(u)
     error = float(np.mean(missing**2))
-    for _ in range(_ROUNDS):
-        if error < _GOOD**2:
+    for turn in range(_ROUNDS):
+        if watch is not None:
+            watch.tell("rows", turn / _ROUNDS)
+        if error < _GOOD**2 or (watch is not None and watch.out_of_time()):
             break
         move = _newton_step(u, goal, missing, fixed)
         for halving in range(_HALVINGS):

@@ -29,7 +29,8 @@ from duckdp.synthetic.wide.start import uniforms
 
 SHARE = Fraction(3, 10)  # of epsilon
 DEGREES = (16, 12, 8, 6, 4, 3, 2)
-_FINE, _COARSEST = 0.03, 0.15  # deviation of a moment
+_FINE = 0.03  # deviation of a moment
+_COARSEST = 0.15  # of all moments of one degree together, where only two or three degrees can be had
 _GRID = 200
 _GAP = 0.02
 
@@ -79,7 +80,7 @@ def choose_marginals(columns: Sequence[int], dimensions: int, purse: Purse, rows
         return None
     for degree in DEGREES:
         noise = predicted(len(columns) * (degree - 1), Fraction(1), purse, rows)
-        if noise <= _FINE or (degree <= 3 and noise <= _COARSEST):
+        if noise <= (_FINE if degree > 3 else _COARSEST / len(columns) ** 0.5):
             return Marginals(dimensions=dimensions, columns=tuple(columns), degree=degree)
     return None
 

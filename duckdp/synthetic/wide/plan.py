@@ -3,33 +3,47 @@
 The figures are d, the expected number of rows, epsilon, delta and the relation. Let sd(R, a) be the deviation of a
 noisy mean when R of them are bought for a share a. Stages, in the order they run::
 
-    label        1 mean of the label                      with a target
-    association  d products with the label                with a target, and sd low enough
-    best column  one column, by a noisy maximum           with a target, and sd too high for all of them
-    direction    d products with the discriminant score   with a target and sd below _FINE_DIRECTION
-    size         1 average of |u|^2                       always
+    size         1: the average of |u|^2                  always; where that is too noisy and epsilon rows is not too
+                                                          small, its median, by a noisy maximum
     means        d                                        always
     shape        K radial moments, and d products with z  the products only with sd below _FINE_PRODUCTS
+    label        1 mean of the label                      with a target
+    association  d products with the label                with a target, and sd low enough
+    best         one column, by a noisy maximum           with a target, and sd too high for all of them
+    direction    d products with the discriminant score   with a target and sd below _FINE_DIRECTION
+    scores       5 products of z and two public scores    without target and pairs, where sd is below _FINE_SCORES
+    picks        the strongest pairs, by noisy maxima     without target and pairs, where enough can be told
+    values       their products                           with picks
     pairs        d (d+1) / 2 products                     without a target, and only above their noise
-    direction    d products with one public direction     without a target, where pairs are too dear and links asked
 
 A random symmetric matrix of entries of deviation v has eigenvalues up to 2 v sqrt(d); pairs are bought when that is
 below d / 25, about the largest eigenvalue that tables of related columns have. With a target, label and association
-come first, for 0.7 of the charge; 0.9 with the best column alone.
+come first, for 0.7 of the charge; 0.9 with the best column alone. A pair is picked for the charge at which the noisy
+maximum tells a covariance of _STRONG from those of all other pairs; none is where the means themselves drown
+(_COARSE_MEANS), or where products with z can just be had and the picks would reach few of the columns: what answers
+smooth queries comes first. Each function costs about the same noise in whatever stage it is bought, as a cube's
+deviation grows as R: shares stand about as the numbers of functions, and as what an error of each does to smooth
+queries.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from duckdp.synthetic.wide.release import Purse, predicted
+from duckdp.synthetic.wide.release import Purse, predicted, predicted_epsilon
 from duckdp.synthetic.wide.table import Request
 
-DEGREE = 3  # K, or 1 where its noise would drown the second degree
-_FINE_PRODUCTS, _FINE_LAW, _FINE_DIRECTION, _COARSE_ASSOCIATION = 0.03, 0.1, 0.02, 0.35
-_PAIR_SIGNAL = 1 / 25
-_TARGET, _LINKS = Fraction(7, 10), Fraction(3, 10)
+DEGREE = 3  # K, or less where noise would drown the higher ones
+_FINE_PRODUCTS, _FINE_LAW, _CLEAR_LAW, _FINE_DIRECTION, _COARSE_ASSOCIATION = 0.03, 0.06, 0.012, 0.02, 0.35
+_FINE_SCORES, _COARSE_MEANS, _CLEAR_MEANS = 0.2, 0.06, 0.004
+_PAIRS, _PAIR_SIGNAL = Fraction(2, 5), 1 / 25
+_TARGET = Fraction(7, 10)
+_STRONG, _MOST_STRONG, _PICKS, _VALUES = 0.3, 16, Fraction(3, 10), Fraction(1, 20)
+_SCORES = Fraction(5, 100)
+_SIZE, _COARSE_SIZE = Fraction(2, 100), 0.06  # of 2 |u|^2 / d - 1
+_RANKS = 32  # epsilon rows that tell the marks of ``size`` apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,48 +55,71 @@ class Plan:
     best: Fraction = Fraction(0)
     direction: Fraction = Fraction(0)
     size: Fraction = Fraction(0)
+    median: bool = False
     means: Fraction = Fraction(0)
     shape: Fraction = Fraction(0)
+    scores: Fraction = Fraction(0)
     products: bool = False
     degree: int = DEGREE
     pairs: Fraction = Fraction(0)
+    picks: Fraction = Fraction(0)
+    values: Fraction = Fraction(0)
+    strong: int = 0
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """By stage, those above 0."""
+        names = (
+            "label", "association", "best", "direction", "size", "means", "shape", "scores", "pairs", "picks", "values",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     @property
     def total(self) -> Fraction:
         """Sum of the shares."""
-        target = self.label + self.association + self.best + self.direction
-        return target + self.size + self.means + self.shape + self.pairs
+        return sum(self.shares.values(), Fraction(0))
 
 
 def make_plan(request: Request, purse: Purse) -> Plan:
     """The plan. ``purse`` tells the relation and the noise; nothing is taken from it."""
     shares: dict[str, Fraction] = {}
-    rest = Fraction(1)
+    rest, strong = Fraction(1), 0
     if request.target is not None:
         shares, rest = _target(request, purse)
     else:
-        share = _most_of_pairs(request, purse)
-        if share:
-            shares["pairs"], rest = share, 1 - share
-        elif request.links:
-            shares["direction"], rest = _LINKS, 1 - _LINKS
+        shares, strong = _links(request, purse)
+        rest -= sum(shares.values(), Fraction(0))
+    coarse = predicted(1, rest * _SIZE, purse, request.expected_rows) > _COARSE_SIZE
+    median = coarse and predicted_epsilon(rest * _SIZE, purse) * request.expected_rows >= _RANKS
+    size = Fraction(6, 100) if coarse and not median else _SIZE
     fine = predicted(request.columns + DEGREE, rest * Fraction(36, 100), purse, request.expected_rows)
     products = fine <= _FINE_PRODUCTS
-    law = predicted(DEGREE, rest * Fraction(16, 100), purse, request.expected_rows) <= _FINE_LAW
-    parts = (10, 54, 36) if products else (6, 78, 16) if law else (8, 62, 30)
-    names = ("size", "means", "shape")
-    shares.update({n: rest * Fraction(p, 100) for n, p in zip(names, parts, strict=True)})
-    return Plan(**shares, products=products, degree=DEGREE if products or law else 1)
+    law = predicted(2, rest * Fraction(12, 100), purse, request.expected_rows) <= _FINE_LAW
+    clear = predicted(DEGREE, rest * Fraction(14, 100), purse, request.expected_rows) <= _CLEAR_LAW
+    degree = DEGREE if products or clear else 2 if law else 1
+    shape = Fraction(36 if products else 12 if law else 18, 100)
+    shares.update(size=rest * size, shape=rest * shape, means=rest * (1 - size - shape))
+    return Plan(**shares, products=products, degree=degree, strong=strong, median=median)
 
 
-def _most_of_pairs(request: Request, purse: Purse) -> Fraction:
-    """Share of the pairs: 2/5 where that lifts them out of their noise, else 7/10 if links are asked for, else 0."""
-    d = request.columns
-    for share in (Fraction(2, 5), Fraction(7, 10)) if request.links else (Fraction(2, 5),):
-        noise = predicted(d * (d + 1) // 2, share, purse, request.expected_rows)
-        if 2 * noise * d**0.5 <= _PAIR_SIGNAL * d:
-            return share
-    return Fraction(0)
+def _links(request: Request, purse: Purse) -> tuple[dict[str, Fraction], int]:
+    """Shares of what links columns without a target, and how many strongest pairs."""
+    d, rows = request.columns, request.expected_rows
+    if 2 * predicted(d * (d + 1) // 2, _PAIRS, purse, rows) * d**0.5 <= _PAIR_SIGNAL * d:
+        return {"pairs": _PAIRS}, 0
+    shares = {}
+    if predicted(5, _SCORES, purse, rows) <= _FINE_SCORES:
+        shares["scores"] = _SCORES
+    if predicted(d, Fraction(1), purse, rows) > _COARSE_MEANS:
+        return shares, 0
+    inside = sum(len(group) * (len(group) - 1) for group in request.groups)
+    each = 8 * math.log(max(2, (d * (d - 1) - inside) // 2)) / (_STRONG * rows)
+    strong = min(_MOST_STRONG, (d * (d - 1) - inside) // 2, int(predicted_epsilon(_PICKS, purse) / each))
+    fine = predicted(d + DEGREE, Fraction(36, 100), purse, rows) <= _FINE_PRODUCTS
+    radial = fine and predicted(d, Fraction(1), purse, rows) > _CLEAR_MEANS
+    if not strong or (radial and 4 * strong < d):  # products with z serve smooth queries better than a few pairs
+        return shares, 0
+    return {**shares, "picks": _PICKS, "values": _VALUES}, strong
 
 
 def _target(request: Request, purse: Purse) -> tuple[dict[str, Fraction], Fraction]:

@@ -67,7 +67,9 @@ def make_psi_table(request: Request, sums: Sums, products: Products) -> WideTabl
     found = fit_distribution(matrix, np.append(1.0, means.means))
     rows = points[draw_points(found.weights, request.rows)]
     misfit = float(np.sqrt(np.mean((features.means(rows) - means.means) ** 2)))
-    return WideTable(unit=rows, misfit=misfit, bought=(("means", d), *((("subspace", d * k),) * ROUNDS)))
+    return WideTable(
+        unit=rows, misfit=misfit, bought=(("means", d, _MEANS), *((("subspace", d * k, _SUBSPACE / ROUNDS),) * ROUNDS))
+    )
 
 
 def subspace_round(exact: Sequence[int], basis: Floats, purse: Purse, share: Fraction) -> Floats:

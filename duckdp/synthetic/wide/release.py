@@ -149,7 +149,8 @@ class Purse:
         if counting:
             self.rows = max(1.0, float(values[0]))
             values = values[1:]
-        return Noisy(means=values / self.rows, deviation=deviation / unit / self.rows, family=family)
+        rows = max(1.0, self.rows)
+        return Noisy(means=values / rows, deviation=deviation / unit / rows, family=family)
 
     def _noise(self, exact: list[int], change: Sensitivity, share: Fraction) -> tuple[list[int], float, str]:
         cost = self.take(share)
@@ -164,6 +165,13 @@ def sensitivity(size: int, unit: int, neighbours: Neighbours) -> Sensitivity:
     """Norms of the change of ``size`` sums of integers in [-unit, unit]."""
     move = unit * (2 if neighbours is Neighbours.REPLACE else 1)
     return Sensitivity(l1=size * move, l2_squared=size * move**2, linf=move)
+
+
+def predicted_epsilon(share: Fraction, purse: Purse) -> float:
+    """What a pure mechanism gets for a share (``Purse.take_epsilon``)."""
+    if purse.gaussian:
+        return math.sqrt(2 * rho_for(purse.epsilon_nano, purse.delta_atto) / PICO * float(share))
+    return purse.epsilon_nano / NANO * float(share)
 
 
 def predicted(size: int, share: Fraction, purse: Purse, rows: float) -> float:

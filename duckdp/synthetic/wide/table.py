@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from duckdp.catalog import check_positive
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.synthetic.wide.features import Floats
+from duckdp.synthetic.wide.fit import Goal, fit_rows
 from duckdp.synthetic.wide.start import uniforms
 
 MAX_ROWS = 20_000
@@ -27,8 +30,8 @@ class Request:
         neighbours: the relation.
         rows: m, synthetic rows.
         target: position of the label column, whose values are -1 and 1, or None.
-        links: whether a part of the charge goes to links between columns when all pairs are too dear: what models
-            learn from. False leaves it to means and shape: what smooth queries see.
+        signs: columns whose values are -1 and 1.
+        groups: columns of which exactly one is 1 in every row, the others -1: the values of a domain.
     """
 
     columns: int
@@ -38,7 +41,8 @@ class Request:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     rows: int = 2000
     target: int | None = None
-    links: bool = True
+    signs: tuple[int, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         check_positive("columns", self.columns, MAX_COLUMNS)
@@ -52,7 +56,8 @@ class Request:
 
 def request(
     columns: int, *, expected_rows: int, epsilon: object, delta: object = 0,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE, rows: int = 2000, target: int | None = None, links: bool = True,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE, rows: int = 2000, target: int | None = None,
+    signs: tuple[int, ...] = (), groups: tuple[tuple[int, ...], ...] = (),
 ) -> Request:  # fmt: skip
     """A request from what users type.
 
@@ -62,7 +67,7 @@ def request(
     return Request(
         columns=columns, expected_rows=expected_rows, epsilon_nano=parse_epsilon(epsilon),
         delta_atto=parse_delta(delta), neighbours=neighbours, rows=rows, target=target,
-        links=links,
+        signs=signs, groups=groups,
     )  # fmt: skip
 
 
@@ -73,12 +78,19 @@ class WideTable:
     Attributes:
         unit: float[m, d] in [-1, 1]; a label column holds -1 and 1.
         misfit: root mean square distance of its moments from the wanted ones.
-        bought: per stage, its name and the number of moments.
+        bought: per stage, its name, the number of moments, and its share of the charge.
+        goal: the moments the rows were moved to, if they were, and columns that stay as they are.
     """
 
     unit: Floats
     misfit: float
-    bought: tuple[tuple[str, int], ...]
+    bought: tuple[tuple[str, int, Fraction], ...]
+    goal: Goal | None = None
+    fixed: NDArray[np.intp] | None = None
+
+    def refit(self, unit: Floats) -> Floats:
+        """Rows that were changed since, moved as little as possible until they have the moments again."""
+        return unit if self.goal is None else fit_rows(unit, self.goal, fixed=self.fixed)
 
 
 def round_groups(unit: Floats, groups: list[list[int]]) -> Floats:

@@ -8,8 +8,8 @@ adds or removes one row.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from duckdp.catalog import Table, dump_table
 from duckdp.compiler.printing import UNIT, Parameters, print_rows
 from duckdp.core.accountant import pure_rho
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Watch
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, InternalError, ParameterError
 from duckdp.smooth.axes import Floats
@@ -33,10 +33,16 @@ from duckdp.synthetic.wide.plan import make_plan
 from duckdp.synthetic.wide.psi import make_psi_table, print_products
 from duckdp.synthetic.wide.release import Purse
 from duckdp.synthetic.wide.table import Request
+from duckdp.synthetic.wide.tree import grow_tree
+from duckdp.synthetic.wide.tree_bins import Ints, make_bins, spread_rows
+from duckdp.synthetic.wide.tree_counts import Tables
+from duckdp.synthetic.wide.tree_plan import make_tree_plan, open_tree_purse, prefers_tree
 
-METHODS = ("auto", "psi")
+METHODS = ("auto", "moments", "tree", "psi")
 MOST_SUMS = 1500  # of one statement; more are added up from streamed rows
+MADE = 250_000  # rows of a tree that are made one by one
 FITTED = 4000  # rows that are fitted; more are made by repeating them
+MOST_SECONDS = 3600.0  # of fitting
 _CHUNK = 4 * 10**6  # values of a streamed block
 Read = Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
 
@@ -49,10 +55,12 @@ class WideTask:
         table: the protected table.
         units: its columns as unit columns.
         request: public parameters.
-        method: "auto" or "psi".
+        method: "moments", "tree" or "psi".
         rows: wanted rows.
         marginals: moments of single numeric columns that are bought too.
         marginal_nano: their part of epsilon, in 1e-9, beside the request's.
+        watch: follows the stages. Rows are fitted between reads, so an interrupt fails the attempt; asking again
+            redeems the charge with fresh noise.
     """
 
     table: Table
@@ -62,6 +70,7 @@ class WideTask:
     rows: int
     marginals: Marginals | None
     marginal_nano: int
+    watch: Watch = field(default_factory=Watch, compare=False)
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -71,6 +80,8 @@ class WideTask:
     @property
     def loss(self) -> Loss:
         """What it costs: the links' and the marginals' parts, which add up."""
+        if self.method == "tree":
+            return self._tree_purse.loss
         links = open_purse(self.request).loss
         if self.marginals is None:
             return links
@@ -83,8 +94,15 @@ class WideTask:
         return Purse(epsilon_nano=self.marginal_nano, delta_atto=0, neighbours=self.request.neighbours)
 
     @property
+    def _tree_purse(self) -> Purse:
+        """A fresh purse of the whole charge of a tree."""
+        return open_tree_purse(self.request, len(self.units.parts))
+
+    @property
     def mechanism(self) -> str:
         """Name for the ledger."""
+        if self.method == "tree":
+            return "gaussian" if self._tree_purse.gaussian else "laplace"
         return "gaussian" if open_purse(self.request).gaussian else "cube"
 
     @property
@@ -104,10 +122,12 @@ class WideTask:
     def parameters(self) -> dict[str, Any]:
         """Public parameters for the ledger."""
         shares = {}
-        if self.method == "auto":
+        if self.method == "moments":
             plan = make_plan(self.request, open_purse(self.request))
-            names = ("label", "association", "best", "direction", "size", "means", "shape", "pairs")
-            shares = {n: str(getattr(plan, n)) for n in names if getattr(plan, n)}
+            shares = {n: str(share) for n, share in plan.shares.items()}
+        elif self.method == "tree":
+            grown = make_tree_plan(self.request, self.units, self._tree_purse)
+            shares = {n: str(v) for n, v in asdict(grown).items() if v and isinstance(v, Fraction)}
         return {
             "columns": [c.name for c in self.columns], "units": self.units.count, "method": self.method,
             "rows": self.rows, "target": self.request.target, "neighbours": self.request.neighbours.value,
@@ -121,45 +141,104 @@ class WideTask:
             read: runs a private read with the charge. Exact values: never logged, stored or raised.
             salt: keys the choice of a unit's row.
         """
+        self.watch.start(MOST_SECONDS)
+        if self.method == "tree":
+            return self._release_tree(self._followed(read), salt)
+        read = self._followed(read)
 
         def sums(features: Features | Marginals, bits: int) -> tuple[int, Sequence[int]]:
-            if features.count > MOST_SUMS:
-                return self._streamed(read, salt, features, bits)
-            parameters = Parameters()
-            sql = features.print_sql(self._relation(parameters, salt), self.units.names, bits)
-            found = _one_row(read(_counted(sql, parameters)), features.count + 1)
-            return found[0], found[1:]
+            return self._sums(read, salt, features, bits)
 
         def products(centre: Floats, basis: Floats, bits: int) -> Sequence[int]:
             parameters = Parameters()
             sql = print_products(centre, basis, self._relation(parameters, salt), self.units.names, bits)
             return _one_row(read(_counted(sql, parameters)), basis.size + 1)[1:]
 
-        made = make_table(self.request, sums) if self.method == "auto" else make_psi_table(self.request, sums, products)
+        moments = self.method == "moments"
+        made = make_table(self.request, sums, self.watch) if moments else make_psi_table(self.request, sums, products)
+        links = Fraction(self.request.epsilon_nano, self.request.epsilon_nano + self.marginal_nano)
+        bought = [(name, count, share * links) for name, count, share in made.bought]
         unit = made.unit[np.resize(np.arange(len(made.unit)), self.rows)]
         if self.request.target is not None:
             self.units.oppose(unit, self.request.target)
         if self.marginals is not None:
             noisy = self._purse().buy(sums, self.marginals, Fraction(1))
-            unit = give_marginals(unit, self.marginals, noisy, self.units.nulls)
-        types = {c.name: c.type for c in self.columns}
-        table = SyntheticTable(
-            table=self.table.name, types=types, columns=self.units.decode(unit), residual=made.misfit
-        )  # fmt: skip
-        return json.dumps({"kind": "synthesis", "summary": None, "table": table.dump(), "rows": self.rows})
+            bought.append(("marginals", self.marginals.count, 1 - links))
+            unit = made.refit(give_marginals(unit, self.marginals, noisy, self.units.nulls))
+        return self._dump(self.units.decode(unit), made.misfit, bought)
 
-    def _relation(self, parameters: Parameters, salt: int) -> str:
-        """Unit columns of every row that counts, as a parenthesised SELECT."""
+    def _followed(self, read: Read) -> Read:
+        """Reads that the watch hears of; it may end the release before one."""
+
+        def followed(query: PrivateQuery) -> Iterable[tuple[Any, ...]]:
+            self.watch.tell("private read", 0.0)
+            return read(query)
+
+        return followed
+
+    def _release_tree(self, read: Read, salt: int) -> str:
+        """The stages of a tree, and its rows."""
+        purse = self._tree_purse
+        plan = make_tree_plan(self.request, self.units, purse)
+        binnings = make_bins(self.units, plan.bins)
+        names = [f"c{i}" for i in range(len(binnings))]
+
+        def sums(features: Features | Marginals, bits: int) -> tuple[int, Sequence[int]]:
+            return self._sums(read, salt, features, bits)
+
+        def counts(tables: Tables, expected: Ints | None) -> Iterable[tuple[int, int]]:
+            parameters = Parameters()
+            codes = {n: b.print_code(parameters) for b, n in zip(binnings, names, strict=True)}
+            relation = self._relation(parameters, salt, codes)
+            if expected is None:
+                sql, most = tables.print_counts(relation, names, parameters), tables.cells
+            else:
+                sql, most = tables.print_scores(expected, relation, names, parameters), len(tables.sets)
+            query = PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most)
+            return ((int(key), int(value)) for key, value in read(query))
+
+        target = None if self.request.target is None else self.units.part_at(self.request.target)
+        tree = grow_tree(binnings, plan, purse, target, counts, sums)
+        codes = tree.make(min(self.rows, MADE))
+        unit = spread_rows(binnings, codes, tree.places())
+        unit = unit[np.resize(np.arange(len(unit)), self.rows)]
+        return self._dump(self.units.decode(unit, rounded=True), tree.misfit(codes), tree.stages)
+
+    def _dump(self, columns: dict[str, Any], residual: float, bought: Sequence[tuple[str, int, Fraction]]) -> str:
+        types = {c.name: c.type for c in self.columns}
+        table = SyntheticTable(table=self.table.name, types=types, columns=columns, residual=residual)
+        stages = [[name, count, float(share)] for name, count, share in bought]
+        raw = {"kind": "synthesis", "summary": None, "table": table.dump(), "rows": self.rows, "bought": stages}
+        return json.dumps(raw)
+
+    def _sums(self, read: Read, salt: int, features: Features | Marginals, bits: int) -> tuple[int, Sequence[int]]:
+        """The number of rows and the exact integer sums: private."""
+        if features.count > MOST_SUMS:
+            return self._streamed(read, salt, features, bits)
+        parameters = Parameters()
+        sql = features.print_sql(self._relation(parameters, salt), self.units.names, bits)
+        found = _one_row(read(_counted(sql, parameters)), features.count + 1)
+        return found[0], found[1:]
+
+    def _relation(self, parameters: Parameters, salt: int, others: Mapping[str, str] | None = None) -> str:
+        """Unit columns of every row that counts, or other items by name, as a parenthesised SELECT.
+
+        With a unit_key the row that counts is the same for both: the unit columns rank it.
+        """
         keyed = self.table.unit_key is not None
         rows = print_rows(self.table, self.columns, parameters, unit=True)
+        other = ", ".join(f"{sql} AS {name}" for name, sql in (others or {}).items())
+        if other and not keyed:
+            return f"(SELECT {other} FROM {rows} AS r)"
         items = self.units.print_items(parameters)
         if not keyed:
             return f"(SELECT {items} FROM {rows} AS r)"
         names = ", ".join(self.units.names)
         order = f"system.main.hash({UNIT}, {names}, CAST({salt} AS UBIGINT)), {names}"
         first = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {order}) AS first"
-        ranked = f"(SELECT {names}, {first} FROM (SELECT {items}, r.{UNIT} FROM {rows} AS r) AS r)"
-        return f"(SELECT {names} FROM {ranked} AS r WHERE r.first = 1)"
+        wanted = ", ".join(others or self.units.names)
+        inner = f"(SELECT {items}, {f'{other}, ' if other else ''}r.{UNIT} FROM {rows} AS r)"
+        return f"(SELECT {wanted} FROM (SELECT {wanted}, {first} FROM {inner} AS r) AS r WHERE r.first = 1)"
 
     def _streamed(self, read: Read, salt: int, features: Features | Marginals, bits: int) -> tuple[int, Sequence[int]]:
         """The same integers from rows that cross in batches: one statement of so many sums takes DuckDB minutes."""
@@ -178,9 +257,11 @@ class WideTask:
 
 def plan_wide(
     table: Table, columns: Sequence[str] | None, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
-    rows: int, method: str, target: str | None,
+    rows: int, method: str, target: str | None, watch: Watch | None = None,
 ) -> WideTask:  # fmt: skip
     """Plan a wide synthetic table; without ``columns``, of all columns with bounds, a domain, or two values.
+
+    Method "auto" is "tree" or "moments", by public figures (``tree_plan.prefers_tree``).
 
     Raises:
         CatalogError: C102, unknown column; C105, REPLACE of a view or of units of several rows.
@@ -201,17 +282,20 @@ def plan_wide(
         raise CatalogError("C105", "under REPLACE every row must count, so no unit_key and no view.", table=table.name)
     units = make_units(chosen)
     expected = table.expected_rows or table.row_cap
-    part = int(epsilon_nano * SHARE) if method == "auto" else 0
+    whole = Request(
+        columns=units.count, expected_rows=expected, epsilon_nano=epsilon_nano, delta_atto=delta_atto,
+        neighbours=neighbours, rows=min(rows, FITTED), target=None if target is None else units.place_of(target),
+        signs=units.signs, groups=units.groups,
+    )  # fmt: skip
+    if method == "auto":
+        method = "tree" if prefers_tree(units, whole) else "moments"
+    part = int(epsilon_nano * SHARE) if method == "moments" else 0
     purse = Purse(epsilon_nano=max(1, part), delta_atto=0, neighbours=neighbours)
     marginals = choose_marginals(units.numbers, units.count, purse, expected) if part else None
     part = part if marginals is not None else 0
-    request = Request(
-        columns=units.count, expected_rows=expected, epsilon_nano=epsilon_nano - part,
-        delta_atto=delta_atto, neighbours=neighbours, rows=min(rows, FITTED),
-        target=None if target is None else units.place_of(target),
-    )  # fmt: skip
     return WideTask(
-        table=table, units=units, request=request, method=method, rows=rows, marginals=marginals, marginal_nano=part
+        table=table, units=units, request=replace(whole, epsilon_nano=epsilon_nano - part), method=method, rows=rows,
+        marginals=marginals, marginal_nano=part, watch=watch or Watch(),
     )  # fmt: skip
 
 

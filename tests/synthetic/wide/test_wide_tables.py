@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from duckdp.bench.tables import area_table, error_table, make_auto, make_psi
+from duckdp.bench.tables import area_table, by_path, error_table
 from duckdp.bench.tables_data import Data, memory_products, memory_sums
 from duckdp.bench.tables_queries import KERNELS, SIGMAS, area_under_curve, draw_queries, learn
 from duckdp.core.types import Neighbours
@@ -111,11 +111,10 @@ def test_the_plan_is_public_and_fits_the_charge():
     for epsilon in ("0.01", "0.1", "1", "10", "100"):
         for rows in (100, 10_000, 10**6):
             for target in (None, 0):
-                for links in (True, False):
-                    asked = ask(epsilon, expected_rows=rows, target=target, links=links)
-                    plan = make_plan(asked, open_purse(asked))
-                    assert 0 < plan.total <= 1
-                    assert plan == make_plan(asked, open_purse(asked))
+                asked = ask(epsilon, expected_rows=rows, target=target)
+                plan = make_plan(asked, open_purse(asked))
+                assert 0 < plan.total <= 1
+                assert plan == make_plan(asked, open_purse(asked))
     rich = make_plan(ask("10", expected_rows=10**6), open_purse(ask("10")))
     poor = make_plan(ask("0.01", expected_rows=100), open_purse(ask("0.01")))
     assert rich.pairs
@@ -133,7 +132,8 @@ def test_private_sums_are_asked_for_once_per_stage():
         return sums(features, bits)
 
     made = make_table(asked, counted)
-    assert sorted(calls) == sorted(count for _, count in made.bought)
+    assert sorted(calls) == sorted(count for _, count, _ in made.bought)
+    assert sum(share for *_, share in made.bought) == 1
 
 
 def test_a_target_stays_predictable():
@@ -251,5 +251,5 @@ def test_bench_prints_its_lines():
     assert [line.split()[0] for line in lines] == ["CTG", "sample", "paper", "auto", "psi"]
     lines = area_table(data, ("1",), rounds=1, rows=200)
     assert "with target" in lines[-1]
-    assert make_psi(100)(unit, "1", None).shape == (100, D)
-    assert make_auto(100, links=False)(unit, "1", None).shape == (100, D)
+    for method in ("auto", "psi"):
+        assert by_path(method, 100)(unit, "1").shape == (100, D)

@@ -20,6 +20,7 @@ from duckdp.synthetic.wide.features import Features
 from duckdp.synthetic.wide.marginals import Marginals, choose_marginals
 from duckdp.synthetic.wide.release import Purse
 from duckdp.synthetic.wide.task import _counted, plan_wide
+from duckdp.synthetic.wide.tree_bins import make_bins
 from tests.smooth.tables import column, connect, table
 
 ROWS = 20_000
@@ -91,6 +92,24 @@ def test_after_the_release_nothing_depends_on_the_data(clinic: duckdp.Curator, t
     assert ana.synthesize("t", epsilon=1, rows=200).rows() == first
 
 
+def test_a_tree_in_sql_and_after_the_data_are_gone(clinic: duckdp.Curator) -> None:
+    con, ana = clinic.connect("ana"), clinic.session("ana")
+    con.execute("CREATE TABLE a AS FROM dp_synthesize('t', epsilon := 4, rows := 2000, method := 'tree')")
+    how = "epsilon := 3, rows := 500, method := 'tree', target := 'sick'"
+    con.execute(f"CREATE TABLE b AS FROM dp_synthesize('t', {how})")
+    for name, wide in (("a", 0.02), ("b", 0.04)):
+        found = con.execute(
+            f"SELECT avg(sick::INTEGER), avg(age), avg((pay IS NULL)::INTEGER), avg((city = 'y')::INTEGER), "
+            f"avg((city = 'y' AND sick)::INTEGER) FROM {name}"
+        ).fetchone()
+        assert found == pytest.approx((0.25, 39.5, 0.1, 0.75, 0.158), abs=wide, rel=0.01)  # city NULL counts nowhere
+    assert sum(c.loss.epsilon_nano for c in clinic.ledger.charges()) == 7 * NANO
+    first = ana.synthesize("t", epsilon=4, rows=2000, method="tree").rows()
+    clinic.engine.close()  # the private instance is gone
+    assert ana.synthesize("t", epsilon=4, rows=2000, method="tree").rows() == first
+    assert len(clinic.ledger.charges()) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [({"method": "magic"}, "P107"), ({"target": "age"}, "P107"), ({"target": "nobody"}, "P107"),
@@ -125,6 +144,11 @@ def test_units_of_several_rows_count_once() -> None:
         for row in map(str, after):
             gone.remove(row)
         assert len(gone) == 1  # one row left, and none of another unit changed
+        parameters = Parameters()
+        codes = {f"c{i}": b.print_code(parameters) for i, b in enumerate(make_bins(task.units, 20))}
+        listed = ", ".join(f"count({name})" for name in codes)
+        sql = f"SELECT {listed} FROM {task._relation(parameters, 7, codes)}"
+        assert con.execute(sql, list(parameters.values)).fetchone() == (299,) * len(codes)
 
 
 def test_replace_needs_every_row() -> None:

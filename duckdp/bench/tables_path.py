@@ -1,0 +1,114 @@
+"""The way of a synthetic table from rows to rows, as ``dp_synthesize`` goes it, without session and ledger.
+
+Rows of [-1, 1]^d become a DuckDB table of declared columns (bounds -1 and 1; indicators of categories one VARCHAR with
+its domain; a label BOOLEAN), the plan reads them with its own SQL, and the released table's values come back as rows:
+what a user gets, marginals, types and rounding included.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from duckdp.catalog import Column, Table, kind_of
+from duckdp.core.task import PrivateQuery
+from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
+from duckdp.engine import _batches
+from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.wide.features import Floats
+from duckdp.synthetic.wide.task import plan_wide
+
+THREADS = 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Path:
+    """Rows of one set under one declaration.
+
+    Attributes:
+        unit: float[n, d] in [-1, 1].
+        label: whether the last column is a label: a BOOLEAN, which may be named as the target.
+        groups: columns that are the indicators, -1 and 1, of one category each.
+        rows: m, of the synthetic table.
+        method: of ``dp_synthesize``.
+        neighbours: relation of the charge.
+        delta: of the charge, text.
+    """
+
+    unit: Floats
+    label: bool = False
+    groups: tuple[tuple[int, ...], ...] = ()
+    rows: int = 2000
+    method: str = "auto"
+    neighbours: Neighbours = Neighbours.REPLACE
+    delta: str = "0"
+
+    def make(self, epsilon: str, *, target: bool = False) -> Floats:
+        """One fresh synthetic table as rows, float[m, d]."""
+        task = plan_wide(
+            self._declared(), None, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(self.delta),
+            neighbours=self.neighbours, rows=self.rows, method=self.method, target=self._label if target else None,
+        )  # fmt: skip
+        with duckdb.connect(":memory:", config={"threads": THREADS}) as con:
+            self._fill(con)
+            payload = json.loads(task.release_stages(lambda query: _read(con, query), 1))
+        return self._rows(SyntheticTable.load(payload["table"]))
+
+    @property
+    def _plain(self) -> dict[str, int]:
+        """Columns that are no indicators, by their name in the table."""
+        grouped = {i for group in self.groups for i in group}
+        return {f"c{i}": i for i in range(self.unit.shape[1]) if i not in grouped}
+
+    def _declared(self) -> Table:
+        columns = [_column(name, "DOUBLE", lower=-1.0, upper=1.0) for name in self._plain]
+        if self.label:
+            columns[-1] = _column(columns[-1].name, "BOOLEAN")
+        for k, group in enumerate(self.groups):
+            domain = tuple(f"v{j}" for j in range(len(group)))
+            columns.append(_column(f"g{k}", "VARCHAR", domain=domain, other=domain[0]))
+        relation, n = ("memory", "main", "t"), len(self.unit)
+        return Table(name="t", relation=relation, columns=tuple(columns), row_cap=n, expected_rows=n)
+
+    def _fill(self, con: duckdb.DuckDBPyConnection) -> None:
+        frame: dict[str, Any] = {name: np.ascontiguousarray(self.unit[:, i]) for name, i in self._plain.items()}
+        if self.label:
+            frame[self._label] = self.unit[:, -1] > 0
+        for k, group in enumerate(self.groups):
+            frame[f"g{k}"] = np.array([f"v{j}" for j in self.unit[:, group].argmax(axis=1)], dtype=object)
+        con.register("frame", frame)
+        con.execute("CREATE TABLE t AS SELECT * FROM frame")
+        con.unregister("frame")
+
+    @property
+    def _label(self) -> str:
+        return f"c{self.unit.shape[1] - 1}"
+
+    def _rows(self, made: SyntheticTable) -> Floats:
+        found = np.full((made.rows, self.unit.shape[1]), -1.0)
+        for name, i in self._plain.items():
+            found[:, i] = np.asarray(made.columns[name], dtype=np.float64)
+        if self.label:
+            found[:, -1] = 2 * found[:, -1] - 1
+        for k, group in enumerate(self.groups):
+            at = [int(v[1:]) for v in made.columns[f"g{k}"].tolist()]
+            found[np.arange(made.rows), np.array(group)[at]] = 1.0
+        return found
+
+
+def _column(name: str, duckdb_type: str, **more: Any) -> Column:
+    known = kind_of(duckdb_type)
+    assert known is not None
+    return Column(name=name, source=name, type=duckdb_type, kind=known[0], nullable=False, **more)
+
+
+def _read(con: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterable[tuple[Any, ...]]:
+    """What the engine does with a private read, on a plain connection."""
+    if query.arrays:
+        return _batches(con.cursor(), query)
+    return con.execute(query.sql, list(query.parameters)).fetchall()

@@ -1,0 +1,93 @@
+"""Rows moved to a grid of few values per column ([J] Algorithm 3, steps 3 to 5), as numbers and as SQL.
+
+Values are equispaced in the angle, ends included, so that a row moved to its nearest value changes degree r by at most
+r pi / (2 (N - 1)) for N values; equispaced in x, as the paper has them, the error near the bounds would be of order
+r / sqrt(N). Types that cannot hold such values take the nearest that they can; nearest always means in the angle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from duckdp.catalog import check_positive
+from duckdp.errors import ParameterError
+from duckdp.smooth.axes import MAX_VALUES, Floats
+
+
+def angle_nodes(count: int) -> Floats:
+    """Values of u that are equispaced in the angle, float[N]: -cos(pi k / (N - 1)), ascending, -1 and 1 included."""
+    return np.asarray(-np.cos(np.pi * np.arange(count, dtype=np.float64) / (count - 1)))
+
+
+def angle_middles(count: int) -> Floats:
+    """Middles of neighbouring angles, float[N - 1]."""
+    return np.asarray(-np.cos(np.pi * (np.arange(count - 1, dtype=np.float64) + 0.5) / (count - 1)))
+
+
+def middles_between(nodes: Floats) -> Floats:
+    """Middles, in the angle, of any ascending nodes: float[N - 1] for float[N] in [-1, 1]."""
+    angles = np.arccos(-nodes)
+    middles = -np.cos((angles[1:] + angles[:-1]) / 2)
+    return np.clip(middles, np.nextafter(nodes[:-1], 2), nodes[1:])  # rounding leaves each node its own
+
+
+def largest_turn(nodes: Floats) -> float:
+    """The largest angle by which a u in [-1, 1] moves to the nearest of ascending nodes, rounding included."""
+    angles = np.arccos(-nodes)
+    inner = float(np.diff(angles).max(initial=0.0)) / 2
+    return max(inner, float(angles[0]), float(np.pi - angles[-1])) + 1e-7  # arccos near the ends loses half its digits
+
+
+def round_to_angles(u: Floats, count: int) -> Floats:
+    """Move u to the nearest of N angles: float[n] for float[n] in [-1, 1]. The middle between two goes up."""
+    return np.asarray(angle_nodes(count)[np.searchsorted(angle_middles(count), u, side="right")])
+
+
+def print_angle_rounding(u: str, count: int) -> str:
+    """SQL of :func:`round_to_angles`, for moments of data on the grid ([J] Algorithm 3, step 4).
+
+    Args:
+        u: a DOUBLE expression with values in [-1, 1]; see :func:`print_search`.
+        count: N, 2 to 4096.
+
+    Returns:
+        An expression of type DOUBLE.
+
+    Raises:
+        ParameterError: P107, count.
+    """
+    if check_positive("count", count, MAX_VALUES) < 2:
+        raise ParameterError("P107", "count", count, "must be at least 2.")
+    return print_search(u, angle_middles(count), [_print_double(node) for node in angle_nodes(count).tolist()])
+
+
+def print_search(u: str, middles: Floats, leaves: Sequence[str]) -> str:
+    """SQL that finds the interval u lies in and gives what stands for it.
+
+    A search tree of comparisons with the same doubles as ``searchsorted``, so that both agree to the last bit:
+    libraries differ in the last bits of acos and cos. The expression is total: NaN ends at the last leaf, NULL stays
+    NULL.
+
+    Args:
+        u: a DOUBLE expression; best a column, as it is repeated once per middle and evaluated log2 N times.
+        middles: float[N - 1], ascending.
+        leaves: N expressions of one type.
+    """
+    limits = middles.tolist()
+
+    def search(first: int, last: int) -> str:
+        if first == last:
+            return leaves[first]
+        middle = (first + last) // 2
+        below, above = search(first, middle), search(middle + 1, last)
+        return f"CASE WHEN {u} < {_print_double(limits[middle])} THEN {below} ELSE {above} END"
+
+    return f"(CASE WHEN {u} IS NULL THEN NULL ELSE {search(0, len(leaves) - 1)} END)"
+
+
+def _print_double(value: float) -> str:
+    """A DOUBLE literal: without an exponent DuckDB reads a DECIMAL."""
+    text = repr(value)
+    return text if "e" in text else text + "e0"

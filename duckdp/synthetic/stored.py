@@ -1,0 +1,154 @@
+"""A stored synthetic table: read again, or finished where its program had not been solved.
+
+A payload is JSON::
+
+    kind      "synthesis"
+    summary   the released summary ("lp"), or null
+    moments   the released sums at grid points ("theorem"), with "theorem": its figures
+    missing   released patterns of NULLs, or null
+    table     the fitted distribution, or null where the program was not solved; of a wide table its rows, as text
+    bought    of a wide table: (stage, number of sums, share of the charge) each
+    wide      of a wide table without rows: what was released, for ``FINISHERS["wide"]`` to make them from
+    rows      wanted
+
+Rows are drawn with bytes that follow from the release, so reading again gives the same rows.
+
+Privacy: post-processing of releases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from duckdp.core.task import Watch, as_numerical
+from duckdp.errors import CatalogError
+from duckdp.smooth.summary import SmoothSummary
+from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.fitted import Fitted
+from duckdp.synthetic.missing import give_missing
+from duckdp.synthetic.sample import bytes_of
+from duckdp.synthetic.support import make_grid
+from duckdp.synthetic.synthesize import draw_table, fit_summary
+from duckdp.synthetic.theorem_fit import draw_theorem, finish_theorem, theorem_facts, theorem_shape
+from duckdp.synthetic.unfinished import resumed
+
+KIND = "synthesis"
+#: By a key of the payload: makes the rows of a release whose fit did not end, (payload, watch) -> ``SyntheticTable`` as
+#: text. The module that released it registers its own; ``wide.task`` is imported first.
+FINISHERS: dict[str, Callable[[dict[str, Any], Watch], str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Opened:
+    """A stored synthetic table.
+
+    Attributes:
+        table: its rows.
+        fitted: the distribution they were drawn from; None of a wide table.
+        facts: (name, value) of what its method says of itself.
+        notes: what a reader of the rows must know.
+    """
+
+    table: SyntheticTable
+    fitted: Fitted | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def open_synthesis(payload: str, watch: Watch | None = None) -> Opened:
+    """Read a release; its program is solved first where that is still to do, from where it stood.
+
+    Args:
+        payload: of a release.
+        watch: follows the work; what it raises ends it.
+
+    Raises:
+        NumericalError: N101, the program was not solved. CatalogError: C105, damaged.
+    """
+    raw = json.loads(payload)
+    if isinstance(raw["table"], str):
+        return Opened(table=SyntheticTable.load(raw["table"]))
+    watch = watch or Watch()
+    if raw["table"] is None and raw.get("wide") is not None:
+        return Opened(table=SyntheticTable.load(_finished_wide(raw, watch)))
+    if raw["table"] is None:
+        fitted = _finished(raw, watch)
+    elif raw.get("moments") is not None:
+        fitted = Fitted.read(raw["table"], theorem_shape(raw))
+    else:
+        fitted = Fitted.read(raw["table"], make_grid(SmoothSummary.load(raw["summary"])).shape)
+    watch.tell("sample", 0.95)
+    opened = _drawn(raw, fitted)
+    watch.tell("done", 1.0)
+    return opened
+
+
+def read_synthesis(payload: str) -> SyntheticTable:
+    """The table of a release; see :func:`open_synthesis`."""
+    return open_synthesis(payload).table
+
+
+def finish(raw: dict[str, Any], watch: Watch) -> Fitted:
+    """Solve the program of a payload, going on where it was left.
+
+    Raises:
+        NumericalError: N101.
+    """
+    if raw.get("moments") is not None:
+        return finish_theorem(raw, watch)
+    if raw["summary"] is None:
+        raise CatalogError("C105", "the stored synthetic table holds no rows, and nothing to make them from.")
+    with resumed(raw["summary"]) as state:
+        return fit_summary(SmoothSummary.load(raw["summary"]), watch, state)
+
+
+def summary_of(payload: str) -> str:
+    """The summary in a release: its own payload, or the one a synthetic table was made from.
+
+    Raises:
+        CatalogError: C110, a synthetic table that was made without one.
+    """
+    raw = json.loads(payload)
+    if raw.get("kind") != KIND:
+        return payload
+    if raw["summary"] is None:
+        raise CatalogError("C110", "that is a synthetic table which was not made from a summary.")
+    return str(raw["summary"])
+
+
+def _finished(raw: dict[str, Any], watch: Watch) -> Fitted:
+    try:
+        return finish(raw, watch)
+    except (ArithmeticError, ValueError, MemoryError) as problem:
+        raise as_numerical(problem) from None
+
+
+def _finished_wide(raw: dict[str, Any], watch: Watch) -> str:
+    import duckdp.synthetic.wide.task  # noqa: F401 - registers its finisher
+
+    finisher = FINISHERS.get("wide")
+    if finisher is None:
+        raise CatalogError("C105", "the stored synthetic table was not finished, and this version cannot finish it.")
+    try:
+        return finisher(raw, watch)
+    except (ArithmeticError, ValueError, MemoryError) as problem:
+        raise as_numerical(problem) from None
+
+
+def _drawn(raw: dict[str, Any], fitted: Fitted) -> Opened:
+    early = (fitted.note(),) if fitted.note() else ()
+    if raw.get("moments") is not None:
+        table = draw_theorem(raw, fitted, bytes_of(raw["moments"]))
+        facts = theorem_facts(raw, fitted)
+        return Opened(table=table, fitted=fitted, facts=facts, notes=(*(f"{a}: {b}" for a, b in facts), *early))
+    source = bytes_of(raw["summary"])
+    table = draw_table(SmoothSummary.load(raw["summary"]), fitted, int(raw["rows"]), source)
+    if raw.get("missing") is None:
+        return Opened(table=table, fitted=fitted, notes=early)
+    table = replace(table, columns=give_missing(table.columns, raw["missing"], source))
+    names = ", ".join(raw["missing"]["columns"])
+    note = f"NULL of {names} in its private share, bought with a twentieth of epsilon and independent of the values"
+    return Opened(table=table, fitted=fitted, notes=(note, *early))

@@ -1,0 +1,314 @@
+"""[J] Algorithm 3 as it stands, for one to three bounded columns: ``method := 'theorem'``.
+
+    parameters   t, N, L, m by Theorem 17, or 22 with delta, from n, d, K, epsilon; what is too large is capped and told
+    release      rows moved to a grid of N values per column and counted by cell inside DuckDB, sums of the t^d
+                 functions there, independent noise on each (``GridSums``, ``SummaryTask``)
+    program      noisy means rounded to multiples of 1/L in [-1, 1]; min |W u - b|_1 over distributions on the grid,
+                 until the value is at most the noise's expected norm, a public figure, or certified within 2% of the
+                 least
+    rows         m independent draws from u
+
+n is the number of rows where that is public (REPLACE, every row counts); else ``expected_rows`` or ``row_cap``.
+
+Privacy:      one release of a ``SummaryTask`` with Laplace noise of scale l1 / epsilon (Theorem 17), or Gaussian noise
+              by zCDP (Theorem 22), l1 and l2 of ``Basis.norms``, for the data set's relation. The cube's noise would be
+              smaller; the theorem's is kept. With a public n it is read first, and everything else is a function of it.
+Deviations:   sensitivities are the true ones; the grid is equispaced in the angle; columns' types keep their values
+              (a whole number moves to a whole number); W is not rounded, which only bounds bits; the program may stop
+              early, and its value F stands in the bound in place of the optimum.
+Error:        (22) by ``theorem_17_bound``, with what was used, capped figures included.
+Source:       [J] Algorithm 3, Theorems 17 and 22.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from duckdp.catalog import Column, Table, check_positive, dump_table
+from duckdp.compiler.printing import Parameters as Bound
+from duckdp.compiler.printing import print_rows
+from duckdp.core.task import PrivateQuery, Watch
+from duckdp.core.types import ATTO, NANO, Loss, Neighbours
+from duckdp.errors import InternalError, ParameterError, QueryError
+from duckdp.smooth.axes import MAX_VALUES
+from duckdp.smooth.plan import SummaryTask, Wishes, fit_noise, plan_summary
+from duckdp.smooth.sums.moments import plan_grid_moments
+from duckdp.synthetic.parameters import Parameters, theorem_17_bound, theorem_17_parameters, theorem_22_parameters
+from duckdp.synthetic.stored import KIND
+from duckdp.synthetic.support import grid_values, unit_nodes
+from duckdp.synthetic.synthesize import MAX_ROWS
+from duckdp.synthetic.theorem_fit import FAILURE, finish_theorem, sum_of_turns
+
+MOST_COLUMNS = 3
+MOST_FUNCTIONS = 1000  # t^d: sums of one statement, rows of the program
+MOST_POINTS = 8_000_000  # N^d: a float for each, 64 MB
+SMOOTHNESS = 4  # K, unless asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What Algorithm 3 is run with.
+
+    Attributes:
+        wanted: by the theorem.
+        used: after caps.
+        capped: a sentence for each figure that is not the theorem's.
+    """
+
+    wanted: Parameters
+    used: Parameters
+    capped: tuple[str, ...]
+
+
+def choose_figures(
+    rows: int, columns: Sequence[Column], smoothness: int, epsilon: Fraction, delta: float, drawn: int | None
+) -> Figures:
+    """The theorem's parameters, and what is used of them.
+
+    Args:
+        rows: n, public.
+        columns: d of them.
+        smoothness: K.
+        epsilon: the charge.
+        delta: of it; Theorem 22 where it is above 0.
+        drawn: rows that were asked for, in place of m.
+    """
+    dimensions = len(columns)
+    if delta:
+        wanted = theorem_22_parameters(rows, dimensions, smoothness, epsilon, delta)
+    else:
+        wanted = theorem_17_parameters(rows, dimensions, smoothness, epsilon)
+    degree = min([wanted.degree, _root(MOST_FUNCTIONS, dimensions), *map(_most_degree, columns)])
+    values = min(wanted.values, MAX_VALUES, _root(MOST_POINTS, dimensions))
+    used = replace(wanted, degree=degree, values=values, rows=drawn or min(wanted.rows, MAX_ROWS))
+    capped = []
+    for sign, name, limit in (
+        ("t", "degree", f"at most {MOST_FUNCTIONS:,} sums, and fewer per column than it has values"),
+        ("N", "values", f"at most {MAX_VALUES:,} per column and {MOST_POINTS:,} grid points"),
+        ("m", "rows", "as many rows as were asked for" if drawn else f"at most {MAX_ROWS:,} rows"),
+    ):
+        before, after = getattr(wanted, name), getattr(used, name)
+        if before != after:
+            capped.append(f"{sign} is {after:,} instead of the theorem's {before:,}: {limit}")
+    return Figures(wanted=wanted, used=used, capped=tuple(capped))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TheoremTask:
+    """Implements ``core.task.StagedTask``.
+
+    Attributes:
+        table: the protected table.
+        columns: of the synthetic table.
+        smoothness: K.
+        epsilon_nano, delta_atto: the charge.
+        neighbours: the relation.
+        rows: asked for, or None for the theorem's m.
+        watch: follows the program.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    smoothness: int
+    epsilon_nano: int
+    delta_atto: int
+    neighbours: Neighbours
+    rows: int | None
+    watch: Watch = field(default_factory=Watch, compare=False)
+
+    @property
+    def loss(self) -> Loss:
+        """What it costs, whatever n."""
+        return self.planned.loss
+
+    @property
+    def mechanism(self) -> str:
+        """Name for the ledger."""
+        return self.planned.mechanism
+
+    @cached_property
+    def planned(self) -> SummaryTask:
+        """The release as it would be with the declared number of rows."""
+        return self.at(self._declared)[0]
+
+    @property
+    def canonical(self) -> str:
+        """Identity of the question."""
+        raw = {
+            "kind": "theorem", "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
+            "columns": [c.name for c in self.columns], "smoothness": self.smoothness, "rows": self.rows,
+            "epsilon_nano": self.epsilon_nano, "delta_atto": self.delta_atto, "neighbours": self.neighbours.value,
+        }  # fmt: skip
+        return json.dumps(raw, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters for the ledger."""
+        planned, figures = self.at(self._declared)
+        used = figures.used
+        return {
+            **planned.parameters, "method": "theorem", "smoothness": self.smoothness, "values": used.values,
+            "steps": used.steps, "rows": used.rows, "capped": list(figures.capped),
+            "n": "public, read first" if planned.count_public else self._declared,
+        }  # fmt: skip
+
+    def describe(self) -> list[str]:
+        """Lines of ``explain``; from public figures."""
+        planned, figures = self.at(self._declared)
+        used = figures.used
+        theorem = 22 if self.delta_atto else 17
+        return [
+            f"Algorithm 3 with the parameters of Theorem {theorem} for n = {self._declared:,}, K = {self.smoothness}: "
+            f"t = {used.degree}, N = {used.values:,}, L = {used.steps:,}, m = {used.rows:,}",
+            *figures.capped, self._predict(planned, figures), *planned.describe(),
+        ]  # fmt: skip
+
+    def _predict(self, planned: SummaryTask, figures: Figures) -> str:
+        """Bound (22) if the program ends at the noise's expected norm."""
+        used, size, scale = figures.used, planned.basis.size, planned.plan.noise.scales[0] / (1 << planned.moments.bits)
+        bound = theorem_17_bound(
+            rows=self._declared, dimensions=len(self.columns), smoothness=self.smoothness, size=1.0,
+            degree=used.degree, values=used.values, scale=scale, fit=size * (scale / self._declared + 0.5 / used.steps),
+            failure=FAILURE, gaussian=planned.mechanism == "gaussian", count_public=planned.count_public,
+            drawn=used.rows, steps=used.steps, turn=sum_of_turns(self.columns, planned.basis, used.values),
+        )  # fmt: skip
+        return (
+            f"bound (22) expected: {bound.total:.4g} for queries with |f| and {self.smoothness} derivatives at most 1, "
+            f"with probability {1 - FAILURE:g}"
+        )
+
+    def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
+        """Read n where it is public; read the sums, noise them; fit.
+
+        Args:
+            read: runs a private read with the charge. Exact values: never logged, stored or raised.
+            salt: unused, as rows are weighed and not sampled.
+        """
+        rows = self._declared
+        if self.planned.count_public:
+            rows = max(1, min(self.table.row_cap, _one_count(read(self._count_query()))))
+        task, figures = self.at(rows)
+        moments = task.release(read(task.query(salt)))
+        raw = {
+            "kind": KIND, "summary": None, "moments": moments, "rows": figures.used.rows, "table": None,
+            "theorem": {
+                "n": rows, "smoothness": self.smoothness, "degree": figures.used.degree,
+                "values": figures.used.values, "steps": figures.used.steps, "capped": list(figures.capped),
+            },
+        }  # fmt: skip
+        fitted = self.watch.keep(lambda: finish_theorem(raw, self.watch))
+        return json.dumps({**raw, "table": None if fitted is None else fitted.raw()})
+
+    @property
+    def _declared(self) -> int:
+        return self.table.expected_rows or self.table.row_cap
+
+    def _count_query(self) -> PrivateQuery:
+        bound = Bound()
+        relation = print_rows(self.table, (), bound, unit=True)
+        sql = f"SELECT CAST(system.main.count_star() AS HUGEINT) FROM {relation} AS r"
+        return PrivateQuery(sql=sql, parameters=tuple(bound.values))
+
+    def at(self, rows: int) -> tuple[SummaryTask, Figures]:
+        """The release of the sums for a public number of rows."""
+        epsilon, delta = Fraction(self.epsilon_nano, NANO), self.delta_atto / ATTO
+        figures = choose_figures(rows, self.columns, self.smoothness, epsilon, delta, self.rows)
+        wishes = Wishes(
+            degree=figures.used.degree, weights="uniform", noise="gaussian" if delta else "laplace", path="sums"
+        )  # fmt: skip
+        task = plan_summary(
+            self.table, [c.name for c in self.columns], epsilon_nano=self.epsilon_nano, neighbours=self.neighbours,
+            delta_atto=self.delta_atto, wishes=wishes,
+        )  # fmt: skip
+        basis = task.basis
+        nodes = tuple(
+            unit_nodes(axis, grid_values(column, axis, figures.used.values))
+            for column, axis in zip(self.columns, basis.axes, strict=True)
+        )
+        moments, sensitivity, plan = fit_noise(
+            lambda e: plan_grid_moments(self.table, self.columns, basis, nodes, epsilon=e),
+            lambda m: m.norms(self.neighbours, count_public=task.count_public), self.table.row_cap,
+            basis.levels[1 if task.count_public else 0 :], self.epsilon_nano, self.delta_atto, wishes,
+        )  # fmt: skip
+        return replace(task, moments=moments, sensitivity=sensitivity, plan=plan), figures
+
+
+def plan_theorem(
+    table: Table, columns: Sequence[str], *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
+    rows: int | None, smoothness: int | None, watch: Watch | None = None,
+) -> TheoremTask:  # fmt: skip
+    """Plan Algorithm 3.
+
+    Args:
+        table: the protected table.
+        columns: one to three columns with bounds.
+        epsilon_nano: the charge.
+        delta_atto: of it; above 0, Theorem 22.
+        neighbours: the data set's relation.
+        rows: in place of the theorem's m; None: m, at most 10^7.
+        smoothness: K, 1 to 30; 4 unless given.
+        watch: follows the program.
+
+    Raises:
+        ParameterError: P107. QueryError: Q401, a column without bounds. CatalogError: C102.
+    """
+    if not 1 <= len(columns) <= MOST_COLUMNS:
+        rule = f"must be 1 to {MOST_COLUMNS} columns with bounds for the theorem; name them."
+        raise ParameterError("P107", "columns", list(columns)[:50], rule)
+    if rows is not None:
+        check_positive("rows", rows, MAX_ROWS)
+    for column in (table.column(name) for name in columns):
+        if column is not None and column.lower is None:
+            raise QueryError(
+                "Q401", f'column "{column.name}" has no bounds, and the theorem is about columns with bounds. '
+                "Leave it out, or take method := 'auto'.",
+            )  # fmt: skip
+    found = tuple(c for c in (table.column(name) for name in columns) if c is not None)
+    task = TheoremTask(
+        table=table, columns=found, smoothness=SMOOTHNESS if smoothness is None else smoothness,
+        epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours, rows=rows, watch=watch or Watch(),
+    )  # fmt: skip
+    return _checked(task, list(columns))
+
+
+def _checked(task: TheoremTask, names: list[str]) -> TheoremTask:
+    """Everything that can be refused is refused before a charge: a plan of the declared number of rows is printed."""
+    if len(task.columns) != len(names):  # plan_summary names the column that is unknown
+        plan_summary(task.table, names, epsilon_nano=task.epsilon_nano, neighbours=task.neighbours)
+    for column in task.columns:
+        if _most_degree(column) < 2:
+            rule = (
+                f"\"{column.name}\" has two values, and the theorem needs three. Leave it out, or take method := 'lp'."
+            )
+            raise ParameterError("P107", "columns", names, rule)
+    task.planned.query(0)
+    if task.planned.count_public:  # the largest plan that a public number of rows can lead to
+        task.at(task.table.row_cap)[0].query(0)
+    return task
+
+
+def _most_degree(column: Column) -> int:
+    """Functions of a column that are fewer than its values: more would make it an axis of values."""
+    lower, upper = column.lower, column.upper
+    if column.integral and isinstance(lower, (int, float)) and isinstance(upper, (int, float)):
+        return min(int(upper) - int(lower), MOST_FUNCTIONS)
+    return MOST_FUNCTIONS
+
+
+def _root(most: int, power: int) -> int:
+    """The largest whole number whose power is at most ``most``."""
+    found = int(round(most ** (1.0 / power)))  # noqa: RUF046 - a typed checker takes round of a power for Any
+    return found if int(found**power) <= most else found - 1
+
+
+def _one_count(rows: Iterable[Sequence[Any]]) -> int:
+    found = list(rows)
+    if len(found) != 1 or len(found[0]) != 1:
+        raise InternalError("the number of rows is not one number")
+    return int(str(found[0][0]))

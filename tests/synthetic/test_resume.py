@@ -1,0 +1,274 @@
+"""Interrupted and failed programs: what was paid for stays, work goes on where it stood, nothing is charged twice."""
+
+import importlib
+import json
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import duckdp
+from duckdp.core.task import MOST_SECONDS, Watch
+from duckdp.core.types import NANO
+from duckdp.errors import CatalogError, ExecutionError, InternalError, NumericalError, ParameterError
+from duckdp.synthetic import generation, unfinished
+from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.fitted import Fitted
+from duckdp.synthetic.generation import State
+from duckdp.synthetic.stored import FINISHERS, open_synthesis
+
+theorem_fit = importlib.import_module("duckdp.synthetic.theorem_fit")
+synthesize_module = importlib.import_module("duckdp.synthetic.synthesize")
+METHODS = [{"method": "lp", "degree": 9}, {"method": "theorem", "smoothness": 1, "rows": 500}]
+
+
+@pytest.fixture
+def owner(tmp_path, monkeypatch):
+    """A table that needs many rounds: few points to start from, a small gap to reach."""
+    monkeypatch.setattr(generation, "START_DENSITY", 1)
+    monkeypatch.setattr(synthesize_module, "GAP", 1e-4)
+    monkeypatch.setattr("duckdp.synthetic.theorem_fit.theorem_objective", _never_enough)
+    rng = np.random.default_rng(1)
+    frame = pa.table({"x": rng.choice([0.1, 0.55, 0.9], 3000), "y": rng.choice([0.2, 0.8], 3000)})
+    with duckdp.open({"t": frame}, ledger=str(tmp_path / "t.ledger")) as curator:
+        curator.protect("t", row_cap=9000, expected_rows=3000, bounds={"x": (0, 1), "y": (0, 1)})
+        curator.budget(epsilon=30)
+        curator.grant("ana", epsilon=30)
+        yield curator
+
+
+def _never_enough(*given, objective=theorem_fit.theorem_objective):
+    return objective(*given)[0], 0.0
+
+
+def interrupt_after(rounds, error=KeyboardInterrupt):
+    """A progress callback that ends the program after so many rounds."""
+    told = []
+
+    def progress(stage, share):
+        told.append((stage, share))
+        if sum(s == "program" for s, _ in told) > rounds:
+            raise error
+
+    return progress, told
+
+
+def payload_of(owner, session, name):
+    return json.loads(owner.ledger.object(session.analyst, name).payload)
+
+
+def spent(owner):
+    return sum(c.loss.epsilon_nano for c in owner.ledger.charges())
+
+
+@pytest.mark.parametrize("given", METHODS)
+def test_an_interrupt_keeps_what_was_paid_and_asking_again_goes_on(owner, given):
+    ana = owner.session("ana")
+    progress, told = interrupt_after(2)
+    asked = {"epsilon": 9, "name": "mine", **given}
+    with pytest.raises(ExecutionError) as interrupted:
+        ana.synthesize("t", **asked, progress=progress)
+    assert interrupted.value.code == "E102"
+    assert [c.state for c in owner.ledger.charges()] == ["released"]  # no failed attempt
+    raw = payload_of(owner, ana, "mine")
+    assert raw["table"] is None
+    state = next(reversed(unfinished._states.values()))
+    assert state.rounds == 2
+    with owner.ledger._store.read() as tx:
+        assert tx.one("SELECT attempt FROM charge")["attempt"] == 1
+
+    owner.engine.close()  # nothing private is needed any more
+    rounds = []
+    made = ana.synthesize("t", **asked, progress=lambda stage, _: rounds.append(stage))
+    assert made.cost == "nothing"
+    assert spent(owner) == 9 * NANO
+    assert next(reversed(unfinished._states.values())) is state
+    scratch = fit_from_scratch(raw)
+    resumed = state.rounds - 2
+    assert rounds.count("program") == resumed + 1  # one line before the first round
+    assert 0 < resumed < scratch.rounds
+    assert state.rounds == scratch.rounds
+    assert (state.loss, state.bound) == (scratch.loss, scratch.bound)  # the same certificate
+    again = ana.synthesize("t", **asked)
+    assert again.rows() == made.rows()  # drawn with bytes that follow from the release
+    assert sum(s == "program" for s, _ in told) == 3
+
+
+def fit_from_scratch(raw):
+    """The same release solved by a process that never saw it."""
+    unfinished._states.clear()
+    return open_synthesis(json.dumps(raw)).fitted
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(MemoryError(), NumericalError), (np.linalg.LinAlgError("no"), NumericalError), (ValueError("x"), NumericalError),
+     (ZeroDivisionError(), NumericalError), (NumericalError("N101", "stalled", status="stalled"), NumericalError),
+     (InternalError("a bug"), InternalError)],
+)  # fmt: skip
+@pytest.mark.parametrize("given", METHODS)
+def test_a_failed_solver_keeps_what_was_paid(owner, given, error, raised, monkeypatch):
+    def fails(*_, **__):
+        raise error
+
+    ana = owner.session("ana")
+    asked = {"epsilon": 9, "name": "mine", **given}
+    with monkeypatch.context() as patched:
+        patched.setattr(synthesize_module, "generate", fails)
+        for _ in range(5):  # more often than a charge could be redeemed
+            with pytest.raises(raised) as failed:
+                ana.synthesize("t", **asked)
+            assert failed.value.__cause__ is None
+    assert [c.state for c in owner.ledger.charges()] == ["released"]
+    assert payload_of(owner, ana, "mine")["table"] is None
+    made = ana.synthesize("t", **asked, time_limit=20)
+    assert (made.cost, len(made)) == ("nothing", len(made.rows()))
+    assert spent(owner) == 9 * NANO
+
+
+def test_what_a_progress_callback_raises_reaches_its_caller(owner):
+    class Mine(Exception):
+        pass
+
+    progress, _ = interrupt_after(1, Mine)
+    ana = owner.session("ana")
+    with pytest.raises(Mine):
+        ana.synthesize("t", epsilon=9, degree=9, progress=progress)
+    assert ana.synthesize("t", epsilon=9, degree=9).cost == "nothing"
+
+
+def test_a_table_from_a_stored_summary_goes_on_too(owner):
+    ana = owner.session("ana")
+    ana.smooth_summary("t", ["x", "y"], epsilon=9, degree=9, name="xy")
+    with pytest.raises(KeyboardInterrupt):  # free, so nothing has to be told of a charge
+        ana.synthesize("xy", progress=interrupt_after(2)[0])
+    state = next(reversed(unfinished._states.values()))
+    assert state.rounds == 2
+    assert len(ana.synthesize("xy", rows=70)) == 70
+    assert state.rounds > 2
+    assert spent(owner) == 9 * NANO
+
+
+def test_a_summary_in_an_unfinished_table_can_be_asked(owner):
+    ana = owner.session("ana")
+    with pytest.raises(ExecutionError):
+        ana.synthesize("t", epsilon=9, degree=9, name="half", progress=interrupt_after(0)[0])
+    assert ana.smooth_answer("half", "x").columns[0].values[0] == pytest.approx(0.52, abs=0.05)
+
+
+def test_through_sql_an_interrupt_is_told_and_the_same_statement_goes_on(owner, monkeypatch):
+    con = owner.connect("ana")
+    text = "CREATE TABLE made AS FROM dp_synthesize('t', epsilon := 9, degree := 9, rows := 100)"
+    calls = [0]
+
+    def once(*args, **more):
+        calls[0] += 1
+        if calls[0] == 1:
+            raise KeyboardInterrupt
+        return generation.generate(*args, **more)
+
+    monkeypatch.setattr(synthesize_module, "generate", once)
+    with pytest.raises(Exception, match="E102"):
+        con.execute(text)
+    assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'made'").fetchone() == (0,)
+    con.execute(text)
+    assert con.execute("SELECT count(*) FROM made").fetchone() == (100,)
+    assert spent(owner) == 9 * NANO
+    assert len(owner.ledger.charges()) == 1
+
+
+def test_a_time_limit_takes_the_best_and_says_how_good_it_is(owner):
+    ana = owner.session("ana")
+    made = ana.synthesize("t", epsilon=9, degree=9, name="quick", time_limit=1e-3)
+    assert len(made) == 10_000
+    (note,) = [n for n in made.notes if "time limit" in n]
+    stored = payload_of(owner, ana, "quick")["table"]
+    assert stored["status"] == "stopped"
+    gap = (stored["loss"] - stored["bound"]) / stored["loss"]
+    assert f"closer by more than {100 * gap:.3g}% of its distance" in note
+    assert gap > 1e-4
+    assert not any("time limit" in n for n in ana.synthesize("t", epsilon=8, degree=5).notes)
+    assert "time limit" in ana.synthetic_report("quick").text
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), MOST_SECONDS * 2, "x", True])
+def test_time_limits_out_of_range_are_refused(owner, limit):
+    with pytest.raises(ParameterError) as refused:
+        owner.session("ana").synthesize("t", epsilon=1, time_limit=limit)
+    assert refused.value.code == "P107"
+    assert not owner.ledger.charges()
+
+
+def test_progress_is_told_in_order(owner):
+    told = []
+    owner.session("ana").synthesize("t", epsilon=9, progress=lambda *step: told.append(step))
+    assert list(dict.fromkeys(stage for stage, _ in told)) == ["support", "program", "sample", "done"]
+    assert [share for _, share in told] == sorted(share for _, share in told)
+
+
+def test_a_watch_is_ended_from_another_thread(owner):
+    """As a shell does; broken twin: without the check the work would go on to its end."""
+    watch, stages = Watch(), []
+    threading.Thread(target=watch.interrupt).start()
+
+    def work():
+        for k in range(10**6):
+            watch.tell("work", k / 10**6)
+            stages.append(k)
+            watch._interrupted.wait(1.0)
+
+    assert watch.keep(work) is None
+    assert len(stages) <= 1
+    with pytest.raises(ExecutionError) as ended:
+        watch.settle(7)
+    assert (ended.value.code, ended.value.charge) == ("E102", 7)
+    watch.settle(7)  # told once
+
+
+def test_a_wide_table_is_finished_by_whoever_registered(monkeypatch):
+    columns = {"a": np.arange(3)}
+    rows = SyntheticTable(table="t", types={"a": "BIGINT"}, columns=columns, residual=0.0).dump()
+    raw = {"kind": "synthesis", "summary": None, "table": None, "rows": 3, "wide": {"means": [1]}}
+    monkeypatch.setitem(FINISHERS, "wide", lambda raw, watch: rows if raw["wide"] and watch.check() is None else "")
+    assert open_synthesis(json.dumps(raw)).table.columns["a"].tolist() == [0, 1, 2]
+
+    def fails(raw, watch):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setitem(FINISHERS, "wide", fails)
+    with pytest.raises(NumericalError):
+        open_synthesis(json.dumps(raw))
+    monkeypatch.delitem(FINISHERS, "wide")
+    for lost in (raw, {**raw, "wide": None}):
+        with pytest.raises(CatalogError):
+            open_synthesis(json.dumps(lost))
+
+
+def test_states_are_few_and_never_shared():
+    unfinished._states.clear()
+    with unfinished.resumed("a") as first, unfinished.resumed("a") as second:
+        assert first is not second
+    for k in range(100):
+        with unfinished.resumed(str(k)) as state:
+            state.rounds = k
+    assert len(unfinished._states) == unfinished.KEPT
+    with unfinished.resumed("99") as state:
+        assert state.rounds == 99
+    with unfinished.resumed("0") as state:
+        assert state.rounds == 0
+        assert isinstance(state, State)
+
+
+def test_damaged_distributions_are_refused():
+    good = {"shape": [3], "places": [0, 2], "weights": [0.5, 0.5], "loss": 1.0, "bound": 0.5, "rounds": 1,
+            "status": "gap", "residual": 0.1}  # fmt: skip
+    assert Fitted.read(good, (3,)).gap == 0.5
+    assert Fitted.read(good, (3,)).raw() == good
+    for bad in ({"places": [0, 3]}, {"places": [-1, 2]}, {"places": [1]}, {"weights": [0.5, -0.5]}, {"weights": [0, 0]},
+                {"shape": [4]}, {"loss": None}, {"places": []}, {"weights": "x"}):  # fmt: skip
+        with pytest.raises(CatalogError) as refused:
+            Fitted.read({**good, **bad}, (3,))
+        assert refused.value.code == "C105"
+    with pytest.raises(CatalogError):
+        Fitted.read(good, (5,))  # made on another grid

@@ -1,0 +1,178 @@
+"""What a tree reads and releases: sensitivities by brute force, the choice, the charge, the draws, and its SQL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+
+from duckdp.bench.tables_data import memory_sums
+from duckdp.compiler.printing import Parameters
+from duckdp.core.types import NANO, Neighbours
+from duckdp.errors import InternalError, ParameterError
+from duckdp.synthetic.wide import tree_counts, tree_select
+from duckdp.synthetic.wide.release import Purse
+from duckdp.synthetic.wide.table import request
+from duckdp.synthetic.wide.tree import grow_tree
+from duckdp.synthetic.wide.tree_bins import make_bins
+from duckdp.synthetic.wide.tree_counts import Tables, exact_scores, measure, score_change, sensitivity
+from duckdp.synthetic.wide.tree_plan import make_tree_plan, open_tree_purse
+from duckdp.synthetic.wide.tree_select import choose_exponential, exponential_weights
+from tests.smooth.tables import connect
+from tests.synthetic.wide.trees import memory_counts, three_columns
+
+CELLS = list(product(range(2), range(3)))
+TABLES = Tables(merges=(np.arange(2), np.array([0, 1, 1])), sets=((0,), (1,), (0, 1)))
+EXPECTED = np.array([9, 16, 3, 40, 0, 17, 8, 100])
+
+
+def _neighbours(relation: Neighbours) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    for size in range(3):
+        for rows in combinations_with_replacement(CELLS, size):
+            for one in CELLS:
+                first = np.array([*rows, one])
+                if relation is Neighbours.ADD_REMOVE:
+                    yield np.array(rows, dtype=int).reshape(-1, 2), first
+                else:
+                    yield from ((np.array([*rows, other]), first) for other in CELLS)
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_sensitivities_are_those_of_all_small_tables(relation: Neighbours) -> None:
+    found = [0, 0, 0]
+    scores = 0
+    for one, two in _neighbours(relation):
+        change = TABLES.count(one) - TABLES.count(two)
+        sizes = int(np.abs(change).sum()), int((change**2).sum()), int(np.abs(change).max())
+        found = [max(a, b) for a, b in zip(found, sizes, strict=True)]
+        both = (exact_scores(TABLES, EXPECTED, memory_counts(rows)) for rows in (one, two))
+        scores = max(scores, *(abs(a - b) for a, b in zip(*both, strict=True)))
+    claimed = sensitivity(3, relation)
+    assert found == [claimed.l1, claimed.l2_squared, claimed.linf]
+    assert scores == score_change(relation)
+    broken = sensitivity(2, relation)  # a table forgotten
+    assert found[0] > broken.l1
+    assert found[1] > broken.l2_squared
+
+
+def _range(epsilon: Fraction, linf: int, factor: int) -> float:
+    """Largest ratio of odds between neighbouring scores, log."""
+    worst, base = 0.0, [40, 0, -300]
+    for moves in product((-linf, 0, linf), repeat=3):
+        rate = epsilon / (factor * linf)
+        one, two = (exponential_weights(s, rate) for s in (base, [q + m for q, m in zip(base, moves, strict=True)]))
+        logs = [math.log(a / sum(one)) - math.log(b / sum(two)) for a, b in zip(one, two, strict=True)]
+        worst = max(worst, max(logs) - min(logs))
+    return worst
+
+
+def test_the_choice_has_bounded_range() -> None:
+    assert _range(Fraction(1), 16, 2) <= 1 + 1e-9
+    assert _range(Fraction(1), 16, 1) > 1.5  # the twin: as for scores that only grow
+
+
+def test_the_choice_has_its_law_and_draws_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, epsilon, runs = [0, 30, 60], Fraction(1), 3000
+    wanted = np.exp(np.array(scores) / 32)
+    wanted *= runs / wanted.sum()
+
+    def misfit(rate: Fraction) -> float:
+        counts = np.bincount([choose_exponential(scores, epsilon=rate, linf=16) for _ in range(runs)], minlength=3)
+        return float(((counts - wanted) ** 2 / wanted).sum())
+
+    assert misfit(epsilon) < 42  # chi-square, 2 degrees: 1e-9
+    assert misfit(epsilon * 3 / 2) > 42
+    calls = []
+    monkeypatch.setattr(tree_select, "uniform_below", lambda limit: calls.append(limit) or 0)
+    for far in (0, 10**9, -(10**9)):
+        choose_exponential([0, far], epsilon=epsilon, linf=16)
+    assert len(calls) == 3
+    assert min(exponential_weights([0, 10**9], Fraction(1))) >= 2**163
+
+
+def test_the_choice_refuses() -> None:
+    with pytest.raises(ParameterError):
+        choose_exponential([], epsilon=Fraction(1), linf=1)
+    with pytest.raises(ParameterError):
+        choose_exponential([1], epsilon=Fraction(0), linf=1)
+
+
+def test_every_public_cell_is_noised_whatever_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    plain = tree_counts.discrete_laplace
+    monkeypatch.setattr(tree_counts, "discrete_laplace", lambda v, s: drawn.append(len(v)) or plain(v, s))
+    for rows in (np.zeros((0, 2), dtype=int), np.array(CELLS * 4)):
+        purse = Purse(epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE)
+        found = measure(TABLES, purse, Fraction(1), memory_counts(rows))
+        assert [c.shape for c in found.counts] == [(2,), (2,), (2, 2)]
+    assert drawn == [8, 8]
+    with pytest.raises(InternalError):
+        measure(TABLES, purse, Fraction(1, 100), memory_counts(rows))  # nothing is left
+
+
+def _evidence(epsilon_nano: int, runs: int) -> tuple[float, float]:
+    """How often the likelihood ratio of the touched cells is high, with a row and without it."""
+    found = []
+    for rows in (np.array([[0, 0]] * 5 + [[1, 2]]), np.array([[0, 0]] * 5)):
+        high = 0
+        for _ in range(runs):
+            purse = Purse(epsilon_nano=epsilon_nano, delta_atto=0, neighbours=Neighbours.ADD_REMOVE)
+            a, b, ab = measure(TABLES, purse, Fraction(1), memory_counts(rows)).counts
+            high += min(a[1], b[1], ab[1, 1]) >= 1
+        found.append(high / runs)
+    return found[0], found[1]
+
+
+def test_a_neighbour_shows_no_more_than_epsilon() -> None:
+    runs = 700
+    one, two = _evidence(NANO, runs)
+    slack = 6 * math.sqrt((one + math.e**2 * two) / runs)  # six deviations
+    assert one <= math.e * two + slack
+    one, two = _evidence(6 * NANO, runs)  # the twin: noise for a sixth of the tables' change
+    assert one > math.e * two + 6 * math.sqrt((one + math.e**2 * two) / runs)
+
+
+@pytest.mark.parametrize("target", [None, 4])
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "0"), ("1", "1e-6"), ("0.01", "1e-6"), ("0.0005", "0")])
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_the_stages_cost_the_charge(epsilon: str, delta: str, relation: Neighbours, target: int | None) -> None:
+    units, unit = three_columns(500)
+    asked = request(
+        units.count, expected_rows=500, epsilon=epsilon, delta=delta, neighbours=relation, target=target
+    )  # fmt: skip
+    purse = open_tree_purse(asked, 3)
+    plan = make_tree_plan(asked, units, purse)
+    assert plan.total == 1
+    bins = make_bins(units, plan.bins)
+    codes = np.stack([b.encode(unit) for b in bins], axis=1)
+    tree = grow_tree(
+        bins, plan, purse, None if target is None else 2, memory_counts(codes), memory_sums(unit)
+    )  # fmt: skip
+    assert Fraction(0) < purse.spent <= 1
+    if relation is Neighbours.REPLACE:
+        assert tree.rows == 500
+    made = tree.make(100)  # nothing is read any more: the readers belong to the call above
+    assert made.shape == (100, 3)
+    assert all(made[:, i].min() >= 0 and made[:, i].max() < b.size for i, b in enumerate(bins))
+    assert 0 <= tree.misfit(made) <= 2
+
+
+def test_sql_counts_and_scores_are_those_of_rows_in_memory() -> None:
+    rng = np.random.default_rng(2)
+    codes = np.stack([rng.integers(0, 2, 300), rng.integers(0, 3, 300)], axis=1)
+    with connect() as con:
+        con.register("frame", {"c0": codes[:, 0].astype(np.int32), "c1": codes[:, 1].astype(np.int32)})
+        parameters = Parameters()
+        sql = TABLES.print_counts("frame", ["c0", "c1"], parameters)
+        found = np.zeros(TABLES.cells, dtype=int)
+        for cell, n in con.execute(sql, parameters.values).fetchall():
+            found[cell] = n
+        parameters = Parameters()
+        sql = TABLES.print_scores(EXPECTED, "frame", ["c0", "c1"], parameters)
+        scores = con.execute(sql, parameters.values).fetchall()
+    assert found.tolist() == TABLES.count(codes).tolist()
+    assert exact_scores(TABLES, EXPECTED, lambda *_: scores) == exact_scores(TABLES, EXPECTED, memory_counts(codes))

@@ -1,0 +1,37 @@
+"""Rows in memory for trees: what DuckDB would count, and three columns of every form."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from duckdp.synthetic.wide.columns import make_units
+from tests.smooth.tables import column
+
+
+def memory_counts(codes):
+    """Reads of rows of bins, int[n, columns]."""
+
+    def read(tables, expected) -> Iterable[tuple[int, int]]:
+        counts = tables.count(np.asarray(codes))
+        if expected is None:
+            return [(cell, int(n)) for cell, n in enumerate(counts) if n]
+        pairs = zip(tables.split(counts), tables.split(expected), strict=True)
+        return [(k, int((np.abs(16 * n - e) - e).sum())) for k, (n, e) in enumerate(pairs)]
+
+    return read
+
+
+def three_columns(rows):
+    """A number, a domain of three values and a boolean, linked; as unit columns and unit rows."""
+    units = make_units(
+        [column("x", 0, 10, nullable=False),
+         column("city", None, None, "VARCHAR", domain=("a", "b", "c"), other="c", nullable=False),
+         column("sick", None, None, "BOOLEAN", nullable=False)]
+    )  # fmt: skip
+    rng = np.random.default_rng(11)
+    place = rng.integers(0, 3, rows)
+    unit = np.full((rows, units.count), -1.0)
+    unit[:, 0] = np.clip(rng.normal(place / 2 - 0.6, 0.15), -1, 1)
+    unit[np.arange(rows), 1 + place] = 1.0
+    unit[:, 4] = np.where(rng.uniform(size=rows) < 0.1 + 0.4 * place, 1.0, -1.0)
+    return units, unit
