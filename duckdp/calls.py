@@ -78,14 +78,24 @@ class Calls:
     ) -> Result:  # fmt: skip
         """A synthetic table: charged from a protected table, free from a stored summary.
 
-        ``method``: "lp" (up to three columns), "theorem" (the paper's Algorithm 3), "psi", or "auto" by the number of
-        columns; ``target`` names a column of two values whose links to the others are bought first. ``rows``: "auto"
-        is 10,000, and the theorem's own number with "theorem". After ``time_limit`` seconds of a linear program the
-        best fit found is taken, and a note says how good it is for certain; ``progress`` is told (stage, share done).
-        Interrupted there, what was paid for stays: asking again is free and goes on where it stood.
+        ``method``: "lp" (up to three columns, the whole grid), "theorem" (the paper's Algorithm 3), "moments" (many
+        columns), "tree" (two-way tables of the pairs that matter), "psi" (the paper's practical variant), or "auto",
+        which chooses by public figures; ``target`` names a column of two values whose links to the others are bought
+        first. ``rows``: "auto" is 10,000, and the theorem's own number with "theorem". After ``time_limit`` seconds of
+        work on the release the best fit found is taken, of a linear program with a note on how good it is for certain;
+        ``progress`` is told (stage, share done). Interrupted, the charge stays, and asking again is free.
         """
         given = (epsilon, delta, rows, columns, smoothness, degree, name, method, target, time_limit, progress)
         return self._call(functions.synthesize(self._session, source, *given))
+
+    def explain_synthesize(
+        self, table: str, *, epsilon: object = None, delta: object = 0, rows: int | str = "auto",
+        columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
+        method: str = "auto", target: str | None = None,
+    ) -> Result:  # fmt: skip
+        """Which method a synthetic table would take, what it would buy and cost, and what a theorem promises; free."""
+        given = (epsilon, delta, rows, columns, smoothness, degree, method, target)
+        return self._call(functions.explain_synthesize(self._session, table, *given))
 
     def export_summary(self, name: str, path: str | os.PathLike[str]) -> None:
         """Write a stored summary to a file that ``duckdp.smooth.load`` reads: released, so public.

@@ -58,6 +58,13 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_synthesize', [source::VARCHAR,
   delta::VARCHAR, rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR, method::VARCHAR,
   target::VARCHAR, time_limit::VARCHAR], columns::VARCHAR[]));
 
+CREATE OR REPLACE MACRO dp_explain_synthesize(t, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
+                                              smoothness := NULL, degree := NULL, method := 'auto', target := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_synthesize', [t::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  delta::VARCHAR, rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, method::VARCHAR, target::VARCHAR],
+  columns::VARCHAR[]));
+
 CREATE OR REPLACE MACRO dp_query(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
                                  fresh := false, intervals := true, tolerance := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_query', [statement::VARCHAR,

@@ -13,14 +13,16 @@ from duckdp.errors import ParameterError
 from duckdp.functions.listings import budget, catalog, ledger, summaries
 from duckdp.functions.prepared import Prepared
 from duckdp.functions.releases import explain, median_smooth, noisy_count, query
-from duckdp.functions.smooth import explain_summary, smooth_answer, smooth_answers, smooth_summary, synthesize
+from duckdp.functions.smooth import explain_summary, smooth_answer, smooth_answers, smooth_summary
+from duckdp.functions.synthetic import explain_synthesize, synthesize
 
 if TYPE_CHECKING:
     from duckdp.session import Session
     from duckdp.smooth.summary import SmoothSummary
 
 __all__ = [
-    "FUNCTIONS", "Prepared", "budget", "catalog", "explain", "explain_summary", "ledger", "median_smooth",
+    "FUNCTIONS", "Prepared", "budget", "catalog", "explain", "explain_summary", "explain_synthesize", "ledger",
+    "median_smooth",
     "noisy_count", "open_summary", "prepare", "query", "smooth_answer", "smooth_answers", "smooth_summary",
     "summaries", "synthesize",
 ]  # fmt: skip
@@ -31,7 +33,8 @@ FUNCTIONS: dict[str, tuple[Function, int | None, int]] = {
     "dp_noisy_count": (noisy_count, None, 6), "dp_median_smooth": (median_smooth, None, 7),
     "dp_smooth_summary": (smooth_summary, 1, 11), "dp_explain_summary": (explain_summary, 1, 10),
     "dp_smooth_answer": (smooth_answer, None, 6), "dp_smooth_answers": (smooth_answers, 1, 4),
-    "dp_synthesize": (synthesize, 4, 10), "dp_query": (query, None, 8), "dp_explain": (explain, None, 6),
+    "dp_synthesize": (synthesize, 4, 10), "dp_explain_synthesize": (explain_synthesize, 4, 8),
+    "dp_query": (query, None, 8), "dp_explain": (explain, None, 6),
     "dp_budget": (budget, None, 0), "dp_ledger": (ledger, None, 0), "dp_summaries": (summaries, None, 0),
     "dp_catalog": (catalog, None, 0),
 }  # fmt: skip

@@ -1,30 +1,21 @@
-"""Smooth-query summaries and synthetic tables, prepared."""
+"""Smooth-query summaries, prepared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from duckdp.catalog import Table, check_name, check_positive
-from duckdp.core.task import Tell, Watch
-from duckdp.core.types import Loss, parse_delta, parse_epsilon, show_decimal
-from duckdp.errors import ExecutionError, ParameterError
+from duckdp.catalog import check_name
+from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.functions.prepared import Prepared, read_number, read_whole
-from duckdp.result import Result, ResultColumn, plain_result
+from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
-    from duckdp.session import Performed, Session
+    from duckdp.session import Session
     from duckdp.smooth.counted import CountedTask
     from duckdp.smooth.grouped import GroupedTask
     from duckdp.smooth.plan import SummaryTask
-    from duckdp.synthetic.decode import SyntheticTable
-    from duckdp.synthetic.task import SynthesisTask
-    from duckdp.synthetic.theorem import TheoremTask
-    from duckdp.synthetic.wide.task import WideTask
 
-AUTO = "auto"  # rows: as the method has them
-ROWS = 10_000  # unless asked, except by the theorem
-MOST_ROWS = 10**7
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high")
 
 
@@ -111,89 +102,6 @@ def smooth_answers(
     return Prepared(columns=list(zip(names, types, strict=True)), run=run)
 
 
-def synthesize(
-    session: Session, source: object, epsilon: object, delta: object, rows: object, columns: Sequence[str] | None,
-    smoothness: object, degree: object, name: object, method: object = "auto", target: object = None,
-    time_limit: object = None, progress: Tell | None = None,
-) -> Prepared:  # fmt: skip
-    """A synthetic table: free from a stored summary, charged from a protected table."""
-    from duckdp.synthetic.synthesize import synthesize as make_table
-
-    wanted = None if rows == AUTO else read_whole("rows", rows)
-    if wanted is None and rows != AUTO:
-        raise ParameterError("P107", "rows", rows, "must be a whole number.")
-    watch = Watch(progress=progress, time_limit=None if time_limit is None else read_number("time_limit", time_limit))
-    if str(source).lower() not in session.tables():
-        summary = session.summary(str(source))
-        check_positive("rows", ROWS if wanted is None else wanted, MOST_ROWS)
-
-        def from_summary(_: str) -> Result:
-            made = make_table(summary, wanted or ROWS, progress=progress, time_limit=watch.time_limit)
-            return Result(columns=_table_columns(made), source=f"summary {source}")
-
-        return Prepared(columns=[(c.name, c.type) for c in summary.columns], run=from_summary)
-    table = session.table(source)
-    task = _plan_table(
-        session, table, columns, (parse_epsilon(epsilon), parse_delta(delta)), wanted,
-        read_whole("smoothness", smoothness), read_whole("degree", degree), str(method),
-        None if target is None else str(target), watch,
-    )  # fmt: skip
-    called = None if name is None else check_name(name)
-
-    def run(_: str) -> Result:
-        text = f"dp_synthesize({table.name}, rows: {wanted or AUTO})" + (f" as {called}" if called else "")
-        with session.watched(watch):
-            done = session.perform(task, table=table, statement=text, kind="synthetic", name=called)
-            return _dressed(session, task.loss, done, watch)
-
-    return Prepared(columns=[(c.name, c.type) for c in task.columns], run=run)
-
-
-def _dressed(session: Session, loss: Loss, done: Performed, watch: Watch) -> Result:
-    """The table of a stored release; what ended its program early is raised now that nothing can be lost."""
-    from duckdp.synthetic.stored import open_synthesis
-
-    watch.settle(done.charge_id)
-    try:
-        opened = open_synthesis(done.payload, watch)
-    except KeyboardInterrupt:
-        raise ExecutionError("E102", done.charge_id) from None
-    about = f"synthetic rows in place of {opened.table.table}: no row is a person"
-    return session.dress(_table_columns(opened.table), loss, done, notes=(about, *opened.notes))
-
-
-def _plan_table(
-    session: Session, table: Table, columns: Sequence[str] | None, charge: tuple[int, int], rows: int | None,
-    smoothness: int | None, degree: int | None, method: str, target: str | None, watch: Watch,
-) -> SynthesisTask | TheoremTask | WideTask:  # fmt: skip
-    """By the linear program where a summary of all columns fits a grid, else by the method for many columns."""
-    from duckdp.synthetic.task import fits_program, plan_synthesis, usable_columns
-    from duckdp.synthetic.theorem import plan_theorem
-    from duckdp.synthetic.wide.task import plan_wide
-
-    epsilon_nano, delta_atto = charge
-    neighbours = session.neighbours
-    check_positive("rows", ROWS if rows is None else rows, MOST_ROWS)
-    if method == "theorem":
-        if degree is not None or target is not None:
-            rule = "is not for method := 'theorem', whose degree follows from smoothness."
-            raise ParameterError("P107", "target" if degree is None else "degree", target or degree, rule)
-        return plan_theorem(
-            table, usable_columns(table, columns), epsilon_nano=epsilon_nano, delta_atto=delta_atto,
-            neighbours=neighbours, rows=rows, smoothness=smoothness, watch=watch,
-        )  # fmt: skip
-    asked = smoothness is not None or degree is not None
-    if method == "lp" or (method == "auto" and target is None and (asked or fits_program(table, columns))):
-        return plan_synthesis(
-            table, columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
-            rows=ROWS if rows is None else rows, smoothness=smoothness, degree=degree, watch=watch,
-        )  # fmt: skip
-    return plan_wide(
-        table, columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
-        rows=ROWS if rows is None else rows, method=method, target=target, watch=watch,
-    )  # fmt: skip
-
-
 def _plan(
     session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
     degree: object, basis: object, interactions: object, weights: object, noise: object, per: object,
@@ -217,7 +125,3 @@ def _plan(
         found, names, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
         neighbours=session.neighbours, wishes=wishes,
     )  # fmt: skip
-
-
-def _table_columns(table: SyntheticTable) -> list[ResultColumn]:
-    return [ResultColumn(name=n, type=table.types[n], values=v.tolist()) for n, v in table.columns.items()]

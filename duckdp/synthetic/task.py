@@ -80,6 +80,13 @@ class SynthesisTask:
         nulls = [] if self.missing is None else self.missing.names
         return {**self.summary.parameters, "method": "lp", "rows": self.rows, "nullable": nulls}
 
+    def describe(self) -> list[str]:
+        """Lines of ``explain``; from public figures."""
+        nulls = [] if self.missing is None else [
+            f"NULLs of {', '.join(self.missing.names)}: their shares, for a {PART}th of epsilon"
+        ]  # fmt: skip
+        return ["method: lp, the distribution on a grid whose moments come closest", *nulls, *self.summary.describe()]
+
     def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
         """Noise the moments, and the patterns of NULLs; make the distribution from the noisy ones.
 

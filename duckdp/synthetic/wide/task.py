@@ -134,6 +134,17 @@ class WideTask:
             "shares": shares,
         }  # fmt: skip
 
+    def describe(self) -> list[str]:
+        """Lines of ``explain``; from public figures."""
+        links = Fraction(self.request.epsilon_nano, self.request.epsilon_nano + self.marginal_nano)
+        shares = {n: float(Fraction(s) * links) for n, s in self.parameters["shares"].items()}
+        if self.marginals is not None:
+            shares["marginals"] = float(1 - links)
+        told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+        first = f"method: {self.method}, {self.mechanism} noise; {len(self.units.parts)} columns as {self.units.count}"
+        expected = f"planned for {self.request.expected_rows:,} rows (expected_rows, else row_cap)"
+        return [first, expected, *([f"stages, as shares of the charge: {told}"] if told else [])]
+
     def release_stages(self, read: Read, salt: int) -> str:
         """Buy the stages, make the rows.
 
