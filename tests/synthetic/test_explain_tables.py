@@ -27,8 +27,8 @@ def owner(tmp_path: Path) -> Iterator[duckdp.Curator]:
             "t", row_cap=200_000, expected_rows=100_000, bounds={"x": (0, 1), "y": (0, 1)}, nulls={"x": 0, "y": 0},
             domains={"city": ["a", "b", "c"], "kind": ["u", "v"]},
         )  # fmt: skip
-        curator.budget(epsilon=5)
-        curator.grant("ana", epsilon=5)
+        curator.budget(epsilon=5, delta="1e-5")
+        curator.grant("ana", epsilon=5, delta="1e-5")
         yield curator
 
 
