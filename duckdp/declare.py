@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from duckdp.catalog import (
@@ -115,14 +116,14 @@ def suggest_call(name: str, columns: Sequence[RawColumn]) -> str:
     bounded = [n for n, k in kinds.items() if k is not None and k[0] in (Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP)]
     listed = [n for n, k in kinds.items() if k is not None and k[0] is Kind.TEXT]
     flags = [n for n, k in kinds.items() if k is not None and k[0] is Kind.BOOLEAN]
-    bounds = ", ".join(f'"{n}": (..., ...)' for n in bounded)
-    domains = ", ".join(f'"{n}": [...]' for n in listed)
-    further = ", ".join(f'"{n}"' for n in flags)
+    bounds = ", ".join(f"{json.dumps(n, ensure_ascii=False)}: (..., ...)" for n in bounded)
+    domains = ", ".join(f"{json.dumps(n, ensure_ascii=False)}: [...]" for n in listed)
+    further = ", ".join(json.dumps(n, ensure_ascii=False) for n in flags)
     left = [n for n, k in kinds.items() if k is None]
     note = [f"    # no rule for: {', '.join(left)}"] if left else []
     return "\n".join(
         [
-            "curator.protect(", f'    "{name}",',
+            "curator.protect(", f"    {json.dumps(name, ensure_ascii=False)},",
             "    row_cap=...,          # public upper bound of the number of rows",
             '    # unit_key="...",     # column that names a person; then also max_rows=...',
             f"    bounds={{{bounds}}},   # public clamp intervals",

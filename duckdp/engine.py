@@ -97,8 +97,9 @@ class Engine:
             raise
         except (KeyboardInterrupt, duckdb.InterruptException):
             failed = "E102"
-        except Exception:  # noqa: BLE001 - engine and conversion errors alike may quote rows
-            failed = "E101"
+        except Exception as error:  # noqa: BLE001 - engine and conversion errors alike may quote rows
+            stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"  # DuckDB's, on Ctrl-C
+            failed = "E102" if stopped else "E101"
         finally:
             with self._lock:
                 self._running.discard(cursor)

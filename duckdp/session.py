@@ -155,7 +155,8 @@ class Session(Calls):
         try:
             payload = work(admitted)
             stored = ledger.store_release(admitted, payload)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            error.__cause__ = error.__context__ = error.__traceback__ = None
             problem = ExecutionError("E102", admitted.id)
         except BaseException as error:  # noqa: BLE001 - text, cause, context and frames of any other may hold rows
             problem = _laundered(error, admitted.id)
@@ -163,6 +164,11 @@ class Session(Calls):
             ledger.fail(admitted)  # the charge stays; an equal question may redeem it
             raise problem
         return Performed(payload=stored.payload, charge_id=admitted.id, stored=False)
+
+    def finish(self, done: Performed, payload: str) -> Performed:
+        """Store what was made from a release by post-processing, in its place from now on."""
+        stored = self._curator.ledger.finish_release(done.charge_id, payload)
+        return replace(done, payload=stored.payload)
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
@@ -208,7 +214,15 @@ class Session(Calls):
             CatalogError: C110, unknown or somebody else's. ParameterError: P107, category.
         """
         # names are shorter than 64: a longer one is as unknown by its beginning, which is all that the error repeats
-        return functions.open_summary(self._curator.ledger.object(self.analyst, name[:64]).payload, category)
+        return functions.open_summary(self.stored(name), category)
+
+    def stored(self, name: str) -> str:
+        """The payload of a stored summary or synthetic table.
+
+        Raises:
+            CatalogError: C110.
+        """
+        return self._curator.ledger.object(self.analyst, name[:64]).payload
 
     def usable_summaries(self, table: Table) -> list[tuple[str, SmoothSummary]]:
         """Stored summaries of a table's present data that the analyst may use, by name."""
@@ -300,11 +314,14 @@ def _work(task: Task | StagedTask, engine: Engine, salt: int) -> Callable[[Charg
 
 
 def _laundered(error: BaseException, charge: int) -> DuckDPError:
-    """What may be told of a failed release: an error of ours without its past, or a constant text."""
+    """What may be told of a failed release: an error of ours without its past, or a constant text.
+
+    Whoever else holds the error finds no frames on it either.
+    """
+    error.__cause__ = error.__context__ = error.__traceback__ = None
     if not isinstance(error, DuckDPError):
         return InternalError(f"the release of charge {charge} failed; the charge stays spent.")
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
+    return error
 
 
 def _storable(statement: str) -> str:

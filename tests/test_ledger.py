@@ -11,7 +11,7 @@ import re
 import pytest
 
 from duckdp.core.types import AccountantKind, Loss, Neighbours
-from duckdp.errors import InsufficientBudgetError
+from duckdp.errors import InsufficientBudgetError, InternalError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, charges
 from duckdp.ledger import ledger as ledger_module
 from tests.ledgers import NANO, answer, ask, key, refused, set_up
@@ -44,6 +44,23 @@ def test_a_question_is_charged_once_and_answered_the_same(ledger):
     assert ledger.admit(ask("a")) == first == ledger.release("ana", 1)
     assert ledger.state().primary_spent == NANO
     assert ledger.remaining("ana").text == "epsilon=9, delta=1e-6"
+
+
+def test_what_is_made_of_a_release_is_stored_once_beside_it(tmp_path):
+    with Ledger.open(tmp_path / "a") as ledger:
+        set_up(ledger)
+        with pytest.raises(InternalError):
+            ledger.finish_release(1, "made of nothing")
+        charge = ledger.admit(ask("a"))
+        with pytest.raises(InternalError):
+            ledger.finish_release(charge.id, "made too early")
+        ledger.store_release(charge, "42")
+        assert ledger.finish_release(charge.id, "42, made").payload == "42, made"
+        assert ledger.finish_release(charge.id, "42, made by another").payload == "42, made"
+        assert ledger.store_release(charge, "43").payload == "42, made"
+    with Ledger.open(tmp_path / "a", create=False) as ledger:
+        assert ledger.admit(ask("a")).payload == "42, made"
+        assert ledger.state().primary_spent == NANO
 
 
 def test_a_ledger_remembers(tmp_path):

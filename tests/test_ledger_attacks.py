@@ -49,6 +49,7 @@ def path(tmp_path):
         spend(ledger, 1, 2, 3)
         ledger.fail(ledger.admit(request(4)))
         ledger.fail(ledger.admit(request(4)))
+        ledger.finish_release(2, "made of secret 2")
         return Path(ledger.path)
 
 
@@ -246,6 +247,9 @@ EDITS = {
     "cost": ["UPDATE charge SET primary_cost = 0"],
     "key": ["UPDATE charge SET key = 'x' WHERE id = 1"],
     "release": ["DELETE FROM release WHERE charge = 1"],
+    "finished": ["INSERT INTO finished VALUES (1, 'mine')"],
+    "not finished": ["DELETE FROM finished"],
+    "finished otherwise": ["UPDATE finished SET payload = 'mine'"],
     "event": ["UPDATE event SET reason = 'nice' WHERE seq = 2"],
     "end of history": ["DELETE FROM event WHERE seq = (SELECT max(seq) FROM event)"],
     "trigger": ["CREATE TRIGGER free AFTER INSERT ON charge BEGIN UPDATE dataset SET primary_spent = 0; END"],
@@ -289,6 +293,8 @@ def test_code_cannot_rewrite_history(path):
         "DELETE FROM event",
         "UPDATE release SET payload = ''",
         "DELETE FROM release",
+        "UPDATE finished SET payload = ''",
+        "DELETE FROM finished",
         "DELETE FROM charge",
         "UPDATE charge SET primary_cost = 0",
         "INSERT INTO charge SELECT 99, analyst, key, kind, mechanism, parameters, statement, 0, 0, 0, 0, 0, 0, 0, 0, "

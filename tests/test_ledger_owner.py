@@ -228,8 +228,8 @@ def test_a_new_version_of_the_schema_is_reached_step_by_step(ledger, monkeypatch
     answer(ledger, ask("a"))
     ledger.close()
     later = "-- a later version\nCREATE TABLE note (text TEXT);\n"
-    monkeypatch.setattr(store, "read_sql", lambda name: later if name == "ledger_2.sql" else read_sql(name))
-    monkeypatch.setattr(store, "SCHEMAS", ("ledger.sql", "ledger_2.sql"))
+    monkeypatch.setattr(store, "read_sql", lambda name: later if name == "later.sql" else read_sql(name))
+    monkeypatch.setattr(store, "SCHEMAS", (*store.SCHEMAS, "later.sql"))
     for _ in range(2):
         with Ledger.open(ledger.path) as newer:
             assert newer.state().primary_spent == NANO

@@ -7,19 +7,17 @@ what a user gets, marginals, types and rounding included.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import numpy as np
 
+from duckdp.bench.measure import read_rows
 from duckdp.catalog import Column, Table, kind_of
-from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
-from duckdp.engine import _batches
 from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.stored import read_synthesis
 from duckdp.synthetic.wide.features import Floats
 from duckdp.synthetic.wide.task import plan_wide
 
@@ -56,8 +54,9 @@ class Path:
         )  # fmt: skip
         with duckdb.connect(":memory:", config={"threads": THREADS}) as con:
             self._fill(con)
-            payload = json.loads(task.release_stages(lambda query: _read(con, query), 1))
-        return self._rows(SyntheticTable.load(payload["table"]))
+            con.execute("SET enable_progress_bar = false")
+            payload = task.release_stages(lambda query: read_rows(con, query), 1)
+        return self._rows(read_synthesis(payload))
 
     @property
     def _plain(self) -> dict[str, int]:
@@ -105,10 +104,3 @@ def _column(name: str, duckdb_type: str, **more: Any) -> Column:
     known = kind_of(duckdb_type)
     assert known is not None
     return Column(name=name, source=name, type=duckdb_type, kind=known[0], nullable=False, **more)
-
-
-def _read(con: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterable[tuple[Any, ...]]:
-    """What the engine does with a private read, on a plain connection."""
-    if query.arrays:
-        return _batches(con.cursor(), query)
-    return con.execute(query.sql, list(query.parameters)).fetchall()

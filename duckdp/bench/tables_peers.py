@@ -15,7 +15,6 @@ ended and says so.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import sys
 import time
@@ -28,13 +27,13 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from duckdp.bench.measure import read_rows
 from duckdp.bench.tables_data import DATA
 from duckdp.bench.tables_peers_data import Case, adult, ctg, nursery
 from duckdp.bench.tables_queries import area_under_curve, draw_queries, learn, worst_relative
 from duckdp.core.accountant import rho_for
-from duckdp.core.task import PrivateQuery
 from duckdp.core.types import PICO, Neighbours, parse_delta, parse_epsilon
-from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.stored import read_synthesis
 from duckdp.synthetic.wide.features import Floats
 from duckdp.synthetic.wide.start import uniforms
 from duckdp.synthetic.wide.task import plan_wide
@@ -65,17 +64,8 @@ def our_rows(case: Case, chosen: NDArray[np.intp], method: str, *, epsilon: str,
     )  # fmt: skip
     with duckdb.connect(":memory:", config={"threads": 1}) as con:
         case.store(con, chosen)
-
-        def read(query: PrivateQuery) -> Iterator[tuple[Any, ...]]:
-            cursor = con.cursor()
-            if not query.arrays:
-                yield from cursor.execute(query.sql, list(query.parameters)).fetchall()
-                return
-            for batch in cursor.sql(query.sql, params=list(query.parameters)).to_arrow_reader(_BATCH):
-                yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
-
-        payload = json.loads(task.release_stages(read, 1))
-    return case.to_unit(SyntheticTable.load(payload["table"]).columns)
+        payload = task.release_stages(lambda query: read_rows(con, query), 1)
+    return case.to_unit(read_synthesis(payload).columns)
 
 
 def peer_rows(name: str, codes: Codes, sizes: Sequence[int], rho: float, rows: int) -> Codes:

@@ -3,8 +3,9 @@
 The session treats all of them alike: charge ``loss`` durably, run ``query`` with the charge, let ``release`` add the
 noise, store the payload, hand it out. A task is built from public figures only.
 
-Long post-processing of what was released is followed and ended by a :class:`Watch`: what was paid for is stored even
-when the post-processing fails or is interrupted.
+A release whose post-processing is long stores what was noised first; only then, outside of the task, is it made into
+more, followed and perhaps ended by a :class:`Watch`. So nothing that depends on a draw of noise is seen, and nobody can
+end the work, before that draw is the one that stays.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from duckdp.core.types import Loss
-from duckdp.errors import DuckDPError, ExecutionError, NumericalError, ParameterError
+from duckdp.errors import DuckDPError, NumericalError, ParameterError
 
 MOST_SECONDS = 86_400.0
 Tell = Callable[[str, float], None]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,24 +81,22 @@ class StagedTask(Charged, Protocol):
 
 @dataclass(kw_only=True, eq=False)
 class Watch:
-    """Follows post-processing and may end it. It is no part of a question's identity, and sees released values only.
-
-    A task that post-processes keeps one, and runs the last step of its release by :meth:`keep`; whoever called
-    ``perform`` calls :meth:`settle` once the release is stored.
+    """Follows post-processing of a stored release and may end it. Never given to anything that reads private rows.
 
     Attributes:
         progress: told (stage, share done, 0 to 1); what it raises ends the work.
         time_limit: seconds from the start of the work; None leaves it to the work.
-        problem: what ended the work early, if anything did.
     """
 
     progress: Tell | None = None
     time_limit: float | None = None
-    problem: BaseException | None = None
     _interrupted: threading.Event = field(default_factory=threading.Event)
     _end: float | None = None
+    _share: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.progress is not None and not callable(self.progress):
+            raise ParameterError("P107", "progress", self.progress, "must be a function of (stage, share done).")
         given = self.time_limit
         if given is not None and not (type(given) in (int, float) and 0 < given <= MOST_SECONDS):
             rule = f"must be a number of seconds above 0, at most {MOST_SECONDS:g}."
@@ -111,8 +109,9 @@ class Watch:
             KeyboardInterrupt: it was interrupted from another thread.
         """
         self.check()
+        self._share = max(self._share, share)  # stages that are repeated do not go back
         if self.progress is not None:
-            self.progress(stage, share)
+            self.progress(stage, self._share)
 
     def start(self, otherwise: float) -> None:
         """Start the clock; ``otherwise``: seconds where no time limit was given."""
@@ -139,31 +138,6 @@ class Watch:
     def interrupt(self) -> None:
         """End the work from another thread; what was paid for stays."""
         self._interrupted.set()
-
-    def keep(self, work: Callable[[], T]) -> T | None:
-        """Run post-processing of what is already noised; None, and ``problem``, where it ends early.
-
-        Nothing is raised, so that the release is stored; the problem's own past is dropped, since frames on the way may
-        hold what the release was made from.
-        """
-        try:
-            return work()
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - kept, and raised by settle
-            error.__cause__ = error.__context__ = None
-            self.problem = error.with_traceback(None)
-            return None
-
-    def settle(self, charge: int) -> None:
-        """Raise what ended the work early, now that the release of ``charge`` is stored.
-
-        Raises:
-            ExecutionError: E102, interrupted. NumericalError: N101, the solver failed. Else what ``progress`` raised.
-        """
-        problem, self.problem = self.problem, None
-        if isinstance(problem, KeyboardInterrupt):
-            raise ExecutionError("E102", charge)
-        if problem is not None:
-            raise as_numerical(problem)
 
 
 def as_numerical(problem: BaseException) -> BaseException:

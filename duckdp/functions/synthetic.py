@@ -37,6 +37,9 @@ def synthesize(
         raise ParameterError("P107", "rows", rows, "must be a whole number.")
     watch = Watch(progress=progress, time_limit=None if time_limit is None else read_number("time_limit", time_limit))
     if str(source).lower() not in session.tables():
+        _refuse_others(columns=columns, degree=degree, smoothness=smoothness, name=name, target=target, method=method)
+        if (stored := _stored(session, str(source), watch)) is not None and wanted is None:
+            return stored
         summary = session.summary(str(source))
         check_positive("rows", ROWS if wanted is None else wanted, MOST_ROWS)
 
@@ -49,7 +52,7 @@ def synthesize(
     task = _plan_table(
         session, table, columns, (parse_epsilon(epsilon), parse_delta(delta)), wanted,
         read_whole("smoothness", smoothness), read_whole("degree", degree), str(method),
-        None if target is None else str(target), watch,
+        None if target is None else str(target),
     )  # fmt: skip
     called = None if name is None else check_name(name)
 
@@ -62,6 +65,27 @@ def synthesize(
     return Prepared(columns=[(c.name, c.type) for c in task.columns], run=run)
 
 
+def _refuse_others(**given: object) -> None:
+    """Options that only a protected table has."""
+    for name, value in given.items():
+        if value is not None and (name, value) != ("method", AUTO):
+            rule = "is for a protected table; from what is stored, rows are made of all its columns."
+            raise ParameterError("P107", name, value, rule)
+
+
+def _stored(session: Session, name: str, watch: Watch) -> Prepared | None:
+    """A stored synthetic table read again, free; None of what is no synthetic table."""
+    from duckdp.synthetic.stored import is_table, open_synthesis
+
+    payload = session.stored(name)
+    if not is_table(payload):
+        return None
+    opened = open_synthesis(payload, watch)
+    columns = _table_columns(opened.table)
+    result = Result(columns=columns, cost="nothing", source=f"synthetic table {name}", notes=list(opened.notes))
+    return Prepared(columns=[(c.name, c.type) for c in columns], run=lambda _: result)
+
+
 def explain_synthesize(
     session: Session, table: object, epsilon: object, delta: object, rows: object, columns: Sequence[str] | None,
     smoothness: object, degree: object, method: object = "auto", target: object = None,
@@ -71,18 +95,20 @@ def explain_synthesize(
     task = _plan_table(
         session, session.table(table), columns, (parse_epsilon(epsilon), parse_delta(delta)), wanted,
         read_whole("smoothness", smoothness), read_whole("degree", degree), str(method),
-        None if target is None else str(target), Watch(),
+        None if target is None else str(target),
     )  # fmt: skip
     lines = [(line,) for line in (*task.describe(), f"cost: {task.loss}, once; reading the rows again is free")]
     return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
 
 
 def _dressed(session: Session, loss: Loss, done: Performed, watch: Watch) -> Result:
-    """The table of a stored release; what ended its program early is raised now that nothing can be lost."""
-    from duckdp.synthetic.stored import open_synthesis
+    """The table of a stored release, completed first; whatever ends that work, the release stays."""
+    from duckdp.synthetic.stored import complete, open_synthesis
 
-    watch.settle(done.charge_id)
     try:
+        made = complete(done.payload, watch)
+        if made != done.payload:
+            done = session.finish(done, made)
         opened = open_synthesis(done.payload, watch)
     except KeyboardInterrupt:
         raise ExecutionError("E102", done.charge_id) from None
@@ -92,7 +118,7 @@ def _dressed(session: Session, loss: Loss, done: Performed, watch: Watch) -> Res
 
 def _plan_table(
     session: Session, table: Table, columns: Sequence[str] | None, charge: tuple[int, int], rows: int | None,
-    smoothness: int | None, degree: int | None, method: str, target: str | None, watch: Watch,
+    smoothness: int | None, degree: int | None, method: str, target: str | None,
 ) -> SynthesisTask | TheoremTask | WideTask:  # fmt: skip
     """By the linear program where a summary of all columns fits a grid, else by the method for many columns."""
     from duckdp.synthetic.task import fits_program, plan_synthesis, usable_columns
@@ -108,7 +134,7 @@ def _plan_table(
             raise ParameterError("P107", "target" if degree is None else "degree", target or degree, rule)
         return plan_theorem(
             table, usable_columns(table, columns), epsilon_nano=epsilon_nano, delta_atto=delta_atto,
-            neighbours=neighbours, rows=rows, smoothness=smoothness, watch=watch,
+            neighbours=neighbours, rows=rows, smoothness=smoothness,
         )  # fmt: skip
     asked = smoothness is not None or degree is not None
     if method == "lp" and target is not None:
@@ -116,7 +142,7 @@ def _plan_table(
     if method == "lp" or (method == "auto" and target is None and (asked or fits_program(table, columns))):
         return plan_synthesis(
             table, columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
-            rows=ROWS if rows is None else rows, smoothness=smoothness, degree=degree, watch=watch,
+            rows=ROWS if rows is None else rows, smoothness=smoothness, degree=degree,
         )  # fmt: skip
     if asked:
         name, given = ("degree", degree) if degree is not None else ("smoothness", smoothness)
@@ -124,7 +150,7 @@ def _plan_table(
         raise ParameterError("P107", name, given, rule)
     return plan_wide(
         table, columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
-        rows=ROWS if rows is None else rows, method=method, target=target, watch=watch,
+        rows=ROWS if rows is None else rows, method=method, target=target,
     )  # fmt: skip
 
 

@@ -95,6 +95,7 @@ class _Story:
     charges: dict[int, str] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     releases: dict[int, str] = field(default_factory=dict)
+    finished: dict[int, str] = field(default_factory=dict)
     budget: dict[str, Any] | None = None
     frozen: str | None = None
     caps: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -125,6 +126,8 @@ def _tell(story: _Story, kind: str, subject: str, detail: dict[str, Any], reason
             story.attempts[detail["charge"]] = detail["attempt"]
         case "release":
             story.releases[detail["charge"]] = detail["digest"]
+        case "finish":
+            story.finished[detail["charge"]] = detail["digest"]
         case "budget":
             story.budget = detail
         case "freeze" | "unfreeze":
@@ -155,7 +158,9 @@ def _charges_fit(tx: Tx, story: _Story) -> bool:
 def _releases_fit(tx: Tx, story: _Story) -> bool:
     rows = tx.rows("SELECT charge, payload FROM release")
     released = {row["id"] for row in tx.rows("SELECT id FROM charge WHERE state = 'released'")}
-    return {row["charge"]: digest(row["payload"]) for row in rows} == story.releases and released == set(story.releases)
+    finished = {row["charge"]: digest(row["payload"]) for row in tx.rows("SELECT charge, payload FROM finished")}
+    found = {row["charge"]: digest(row["payload"]) for row in rows}
+    return found == story.releases and released == set(story.releases) and finished == story.finished
 
 
 def _budget_fits(dataset: sqlite3.Row, story: _Story) -> bool:

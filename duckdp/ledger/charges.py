@@ -76,6 +76,17 @@ def store(tx: Tx, charge: Charge, payload: str) -> StoredRelease:
     return release_of(tx, row)
 
 
+def finish(tx: Tx, charge_id: int, payload: str) -> StoredRelease:
+    """Store what was made from a release by post-processing; what was stored first stays and is returned."""
+    row = tx.one("SELECT * FROM charge WHERE id = ? AND state = 'released'", charge_id)
+    if row is None:
+        raise InternalError(f"charge {charge_id} has no release to finish.")
+    if tx.one("SELECT 1 FROM finished WHERE charge = ?", charge_id) is None:
+        tx.run("INSERT INTO finished (charge, payload) VALUES (?, ?)", charge_id, payload)
+        chain.append(tx, "finish", row["analyst"], {"charge": charge_id, "digest": chain.digest(payload)})
+    return release_of(tx, row)
+
+
 def fail(tx: Tx, charge: Charge) -> None:
     """Note that this attempt ended without a release; an attempt that was overtaken changes nothing."""
     _row_of(tx, charge)
@@ -116,8 +127,10 @@ def find(tx: Tx, analyst: str, key: str) -> sqlite3.Row | None:
 
 
 def release_of(tx: Tx, charge: sqlite3.Row) -> StoredRelease:
-    """The stored release of a charge that has one."""
-    row = tx.one("SELECT payload FROM release WHERE charge = ?", charge["id"])
+    """The stored release of a charge that has one, as it was finished if it was."""
+    row = tx.one("SELECT payload FROM finished WHERE charge = ?", charge["id"]) or tx.one(
+        "SELECT payload FROM release WHERE charge = ?", charge["id"]
+    )
     if row is None:
         raise InternalError(f"charge {charge['id']} has no release.")
     return StoredRelease(

@@ -275,6 +275,15 @@ class Ledger:
         holders.let_go(self.dataset_id, charge)
         return stored
 
+    def finish_release(self, charge_id: int, payload: str) -> StoredRelease:
+        """Store what was made from a stored release by post-processing alone, so that it need not be made again.
+
+        Returns:
+            What is read from now on: what was stored first, if several finished at once.
+        """
+        with self._store.write() as tx:
+            return charges.finish(tx, charge_id, payload)
+
     def fail(self, charge: Charge) -> None:
         """Note that the read failed; the charge stays spent, and an equal question may redeem it."""
         holders.let_go(self.dataset_id, charge)

@@ -23,7 +23,10 @@ from duckdp.ledger.tx import Tx
 from duckdp.resources import read_sql
 
 APPLICATION_ID = 0x64706C67  # "dplg", in the header of the file
-SCHEMAS = ("ledger.sql",)  # script i leads from version i to version i + 1; published scripts never change
+SCHEMAS = (
+    "ledger.sql",
+    "ledger_2.sql",
+)  # script i leads from version i to version i + 1; published scripts never change
 BUSY_SECONDS = 30.0
 
 _PRAGMAS = (

@@ -8,7 +8,7 @@ A payload is JSON::
     missing   released patterns of NULLs, or null
     table     the fitted distribution, or null where the program was not solved; of a wide table its rows, as text
     bought    of a wide table: (stage, number of sums, share of the charge) each
-    wide      of a wide table without rows: what was released, for ``FINISHERS["wide"]`` to make them from
+    wide      of a wide table without rows: what was released, to make them from (``wide.finish``)
     rows      wanted
 
 Rows are drawn with bytes that follow from the release, so reading again gives the same rows.
@@ -19,9 +19,10 @@ Privacy: post-processing of releases.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from duckdp.core.task import Watch, as_numerical
 from duckdp.errors import CatalogError
@@ -36,9 +37,6 @@ from duckdp.synthetic.theorem_fit import draw_theorem, finish_theorem, theorem_f
 from duckdp.synthetic.unfinished import resumed
 
 KIND = "synthesis"
-#: By a key of the payload: makes the rows of a release whose fit did not end, (payload, watch) -> ``SyntheticTable`` as
-#: text. The module that released it registers its own; ``wide.task`` is imported first.
-FINISHERS: dict[str, Callable[[dict[str, Any], Watch], str]] = {}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,25 +56,46 @@ class Opened:
     notes: tuple[str, ...] = ()
 
 
-def open_synthesis(payload: str, watch: Watch | None = None) -> Opened:
-    """Read a release; its program is solved first where that is still to do, from where it stood.
+def is_table(payload: str) -> bool:
+    """Whether a stored payload is a synthetic table, not a summary."""
+    return bool(json.loads(payload).get("kind") == KIND)
+
+
+def complete(payload: str, watch: Watch | None = None) -> str:
+    """A release with what is made from it: the fitted distribution, or a wide table's rows.
 
     Args:
-        payload: of a release.
+        payload: of a release; complete ones are given back.
         watch: follows the work; what it raises ends it.
 
     Raises:
         NumericalError: N101, the program was not solved. CatalogError: C105, damaged.
     """
     raw = json.loads(payload)
-    if isinstance(raw["table"], str):
-        return Opened(table=SyntheticTable.load(raw["table"]))
+    if raw["table"] is not None:
+        return payload
     watch = watch or Watch()
-    if raw["table"] is None and raw.get("wide") is not None:
-        return Opened(table=SyntheticTable.load(_finished_wide(raw, watch)))
-    if raw["table"] is None:
-        fitted = _finished(raw, watch)
-    elif raw.get("moments") is not None:
+    try:
+        if raw.get("wide") is not None:
+            from duckdp.synthetic.wide.finish import finish_wide
+
+            return json.dumps({**raw, "table": finish_wide(raw["wide"], watch), "wide": None})
+        return json.dumps({**raw, "table": finish(raw, watch).raw()})
+    except (ArithmeticError, ValueError, MemoryError) as problem:
+        raise as_numerical(problem) from None
+
+
+def open_synthesis(payload: str, watch: Watch | None = None) -> Opened:
+    """Read a release; it is completed first where that is still to do, from where the work stood.
+
+    Raises:
+        NumericalError: N101, the program was not solved. CatalogError: C105, damaged.
+    """
+    raw, watch = json.loads(complete(payload, watch)), watch or Watch()
+    if isinstance(raw["table"], str):
+        watch.tell("done", 1.0)
+        return Opened(table=_repeated(SyntheticTable.load(raw["table"]), int(raw["rows"])))
+    if raw.get("moments") is not None:
         fitted = Fitted.read(raw["table"], theorem_shape(raw))
     else:
         fitted = Fitted.read(raw["table"], make_grid(SmoothSummary.load(raw["summary"])).shape)
@@ -119,23 +138,12 @@ def summary_of(payload: str) -> str:
     return str(raw["summary"])
 
 
-def _finished(raw: dict[str, Any], watch: Watch) -> Fitted:
-    try:
-        return finish(raw, watch)
-    except (ArithmeticError, ValueError, MemoryError) as problem:
-        raise as_numerical(problem) from None
-
-
-def _finished_wide(raw: dict[str, Any], watch: Watch) -> str:
-    import duckdp.synthetic.wide.task  # noqa: F401 - registers its finisher
-
-    finisher = FINISHERS.get("wide")
-    if finisher is None:
-        raise CatalogError("C105", "the stored synthetic table was not finished, and this version cannot finish it.")
-    try:
-        return finisher(raw, watch)
-    except (ArithmeticError, ValueError, MemoryError) as problem:
-        raise as_numerical(problem) from None
+def _repeated(table: SyntheticTable, rows: int) -> SyntheticTable:
+    """As many rows as were asked for: those of a wide table are repeated."""
+    if table.rows >= rows:
+        return table
+    places = np.resize(np.arange(table.rows), rows)
+    return replace(table, columns={name: values[places] for name, values in table.columns.items()})
 
 
 def _drawn(raw: dict[str, Any], fitted: Fitted) -> Opened:

@@ -27,7 +27,7 @@ from duckdp.synthetic.support import Support, make_grid, make_objective
 from duckdp.synthetic.unfinished import resumed
 
 MAX_ROWS = 10**7
-TIME_LIMIT = 60.0  # seconds for the program, unless asked; the best distribution found by then is taken
+TIME_LIMIT = 20.0  # seconds for the program, unless asked; the best distribution found by then is taken
 GAP = 0.02  # certified distance from the optimum, relative
 Progress = Callable[[str, float], None]
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from duckdp.catalog import Column, Kind, Table, check_positive
 from duckdp.core.accountant import pure_rho
-from duckdp.core.task import PrivateQuery, Watch
+from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
 from duckdp.synthetic.missing import PART, MissingPlan, may_miss, plan_missing
-from duckdp.synthetic.stored import KIND, finish, read_synthesis, summary_of
+from duckdp.synthetic.stored import KIND, read_synthesis, summary_of
 from duckdp.synthetic.synthesize import MAX_ROWS
 
 __all__ = ["KIND", "SynthesisTask", "fits_program", "plan_synthesis", "read_synthesis", "summary_of", "usable_columns"]
@@ -39,13 +39,11 @@ class SynthesisTask:
         summary: of the rows that have a value in every column.
         missing: the patterns of NULLs, where a column is nullable.
         rows: wanted.
-        watch: follows the program.
     """
 
     summary: SummaryTask
     missing: MissingPlan | None
     rows: int
-    watch: Watch = field(default_factory=Watch, compare=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -88,7 +86,7 @@ class SynthesisTask:
         return ["method: lp, the distribution on a grid whose moments come closest", *nulls, *self.summary.describe()]
 
     def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
-        """Noise the moments, and the patterns of NULLs; make the distribution from the noisy ones.
+        """Noise the moments, and the patterns of NULLs; the distribution is made once they are stored (``stored``).
 
         Args:
             read: runs a private read with the charge. Exact values: never logged, stored or raised.
@@ -96,14 +94,12 @@ class SynthesisTask:
         """
         missing = None if self.missing is None else self.missing.release(read(self.missing.query()))
         payload = self.summary.release(read(self.summary.query(salt)))
-        raw = {"kind": KIND, "summary": payload, "table": None, "rows": self.rows, "missing": missing}
-        fitted = self.watch.keep(lambda: finish(raw, self.watch))
-        return json.dumps({**raw, "table": None if fitted is None else fitted.raw()})
+        return json.dumps({"kind": KIND, "summary": payload, "table": None, "rows": self.rows, "missing": missing})
 
 
 def plan_synthesis(
     table: Table, columns: Sequence[str] | None, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
-    rows: int, smoothness: int | None, degree: int | None, watch: Watch | None = None,
+    rows: int, smoothness: int | None, degree: int | None,
 ) -> SynthesisTask:  # fmt: skip
     """Plan a synthetic table; without ``columns``, of all bounded numeric columns.
 
@@ -113,7 +109,7 @@ def plan_synthesis(
     check_positive("rows", rows, MAX_ROWS)
     chosen = usable_columns(table, columns)
     if not 1 <= len(chosen) <= MOST_COLUMNS:
-        rule = f"must be 1 to {MOST_COLUMNS} columns for the linear program; name them, or take method := 'auto'."
+        rule = f"must be 1 to {MOST_COLUMNS} columns for the linear program; name them, or leave out degree and method."
         raise ParameterError("P107", "columns", chosen[:50], rule)
     found = [table.column(name) for name in chosen]
     part = max(1, epsilon_nano // PART) if any(c is not None and may_miss(c) for c in found) else 0
@@ -123,14 +119,18 @@ def plan_synthesis(
     )  # fmt: skip
     missing = plan_missing(table, task.columns, task.basis, epsilon_nano=part, neighbours=neighbours) if part else None
     task.query(0)  # what cannot be printed is refused before the charge
-    return SynthesisTask(summary=task, missing=missing, rows=rows, watch=watch or Watch())
+    return SynthesisTask(summary=task, missing=missing, rows=rows)
 
 
 def fits_program(table: Table, columns: Sequence[str] | None) -> bool:
-    """Whether the columns are few enough, with few enough values, for the linear program on a grid; by declaration."""
+    """Whether the linear program is a good default, by declaration: few columns and values, and none of them NULL.
+
+    It is fitted to rows that have a value in every column; where one is missing, the others' laws would suffer.
+    """
     found = [table.column(name) for name in usable_columns(table, columns)]
     listed = [c.domain for c in found if c is not None and c.domain is not None and c.lower is None]
-    return 1 <= len(found) <= MOST_COLUMNS and all(len(domain) <= MOST_VALUES for domain in listed)
+    complete = not any(c is not None and may_miss(c) for c in found)
+    return complete and 1 <= len(found) <= MOST_COLUMNS and all(len(domain) <= MOST_VALUES for domain in listed)
 
 
 def usable_columns(table: Table, columns: Sequence[str] | None) -> list[str]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
@@ -33,7 +33,7 @@ from typing import Any
 from duckdp.catalog import Column, Table, check_positive, dump_table
 from duckdp.compiler.printing import Parameters as Bound
 from duckdp.compiler.printing import print_rows
-from duckdp.core.task import PrivateQuery, Watch
+from duckdp.core.task import PrivateQuery
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
 from duckdp.errors import InternalError, ParameterError, QueryError
 from duckdp.smooth.axes import MAX_VALUES
@@ -43,7 +43,7 @@ from duckdp.synthetic.parameters import Parameters, theorem_17_bound, theorem_17
 from duckdp.synthetic.stored import KIND
 from duckdp.synthetic.support import grid_values, unit_nodes
 from duckdp.synthetic.synthesize import MAX_ROWS
-from duckdp.synthetic.theorem_fit import FAILURE, finish_theorem, sum_of_turns
+from duckdp.synthetic.theorem_fit import FAILURE, sum_of_turns
 
 MOST_COLUMNS = 3
 MOST_FUNCTIONS = 1000  # t^d: sums of one statement, rows of the program
@@ -110,7 +110,6 @@ class TheoremTask:
         epsilon_nano, delta_atto: the charge.
         neighbours: the relation.
         rows: asked for, or None for the theorem's m.
-        watch: follows the program.
     """
 
     table: Table
@@ -120,7 +119,6 @@ class TheoremTask:
     delta_atto: int
     neighbours: Neighbours
     rows: int | None
-    watch: Watch = field(default_factory=Watch, compare=False)
 
     @property
     def loss(self) -> Loss:
@@ -184,7 +182,7 @@ class TheoremTask:
         )
 
     def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
-        """Read n where it is public; read the sums, noise them; fit.
+        """Read n where it is public; read the sums, noise them.
 
         Args:
             read: runs a private read with the charge. Exact values: never logged, stored or raised.
@@ -195,15 +193,13 @@ class TheoremTask:
             rows = max(1, min(self.table.row_cap, _one_count(read(self._count_query()))))
         task, figures = self.at(rows)
         moments = task.release(read(task.query(salt)))
-        raw = {
+        return json.dumps({
             "kind": KIND, "summary": None, "moments": moments, "rows": figures.used.rows, "table": None,
             "theorem": {
                 "n": rows, "smoothness": self.smoothness, "degree": figures.used.degree,
                 "values": figures.used.values, "steps": figures.used.steps, "capped": list(figures.capped),
             },
-        }  # fmt: skip
-        fitted = self.watch.keep(lambda: finish_theorem(raw, self.watch))
-        return json.dumps({**raw, "table": None if fitted is None else fitted.raw()})
+        })  # fmt: skip
 
     @property
     def _declared(self) -> int:
@@ -241,7 +237,7 @@ class TheoremTask:
 
 def plan_theorem(
     table: Table, columns: Sequence[str], *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
-    rows: int | None, smoothness: int | None, watch: Watch | None = None,
+    rows: int | None, smoothness: int | None,
 ) -> TheoremTask:  # fmt: skip
     """Plan Algorithm 3.
 
@@ -253,7 +249,6 @@ def plan_theorem(
         neighbours: the data set's relation.
         rows: in place of the theorem's m; None: m, at most 10^7.
         smoothness: K, 1 to 30; 4 unless given.
-        watch: follows the program.
 
     Raises:
         ParameterError: P107. QueryError: Q401, a column without bounds. CatalogError: C102.
@@ -272,7 +267,7 @@ def plan_theorem(
     found = tuple(c for c in (table.column(name) for name in columns) if c is not None)
     task = TheoremTask(
         table=table, columns=found, smoothness=SMOOTHNESS if smoothness is None else smoothness,
-        epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours, rows=rows, watch=watch or Watch(),
+        epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours, rows=rows,
     )  # fmt: skip
     return _checked(task, list(columns))
 

@@ -275,5 +275,5 @@ def test_payloads_hold_releases_only(owner: duckdp.Curator, method: str) -> None
     rows = [repr(v) for v in frames()["good"]["y"].to_pylist()]
     assert not any(v in text for v in rows)
     assert set(json.loads(text)) <= {
-        "kind", "summary", "table", "rows", "missing", "moments", "theorem", "bought", "method",
+        "kind", "summary", "table", "rows", "missing", "moments", "theorem", "bought", "method", "wide",
     }  # fmt: skip

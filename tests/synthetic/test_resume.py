@@ -13,13 +13,13 @@ from duckdp.core.task import MOST_SECONDS, Watch
 from duckdp.core.types import NANO
 from duckdp.errors import CatalogError, ExecutionError, InternalError, NumericalError, ParameterError
 from duckdp.synthetic import generation, unfinished
-from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.fitted import Fitted
 from duckdp.synthetic.generation import State
-from duckdp.synthetic.stored import FINISHERS, open_synthesis
+from duckdp.synthetic.stored import open_synthesis
 
 theorem_fit = importlib.import_module("duckdp.synthetic.theorem_fit")
 synthesize_module = importlib.import_module("duckdp.synthetic.synthesize")
+WIDE = [{"method": "tree"}, {"method": "moments"}, {"method": "psi"}]
 METHODS = [{"method": "lp", "degree": 9}, {"method": "theorem", "smoothness": 1, "rows": 500}]
 
 
@@ -83,6 +83,7 @@ def test_an_interrupt_keeps_what_was_paid_and_asking_again_goes_on(owner, given)
     made = ana.synthesize("t", **asked, progress=lambda stage, _: rounds.append(stage))
     assert made.cost == "nothing"
     assert spent(owner) == 9 * NANO
+    assert payload_of(owner, ana, "mine")["table"] is not None  # stored beside the release
     assert next(reversed(unfinished._states.values())) is state
     scratch = fit_from_scratch(raw)
     resumed = state.rounds - 2
@@ -202,12 +203,12 @@ def test_time_limits_out_of_range_are_refused(owner, limit):
 
 def test_progress_is_told_in_order(owner):
     told = []
-    owner.session("ana").synthesize("t", epsilon=9, progress=lambda *step: told.append(step))
+    owner.session("ana").synthesize("t", epsilon=9, method="lp", progress=lambda *step: told.append(step))
     assert list(dict.fromkeys(stage for stage, _ in told)) == ["support", "program", "sample", "done"]
     assert [share for _, share in told] == sorted(share for _, share in told)
 
 
-def test_a_watch_is_ended_from_another_thread(owner):
+def test_a_watch_is_ended_from_another_thread():
     """As a shell does; broken twin: without the check the work would go on to its end."""
     watch, stages = Watch(), []
     threading.Thread(target=watch.interrupt).start()
@@ -218,31 +219,80 @@ def test_a_watch_is_ended_from_another_thread(owner):
             stages.append(k)
             watch._interrupted.wait(1.0)
 
-    assert watch.keep(work) is None
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert len(stages) <= 1
-    with pytest.raises(ExecutionError) as ended:
-        watch.settle(7)
-    assert (ended.value.code, ended.value.charge) == ("E102", 7)
-    watch.settle(7)  # told once
 
 
-def test_a_wide_table_is_finished_by_whoever_registered(monkeypatch):
-    columns = {"a": np.arange(3)}
-    rows = SyntheticTable(table="t", types={"a": "BIGINT"}, columns=columns, residual=0.0).dump()
-    raw = {"kind": "synthesis", "summary": None, "table": None, "rows": 3, "wide": {"means": [1]}}
-    monkeypatch.setitem(FINISHERS, "wide", lambda raw, watch: rows if raw["wide"] and watch.check() is None else "")
-    assert open_synthesis(json.dumps(raw)).table.columns["a"].tolist() == [0, 1, 2]
+def test_progress_never_goes_back_and_must_be_a_function():
+    told = []
+    watch = Watch(progress=lambda *step: told.append(step))
+    for share in (0.1, 0.5, 0.2, 0.7):
+        watch.tell("rows", share)
+    assert [share for _, share in told] == [0.1, 0.5, 0.5, 0.7]
+    with pytest.raises(ParameterError):
+        Watch(progress=3)
 
-    def fails(raw, watch):
-        raise np.linalg.LinAlgError
 
-    monkeypatch.setitem(FINISHERS, "wide", fails)
-    with pytest.raises(NumericalError):
-        open_synthesis(json.dumps(raw))
-    monkeypatch.delitem(FINISHERS, "wide")
-    for lost in (raw, {**raw, "wide": None}):
-        with pytest.raises(CatalogError):
-            open_synthesis(json.dumps(lost))
+@pytest.mark.parametrize("given", WIDE)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
+def test_nothing_is_told_before_the_draw_that_stays_is_stored(owner, given, error):
+    """Else one could watch a draw, end it, and get another for the same charge."""
+    ana, seen = owner.session("ana"), []
+
+    def progress(stage, share):
+        rows = owner.ledger.charges()
+        seen.append((rows[-1].state, payload_of(owner, ana, "mine")))
+        raise error
+
+    for _ in range(5):  # more often than a charge could be redeemed
+        with pytest.raises((ExecutionError, NumericalError, SystemExit)):
+            ana.synthesize("t", epsilon=2, name="mine", rows=300, **given, progress=progress)
+    assert {state for state, _ in seen} == {"released"}
+    assert all(raw == seen[0][1] and raw["table"] is None for _, raw in seen)  # one draw, whatever is done
+    owner.engine.close()
+    made = ana.synthesize("t", epsilon=2, name="mine", rows=300, **given)
+    assert (made.cost, len(made)) == ("nothing", 300)
+    assert payload_of(owner, ana, "mine")["table"] is not None
+    assert ana.synthesize("t", epsilon=2, name="mine", rows=300, **given).rows() == made.rows()
+    assert spent(owner) == 2 * NANO
+    with owner.ledger._store.read() as tx:
+        assert tx.one("SELECT attempt FROM charge")["attempt"] == 1
+
+
+def test_exact_values_hang_on_no_error(owner, monkeypatch):
+    """An error in the middle of a release keeps no frames, whoever holds it."""
+    kept = []
+
+    def fails(*_):
+        kept.append(ZeroDivisionError("secret"))
+        raise kept[0]
+
+    monkeypatch.setattr("duckdp.synthetic.wide.collect.shrink_means", fails)
+    monkeypatch.setattr("duckdp.synthetic.wide.release.Purse._noise", fails)
+    with pytest.raises(InternalError):
+        owner.session("ana").synthesize("t", epsilon=2, rows=300, method="moments")
+    assert kept[0].__traceback__ is None
+
+
+def interrupts(*_):
+    raise KeyboardInterrupt
+
+
+def test_damaged_wide_releases_are_refused(owner):
+    ana = owner.session("ana")
+    with pytest.raises(ExecutionError):
+        ana.synthesize("t", epsilon=2, name="mine", rows=50, method="tree", progress=interrupts)
+    raw = payload_of(owner, ana, "mine")
+    assert open_synthesis(json.dumps(raw)).table.rows == 50
+    kept = raw["wide"]["kept"]
+    for bad in (
+        {"format": 99}, {"kept": None}, {"kept": {"class": "Popen", "fields": {"args": "ls"}}}, {"columns": "x"},
+        {"kept": kept["fields"]}, {"kept": {"class": "Kept", "fields": {}}},
+    ):  # fmt: skip
+        with pytest.raises(CatalogError) as refused:
+            open_synthesis(json.dumps({**raw, "wide": {**raw["wide"], **bad}}))
+        assert refused.value.code == "C105"
 
 
 def test_states_are_few_and_never_shared():

@@ -14,6 +14,7 @@ from duckdp.smooth.summary import SmoothSummary, make_basis
 from duckdp.smooth.sums.angles import angle_middles, angle_nodes, largest_turn, middles_between
 from duckdp.smooth.sums.moments import plan_grid_moments
 from duckdp.synthetic import theorem
+from duckdp.synthetic.stored import complete
 from duckdp.synthetic.support import grid_of, unit_nodes
 from duckdp.synthetic.synthesize import MAX_ROWS
 from duckdp.synthetic.theorem import choose_figures, plan_theorem
@@ -201,7 +202,7 @@ def release(con, tab, names, **more):
         queries.append(query.sql)
         return run(con, query)
 
-    return task, json.loads(task.release_stages(read, 1)), queries
+    return task, json.loads(complete(task.release_stages(read, 1))), queries
 
 
 @pytest.fixture(scope="module")

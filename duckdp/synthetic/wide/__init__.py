@@ -10,6 +10,7 @@ One thing, one file, in the order of the work::
     best        the strongest links, privately
     denoise     noisy means -> better means (empirical Bayes; shrinkage of a noisy matrix)
     start       first rows from means and the average square norm
+    laws        laws of single columns from a few noisy moments
     fit         rows moved until their moments are the wanted ones
     auto        method := 'moments': the way through them
     tree        method := 'tree': tables of counts, pairs that matter, rows by controlled rounding (``tree_*``)

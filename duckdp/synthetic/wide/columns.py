@@ -222,6 +222,11 @@ def _values(part: Part, unit: Floats, rounded: Floats, *, scaled: bool) -> NDArr
         chosen = rounded[:, part.start : part.start + part.width].argmax(axis=1)
         known = np.empty(len(part.values), dtype=object)
         known[:] = part.values
+        if None in part.values and not part.column.nullable:  # values outside the domain; the type has no NULL for them
+            null = part.values.index(None)
+            counts = np.bincount(chosen, minlength=len(known))
+            counts[null] = -1
+            chosen = np.where(chosen == null, counts.argmax(), chosen)
         return np.asarray(known[chosen])
     missing = rounded[:, part.start + 1] > 0 if part.nullable else np.zeros(len(unit), dtype=bool)
     if part.form == "sign":

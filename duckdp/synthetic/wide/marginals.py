@@ -2,7 +2,7 @@
 
 ``auto`` moves rows until a few moments fit; that leaves the law of one column open beyond its mean. So a part of the
 charge buys T_2 .. T_M of every numeric column, one cube for all. A distribution on a fine grid is fitted to each
-column's moments (``generation``, least squares), and the rows' values are replaced by its quantiles at their ranks:
+column's moments (``laws``), and the rows' values are replaced by its quantiles at their ranks:
 what links columns is kept as far as ranks carry it, the marginals become those that were bought.
 
 Privacy:      a release of its own, with its own part of epsilon: ``Purse.buy`` (each T_k(u_i), clamped, lies in
@@ -19,11 +19,9 @@ import numpy as np
 
 from duckdp.smooth.basis import chebyshev
 from duckdp.smooth.sums.scan import number
-from duckdp.synthetic.generation import generate
-from duckdp.synthetic.pricing import Grid
-from duckdp.synthetic.program import Objective
 from duckdp.synthetic.support import angle_nodes
 from duckdp.synthetic.wide.features import Floats, clamped_sum
+from duckdp.synthetic.wide.laws import fit_laws
 from duckdp.synthetic.wide.release import Noisy, Purse, predicted
 from duckdp.synthetic.wide.start import uniforms
 
@@ -32,7 +30,6 @@ DEGREES = (16, 12, 8, 6, 4, 3, 2)
 _FINE = 0.03  # deviation of a moment
 _COARSEST = 0.15  # of all moments of one degree together, where only two or three degrees can be had
 _GRID = 200
-_GAP = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,25 +92,25 @@ def give_marginals(unit: Floats, marginals: Marginals, noisy: Noisy, nulls: dict
         nulls: unit column of a number -> the unit column that says it is NULL (there the number counts as 0).
     """
     found, each = unit.copy(), marginals.degree - 1
-    for place, column in enumerate(marginals.columns):
+    at_zero, present = chebyshev(np.zeros(1), marginals.degree + 1)[0], []
+    missing = [_missing(unit, nulls.get(i)) for i in marginals.columns]
+    for place, (column, share) in enumerate(zip(marginals.columns, missing, strict=True)):
         moments = np.concatenate([[1.0, float(unit[:, column].mean())], noisy.means[place * each : (place + 1) * each]])
-        missing = 0.0 if column not in nulls else float(np.clip((1 + unit[:, nulls[column]].mean()) / 2, 0, 0.95))
-        at_zero = chebyshev(np.zeros(1), marginals.degree + 1)[0]
-        present = (moments - missing * at_zero) / (1 - missing)
-        found[:, column] = _quantiles(present, unit[:, column]) * (1 - missing)  # scaled up again when decoded
+        present.append((moments - share * at_zero) / (1 - share))
+    nodes = angle_nodes(_GRID)
+    laws = fit_laws(np.array(present), nodes)
+    for column, share, law in zip(marginals.columns, missing, laws, strict=True):
+        found[:, column] = _quantiles(nodes, law, unit[:, column]) * (1 - share)  # scaled up again when decoded
     return found
 
 
-def _quantiles(moments: Floats, values: Floats) -> Floats:
-    """Quantiles of a law with these moments at the ranks of the values; equal values in random order."""
-    nodes = angle_nodes(_GRID)
-    grid = Grid(
-        axes=(np.ascontiguousarray(chebyshev(nodes, len(moments)).T),), indices=np.arange(len(moments))[:, None]
-    )  # fmt: skip
-    weights = np.ones(len(moments) - 1)
-    law = generate(grid, Objective(target=moments, norm="l2", weights=weights), gap=_GAP)
-    order = np.argsort(law.points[:, 0])
-    support, mass = nodes[law.points[order, 0]], law.weights[order]
+def _missing(unit: Floats, says: int | None) -> float:
+    """Share of rows without a value, by the unit column that says so."""
+    return 0.0 if says is None else float(np.clip((1 + unit[:, says].mean()) / 2, 0, 0.95))
+
+
+def _quantiles(nodes: Floats, law: Floats, values: Floats) -> Floats:
+    """Quantiles of a law at the ranks of the values; equal values in random order."""
     ranks = np.empty(len(values))
     ranks[np.lexsort((uniforms(len(values), 1)[:, 0], values))] = (np.arange(len(values)) + 0.5) / len(values)
-    return np.asarray(support[np.minimum(np.searchsorted(np.cumsum(mass), ranks), len(support) - 1)])
+    return np.asarray(nodes[np.minimum(np.searchsorted(np.cumsum(law), ranks), len(nodes) - 1)])

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -33,7 +34,7 @@ from duckdp.synthetic.program import fit_distribution
 from duckdp.synthetic.sample import draw_points
 from duckdp.synthetic.wide.collect import open_purse
 from duckdp.synthetic.wide.features import ONE, Features, Floats
-from duckdp.synthetic.wide.release import BITS, Purse, Sums
+from duckdp.synthetic.wide.release import BITS, Noisy, Purse, Sums
 from duckdp.synthetic.wide.start import normals, uniforms
 from duckdp.synthetic.wide.table import Request, WideTable
 
@@ -43,8 +44,23 @@ Products = Callable[[Floats, Floats, int], Sequence[int]]
 """(centre float[d], X float[d, k], bits) -> d k exact sums of clamp(u - c) (clamp(u - c) . x_j): private."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ellipsoid:
+    """What was released: noisy means, and k directions with their radii."""
+
+    means: Noisy
+    basis: Floats
+    radii: Floats
+    stages: tuple[tuple[str, int, Fraction], ...]
+
+
 def make_psi_table(request: Request, sums: Sums, products: Products) -> WideTable:
-    """A synthetic table by private subspace iteration.
+    """A synthetic table by private subspace iteration: :func:`collect_psi`, then :func:`make_psi_rows`."""
+    return make_psi_rows(request, collect_psi(request, sums, products))
+
+
+def collect_psi(request: Request, sums: Sums, products: Products) -> Ellipsoid:
+    """Buy the stages.
 
     Args:
         request: public parameters; a target is treated like any column.
@@ -53,8 +69,7 @@ def make_psi_table(request: Request, sums: Sums, products: Products) -> WideTabl
     """
     d, purse = request.columns, open_purse(request)
     k = min(DIRECTIONS, d // 2 or 1)
-    features = Features(dimensions=d, factors=(ONE,))
-    means = purse.buy(sums, features, _MEANS)
+    means = purse.buy(sums, Features(dimensions=d, factors=(ONE,)), _MEANS)
     centre = np.clip(means.means, -1, 1)
     basis = np.linalg.qr(uniforms(d, k) - 0.5)[0]
     radii = np.zeros(k)
@@ -62,14 +77,19 @@ def make_psi_table(request: Request, sums: Sums, products: Products) -> WideTabl
         image = subspace_round(products(centre, basis, BITS), basis, purse, _SUBSPACE / ROUNDS)
         radii = np.sqrt(np.linalg.norm(image, axis=0))
         basis = np.linalg.qr(image)[0]
-    points = _ellipsoid(centre, basis, radii)
+    stages = (("means", d, _MEANS), *((("subspace", d * k, _SUBSPACE / ROUNDS),) * ROUNDS))
+    return Ellipsoid(means=means, basis=basis, radii=radii, stages=stages)
+
+
+def make_psi_rows(request: Request, out: Ellipsoid) -> WideTable:
+    """Rows from released figures: post-processing."""
+    features, means = Features(dimensions=request.columns, factors=(ONE,)), out.means.means
+    points = _ellipsoid(np.clip(means, -1, 1), out.basis, out.radii)
     matrix = np.vstack([np.ones(len(points)), features.rows(points).T])
-    found = fit_distribution(matrix, np.append(1.0, means.means))
+    found = fit_distribution(matrix, np.append(1.0, means))
     rows = points[draw_points(found.weights, request.rows)]
-    misfit = float(np.sqrt(np.mean((features.means(rows) - means.means) ** 2)))
-    return WideTable(
-        unit=rows, misfit=misfit, bought=(("means", d, _MEANS), *((("subspace", d * k, _SUBSPACE / ROUNDS),) * ROUNDS))
-    )
+    misfit = float(np.sqrt(np.mean((features.means(rows) - means) ** 2)))
+    return WideTable(unit=rows, misfit=misfit, bought=out.stages)
 
 
 def subspace_round(exact: Sequence[int], basis: Floats, purse: Purse, share: Fraction) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.catalog import check_positive
+from duckdp.core.task import Watch
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.synthetic.wide.features import Floats
@@ -88,9 +89,9 @@ class WideTable:
     goal: Goal | None = None
     fixed: NDArray[np.intp] | None = None
 
-    def refit(self, unit: Floats) -> Floats:
+    def refit(self, unit: Floats, watch: Watch | None = None) -> Floats:
         """Rows that were changed since, moved as little as possible until they have the moments again."""
-        return unit if self.goal is None else fit_rows(unit, self.goal, fixed=self.fixed)
+        return unit if self.goal is None else fit_rows(unit, self.goal, fixed=self.fixed, watch=watch)
 
 
 def round_groups(unit: Floats, groups: list[list[int]]) -> Floats:

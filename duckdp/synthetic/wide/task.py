@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
@@ -18,31 +18,28 @@ import numpy as np
 
 from duckdp.catalog import Table, dump_table
 from duckdp.compiler.printing import UNIT, Parameters, print_rows
-from duckdp.core.accountant import pure_rho
-from duckdp.core.task import PrivateQuery, Watch
+from duckdp.core.accountant import pure_rho, rho_for
+from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import CatalogError, InternalError, ParameterError
+from duckdp.errors import CatalogError, InternalError, ParameterError, QueryError
 from duckdp.smooth.axes import Floats
-from duckdp.synthetic.decode import SyntheticTable
-from duckdp.synthetic.wide.auto import make_table
-from duckdp.synthetic.wide.collect import open_purse
+from duckdp.synthetic.wide.collect import Released, collect, open_purse
 from duckdp.synthetic.wide.columns import UnitColumns, make_units
-from duckdp.synthetic.wide.features import Features
-from duckdp.synthetic.wide.marginals import SHARE, Marginals, choose_marginals, give_marginals
+from duckdp.synthetic.wide.finish import keep_wide
+from duckdp.synthetic.wide.kept import Grown, Kept
+from duckdp.synthetic.wide.marginals import SHARE, Marginals, choose_marginals
 from duckdp.synthetic.wide.plan import make_plan
-from duckdp.synthetic.wide.psi import make_psi_table, print_products
-from duckdp.synthetic.wide.release import Purse
+from duckdp.synthetic.wide.psi import Ellipsoid, collect_psi, print_products
+from duckdp.synthetic.wide.release import Bought, Purse, Sums
 from duckdp.synthetic.wide.table import Request
 from duckdp.synthetic.wide.tree import grow_tree
-from duckdp.synthetic.wide.tree_bins import Ints, make_bins, spread_rows
+from duckdp.synthetic.wide.tree_bins import Ints, make_bins
 from duckdp.synthetic.wide.tree_counts import Tables
-from duckdp.synthetic.wide.tree_plan import make_tree_plan, open_tree_purse, prefers_tree
+from duckdp.synthetic.wide.tree_plan import TreePlan, make_tree_plan, open_tree_purse, prefers_tree
 
 METHODS = ("auto", "moments", "tree", "psi")
 MOST_SUMS = 1500  # of one statement; more are added up from streamed rows
-MADE = 250_000  # rows of a tree that are made one by one
 FITTED = 4000  # rows that are fitted; more are made by repeating them
-MOST_SECONDS = 3600.0  # of fitting
 _CHUNK = 4 * 10**6  # values of a streamed block
 Read = Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
 
@@ -59,8 +56,6 @@ class WideTask:
         rows: wanted rows.
         marginals: moments of single numeric columns that are bought too.
         marginal_nano: their part of epsilon, in 1e-9, beside the request's.
-        watch: follows the stages. Rows are fitted between reads, so an interrupt fails the attempt; asking again
-            redeems the charge with fresh noise.
     """
 
     table: Table
@@ -70,7 +65,6 @@ class WideTask:
     rows: int
     marginals: Marginals | None
     marginal_nano: int
-    watch: Watch = field(default_factory=Watch, compare=False)
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -146,18 +140,14 @@ class WideTask:
         return [first, expected, *([f"stages, as shares of the charge: {told}"] if told else [])]
 
     def release_stages(self, read: Read, salt: int) -> str:
-        """Buy the stages, make the rows.
+        """Buy the stages; rows are made once they are stored (``finish``).
 
         Args:
             read: runs a private read with the charge. Exact values: never logged, stored or raised.
             salt: keys the choice of a unit's row.
         """
-        self.watch.start(MOST_SECONDS)
-        if self.method == "tree":
-            return self._release_tree(self._followed(read), salt)
-        read = self._followed(read)
 
-        def sums(features: Features | Marginals, bits: int) -> tuple[int, Sequence[int]]:
+        def sums(features: Bought, bits: int) -> tuple[int, Sequence[int]]:
             return self._sums(read, salt, features, bits)
 
         def products(centre: Floats, basis: Floats, bits: int) -> Sequence[int]:
@@ -165,37 +155,37 @@ class WideTask:
             sql = print_products(centre, basis, self._relation(parameters, salt), self.units.names, bits)
             return _one_row(read(_counted(sql, parameters)), basis.size + 1)[1:]
 
-        moments = self.method == "moments"
-        made = make_table(self.request, sums, self.watch) if moments else make_psi_table(self.request, sums, products)
+        released: Released | Ellipsoid | Grown
+        if self.method == "tree":
+            released = self._grow(read, salt, sums)
+        elif self.method == "psi":
+            released = collect_psi(self.request, sums, products)
+        else:
+            purse = open_purse(self.request)
+            released = collect(self.request, make_plan(self.request, purse), purse, sums)
         links = Fraction(self.request.epsilon_nano, self.request.epsilon_nano + self.marginal_nano)
-        bought = [(name, count, share * links) for name, count, share in made.bought]
-        unit = made.unit[np.resize(np.arange(len(made.unit)), self.rows)]
-        if self.request.target is not None:
-            self.units.oppose(unit, self.request.target)
+        bought = [(name, count, share * links) for name, count, share in released.stages]
+        noisy = None
         if self.marginals is not None:
             noisy = self._purse().buy(sums, self.marginals, Fraction(1))
             bought.append(("marginals", self.marginals.count, 1 - links))
-            unit = made.refit(give_marginals(unit, self.marginals, noisy, self.units.nulls))
-        return self._dump(self.units.decode(unit), made.misfit, bought)
+        kept = Kept(
+            method=self.method, request=self.request, rows=self.rows, released=released, marginals=self.marginals,
+            noisy=noisy,
+        )  # fmt: skip
+        raw = {
+            "kind": "synthesis", "summary": None, "table": None, "rows": self.rows,
+            "bought": [[name, count, float(share)] for name, count, share in bought],
+            "wide": keep_wide(self.table.name, self.units, kept),
+        }  # fmt: skip
+        return json.dumps(raw)
 
-    def _followed(self, read: Read) -> Read:
-        """Reads that the watch hears of; it may end the release before one."""
-
-        def followed(query: PrivateQuery) -> Iterable[tuple[Any, ...]]:
-            self.watch.tell("private read", 0.0)
-            return read(query)
-
-        return followed
-
-    def _release_tree(self, read: Read, salt: int) -> str:
-        """The stages of a tree, and its rows."""
+    def _grow(self, read: Read, salt: int, sums: Sums) -> Grown:
+        """The stages of a tree."""
         purse = self._tree_purse
         plan = make_tree_plan(self.request, self.units, purse)
         binnings = make_bins(self.units, plan.bins)
         names = [f"c{i}" for i in range(len(binnings))]
-
-        def sums(features: Features | Marginals, bits: int) -> tuple[int, Sequence[int]]:
-            return self._sums(read, salt, features, bits)
 
         def counts(tables: Tables, expected: Ints | None) -> Iterable[tuple[int, int]]:
             parameters = Parameters()
@@ -210,19 +200,12 @@ class WideTask:
 
         target = None if self.request.target is None else self.units.part_at(self.request.target)
         tree = grow_tree(binnings, plan, purse, target, counts, sums)
-        codes = tree.make(min(self.rows, MADE))
-        unit = spread_rows(binnings, codes, tree.places())
-        unit = unit[np.resize(np.arange(len(unit)), self.rows)]
-        return self._dump(self.units.decode(unit, rounded=True), tree.misfit(codes), tree.stages)
+        return Grown(
+            means=tree.means, mean_deviation=tree.mean_deviation, shares=tree.shares, merges=tree.merges,
+            pairs=tree.pairs, stages=tree.stages,
+        )  # fmt: skip
 
-    def _dump(self, columns: dict[str, Any], residual: float, bought: Sequence[tuple[str, int, Fraction]]) -> str:
-        types = {c.name: c.type for c in self.columns}
-        table = SyntheticTable(table=self.table.name, types=types, columns=columns, residual=residual)
-        stages = [[name, count, float(share)] for name, count, share in bought]
-        raw = {"kind": "synthesis", "summary": None, "table": table.dump(), "rows": self.rows, "bought": stages}
-        return json.dumps(raw)
-
-    def _sums(self, read: Read, salt: int, features: Features | Marginals, bits: int) -> tuple[int, Sequence[int]]:
+    def _sums(self, read: Read, salt: int, features: Bought, bits: int) -> tuple[int, Sequence[int]]:
         """The number of rows and the exact integer sums: private."""
         if features.count > MOST_SUMS:
             return self._streamed(read, salt, features, bits)
@@ -251,7 +234,7 @@ class WideTask:
         inner = f"(SELECT {items}, {f'{other}, ' if other else ''}r.{UNIT} FROM {rows} AS r)"
         return f"(SELECT {wanted} FROM (SELECT {wanted}, {first} FROM {inner} AS r) AS r WHERE r.first = 1)"
 
-    def _streamed(self, read: Read, salt: int, features: Features | Marginals, bits: int) -> tuple[int, Sequence[int]]:
+    def _streamed(self, read: Read, salt: int, features: Bought, bits: int) -> tuple[int, Sequence[int]]:
         """The same integers from rows that cross in batches: one statement of so many sums takes DuckDB minutes."""
         parameters = Parameters()
         sql = f"SELECT s.* FROM {self._relation(parameters, salt)} AS s"
@@ -268,7 +251,7 @@ class WideTask:
 
 def plan_wide(
     table: Table, columns: Sequence[str] | None, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
-    rows: int, method: str, target: str | None, watch: Watch | None = None,
+    rows: int, method: str, target: str | None,
 ) -> WideTask:  # fmt: skip
     """Plan a wide synthetic table; without ``columns``, of all columns with bounds, a domain, or two values.
 
@@ -287,7 +270,9 @@ def plan_wide(
         if column is None:
             raise CatalogError("C102", f'column "{name[:63]}" is not declared for "{table.name}".', table=table.name)
         chosen.append(column)
-    if not chosen or len({c.name for c in chosen}) != len(chosen):
+    if not chosen:
+        raise QueryError("Q401", "no column has bounds, a domain or two values, so nothing about the rows can be made.")
+    if len({c.name for c in chosen}) != len(chosen):
         raise ParameterError("P107", "columns", names[:50], "must name columns, each once.")
     if neighbours is Neighbours.REPLACE and (table.unit_key is not None or table.filter is not None):
         raise CatalogError("C105", "under REPLACE every row must count, so no unit_key and no view.", table=table.name)
@@ -300,14 +285,29 @@ def plan_wide(
     )  # fmt: skip
     if method == "auto":
         method = "tree" if prefers_tree(units, whole) else "moments"
+    if method == "tree":
+        _require_shares(make_tree_plan(whole, units, open_tree_purse(whole, len(units.parts))), whole, len(units.parts))
     part = int(epsilon_nano * SHARE) if method == "moments" else 0
     purse = Purse(epsilon_nano=max(1, part), delta_atto=0, neighbours=neighbours)
     marginals = choose_marginals(units.numbers, units.count, purse, expected) if part else None
     part = part if marginals is not None else 0
     return WideTask(
         table=table, units=units, request=replace(whole, epsilon_nano=epsilon_nano - part), method=method, rows=rows,
-        marginals=marginals, marginal_nano=part, watch=watch or Watch(),
+        marginals=marginals, marginal_nano=part,
     )  # fmt: skip
+
+
+def _require_shares(plan: TreePlan, request: Request, columns: int) -> None:
+    """Every share buys something, before the charge: they are rounded down to 1e-9 of epsilon, 1e-12 of rho."""
+    purse = open_tree_purse(request, columns)
+    charge = rho_for(request.epsilon_nano, request.delta_atto) if purse.gaussian else request.epsilon_nano
+    least = (
+        plan.ones, plan.means, plan.pairs, plan.extra, plan.labels / max(1, columns - 1),
+        plan.choice / max(1, plan.rounds), plan.extra_choice / max(1, plan.extra_rounds),
+    )  # fmt: skip
+    if any(share > 0 and charge * share < 1 for share in least):
+        rule = f"is too small to be divided among {columns} columns; name fewer of them."
+        raise ParameterError("P107", "epsilon", request.epsilon_nano / 1e9, rule)
 
 
 def _usable(column: Any) -> bool:

@@ -20,7 +20,7 @@ from duckdp.synthetic.wide.tree_counts import predicted_deviation
 
 _BINS = ((5e-5, 80), (4e-4, 40), (0.01, 20), (0.1, 10))  # largest r, bins
 _COARSEST = 5
-_LOUD = 0.1
+_TINY, _LOUD = 0.001, 0.1
 _DIRECT, _CALM = 0.01, 0.005  # r: above, links are products; below, pairs beyond a tree are bought
 _EDGES = 0.35  # of 1 / r: pairs that are chosen at most
 
@@ -73,14 +73,16 @@ def open_tree_purse(request: Request, columns: int) -> Purse:
 def prefers_tree(units: UnitColumns, request: Request) -> bool:
     """Whether "auto" grows a tree, by r.
 
-    Where half of the columns or more have domains: if r is small. Else only with delta > 0, if r is not large or
-    there is a target.
+    If r is tiny, always: then tables carry the laws of columns and pairs better than any moments. Where half of the
+    columns or more have domains: if r is small. Else with delta > 0, if r is not large or there is a target.
     With k tables Laplace noise grows as k and Gaussian noise as its root: with delta = 0, smooth queries of numbers are
-    better served by moments.
+    better served by moments until r is tiny.
     """
     columns = len(units.parts)
     purse = open_tree_purse(request, columns)
     noise = predicted_deviation(columns, 1.0, purse) / request.expected_rows
+    if noise <= _TINY:
+        return True
     if 2 * sum(p.form == "choice" for p in units.parts) >= columns:
         return noise <= _DIRECT
     return request.delta_atto > 0 and (noise <= _LOUD or request.target is not None)

@@ -9,8 +9,9 @@ Proof sketch: the maximum of values that each move by at most linf moves by at m
               epsilon, as both laws sum to 1, and epsilon^2 / 8 of zCDP.
 Numerics:     exp is a decimal of 60 digits (relative error below 2^-190), G stops it at exp(-64), and the floor of a
               weight of at least 2^(F - 93) errs by less than 2^-163 of it: log-ratios move by less than 2^-150, which
-              the factor 1 - 2^-64 of the rate covers for epsilon >= 2^-80. The draw is uniform below the sum of the
-              weights; nothing else is drawn.
+              the factor 1 - 2^-64 of the rate covers for epsilon >= 2^-80. One draw of 640 bits is scaled to the sum
+              of the weights, whatever they are: each weight's chance errs by less than 2^-640, so its logarithm by less
+              than 2^-540, which the same factor covers.
 Source:       McSherry, Talwar, "Mechanism design via differential privacy", FOCS 2007; Cesar, Rogers, "Bounding,
               concentrating, and truncating: unifying privacy loss composition for data analytics", ALT 2021 (zCDP of
               bounded range). The truncation and the integer weights are our own.
@@ -23,10 +24,10 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from operator import index
 
-from duckdp.core.noise import uniform_below
+from duckdp.core.noise import random_bits
 from duckdp.errors import ParameterError
 
-_BITS = 256
+_BITS, _DRAWN = 256, 640
 _LARGEST_EXPONENT = 64
 _SAFE = 1 - Fraction(1, 2**64)
 _LEAST = Fraction(1, 2**80)
@@ -49,7 +50,7 @@ def choose_exponential(scores: Sequence[int], *, epsilon: Fraction, linf: int) -
     if not exact:
         raise ParameterError("P107", "scores", 0, "must not be empty.")
     weights = exponential_weights(exact, Fraction(epsilon) * _SAFE / (2 * linf))
-    draw = uniform_below(sum(weights))
+    draw = random_bits(_DRAWN) * sum(weights) >> _DRAWN
     for place, weight in enumerate(weights):
         draw -= weight
         if draw < 0:
