@@ -38,7 +38,8 @@ from duckdp.synthetic.wide.tree_counts import Tables
 from duckdp.synthetic.wide.tree_plan import TreePlan, make_tree_plan, open_tree_purse, prefers_tree
 
 METHODS = ("auto", "moments", "tree", "psi")
-MOST_SUMS = 1500  # of one statement; more are added up from streamed rows
+MOST_SUMS = 1500  # of one statement; more are added up from streamed rows,
+FEW_SUMS, FEW_ROWS = 300, 200_000  # as are those of few rows: planning a sum takes DuckDB as long as 200,000 rows
 FITTED = 4000  # rows that are fitted; more are made by repeating them
 _CHUNK = 4 * 10**6  # values of a streamed block
 Read = Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
@@ -207,7 +208,8 @@ class WideTask:
 
     def _sums(self, read: Read, salt: int, features: Bought, bits: int) -> tuple[int, Sequence[int]]:
         """The number of rows and the exact integer sums: private."""
-        if features.count > MOST_SUMS:
+        few = self.request.expected_rows <= FEW_ROWS
+        if features.count > (FEW_SUMS if few else MOST_SUMS):
             return self._streamed(read, salt, features, bits)
         parameters = Parameters()
         sql = features.print_sql(self._relation(parameters, salt), self.units.names, bits)
