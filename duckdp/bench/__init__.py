@@ -87,8 +87,8 @@ def _others(argv: list[str]) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="duckdp bench", description="Measure duckdp on this machine.",
-        epilog="More, each with --help of its own: duckdp bench smooth (summaries); duckdp bench synthetic (the paper's "
-        "tables), duckdp bench synthetic program (the linear program), duckdp bench synthetic dashboards (BI).",
+        epilog="More, each with --help of its own: duckdp bench smooth (summaries), duckdp bench synthetic (the "
+        "paper's tables), duckdp bench synthetic program (the linear program), duckdp bench synthetic dashboards (BI).",
     )  # fmt: skip
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="which; all by default")
     for name, number in (("rows", 1_000_000), ("units", 400_000), ("groups", 10), ("repeat", 15)):
