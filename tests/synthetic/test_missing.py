@@ -192,7 +192,8 @@ def test_nulls_come_back_in_their_shares(owner):
 
 def test_booleans_and_sql_types(owner):
     con = owner.connect("ana")
-    con.execute("CREATE TABLE made AS FROM dp_synthesize('t', epsilon := 2, columns := ['f', 'whole'], rows := 3000)")
+    given = "epsilon := 2, columns := ['f', 'whole'], rows := 3000, method := 'lp'"
+    con.execute(f"CREATE TABLE made AS FROM dp_synthesize('t', {given})")
     types = con.execute("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 'made'").fetchall()
     assert types == [("f", "BOOLEAN"), ("whole", "DOUBLE")]
     share, true, whole = con.execute(

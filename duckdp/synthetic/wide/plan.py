@@ -40,7 +40,7 @@ _FINE_PRODUCTS, _FINE_LAW, _CLEAR_LAW, _FINE_DIRECTION, _COARSE_ASSOCIATION = 0.
 _FINE_SCORES, _COARSE_MEANS, _CLEAR_MEANS = 0.2, 0.06, 0.004
 _PAIRS, _PAIR_SIGNAL = Fraction(2, 5), 1 / 25
 _TARGET = Fraction(7, 10)
-_STRONG, _MOST_STRONG, _PICKS, _VALUES = 0.3, 16, Fraction(3, 10), Fraction(1, 20)
+_STRONG, _MOST_STRONG, _PICKS, _VALUES = 0.37, 16, Fraction(3, 10), Fraction(1, 20)
 _SCORES = Fraction(5, 100)
 _SIZE, _COARSE_SIZE = Fraction(2, 100), 0.06  # of 2 |u|^2 / d - 1
 _RANKS = 32  # epsilon rows that tell the marks of ``size`` apart
@@ -114,7 +114,9 @@ def _links(request: Request, purse: Purse) -> tuple[dict[str, Fraction], int]:
         return shares, 0
     inside = sum(len(group) * (len(group) - 1) for group in request.groups)
     each = 8 * math.log(max(2, (d * (d - 1) - inside) // 2)) / (_STRONG * rows)
-    strong = min(_MOST_STRONG, (d * (d - 1) - inside) // 2, int(predicted_epsilon(_PICKS, purse) / each))
+    affordable = int(predicted_epsilon(_PICKS, purse) / each)
+    affordable = 1 if affordable == 2 else affordable  # measured: one sure choice serves better than two unsure ones
+    strong = min(_MOST_STRONG, (d * (d - 1) - inside) // 2, affordable)
     fine = predicted(d + DEGREE, Fraction(36, 100), purse, rows) <= _FINE_PRODUCTS
     radial = fine and predicted(d, Fraction(1), purse, rows) > _CLEAR_MEANS
     if not strong or (radial and 4 * strong < d):  # products with z serve smooth queries better than a few pairs
