@@ -11,15 +11,17 @@ import pytest
 import duckdp
 from duckdp.errors import ParameterError
 
+ROWS = 20_000  # noise must not drown them
+
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[duckdp.Curator]:
     frame = pa.table(
         {
-            "x": [i / 100 for i in range(100)],
-            "y": [(i * 37 % 100) / 100 for i in range(100)],
-            "city": ["abc"[i % 3] for i in range(100)],
-            "kind": ["uv"[i % 2] for i in range(100)],
+            "x": [i % 100 / 100 for i in range(ROWS)],
+            "y": [(i * 37 % 100) / 100 for i in range(ROWS)],
+            "city": ["abc"[i % 3] for i in range(ROWS)],
+            "kind": ["uv"[i % 2] for i in range(ROWS)],
         }
     )
     with duckdp.open({"t": frame}, ledger=str(tmp_path / "t.ledger")) as curator:
