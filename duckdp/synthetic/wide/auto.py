@@ -65,7 +65,8 @@ def make_rows(request: Request, plan: Plan, out: Released, watch: Watch | None =
         fixed = np.array([request.target])
     goal = _first_goal(request, plan, out, means, rows)
     rows = fit_rows(rows, goal, fixed=fixed, watch=watch)
-    if plan.products or out.association is not None or out.direction is not None or out.scores is not None:
+    linked = (out.products, out.association, out.direction, out.scores)
+    if any(bought is not None for bought in linked):
         goal = _linked_goal(request, plan, out, goal, rows, links)
         rows = fit_rows(rows, goal, fixed=fixed, watch=watch)
     if out.pairs is not None:
@@ -164,14 +165,13 @@ def _first_goal(request: Request, plan: Plan, out: Released, means: Floats, rows
         dimensions=request.columns, centre=shape.centre, width=shape.width, degree=plan.degree, factors=(ONE,)
     )  # fmt: skip
     prior, noise = features.means(rows)[: plan.degree], out.shape.deviation**2
-    radial = prior + (out.shape.means[: plan.degree] - prior) * _SHAPE_PRIOR**2 / (_SHAPE_PRIOR**2 + noise)
+    radial = prior + (out.shape.means - prior) * _SHAPE_PRIOR**2 / (_SHAPE_PRIOR**2 + noise)
     radial[0] = _level(out, shape)
     return Goal(features=features, means=np.concatenate([radial, means]), weights=np.ones(plan.degree + len(means)))
 
 
 def _linked_goal(request: Request, plan: Plan, out: Released, first: Goal, rows: Floats, links: Floats) -> Goal:
     """With the products that were bought, each block pulled to what rows with the first goal have already."""
-    assert out.shape is not None
     d, before = request.columns, first.features
     factors, means, weights = [ONE], [first.means], [first.weights]
 
@@ -180,9 +180,9 @@ def _linked_goal(request: Request, plan: Plan, out: Released, first: Goal, rows:
         means.append(wanted)
         weights.append(np.ones(d))
 
-    if plan.products:
+    if out.products is not None:
         now = Features(dimensions=d, centre=before.centre, width=before.width, factors=(RADIAL,)).means(rows)
-        add(RADIAL, shrink_toward(out.shape.means[plan.degree :], now, out.shape.deviation))
+        add(RADIAL, shrink_toward(out.products.means, now, out.products.deviation))
     elif out.scores is not None:
         add(RADIAL, _radial_by_scores(*out.scores, before, rows))
     if out.association is not None:

@@ -9,7 +9,7 @@ Assumes:      the label's mean, the centre of the window and the direction are e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
@@ -21,12 +21,11 @@ from duckdp.errors import InternalError
 from duckdp.synthetic.wide.best import Pairs, choose_column, choose_pairs
 from duckdp.synthetic.wide.denoise import shrink_means
 from duckdp.synthetic.wide.features import ONE, RADIAL, Factor, Features, Floats, label_factor
-from duckdp.synthetic.wide.plan import DEGREE, Plan
+from duckdp.synthetic.wide.plan import Plan
 from duckdp.synthetic.wide.release import Noisy, Purse, Sums, predicted
-from duckdp.synthetic.wide.size import MARKS, choose_size
 from duckdp.synthetic.wide.table import Request
 
-_WINDOW, _NARROW = 0.25, 0.2  # half width of z, of d; narrow about a median
+_WINDOW, _NARROW = 0.25, 0.2  # half width of z, of d
 _LINK = 0.2  # guessed product of the label's factor and the column chosen for it
 _DIRECTION = 0.1  # width of the discriminant score, of sqrt(d)
 _SCORE = 0.25  # width of a public score, of sqrt(d)
@@ -51,6 +50,7 @@ class Released:
     label_mean: float = 0.0
     means: Noisy | None = None
     shape: Noisy | None = None
+    products: Noisy | None = None
     association: Association | None = None
     direction: tuple[Factor, Noisy] | None = None
     scores: tuple[tuple[Factor, ...], Noisy] | None = None
@@ -80,17 +80,18 @@ def collect(request: Request, plan: Plan, purse: Purse, sums: Sums) -> Released:
     if plan.total > 1:
         raise InternalError("the plan of a synthetic table costs more than its charge")
     d, out = request.columns, Released()
-    if plan.median:
-        out.centre, out.centre_deviation = choose_size(d, purse, sums, plan.size), d / MARKS
-    else:
-        size = purse.buy(sums, Features(dimensions=d, size=True), plan.size)
-        out.centre = float(np.clip((size.means[0] + 1) * d / 2, 0, d))
-        out.centre_deviation = size.deviation * d / 2
-    out.means = purse.buy(sums, Features(dimensions=d, factors=(ONE,)), plan.means)
-    out.stages += [("size", MARKS if plan.median else 1, plan.size), ("means", d, plan.means)]
+    found = purse.buy(sums, Features(dimensions=d, size=True, factors=(ONE,)), plan.means)
+    out.centre = float(np.clip((found.means[0] + 1) * d / 2, 0, d))
+    out.centre_deviation = found.deviation * d / 2
+    out.means = replace(found, means=found.means[1:])
+    out.stages.append(("size and means", d + 1, plan.means))
     shape = shape_features(request, plan, out)
     out.shape = purse.buy(sums, shape, plan.shape)
     out.stages.append(("shape", shape.count, plan.shape))
+    if plan.products:
+        products = replace(shape, degree=0, factors=(RADIAL,))
+        out.products = purse.buy(sums, products, plan.products)
+        out.stages.append(("products", d, plan.products))
     if request.target is not None:
         _collect_target(request, request.target, plan, purse, sums, out)
     if plan.scores:
@@ -105,11 +106,10 @@ def collect(request: Request, plan: Plan, purse: Purse, sums: Sums) -> Released:
 
 
 def shape_features(request: Request, plan: Plan, out: Released) -> Features:
-    """The radial moments, and the products with z where they are bought."""
+    """The radial moments."""
     d = request.columns
-    factors = (RADIAL,) if plan.products else ()
-    width = _NARROW if plan.median and plan.degree < DEGREE else _WINDOW
-    return Features(dimensions=d, centre=out.centre, width=width * d, degree=plan.degree, factors=factors)
+    width = _NARROW if plan.narrow else _WINDOW
+    return Features(dimensions=d, centre=out.centre, width=width * d, degree=plan.degree)
 
 
 def _collect_target(request: Request, target: int, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
@@ -123,7 +123,7 @@ def _collect_target(request: Request, target: int, plan: Plan, purse: Purse, sum
     out.stages.append(("label", 1, plan.label))
     if plan.best:
         best, sign = choose_column(request, target, purse, sums, plan.best)
-        guess = Noisy(means=np.array([sign * _LINK]), deviation=0.0, family="cube")
+        guess = Noisy(means=np.array([sign * _LINK]), deviation=0.0, family="cube", count=1)
         out.association = Association(factor=factor, columns=np.array([best]), noisy=guess)
         out.stages.append(("best column", 1, plan.best))
         return

@@ -3,10 +3,9 @@
 The figures are d, the expected number of rows, epsilon, delta and the relation. Let sd(R, a) be the deviation of a
 noisy mean when R of them are bought for a share a. Stages, in the order they run::
 
-    size         1: the average of |u|^2                  always; where that is too noisy and epsilon rows is not too
-                                                          small, its median, by a noisy maximum
-    means        d                                        always
-    shape        K radial moments, and d products with z  the products only with sd below _FINE_PRODUCTS
+    means        d, and the average of |u|^2              always; one more function costs 1/d of a stage
+    shape        K radial moments                         always
+    products     d products with z                        with sd below _FINE_PRODUCTS
     label        1 mean of the label                      with a target
     association  d products with the label                with a target, and sd low enough
     best         one column, by a noisy maximum           with a target, and sd too high for all of them
@@ -42,8 +41,8 @@ _PAIRS, _PAIR_SIGNAL = Fraction(2, 5), 1 / 25
 _TARGET = Fraction(7, 10)
 _STRONG, _MOST_STRONG, _PICKS, _VALUES = 0.37, 16, Fraction(3, 10), Fraction(1, 20)
 _SCORES = Fraction(5, 100)
-_SIZE, _COARSE_SIZE = Fraction(2, 100), 0.06  # of 2 |u|^2 / d - 1
-_RANKS = 32  # epsilon rows that tell the marks of ``size`` apart
+_PRODUCTS, _RADIAL = Fraction(44, 100), Fraction(4, 100)  # of what links and target leave
+_SURE_SIZE = 0.08  # deviation of 2 |u|^2 / d - 1 that a narrow window of z allows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +53,12 @@ class Plan:
     association: Fraction = Fraction(0)
     best: Fraction = Fraction(0)
     direction: Fraction = Fraction(0)
-    size: Fraction = Fraction(0)
-    median: bool = False
     means: Fraction = Fraction(0)
     shape: Fraction = Fraction(0)
+    products: Fraction = Fraction(0)
     scores: Fraction = Fraction(0)
-    products: bool = False
     degree: int = DEGREE
+    narrow: bool = False
     pairs: Fraction = Fraction(0)
     picks: Fraction = Fraction(0)
     values: Fraction = Fraction(0)
@@ -70,7 +68,8 @@ class Plan:
     def shares(self) -> dict[str, Fraction]:
         """By stage, those above 0."""
         names = (
-            "label", "association", "best", "direction", "size", "means", "shape", "scores", "pairs", "picks", "values",
+            "label", "association", "best", "direction", "means", "shape", "products", "scores", "pairs", "picks",
+            "values",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
@@ -89,17 +88,15 @@ def make_plan(request: Request, purse: Purse) -> Plan:
     else:
         shares, strong = _links(request, purse)
         rest -= sum(shares.values(), Fraction(0))
-    coarse = predicted(1, rest * _SIZE, purse, request.expected_rows) > _COARSE_SIZE
-    median = coarse and predicted_epsilon(rest * _SIZE, purse) * request.expected_rows >= _RANKS
-    size = Fraction(6, 100) if coarse and not median else _SIZE
-    fine = predicted(request.columns + DEGREE, rest * Fraction(36, 100), purse, request.expected_rows)
-    products = fine <= _FINE_PRODUCTS
+    fine = predicted(request.columns, rest * _PRODUCTS, purse, request.expected_rows) <= _FINE_PRODUCTS
+    products = _PRODUCTS if fine else Fraction(0)
     law = predicted(2, rest * Fraction(12, 100), purse, request.expected_rows) <= _FINE_LAW
     clear = predicted(DEGREE, rest * Fraction(14, 100), purse, request.expected_rows) <= _CLEAR_LAW
-    degree = DEGREE if products or clear else 2 if law else 1
-    shape = Fraction(36 if products else 12 if law else 18, 100)
-    shares.update(size=rest * size, shape=rest * shape, means=rest * (1 - size - shape))
-    return Plan(**shares, products=products, degree=degree, strong=strong, median=median)
+    degree = DEGREE if fine or clear else 2 if law else 1
+    shape = _RADIAL if fine else Fraction(12 if law else 18, 100)
+    shares.update(shape=rest * shape, products=rest * products, means=rest * (1 - shape - products))
+    sure = predicted(request.columns + 1, shares["means"], purse, request.expected_rows) <= _SURE_SIZE
+    return Plan(**shares, degree=degree, strong=strong, narrow=sure and degree < DEGREE)
 
 
 def _links(request: Request, purse: Purse) -> tuple[dict[str, Fraction], int]:
@@ -117,7 +114,7 @@ def _links(request: Request, purse: Purse) -> tuple[dict[str, Fraction], int]:
     affordable = int(predicted_epsilon(_PICKS, purse) / each)
     affordable = 1 if affordable == 2 else affordable  # measured: one sure choice serves better than two unsure ones
     strong = min(_MOST_STRONG, (d * (d - 1) - inside) // 2, affordable)
-    fine = predicted(d + DEGREE, Fraction(36, 100), purse, rows) <= _FINE_PRODUCTS
+    fine = predicted(d, _PRODUCTS, purse, rows) <= _FINE_PRODUCTS
     radial = fine and predicted(d, Fraction(1), purse, rows) > _CLEAR_MEANS
     if not strong or (radial and 4 * strong < d):  # products with z serve smooth queries better than a few pairs
         return shares, 0

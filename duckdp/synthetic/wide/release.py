@@ -69,11 +69,13 @@ class Noisy:
         means: float[R], noisy sums over the (noisy or public) number of rows.
         deviation: standard deviation of each, the count taken as exact.
         family: "cube" or "gaussian".
+        count: R of the stage, of which these may be a part.
     """
 
     means: Floats
     deviation: float
     family: str
+    count: int
 
 
 @dataclass(kw_only=True)
@@ -150,7 +152,7 @@ class Purse:
             self.rows = max(1.0, float(values[0]))
             values = values[1:]
         rows = max(1.0, self.rows)
-        return Noisy(means=values / rows, deviation=deviation / unit / rows, family=family)
+        return Noisy(means=values / rows, deviation=deviation / unit / rows, family=family, count=len(vector))
 
     def _noise(self, exact: list[int], change: Sensitivity, share: Fraction) -> tuple[list[int], float, str]:
         cost = self.take(share)

@@ -15,7 +15,6 @@ from duckdp.synthetic.wide.collect import collect, open_purse, score_factors
 from duckdp.synthetic.wide.features import RADIAL, Factor, Features
 from duckdp.synthetic.wide.plan import Plan, make_plan
 from duckdp.synthetic.wide.release import Purse
-from duckdp.synthetic.wide.size import MARKS, Marks, choose_size
 from duckdp.synthetic.wide.table import request
 
 D, BITS = 6, 20
@@ -40,9 +39,7 @@ def purse(epsilon, neighbours=Neighbours.REPLACE):
     return Purse(epsilon_nano=round(epsilon * 10**9), delta_atto=0, neighbours=neighbours, rows=3000.0)
 
 
-@pytest.mark.parametrize(
-    "bought", [SIDES, Marks(dimensions=D), CROSSES, Features(dimensions=D, pairs=True, some=((0, 4),))]
-)
+@pytest.mark.parametrize("bought", [SIDES, CROSSES, Features(dimensions=D, pairs=True, some=((0, 4),))])
 def test_sql_gives_the_sums_of_the_rows(rows, bought):
     with duckdb.connect(config={"threads": 1}) as con:
         con.register("frame", {f"u{i}": rows[:, i] for i in range(D)})
@@ -83,26 +80,22 @@ def test_one_row_moves_a_centred_product_by_less_than_four():
     assert max(found) > 2
 
 
-def test_one_row_moves_a_mark_by_two_or_one():
-    marks = Marks(dimensions=2)
-    replaced = added = 0.0
-    rows = np.array([[0.0, 0.0], [1.0, 1.0], [0.6, 0.2]])
-    values = marks.rows(rows)
-    for a in values:
-        added = max(added, np.abs(a).max())
-        replaced = max([replaced, *(np.abs(a - b).max() for b in values)])
-    assert (replaced, added) == (2, 1)
-
-
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_the_size_is_found(rows, neighbours):
-    median = np.median((rows**2).sum(axis=1))
-    far = [abs(choose_size(D, purse(1, neighbours), memory_sums(rows), Fraction(1, 10)) - median) for _ in range(20)]
-    assert max(far) <= D / MARKS  # epsilon rows = 300
-    lost = [
-        abs(choose_size(D, purse(0.01, neighbours), memory_sums(rows), Fraction(1, 100)) - median) for _ in range(20)
+def test_the_size_comes_with_the_means(rows, neighbours):
+    asked = request(D, expected_rows=3000, epsilon="5", neighbours=neighbours)
+    plan = Plan(**BASE, products=Fraction(1, 5))
+    out = collect(asked, plan, open_purse(asked), memory_sums(rows))
+    bought = {"size and means": (D + 1, Fraction(2, 5)), "shape": (2, Fraction(1, 20)), "products": (D, Fraction(1, 5))}
+    assert {name: tuple(rest) for name, *rest in out.stages} == bought
+    assert out.means.count == D + (1 if neighbours is Neighbours.REPLACE else 2)  # the first stage carries the count
+    squares = (rows**2).sum(axis=1)
+    z = np.clip((squares - out.centre) / (0.25 * D), -1, 1)
+    truth = [
+        (out.centre, squares.mean(), out.centre_deviation),
+        *zip(out.means.means, rows.mean(axis=0), D * [out.means.deviation], strict=True),
     ]
-    assert max(lost) > D / MARKS  # epsilon rows = 0.3: anywhere
+    truth += zip(out.products.means, z @ rows / 3000, D * [out.products.deviation], strict=True)
+    assert all(abs(found - wanted) < 6 * deviation + 0.01 for found, wanted, deviation in truth)
 
 
 def test_the_strongest_pair_and_column_are_found(rows):
@@ -126,7 +119,7 @@ def released(unit, plan, **more):
     return make_rows(asked, plan, collect(asked, plan, open_purse(asked), memory_sums(unit))).unit
 
 
-BASE = {"size": Fraction(1, 20), "shape": Fraction(1, 20), "means": Fraction(2, 5), "degree": 2}
+BASE = {"shape": Fraction(1, 20), "means": Fraction(2, 5), "degree": 2}
 
 
 def test_picked_pairs_come_back(rows):
@@ -173,7 +166,8 @@ def test_links_are_planned_by_public_figures():
     assert plan(42, 1063, "1").strong == 1
     assert not plan(42, 2126, "0.1").strong  # the means drown
     assert plan(117, 20_643, "0.1").scores
-    assert plan(117, 20_643, "0.1").median
+    assert plan(117, 20_643, "0.1").narrow
+    assert not plan(42, 2126, "0.1").narrow  # the size is too noisy
     assert not plan(117, 20_643, "1").strong  # products with z are better
     assert plan(117, 20_643, "10").pairs
     groups = ((0, 1, 2), (3, 4, 5))
