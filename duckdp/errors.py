@@ -74,7 +74,7 @@ CODES: dict[str, str] = {
     "B206": "the ledger is busy",
     "B207": "the file is not a ledger, or cannot be opened",
     "E101": "DuckDB could not finish the query; its message is withheld because it may quote rows",
-    "E102": "the query was interrupted; its charge stays, and asking the same again costs nothing",
+    "E102": "the query was interrupted; its charge stays, and asking the same again (not fresh) costs nothing",
     "N101": "the solver did not reach an answer",
     "N102": "the function is not finite on the nodes",
     "X101": "an internal invariant does not hold",

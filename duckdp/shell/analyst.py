@@ -41,7 +41,7 @@ def explain_error(error: DuckDPError | duckdb.Error) -> str:
     if isinstance(error, DuckDPError) and error.code != "Q105":
         return str(error)
     if isinstance(error, duckdb.InterruptException):
-        return "E102: interrupted; a charge that was made stays, and asking the same again costs nothing"
+        return "E102: interrupted; a charge that was made stays, and asking the same again (not fresh) costs nothing"
     text = error.message if isinstance(error, DuckDPError) else str(error)
     coded = _CODED.search(text)
     return _PLACE.sub("", coded[1]).strip() if coded else f"Q105: {text.strip()}"

@@ -29,7 +29,7 @@ from duckdp.compiler.printing import quote
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.result import Result
 from duckdp.synthetic.decode import SyntheticTable
-from duckdp.synthetic.task import KIND, read_synthesis
+from duckdp.synthetic.stored import KIND, read_synthesis
 
 if TYPE_CHECKING:
     import pyarrow

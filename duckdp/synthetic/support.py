@@ -20,9 +20,7 @@ from duckdp.errors import NumericalError
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.summary import SmoothSummary
-from duckdp.smooth.sums.angles import angle_nodes as angle_nodes
-from duckdp.smooth.sums.angles import print_angle_rounding as print_angle_rounding
-from duckdp.smooth.sums.angles import round_to_angles as round_to_angles
+from duckdp.smooth.sums.angles import angle_nodes
 from duckdp.synthetic.pricing import Floats, Grid, Integers
 from duckdp.synthetic.program import Norm, Objective
 

@@ -22,10 +22,8 @@ from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
 from duckdp.synthetic.missing import PART, MissingPlan, may_miss, plan_missing
-from duckdp.synthetic.stored import KIND, read_synthesis, summary_of
+from duckdp.synthetic.stored import KIND
 from duckdp.synthetic.synthesize import MAX_ROWS
-
-__all__ = ["KIND", "SynthesisTask", "fits_program", "plan_synthesis", "read_synthesis", "summary_of", "usable_columns"]
 
 MOST_COLUMNS = 3
 MOST_VALUES = 30  # of a domain

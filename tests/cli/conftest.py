@@ -54,6 +54,16 @@ def process() -> Process:
     return call
 
 
+def run_code(code: str, folder: Path) -> str:
+    """What a fresh Python process prints that runs ``code`` in ``folder``; it must succeed."""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """An unprotected clinic."""

@@ -12,7 +12,7 @@ import pexpect
 import pytest
 
 from duckdp.shell.statements import split
-from tests.cli.conftest import Process, environment
+from tests.cli.conftest import Process, environment, run_code
 
 PROMPT = r"ana \[epsilon=[0-9.]+, delta=1e-6 left\]> "
 
@@ -159,15 +159,11 @@ print(chr(10).join(said))
 
 
 def test_an_interrupted_private_read_keeps_its_charge_and_can_be_redeemed(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], cwd=tmp_path, env=environment(), capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "a charge that was made stays" in done.stdout
-    assert "E102: the query was interrupted; its charge stays" in done.stdout
-    assert "Charge 1 stays spent." in done.stdout
-    assert "(charge 1); epsilon=0.5 left" in done.stdout
+    told = run_code(INTERRUPTED, tmp_path)
+    assert "a charge that was made stays" in told
+    assert "E102: the query was interrupted; its charge stays" in told
+    assert "Charge 1 stays spent." in told
+    assert "(charge 1); epsilon=0.5 left" in told
 
 
 SOLVING = """
@@ -202,11 +198,7 @@ print(chr(10).join(said))
 
 
 def test_an_interrupted_solve_keeps_what_was_paid_and_goes_on(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SOLVING], cwd=tmp_path, env=environment(), capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "E102" in done.stdout
-    assert "[('released', 'epsilon=1')]" in done.stdout
-    assert done.stdout.index("E102") < done.stdout.index("70")
+    told = run_code(SOLVING, tmp_path)
+    assert "E102" in told
+    assert "[('released', 'epsilon=1')]" in told
+    assert told.index("E102") < told.index("70")

@@ -8,10 +8,11 @@ import pytest
 from duckdp.core.types import Neighbours
 from duckdp.errors import NumericalError
 from duckdp.smooth.noise import SumNoise
+from duckdp.smooth.sums.angles import angle_nodes
 from duckdp.synthetic.decode import decode_points
 from duckdp.synthetic.generation import generate
 from duckdp.synthetic.sample import draw_points
-from duckdp.synthetic.support import GRID_POINTS, GRID_VALUES, angle_nodes, make_grid, make_objective, make_support
+from duckdp.synthetic.support import GRID_POINTS, GRID_VALUES, make_grid, make_objective, make_support
 from tests.smooth.tables import column, connect, summarize, table
 from tests.synthetic.programs import COLUMNS, connect_to_rows
 

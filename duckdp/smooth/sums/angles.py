@@ -11,9 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from duckdp.catalog import check_positive
-from duckdp.errors import ParameterError
-from duckdp.smooth.axes import MAX_VALUES, Floats
+from duckdp.smooth.axes import Floats
 
 
 def angle_nodes(count: int) -> Floats:
@@ -43,24 +41,6 @@ def largest_turn(nodes: Floats) -> float:
 def round_to_angles(u: Floats, count: int) -> Floats:
     """Move u to the nearest of N angles: float[n] for float[n] in [-1, 1]. The middle between two goes up."""
     return np.asarray(angle_nodes(count)[np.searchsorted(angle_middles(count), u, side="right")])
-
-
-def print_angle_rounding(u: str, count: int) -> str:
-    """SQL of :func:`round_to_angles`, for moments of data on the grid ([J] Algorithm 3, step 4).
-
-    Args:
-        u: a DOUBLE expression with values in [-1, 1]; see :func:`print_search`.
-        count: N, 2 to 4096.
-
-    Returns:
-        An expression of type DOUBLE.
-
-    Raises:
-        ParameterError: P107, count.
-    """
-    if check_positive("count", count, MAX_VALUES) < 2:
-        raise ParameterError("P107", "count", count, "must be at least 2.")
-    return print_search(u, angle_middles(count), [_print_double(node) for node in angle_nodes(count).tolist()])
 
 
 def print_search(u: str, middles: Floats, leaves: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ from fractions import Fraction
 import numpy as np
 
 from duckdp.smooth.basis import chebyshev
+from duckdp.smooth.sums.angles import angle_nodes
 from duckdp.smooth.sums.scan import number
-from duckdp.synthetic.support import angle_nodes
 from duckdp.synthetic.wide.features import Floats, clamped_sum
 from duckdp.synthetic.wide.laws import fit_laws
 from duckdp.synthetic.wide.release import Noisy, Purse, predicted

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from duckdp.smooth.basis import chebyshev
+from duckdp.smooth.sums.angles import angle_nodes
 from duckdp.synthetic.generation import generate
 from duckdp.synthetic.pricing import Grid
 from duckdp.synthetic.program import Objective
-from duckdp.synthetic.support import angle_nodes
 from duckdp.synthetic.wide import laws
 from duckdp.synthetic.wide.laws import fit_laws
 

@@ -155,7 +155,7 @@ def test_domains_keep_their_exclusions():
     blind = released(unit, Plan(**BASE), signs=(0, 1, 2))
     inside = np.triu_indices(3, 1)
     assert np.cov(known[:, :3].T)[inside].mean() < -0.15  # truly -4/9; rounding to one value does the rest
-    assert abs(np.cov(blind[:, :3].T)[inside].mean()) < 0.08
+    assert abs(np.cov(blind[:, :3].T)[inside].mean()) < 0.12  # in 30 runs 0.02 to 0.08
 
 
 def test_links_are_planned_by_public_figures():
