@@ -111,26 +111,29 @@ class Curator:
             expected_rows=expected_rows, bounds=bounds or {}, domains=domains or {}, columns=columns,
             nulls=nulls or {}, other=other or {},
         )  # fmt: skip
-        state = self.ledger.state()
-        for name, present in self.tables.items():
-            if name == declared.name and present.relation != declared.relation:
-                raise CatalogError(
-                    "C111", f'"{name}" already names another table; tables of two schemas need two names.'
-                )
-            same = unit_of(present) == unit_of(declared)
-            if name == declared.name and not same and state.started:
-                raise CatalogError("C109", f'the privacy unit of "{name}" is frozen by the first charge.', table=name)
-            if name != declared.name and unit_of(present)[0] != unit_of(declared)[0]:
-                raise CatalogError(
-                    "C105", "all tables of a data set share one kind of unit: rows, or a unit_key.", table=table
-                )
-        if state.neighbours is Neighbours.REPLACE and declared.unit_key is not None:
-            raise CatalogError("C105", "REPLACE neighbours need unit = row; drop unit_key.", table=table)
+        self._require_same_unit(declared)
         self.ledger.save_table(declared.name, dump_table(declared), reason=reason)
         self._loaded = -1
         for front in self._fronts.values():
             front.add_stub(declared)
         return declared
+
+    def _require_same_unit(self, declared: Table) -> None:
+        """Names, and the privacy unit that all tables share and the first charge freezes."""
+        state, table = self.ledger.state(), declared.name
+        for name, present in self.tables.items():
+            if name == table and present.relation != declared.relation:
+                raise CatalogError(
+                    "C111", f'"{name}" already names another table; tables of two schemas need two names.'
+                )
+            if name == table and unit_of(present) != unit_of(declared) and state.started:
+                raise CatalogError("C109", f'the privacy unit of "{name}" is frozen by the first charge.', table=name)
+            if name != table and unit_of(present)[0] != unit_of(declared)[0]:
+                raise CatalogError(
+                    "C105", "all tables of a data set share one kind of unit: rows, or a unit_key.", table=table
+                )
+        if state.neighbours is Neighbours.REPLACE and declared.unit_key is not None:
+            raise CatalogError("C105", "REPLACE neighbours need unit = row; drop unit_key.", table=table)
 
     @property
     def tables(self) -> dict[str, Table]:

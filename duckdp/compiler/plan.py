@@ -109,15 +109,7 @@ def make_plan(
         QueryError: Q403 too many groups or measures, Q404 delta missing.
         ParameterError: P1xx.
     """
-    open_keys = any(k.domain is None for k in query.keys)
-    if open_keys and delta_atto == 0:
-        name = next(k.name for k in query.keys if k.domain is None)
-        raise QueryError(
-            "Q404", f'key "{name}" has no declared domain, so showing it costs delta. Give delta, for example 1e-8.'
-        )
-    size = domain_size(query)
-    if size is not None and size > MAX_DOMAIN:
-        raise QueryError("Q403", f"the keys have {size} combinations; at most {MAX_DOMAIN} are released.")
+    open_keys, size = _require_keys(query, delta_atto), domain_size(query)
     unit_is_row = query.table.unit_key is None
     groups = _groups(query, size)
     everyone = query.where is None and not query.keys and query.table.filter is None and unit_is_row
@@ -148,6 +140,19 @@ def make_plan(
         query=query, measures=tuple(measures), noises=noises, groups=groups, tau=tau, family=calibration.family,
         loss=calibration.loss, neighbours=neighbours,
     )  # fmt: skip
+
+
+def _require_keys(query: Query, delta_atto: int) -> bool:
+    """Whether keys are open; those need delta, the others a domain that can be released."""
+    found = next((k.name for k in query.keys if k.domain is None), None)
+    if found is not None and delta_atto == 0:
+        raise QueryError(
+            "Q404", f'key "{found}" has no declared domain, so showing it costs delta. Give delta, for example 1e-8.'
+        )
+    size = domain_size(query)
+    if size is not None and size > MAX_DOMAIN:
+        raise QueryError("Q403", f"the keys have {size} combinations; at most {MAX_DOMAIN} are released.")
+    return found is not None
 
 
 def _prove_range(measures: Sequence[Measure], noises: Sequence[Noise | None], row_cap: int) -> None:

@@ -17,7 +17,7 @@ noisy mean when R of them are bought for a share a. Stages, in the order they ru
 
 A random symmetric matrix of entries of deviation v has eigenvalues up to 2 v sqrt(d); pairs are bought when that is
 below d / 25, about the largest eigenvalue that tables of related columns have. With a target, label and association
-come first, for 0.7 of the charge; 0.9 with the best column alone. A pair is picked for the charge at which the noisy
+come first, for 0.7 of the charge; 0.96 with the best column alone. A pair is picked for the charge at which the noisy
 maximum tells a covariance of _STRONG from those of all other pairs; none is where the means themselves drown
 (_COARSE_MEANS), or where products with z can just be had and the picks would reach few of the columns: what answers
 smooth queries comes first. Each function costs about the same noise in whatever stage it is bought, as a cube's
@@ -41,7 +41,7 @@ _PAIRS, _PAIR_SIGNAL = Fraction(2, 5), 1 / 25
 _TARGET = Fraction(7, 10)
 _STRONG, _MOST_STRONG, _PICKS, _VALUES = 0.37, 16, Fraction(3, 10), Fraction(1, 20)
 _SCORES = Fraction(5, 100)
-_PRODUCTS, _RADIAL = Fraction(44, 100), Fraction(4, 100)  # of what links and target leave
+_PRODUCTS, _BESIDE_LINKS, _RADIAL = Fraction(44, 100), Fraction(32, 100), Fraction(4, 100)  # of what is left
 _SURE_SIZE = 0.08  # deviation of 2 |u|^2 / d - 1 that a narrow window of z allows
 
 
@@ -88,8 +88,9 @@ def make_plan(request: Request, purse: Purse) -> Plan:
     else:
         shares, strong = _links(request, purse)
         rest -= sum(shares.values(), Fraction(0))
-    fine = predicted(request.columns, rest * _PRODUCTS, purse, request.expected_rows) <= _FINE_PRODUCTS
-    products = _PRODUCTS if fine else Fraction(0)
+    products = _BESIDE_LINKS if {"pairs", "picks"} & set(shares) else _PRODUCTS
+    fine = predicted(request.columns, rest * products, purse, request.expected_rows) <= _FINE_PRODUCTS
+    products = products if fine else Fraction(0)
     law = predicted(2, rest * Fraction(12, 100), purse, request.expected_rows) <= _FINE_LAW
     clear = predicted(DEGREE, rest * Fraction(14, 100), purse, request.expected_rows) <= _CLEAR_LAW
     degree = DEGREE if fine or clear else 2 if law else 1
@@ -131,7 +132,7 @@ def _target(request: Request, purse: Purse) -> tuple[dict[str, Fraction], Fracti
     label = Fraction(1, max(4, round(d ** (2 / 3)))) * _TARGET
     whole = _TARGET - label
     if predicted(d, whole, purse, rows) > _COARSE_ASSOCIATION:
-        return {"label": Fraction(1, 20), "best": Fraction(17, 20)}, Fraction(1, 10)
+        return {"label": Fraction(3, 100), "best": Fraction(93, 100)}, Fraction(4, 100)
     half = whole / 2
     if predicted(d, half, purse, rows) <= _FINE_DIRECTION:
         return {"label": label, "association": half, "direction": half}, 1 - _TARGET
