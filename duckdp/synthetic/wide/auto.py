@@ -5,23 +5,27 @@ Privacy: all of it in ``collect``. :func:`make_rows` is a function of what was r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import ndtr
 
 from duckdp.core.task import Watch
 from duckdp.synthetic.wide.collect import Released, collect, open_purse, score_features, shape_features
 from duckdp.synthetic.wide.denoise import shrink_matrix, shrink_means, shrink_scaled, shrink_toward, symmetric
 from duckdp.synthetic.wide.features import ONE, RADIAL, Factor, Features, Floats
 from duckdp.synthetic.wide.fit import Goal, fit_rows
+from duckdp.synthetic.wide.marginals import Given
 from duckdp.synthetic.wide.plan import Plan, make_plan
 from duckdp.synthetic.wide.release import Noisy, Sums
-from duckdp.synthetic.wide.start import linked_rows, start_rows
+from duckdp.synthetic.wide.start import Laws, beta_laws, linked_rows, start_rows
 from duckdp.synthetic.wide.table import Request, WideTable, round_groups
 
 _SHAPE_PRIOR = 0.15  # usual distance of radial moments from those of independent columns
 _LEAST_SQUARE = 0.02  # of d
 _PAIR_WEIGHT = 0.3  # there are many of them, and they matter less
+Bought = Callable[[Floats], Given]  # from the means
 
 
 def make_table(request: Request, sums: Sums, watch: Watch | None = None) -> WideTable:
@@ -37,54 +41,67 @@ def make_table(request: Request, sums: Sums, watch: Watch | None = None) -> Wide
     return make_rows(request, plan, collect(request, plan, purse, sums), watch)
 
 
-def make_rows(request: Request, plan: Plan, out: Released, watch: Watch | None = None) -> WideTable:
-    """Rows from released figures: post-processing."""
-    assert out.means is not None
-    means = shrink_means(out.means)
-    if request.target is not None:
-        means[request.target] = out.label_mean
-    shape = shape_features(request, plan, out)
-    square = shape.centre + shape.width * _level(out, shape)
-    square = min(float(request.columns), max(_LEAST_SQUARE * request.columns, square))
-    means = means * min(1.0, (0.98 * square / max(1e-9, float(means @ means))) ** 0.5)  # |mean|^2 is at most E |u|^2
+def make_rows(
+    request: Request, plan: Plan, out: Released, watch: Watch | None = None, bought: Bought | None = None
+) -> WideTable:  # fmt: skip
+    """Rows from released figures: post-processing.
+
+    Args:
+        request: public parameters.
+        plan: what was bought.
+        out: the release.
+        watch: follows the fit.
+        bought: gives the laws that were bought.
+    """
+    means = column_means(request, out)
+    given = None if bought is None else bought(means)
+    means, square = _agree(out, means, *_square(request, plan, out, given))
     links = _links(request, out, means)
     squares = _squares(request, out, means, square)
-    covariance = _covariance(request, out, means, squares) if request.target is None else None
-    if covariance is None:
-        wanted = _row_means(request, out, means, links)
-        rows = start_rows(wanted, square, request.rows)
-        if request.groups:  # one value per row from the start: rounding later would blur its link with the label
-            whole = round_groups(np.broadcast_to(wanted, rows.shape), [list(group) for group in request.groups])
-            inside = [i for group in request.groups for i in group]
-            rows[:, inside] = whole[:, inside]
-    else:
-        rows = linked_rows(means, squares, request.rows, covariance)
-    fixed = None
-    if request.target is not None:
-        rows[:, request.target] = _labels(request.rows, out.label_mean)
-        fixed = np.array([request.target])
-    goal = _first_goal(request, plan, out, means, rows)
+    laws = beta_laws(means, squares, whole_columns(request))
+    if given is not None:
+        laws = laws.replaced(given.columns, given.laws)
+    rows = _first_rows(request, out, means, links, laws)
+    fixed = None if request.target is None else np.array([request.target])
+    goal = _first_goal(request, plan, out, means, square, rows)
     rows = fit_rows(rows, goal, fixed=fixed, watch=watch)
     linked = (out.products, out.association, out.direction, out.scores)
-    if any(bought is not None for bought in linked):
+    if any(part is not None for part in linked):
         goal = _linked_goal(request, plan, out, goal, rows, links)
         rows = fit_rows(rows, goal, fixed=fixed, watch=watch)
     if out.pairs is not None:
-        rows = fit_rows(rows, _with_pairs(goal, out.pairs, rows), watch=watch)
+        whole = _with_pairs(goal, out.pairs, rows)
+        rows = fit_rows(rows, whole, watch=watch)
         rows = fit_rows(rows, goal, watch=watch)  # what answers smooth queries comes last, by the smallest move
+        goal = whole
     misfit = float(np.sqrt(np.mean(goal.misfit(rows) ** 2)))
-    return WideTable(unit=rows, misfit=misfit, bought=tuple(out.stages), goal=goal, fixed=fixed)
+    return WideTable(unit=rows, misfit=misfit, bought=tuple(out.stages))
 
 
-def _level(out: Released, shape: Features) -> float:
-    """E z from both releases of it: 0 by the first (the window is about it), the noisy T_1 by the second."""
+def _square(request: Request, plan: Plan, out: Released, given: Given | None) -> tuple[float, float]:
+    """E |u|^2 and its deviation: by the centre of z, by T_1 about it, and by T_2 of every column where bought."""
     assert out.shape is not None
-    first = (out.centre_deviation / shape.width) ** 2
-    return float(np.clip(out.shape.means[0] * first / (first + out.shape.deviation**2), -1, 1))
+    shape = shape_features(request, plan, out)
+    found = [
+        (out.centre, out.centre_deviation),
+        (shape.centre + shape.width * out.shape.means[0], shape.width * out.shape.deviation),
+    ]
+    whole = set(whole_columns(request))
+    if given is not None and len(whole | set(given.columns)) == request.columns:
+        found.append((given.square + len(whole - set(given.columns)), given.deviation))
+    weights = np.array([max(deviation, 1e-9) ** -2 for _, deviation in found])
+    square = float(weights @ np.array([value for value, _ in found]) / weights.sum())
+    most = float(request.columns)
+    return min(most, max(_LEAST_SQUARE * most, square)), float(weights.sum() ** -0.5)
 
 
-def _labels(rows: int, mean: float) -> Floats:
-    return np.where(np.arange(rows) < round(rows * (1 + mean) / 2), 1.0, -1.0)
+def _agree(out: Released, means: Floats, square: float, deviation: float) -> tuple[Floats, float]:
+    """(means, E |u|^2) with |means|^2 at most E |u|^2: the one with more noise yields."""
+    assert out.means is not None
+    length = max(1e-9, float(means @ means))
+    if 2 * length**0.5 * out.means.deviation <= deviation:
+        return means, max(square, length)
+    return means * min(1.0, (0.999 * square / length) ** 0.5), square
 
 
 def _links(request: Request, out: Released, means: Floats) -> Floats:
@@ -97,13 +114,45 @@ def _links(request: Request, out: Released, means: Floats) -> Floats:
     return found
 
 
-def _row_means(request: Request, out: Released, means: Floats, links: Floats) -> Floats:
-    """float[d], or float[m, d] that depends on the rows' label by the association's regression."""
+def column_means(request: Request, out: Released) -> Floats:
+    """float[d]: the best guess of every column's mean."""
+    assert out.means is not None
+    means = shrink_means(out.means)
+    if request.target is not None:
+        means[request.target] = out.label_mean
+    return means
+
+
+def whole_columns(request: Request) -> tuple[int, ...]:
+    """Columns of -1 and 1 only."""
+    return request.signs if request.target is None else tuple({*request.signs, request.target})
+
+
+def _first_rows(request: Request, out: Released, means: Floats, links: Floats, laws: Laws) -> Floats:
+    """Rows of the laws with the links that were bought."""
+    if request.target is not None:
+        covariance = _label_covariance(request, out, links)
+    else:
+        covariance = _covariance(request, out, means, laws.squares)
+    rows = start_rows(laws, request.rows) if covariance is None else linked_rows(laws, request.rows, covariance)
+    if request.target is not None and request.groups:
+        # one value per row from the start: rounding later would blur its link with the label
+        wanted = np.broadcast_to(means, rows.shape)
+        if covariance is not None:
+            slope = covariance[request.target] / (1 - out.label_mean**2)
+            wanted = np.clip(means + (rows[:, [request.target]] - out.label_mean) * slope, -1, 1)
+        inside = [i for group in request.groups for i in group]
+        rows[:, inside] = round_groups(wanted, [list(group) for group in request.groups])[:, inside]
+    return rows
+
+
+def _label_covariance(request: Request, out: Released, links: Floats) -> Floats | None:
+    """The covariances with the label that were bought; the others are 0."""
     if out.association is None:
-        return means
-    slope = links * out.association.factor.width / (1 - out.label_mean**2)  # cov(y, u_i) / var y
-    labels = _labels(request.rows, out.label_mean) - out.label_mean
-    return np.clip(means + labels[:, None] * slope, -1, 1)
+        return None
+    found = np.zeros((request.columns, request.columns))
+    found[request.target] = found[:, request.target] = links * out.association.factor.width
+    return found
 
 
 def _covariance(request: Request, out: Released, means: Floats, squares: Floats) -> Floats | None:
@@ -134,11 +183,21 @@ def _score_covariance(factors: tuple[Factor, ...], noisy: Noisy, spread: Floats)
     """P E+ P^T, P the scores' weights, E their covariance beyond that of independent columns, less its noise."""
     weights = np.stack([f.weights for f in factors if f.weights is not None], axis=1)
     size, scale = len(factors), factors[0].width ** 2
-    gap = scale * symmetric(noisy.means[size:], np.triu_indices(size), size) - (weights.T * spread) @ weights
+    products = symmetric(noisy.means[size:], np.triu_indices(size), size)
+    grown = np.sqrt(_unclipped(np.diag(products)))
+    gap = scale * products * np.outer(grown, grown) - (weights.T * spread) @ weights
     values, vectors = np.linalg.eigh(gap)
     kept = np.maximum(values - scale * noisy.deviation, 0)
     turned = weights @ vectors
     return np.asarray((turned * kept) @ turned.T)
+
+
+def _unclipped(squares: Floats) -> Floats:
+    """Variance of normal scores over the average square of the scores clipped to [-1, 1], from the latter: float[s]."""
+    sd = np.linspace(0.05, 3, 300)
+    density = np.exp(-0.5 / sd**2) / (2 * np.pi) ** 0.5
+    clipped = sd**2 * (2 * ndtr(1 / sd) - 1) - 2 * sd * density + 2 * ndtr(-1 / sd)
+    return np.asarray(np.interp(squares, clipped, sd**2 / clipped))
 
 
 def _squares(request: Request, out: Released, means: Floats, square: float) -> Floats:
@@ -157,8 +216,8 @@ def _squares(request: Request, out: Released, means: Floats, square: float) -> F
     return np.asarray(np.where(whole, 1.0, means**2 + np.minimum(spread * ratio, 1 - means**2)))
 
 
-def _first_goal(request: Request, plan: Plan, out: Released, means: Floats, rows: Floats) -> Goal:
-    """Means, and the law of |u|^2: its first moment from both releases of it, the others pulled to independence."""
+def _first_goal(request: Request, plan: Plan, out: Released, means: Floats, square: float, rows: Floats) -> Goal:
+    """Means, and the law of |u|^2: its first moment by ``square``, the others pulled to independence."""
     assert out.shape is not None
     shape = shape_features(request, plan, out)
     features = Features(
@@ -166,7 +225,7 @@ def _first_goal(request: Request, plan: Plan, out: Released, means: Floats, rows
     )  # fmt: skip
     prior, noise = features.means(rows)[: plan.degree], out.shape.deviation**2
     radial = prior + (out.shape.means - prior) * _SHAPE_PRIOR**2 / (_SHAPE_PRIOR**2 + noise)
-    radial[0] = _level(out, shape)
+    radial[0] = np.clip((square - shape.centre) / shape.width, -1, 1)
     return Goal(features=features, means=np.concatenate([radial, means]), weights=np.ones(plan.degree + len(means)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ from duckdp.catalog import dump_columns, load_columns
 from duckdp.core.task import Watch
 from duckdp.errors import CatalogError, InternalError
 from duckdp.synthetic.decode import SyntheticTable
-from duckdp.synthetic.wide.auto import make_rows
+from duckdp.synthetic.wide.auto import Bought, make_rows
 from duckdp.synthetic.wide.collect import Released, open_purse
 from duckdp.synthetic.wide.columns import UnitColumns, make_units
 from duckdp.synthetic.wide.kept import Grown, Kept, pack, unpack
-from duckdp.synthetic.wide.marginals import give_marginals
+from duckdp.synthetic.wide.marginals import read_marginals
 from duckdp.synthetic.wide.plan import make_plan
 from duckdp.synthetic.wide.psi import Ellipsoid, make_psi_rows
 from duckdp.synthetic.wide.tree import Tree
@@ -22,6 +23,7 @@ from duckdp.synthetic.wide.tree_bins import make_bins, spread_rows
 from duckdp.synthetic.wide.tree_plan import make_tree_plan, open_tree_purse
 
 FORMAT = 1
+LEAST = 500  # rows that are fitted; fewer are the first of them
 MADE = 250_000  # rows that are made and stored; more are made by repeating them when they are read
 MOST_SECONDS = 3600.0  # of fitting
 
@@ -53,7 +55,7 @@ def _read(raw: dict[str, Any]) -> tuple[UnitColumns, Kept]:
     try:
         found = unpack(raw["kept"])
         if raw["format"] == FORMAT and isinstance(found, Kept):
-            return make_units(load_columns(raw["columns"])), found
+            return make_units(load_columns(raw["columns"]), tree=found.method == "tree"), found
     except (ValueError, TypeError, KeyError):
         pass
     raise CatalogError("C105", "the stored release is damaged or was written by another version.")
@@ -63,7 +65,9 @@ def _moved_rows(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[dict[str,
     request, released = kept.request, kept.released
     watch.tell("rows", 0.0)
     if isinstance(released, Released):
-        made = make_rows(request, make_plan(request, open_purse(request)), released, watch)
+        fitted = replace(request, rows=max(LEAST, request.rows))
+        plan = make_plan(request, open_purse(request))
+        made = make_rows(fitted, plan, released, watch, _bought(units, kept))
     elif isinstance(released, Ellipsoid):
         made = make_psi_rows(request, released)
     else:
@@ -71,10 +75,15 @@ def _moved_rows(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[dict[str,
     unit = made.unit[np.resize(np.arange(len(made.unit)), min(kept.rows, MADE))]
     if request.target is not None:
         units.oppose(unit, request.target)
-    if kept.marginals is not None and kept.noisy is not None:
-        watch.tell("columns", 0.0)
-        unit = made.refit(give_marginals(unit, kept.marginals, kept.noisy, units.nulls), watch)
     return units.decode(unit), made.misfit
+
+
+def _bought(units: UnitColumns, kept: Kept) -> Bought | None:
+    """How the means give the laws that were bought."""
+    marginals, noisy = kept.marginals, kept.noisy
+    if marginals is None or noisy is None:
+        return None
+    return lambda means: read_marginals(marginals, noisy, means, units.nulls)
 
 
 def _tree_rows(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[dict[str, Any], float]:

@@ -1,16 +1,16 @@
-"""The law of each numeric column, bought beside the moments that link columns, and given to the finished rows.
+"""The law of each numeric column, bought beside the moments that link columns.
 
 ``auto`` moves rows until a few moments fit; that leaves the law of one column open beyond its mean. So a part of the
 charge buys T_2 .. T_M of every numeric column, one cube for all. A distribution on a fine grid is fitted to each
-column's moments (``laws``), and the rows' values are replaced by its quantiles at their ranks:
-what links columns is kept as far as ranks carry it, the marginals become those that were bought.
+column's moments (``laws``): the rows start from it.
 
 Privacy:      a release of its own, with its own part of epsilon: ``Purse.buy`` (each T_k(u_i), clamped, lies in
-              [-1, 1]). Fitting and ranks are post-processing.
+              [-1, 1]). Fitting is post-processing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +23,7 @@ from duckdp.smooth.sums.scan import number
 from duckdp.synthetic.wide.features import Floats, clamped_sum
 from duckdp.synthetic.wide.laws import fit_laws
 from duckdp.synthetic.wide.release import Noisy, Purse, predicted
-from duckdp.synthetic.wide.start import uniforms
+from duckdp.synthetic.wide.start import Laws
 
 SHARE = Fraction(3, 10)  # of epsilon
 DEGREES = (16, 12, 8, 6, 4, 3, 2)
@@ -82,35 +82,46 @@ def choose_marginals(columns: Sequence[int], dimensions: int, purse: Purse, rows
     return None
 
 
-def give_marginals(unit: Floats, marginals: Marginals, noisy: Noisy, nulls: dict[int, int]) -> Floats:
-    """Rows whose numeric columns have the bought laws.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given:
+    """What the marginals tell.
+
+    Attributes:
+        columns: which unit columns.
+        laws: theirs.
+        square: the sum of their average squares, from T_2 as released: fitted laws are never narrower than their noise.
+        deviation: of ``square``; infinite where NULLs scale columns.
+    """
+
+    columns: tuple[int, ...]
+    laws: Laws
+    square: float
+    deviation: float
+
+
+def read_marginals(marginals: Marginals, noisy: Noisy, means: Floats, nulls: dict[int, int]) -> Given:
+    """The laws of the marginals' columns.
 
     Args:
-        unit: float[m, d].
         marginals: what was bought.
         noisy: its release.
+        means: of all unit columns, float[d].
         nulls: unit column of a number -> the unit column that says it is NULL (there the number counts as 0).
     """
-    found, each = unit.copy(), marginals.degree - 1
-    at_zero, present = chebyshev(np.zeros(1), marginals.degree + 1)[0], []
-    missing = [_missing(unit, nulls.get(i)) for i in marginals.columns]
+    each, present = marginals.degree - 1, []
+    at_zero = chebyshev(np.zeros(1), marginals.degree + 1)[0]
+    missing = np.array([_missing(means, nulls.get(i)) for i in marginals.columns])
     for place, (column, share) in enumerate(zip(marginals.columns, missing, strict=True)):
-        moments = np.concatenate([[1.0, float(unit[:, column].mean())], noisy.means[place * each : (place + 1) * each]])
+        moments = np.concatenate([[1.0, means[column]], noisy.means[place * each : (place + 1) * each]])
         present.append((moments - share * at_zero) / (1 - share))
     nodes = angle_nodes(_GRID)
-    laws = fit_laws(np.array(present), nodes)
-    for column, share, law in zip(marginals.columns, missing, laws, strict=True):
-        found[:, column] = _quantiles(nodes, law, unit[:, column]) * (1 - share)  # scaled up again when decoded
-    return found
+    scaled = nodes * (1 - missing)[:, None]  # scaled up again when decoded
+    laws = Laws(places=scaled, shares=fit_laws(np.array(present), nodes))
+    deviation = math.inf if missing.any() else noisy.deviation / 2 * len(marginals.columns) ** 0.5
+    square = float((1 + noisy.means[::each]).sum()) / 2  # u^2 = (1 + T_2) / 2
+    return Given(columns=marginals.columns, laws=laws, square=square, deviation=deviation)
 
 
-def _missing(unit: Floats, says: int | None) -> float:
+def _missing(means: Floats, says: int | None) -> float:
     """Share of rows without a value, by the unit column that says so."""
-    return 0.0 if says is None else float(np.clip((1 + unit[:, says].mean()) / 2, 0, 0.95))
-
-
-def _quantiles(nodes: Floats, law: Floats, values: Floats) -> Floats:
-    """Quantiles of a law at the ranks of the values; equal values in random order."""
-    ranks = np.empty(len(values))
-    ranks[np.lexsort((uniforms(len(values), 1)[:, 0], values))] = (np.arange(len(values)) + 0.5) / len(values)
-    return np.asarray(nodes[np.minimum(np.searchsorted(np.cumsum(law), ranks), len(nodes) - 1)])
+    return 0.0 if says is None else float(np.clip((1 + means[says]) / 2, 0, 0.95))

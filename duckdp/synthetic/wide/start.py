@@ -1,19 +1,74 @@
-"""First rows: independent columns with given means, and a given average of |u|^2.
+"""First rows: columns of given laws, independent or linked like normal variables (a Gaussian copula).
 
-Each entry is its column's mean with probability 1 - a, else -1 or 1 with that mean: the mean is kept for every a, and
-E |u|^2 = |mean|^2 + a (d - |mean|^2) fixes a. With a label, its column holds -1 and 1 and the other means depend on it.
-Draws are stratified (each column's ranks in m equal steps), so m rows have the wanted means to about 1/m.
+A column's law is the one that was bought (``marginals``), else -1 and 1 for columns of two values, else the beta law of
+its mean and square: rows whose |u|^2 varies as real rows' does, so that the fit has little to move. Draws are
+stratified (each column's ranks in m equal steps), so m rows have the wanted means to about 1/m.
+
+Source: Nelsen, "An Introduction to Copulas", 2006; the correction of the correlations is our own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import betainc, ndtri
 
 from duckdp.core.noise import random_bits
+from duckdp.smooth.sums.angles import angle_middles, angle_nodes
 from duckdp.synthetic.wide.features import Floats
 
 _CORRECTIONS = 5
+_GRID = 200
+_LEAST, _MOST = 0.02, 1e4  # a + b of a beta law
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Laws:
+    """One distribution per column.
+
+    Attributes:
+        places: float[d, G] in [-1, 1], ascending.
+        shares: float[d, G], at least 0, sum 1.
+    """
+
+    places: Floats
+    shares: Floats
+
+    @property
+    def squares(self) -> Floats:
+        """E u_i^2, float[d]."""
+        return np.asarray((self.shares * self.places**2).sum(axis=1))
+
+    def replaced(self, columns: Sequence[int], other: Laws) -> Laws:
+        """With the laws of some columns taken from another."""
+        places, shares = self.places.copy(), self.shares.copy()
+        places[list(columns)], shares[list(columns)] = other.places, other.shares
+        return Laws(places=places, shares=shares)
+
+    def quantiles(self, levels: Floats) -> Floats:
+        """float[m, d] for levels in (0, 1), float[m, d]."""
+        found = np.empty_like(levels)
+        for i, share in enumerate(self.shares):
+            at = np.searchsorted(np.cumsum(share), levels[:, i])
+            found[:, i] = self.places[i, np.minimum(at, len(share) - 1)]
+        return found
+
+
+def beta_laws(means: Floats, squares: Floats, signs: Sequence[int]) -> Laws:
+    """Laws of given means and squares, float[d] each; ``signs`` are columns of -1 and 1 only."""
+    nodes = angle_nodes(_GRID)
+    middles = (1 + angle_middles(_GRID)) / 2
+    room = np.maximum(1e-6, 1 - means**2)
+    size = np.clip(room / np.clip(squares - means**2, 1e-6, room) - 1, _LEAST, _MOST)
+    up = np.clip((1 + means) / 2, 1e-4, 1 - 1e-4)
+    below = betainc((size * up)[:, None], (size * (1 - up))[:, None], middles)
+    shares = np.asarray(np.diff(below, axis=1, prepend=0.0, append=1.0), dtype=np.float64)
+    for i in signs:
+        shares[i] = 0.0
+        shares[i, [0, -1]] = (1 - means[i]) / 2, (1 + means[i]) / 2
+    return Laws(places=np.broadcast_to(nodes, shares.shape).copy(), shares=shares)
 
 
 def uniforms(rows: int, columns: int) -> Floats:
@@ -23,47 +78,35 @@ def uniforms(rows: int, columns: int) -> Floats:
     return np.asarray((bits >> np.uint64(11)) * 2.0**-53).reshape(rows, columns)
 
 
-def start_rows(means: Floats, square: float | Floats, rows: int, latent: Floats | None = None) -> Floats:
+def start_rows(laws: Laws, rows: int, latent: Floats | None = None) -> Floats:
     """Rows of independent columns, or of columns that are linked like normal variables.
 
     Args:
-        means: float[d] or float[m, d] in [-1, 1].
-        square: wanted average of |u|^2, or of every u_i^2, float[d].
+        laws: of d columns.
         rows: m.
         latent: float[d, k]; entries are ranked by a normal variable of covariance latent latent^T. None: independent.
 
     Returns:
         float[m, d] in [-1, 1].
     """
-    d = means.shape[-1]
-    wanted = np.broadcast_to(means, (rows, d))
-    low = np.mean(wanted**2, axis=0)
-    if np.ndim(square) == 0:
-        low = np.asarray(low.sum())
-        spread = np.clip((square - low) / max(1e-9, d - float(low)), 0, 1)
-    else:
-        spread = np.clip((square - low) / np.maximum(1e-9, 1 - low), 0, 1)
-    keys = uniforms(rows, d) if latent is None else normals(rows, latent.shape[1]) @ latent.T
-    steps = (np.argsort(np.argsort(keys, axis=0), axis=0) + 0.5) / rows
-    down, up = steps < spread * (1 - wanted) / 2, steps > 1 - spread * (1 + wanted) / 2
-    return np.where(up, 1.0, np.where(down, -1.0, wanted))
+    keys = uniforms(rows, len(laws.shares)) if latent is None else normals(rows, latent.shape[1]) @ latent.T
+    return laws.quantiles((np.argsort(np.argsort(keys, axis=0), axis=0) + 0.5) / rows)
 
 
-def linked_rows(means: Floats, square: float | Floats, rows: int, covariance: Floats) -> Floats:
+def linked_rows(laws: Laws, rows: int, covariance: Floats) -> Floats:
     """Rows with about the given covariances off the diagonal: the latent correlations are corrected a few times.
 
     Args:
-        means: float[d].
-        square: as in :func:`start_rows`.
+        laws: of d columns.
         rows: m.
         covariance: float[d, d]; its diagonal is not used.
     """
     latent = np.zeros_like(covariance)
     for _ in range(_CORRECTIONS):
-        values, vectors = np.linalg.eigh(latent + np.eye(len(means)))
+        values, vectors = np.linalg.eigh(latent + np.eye(len(latent)))
         root = vectors * np.sqrt(np.maximum(values, 1e-6))
         root /= np.linalg.norm(root, axis=1, keepdims=True)
-        found = start_rows(means, square, rows, root)
+        found = start_rows(laws, rows, root)
         spread = np.maximum(found.std(axis=0), 0.05)
         latent += (covariance - np.cov(found, rowvar=False)) / np.outer(spread, spread)
         latent = np.clip(latent, -0.98, 0.98)

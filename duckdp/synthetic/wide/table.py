@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duckdp.catalog import check_positive
-from duckdp.core.task import Watch
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.synthetic.wide.features import Floats
-from duckdp.synthetic.wide.fit import Goal, fit_rows
 from duckdp.synthetic.wide.start import uniforms
 
 MAX_ROWS = 20_000
@@ -80,18 +77,11 @@ class WideTable:
         unit: float[m, d] in [-1, 1]; a label column holds -1 and 1.
         misfit: root mean square distance of its moments from the wanted ones.
         bought: per stage, its name, the number of moments, and its share of the charge.
-        goal: the moments the rows were moved to, if they were, and columns that stay as they are.
     """
 
     unit: Floats
     misfit: float
     bought: tuple[tuple[str, int, Fraction], ...]
-    goal: Goal | None = None
-    fixed: NDArray[np.intp] | None = None
-
-    def refit(self, unit: Floats, watch: Watch | None = None) -> Floats:
-        """Rows that were changed since, moved as little as possible until they have the moments again."""
-        return unit if self.goal is None else fit_rows(unit, self.goal, fixed=self.fixed, watch=watch)
 
 
 def round_groups(unit: Floats, groups: list[list[int]]) -> Floats:

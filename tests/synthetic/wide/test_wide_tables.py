@@ -168,7 +168,7 @@ def test_psi_keeps_the_means():
 def test_rows_reach_wanted_moments():
     features = Features(dimensions=D, centre=2.0, width=2.0, degree=3, factors=(ONE, RADIAL))
     wanted = features.means(people())
-    first = start.start_rows(np.zeros(D), 3.0, 500)
+    first = start.start_rows(start.beta_laws(np.zeros(D), np.full(D, 3.0 / D), ()), 500)
     made = fit_rows(first, Goal(features=features, means=wanted, weights=np.ones(len(wanted))))
     assert np.abs(features.means(made) - wanted).max() < 0.003
     assert np.abs(features.means(first) - wanted).max() > 0.1
@@ -176,7 +176,7 @@ def test_rows_reach_wanted_moments():
 
 def test_fixed_columns_stay():
     features = Features(dimensions=D, factors=(ONE,))
-    first = start.start_rows(np.zeros(D), 3.0, 100)
+    first = start.start_rows(start.beta_laws(np.zeros(D), np.full(D, 3.0 / D), ()), 100)
     made = fit_rows(first, Goal(features=features, means=np.full(D, 0.2), weights=np.ones(D)), fixed=np.array([1]))
     assert np.array_equal(made[:, 1], first[:, 1])
     np.testing.assert_allclose(np.delete(made.mean(axis=0), 1), 0.2, atol=1e-3)
@@ -184,14 +184,16 @@ def test_fixed_columns_stay():
 
 def test_start_has_the_wanted_means_and_square():
     means = np.linspace(-0.9, 0.9, D)
-    made = start.start_rows(means, 5.0, 2000)
+    squares = means**2 + 0.3 * (1 - means**2)
+    made = start.start_rows(start.beta_laws(means, squares, (2,)), 2000)
     assert np.abs(made.mean(axis=0) - means).max() < 2e-3
-    assert abs((made**2).sum(axis=1).mean() - 5.0) < 0.02
+    assert np.abs(np.delete((made**2).mean(axis=0) - squares, 2)).max() < 0.01
+    assert set(made[:, 2].tolist()) == {-1.0, 1.0}
 
 
 def test_linked_start_has_the_wanted_covariances():
     wanted = np.full((D, D), 0.3)
-    made = start.linked_rows(np.zeros(D), 6.0, 2000, wanted)
+    made = start.linked_rows(start.beta_laws(np.zeros(D), np.full(D, 0.75), ()), 2000, wanted)
     off = ~np.eye(D, dtype=bool)
     assert np.abs(np.cov(made, rowvar=False)[off] - 0.3).mean() < 0.05
 
