@@ -21,9 +21,12 @@ _HOMES = {
     "Curator": "curator", "open": "curator", "register": "front", "Estimate": "result", "Result": "result",
     "Session": "session", "Explanation": "explanation",
 }  # fmt: skip
-_MODULES = ("errors", "smooth")
+_MODULES = ("errors", "owner", "smooth", "synthetic")
 
-__all__ = ["Curator", "Estimate", "Explanation", "Result", "Session", "errors", "open", "register", "smooth"]
+__all__ = [
+    "Curator", "Estimate", "Explanation", "Result", "Session", "errors", "open", "owner", "register", "smooth",
+    "synthetic",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

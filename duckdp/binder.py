@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 REMEMBERED = 64  # answers kept per instance; older ones come again from the ledger, free
 MOST_CELLS = 8_000_000  # cells of remembered answers, and of one chunk that leaves
 MOST_TOKEN = 1_000_000
+MOST_CALL = 740_000  # bytes of a call, of which a token takes four thirds and its mac
 # Which fetch function a type crosses by; dates and the rest cross as text. The returned SELECT casts to the type.
 FETCH = {"DOUBLE": "__dp_f64", "FLOAT": "__dp_f64", "BOOLEAN": "__dp_bool"} | dict.fromkeys(
     ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "__dp_i64"
@@ -59,7 +60,8 @@ class Binder:
 
     def bind(self, name: str | None, arguments: Sequence[str | None] | None, listed: Sequence[str] | None) -> str:
         """The SELECT that stands for a call; validates, reads nothing, charges nothing."""
-        found, problem = self._laundered(self._bind, str(name), list(arguments or ()), list(listed or ()))
+        given = (list(arguments or ()), None if listed is None else list(listed))  # NULL is not an empty list
+        found, problem = self._laundered(self._bind, str(name), *given)
         return str(found) if problem is None else f"SELECT * FROM query(system.main.error({_text(problem)}))"
 
     def ask(self, tokens: Any) -> Any:
@@ -102,8 +104,8 @@ class Binder:
 
     # ---- the work -------------------------------------------------------------------------------------------------
 
-    def _bind(self, name: str, arguments: list[str | None], listed: list[str]) -> str:
-        prepared = prepare(self._open_session(), name, arguments, listed or None)
+    def _bind(self, name: str, arguments: list[str | None], listed: list[str] | None) -> str:
+        prepared = prepare(self._open_session(), name, arguments, listed)
         call = [name, arguments, listed, secrets.token_hex(16), _shape(prepared)]
         token = self._seal(json.dumps(call, ensure_ascii=False))
         items = [
@@ -139,7 +141,7 @@ class Binder:
 
     def _compute(self, call: list[Any]) -> Answer:
         name, arguments, listed, nonce, shape = call
-        prepared = prepare(self._open_session(), name, arguments, listed or None)
+        prepared = prepare(self._open_session(), name, arguments, listed)
         if _shape(prepared) != shape:  # bound before a declaration changed, run after
             raise CatalogError("C103", "the declarations changed since the statement was prepared. Prepare it again.")
         parts = prepared.run(nonce).typed(intervals=prepared.intervals)
@@ -190,6 +192,10 @@ class Binder:
     # ---- tokens ---------------------------------------------------------------------------------------------------
 
     def _seal(self, call: str) -> str:
+        size = len(call.encode())
+        if size > MOST_CALL:
+            rule = f"a call takes at most {MOST_CALL:,} bytes, its list included. Split the list into several calls."
+            raise ParameterError("P107", "arguments", f"{size:,} bytes", rule)
         body = base64.urlsafe_b64encode(call.encode()).decode()
         return f"{body}.{self._mac(body)}"
 

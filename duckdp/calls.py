@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from duckdp import functions
+from duckdp.errors import ParameterError
+from duckdp.functions.prepared import read_given
 from duckdp.result import Result
 
 if TYPE_CHECKING:
@@ -40,8 +44,8 @@ class Calls:
     ) -> Result:  # fmt: skip
         """Buy a summary that answers any number of smooth queries; one row about it.
 
-        ``more``: basis ("tensor", "total_degree", "hyperbolic_cross"), interactions, weights, noise, per; see
-        README.
+        ``more``: basis ("tensor", "total_degree", "hyperbolic_cross"), interactions, weights, noise, per, fresh (pay
+        again where the charge is final); see README.
         """
         given = (table, columns, epsilon, delta, smoothness, degree, name)
         return self._call(functions.smooth_summary(self._session, *given, **more))
@@ -57,7 +61,7 @@ class Calls:
 
     def smooth_answer(
         self, name: str, function: str, *, statistic: str = "mean", tolerance: float | None = None,
-        method: str = "interpolation", category: str | None = None,
+        method: str = "interpolation", category: object = None,
     ) -> Result:  # fmt: skip
         """Answer a smooth function of a summary's columns; free. ``category`` names a group (``per``)."""
         given = (name, function, statistic, tolerance, method, category)
@@ -65,7 +69,7 @@ class Calls:
 
     def smooth_answers(
         self, name: str, listed: Sequence[str], *, statistic: str = "mean", tolerance: float | None = None,
-        category: str | None = None,
+        category: object = None,
     ) -> Result:  # fmt: skip
         """Answer many functions of a summary's columns at once, one row each; free."""
         return self._call(functions.smooth_answers(self._session, name, listed, statistic, tolerance, category))
@@ -74,7 +78,7 @@ class Calls:
         self, source: str, *, epsilon: object = None, delta: object = 0, rows: int | str = "auto",
         columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
         name: str | None = None, method: str = "auto", target: str | None = None, time_limit: float | None = None,
-        progress: Callable[[str, float], None] | None = None,
+        fresh: bool = False, progress: Callable[[str, float], None] | None = None,
     ) -> Result:  # fmt: skip
         """A synthetic table: charged from a protected table, free from a stored summary.
 
@@ -83,9 +87,11 @@ class Calls:
         which chooses by public figures; ``target`` names a column of two values whose links to the others are bought
         first. ``rows``: "auto" is 10,000, and the theorem's own number with "theorem". After ``time_limit`` seconds of
         work on the release the best fit found is taken, of a linear program with a note on how good it is for certain;
-        ``progress`` is told (stage, share done). Interrupted, the charge stays, and asking again is free.
+        ``progress`` is told (stage, share done). Interrupted, the charge stays, and asking again is free; three
+        attempts may read the data. ``fresh`` pays again: for other rows without a name, and with one where its charge
+        is final.
         """
-        given = (epsilon, delta, rows, columns, smoothness, degree, name, method, target, time_limit, progress)
+        given = (epsilon, delta, rows, columns, smoothness, degree, name, method, target, time_limit, fresh, progress)
         return self._call(functions.synthesize(self._session, source, *given))
 
     def explain_synthesize(
@@ -97,14 +103,19 @@ class Calls:
         given = (epsilon, delta, rows, columns, smoothness, degree, method, target)
         return self._call(functions.explain_synthesize(self._session, table, *given))
 
-    def export_summary(self, name: str, path: str | os.PathLike[str]) -> None:
+    def export_summary(self, name: str, path: str | os.PathLike[str], *, category: object = None) -> None:
         """Write a stored summary to a file that ``duckdp.smooth.load`` reads: released, so public.
 
+        Of a summary per group (``per``) the file holds all groups, or the one that ``category`` names.
+
         Raises:
-            CatalogError: C110. OSError: the file exists or cannot be written.
+            CatalogError: C110. ParameterError: P107. OSError: the file exists or cannot be written.
         """
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(self._session.summary(name).dump())
+        from duckdp.smooth.stored import exported
+        from duckdp.synthetic.stored import summary_of
+
+        payload = summary_of(self._session.stored(read_given("name", name)))
+        _write_new(path, exported(payload, None if category is None else str(category)))
 
     def export_tables(self, names: Sequence[str], path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write stored synthetic tables into one DuckDB file that shells from 1.0 on read: released, so free.
@@ -114,8 +125,7 @@ class Calls:
         """
         from duckdp.synthetic.files import open_tables, write_database
 
-        ledger, analyst = self._session._curator.ledger, self._session.analyst
-        payloads = {str(n): ledger.object(analyst, str(n)[:64]).payload for n in names}
+        payloads = {str(n): self._session.completed(str(n)).payload for n in names}
         write_database(path, open_tables(payloads), replace=replace)
 
     def synthetic_report(self, name: str, path: str | os.PathLike[str] | None = None) -> SyntheticReport:
@@ -130,13 +140,11 @@ class Calls:
         """
         from duckdp.synthetic.report import make_report
 
-        ledger = self._session._curator.ledger
-        stored = ledger.object(self._session.analyst, str(name)[:64])
-        charge = next((c for c in ledger.charges() if c.id == stored.charge_id), None)
+        stored = self._session.completed(str(name))
+        charge = next((c for c in self._session._curator.ledger.charges() if c.id == stored.charge_id), None)
         report = make_report(str(name), stored.payload, json.loads(charge.parameters) if charge else None)
         if path is not None:
-            with open(path, "x", encoding="utf-8") as file:
-                file.write(report.html)
+            _write_new(path, report.html)
         return report
 
     def budget(self) -> Result:
@@ -161,3 +169,36 @@ class Calls:
     @property
     def _session(self) -> Session:
         return cast("Session", self)
+
+
+def _place(beside: str, target: str) -> None:
+    """Give a finished file its name, which must be free: a link refuses a taken one at that very moment."""
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        os.replace(beside, target)
+
+
+def _write_new(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file that does not exist yet, whole or not at all.
+
+    Raises:
+        ParameterError: P107, no path. OSError: the file exists or cannot be written.
+    """
+    if not isinstance(path, (str, os.PathLike)) or "\x00" in os.fspath(path):
+        raise ParameterError("P107", "path", path, "must be the path of a file to write.")
+    target = os.fspath(path)
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    beside = f"{target}.{secrets.token_hex(8)}.part"
+    try:
+        with open(beside, "x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        _place(beside, target)
+    finally:
+        with suppress(OSError):
+            os.unlink(beside)

@@ -162,8 +162,10 @@ class Curator:
         """A declaration by name.
 
         Raises:
-            CatalogError: C101, C103 (the schema is no longer the declared one).
+            CatalogError: C101, C103 (the schema is no longer the declared one). ParameterError: P107, no name.
         """
+        if name is None:
+            raise ParameterError("P107", "table", name, "must be given.")
         found = self.tables.get(str(name).lower()) if isinstance(name, str) else None
         if found is None:
             raise missing_table(str(name)[:63], self.tables)

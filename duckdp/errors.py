@@ -42,7 +42,7 @@ CODES: dict[str, str] = {
     "Q101": "the text is not SQL",
     "Q102": "the text holds more than one statement",
     "Q103": "the statement is not a SELECT",
-    "Q104": "the statement or a value in it is too long",
+    "Q104": "the statement or a value in it is too long, or nests too deeply",
     "Q105": "the analyst's own DuckDB instance refused the statement",
     "Q201": "the clause is outside the allow-list",
     "Q202": "the function is outside the allow-list",
@@ -74,7 +74,8 @@ CODES: dict[str, str] = {
     "B206": "the ledger is busy",
     "B207": "the file is not a ledger, or cannot be opened",
     "E101": "DuckDB could not finish the query; its message is withheld because it may quote rows",
-    "E102": "the query was interrupted; its charge stays, and asking the same again (not fresh) costs nothing",
+    "E102": "the query was interrupted; its charge stays, and asking the same again (not fresh) costs nothing; "
+    "three attempts may read the data",
     "N101": "the solver did not reach an answer",
     "N102": "the function is not finite on the nodes",
     "X101": "an internal invariant does not hold",

@@ -2,25 +2,32 @@
 
 Only ``SELECT avg(f), sum(g) FROM t`` over all rows can be: no WHERE, FILTER, GROUP BY, HAVING or DISTINCT. The summary
 must be of the same declaration and data, and leave out the same rows: every nullable column of it is read by the
-expression, which must then be NULL wherever one of its columns is. Everything here is public; nothing is charged.
+expression, which must then be NULL wherever one of its columns is. It must see the same values: of a column with a
+domain a SELECT reads what the row holds, and a summary the domain's label for it. And the answer's error must be
+proved. Everything here is public; nothing is charged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
-from duckdp.compiler.expression import Aggregate, Call, Case, Expr, columns, walk
+from duckdp.catalog import Column, Kind
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, columns, walk
 from duckdp.compiler.query import Query
 from duckdp.errors import DuckDPError, ParameterError
 
 if TYPE_CHECKING:
-    from duckdp.smooth.answer import SmoothAnswer
+    from duckdp.smooth.answer import SmoothAnswer, Statistic
     from duckdp.smooth.summary import SmoothSummary
 
 Tolerance = float | Mapping[str, float]
 _STATISTIC = {"avg": "mean", "sum": "sum"}
+# Operators that may have a value although an argument is NULL, by the beginning of their names; no other does.
+NULL_IF_FIRST_IS = ("between_", "in_", "nullif_")
+NULL_IF_ALL_ARE = ("and", "or", "coalesce_", "greatest", "least")
+NEVER_NULL = ("is_null_", "distinct_", "same_")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,27 +97,35 @@ def _try(query: Query, summary: SmoothSummary) -> list[SmoothAnswer] | str:
         others = [c.name for c in summary.columns if c.name not in own and (c.nullable or _open(c))]
         if others:
             return f"leaves out rows without {', '.join(others)} (with a NULL rule, nulls=, every row would count)"
-        if any(c.nullable for c in columns(a.argument)) and not _strict(a.argument):
+        if any(c.nullable and c.name not in null_with(a.argument) for c in columns(a.argument)):
             return "leaves out rows with a NULL, which the expression gives a value"
-        if any(_open(c) for c in columns(a.argument)):
-            return "leaves out rows outside a domain"
-        statistic = cast(Literal["mean", "sum"], _STATISTIC[a.function])
+        if _makes_null(a.argument):
+            return "counts rows where the expression is NULL, which an average leaves out"
+        labelled = [c.name for c in columns(a.argument) if _labelled(c)]
+        if labelled:
+            return f"reads only values of the domain of {', '.join(labelled)}, a SELECT any value"
+        statistic = cast("Statistic", _STATISTIC[a.function])
         try:
             one = answer(summary, a.argument, statistic=statistic)
         except DuckDPError as error:
             return f"cannot answer it ({error.code})"
         if one.low is None or one.high is None:
             return one.note
+        if one.estimated:
+            return "has only an estimate of the approximation error, not a proof"
         found.append(one)
     return found
 
 
-def _open(column: object) -> bool:
+def _open(column: Column) -> bool:
     """Whether values outside the column's domain are left out of a summary."""
-    from duckdp.catalog import Column
+    return _labelled(column) and column.other is None
 
-    assert isinstance(column, Column)
-    return column.domain is not None and column.other is None and column.lower is None
+
+def _labelled(column: Column) -> bool:
+    """Whether a summary may read another value than the row's: one outside the domain, if there can be any."""
+    both = column.kind is Kind.BOOLEAN and column.domain is not None and {True, False} <= set(column.domain)
+    return column.domain is not None and column.lower is None and not both
 
 
 def _unfit(query: Query) -> str:
@@ -128,10 +143,28 @@ def _unfit(query: Query) -> str:
     return ""
 
 
-def _strict(expr: Expr) -> bool:
-    """Whether the expression is NULL wherever one of its columns is."""
-    lenient = ("coalesce", "is_null", "nullif", "greatest", "least", "distinct", "same", "and", "or")
-    return not any(isinstance(n, Case) or (isinstance(n, Call) and n.operator.startswith(lenient)) for n in walk(expr))
+def null_with(expr: Expr) -> frozenset[str]:
+    """Names of columns that each, where NULL, make the expression NULL; a CASE promises nothing."""
+    if isinstance(expr, ColumnRef):
+        return frozenset([expr.column.name])
+    if not isinstance(expr, Call) or expr.operator.startswith(NEVER_NULL):
+        return frozenset()
+    parts = [null_with(a) for a in expr.arguments]
+    if expr.operator.startswith(NULL_IF_FIRST_IS):
+        return parts[0]
+    if expr.operator.startswith(NULL_IF_ALL_ARE):
+        return frozenset.intersection(*parts)
+    return frozenset().union(*parts)
+
+
+def _makes_null(expr: Expr) -> bool:
+    """Whether the expression may be NULL where no column is, at a point that a summary's nodes may miss."""
+    return any(
+        (isinstance(n, Case) and n.default is None)
+        or (isinstance(n, Literal) and n.value is None)
+        or (isinstance(n, Call) and n.operator.startswith("nullif_"))
+        for n in walk(expr)
+    )
 
 
 def _width(answer: SmoothAnswer) -> float:

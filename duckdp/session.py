@@ -133,20 +133,22 @@ class Session(Calls):
             task: what to release.
             table: the declaration it was planned for.
             statement: for the ledger, as the analyst wrote it.
-            fresh: make this question differ from any before.
+            fresh: make this question differ from any before; with a name, pay again where its last charge is final.
             kind: what is stored.
             name: of a summary or synthetic table to store.
             nonce: makes a fresh question the same question when it is retried.
         """
         curator, ledger = self._curator, self._curator.ledger
         state = curator.require_current()
+        self._require_own_name(name)
         work = _work(task, curator.engine, curator.salt)  # what cannot be printed is refused before the charge
-        unique = (nonce or secrets.token_hex(16)) if fresh else ""
+        unique = (nonce or secrets.token_hex(16)) if fresh and name is None else ""
         identity = json.dumps([task.canonical, state.data_version, task.mechanism, kind, name, unique])
         request = ChargeRequest(
             analyst=self.analyst, key=hashlib.sha256(identity.encode()).hexdigest(), loss=task.loss,
             mechanism=task.mechanism, parameters=json.dumps(task.parameters), statement=_storable(statement),
             kind=kind, name=name, data_version=state.data_version, catalog_version=curator.version_of(table),
+            again=fresh and name is not None,
         )  # fmt: skip
         admitted = ledger.admit(request)
         if isinstance(admitted, StoredRelease):
@@ -165,10 +167,31 @@ class Session(Calls):
             raise problem
         return Performed(payload=stored.payload, charge_id=admitted.id, stored=False)
 
-    def finish(self, done: Performed, payload: str) -> Performed:
-        """Store what was made from a release by post-processing, in its place from now on."""
-        stored = self._curator.ledger.finish_release(done.charge_id, payload)
-        return replace(done, payload=stored.payload)
+    def complete(self, done: Performed, watch: Watch | None = None) -> Performed:
+        """A synthetic table's release with its rows; made now if they are not, and stored: all readers get the same.
+
+        Raises:
+            NumericalError: N101. CatalogError: C105, damaged. Whatever ends this work, the release stays.
+        """
+        from duckdp.synthetic.stored import complete, is_table
+
+        if not is_table(done.payload):
+            return done
+        made = complete(done.payload, watch)
+        if made == done.payload:
+            return done
+        return replace(done, payload=self._curator.ledger.finish_release(done.charge_id, made).payload)
+
+    def completed(self, name: str, watch: Watch | None = None) -> Performed:
+        """A stored summary or synthetic table, complete as :meth:`complete` makes it; free.
+
+        Raises:
+            CatalogError: C110; and as :meth:`complete`.
+        """
+        found = self._curator.ledger.object(self.analyst, name[:64])
+        done, watch = Performed(payload=found.payload, charge_id=found.charge_id, stored=True), watch or Watch()
+        with self.watched(watch):
+            return self.complete(done, watch)
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
@@ -256,12 +279,13 @@ class Session(Calls):
         return self._curator.ledger.charges(self.analyst)
 
     def object_rows(self) -> list[tuple[str, ...]]:
-        """(name, kind, owner, made, about) of stored objects."""
+        """(name, kind, owner, made, about) of stored objects that can be read."""
         ledger = self._curator.ledger
         rows: list[tuple[str, ...]] = []
         about = {c.id: " ".join(c.statement.split()) for c in ledger.charges()}
         for row in ledger.objects(self.analyst):
-            rows.append((row.name, row.kind, row.owner, row.at, about.get(row.charge_id, "")))
+            if row.ready:
+                rows.append((row.name, row.kind, row.owner, row.at, about.get(row.charge_id, "")))
         return rows
 
     def read(self, text: str, parameters: Sequence[object] = ()) -> Query:
@@ -299,6 +323,16 @@ class Session(Calls):
         if terms.epsilon is not None or terms.error is not None:
             return terms
         return replace(terms, epsilon=self._curator.default_epsilon(self.analyst))
+
+    def _require_own_name(self, name: str | None) -> None:
+        """A protected table's name means that table, so what is stored by it could never be read by name.
+
+        Raises:
+            CatalogError: C111; not of a name that was given before.
+        """
+        ledger = self._curator.ledger
+        if name in self._curator.tables and all(row.name != name for row in ledger.objects(self.analyst)):
+            raise CatalogError("C111", f'the name "{name}" is that of a protected table. Choose another.')
 
     def _require_grant(self) -> None:
         """Grants are checked before any name of the catalog is looked at."""

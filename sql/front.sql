@@ -23,11 +23,12 @@ AS (SELECT value FROM query(__dp_bind('dp_median_smooth', [t::VARCHAR, x::VARCHA
   delta::VARCHAR, predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], []::VARCHAR[])));
 
 CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL, name := NULL,
-                                          basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL)
+                                          basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL,
+                                          fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_summary', [t::VARCHAR,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
   delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR, basis::VARCHAR, interactions::VARCHAR,
-  weights::VARCHAR, noise::VARCHAR, per::VARCHAR], x::VARCHAR[]));
+  weights::VARCHAR, noise::VARCHAR, per::VARCHAR, fresh::VARCHAR], x::VARCHAR[]));
 
 CREATE OR REPLACE MACRO dp_explain_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
                                            basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL)
@@ -42,7 +43,7 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VA
 
 CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean', tolerance := NULL, method := 'interpolation', category := NULL)
 AS (SELECT {'value': value, 'standard_error': standard_error, 'approximation_error': approximation_error,
-            'low': low, 'high': high}
+            'low': low, 'high': high, 'estimated': estimated}
     FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR,
       tolerance::VARCHAR, method::VARCHAR, category::VARCHAR], []::VARCHAR[])));
 
@@ -52,11 +53,11 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answers', [name::VARCHAR, stat
 
 CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
                                       smoothness := NULL, degree := NULL, name := NULL, method := 'auto', target := NULL,
-                                      time_limit := NULL)
+                                      time_limit := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_synthesize', [source::VARCHAR,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
   delta::VARCHAR, rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR, method::VARCHAR,
-  target::VARCHAR, time_limit::VARCHAR], columns::VARCHAR[]));
+  target::VARCHAR, time_limit::VARCHAR, fresh::VARCHAR], columns::VARCHAR[]));
 
 CREATE OR REPLACE MACRO dp_explain_synthesize(t, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
                                               smoothness := NULL, degree := NULL, method := 'auto', target := NULL)

@@ -229,7 +229,7 @@ def test_session_variable_epsilon(con: duckdb.DuckDBPyConnection) -> None:
 
 def test_arguments_of_odd_types(con: duckdb.DuckDBPyConnection) -> None:
     for call, code in {
-        "dp_noisy_count(NULL, epsilon := 1)": "C101",
+        "dp_noisy_count(NULL, epsilon := 1)": "P107",
         "dp_noisy_count(42, epsilon := 1)": "C101",
         "dp_noisy_count('t', epsilon := 'x')": "P101",
         "dp_noisy_count('t', epsilon := 1, fresh := NULL)": "P107",
@@ -237,19 +237,19 @@ def test_arguments_of_odd_types(con: duckdb.DuckDBPyConnection) -> None:
         "dp_noisy_count('t', error := 'nan')": "P107",
         "dp_noisy_count('t', epsilon := 1, predicate := 7)": "Q203",
         "dp_noisy_count('t', epsilon := 1, predicate := '')": "Q101",
-        "dp_median_smooth('t', NULL, epsilon := 1)": "C102",
+        "dp_median_smooth('t', NULL, epsilon := 1)": "P107",
         "dp_median_smooth('t', 'cost', epsilon := 1, quantile := 'inf')": "P107",
         "dp_median_smooth('t', 'cost', epsilon := 1, quantile := 'nan')": "P107",
         "dp_median_smooth('t', 'cost', epsilon := 1, quantile := 2)": "P107",
         "dp_median_smooth('t', 'kind', epsilon := 1)": "Q203",
         "dp_median_smooth('t', 'cost', epsilon := 1, quantile := '1e-300')": "P107",
         "dp_smooth_answer('none', 'cost')": "C110",
-        "dp_smooth_answer(NULL, NULL)": "C110",
+        "dp_smooth_answer(NULL, NULL)": "P107",
         "dp_smooth_summary('t', [], epsilon := 1, name := 'a')": "P107",
         "dp_synthesize('t', epsilon := 1, rows := NULL)": "P107",
         "dp_smooth_summary('t', NULL, epsilon := 1, name := 'a')": "P107",
         "dp_synthesize('t', epsilon := 1, rows := 'x')": "P107",
-        "dp_query(NULL, epsilon := 1)": "Q",
+        "dp_query(NULL, epsilon := 1)": "P107",
         "dp_query('SELECT count(*) FROM t', epsilon := 1, delta := 'x')": "P102",
         "dp_query('SELECT count(*) FROM t', epsilon := 1, mechanism := NULL)": "P107",
     }.items():

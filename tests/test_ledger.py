@@ -7,6 +7,7 @@ test_ledger_concurrency.py, damaged files in test_ledger_attacks.py.
 from __future__ import annotations
 
 import re
+import threading
 
 import pytest
 
@@ -58,6 +59,7 @@ def test_what_is_made_of_a_release_is_stored_once_beside_it(tmp_path):
         assert ledger.finish_release(charge.id, "42, made").payload == "42, made"
         assert ledger.finish_release(charge.id, "42, made by another").payload == "42, made"
         assert ledger.store_release(charge, "43").payload == "42, made"
+        assert {event.kind for event in ledger.log()} == {"create", "budget", "grant"}  # what the owner did
     with Ledger.open(tmp_path / "a", create=False) as ledger:
         assert ledger.admit(ask("a")).payload == "42, made"
         assert ledger.state().primary_spent == NANO
@@ -189,6 +191,89 @@ def test_a_failed_charge_is_redeemed_up_to_three_times(ledger):
     with refused("B106"):
         ledger.admit(ask("a"))
     assert ledger.state().primary_spent == NANO
+
+
+def fail_all(ledger, request):
+    for _ in range(charges.MAX_ATTEMPTS):
+        ledger.fail(ledger.admit(request))
+
+
+def test_a_final_question_is_paid_again_only_if_wanted_and_then_stays_one_question(ledger):
+    again = ask("a", again=True)
+    fail_all(ledger, again)  # before the last attempt ended, ``again`` redeems like any other
+    assert ledger.state().primary_spent == NANO
+    for charged in (2, 3):
+        with refused("B106"):
+            ledger.admit(ask("a"))
+        assert ledger.admit(again).attempt == 1
+        assert ledger.state().primary_spent == charged * NANO
+        ledger.fail(ledger.admit(ask("a")))  # the new charge is redeemed by either request
+        ledger.fail(ledger.admit(again))
+        assert ledger.state().primary_spent == charged * NANO
+    released = answer(ledger, again)
+    assert (released.charge_id, ledger.admit(ask("a")), ledger.admit(again)) == (4, released, released)
+
+
+def test_paying_again_needs_budget(empty):
+    ledger = set_up(empty, epsilon_nano=NANO)
+    fail_all(ledger, ask("a"))
+    with refused("B101"):
+        ledger.admit(ask("a", again=True))
+
+
+def test_the_name_of_a_final_charge_is_free_and_of_no_other(empty):
+    ledger = set_up(empty, ana=10 * NANO, bob=10 * NANO)
+    first, other = (ask(q, kind="summary", name="s") for q in ("a", "b"))
+    for _ in range(charges.MAX_ATTEMPTS):
+        ledger.fail(ledger.admit(first))
+        if ledger.charges()[0].attempt < charges.MAX_ATTEMPTS:
+            with refused("C111"):
+                ledger.admit(other)
+    ledger.share("s", "ana", "bob")
+    with refused("B106"):
+        ledger.admit(first)
+    bought = answer(ledger, other)
+    assert ledger.object("ana", "s") == bought
+    with refused("C110"):  # the share was of what never came
+        ledger.object("bob", "s")
+    with refused("C111"):
+        ledger.admit(ask("a", kind="summary", name="s", again=True))
+    assert ledger.state().primary_spent == 2 * NANO
+    ledger.close()
+    with Ledger.open(ledger.path, create=False) as opened:  # the chain and the tables agree
+        assert opened.object("ana", "s") == bought
+
+
+def test_a_name_is_free_when_its_question_was_for_other_data(ledger):
+    ledger.accept_source("first")
+    ledger.fail(ledger.admit(ask("a", kind="summary", name="failed")))
+    answer(ledger, ask("b", kind="summary", name="kept"))
+    with refused("C111"):
+        ledger.admit(ask("c", kind="summary", name="failed"))
+    ledger.accept_source("second", reason="new rows")
+    bought = answer(ledger, ask("c", kind="summary", name="failed"))
+    assert ledger.object("ana", "failed") == bought
+    with refused("C111"):
+        ledger.admit(ask("d", kind="summary", name="kept"))
+
+
+def test_a_name_is_not_free_while_the_last_attempt_runs(ledger):
+    request = ask("a", kind="summary", name="s")
+    for _ in range(charges.MAX_ATTEMPTS - 1):
+        ledger.fail(ledger.admit(request))
+    held = on_thread(lambda: ledger.admit(request))
+    with refused("C111"):
+        ledger.admit(ask("b", kind="summary", name="s"))
+    assert ledger.store_release(held, "x") == ledger.object("ana", "s")
+
+
+def on_thread(work):
+    """What another thread's work gives."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]
 
 
 def test_the_third_attempt_may_succeed(ledger):

@@ -66,7 +66,11 @@ def _parse_one(text: str) -> exp.Expression:
         raise QueryError(
             "Q101", "this is not SQL that duckdp can read. Check it from here on.", line=line, col=col
         ) from None
-    except (RecursionError, AttributeError, TypeError, ValueError, IndexError, KeyError):
+    except RecursionError:
+        raise QueryError(
+            "Q104", "the statement nests too deeply to be read. Put fewer parentheses, functions or CASEs in others."
+        ) from None
+    except (AttributeError, TypeError, ValueError, IndexError, KeyError):
         raise QueryError("Q101", "this is not SQL that duckdp can read.") from None
     finally:
         _quiet.on = False

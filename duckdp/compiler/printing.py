@@ -8,7 +8,7 @@ resolved by DuckDB in its system catalog first; the private instance has no macr
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from duckdp.catalog import MAX_TEXT, Column, Kind, Scalar, Table
@@ -116,6 +116,38 @@ def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     relation = ".".join(quote(part) for part in table.relation)
     return f"(SELECT {', '.join(items) or '1 AS one'} FROM {relation} AS base{where})"
+
+
+def print_chosen(rows: str, items: Sequence[str], names: Sequence[str], salt: int, most: int) -> str:
+    """At most so many rows of each unit, chosen by a keyed hash, as a parenthesised SELECT of ``items``.
+
+    Equal rows hash alike, so a hash of their values alone would choose among a unit's distinct rows: those that a unit
+    has often would count too seldom. Equal rows are numbered first and the number is hashed too, so each row has the
+    same chance.
+
+    Privacy: which rows are chosen is a function of the multiset of the unit's own rows, whatever their order on the
+    disk or the number of threads: numbers go to rows that are equal in ``names``, by ``items`` where these differ.
+    Adding or removing a unit adds or removes its at most ``most`` chosen rows, and changes those of no other. Rows are
+    told apart by hashes of 64 bits, as sorting by many columns takes six times as long: where two of a unit's rows
+    collide, either may be numbered first. Both are the unit's own, so the last sentence holds all the same.
+
+    Args:
+        rows: a parenthesised SELECT with the unit's key ``__unit``, ``names`` and ``items``.
+        items: columns that are wanted.
+        names: columns that rank a unit's rows; the same ones choose the same rows in every read.
+        salt: keys the hash.
+        most: rows of one unit.
+    """
+    wanted = ", ".join(f"r.{item}" for item in items)
+    alike = f"system.main.hash({', '.join(f'r.{name}' for name in names)}) AS alike"
+    rest = [f"r.{item}" for item in items if item not in names and item != UNIT]
+    other = f"system.main.hash({', '.join(rest) or '0'}) AS other"
+    hashed = f"(SELECT {wanted}, r.{UNIT} AS unit, {alike}, {other} FROM {rows} AS r)"
+    dup = "system.main.row_number() OVER (PARTITION BY r.unit, r.alike ORDER BY r.other) AS dup"
+    order = f"system.main.hash(r.unit, r.alike, r.dup, CAST({salt} AS UBIGINT)), r.alike, r.dup"
+    place = f"system.main.row_number() OVER (PARTITION BY r.unit ORDER BY {order}) AS place"
+    numbered = f"(SELECT r.*, {dup} FROM {hashed} AS r)"
+    return f"(SELECT {wanted} FROM (SELECT {wanted}, {place} FROM {numbered} AS r) AS r WHERE r.place <= {most})"
 
 
 def _clamped_number(column: Column, value: str) -> str:

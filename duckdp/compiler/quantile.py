@@ -10,7 +10,7 @@ from typing import Any
 
 from duckdp.catalog import Column, Kind, Table, dump_table
 from duckdp.compiler.expression import Expr, columns, show
-from duckdp.compiler.printing import UNIT, Parameters, print_expr, print_rows, quote
+from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, ParameterError, QueryError
@@ -74,10 +74,7 @@ class QuantileTask:
             relation = f"(SELECT CAST({value} AS BIGINT) AS x FROM {base} AS base WHERE {where})"
         else:
             inner = f"(SELECT base.{UNIT} AS {UNIT}, CAST({value} AS BIGINT) AS x FROM {base} AS base WHERE {where})"
-            order = f"system.main.hash({UNIT}, x, CAST({salt} AS UBIGINT)), x"
-            rank = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {order})"
-            ranked = f"(SELECT x, {rank} AS place FROM {inner} AS rows)"
-            relation = f"(SELECT x FROM {ranked} AS ranked WHERE place <= {table.max_rows})"
+            relation = print_chosen(inner, ["x"], ["x"], salt, table.max_rows)
         return PrivateQuery(sql=self.quantile.sql(relation), parameters=tuple(parameters.values), rows=1)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:

@@ -32,7 +32,7 @@ class PrivateQuery:
         parameters: values of $1, $2, ...
         rows: the most rows that may cross; each of them is noised. None: streamed to something that keeps none of
             them (keys that must pass a threshold; the points of a large summary, added up as they come).
-        arrays: rows cross in batches, each a tuple of NumPy arrays of DOUBLE, one per column, NULL as NaN.
+        arrays: rows cross in batches, each a tuple of NumPy arrays of DOUBLE or INTEGER, one per column, NULL as NaN.
     """
 
     sql: str

@@ -31,9 +31,9 @@ Function = Callable[..., Prepared]
 #: name -> (function, whether the list argument goes in, and after how many others)
 FUNCTIONS: dict[str, tuple[Function, int | None, int]] = {
     "dp_noisy_count": (noisy_count, None, 6), "dp_median_smooth": (median_smooth, None, 7),
-    "dp_smooth_summary": (smooth_summary, 1, 11), "dp_explain_summary": (explain_summary, 1, 10),
+    "dp_smooth_summary": (smooth_summary, 1, 12), "dp_explain_summary": (explain_summary, 1, 10),
     "dp_smooth_answer": (smooth_answer, None, 6), "dp_smooth_answers": (smooth_answers, 1, 4),
-    "dp_synthesize": (synthesize, 4, 10), "dp_explain_synthesize": (explain_synthesize, 4, 8),
+    "dp_synthesize": (synthesize, 4, 11), "dp_explain_synthesize": (explain_synthesize, 4, 8),
     "dp_query": (query, None, 8), "dp_explain": (explain, None, 6),
     "dp_budget": (budget, None, 0), "dp_ledger": (ledger, None, 0), "dp_summaries": (summaries, None, 0),
     "dp_catalog": (catalog, None, 0),

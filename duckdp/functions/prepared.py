@@ -55,6 +55,13 @@ def read_flag(name: str, value: object) -> bool:
     return found
 
 
+def read_given(name: str, value: object) -> str:
+    """A text that must be there: the NULL of SQL is not the text None; P107 otherwise."""
+    if value is None:
+        raise ParameterError("P107", name, value, "must be given.")
+    return str(value)
+
+
 def read_number(name: str, value: object) -> float:
     """A finite number; P107 otherwise."""
     try:

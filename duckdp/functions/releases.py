@@ -13,7 +13,7 @@ from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Output, Query
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.explanation import routed_result
-from duckdp.functions.prepared import Prepared, read_flag, read_number, read_where, told, with_errors
+from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_where, told, with_errors
 from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
 from duckdp.pricing import Terms, price
 from duckdp.result import Estimate, Result, ResultColumn, plain_result
@@ -55,7 +55,7 @@ def median_smooth(
     """A median (or other quantile) by smooth sensitivity; it has no interval."""
     found = session.table(table)
     task = plan_quantile(
-        found, str(column), read_where(predicate, found), epsilon_nano=parse_epsilon(epsilon),
+        found, read_given("column", column), read_where(predicate, found), epsilon_nano=parse_epsilon(epsilon),
         delta_atto=parse_delta(delta), quantile=Fraction(str(read_number("quantile", quantile))),
         neighbours=session.neighbours,
     )  # fmt: skip
@@ -78,7 +78,7 @@ def query(
     fresh: object, intervals: object, tolerance: object = None,
 ) -> Prepared:  # fmt: skip
     """Any private SELECT; with a tolerance, from a summary where that is precise enough."""
-    text = str(statement)
+    text = read_given("statement", statement)
     if tolerance is not None:
         read = session.read(text)
         route = find_route(read, session.usable_summaries(read.table), read_number("tolerance", tolerance))
@@ -108,7 +108,7 @@ def explain(
     wanted = None if error is None else read_number("error", error)
     terms = Terms(epsilon=epsilon, delta=delta, error=wanted, mechanism=str(mechanism))  # type: ignore[arg-type]
     most = None if tolerance is None else read_number("tolerance", tolerance)
-    text = session.explain_terms(str(statement), terms, tolerance=most)
+    text = session.explain_terms(read_given("statement", statement), terms, tolerance=most)
     lines = [(line,) for line in str(text).splitlines()]
     return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
 

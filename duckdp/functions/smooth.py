@@ -7,34 +7,36 @@ from typing import TYPE_CHECKING
 
 from duckdp.catalog import check_name
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
-from duckdp.functions.prepared import Prepared, read_number, read_whole
+from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_whole
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
     from duckdp.session import Session
+    from duckdp.smooth.answer import SmoothAnswer
     from duckdp.smooth.counted import CountedTask
     from duckdp.smooth.grouped import GroupedTask
     from duckdp.smooth.plan import SummaryTask
 
-ANSWER = ("value", "standard_error", "approximation_error", "low", "high")
+ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
+TYPES = (*["DOUBLE"] * 5, "BOOLEAN")
 
 
 def smooth_summary(
     session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
     degree: object, name: object, basis: object = "tensor", interactions: object = None, weights: object = "smooth",
-    noise: object = "auto", per: object = None,
+    noise: object = "auto", per: object = None, fresh: object = False,
 ) -> Prepared:  # fmt: skip
     """Make and store a summary, or one per value of a column; one row about it."""
     from duckdp.smooth.stored import open_stored
 
     task = _plan(session, table, columns, epsilon, delta, smoothness, degree, basis, interactions, weights, noise, per)
-    called = check_name(name)
+    called, again = check_name(name), read_flag("fresh", fresh)
     shape = [("name", "VARCHAR"), ("columns", "VARCHAR"), ("degree", "BIGINT"), ("moments", "BIGINT"),
              ("noise", "VARCHAR"), ("epsilon", "VARCHAR"), ("standard_error", "DOUBLE")]  # fmt: skip
 
     def run(_: str) -> Result:
         text = f"dp_smooth_summary({task.table.name}, {', '.join(c.name for c in task.columns)}) as {called}"
-        done = session.perform(task, table=task.table, statement=text, kind="summary", name=called)
+        done = session.perform(task, table=task.table, statement=text, kind="summary", name=called, fresh=again)
         summary = open_stored(done.payload)
         error = summary.noise.deviation / 2**summary.bits
         row = (called, ", ".join(c.name for c in summary.columns), summary.basis.degree, summary.basis.size,
@@ -64,17 +66,16 @@ def smooth_answer(
     from duckdp.smooth.answer import answer
     from duckdp.smooth.fit.coefficients import read_function
 
-    summary = session.summary(str(name), None if category is None else str(category))
-    expr = read_function(str(function), summary.table, summary.columns)
+    summary = session.summary(read_given("name", name), None if category is None else str(category))
+    expr = read_function(read_given("function", function), summary.table, summary.columns)
     most = None if tolerance is None else read_number("tolerance", tolerance)
 
     def run(_: str) -> Result:
         found = answer(summary, expr, statistic=str(statistic), tolerance=most, method=str(method))  # type: ignore[arg-type]
-        values = (found.value, found.standard_error, found.approximation_error, found.low, found.high)
-        made = plain_result(ANSWER, [values], ["DOUBLE"] * 5)
+        made = plain_result(ANSWER, [_row(found)], TYPES)
         return Result(columns=made.columns, source=f"summary {name}", notes=[found.note] if found.note else [])
 
-    return Prepared(columns=[(n, "DOUBLE") for n in ANSWER], run=run)
+    return Prepared(columns=list(zip(ANSWER, TYPES, strict=True)), run=run)
 
 
 def smooth_answers(
@@ -84,22 +85,24 @@ def smooth_answers(
     """Answer many functions at once, one row each; free."""
     from duckdp.smooth.answer import answers
 
-    summary = session.summary(str(name), None if category is None else str(category))
-    texts = [str(f) for f in functions or ()]
+    summary = session.summary(read_given("name", name), None if category is None else str(category))
+    texts = [read_given("function", f) for f in functions or ()]
     most = None if tolerance is None else read_number("tolerance", tolerance)
-    names = ("function", *ANSWER, "estimated")
-    types = ["VARCHAR", *["DOUBLE"] * 5, "BOOLEAN"]
+    names, types = ("function", *ANSWER), ("VARCHAR", *TYPES)
 
     def run(_: str) -> Result:
         found = answers(summary, texts, statistic=str(statistic), tolerance=most)  # type: ignore[arg-type]
-        rows = [
-            (text, a.value, a.standard_error, a.approximation_error, a.low, a.high, a.estimated)
-            for text, a in zip(texts, found, strict=True)
-        ]
-        made = plain_result(names, rows, types)
+        made = plain_result(names, [(text, *_row(a)) for text, a in zip(texts, found, strict=True)], types)
         return Result(columns=made.columns, source=f"summary {name}")
 
     return Prepared(columns=list(zip(names, types, strict=True)), run=run)
+
+
+def _row(found: SmoothAnswer) -> tuple[float | bool | None, ...]:
+    """An answer as ANSWER lists it."""
+    return (
+        found.value, found.standard_error, found.approximation_error, found.low, found.high, found.estimated
+    )  # fmt: skip
 
 
 def _plan(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from duckdp.catalog import Table, check_name, check_positive
 from duckdp.core.task import Tell, Watch
 from duckdp.core.types import Loss, parse_delta, parse_epsilon
 from duckdp.errors import ExecutionError, ParameterError
-from duckdp.functions.prepared import Prepared, read_number, read_whole
+from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_whole
 from duckdp.result import Result, ResultColumn, plain_result
 
 if TYPE_CHECKING:
@@ -27,39 +27,33 @@ MOST_ROWS = 10**7
 def synthesize(
     session: Session, source: object, epsilon: object, delta: object, rows: object, columns: Sequence[str] | None,
     smoothness: object, degree: object, name: object, method: object = "auto", target: object = None,
-    time_limit: object = None, progress: Tell | None = None,
+    time_limit: object = None, fresh: object = False, progress: Tell | None = None,
 ) -> Prepared:  # fmt: skip
     """A synthetic table: free from a stored summary, charged from a protected table."""
-    from duckdp.synthetic.synthesize import synthesize as make_table
-
     wanted = None if rows == AUTO else read_whole("rows", rows)
     if wanted is None and rows != AUTO:
         raise ParameterError("P107", "rows", rows, "must be a whole number.")
     watch = Watch(progress=progress, time_limit=None if time_limit is None else read_number("time_limit", time_limit))
     if str(source).lower() not in session.tables():
-        _refuse_others(columns=columns, degree=degree, smoothness=smoothness, name=name, target=target, method=method)
-        if (stored := _stored(session, str(source), watch)) is not None and wanted is None:
-            return stored
-        summary = session.summary(str(source))
-        check_positive("rows", ROWS if wanted is None else wanted, MOST_ROWS)
-
-        def from_summary(_: str) -> Result:
-            made = make_table(summary, wanted or ROWS, progress=progress, time_limit=watch.time_limit)
-            return Result(columns=_table_columns(made), source=f"summary {source}")
-
-        return Prepared(columns=[(c.name, c.type) for c in summary.columns], run=from_summary)
-    table = session.table(source)
+        _refuse_others(
+            columns=columns, degree=degree, smoothness=smoothness, name=name, target=target, method=method,
+            fresh=read_flag("fresh", fresh) or None,
+        )  # fmt: skip
+        return _from_stored(session, read_given("source", source), wanted, watch)
+    table, again = session.table(source), read_flag("fresh", fresh)
     task = _plan_table(
-        session, table, columns, (parse_epsilon(epsilon), parse_delta(delta)), wanted,
+        session, table, _read_columns(columns), (parse_epsilon(epsilon), parse_delta(delta)), wanted,
         read_whole("smoothness", smoothness), read_whole("degree", degree), str(method),
         None if target is None else str(target),
     )  # fmt: skip
     called = None if name is None else check_name(name)
 
-    def run(_: str) -> Result:
+    def run(nonce: str) -> Result:
         text = f"dp_synthesize({table.name}, rows: {wanted or AUTO})" + (f" as {called}" if called else "")
         with session.watched(watch):
-            done = session.perform(task, table=table, statement=text, kind="synthetic", name=called)
+            done = session.perform(
+                task, table=table, statement=text, kind="synthetic", name=called, fresh=again, nonce=nonce
+            )
             return _dressed(session, task.loss, done, watch)
 
     return Prepared(columns=[(c.name, c.type) for c in task.columns], run=run)
@@ -73,17 +67,46 @@ def _refuse_others(**given: object) -> None:
             raise ParameterError("P107", name, value, rule)
 
 
-def _stored(session: Session, name: str, watch: Watch) -> Prepared | None:
-    """A stored synthetic table read again, free; None of what is no synthetic table."""
-    from duckdp.synthetic.stored import is_table, open_synthesis
+def _read_columns(columns: object) -> list[str] | None:
+    """Names of columns, or None for all that can be had.
+
+    Raises:
+        ParameterError: P107, a text alone, not names, or no name at all.
+    """
+    if columns is None:
+        return None
+    listed = list(columns) if isinstance(columns, Iterable) and not isinstance(columns, (str, bytes)) else []
+    if not listed or not all(isinstance(name, str) for name in listed):
+        rule = "must be a list of names, at least one; leave it out for all with bounds, a domain or two values."
+        raise ParameterError("P107", "columns", columns, rule)
+    return [str(name) for name in listed]
+
+
+def _from_stored(session: Session, name: str, rows: int | None, watch: Watch) -> Prepared:
+    """Rows of a stored summary, or a stored synthetic table read again; free."""
+    from duckdp.synthetic.stored import is_table, open_synthesis, shape_of, without_summary
+    from duckdp.synthetic.synthesize import synthesize as make_table
 
     payload = session.stored(name)
-    if not is_table(payload):
-        return None
-    opened = open_synthesis(payload, watch)
-    columns = _table_columns(opened.table)
-    result = Result(columns=columns, cost="nothing", source=f"synthetic table {name}", notes=list(opened.notes))
-    return Prepared(columns=[(c.name, c.type) for c in columns], run=lambda _: result)
+    if is_table(payload) and rows is None:
+
+        def again(_: str) -> Result:
+            opened = open_synthesis(session.completed(name, watch).payload, watch)
+            columns = _table_columns(opened.table)
+            return Result(columns=columns, cost="nothing", source=f"synthetic table {name}", notes=list(opened.notes))
+
+        return Prepared(columns=shape_of(payload), run=again)
+    if without_summary(payload):
+        rule = "cannot be chosen for a stored table that holds no summary; leave it out to read its own rows again."
+        raise ParameterError("P107", "rows", rows, rule)
+    summary = session.summary(name)
+    check_positive("rows", ROWS if rows is None else rows, MOST_ROWS)
+
+    def from_summary(_: str) -> Result:
+        made = make_table(summary, rows or ROWS, progress=watch.progress, time_limit=watch.time_limit)
+        return Result(columns=_table_columns(made), source=f"summary {name}")
+
+    return Prepared(columns=[(c.name, c.type) for c in summary.columns], run=from_summary)
 
 
 def explain_synthesize(
@@ -93,7 +116,7 @@ def explain_synthesize(
     """What a synthetic table would buy and cost; free."""
     wanted = None if rows == AUTO else read_whole("rows", rows)
     task = _plan_table(
-        session, session.table(table), columns, (parse_epsilon(epsilon), parse_delta(delta)), wanted,
+        session, session.table(table), _read_columns(columns), (parse_epsilon(epsilon), parse_delta(delta)), wanted,
         read_whole("smoothness", smoothness), read_whole("degree", degree), str(method),
         None if target is None else str(target),
     )  # fmt: skip
@@ -103,12 +126,10 @@ def explain_synthesize(
 
 def _dressed(session: Session, loss: Loss, done: Performed, watch: Watch) -> Result:
     """The table of a stored release, completed first; whatever ends that work, the release stays."""
-    from duckdp.synthetic.stored import complete, open_synthesis
+    from duckdp.synthetic.stored import open_synthesis
 
     try:
-        made = complete(done.payload, watch)
-        if made != done.payload:
-            done = session.finish(done, made)
+        done = session.complete(done, watch)
         opened = open_synthesis(done.payload, watch)
     except KeyboardInterrupt:
         raise ExecutionError("E102", done.charge_id) from None
@@ -121,7 +142,7 @@ def _plan_table(
     smoothness: int | None, degree: int | None, method: str, target: str | None,
 ) -> SynthesisTask | TheoremTask | WideTask:  # fmt: skip
     """By the linear program where a summary of all columns fits a grid, else by the method for many columns."""
-    from duckdp.synthetic.task import fits_program, plan_synthesis, usable_columns
+    from duckdp.synthetic.task import counts_clearly, fits_program, plan_synthesis, usable_columns
     from duckdp.synthetic.theorem import plan_theorem
     from duckdp.synthetic.wide.task import plan_wide
 
@@ -140,10 +161,13 @@ def _plan_table(
     if method == "lp" and target is not None:
         raise ParameterError("P107", "target", target, "is not for method := 'lp'; take method := 'auto'.")
     if method == "lp" or (method == "auto" and target is None and (asked or fits_program(table, columns))):
-        return plan_synthesis(
+        program = plan_synthesis(
             table, columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
             rows=ROWS if rows is None else rows, smoothness=smoothness, degree=degree,
         )  # fmt: skip
+        if method == "lp" or asked or counts_clearly(program):
+            return program
+        method = "tree"
     if asked:
         name, given = ("degree", degree) if degree is not None else ("smoothness", smoothness)
         rule = "is for the linear program, up to three columns; leave it out, or take method := 'lp'."

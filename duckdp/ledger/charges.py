@@ -7,12 +7,16 @@ Assumes:      the loss of a request bounds what its release tells; the caller re
 Proof sketch: deciding and entering a charge is one exclusive transaction, so the checked sums are the sums it is added
               to. A charge has one key, a key one charge per analyst (UNIQUE), a charge one release (PRIMARY KEY):
               redeeming after a crash draws noise anew, and at most one of the draws leaves.
+Attempts:     that and when an attempt ended is seen, and an analyst may choose it (an interrupt, after watching the
+              time). No draw is seen by it, so none can be chosen; how long the data took is, without a charge. Every
+              attempt reads the data, so all count, interrupted ones too, and MAX_ATTEMPTS of them are the last.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from duckdp.core import accountant as accounting
@@ -40,17 +44,17 @@ def decide(tx: Tx, request: ChargeRequest) -> Charge | StoredRelease | Pending:
         CatalogError: C103, C104 the plan is outdated; C111 the name is taken.
     """
     dataset, analyst = budgets.require_open(tx, request.analyst)
-    row = find(tx, request.analyst, request.key)
+    request, row = _last_asked(tx, request)
     if row is None:
         _require_versions(dataset, request)
         return _enter(tx, request, dataset, analyst)
     if (_loss(row), row["kind"]) != (request.loss, request.kind):
         raise InternalError(f"charge {row['id']} was another question with the same key.")
     if request.name is not None:
-        objects.reserve(tx, request.analyst, request.name, row["kind"], row["id"])
+        _reserve(tx, request.analyst, request.name, row["kind"], row["id"])
     if row["state"] == "released":
         return release_of(tx, row)
-    if is_worked_on(dataset["id"], row):
+    if is_worked_on(dataset["id"], row) or row["attempt"] >= MAX_ATTEMPTS:  # the last holder died just now
         return Pending(charge_id=row["id"])
     return _redeem(tx, dataset["id"], row)
 
@@ -143,6 +147,48 @@ def is_worked_on(dataset_id: str, charge: sqlite3.Row) -> bool:
     return charge["state"] == "open" and holders.working(charge["holder"], dataset_id, charge["id"], charge["attempt"])
 
 
+def is_final(dataset_id: str, charge: sqlite3.Row) -> bool:
+    """Has the charge no release, and no attempt left?"""
+    unanswered = charge["state"] != "released" and charge["attempt"] >= MAX_ATTEMPTS
+    return unanswered and not is_worked_on(dataset_id, charge)
+
+
+def _last_asked(tx: Tx, request: ChargeRequest) -> tuple[ChargeRequest, sqlite3.Row | None]:
+    """The request with the key of its last charge, and that charge; with a new key past a final one, if wanted.
+
+    Raises:
+        BudgetError: B106.
+    """
+    dataset_id, row = tx.dataset_id(), find(tx, request.analyst, request.key)
+    while row is not None and is_final(dataset_id, row):
+        key = hashlib.sha256(f"{request.key} again".encode()).hexdigest()
+        request, before, row = replace(request, key=key), row, find(tx, request.analyst, key)
+        if row is None and not request.again:
+            raise BudgetError(
+                "B106",
+                f"charge {before['id']} is final: {MAX_ATTEMPTS} attempts ended without a release. "
+                "It stays spent; the same call with fresh := true pays for a new one.",
+            )
+    return request, row
+
+
+def _reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None:
+    """Give a name to a charge's release, and take it from a charge that will have none.
+
+    That is a final one, or one for an earlier version of the data, whose question cannot be asked again.
+
+    Raises:
+        CatalogError: C111.
+    """
+    dataset, held = tx.dataset(), objects.charge_of(tx, analyst, name)
+    row = None if held is None else tx.one("SELECT * FROM charge WHERE id = ?", held)
+    if row is not None and held != charge_id:
+        waits = row["state"] != "released" and not is_worked_on(dataset["id"], row)
+        if is_final(dataset["id"], row) or (waits and row["data_version"] != dataset["data_version"]):
+            objects.free(tx, analyst, name)
+    objects.reserve(tx, analyst, name, kind, charge_id)
+
+
 def _enter(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, analyst: sqlite3.Row) -> Charge:
     kind = budgets.kind_of(dataset)
     cost = accounting.cost(kind, request.loss)
@@ -162,7 +208,7 @@ def _enter(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, analyst: sqlite
             subject,
         )
     if request.name is not None:
-        objects.reserve(tx, request.analyst, request.name, request.kind, values["id"])
+        _reserve(tx, request.analyst, request.name, request.kind, values["id"])
     detail = {"charge": values["id"], "digest": chain.digest(*values.values())}
     chain.append(tx, "charge", request.analyst, detail)
     return _hand_out(dataset["id"], values, request.loss, attempt=1)
@@ -194,12 +240,6 @@ def _values(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, cost: tuple[in
 
 def _redeem(tx: Tx, dataset_id: str, row: sqlite3.Row) -> Charge:
     attempt = row["attempt"] + 1
-    if attempt > MAX_ATTEMPTS:
-        raise BudgetError(
-            "B106",
-            f"charge {row['id']} is final: {MAX_ATTEMPTS} attempts ended without a release. "
-            "It stays spent; ask anew (fresh) for a new charge.",
-        )
     tx.run("UPDATE charge SET attempt = ?, state = 'open', holder = ? WHERE id = ?", attempt, holders.me(), row["id"])
     chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt})
     return _hand_out(dataset_id, dict(row), _loss(row), attempt=attempt)

@@ -214,7 +214,7 @@ class Ledger:
         with self._store.read() as tx:
             rows = tx.rows(
                 "SELECT seq, at, kind, subject, detail, reason FROM event "
-                "WHERE kind NOT IN ('charge', 'redeem', 'release') ORDER BY seq DESC LIMIT ?",
+                "WHERE kind NOT IN ('charge', 'redeem', 'release', 'finish') ORDER BY seq DESC LIMIT ?",
                 limit,
             )
         return [Event(**dict(row)) for row in rows]
@@ -243,13 +243,14 @@ class Ledger:
         """Charge for a question, durably, or give back what it released before.
 
         Equal questions asked at once are one charge: the others wait for its release. A charge whose holder failed or
-        died is redeemed, without being charged again, up to three attempts in all.
+        died is redeemed, without being charged again, up to three attempts in all; then its name is free again.
 
         Returns:
             A Charge: read the data, then :meth:`store_release` or :meth:`fail`. A StoredRelease: free of charge.
 
         Raises:
-            BudgetError: B101 not covered, B102 no grant, B103 frozen or revoked, B106 three attempts failed, B107.
+            BudgetError: B101 not covered, B102 no grant, B103 frozen or revoked, B106 three attempts ended without a
+                release and the request does not ask ``again``, B107.
             CatalogError: C111 the name is taken; C103, C104 the plan is outdated.
             LedgerError: B206 the same question is still being answered elsewhere, and others as in :meth:`open`.
         """

@@ -73,11 +73,23 @@ def reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None:
     Raises:
         CatalogError: C111, the analyst used the name for another one.
     """
-    row = tx.one("SELECT charge FROM object WHERE analyst = ? AND name = ?", analyst, name)
-    if row is None:
+    held = charge_of(tx, analyst, name)
+    if held is None:
         tx.run("INSERT INTO object (analyst, name, kind, charge) VALUES (?, ?, ?, ?)", analyst, name, kind, charge_id)
-    elif row["charge"] != charge_id:
-        raise _taken(name)
+    elif held != charge_id:
+        raise _taken(name) if tx.one("SELECT 1 FROM release WHERE charge = ?", held) else _pending(name, held)
+
+
+def charge_of(tx: Tx, analyst: str, name: str) -> int | None:
+    """The charge that holds an analyst's name."""
+    row = tx.one("SELECT charge FROM object WHERE analyst = ? AND name = ?", analyst, name)
+    return None if row is None else int(row["charge"])
+
+
+def free(tx: Tx, analyst: str, name: str) -> None:
+    """Take a name from a charge that will never have a release; who was to read that does not read the next."""
+    tx.run("DELETE FROM share WHERE analyst = ? AND name = ?", analyst, name)
+    tx.run("DELETE FROM object WHERE analyst = ? AND name = ?", analyst, name)
 
 
 def objects(tx: Tx, analyst: str) -> list[ObjectRow]:
@@ -135,6 +147,14 @@ def _next_catalog(tx: Tx) -> int:
 def _unknown(name: str) -> CatalogError:
     return CatalogError(
         "C110", f'"{name}" is unknown or belongs to somebody else. dp_summaries() lists what you can use.'
+    )
+
+
+def _pending(name: str, charge_id: int) -> CatalogError:
+    return CatalogError(
+        "C111",
+        f'the name "{name}" is kept for charge {charge_id}, which has no release yet. Ask that question again, which '
+        "costs nothing, or choose another name.",
     )
 
 

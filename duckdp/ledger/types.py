@@ -57,6 +57,7 @@ class ChargeRequest:
         kind: what is stored.
         data_version: the version of the data the plan was made for; refused if it is not the present one.
         catalog_version: the same for the declarations.
+        again: pay for a new charge where the question's last one is final.
     """
 
     analyst: str
@@ -69,6 +70,7 @@ class ChargeRequest:
     kind: Kind = "query"
     data_version: int | None = None
     catalog_version: int | None = None
+    again: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.analyst, "analyst")

@@ -24,25 +24,30 @@ from __future__ import annotations
 
 import os
 
-from duckdp.errors import CatalogError
+from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.answer import SmoothAnswer, answer, answers
+from duckdp.smooth.stored import open_stored
 from duckdp.smooth.summary import SmoothSummary
 
 __all__ = ["SmoothAnswer", "SmoothSummary", "answer", "answers", "load"]
 
 
-def load(path: str | os.PathLike[str]) -> SmoothSummary:
+def load(path: str | os.PathLike[str], category: object = None) -> SmoothSummary:
     """Read an exported summary (``Session.export_summary``): public, and answered from without the data.
+
+    ``category`` names a group of a file that holds one summary per group.
 
     >>> answer(load("ages.json"), "exp(-power((age - 40) / 10, 2))").value  # doctest: +SKIP
     0.31
 
     Raises:
-        CatalogError: C105, damaged or from a newer version; C108, no such file.
+        CatalogError: C105, damaged or from a newer version; C108, no such file. ParameterError: P107, path or category.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ParameterError("P107", "path", path, "must be the path of an exported summary.")
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):  # a NUL in the path, or bytes that are no text
         raise CatalogError("C108", f'"{os.fspath(path)}" is not a file that can be read.') from None
-    return SmoothSummary.load(text)
+    return open_stored(text, None if category is None else str(category), strict=True)

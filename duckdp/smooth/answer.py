@@ -28,7 +28,15 @@ from duckdp.errors import NumericalError, ParameterError
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.batch import approximate_many
 from duckdp.smooth.fit import jackson
-from duckdp.smooth.fit.coefficients import Approximation, Method, approximate, assess, functions_at, read_function
+from duckdp.smooth.fit.coefficients import (
+    Approximation,
+    Method,
+    approximate,
+    assess,
+    functions_at,
+    outward,
+    read_function,
+)
 from duckdp.smooth.fit.interpolation import check_grid
 from duckdp.smooth.fit.nodes import as_number_expression, evaluate, tensor_points
 from duckdp.smooth.fit.parts import part_of
@@ -86,7 +94,8 @@ def answer(
         smoothness: K of the Jackson kernel.
 
     Raises:
-        NumericalError: N102, f is not finite somewhere within the bounds, or the tolerance is exceeded.
+        NumericalError: N102, f is not known to be finite within the bounds, its answer is no finite number, or the
+            tolerance is exceeded.
         ParameterError: P107.
         QueryError: f is outside the allow-list.
     """
@@ -143,6 +152,7 @@ class _Known:
         self._first = 0 if summary.count is None else 1
         self._step = float(1 << summary.bits)
 
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
     def answer(self, fit: Approximation) -> SmoothAnswer:
         """The answer that a combination gives."""
         if self.statistic == "sum":
@@ -155,7 +165,7 @@ class _Known:
         return self._mean(fit)
 
     def _sum(self, fit: Approximation) -> SmoothAnswer:
-        value = float(fit.coefficients @ self.sums)
+        value = self._sum_of(fit.coefficients, 1.0)
         used = self.noised(fit.coefficients)
         rows = max(0.0, self.count) + self.margin
         error = fit.error * rows + self._rounding(fit, rows)
@@ -164,7 +174,7 @@ class _Known:
         )  # fmt: skip
 
     def _mean(self, fit: Approximation) -> SmoothAnswer:
-        value = float(fit.coefficients @ self.sums) / self.count
+        value = self._sum_of(fit.coefficients, self.count)
         gradient = fit.coefficients.copy()
         gradient[0] -= value
         used = self.noised(gradient)
@@ -177,11 +187,23 @@ class _Known:
         self, fit: Approximation, value: float, deviation: float, half: float, error: float,
         span: tuple[float, float] = (-math.inf, math.inf),
     ) -> SmoothAnswer:  # fmt: skip
-        value, low, high = (max(span[0], min(span[1], v)) for v in (value, value - half - error, value + half + error))
+        if not all(math.isfinite(v) for v in (value, deviation, half, error, half + error)):
+            raise NumericalError(
+                "N102", "the answer or its error bar is larger than any number.", status="overflow",
+                advice="Divide the function by a constant, and multiply the answer.",
+            )  # fmt: skip
+        ends = outward(span)
+        low, high = (max(ends[0], min(ends[1], v)) for v in (value - half - error, value + half + error))
+        value = max(span[0], min(span[1], value))
         return SmoothAnswer(
-            kind=self.statistic, value=value, standard_error=deviation, approximation_error=error, low=low, high=high,
-            level=self.level, estimated=not fit.proved,
+            kind=self.statistic, value=value, standard_error=deviation, approximation_error=error,
+            low=min(low, value), high=max(high, value), level=self.level, estimated=not fit.proved,
         )  # fmt: skip
+
+    def _sum_of(self, coefficients: Floats, count: float) -> float:
+        """Coefficients times sums over a count, scaled to 1 first: the sum may overflow where the mean does not."""
+        largest = float(np.max(np.abs(coefficients), initial=0.0))
+        return largest * (float((coefficients / largest) @ self.sums) / count) if largest > 0 else 0.0
 
     def _rounding(self, fit: Approximation, rows: float) -> float:
         """Largest effect of the fixed point on a sum of p: the proved error of each row and function."""
@@ -199,6 +221,7 @@ class _Known:
         return coefficients[self._first :] / self._step
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
 def _weigh(known: _Known, function: Expr, fit: Approximation) -> Approximation:
     """The combination of the least approximation error plus error bar, or ``fit`` where that is not better."""
     number = as_number_expression(function)

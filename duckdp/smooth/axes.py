@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MAX_VALUES = 4096  # of a values axis
 EPOCH = dt.datetime(1970, 1, 1)
+_FIRST, _LAST = dt.datetime.min - EPOCH, dt.datetime.max - EPOCH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ def make_axis(column: Column, degree: int) -> Axis:
     values = _listed(column, degree)
     if values is not None:
         if len(values) > MAX_VALUES:
-            rule = f'"{column.name}" has a domain of {len(values)} values; a summary takes at most {MAX_VALUES}.'
+            rule = f'"{column.name}" has a domain of {len(values)} values; at most {MAX_VALUES} are taken.'
             raise ParameterError("P107", "columns", column.name, rule)
         ordered = column.kind not in (Kind.TEXT, Kind.BOOLEAN) and None not in values and column.other is None
         return Axis(
@@ -132,6 +133,19 @@ def make_axis(column: Column, degree: int) -> Axis:
     )  # fmt: skip
 
 
+def values_inside(column: Column) -> tuple[Scalar, ...]:
+    """The values of a domain beside bounds that lie within these, ascending; none without bounds.
+
+    Summaries clamp such a column to its bounds and take the functions of an interval, so that every row counts and
+    statements mean the same over a summary and over the rows. Synthetic tables hold these values alone.
+    """
+    if column.domain is None or column.lower is None or column.upper is None or column.kind is Kind.TEXT:
+        return ()
+    first, last = as_number(column.lower), as_number(column.upper)
+    listed = [*column.domain, column.other]
+    return tuple(sorted({v for v in listed if v is not None and first <= as_number(v) <= last}, key=as_number))
+
+
 def as_number(value: Scalar) -> float:
     """A bound as a float: days or microseconds since 1970 for dates and timestamps."""
     if isinstance(value, dt.datetime):
@@ -144,10 +158,10 @@ def as_number(value: Scalar) -> float:
 
 
 def from_number(x: float, kind: Literal[Kind.DATE, Kind.TIMESTAMP]) -> dt.date:
-    """The inverse of :func:`as_number` for dates and timestamps."""
+    """The inverse of :func:`as_number` for dates and timestamps; beyond the calendar its first or last."""
     if kind is Kind.DATE:
-        return EPOCH.date() + dt.timedelta(days=round(x))
-    return EPOCH + dt.timedelta(microseconds=round(x))
+        return EPOCH.date() + dt.timedelta(days=max(_FIRST.days, min(_LAST.days, round(x))))
+    return max(_FIRST, min(_LAST, dt.timedelta(microseconds=round(x)))) + EPOCH
 
 
 def _listed(column: Column, degree: int) -> tuple[Scalar, ...] | None:

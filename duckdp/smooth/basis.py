@@ -71,7 +71,7 @@ class Basis:
         if self.shape not in SHAPES:
             raise ParameterError("P107", "basis", self.shape, f"must be one of {', '.join(SHAPES)}.")
         if self.order is not None:
-            check_positive("order", self.order, MAX_COLUMNS)
+            check_positive("interactions", self.order, MAX_COLUMNS)
         _ = self.indices  # refuses sets that are too large
 
     @property
@@ -273,15 +273,25 @@ def _enumerate(costs: tuple[tuple[int, ...], ...], degree: int, shape: Shape, or
             fits &= interacting <= order
         before, here = np.nonzero(fits)
         if len(before) > MAX_MOMENTS:
-            rule = (
-                f"with these {len(costs)} columns makes more than {MAX_MOMENTS} sums. Take fewer columns, a smaller "
-                "degree, basis := 'total_degree' or 'hyperbolic_cross', or order := 2."
-            )
+            ways = _ways_out(degree, shape, order)
+            rule = f"with these {len(costs)} columns makes more than {MAX_MOMENTS} sums. {ways}"
             raise ParameterError("P107", "degree", degree, rule)
         found = np.concatenate([found[before], here[:, None].astype(np.int16)], axis=1)
         used, active = grown[before, here], interacting[before, here]
     found.setflags(write=False)
     return found
+
+
+def _ways_out(degree: int, shape: Shape, order: int | None) -> str:
+    """What makes an index set smaller than this one."""
+    ways = ["fewer columns"]
+    if degree > 2:
+        ways.append("a smaller degree")
+    if shape == "tensor":
+        ways.append("basis := 'total_degree' or 'hyperbolic_cross'")
+    if order != 1:
+        ways.append(f"interactions := {1 if order == 2 else 2}")
+    return f"Take {', '.join(ways[:-1])}{', or ' if ways[1:] else ''}{ways[-1]}."
 
 
 def _sqrt_above(value: int) -> Fraction:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from duckdp.catalog import Column, Kind, Table
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, walk
@@ -29,8 +30,10 @@ from duckdp.smooth.basis import Basis
 from duckdp.smooth.fit.coefficients import (
     NEGLIGIBLE,
     RESOLVED,
+    UNSEEN,
     Approximation,
     approximate,
+    checked,
     is_polynomial,
     read_function,
     rounding,
@@ -48,6 +51,7 @@ from duckdp.smooth.fit.nodes import (
 )
 from duckdp.smooth.fit.parts import Part, part_of
 from duckdp.smooth.fit.terms import is_rough
+from duckdp.smooth.fit.together import hidden_together
 
 SAFETY = 1.5  # for a grid of three points per degree
 PER_DEGREE = 3
@@ -72,6 +76,7 @@ class _Slot(float):
     index: int = -1
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
 def approximate_many(
     functions: Sequence[str | Expr], basis: Basis, table: str, known: Sequence[Column]
 ) -> list[Approximation]:
@@ -235,21 +240,32 @@ class _Group:
         reads: their columns.
         functions: (place in the list, function).
         evaluate: their values, float[m, n].
+        hidden: what they may hide between the points of a grid of so many steps per column, float[m], looked at
+            until it is below float[m].
     """
 
     reads: frozenset[str]
     functions: list[tuple[int, Expr]]
     evaluate: Callable[[Points], Floats]
+    hidden: Callable[[Part, list[int], Floats], Floats]
 
 
 def _same_shape(shape: Expr, members: list[tuple[int, Floats]]) -> _Group:
     constants = np.array([numbers for _, numbers in members]).reshape(len(members), -1)
     functions = [(i, fill(shape, numbers)) for i, numbers in members]
-    return _Group(_reads(shape), functions, lambda points: evaluate_shape(shape, points, constants))
+    return _Group(
+        _reads(shape), functions, lambda points: evaluate_shape(shape, points, constants),
+        lambda part, steps, enough: hidden_together(shape, constants, part.axes, steps, enough),
+    )  # fmt: skip
 
 
 def _own_shapes(reads: frozenset[str], functions: list[tuple[int, Expr]]) -> _Group:
-    return _Group(reads, functions, lambda points: evaluate_each([f for _, f in functions], points))
+    def hidden(part: Part, steps: list[int], enough: Floats) -> Floats:
+        none = np.zeros((1, 0))
+        each = [hidden_together(f, none, part.axes, steps, enough[i : i + 1]) for i, (_, f) in enumerate(functions)]
+        return np.concatenate(each)
+
+    return _Group(reads, functions, lambda points: evaluate_each([f for _, f in functions], points), hidden)
 
 
 def _approximate_group(group: _Group, basis: Basis) -> dict[int, Approximation]:
@@ -282,15 +298,31 @@ def _approximate_together(group: _Group, part: Part, size: int) -> list[Approxim
     slack = rounding(part.rules, part.axes, 1.0) * scales
     full = np.zeros((many, size))
     full[:, part.rows] = kept
+    exact = _exact(group, part, errors, scales, complete=complete)
+    enough = np.maximum(UNSEEN * (SAFETY * errors + slack), NEGLIGIBLE * scales)
+    hidden = np.zeros(many)
+    asked = (errors <= RESOLVED * scales) & ~exact
+    if asked.any():
+        hidden = group.hidden(part, [max(1, len(at) - 1) for at in x], np.where(asked, enough, np.inf))
     found: list[Approximation | None] = []
     for i, error in enumerate(errors.tolist()):
-        proved, bound = complete, (1.0 if complete else SAFETY) * error + slack[i]
-        if not complete and error <= NEGLIGIBLE * scales[i] and is_polynomial(group.functions[i][1], part):
-            proved, bound = True, bound + max(0.0, float(lost[i]))
-        known = proved or error <= RESOLVED * scales[i]
-        span = span_of(as_number_expression(group.functions[i][1]))
-        found.append(Approximation(full[i], bound, proved, span) if known else None)
+        bound = (1.0 if complete else SAFETY) * error + slack[i]
+        bound += max(0.0, float(lost[i])) if exact[i] and not complete else 0.0
+        if exact[i] or (asked[i] and hidden[i] <= enough[i]):
+            more = 0.0 if exact[i] else float(hidden[i])
+            span = span_of(as_number_expression(group.functions[i][1]))
+            found.append(checked(Approximation(full[i], float(bound + more), bool(exact[i]), span)))
+        else:
+            found.append(None)
     return found
+
+
+def _exact(group: _Group, part: Part, errors: Floats, scales: Floats, *, complete: bool) -> NDArray[np.bool_]:
+    """Which errors are proved: all values are listed, or the function is a polynomial."""
+    return np.array([
+        complete or (error <= NEGLIGIBLE * scale and is_polynomial(function, part))
+        for error, scale, (_, function) in zip(errors, scales, group.functions, strict=True)
+    ])  # fmt: skip
 
 
 @contextmanager

@@ -19,6 +19,7 @@ Numerics:     A is the inverse in floats, rounded to multiples of 2^-40 and then
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -28,14 +29,14 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column, Scalar, Table, dump_columns, load_columns
+from duckdp.catalog import Column, Kind, Scalar, Table, dump_columns, load_columns
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError
 from duckdp.smooth.axes import Floats, make_axis
 from duckdp.smooth.basis import Basis, chebyshev
 from duckdp.smooth.plan import SummaryTask, Wishes, fit_noise, plan_summary
-from duckdp.smooth.summary import SmoothSummary
+from duckdp.smooth.summary import SmoothSummary, check_columns
 from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 
 FORMAT = 1
@@ -60,16 +61,30 @@ class GroupedSummary:
     summaries: tuple[SmoothSummary, ...]
 
     def of(self, value: str) -> SmoothSummary:
-        """The summary of one group, by its value as text.
+        """The summary of one group, by its value as text, read in the column's kind.
 
         Raises:
             ParameterError: P107, not in the domain.
         """
         for known, summary in zip(self.values, self.summaries, strict=True):
-            if value == ("NULL" if known is None else str(known)):
+            if value == self._null if known is None else _reads_as(value, known, self.by.kind):
                 return summary
-        listed = ", ".join("NULL" if v is None else str(v) for v in self.values[:20])
-        raise ParameterError("P107", "category", value, f'must be one of the values of "{self.by.name}": {listed}.')
+        raise ParameterError(
+            "P107", "category", value, f'must be one of the values of "{self.by.name}": {self.listed}.'
+        )  # fmt: skip
+
+    @property
+    def listed(self) -> str:
+        """The first values, as :meth:`of` takes them."""
+        return ", ".join(self._null if v is None else str(v) for v in self.values[:20])
+
+    @property
+    def _null(self) -> str:
+        """How the group of NULL is called: NULL, in brackets where that is a text of the domain."""
+        called = "NULL"
+        while called in self.values:
+            called = f"<{called}>"
+        return called
 
     def dump(self) -> str:
         """Canonical JSON."""
@@ -86,7 +101,7 @@ class GroupedSummary:
         """
         try:
             return cls._read(json.loads(text))
-        except (ValueError, TypeError, KeyError, AttributeError, DuckDPError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, DuckDPError):
             raise CatalogError(
                 "C105", "the stored summary is damaged or was written by another version of duckdp. Buy it anew."
             ) from None
@@ -94,6 +109,7 @@ class GroupedSummary:
     @classmethod
     def _read(cls, raw: dict[str, Any]) -> GroupedSummary:
         (by,) = load_columns(raw["by"])
+        check_columns([by])
         values = make_axis(by, 2).values
         summaries = tuple(SmoothSummary.load(s) for s in raw["summaries"])
         if raw["kind"] != KIND or raw["format"] != FORMAT or values is None or len(values) != len(summaries):
@@ -109,11 +125,13 @@ class GroupedTask:
         by: the column that divides the rows.
         whole: the sums over ``by`` and the others.
         one: the summary of a single group, planned with the noise that each group gets.
+        count_public: whether the number of rows of all groups together is public.
     """
 
     by: Column
     whole: MomentPlan
     one: SummaryTask
+    count_public: bool
 
     @property
     def table(self) -> Table:
@@ -170,7 +188,10 @@ class GroupedTask:
             found = self.whole.collect(rows)
         except (ValueError, TypeError, IndexError):
             raise InternalError("the moments query gave something other than its sums") from None
-        size, most = self.one.basis.size, self.table.row_cap << self.whole.bits
+        # a public number of rows above row_cap takes its place, which leaves the sums as they are
+        cap = max(self.table.row_cap, found[0] >> self.whole.bits if self.count_public else 0)
+        one = replace(self.one, table=replace(self.table, row_cap=cap))
+        size, most = self.one.basis.size, cap << self.whole.bits
         matrix = separation(self.whole.basis)
         blocks = [found[k * size : (k + 1) * size] for k in range(len(matrix))]
         summaries = []
@@ -180,7 +201,7 @@ class GroupedTask:
                 for r in range(size)
             ]
             clamped = [max(-most, min(most, value)) for value in sums]
-            summaries.append(SmoothSummary.load(self.one.noised(clamped)))
+            summaries.append(SmoothSummary.load(one.noised(clamped)))
         axis = self.whole.basis.axes[0]
         assert axis.values is not None
         return GroupedSummary(by=self.by, values=axis.values, summaries=tuple(summaries)).dump()
@@ -198,7 +219,8 @@ def plan_grouped(
     one = plan_summary(
         table, columns, epsilon_nano=epsilon_nano, neighbours=neighbours, delta_atto=delta_atto, wishes=wishes
     )  # fmt: skip
-    (group,) = plan_summary(table, [by], epsilon_nano=epsilon_nano, neighbours=neighbours).columns
+    alone = plan_summary(table, [by], epsilon_nano=epsilon_nano, neighbours=neighbours)
+    (group,) = alone.columns
     axis = make_axis(group, 2)
     if axis.values is None or not 2 <= len(axis.values) <= MOST_GROUPS or group.name in {c.name for c in one.columns}:
         rule = f"must be a column with a domain of 2 to {MOST_GROUPS} values that is not among the summary's columns."
@@ -215,7 +237,24 @@ def plan_grouped(
     row_error, *level_errors = (min(0.99, spread * (e + _LEFT)) for e in (moments.row_error, *moments.level_errors))
     moments_of_one = replace(moments, row_error=row_error, level_errors=tuple(level_errors), basis=one.basis)
     single = replace(one, moments=moments_of_one, plan=plan, count_public=False, sensitivity=sensitivity)
-    return GroupedTask(by=group, whole=moments, one=single)
+    return GroupedTask(by=group, whole=moments, one=single, count_public=one.count_public and alone.count_public)
+
+
+def _reads_as(text: str, known: Scalar, kind: Kind) -> bool:
+    """Whether a text names a value of a column of that kind."""
+    try:
+        match kind:
+            case Kind.BOOLEAN:
+                return text.lower() == str(known).lower()
+            case Kind.NUMBER:
+                return float(text) == known
+            case Kind.DATE:
+                return dt.date.fromisoformat(text) == known
+            case Kind.TIMESTAMP:
+                return dt.datetime.fromisoformat(text) == known
+    except ValueError:
+        return False
+    return text == known
 
 
 def _norms(moments: MomentPlan, size: int, neighbours: Neighbours) -> Sensitivity:

@@ -82,7 +82,9 @@ class SumNoise:
 
     def standard_error(self, coefficients: Floats) -> float:
         """Standard deviation of a combination, in units of the coefficients times grid steps."""
-        return math.sqrt(float(self.deviations**2 @ coefficients**2))
+        each = self.deviations * coefficients
+        largest = float(np.max(np.abs(each), initial=0.0))  # scaled to 1: squares of large numbers are no floats
+        return largest * float(np.linalg.norm(each / largest)) if 0 < largest < math.inf else largest
 
     def half_width(self, coefficients: Floats, level: float) -> float:
         """Level-quantile of the absolute value of a combination."""

@@ -6,10 +6,12 @@ independent with P(Z_r = k) ~ exp(-|k|/scale), jointly P(Z = z) ~ exp(-|z|_inf/s
 Privacy:      epsilon-DP (laplace, cube) or rho-zCDP and so (epsilon, delta)-DP (gaussian), for ``neighbours``.
 Assumes:      l1, l2 and linf bound the change of b (``Basis.norms``, ``moments``); bounds, domains, ``max_rows`` and
               ``row_cap`` are public. A wrong ``row_cap`` costs accuracy only (but see ``moments`` on its exact range):
-              sums are clamped to +-row_cap 2^f, which brings no two of them further apart.
+              sums are clamped to +-row_cap 2^f, which brings no two of them further apart; where the number of rows is
+              public and larger, to +-that number 2^f, which leaves them as they are.
 Proof sketch: ratio of point masses <= exp(|b - b'| / scale) in the law's norm, by the triangle inequality; Gaussian:
               core/noise. Degree 0 is left without noise only under REPLACE when every row counts: then it is the
-              public number of rows.
+              public number of rows. Sums beyond the samplers' range get noise that was drawn at 0: b + Z is the same
+              law, as Z never depends on b.
 Source:       Wang et al., JMLR 17(51), 2016, Algorithm 1; scale from ``basis`` instead of its t^d / (n epsilon).
 """
 
@@ -164,12 +166,12 @@ class SummaryTask:
         return self.noised(self.exact(rows))
 
     def exact(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
-        """The exact sums, clamped to +-row_cap: int[R], private."""
+        """The exact sums, clamped to +-row_cap, or to the public number of rows if larger: int[R], private."""
         try:
             found = self.moments.collect(rows)
         except (ValueError, TypeError, IndexError):
             raise InternalError("the moments query gave something other than its sums") from None
-        most = self.table.row_cap << self.moments.bits
+        most = max(self.table.row_cap << self.moments.bits, found[0] if self.count_public else 0)
         kept = 1 if self.count_public else 0
         return [*found[:kept], *(max(-most, min(most, value)) for value in found[kept:])]
 
@@ -180,14 +182,16 @@ class SummaryTask:
         count = public[0] >> bits if public else None
         if count is not None and public[0] != count << bits:
             raise InternalError("a public count is not a whole number")
+        drawn = add_noise([0] * (len(exact) - len(public)), self.plan)
+        noisy = [value + noise for value, noise in zip(exact[len(public) :], drawn, strict=True)]
         return SmoothSummary(
             table=self.table.name, columns=self.columns, basis=self.basis, planned=self.planned, bits=bits,
             path=self.moments.path, row_error=self.moments.row_error,
             level_errors=self.moments.level_errors, family=self.plan.noise.family,
             scales=self.plan.noise.scales, cuts=tuple(self._cuts()),
-            moments=(*public, *add_noise(exact[len(public) :], self.plan)), epsilon_nano=self.epsilon_nano,
-            delta_atto=self.loss.delta_atto, neighbours=self.neighbours, count=count,
-            weighted=self.table.unit_key is not None, row_cap=self.table.row_cap,
+            moments=(*public, *noisy), epsilon_nano=self.epsilon_nano, delta_atto=self.loss.delta_atto,
+            neighbours=self.neighbours, count=count, weighted=self.table.unit_key is not None,
+            row_cap=max(self.table.row_cap, count or 0),
         ).dump()  # fmt: skip
 
     def _cuts(self) -> list[int]:

@@ -20,18 +20,30 @@ def open_stored(payload: str, category: str | None = None, *, strict: bool = Fal
     Raises:
         CatalogError: C105, damaged. ParameterError: P107, category.
     """
+    found = _open(payload)
+    if isinstance(found, SmoothSummary):
+        if category is not None:
+            raise ParameterError("P107", "category", category, "the summary was not made per group (per := ...).")
+        return found
+    if category is None and strict:
+        raise ParameterError("P107", "category", None, f'must name a value of "{found.by.name}": {found.listed}.')
+    return found.summaries[0] if category is None else found.of(category)
+
+
+def exported(payload: str, category: str | None = None) -> str:
+    """The text of a summary's file: of a grouped one all of it, or one category's summary.
+
+    Raises:
+        CatalogError: C105, damaged. ParameterError: P107, category.
+    """
+    return _open(payload).dump() if category is None else open_stored(payload, category).dump()
+
+
+def _open(payload: str) -> SmoothSummary | GroupedSummary:
     try:
         grouped = json.loads(payload).get("kind") == KIND
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise CatalogError(
             "C105", "the stored summary is damaged or was written by another version of duckdp. Buy it anew."
         ) from None
-    if not grouped:
-        if category is not None:
-            raise ParameterError("P107", "category", category, "the summary was not made per group (per := ...).")
-        return SmoothSummary.load(payload)
-    found = GroupedSummary.load(payload)
-    if category is None and strict:
-        known = ", ".join("NULL" if v is None else str(v) for v in found.values[:20])
-        raise ParameterError("P107", "category", None, f'must name a value of "{found.by.name}": {known}.')
-    return found.summaries[0] if category is None else found.of(category)
+    return GroupedSummary.load(payload) if grouped else SmoothSummary.load(payload)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column, dump_columns, load_columns
+from duckdp.catalog import Column, check_bounds, check_domain, dump_columns, is_text, kind_of, load_columns
 from duckdp.core.types import Neighbours
 from duckdp.errors import CatalogError, DuckDPError
 from duckdp.smooth.axes import Floats, make_axis
@@ -20,6 +20,7 @@ from duckdp.smooth.noise import FAMILIES, Family, Ints, SumNoise
 FORMAT = 2
 MOST_BITS = 60
 RANGE = 2**62  # of core/noise
+LEAST_SCALE = 2.0**-20  # far below any that is charged: its inverse and its powers are floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,7 +108,7 @@ class SmoothSummary:
         """
         try:
             return cls._read(json.loads(text))
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, DuckDPError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, DuckDPError):
             raise CatalogError(
                 "C105", "the stored summary is damaged or was written by another version of duckdp. Buy it anew."
             ) from None
@@ -117,6 +118,7 @@ class SmoothSummary:
         if raw.pop("kind") != "smooth_summary" or raw.pop("format") != FORMAT:
             raise ValueError
         columns = load_columns(raw.pop("columns"))
+        check_columns(columns)
         degree, planned = raw.pop("degree"), raw["planned"]
         basis = make_basis(columns, degree, raw.pop("shape"), raw.pop("order"), planned=planned)
         if list(basis.degrees) != raw.pop("degrees"):
@@ -133,13 +135,11 @@ class SmoothSummary:
         whole = (self.bits, self.epsilon_nano, self.delta_atto, self.row_cap, self.planned, *self.moments, *self.cuts)
         if not all(type(n) is int for n in whole) or not all(isinstance(s, str) for s in (self.table, self.path)):
             raise TypeError
-        if not all(isinstance(c.name, str) and isinstance(c.type, str) for c in self.columns):
-            raise TypeError
-        if not all(type(c.integral) is bool and type(c.nullable) is bool for c in self.columns):
-            raise TypeError
         if self.family not in FAMILIES or type(self.weighted) is not bool:
             raise ValueError
-        if not all(type(s) is float and 0 < s < RANGE for s in self.scales) or len(self.scales) != len(self.cuts):
+        if len(self.scales) != len(self.cuts):
+            raise ValueError
+        if not all(type(s) is float and LEAST_SCALE <= s < RANGE for s in self.scales):
             raise ValueError
         if type(self.row_error) is not float or not 0 <= self.row_error < 1:
             raise ValueError
@@ -149,14 +149,44 @@ class SmoothSummary:
             raise ValueError
         if len(self.moments) != self.basis.size or not 0 <= self.bits <= MOST_BITS or not self.cuts:
             raise ValueError
-        if min(self.epsilon_nano, self.row_cap) < 1 or max(map(abs, self.moments)) >= 2**63 or self.delta_atto < 0:
+        if min(self.epsilon_nano, self.row_cap) < 1 or self.row_cap >= RANGE or self.delta_atto < 0:
+            raise ValueError
+        if max(map(abs, self.moments)) >= RANGE + max(RANGE, self.row_cap << self.bits):
             raise ValueError
         if self.planned < self.basis.degree:
             raise ValueError
         if list(self.cuts) != sorted(set(self.cuts)) or self.cuts[-1] < self.basis.levels.max():
             raise ValueError
-        if self.count is not None and (type(self.count) is not int or self.moments[0] != self.count << self.bits):
+        if self.count is None:
+            return
+        if type(self.count) is not int or self.moments[0] != self.count << self.bits or self.count > self.row_cap:
             raise ValueError
+
+
+def check_columns(columns: Sequence[Column]) -> None:
+    """Refuse columns that no declaration makes: what is read from a file may have been changed.
+
+    Raises:
+        TypeError, ValueError (or a ParameterError): a field's type, bounds, domain, or two columns of one name.
+    """
+    for c in columns:
+        if not (isinstance(c.name, str) and is_text(c.name) and isinstance(c.source, str) and isinstance(c.type, str)):
+            raise TypeError
+        if type(c.integral) is not bool or type(c.nullable) is not bool:
+            raise TypeError
+        if kind_of(c.type) != (c.kind, c.integral):
+            raise ValueError
+        if (c.lower is not None or c.upper is not None) and check_bounds(c.name, c.type, c.lower, c.upper) != (
+            c.lower, c.upper,
+        ):  # fmt: skip
+            raise ValueError
+        if c.domain is not None and check_domain(c.name, c.type, c.domain) != c.domain:
+            raise ValueError
+        for value in (c.other, c.null_value):
+            if check_domain(c.name, c.type, [value]) != (value,):
+                raise ValueError
+    if len({c.name.lower() for c in columns}) != len(columns):
+        raise ValueError
 
 
 def make_basis(

@@ -20,3 +20,18 @@ is released. ``wide`` has the method for many columns.
 Source: Wang, Jin, Fan, Zhang, Huang, Zhong, Wang, "Differentially private data releasing for smooth queries", JMLR
 17(51), 2016, Algorithm 3.
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+_MODULES = ("files", "report")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what owners call by its full name when it is first used."""
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f"duckdp.synthetic.{name}")
+    raise AttributeError(name)

@@ -233,7 +233,7 @@ def report_table(
     z = (reached - released) / noise
     some = np.flatnonzero(levels > 0)
     known = np.unique(levels[some]).tolist()
-    worst = int(some[np.argmax(np.abs(z[some]))])
+    worst = int(some[np.argmax(np.abs(z[some]))]) if len(some) else None  # one function: nothing but the count
     drawing = 1 / math.sqrt(made.rows) if independent else math.sqrt(len(counts) / 6) / made.rows
     lines, failed = ask_both(made, summary, points, counts) if not independent else ((), 0)
     if failed:
@@ -241,11 +241,12 @@ def report_table(
     return SyntheticReport(
         name=name, table=made.table, rows=whole.rows, residual=made.residual,
         levels=tuple(_level(v, np.flatnonzero(levels == v), released, reached, noise) for v in known),
-        worst=MomentMisfit(
+        worst=None if worst is None else MomentMisfit(
             degrees=tuple(summary.basis.indices[worst].tolist()), released=float(released[worst]),
             synthetic=float(reached[worst]), noise=float(noise[worst]),
         ),
-        deviations=_rms(z[some]), excess=_rms(((reached - released) / np.hypot(noise, drawing))[some]), lines=lines,
+        deviations=None if worst is None else _rms(z[some]),
+        excess=None if worst is None else _rms(((reached - released) / np.hypot(noise, drawing))[some]), lines=lines,
         facts=(
             ("distance of the fitted moments (l1, before drawing)", page.show_number(made.residual)),
             (f"drawing {made.rows:,} rows at {len(counts):,} points moves a mean by about", page.show_number(drawing)),

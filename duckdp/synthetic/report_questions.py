@@ -26,6 +26,7 @@ from duckdp.synthetic.support import is_plain
 
 MOST_CATEGORIES = 30
 MOST_PAIRS = 6
+_MINUTE, _SMOOTH = 6e7, 1000  # microseconds; minutes between the bounds of a timestamp that is asked smoothly
 SHARPEST = 20  # functions that decide the width of soft bins, at most
 
 
@@ -141,7 +142,7 @@ def _questions(made: SyntheticTable, summary: SmoothSummary) -> list[tuple[str, 
 
 
 def _scaled(axis: Axis) -> str | None:
-    """SQL of a number or date on [-1, 1] by its bounds, or None."""
+    """SQL of a number, date (by days) or timestamp (by minutes) on [-1, 1] by its bounds, or None."""
     column, (lower, upper) = quote(axis.name), (axis.lower, axis.upper)
     if axis.values is not None:
         listed = [float(v) for v in axis.values if isinstance(v, (int, float)) and not isinstance(v, bool)]
@@ -150,10 +151,12 @@ def _scaled(axis: Axis) -> str | None:
         lower, upper = min(listed), max(listed)
     shifted = f"({column} - ({lower!r}))"
     if axis.kind in (Kind.DATE, Kind.TIMESTAMP):
-        part, kind = ("day", "DATE") if axis.kind is Kind.DATE else ("second", "TIMESTAMP")
+        part, kind, step = ("day", "DATE", 1.0) if axis.kind is Kind.DATE else ("minute", "TIMESTAMP", _MINUTE)
         text = str(from_number(lower, axis.kind))
         shifted = f"date_diff('{part}', {kind} '{text}', {column})"
-        upper, lower = (upper - lower) / (1 if axis.kind is Kind.DATE else 1e6), 0.0
+        upper, lower = (upper - lower) / step, 0.0
+        if axis.kind is Kind.TIMESTAMP and upper < _SMOOTH:
+            return None  # whole minutes would be steps
     return f"(2.0 * ({shifted} / {upper - lower!r}) - 1.0)"
 
 

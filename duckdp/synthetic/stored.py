@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from duckdp.catalog import load_columns
 from duckdp.core.task import Watch, as_numerical
 from duckdp.errors import CatalogError
 from duckdp.smooth.summary import SmoothSummary
@@ -59,6 +60,24 @@ class Opened:
 def is_table(payload: str) -> bool:
     """Whether a stored payload is a synthetic table, not a summary."""
     return bool(json.loads(payload).get("kind") == KIND)
+
+
+def without_summary(payload: str) -> bool:
+    """Whether a stored payload is a synthetic table that was not made from a summary."""
+    return is_table(payload) and json.loads(payload)["summary"] is None
+
+
+def shape_of(payload: str) -> list[tuple[str, str]]:
+    """(name, type) of a stored synthetic table's columns, without making its rows."""
+    raw = json.loads(payload)
+    if isinstance(raw["table"], str):
+        return list(SyntheticTable.load(raw["table"]).types.items())
+    if raw.get("wide") is not None:
+        try:
+            return [(c.name, c.type) for c in load_columns(raw["wide"]["columns"])]
+        except (ValueError, TypeError, KeyError):
+            raise CatalogError("C105", "the stored synthetic table is damaged.") from None
+    return [(c.name, c.type) for c in SmoothSummary.load(raw.get("moments") or raw["summary"]).columns]
 
 
 def complete(payload: str, watch: Watch | None = None) -> str:

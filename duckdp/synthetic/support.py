@@ -17,7 +17,7 @@ import numpy as np
 
 from duckdp.catalog import Column, Kind
 from duckdp.errors import NumericalError
-from duckdp.smooth.axes import Axis
+from duckdp.smooth.axes import Axis, as_number, values_inside
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.smooth.sums.angles import angle_nodes
@@ -123,14 +123,35 @@ def _make(summary: SmoothSummary, points: int, most: int) -> Support:
             "N101", f"{basis.size} sums over {basis.dimensions} columns are too many for a synthetic table.",
             status="too large", advice="Make one from a summary of a smaller degree or fewer columns.",
         )  # fmt: skip
-    return grid_of(summary.columns, basis, per_column)
+    return grid_of(summary.columns, basis, per_column, listed=True)
 
 
-def grid_of(columns: Sequence[Column], basis: Basis, per_column: int) -> Support:
-    """The grid of at most ``per_column`` values of each column, and the functions there."""
-    values = tuple(grid_values(c, a, per_column) for c, a in zip(columns, basis.axes, strict=True))
+def grid_of(columns: Sequence[Column], basis: Basis, per_column: int, *, listed: bool = False) -> Support:
+    """The grid of at most ``per_column`` values of each column, and the functions there.
+
+    Args:
+        columns: declared.
+        basis: of the summary.
+        per_column: most values, but of a values axis.
+        listed: whether a column with bounds takes the values of its domain alone, if it has one.
+    """
+    values = tuple(
+        (_domain_values(c, a, per_column) if listed else ()) or grid_values(c, a, per_column)
+        for c, a in zip(columns, basis.axes, strict=True)
+    )
     axes = tuple(_functions(basis, i, column_values) for i, column_values in enumerate(values))
     return Support(values=values, grid=Grid(axes=axes, indices=basis.indices.astype(np.int64)))
+
+
+def _domain_values(column: Column, axis: Axis, most: int) -> tuple[Value, ...]:
+    """Values of a domain beside bounds; of many, those that are nearest to values equispaced in the angle."""
+    if not (found := values_inside(column)):
+        return ()
+    values = [as_number(v) for v in found] if axis.kind is not Kind.NUMBER else found
+    numbers = np.array([as_number(v) for v in found])
+    near = np.abs(axis.from_unit(angle_nodes(most))[:, None] - numbers).argmin(axis=1) if len(found) > most else None
+    chosen = range(len(found)) if near is None else np.unique(near).tolist()
+    return tuple(v for v in (values[i] for i in chosen) if isinstance(v, (int, float)))
 
 
 def _functions(basis: Basis, column: int, values: tuple[Value, ...]) -> Floats:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from duckdp.catalog import Column, Kind, Table, check_positive
 from duckdp.core.accountant import pure_rho
 from duckdp.core.task import PrivateQuery
@@ -27,6 +29,7 @@ from duckdp.synthetic.synthesize import MAX_ROWS
 
 MOST_COLUMNS = 3
 MOST_VALUES = 30  # of a domain
+_CLEAR = 3.0  # half-widths of the noisy count: it is lost with a chance of 2 half-widths, below 1 in 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +132,19 @@ def fits_program(table: Table, columns: Sequence[str] | None) -> bool:
     listed = [c.domain for c in found if c is not None and c.domain is not None and c.lower is None]
     complete = not any(c is not None and may_miss(c) for c in found)
     return complete and 1 <= len(found) <= MOST_COLUMNS and all(len(domain) <= MOST_VALUES for domain in listed)
+
+
+def counts_clearly(task: SynthesisTask) -> bool:
+    """Whether the noise will leave the number of rows clearly above zero, without which there is no program.
+
+    By public figures.
+    """
+    summary, table = task.summary, task.summary.table
+    if summary.count_public:
+        return True
+    first = np.eye(1, summary.basis.size)[0]
+    margin = summary.plan.noise.half_width(first / (1 << summary.moments.bits), 0.95)
+    return (table.expected_rows or table.row_cap) > _CLEAR * margin
 
 
 def usable_columns(table: Table, columns: Sequence[str] | None) -> list[str]:

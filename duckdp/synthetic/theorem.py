@@ -264,6 +264,9 @@ def plan_theorem(
                 "Q401", f'column "{column.name}" has no bounds, and the theorem is about columns with bounds. '
                 "Leave it out, or take method := 'auto'.",
             )  # fmt: skip
+        if column is not None and column.domain is not None:
+            rule = f"\"{column.name}\" has a domain, and the theorem's rows lie on a grid between bounds. Take 'lp'."
+            raise ParameterError("P107", "columns", list(columns)[:50], rule)
     found = tuple(c for c in (table.column(name) for name in columns) if c is not None)
     task = TheoremTask(
         table=table, columns=found, smoothness=SMOOTHNESS if smoothness is None else smoothness,

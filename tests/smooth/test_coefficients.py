@@ -93,8 +93,7 @@ def test_jumps_are_looked_at_where_they_are():
     _, _, found = fit("CASE WHEN x > 0.4567 THEN 1 ELSE 0 END", (X,), 24)
     at = np.array([0.4567 - 1e-6, 0.4567 + 1e-6])
     p = np.polynomial.chebyshev.chebval(2 * at - 1, found.coefficients)
-    assert max(abs(p[0] - 0), abs(p[1] - 1)) <= found.error
-    assert not found.proved
+    assert max(abs(p[0] - 0), abs(p[1] - 1)) <= found.error <= 1
 
 
 @pytest.mark.parametrize("shape", ["total_degree", "hyperbolic_cross"])

@@ -1,5 +1,7 @@
 """Summaries per group: exact separation, one charge for all groups, and nothing but rounding in other groups."""
 
+import dataclasses
+import datetime as dt
 import itertools
 from fractions import Fraction
 
@@ -117,6 +119,52 @@ def test_answers_per_group(con):
         open_stored(payload.replace('"format":1', '"format":9'))
 
 
+@pytest.mark.parametrize("path", ["sums", "cells"])
+def test_a_public_number_of_rows_above_row_cap_cuts_no_group(con, path):
+    con.execute("CREATE OR REPLACE TABLE people AS SELECT ['f', 'm'][1 + i % 2] AS sex, 90.0 AS age, 1.0 AS pay "
+                "FROM range(50000) r(i)")  # fmt: skip
+    small = dataclasses.replace(PEOPLE, row_cap=1000)
+    task = plan(tab=small, neighbours=REPLACE, path=path, epsilon=5)
+    query = task.query(0)
+    rows = con.execute(query.sql, list(query.parameters)).fetchall()
+    summary = open_stored(task.release(iter(rows)), "f")
+    assert summary.row_cap == 50_000
+    assert answer(summary, "1", statistic="sum").value == pytest.approx(25_000, abs=500)
+    assert answer(summary, "age").value == pytest.approx(90, abs=1)
+    private = plan(tab=small, path=path, epsilon=5)
+    rows = con.execute(private.query(0).sql, list(private.query(0).parameters)).fetchall()
+    assert open_stored(private.release(iter(rows)), "f").row_cap == 1000
+
+
+DAY, NOON = dt.date(2020, 1, 31), dt.datetime(2020, 1, 31, 12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "names"),
+    [
+        ("BOOLEAN", (False, True, None), {"true": 1, "TRUE": 1, "False": 0, "NULL": 2, "1": None, "": None}),
+        ("DOUBLE", (0.0, 1.5), {"0": 0, "0.0": 0, "-0": 0, "1.5": 1, "1.50": 1, "15e-1": 1, "nan": None, "x": None}),
+        ("INTEGER", (0, 1), {"0": 0, "1": 1, "1.0": 1, "True": None, "NULL": None}),
+        ("VARCHAR", ("a", "A"), {"a": 0, "A": 1, "NULL": None, " a": None}),
+        ("VARCHAR", ("NULL", None), {"NULL": 0, "<NULL>": 1, "null": None}),
+        ("VARCHAR", (None, "<NULL>", "NULL"), {"NULL": 2, "<NULL>": 1, "<<NULL>>": 0}),
+        ("VARCHAR", (None, "null"), {"NULL": 0, "null": 1}),
+        ("DATE", (DAY,), {"2020-01-31": 0, "20200131": 0, "2020-01-30": None, "today": None}),
+        ("TIMESTAMP", (NOON,), {"2020-01-31 12:00:00": 0, "2020-01-31T12:00": 0, "2020-01-31": None}),
+    ],
+)
+def test_a_group_is_named_by_its_value_in_the_columns_kind(kind, values, names):
+    by = column("by", None, None, kind, domain=values)
+    found = GroupedSummary(by=by, values=values, summaries=tuple(range(len(values))))
+    for name, place in names.items():
+        if place is not None:
+            assert found.of(name) == place, name
+            continue
+        with pytest.raises(ParameterError) as caught:
+            found.of(name)
+        assert (caught.value.code, caught.value.name) == ("P107", "category")
+
+
 @pytest.mark.parametrize("by", ["age", "pay"])
 def test_groups_need_a_domain_that_is_not_summarised(by):
     with pytest.raises(ParameterError) as caught:
@@ -125,8 +173,6 @@ def test_groups_need_a_domain_that_is_not_summarised(by):
 
 
 def test_units_of_several_rows_have_no_groups():
-    import dataclasses
-
     keyed = dataclasses.replace(PEOPLE, unit_key="id", unit_type="INTEGER")
     with pytest.raises(ParameterError, match="unit_key"):
         plan(tab=keyed)

@@ -12,7 +12,7 @@ from duckdp.compiler.expression import Call, ColumnRef, Literal
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, NumericalError, ParameterError, QueryError
 from duckdp.smooth.answer import answer, answers
-from duckdp.smooth.fit.coefficients import approximate, read_function, span_of
+from duckdp.smooth.fit.coefficients import approximate, outward, read_function, span_of
 from duckdp.smooth.fit.nodes import as_number_expression
 from duckdp.smooth.plan import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary, make_basis
@@ -326,7 +326,7 @@ def test_spans_hold_every_value_of_the_function():
     texts = [*(f.replace("hours_per_week", "hours") for f in FUNCTIONS), "sin(age) * hours", "abs(age - hours)", "-age"]
     for text in texts:
         expr = read_function(text, "t", (AGE, HOURS))
-        low, high = span_of(as_number_expression(expr))
+        low, high = outward(span_of(as_number_expression(expr)))
         values = eval_in_duckdb(text, grid)
         assert low <= values.min(), text
         assert values.max() <= high, text

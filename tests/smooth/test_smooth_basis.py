@@ -231,3 +231,20 @@ def test_bounds_must_be_finite_and_ordered(bounds):
     with pytest.raises(ParameterError) as caught:
         Axis(name="a", kind=Kind.NUMBER, degree=3, lower=bounds[0], upper=bounds[1])
     assert caught.value.code == "P104"
+
+
+@pytest.mark.parametrize(
+    ("degree", "shape", "order", "advice"),
+    [
+        (41, "tensor", None, "Take fewer columns, a smaller degree, basis := 'total_degree' or 'hyperbolic_cross', or "
+         "interactions := 2."),
+        (2, "tensor", None, "Take fewer columns, basis := 'total_degree' or 'hyperbolic_cross', or interactions := 2."),
+        (41, "total_degree", 2, "Take fewer columns, a smaller degree, or interactions := 1."),
+    ],
+)  # fmt: skip
+def test_too_many_sums_name_options_that_help(degree, shape, order, advice):
+    axes = tuple(Axis(name=f"c{i}", kind=Kind.NUMBER, degree=degree) for i in range(100))
+    with pytest.raises(ParameterError) as caught:
+        Basis(axes=axes, degree=degree, shape=shape, order=order)
+    assert caught.value.message.endswith(advice)
+    assert "order" not in caught.value.message

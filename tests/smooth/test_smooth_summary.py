@@ -10,6 +10,8 @@ import pytest
 from duckdp.catalog import dump_table, load_table
 from duckdp.core.types import NANO, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError, QueryError
+from duckdp.smooth.answer import answer
+from duckdp.smooth.counted import plan_counted
 from duckdp.smooth.noise import add_noise, choose_noise
 from duckdp.smooth.plan import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary
@@ -237,6 +239,54 @@ def test_a_wrong_row_cap_cannot_overflow(con):
     assert abs(summary.sums[0] - 10) < noise
     huge = [(2**100,) + (-(2**100),) * 24]
     assert max(abs(SmoothSummary.load(task.release(huge)).sums)) < 10 + noise
+
+
+def test_a_public_count_above_row_cap_is_answered_from_all_rows(con):
+    """Nothing is cut to row_cap: the number of rows is public and takes its place."""
+    con.execute("CREATE TABLE t AS SELECT 0.9 AS a FROM range(100000)")
+    tab = table(column("a", nullable=False), row_cap=1000)
+    for path in ("sums", "cells", "blocks"):
+        summary = summarize(con, tab, ["a"], neighbours=REPLACE, degree=4, path=path)
+        assert (summary.count, summary.row_cap) == (100_000, 100_000)
+        found = answer(summary, "a")
+        assert found.value == pytest.approx(0.9, abs=0.001)
+        # three half-widths fail once in 10^8
+        assert abs(found.value - 0.9) <= 3 * (found.high - found.low) / 2
+    private = summarize(con, tab, ["a"], degree=4)
+    assert (private.count, private.row_cap) == (None, 1000)
+    assert abs(private.sums[0] - 1000) < 100  # under ADD_REMOVE row_cap still hides how many rows there are
+
+
+@pytest.mark.parametrize("family", ["laplace", "cube", "gaussian"])
+@pytest.mark.parametrize("rows", [10**7, 2**40])
+def test_sums_of_more_rows_than_the_samplers_hold_are_stored_and_read(rows, family):
+    tab = table(column("a", nullable=False), row_cap=1000)
+    task = plan(["a"], tab, neighbours=REPLACE, degree=4, path="sums", noise=family, delta_atto=10**10)
+    mass = rows << task.moments.bits
+    assert mass > 2**62
+    summary = SmoothSummary.load(task.release([(mass, 0, -mass, 0)]))  # all at 0.5
+    assert (summary.count, summary.moments[0]) == (rows, mass)
+    assert answer(summary, "a").value == pytest.approx(0.5, abs=0.001)
+    assert answer(summary, "(a - 0.5) * (a - 0.5)").value == pytest.approx(0, abs=0.001)
+    assert summary.moments[2] != -mass
+
+
+def test_a_degree_from_a_public_count_above_row_cap(con):
+    con.execute("CREATE TABLE t AS SELECT 0.9 AS a FROM range(100000)")
+    tab = table(column("a", nullable=False), row_cap=1000)
+    task = plan_counted(
+        tab, ["a"], epsilon_nano=NANO, neighbours=REPLACE, delta_atto=0, wishes=Wishes(smoothness=4, path="sums")
+    )  # fmt: skip
+    summary = SmoothSummary.load(task.release(run(con, task.query(1))))
+    assert summary.count == 100_000
+    assert answer(summary, "a").value == pytest.approx(0.9, abs=0.001)
+
+
+def test_a_count_that_the_cap_contradicts_is_no_summary(con):
+    tab = dataclasses.replace(VISITS, columns=(dataclasses.replace(COST, nullable=False),))
+    raw = json.loads(summarize(con, tab, ["cost"], neighbours=REPLACE, degree=4).dump())
+    with pytest.raises(CatalogError):
+        SmoothSummary.load(json.dumps({**raw, "row_cap": 10}))
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ RHOS = np.array([1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0,
 MAX_CASES = 64  # combinations of the values of columns that have few
 MAX_PIECES = 2**18
 MAX_EXPONENT = 1024
+MAX_KINDS = 4  # exponents of functions that are looked at together
 _ARCS, _STRIPS, _LAYERS = 64, 24, 6
 _LOG_ERROR = 1e-13  # per degree, relative, of an exponential of such a logarithm
 _PARTIAL = ("div", "ln", "log10", "log2", "sqrt", "tanh", "atan")
@@ -144,7 +145,7 @@ def evaluation_error(function: Expr, axes: Sequence[Axis], points: Points) -> fl
             for a in axes if a.values is None
         }  # fmt: skip
         with np.errstate(all="ignore"):
-            found = _Evaluator(fixed, rects, 1, _combination(axes, at))(function).re
+            found = Evaluator(fixed, rects, 1, _combination(axes, at))(function).re
             width = float(np.max(found.high - found.low))
     except NotAnalyticError:
         return None
@@ -166,7 +167,7 @@ def fix_values(function: Expr, axes: Sequence[Axis]) -> Fixed:
         if expr.kind in (Kind.NUMBER, Kind.BOOLEAN) and all(c.name in names for c in columns(expr)):
             parts.append(expr)
         else:
-            todo += _children(expr)
+            todo += parts_of(expr)
     values = {}
     for part in parts:
         if (known := constant_of(part)) is not None:
@@ -189,7 +190,7 @@ def _growth_along(function: Expr, free: Sequence[Axis], variable: int, fixed: Fi
     """Largest |f| in each ellipse of one variable, the others real: float[len(RHOS)]."""
     if free[variable].name not in {c.name for c in columns(function)}:
         return np.zeros(len(RHOS))
-    entire = not any(_is_partial(e) for e in walk(function))
+    entire = not any(is_partial(e) for e in walk(function))
     others = len(free) - 1
     room = MAX_PIECES / (fixed.count * len(RHOS) * max(_ARCS, _STRIPS * _LAYERS))
     if room < 1:
@@ -221,7 +222,7 @@ def _bound(
         half = rc.point((axis.upper - axis.lower) / 2)
         rects[axis.name] = rc.point(axis.lower) + half * (u + rc.point(1.0))
     with np.errstate(all="ignore"):
-        size = _Evaluator(fixed, rects, dimensions)(function).size()
+        size = Evaluator(fixed, rects, dimensions)(function).size()
     size = np.broadcast_to(size, (fixed.count, len(RHOS), *size.shape[2:])) if size.ndim >= 2 else size
     worst = np.max(np.where(np.isnan(size), np.inf, size), axis=tuple(i for i in range(size.ndim) if i != 1))
     return np.asarray(np.broadcast_to(worst, RHOS.shape))
@@ -255,7 +256,7 @@ def _outward(low: Floats, high: Floats) -> Span:
     return Span(low - room, high + room)
 
 
-class _Evaluator:
+class Evaluator:
     """Rectangles of an expression from those of its columns."""
 
     def __init__(
@@ -265,6 +266,7 @@ class _Evaluator:
         self.fixed, self.rects, self.dimensions, self.chosen = fixed, rects, dimensions, chosen
 
     def __call__(self, expr: Expr) -> Rectangle:
+        """Rectangles that hold the expression's values."""
         known = self.fixed.values.get(expr)
         if known is not None:
             return rc.point(self._spread(known))
@@ -291,9 +293,23 @@ class _Evaluator:
     def _power(self, base: Rectangle, exponent: Expr) -> Rectangle:
         known = constant_of(exponent)
         if known is not None and known.is_integer() and abs(known) <= MAX_EXPONENT:
-            found = rc.whole_power(base, int(abs(known)))
-            return found if known >= 0 else rc.reciprocal(found)
+            return self._whole_power(base, known)
+        values = self.fixed.values.get(exponent)
+        if values is not None and len(kinds := np.unique(values)) <= MAX_KINDS and _are_whole(kinds):
+            found = None
+            for kind in kinds.tolist():
+                own = self._whole_power(base, kind)
+                here = self._spread(values) == kind
+                found = own if found is None else Rectangle(
+                    _chosen(here, own.re, found.re), _chosen(here, own.im, found.im)
+                )  # fmt: skip
+            if found is not None:
+                return found
         return rc.exponential(self(exponent) * rc.logarithm(base))
+
+    def _whole_power(self, base: Rectangle, exponent: float) -> Rectangle:
+        found = rc.whole_power(base, int(abs(exponent)))
+        return found if exponent >= 0 else rc.reciprocal(found)
 
     def _case(self, expr: Case) -> Rectangle:
         """A CASE whose conditions depend on columns of few values only."""
@@ -307,6 +323,10 @@ class _Evaluator:
             holds, branch = self._spread(known) == 1, self(value)  # NULL (NaN) is not true
             found = Rectangle(_chosen(holds, branch.re, found.re), _chosen(holds, branch.im, found.im))
         return found
+
+
+def _are_whole(values: Floats) -> bool:
+    return bool(np.all(np.isfinite(values) & (np.rint(values) == values) & (np.abs(values) <= MAX_EXPONENT)))
 
 
 def _chosen(holds: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], yes: Span, no: Span) -> Span:
@@ -334,7 +354,7 @@ def _only_argument(expr: Call) -> Expr:
     raise NotAnalyticError
 
 
-def _is_partial(expr: Expr) -> bool:
+def is_partial(expr: Expr) -> bool:
     """Whether an operation is not entire."""
     if not isinstance(expr, Call):
         return False
@@ -344,7 +364,8 @@ def _is_partial(expr: Expr) -> bool:
     return expr.operator in _PARTIAL and not (expr.operator == "div" and isinstance(expr.arguments[1], Literal))
 
 
-def _children(expr: Expr) -> list[Expr]:
+def parts_of(expr: Expr) -> list[Expr]:
+    """Arguments, conditions and values."""
     if isinstance(expr, Call):
         return list(expr.arguments)
     if isinstance(expr, Case):

@@ -9,8 +9,10 @@ How far p = sum_r c_r Phi_r is from f is found in one of four ways, the first th
     listed       every value that rows can have is on the grid where f and p are compared: the error itself
     polynomial   f is a polynomial of low enough degree: nothing but rounding
     certified    f is analytic: a bound from its continuation (``certify``)
-    estimated    SAFETY times the largest error on a grid of about four points per degree and column; on a dense one
-                 where it is not small; where f may bend or jump also between the points (``refine``)
+    estimated    SAFETY times the largest error on a grid of about four points per degree and column, where f's growth
+                 off the real line shows that it has nothing narrower; otherwise on a dense one, and where f may
+                 bend or jump also between the points (``refine``), plus what boxes that cover all values leave open
+                 (``cells``), or their own bound, which is proved; in many columns, plus all that f's bounds leave open
 
 The first three are proved, up to DuckDB's mathematical functions being right to 8 units in the last place. The
 certified bound is reported when it is at most twice the estimate, or below 1e-9 of f's largest value; otherwise the
@@ -34,10 +36,10 @@ from duckdp.compiler.operators import facts
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
-from duckdp.errors import ParameterError, QueryError
+from duckdp.errors import NumericalError, ParameterError, QueryError
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import ULP, Basis, chebyshev
-from duckdp.smooth.fit import bernstein, jackson, leastsquares
+from duckdp.smooth.fit import bernstein, cells, jackson, leastsquares
 from duckdp.smooth.fit.interpolation import Rule, check_grid, coefficients_from, rounding_of, rule_for, values_at
 from duckdp.smooth.fit.nodes import Points, as_number_expression, evaluate, tensor_points
 from duckdp.smooth.fit.parts import Part, part_of
@@ -56,6 +58,7 @@ DENSE = (20_000, 60_000)  # points of a dense grid in one column, in several
 RESOLVED = 1e-3  # of f's largest value: a larger error is looked at on a dense grid
 FINER = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # times as many zeros, for a proof
 MAX_FINER = 40_000  # of them in all columns
+UNSEEN = 0.05  # of the estimate: what may be hidden between grid points
 SAMPLES = 4  # points per degree on which a polynomial is bounded
 MAX_SAMPLED = 2_000_000
 _OUTWARD = 1e-12
@@ -69,7 +72,7 @@ class Approximation:
         coefficients: float[R], units of f.
         error: bound on |f - p| for every value that rows can have, units of f.
         proved: whether the bound is proved; otherwise it is an estimate from a grid.
-        span: no value of f lies outside, units of f; by bound propagation.
+        span: no value of f lies outside, but for rounding (``outward``), units of f; by bound propagation.
     """
 
     coefficients: Floats
@@ -80,11 +83,21 @@ class Approximation:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What comparing f and p on a grid shows: the largest error, the largest value, whether every value is on it."""
+    """What comparing f and p on a grid shows.
+
+    Attributes:
+        error: the largest error.
+        scale: the largest value.
+        complete: whether every value is on it.
+        steps: of the grid, per column.
+        values: the least and the largest value of f.
+    """
 
     error: float
     scale: float
     complete: bool
+    steps: tuple[int, ...]
+    values: tuple[float, float]
 
 
 def read_function(text: str, table: str, known: Sequence[Column]) -> Expr:
@@ -102,6 +115,7 @@ def read_function(text: str, table: str, known: Sequence[Column]) -> Expr:
     return Scalars(scope.leaf, text)(parse_scalar(text))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
 def approximate(
     function: Expr, basis: Basis, *, method: Method = "interpolation", smoothness: int = jackson.DEFAULT_SMOOTHNESS,
     prove: bool = True,
@@ -117,7 +131,7 @@ def approximate(
         prove: look for a proved bound.
 
     Raises:
-        NumericalError: N102, f is NULL, NaN or infinite on a node.
+        NumericalError: N102, f is NULL, NaN or infinite on a node, or not known to be bounded.
         ParameterError: P107, method.
         QueryError: Q203, f is not a number; Q207, it names another column.
     """
@@ -134,13 +148,18 @@ def approximate(
         total[part.rows] += term.factor * found.coefficients
         error += abs(term.factor) * found.error
         proved = proved and found.proved
-    return Approximation(total, error, proved, span_of(number))
+    return checked(Approximation(total, error, proved, span_of(number)))
 
 
 def span_of(number: Expr) -> tuple[float, float]:
-    """Ends that no value of f goes beyond, moved outward by a little."""
+    """Ends that no value of f goes beyond, but for rounding."""
     found = facts(number).interval
-    return found.lower - _OUTWARD * abs(found.lower), found.upper + _OUTWARD * abs(found.upper)
+    return found.lower, found.upper
+
+
+def outward(span: tuple[float, float]) -> tuple[float, float]:
+    """The same moved outward by a little: values that DuckDB computes do not go beyond."""
+    return span[0] - _OUTWARD * abs(span[0]), span[1] + _OUTWARD * abs(span[1])
 
 
 def terms_of(function: Expr, basis: Basis) -> list[Term]:
@@ -159,12 +178,14 @@ def look(function: Expr, part: Part, kept: Floats, *, most: int = MAX_CHECKED, p
     residual = values - values_at(part.tensor(kept[None, :]), part.axes, x)[0]
     error, scale = float(np.max(np.abs(residual))), float(np.max(np.abs(values)))
     if not complete and is_rough(function):
+        p = cells.polynomial(part, kept)
 
         def at(points: tuple[Floats, ...]) -> Floats:
-            return evaluate(function, Points(part.axes, points)) - functions_at(part, points) @ kept
+            return evaluate(function, Points(part.axes, points)) - p.at(points)
 
         error = largest_between(at, part.axes, x, residual)
-    return Seen(error, scale, complete)
+    span = float(np.min(values)), float(np.max(values))
+    return Seen(error, scale, complete, tuple(max(1, len(along) - 1) for along in x), span)
 
 
 def functions_at(part: Part, x: Sequence[Floats]) -> Floats:
@@ -178,7 +199,7 @@ def functions_at(part: Part, x: Sequence[Floats]) -> Floats:
 def _fit(function: Expr, part: Part, smoothness: int | None, *, prove: bool) -> Approximation:
     """The combination for one term."""
     if _grid_size(part) > MAX_NODES:
-        return Approximation(*leastsquares.fit(function, part))
+        return checked(Approximation(*leastsquares.fit(function, part)))
     if smoothness is not None:
         kept = part.select(jackson.coefficients(function, part.axes, smoothness)[None])[0]
         return assess(function, part, kept, prove=prove)
@@ -196,22 +217,66 @@ def _fit(function: Expr, part: Part, smoothness: int | None, *, prove: bool) -> 
 
 
 def assess(function: Expr, part: Part, kept: Floats, *, prove: bool = True) -> Approximation:
-    """A combination of a part's functions with its error: listed, certified or estimated."""
+    """A combination of a part's functions with its error: listed, certified or estimated.
+
+    Raises:
+        NumericalError: N102, f is not shown to be bounded.
+    """
     seen = look(function, part, kept)
     slack = rounding(part.rules, part.axes, seen.scale)
     if seen.complete:
         return Approximation(kept, seen.error + slack, proved=True)
     estimate = SAFETY * seen.error + slack
-    bound = certify(function, part, kept, estimate, seen.scale) if prove else None
+    grown = bernstein.growth(function, part.axes)
+    bound = certify(function, part, kept, estimate, seen.scale, grown) if prove and grown is not None else None
     if bound is not None and bound <= max(TRUSTED * estimate, NEGLIGIBLE * seen.scale):
         return Approximation(kept, bound, proved=True)
-    if seen.error > RESOLVED * seen.scale:  # perhaps narrower than the grid
+    if grown is not None and seen.error <= RESOLVED * seen.scale:
+        hidden = grown.bound(seen.steps)
+        if hidden <= max(UNSEEN * estimate, NEGLIGIBLE * seen.scale):
+            return Approximation(kept, estimate + hidden)
+    return _assess_closely(function, part, kept, seen, grown, bound)
+
+
+def _assess_closely(
+    function: Expr, part: Part, kept: Floats, first: Seen, grown: bernstein.Growth | None, bound: float | None
+) -> Approximation:
+    """The error of a function that may have what is narrower than the grid."""
+    slack = rounding(part.rules, part.axes, first.scale)
+    error, least = SAFETY * first.error + slack, NEGLIGIBLE * first.scale
+    found = None
+    if grown is None:
+        found = cells.search(function, part, kept, error, max(UNSEEN * error, least))
+    if found is None or found.beyond > max(UNSEEN * found.seen, least):
         dense = look(function, part, kept, most=DENSE[len(part.axes) > 1], per_degree=MAX_CHECKED)
-        estimate = max(estimate, SAFETY * dense.error + slack)
-    return Approximation(kept, estimate)
+        slack = rounding(part.rules, part.axes, dense.scale)
+        error = max(error, SAFETY * dense.error + slack)
+        if grown is not None and (hidden := grown.bound(dense.steps)) <= max(UNSEEN * error, least):
+            return Approximation(kept, error + hidden)
+        found = found or cells.search(function, part, kept, error, max(UNSEEN * error, least))
+        found = found or cells.Hidden(math.inf, error, cells.span_width(function, dense.values))
+    proved = min(found.bound + slack, math.inf if bound is None else bound)
+    error = max(error, found.seen if found.seen <= error else SAFETY * found.seen) + found.beyond + slack
+    return checked(Approximation(kept, min(error, proved), proved=proved <= error))
 
 
-def certify(function: Expr, part: Part, kept: Floats, wanted: float, scale: float) -> float | None:
+def checked(found: Approximation) -> Approximation:
+    """Refuse an infinite error.
+
+    Raises:
+        NumericalError: N102.
+    """
+    if math.isfinite(found.error) and np.isfinite(found.coefficients).all():
+        return found
+    raise NumericalError(
+        "N102", "the function is not known to be bounded within the columns' bounds.", status="not bounded",
+        advice="Keep it bounded, for example x / greatest(y, 1) in place of x / y.",
+    )  # fmt: skip
+
+
+def certify(
+    function: Expr, part: Part, kept: Floats, wanted: float, scale: float, grown: bernstein.Growth
+) -> float | None:
     """A proved bound on |f - p|, p any combination of the part's functions, or None.
 
     Formula: |f - p| <= |f - q| + |q - p|, q the interpolant of f at more zeros, T = m t per column. The first is
@@ -226,10 +291,8 @@ def certify(function: Expr, part: Part, kept: Floats, wanted: float, scale: floa
         kept: coefficients of p.
         wanted: an estimate of |f - p|; |f - q| should be far below.
         scale: largest |f| known.
+        grown: how f grows off the real line.
     """
-    grown = bernstein.growth(function, part.axes)
-    if grown is None:
-        return None
     finer, outside = None, math.inf
     for times in FINER:
         axes = tuple(a if a.values is not None else replace(a, degree=times * a.degree) for a in part.axes)

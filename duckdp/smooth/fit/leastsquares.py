@@ -5,8 +5,9 @@ values of a listed column the weights of its transform), where the basis is orth
 conditioned and conjugate gradients solve them in a few steps. The points are a Kronecker sequence, fixed once and for
 all: answers do not vary.
 
-The error is the largest residual on other points and on corners, times SAFETY. It is an estimate: no grid of a size
-that can be evaluated is dense in many dimensions.
+The error is the largest residual on other points and on corners, times SAFETY, plus how far f's interval bound lies
+beyond all the values seen: no grid of a size that can be evaluated is dense in many dimensions, so what f can be and
+was not seen to be counts as missed. It is an estimate.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from scipy.sparse.linalg import lsqr
 from duckdp.compiler.expression import Expr
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import chebyshev
+from duckdp.smooth.fit.cells import span_width
 from duckdp.smooth.fit.nodes import Points, evaluate
 from duckdp.smooth.fit.parts import Part
 
@@ -47,7 +49,9 @@ def fit(function: Expr, part: Part) -> tuple[Floats, float]:
     found = lsqr(_matrix(part.axes, points, chosen) * scale, values, atol=1e-12, btol=1e-12, iter_lim=_STEPS)[0] * scale
     kept = np.zeros(len(part.rows))
     kept[order] = found
-    return kept, SAFETY * _largest_residual(function, part.axes, chosen, found)
+    largest, least, most = _largest_residual(function, part.axes, chosen, found)
+    seen = min(least, float(values.min())), max(most, float(values.max()))
+    return kept, SAFETY * largest + span_width(function, seen)
 
 
 def arcsine_points(axes: Sequence[Axis], n: int, *, first: int) -> Points:
@@ -76,15 +80,17 @@ def _matrix(axes: Sequence[Axis], points: Points, indices: np.ndarray[tuple[int,
 
 def _largest_residual(
     function: Expr, axes: Sequence[Axis], indices: np.ndarray[tuple[int, int], np.dtype[np.int16]], found: Floats
-) -> float:
-    largest = 0.0
+) -> tuple[float, float, float]:
+    """(largest residual, least value, largest value) of f."""
+    largest, least, most = 0.0, math.inf, -math.inf
     for start in range(0, CHECKED, 2000):
         points = arcsine_points(axes, 2000, first=10**6 + start)
         if start % 4000 == 0:  # every second time pushed to the ends of the columns
             points = Points(points.axes, tuple(_pushed(a, x) for a, x in zip(axes, points.x, strict=True)))
         values = evaluate(function, points)
+        least, most = min(least, float(values.min())), max(most, float(values.max()))
         largest = max(largest, float(np.max(np.abs(values - _matrix(axes, points, indices) @ found))))
-    return largest if math.isfinite(largest) else math.inf
+    return largest if math.isfinite(largest) else math.inf, least, most
 
 
 def _pushed(axis: Axis, x: Floats) -> Floats:

@@ -2,8 +2,8 @@
 
 Along every column the steps of the grid over which f - p changes most, and those at its largest values, are divided
 into PARTS; of each the part over which it changes most is divided again, ROUNDS times. A jump is so found to within
-PARTS^-ROUNDS of a step, and f - p is seen on both sides of it. This is a search, not a proof: a spike narrower than a
-step of the grid can be missed.
+PARTS^-ROUNDS of a step, and f - p is seen on both sides of it. This is a search, not a proof: what is narrower than a
+step of the grid is left to ``cells``.
 """
 
 from __future__ import annotations

@@ -199,5 +199,6 @@ def _grid_bits(table: Table, basis: Basis, epsilon: Fraction, most: int) -> int:
         if (table.row_cap << bits) + 101 * math.ceil(found.l1 / epsilon) < _RANGE:
             return bits
     rule = f"with row_cap={table.row_cap}, max_rows={max_rows} and epsilon={float(epsilon):g} these many sums leave "
-    rule += f"fewer than {MIN_BITS} fractional bits. Take a smaller degree or row_cap, or a larger epsilon."
+    smaller = "degree or row_cap" if basis.degree > 2 else "row_cap"
+    rule += f"fewer than {MIN_BITS} fractional bits. Take a smaller {smaller}, or a larger epsilon."
     raise ParameterError("P107", "degree", basis.degree, rule)

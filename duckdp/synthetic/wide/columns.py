@@ -3,7 +3,8 @@
     number, date   u in [-1, 1] by the bounds; 0 where it is NULL
     boolean        -1 and 1; 0 where it is NULL
     domain         one column per value, 1 for the row's value and -1 otherwise; NULL, and values outside a domain
-                   that names no other, are a value of their own
+                   that names no other, are a value of their own. Bounds beside it only clamp
+    listed domain  for trees alone, where there would be too many columns: one, the value's place, in equal steps
     nullable       beside a number, date or boolean: 1 where it is NULL, -1 otherwise
 
 Every row counts, whatever it holds, so that under REPLACE the number of rows stays public.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,12 +24,14 @@ from numpy.typing import NDArray
 from duckdp.catalog import Column, Kind, Scalar
 from duckdp.compiler.printing import Parameters, quote
 from duckdp.errors import ParameterError, QueryError
-from duckdp.smooth.axes import Axis, Floats, as_number, from_number, make_axis
-from duckdp.smooth.sums.scan import print_place, print_unit
+from duckdp.smooth.axes import MAX_VALUES, Axis, Floats, as_number, from_number, make_axis, values_inside
+from duckdp.smooth.sums.scan import number, print_place, print_unit
 from duckdp.synthetic.wide.table import MAX_COLUMNS, round_groups, round_signs
 
 _ONE, _MINUS, _ZERO = "CAST(1 AS DOUBLE)", "CAST(-1 AS DOUBLE)", "CAST(0 AS DOUBLE)"
 _RAKINGS = 50
+MAX_LISTED = 20_000  # values of all domains of a tree: each is a noisy count
+_FEW = 3  # values of a domain that always has a column for each: a target's two, and NULL
 _LEAST_SHARE = 0.02  # of rows that are not NULL, when values are scaled up by it
 
 
@@ -43,6 +46,7 @@ class Part:
         values: of a choice, None standing for NULL.
         start: its first unit column.
         nullable: whether the next unit column says that it is NULL.
+        listed: whether a choice is one unit column.
     """
 
     column: Column
@@ -51,21 +55,44 @@ class Part:
     values: tuple[Scalar, ...]
     start: int
     nullable: bool
+    listed: bool = False
 
     @property
     def width(self) -> int:
         """Unit columns it takes."""
+        if self.listed:
+            return 1
         return len(self.values) if self.form == "choice" else 1 + self.nullable
+
+    def place(self, own: Floats) -> NDArray[np.int64]:
+        """Places of the values of a choice, int[m], from its unit columns, float[m, width]."""
+        if self.listed:
+            return np.rint((own[:, 0] + 1) / 2 * (len(self.values) - 1)).astype(np.int64)
+        return np.asarray(own.argmax(axis=1), dtype=np.int64)
+
+    def unit(self, places: NDArray[np.int64]) -> Floats:
+        """The inverse of :meth:`place`."""
+        if self.listed:
+            return np.asarray(2 * places / (len(self.values) - 1) - 1, dtype=np.float64)[:, None]
+        found = np.full((len(places), self.width), -1.0)
+        found[np.arange(len(places)), places] = 1.0
+        return found
+
+    def print_choice(self, parameters: Parameters) -> str:
+        """SQL of the place of a row's value among those of a choice, over a row ``r``: INTEGER, never NULL."""
+        place = print_place(replace(self.column, lower=None, upper=None), self.axis, parameters)  # clamped before
+        outside = self.values.index(None) if None in self.values else len(self.values) - 1
+        return f"COALESCE({place}, CAST({outside} AS INTEGER))"
 
     def print_units(self, parameters: Parameters) -> list[str]:
         """SQL of its unit columns over a row ``r``: doubles in [-1, 1], never NULL."""
         x = f"r.{quote(self.column.name)}"
+        if self.listed:
+            last = len(self.values) - 1
+            return [f"CAST({self.print_choice(parameters)} AS DOUBLE) * {number(2)} / {number(last)} - {number(1)}"]
         if self.form == "choice":
-            place = print_place(self.column, self.axis, parameters)
-            known = len(self.axis.values or ())
-            found = [f"CASE WHEN ({place}) = {i} THEN {_ONE} ELSE {_MINUS} END" for i in range(known)]
-            missing = len(self.values) > known
-            return found + [f"CASE WHEN ({place}) IS NULL THEN {_ONE} ELSE {_MINUS} END"] * missing
+            place = self.print_choice(parameters)
+            return [f"CASE WHEN {place} = {i} THEN {_ONE} ELSE {_MINUS} END" for i in range(len(self.values))]
         if self.form == "sign":
             found = [f"CASE WHEN {x} THEN {_ONE} WHEN NOT {x} THEN {_MINUS} ELSE {_ZERO} END"]
         else:
@@ -102,7 +129,9 @@ class UnitColumns:
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Unit columns of each domain: one of them is 1 in every row."""
-        return tuple(tuple(range(p.start, p.start + p.width)) for p in self.parts if p.form == "choice")
+        return tuple(
+            tuple(range(p.start, p.start + p.width)) for p in self.parts if p.form == "choice" and not p.listed
+        )
 
     @property
     def signs(self) -> tuple[int, ...]:
@@ -118,7 +147,7 @@ class UnitColumns:
             ParameterError: P107, not one of the columns, or of more than two values.
         """
         for part in self.parts:
-            if part.column.name != name:
+            if part.column.name.lower() != str(name).lower():
                 continue
             if part.form == "choice" and len([v for v in part.values if v is not None]) == 2:
                 return part.start + 1
@@ -151,7 +180,7 @@ class UnitColumns:
         """
         if rounded:
             return {part.column.name: _values(part, unit, unit, scaled=False) for part in self.parts}
-        groups = [list(range(p.start, p.start + p.width)) for p in self.parts if p.form == "choice"]
+        groups = [list(group) for group in self.groups]
         unit = unit.copy()
         for group in groups:
             unit[:, group] = _raked(unit[:, group])
@@ -161,22 +190,44 @@ class UnitColumns:
         return {part.column.name: _values(part, unit, whole, scaled=True) for part in self.parts}
 
 
-def make_units(columns: Sequence[Column]) -> UnitColumns:
+def make_units(columns: Sequence[Column], *, tree: bool = False) -> UnitColumns:
     """Unit columns of declared ones.
+
+    Args:
+        columns: declared.
+        tree: whether large domains may be listed; they are if there would be too many unit columns otherwise.
 
     Raises:
         QueryError: Q401, neither bounds nor a domain. ParameterError: P107, too many.
     """
+    parts = _lay(columns, listed=False)
+    if tree and _width(parts) > MAX_COLUMNS:
+        parts = _lay(columns, listed=True)
+        values = sum(len(p.values) for p in parts)
+        if values > MAX_LISTED:
+            rule = f"have domains of {values} values in all; a tree takes at most {MAX_LISTED}. Name fewer columns."
+            raise ParameterError("P107", "columns", [c.name for c in columns][:50], rule)
+    count = _width(parts)
+    if not (1 if any(p.listed for p in parts) else 2) <= count <= MAX_COLUMNS:
+        rule = f"make {count} unit columns (one per value of a domain); a synthetic table has 2 to {MAX_COLUMNS}."
+        way = "" if tree else f", or take method := 'tree': {MAX_VALUES} values a domain, {MAX_LISTED} in all"
+        rule = f"{rule} Name fewer{way}."
+        raise ParameterError("P107", "columns", [c.name for c in columns][:50], rule)
+    return UnitColumns(parts=parts)
+
+
+def _lay(columns: Sequence[Column], *, listed: bool) -> tuple[Part, ...]:
     parts: list[Part] = []
     start = 0
     for column in columns:
         part = _part(column, start)
-        parts.append(part)
-        start += part.width
-    if not 2 <= start <= MAX_COLUMNS:
-        rule = f"make {start} unit columns (one per value of a domain); a synthetic table has 2 to {MAX_COLUMNS}."
-        raise ParameterError("P107", "columns", [c.name for c in columns][:50], rule)
-    return UnitColumns(parts=tuple(parts))
+        parts.append(replace(part, listed=listed and len(part.values) > _FEW))
+        start += parts[-1].width
+    return tuple(parts)
+
+
+def _width(parts: Sequence[Part]) -> int:
+    return parts[-1].start + parts[-1].width
 
 
 def _raked(unit: Floats) -> Floats:
@@ -199,27 +250,34 @@ def _part(column: Column, start: int) -> Part:
     if column.kind is Kind.BOOLEAN and column.domain is None:
         axis = make_axis(column, 2)
         return Part(column=column, axis=axis, form="sign", values=(), start=start, nullable=column.nullable)
-    if column.lower is not None and column.upper is not None:
-        axis = Axis(
-            name=column.name, kind=column.kind, degree=2, lower=as_number(column.lower), upper=as_number(column.upper),
-            integral=column.integral,
-        )  # fmt: skip
-        return Part(column=column, axis=axis, form="number", values=(), start=start, nullable=column.nullable)
-    if column.domain is None:
+    if column.domain is not None:
+        axis = make_axis(replace(column, lower=None, upper=None, domain=_inside(column)), 2)
+        assert axis.values is not None
+        missing = None not in axis.values and (column.nullable or column.other is None)
+        values = (*axis.values, *((None,) if missing else ()))
+        return Part(column=column, axis=axis, form="choice", values=values, start=start, nullable=False)
+    if column.lower is None or column.upper is None:
         raise QueryError(
             "Q401", f'column "{column.name}" has neither bounds nor a domain, so nothing about it can be released. The '
             "data owner declares them with protect(bounds=...) or protect(domains=...).",
         )  # fmt: skip
-    axis = make_axis(column, 2)
-    assert axis.values is not None
-    missing = None not in axis.values and (column.nullable or column.other is None)
-    values = (*axis.values, *((None,) if missing else ()))
-    return Part(column=column, axis=axis, form="choice", values=values, start=start, nullable=False)
+    axis = Axis(
+        name=column.name, kind=column.kind, degree=2, lower=as_number(column.lower), upper=as_number(column.upper),
+        integral=column.integral,
+    )  # fmt: skip
+    return Part(column=column, axis=axis, form="number", values=(), start=start, nullable=column.nullable)
+
+
+def _inside(column: Column) -> tuple[Scalar, ...]:
+    """The values of a domain that clamped rows may have: those within the bounds, if any are."""
+    found = values_inside(column)
+    return tuple(v for v in column.domain or () if v is None or v in found) if found else column.domain or ()
 
 
 def _values(part: Part, unit: Floats, rounded: Floats, *, scaled: bool) -> NDArray[Any]:
     if part.form == "choice":
-        chosen = rounded[:, part.start : part.start + part.width].argmax(axis=1)
+        own = rounded[:, part.start : part.start + part.width]
+        chosen = part.place(own)
         known = np.empty(len(part.values), dtype=object)
         known[:] = part.values
         if None in part.values and not part.column.nullable:  # values outside the domain; the type has no NULL for them

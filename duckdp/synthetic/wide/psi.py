@@ -11,7 +11,8 @@ Proof sketch: one row adds y (X^T y)^T. Its l1 norm is |y|_1 |X^T y|_1 <= d sqrt
               |y|_2 |X^T y|_2 <= d. ADD_REMOVE: these; REPLACE: twice these. Pure: Laplace of l1 / epsilon per round,
               epsilon split evenly over the rounds; Gaussian: rho split alike. The points, the weights and the rows are
               post-processing.
-Numerics:     rounding to the grid and floating point move a coordinate by less than a grid step per row: d k steps
+Numerics:     noise is drawn at 0 and added, the same law, so that no private value decides whether it can be drawn.
+              Rounding to the grid and floating point move a coordinate by less than a grid step per row: d k steps
               are added to the sensitivity.
 Differences:  the paper's covariance about the exact mean has l1 norm 4 k d^1.5 / n, and its own constants are ten times
               looser (pure) or unequal in two places (Gaussian); the centre here is a release, so no exact mean enters.
@@ -30,6 +31,7 @@ import numpy as np
 
 from duckdp.core.noise import discrete_gaussian, discrete_laplace, gaussian_scale, laplace_scale
 from duckdp.core.types import NANO, PICO, Neighbours
+from duckdp.errors import ParameterError
 from duckdp.synthetic.program import fit_distribution
 from duckdp.synthetic.sample import draw_points
 from duckdp.synthetic.wide.collect import open_purse
@@ -39,6 +41,7 @@ from duckdp.synthetic.wide.start import normals, uniforms
 from duckdp.synthetic.wide.table import Request, WideTable
 
 DIRECTIONS, ROUNDS, POINTS = 3, 2, 2000
+LARGEST_SCALE = 2.0**55  # of noise that core/noise draws at 0: below 2**62 / 100
 _MEANS, _SUBSPACE = Fraction(1, 2), Fraction(1, 2)
 Products = Callable[[Floats, Floats, int], Sequence[int]]
 """(centre float[d], X float[d, k], bits) -> d k exact sums of clamp(u - c) (clamp(u - c) . x_j): private."""
@@ -68,7 +71,7 @@ def collect_psi(request: Request, sums: Sums, products: Products) -> Ellipsoid:
         products: exact sums of one round.
     """
     d, purse = request.columns, open_purse(request)
-    k = min(DIRECTIONS, d // 2 or 1)
+    k = _directions(d)
     means = purse.buy(sums, Features(dimensions=d, factors=(ONE,)), _MEANS)
     centre = np.clip(means.means, -1, 1)
     basis = np.linalg.qr(uniforms(d, k) - 0.5)[0]
@@ -102,15 +105,36 @@ def subspace_round(exact: Sequence[int], basis: Floats, purse: Purse, share: Fra
         share: of the charge.
     """
     d, k = basis.shape
+    scale = _round_scale(d, k, purse, purse.take(share))
+    drawn = (discrete_gaussian if purse.gaussian else discrete_laplace)([0] * (d * k), scale)
+    noisy = [float(value + noise) for value, noise in zip(exact, drawn, strict=True)]
+    return np.array(noisy).reshape(d, k) / (1 << BITS) / max(1.0, purse.rows)
+
+
+def psi_shares() -> list[Fraction]:
+    """Of the stages."""
+    return [_MEANS, _SUBSPACE / ROUNDS]
+
+
+def psi_fits(request: Request, purse: Purse) -> bool:
+    """Whether the noise of a round can be drawn: by public figures, before the charge."""
+    try:
+        scale = _round_scale(request.columns, _directions(request.columns), purse, purse.cost(_SUBSPACE / ROUNDS))
+    except ParameterError:
+        return False
+    return scale < LARGEST_SCALE
+
+
+def _directions(d: int) -> int:
+    return min(DIRECTIONS, d // 2 or 1)
+
+
+def _round_scale(d: int, k: int, purse: Purse, cost: int) -> float:
+    """Scale of a round's noise, in grid units."""
     unit, twice = 1 << BITS, 2 if purse.neighbours is Neighbours.REPLACE else 1
-    cost = purse.take(share)
     if purse.gaussian:
-        l2 = twice * (unit * d + d * k)
-        noisy = discrete_gaussian(list(exact), gaussian_scale(Fraction(cost, PICO), l2**2))
-    else:
-        l1 = twice * (math.ceil(unit * math.sqrt(k) * d**1.5) + d * k)
-        noisy = discrete_laplace(list(exact), laplace_scale(Fraction(cost, NANO), l1))
-    return np.array([float(v) for v in noisy]).reshape(d, k) / unit / purse.rows
+        return gaussian_scale(Fraction(cost, PICO), (twice * (unit * d + d * k)) ** 2)
+    return laplace_scale(Fraction(cost, NANO), twice * (math.ceil(unit * math.sqrt(k) * d**1.5) + d * k))
 
 
 def exact_products(u: Floats, centre: Floats, basis: Floats, bits: int) -> list[int]:

@@ -119,6 +119,10 @@ class Purse:
         if share <= 0 or self.spent + share > 1:
             raise InternalError("the stages of a synthetic table cost more than its charge")
         self.spent += share
+        return self.cost(share)
+
+    def cost(self, share: Fraction) -> int:
+        """What a share would be, in the units of :meth:`take`; nothing is charged."""
         whole = rho_for(self.epsilon_nano, self.delta_atto) if self.gaussian else self.epsilon_nano
         return math.floor(whole * share)
 

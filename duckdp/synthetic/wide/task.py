@@ -1,8 +1,8 @@
 """A wide synthetic table as a task of several private reads: each stage's functions follow from what was released.
 
 Privacy: of ``release``, ``collect`` and ``psi``: one charge, whose shares the stages spend. With a unit_key one row of
-each unit counts, the one with the smallest keyed hash, a function of that unit's own rows: adding or removing a unit
-adds or removes one row.
+each unit counts, by ``print_chosen`` a function of the multiset of that unit's own rows, each of them with the same
+chance: adding or removing a unit adds or removes one row.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from duckdp.catalog import Table, dump_table
-from duckdp.compiler.printing import UNIT, Parameters, print_rows
-from duckdp.core.accountant import pure_rho, rho_for
+from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_rows
+from duckdp.core.accountant import pure_rho
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, InternalError, ParameterError, QueryError
@@ -29,7 +29,7 @@ from duckdp.synthetic.wide.finish import keep_wide
 from duckdp.synthetic.wide.kept import Grown, Kept
 from duckdp.synthetic.wide.marginals import SHARE, Marginals, choose_marginals
 from duckdp.synthetic.wide.plan import make_plan
-from duckdp.synthetic.wide.psi import Ellipsoid, collect_psi, print_products
+from duckdp.synthetic.wide.psi import Ellipsoid, collect_psi, print_products, psi_fits, psi_shares
 from duckdp.synthetic.wide.release import Bought, Purse, Sums
 from duckdp.synthetic.wide.table import Request
 from duckdp.synthetic.wide.tree import grow_tree
@@ -188,16 +188,12 @@ class WideTask:
         binnings = make_bins(self.units, plan.bins)
         names = [f"c{i}" for i in range(len(binnings))]
 
-        def counts(tables: Tables, expected: Ints | None) -> Iterable[tuple[int, int]]:
+        def counts(tables: Tables) -> Ints:
             parameters = Parameters()
             codes = {n: b.print_code(parameters) for b, n in zip(binnings, names, strict=True)}
-            relation = self._relation(parameters, salt, codes)
-            if expected is None:
-                sql, most = tables.print_counts(relation, names, parameters), tables.cells
-            else:
-                sql, most = tables.print_scores(expected, relation, names, parameters), len(tables.sets)
-            query = PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most)
-            return ((int(key), int(value)) for key, value in read(query))
+            sql = f"SELECT s.* FROM {self._relation(parameters, salt, codes)} AS s"
+            query = PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, arrays=True)
+            return tables.count_batches(read(query))  # GROUP BY of rows x tables takes DuckDB two to ten times as long
 
         target = None if self.request.target is None else self.units.part_at(self.request.target)
         tree = grow_tree(binnings, plan, purse, target, counts, sums)
@@ -229,12 +225,8 @@ class WideTask:
         items = self.units.print_items(parameters)
         if not keyed:
             return f"(SELECT {items} FROM {rows} AS r)"
-        names = ", ".join(self.units.names)
-        order = f"system.main.hash({UNIT}, {names}, CAST({salt} AS UBIGINT)), {names}"
-        first = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {order}) AS first"
-        wanted = ", ".join(others or self.units.names)
         inner = f"(SELECT {items}, {f'{other}, ' if other else ''}r.{UNIT} FROM {rows} AS r)"
-        return f"(SELECT {wanted} FROM (SELECT {wanted}, {first} FROM {inner} AS r) AS r WHERE r.first = 1)"
+        return print_chosen(inner, list(others or self.units.names), self.units.names, salt, 1)
 
     def _streamed(self, read: Read, salt: int, features: Bought, bits: int) -> tuple[int, Sequence[int]]:
         """The same integers from rows that cross in batches: one statement of so many sums takes DuckDB minutes."""
@@ -264,7 +256,7 @@ def plan_wide(
         ParameterError: P107. QueryError: Q401.
     """
     if method not in METHODS:
-        raise ParameterError("P107", "method", method, f"must be one of {', '.join(METHODS)}, or 'lp'.")
+        raise ParameterError("P107", "method", method, f"must be one of {', '.join(METHODS)}, lp, theorem.")
     names = list(columns or [c.name for c in table.columns if _usable(c)])
     chosen = []
     for name in names:
@@ -278,38 +270,55 @@ def plan_wide(
         raise ParameterError("P107", "columns", names[:50], "must name columns, each once.")
     if neighbours is Neighbours.REPLACE and (table.unit_key is not None or table.filter is not None):
         raise CatalogError("C105", "under REPLACE every row must count, so no unit_key and no view.", table=table.name)
-    units = make_units(chosen)
+    units = make_units(chosen, tree=method in ("auto", "tree"))
+    if target is not None and len(chosen) == 1:
+        raise ParameterError("P107", "target", target, "needs other columns to link it with; name more, or no target.")
     expected = table.expected_rows or table.row_cap
     whole = Request(
-        columns=units.count, expected_rows=expected, epsilon_nano=epsilon_nano, delta_atto=delta_atto,
+        columns=max(2, units.count), expected_rows=expected, epsilon_nano=epsilon_nano, delta_atto=delta_atto,
         neighbours=neighbours, rows=min(rows, FITTED), target=None if target is None else units.place_of(target),
         signs=units.signs, groups=units.groups,
     )  # fmt: skip
     if method == "auto":
-        method = "tree" if prefers_tree(units, whole) else "moments"
-    if method == "tree":
-        _require_shares(make_tree_plan(whole, units, open_tree_purse(whole, len(units.parts))), whole, len(units.parts))
+        method = "tree" if any(p.listed for p in units.parts) or prefers_tree(units, whole) else "moments"
     part = int(epsilon_nano * SHARE) if method == "moments" else 0
     purse = Purse(epsilon_nano=max(1, part), delta_atto=0, neighbours=neighbours)
     marginals = choose_marginals(units.numbers, units.count, purse, expected) if part else None
     part = part if marginals is not None else 0
+    request = replace(whole, epsilon_nano=epsilon_nano - part)
+    _require_shares(method, units, request, epsilon_nano)
     return WideTask(
-        table=table, units=units, request=replace(whole, epsilon_nano=epsilon_nano - part), method=method, rows=rows,
-        marginals=marginals, marginal_nano=part,
-    )  # fmt: skip
+        table=table, units=units, request=request, method=method, rows=rows, marginals=marginals, marginal_nano=part
+    )
 
 
-def _require_shares(plan: TreePlan, request: Request, columns: int) -> None:
-    """Every share buys something, before the charge: they are rounded down to 1e-9 of epsilon, 1e-12 of rho."""
-    purse = open_tree_purse(request, columns)
-    charge = rho_for(request.epsilon_nano, request.delta_atto) if purse.gaussian else request.epsilon_nano
-    least = (
+def _require_shares(method: str, units: UnitColumns, request: Request, epsilon_nano: int) -> None:
+    """Every share buys something whose noise can be drawn, before the charge.
+
+    Shares are rounded down to 1e-9 of epsilon, 1e-12 of rho. From 1e-12 of rho on all Gaussian noise is in range, and
+    so is any Laplace noise of counts; that of psi is not.
+    """
+    columns = len(units.parts)
+    if method == "tree":
+        purse = open_tree_purse(request, columns)
+        least = _tree_shares(make_tree_plan(request, units, purse), columns)
+    elif method == "psi":
+        purse, least = open_purse(request), psi_shares()
+    else:
+        purse = open_purse(request)
+        plan = make_plan(request, purse)
+        least = [*plan.shares.values(), plan.picks / max(1, plan.strong)]
+    if all(share == 0 or purse.cost(share) for share in least) and (method != "psi" or psi_fits(request, purse)):
+        return
+    rule = f"is too small to be divided among {columns} columns; name fewer of them, or take a larger one."
+    raise ParameterError("P107", "epsilon", epsilon_nano / 1e9, rule)
+
+
+def _tree_shares(plan: TreePlan, columns: int) -> list[Fraction]:
+    return [
         plan.ones, plan.means, plan.pairs, plan.extra, plan.labels / max(1, columns - 1),
         plan.choice / max(1, plan.rounds), plan.extra_choice / max(1, plan.extra_rounds),
-    )  # fmt: skip
-    if any(share > 0 and charge * share < 1 for share in least):
-        rule = f"is too small to be divided among {columns} columns; name fewer of them."
-        raise ParameterError("P107", "epsilon", request.epsilon_nano / 1e9, rule)
+    ]  # fmt: skip
 
 
 def _usable(column: Any) -> bool:

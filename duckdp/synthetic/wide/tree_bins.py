@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog import Kind
 from duckdp.compiler.printing import Parameters, quote
-from duckdp.smooth.sums.scan import number, print_place, print_unit
+from duckdp.smooth.sums.scan import number, print_unit
 from duckdp.synthetic.wide.columns import Part, UnitColumns
 from duckdp.synthetic.wide.features import Floats
 from duckdp.synthetic.wide.start import uniforms
@@ -56,8 +56,7 @@ class Binning:
         """SQL of a row's bin over a row ``r``: INTEGER in [0, size), never NULL."""
         part, x = self.part, f"r.{quote(self.part.column.name)}"
         if part.form == "choice":
-            place = print_place(part.column, part.axis, parameters)
-            return f"COALESCE({place}, {_whole(len(part.values) - 1)})"
+            return part.print_choice(parameters)
         if part.form == "sign":
             null = 2 if part.nullable else 0
             return f"CASE WHEN {x} THEN {_whole(1)} WHEN NOT {x} THEN {_whole(0)} ELSE {_whole(null)} END"
@@ -74,7 +73,7 @@ class Binning:
         part = self.part
         own = unit[:, part.start : part.start + part.width]
         if part.form == "choice":
-            return np.asarray(own.argmax(axis=1), dtype=np.int64)
+            return part.place(own)
         place = (own[:, 0] + 1) / 2
         if part.form == "sign":
             code = np.asarray(own[:, 0] > 0, dtype=np.int64)
@@ -116,10 +115,9 @@ class Binning:
             place: where in a bin, from 0 to 1, its values lie on average: v^(1 / place - 1) for equal steps v.
         """
         part, rows = self.part, len(codes)
-        found = np.full((rows, part.width), -1.0)
         if part.form == "choice":
-            found[np.arange(rows), codes] = 1.0
-            return found
+            return part.unit(codes)
+        found = np.full((rows, part.width), -1.0)
         missing = codes >= self.bins
         if part.form == "sign":
             found[:, 0] = np.where(codes == 1, 1.0, -1.0)

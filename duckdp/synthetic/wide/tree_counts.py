@@ -1,4 +1,4 @@
-"""Tables of counts over bins, their SQL, and their release: all that a tree sees of private rows.
+"""Tables of counts over bins, and their release: all that a tree sees of private rows.
 
 A :class:`Tables` lists one- and two-way tables over merged bins; a row adds 1 to exactly one cell of each. k tables:
 
@@ -6,7 +6,7 @@ A :class:`Tables` lists one- and two-way tables over merged bins; a row adds 1 t
     ADD_REMOVE    k       k            1       one row is added or taken: one cell of each table moves by 1
     REPLACE       2 k     2 k          1       at most two cells of each table move by 1
 
-A pair's score is sum over cells |16 N - E| - E, plus public constants, E >= 0 a public table of whole numbers (16 times
+A pair's score is sum over cells |16 N - E|, minus public constants, E >= 0 a public table of whole numbers (16 times
 what is expected). One cell that moves by 1 moves it by at most 16: linf = 16 (ADD_REMOVE) or 32 (REPLACE).
 
 Privacy:      tables: share * rho of zCDP by discrete Gaussian noise, or share * epsilon by discrete Laplace noise, on
@@ -14,10 +14,10 @@ Privacy:      tables: share * rho of zCDP by discrete Gaussian noise, or share *
               adds the shares up and refuses more than 1.
 Assumes:      a privacy unit is one row of the relation; merges and expected tables are public constants or earlier
               releases.
-Proof sketch: the norms above; |16 N - E| is 16-Lipschitz in N. Which keys exist is not released: cells that are absent
-              from the result are 0 and are noised like the others.
-Numerics:     integers throughout; the scale of a share is rounded up by core/noise, an epsilon is rounded down. Under
-              REPLACE the number of rows is public and exact, so the sum of a table is.
+Proof sketch: the norms above; |16 N - E| is 16-Lipschitz in N. Every cell is counted, from 0, and noised.
+Numerics:     integers throughout, of 64 bits for counts and scores: up to 2^58 rows. The scale of a share is rounded up
+              by core/noise, an epsilon is rounded down. Under REPLACE the number of rows is public and exact, so the
+              sum of a table is.
 Source:       Dwork, McSherry, Nissim, Smith 2006 (histograms); Canonne, Kamath, Steinke 2020 (discrete Gaussian). The
               use of scores against a model: McKenna, Miklau, Sheldon, "Winning the NIST contest", 2021.
 """
@@ -29,11 +29,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.compiler.printing import Parameters
 from duckdp.core.accountant import rho_for
 from duckdp.core.noise import discrete_gaussian, discrete_laplace, gaussian_scale, laplace_scale
 from duckdp.core.types import NANO, PICO, Neighbours, Sensitivity
@@ -43,6 +43,7 @@ from duckdp.synthetic.wide.release import Purse
 from duckdp.synthetic.wide.tree_bins import Ints
 
 GRID = 16  # of scores, per row
+_BLOCK = 1 << 14  # rows that are counted at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,53 +85,33 @@ class Tables:
         ]  # fmt: skip
 
     def count(self, codes: Ints) -> Ints:
-        """Counts of rows in memory, int[cells]: for tables that were made."""
+        """Counts of rows in memory, int[cells], of int[n, columns]."""
         found = np.zeros(self.cells, dtype=np.int64)
-        for start, shape, columns in zip(self.starts[:-1], self.shapes, self.sets, strict=True):
-            merged = [self.merges[i][codes[:, i]] for i in columns]
-            flat = merged[0] if len(merged) == 1 else merged[0] * shape[1] + merged[1]
-            size = math.prod(shape)
-            found[start : start + size] = np.bincount(flat, minlength=size)
+        for first in range(0, len(codes), _BLOCK):
+            self.add(found, [codes[first : first + _BLOCK, i] for i in range(codes.shape[1])])
         return found
 
-    def print_keys(self, relation: str, names: Sequence[str], parameters: Parameters) -> str:
-        """A parenthesised SELECT of (place of the table, cell) of every row and table."""
-        merged = ", ".join(self._print_merged(i, name, parameters) for i, name in enumerate(names))
-        rows = f"(SELECT system.main.list_value({merged}) AS g FROM {relation} AS s)"
-        listed = [
-            f"({place}, {start}, {columns[0] + 1}, {0 if len(columns) == 1 else shape[1]}, {columns[-1] + 1})"
-            for place, (start, shape, columns) in enumerate(zip(self.starts[:-1], self.shapes, self.sets, strict=True))
-        ]
-        first = "system.main.list_extract(r.g, p.i) * p.width"
-        cell = f"p.start + {first} + system.main.list_extract(r.g, p.j)"
-        tables = f"(VALUES {', '.join(listed)}) AS p(place, start, i, width, j)"
-        return f"(SELECT p.place, {cell} AS cell FROM {rows} AS r, {tables})"
+    def add(self, counts: Ints, codes: Sequence[NDArray[np.integer[Any]]]) -> None:
+        """Add rows, one array of bins per column, to the counts, in place. Total: whatever a code, it has a cell."""
+        used = {i for columns in self.sets for i in columns}
+        merged = {i: np.take(self.merges[i], codes[i], mode="clip") for i in used}
+        for start, shape, columns in zip(self.starts[:-1], self.shapes, self.sets, strict=True):
+            flat = merged[columns[0]]
+            flat = flat if len(columns) == 1 else flat * shape[1] + merged[columns[1]]
+            size = math.prod(shape)
+            counts[start : start + size] += np.bincount(flat, minlength=size)
 
-    def print_counts(self, relation: str, names: Sequence[str], parameters: Parameters) -> str:
-        """(cell, rows) of every cell that is not empty."""
-        keys = self.print_keys(relation, names, parameters)
-        return f"SELECT k.cell, system.main.count_star() FROM {keys} AS k GROUP BY k.cell"
-
-    def print_scores(self, expected: Ints, relation: str, names: Sequence[str], parameters: Parameters) -> str:
-        """(place of the table, its score without public constants) of every table that has a row."""
-        keys = self.print_keys(relation, names, parameters)
-        bound = f"CAST({parameters.bind([int(e) for e in expected])} AS BIGINT[])"
-        counted = f"SELECT k.place, k.cell, system.main.count_star() AS n FROM {keys} AS k GROUP BY k.place, k.cell"
-        e = f"system.main.list_extract({bound}, c.cell + 1)"
-        wanted = f"SELECT c.place, c.n * CAST({GRID} AS BIGINT) AS n, {e} AS e"
-        sums = "CAST(system.main.sum(system.main.abs(c.n - c.e) - c.e) AS HUGEINT)"
-        return f"SELECT c.place, {sums} FROM ({wanted} FROM ({counted}) AS c) AS c GROUP BY c.place"
-
-    def _print_merged(self, column: int, name: str, parameters: Parameters) -> str:
-        merge = self.merges[column]
-        if np.array_equal(merge, np.arange(len(merge))):
-            return f"s.{name}"
-        bound = parameters.bind([int(v) for v in merge])
-        return f"system.main.list_extract(CAST({bound} AS INTEGER[]), s.{name} + 1)"
+    def count_batches(self, batches: Iterable[Sequence[NDArray[np.integer[Any]]]]) -> Ints:
+        """Counts of rows that cross in batches of columns, int[cells]; none of them is kept."""
+        found = np.zeros(self.cells, dtype=np.int64)
+        for batch in batches:
+            for first in range(0, len(batch[0]), _BLOCK):
+                self.add(found, [codes[first : first + _BLOCK] for codes in batch])
+        return found
 
 
-ReadCounts = Callable[[Tables, Ints | None], Iterable[tuple[int, int]]]
-"""(tables, expected) -> (cell, rows), or (place of a table, score) where something is expected; exact, private."""
+ReadCounts = Callable[[Tables], Ints]
+"""Exact counts of all cells, int[cells]: private."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,14 +153,12 @@ def measure(tables: Tables, purse: Purse, share: Fraction, read: ReadCounts) -> 
     """Release tables for a share of the purse.
 
     Raises:
-        InternalError: the purse is empty, or a cell is not one of the tables'.
+        InternalError: the purse is empty, or the counts are not the tables'.
     """
     change, cost = sensitivity(len(tables.sets), purse.neighbours), purse.take(share)
-    exact = [0] * tables.cells
-    for cell, rows in read(tables, None):
-        if not 0 <= cell < tables.cells:
-            raise InternalError("a cell lies outside its tables")
-        exact[cell] = int(rows)
+    exact = [int(n) for n in read(tables)]
+    if len(exact) != tables.cells:
+        raise InternalError("the counts are not those of the tables' cells")
     if purse.gaussian:
         sigma = gaussian_scale(Fraction(cost, PICO), change.l2_squared)
         noisy, deviation = discrete_gaussian(exact, sigma), sigma
@@ -194,10 +173,7 @@ def measure(tables: Tables, purse: Purse, share: Fraction, read: ReadCounts) -> 
 
 def exact_scores(tables: Tables, expected: Ints, read: ReadCounts) -> list[int]:
     """Distances of the tables from what is expected, int[tables], in 1/16 rows: private."""
-    scores = [int(e.sum()) for e in tables.split(expected)]
-    for place, part in read(tables, expected):
-        scores[place] += int(part)
-    return scores
+    return [int(part.sum()) for part in tables.split(np.abs(GRID * read(tables) - expected))]
 
 
 def choice_epsilon(purse: Purse, share: Fraction) -> Fraction:

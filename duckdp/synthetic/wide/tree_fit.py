@@ -2,7 +2,8 @@
 
 One column: y = n p + noise. Where the noise is a large part of n, p is the posterior mean under a public prior, of
 ordered bins three parts mixtures of three normal laws and one part Dirichlet laws, by 4 x 8192 prior draws; where few
-of them weigh anything, the nearest point of the simplex; in between both, by the effective number of draws.
+of them weigh anything, or bins are more than 400, the nearest point of the simplex; in between both, by the effective
+number of draws.
 
 Two columns: of the gap between the noisy table and the product of its margins, the part that is orthogonal to the
 margins is kept, its singular values shrunk by what noise alone would give, and the margins restored by scaling.
@@ -23,6 +24,7 @@ _DRAWS = 8192
 _ENOUGH, _FEW = 30.0, 2.0  # effective draws
 _CLEAR = 0.004  # of the rows: less noise than this leaves no work to a prior
 _SCALINGS = 40
+_MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
 
 
 def to_simplex(values: Floats, total: float) -> Floats:
@@ -46,7 +48,7 @@ def estimate_shares(
         mean: the bins' middles, float[B], a released mean of them, and the deviation of its noise; or None.
     """
     near = to_simplex(counts, rows) / rows
-    if len(counts) < 3 or deviation < _CLEAR * rows:
+    if not 3 <= len(counts) <= _MOST_BINS or deviation < _CLEAR * rows:
         return near
     prior = np.concatenate([_smooth(len(counts)), _rough(len(counts))]) if ordered else _rough(len(counts))
     fit = np.sum((counts / rows - prior) ** 2, axis=1) * (rows / deviation) ** 2 / -2

@@ -112,7 +112,8 @@ def test_a_tree_in_sql_and_after_the_data_are_gone(clinic: duckdp.Curator) -> No
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [({"method": "magic"}, "P107"), ({"target": "age"}, "P107"), ({"target": "nobody"}, "P107"),
+    [({"method": "magic"}, "P107"), ({"target": 5}, "P107"),
+     ({"target": "age"}, "P107"), ({"target": "nobody"}, "P107"),
      ({"columns": ["age", "age", "pay", "day"]}, "P107"), ({"columns": ["age", "nobody", "pay", "day"]}, "C102"),
      ({"rows": 0}, "P107"), ({"rows": 10**8}, "P107"), ({"epsilon": 0}, "P101"), ({"epsilon": 50}, "B101")],
 )  # fmt: skip

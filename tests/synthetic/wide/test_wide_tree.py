@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from duckdp.bench.measure import read_rows
 from duckdp.compiler.printing import Parameters
 from duckdp.core.types import NANO, Neighbours
 from duckdp.synthetic.decode import SyntheticTable
@@ -161,7 +162,7 @@ def _made(epsilon_nano: int, method: str, rows: int, **more: object) -> Syntheti
     )  # fmt: skip
     with connect() as con:
         con.execute(DATA)
-        payload = task.release_stages(lambda q: con.execute(q.sql, list(q.parameters)).fetchall(), 1)
+        payload = task.release_stages(lambda q: read_rows(con, q), 1)
     return read_synthesis(payload)
 
 
@@ -215,3 +216,19 @@ def test_auto_grows_a_tree_by_public_figures() -> None:
     assert chosen(numbers, 4_000) == "moments"
     assert chosen(numbers, 4_000, delta_atto=10**12) == "tree"
     assert chosen(numbers, 200, delta_atto=10**12, epsilon_nano=NANO // 10) == "moments"
+
+
+def test_what_a_tree_reads_is_the_same_statement_for_all_tables() -> None:
+    """Codes are streamed once a stage: neither the statement nor what crosses grows with the number of pairs."""
+    task = plan_wide(
+        table(*SPEC, expected_rows=ROWS), None, epsilon_nano=4 * NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE,
+        rows=100, method="tree", target=None,
+    )  # fmt: skip
+    asked = []
+    with connect() as con:
+        con.execute(DATA)
+        task.release_stages(lambda q: asked.append(q) or read_rows(con, q), 1)
+    codes = [q for q in asked if q.arrays]
+    assert len(codes) >= 3  # single columns, scores, pairs
+    assert len({(q.sql, q.parameters) for q in codes}) == 1
+    assert all(q.rows == 1 for q in asked if not q.arrays)

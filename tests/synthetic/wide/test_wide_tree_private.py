@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from duckdp.bench.tables_data import memory_sums
-from duckdp.compiler.printing import Parameters
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import InternalError, ParameterError
 from duckdp.synthetic.wide import tree_counts, tree_select
@@ -22,7 +21,6 @@ from duckdp.synthetic.wide.tree_bins import make_bins
 from duckdp.synthetic.wide.tree_counts import Tables, exact_scores, measure, score_change, sensitivity
 from duckdp.synthetic.wide.tree_plan import make_tree_plan, open_tree_purse
 from duckdp.synthetic.wide.tree_select import choose_exponential, exponential_weights
-from tests.smooth.tables import connect
 from tests.synthetic.wide.trees import memory_counts, three_columns
 
 CELLS = list(product(range(2), range(3)))
@@ -161,18 +159,18 @@ def test_the_stages_cost_the_charge(epsilon: str, delta: str, relation: Neighbou
     assert 0 <= tree.misfit(made) <= 2
 
 
-def test_sql_counts_and_scores_are_those_of_rows_in_memory() -> None:
+def test_counts_of_batches_and_scores_are_those_of_single_rows() -> None:
     rng = np.random.default_rng(2)
-    codes = np.stack([rng.integers(0, 2, 300), rng.integers(0, 3, 300)], axis=1)
-    with connect() as con:
-        con.register("frame", {"c0": codes[:, 0].astype(np.int32), "c1": codes[:, 1].astype(np.int32)})
-        parameters = Parameters()
-        sql = TABLES.print_counts("frame", ["c0", "c1"], parameters)
-        found = np.zeros(TABLES.cells, dtype=int)
-        for cell, n in con.execute(sql, parameters.values).fetchall():
-            found[cell] = n
-        parameters = Parameters()
-        sql = TABLES.print_scores(EXPECTED, "frame", ["c0", "c1"], parameters)
-        scores = con.execute(sql, parameters.values).fetchall()
-    assert found.tolist() == TABLES.count(codes).tolist()
-    assert exact_scores(TABLES, EXPECTED, lambda *_: scores) == exact_scores(TABLES, EXPECTED, memory_counts(codes))
+    codes = np.stack([rng.integers(0, 2, 40_000), rng.integers(0, 3, 40_000)], axis=1)
+    wanted = np.zeros(TABLES.cells, dtype=int)
+    for (a, b), n in zip(*np.unique(codes, axis=0, return_counts=True), strict=True):
+        merged = min(b, 1)
+        for cell in (a, 2 + merged, 4 + 2 * a + merged):
+            wanted[cell] += n
+    frame = codes.astype(np.int32)
+    batches = [tuple(part.T) for part in np.split(frame, [1, 7000, 7000, 33_000])]
+    assert TABLES.count_batches(batches).tolist() == TABLES.count(codes).tolist() == wanted.tolist()
+    assert TABLES.count_batches([]).tolist() == [0] * TABLES.cells
+    gaps = np.abs(16 * wanted - EXPECTED)
+    scores = exact_scores(TABLES, EXPECTED, memory_counts(codes))
+    assert scores == [gaps[:2].sum(), gaps[2:4].sum(), gaps[4:].sum()]

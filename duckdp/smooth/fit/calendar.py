@@ -1,0 +1,92 @@
+"""Ranges of dates: what a part, a truncation or a difference can be between two days or two microseconds.
+
+A part of a date grows within a longer period (the day within its month): between two ends in one such period it lies
+between their parts, otherwise anywhere. Truncations and the periods' numbers grow all along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckdp.smooth.axes import Floats
+
+Whole = NDArray[np.int64]
+DAY = 86_400_000_000  # microseconds
+_HOUR, _MINUTE = 3_600_000_000, 60_000_000
+_MONDAY = 3  # 1970-01-01 was a Thursday
+
+
+def _months(t: Whole) -> Whole:
+    days = np.floor_divide(t, DAY).astype("datetime64[D]")
+    return days.astype("datetime64[M]").astype(np.int64)
+
+
+def _first_day(months: Whole) -> Whole:
+    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+# Number of the period that holds a moment (microseconds from 1970), per unit.
+PERIODS: dict[str, Callable[[Whole], Whole]] = {
+    "year": lambda t: np.floor_divide(_months(t), 12),
+    "quarter": lambda t: np.floor_divide(_months(t), 3),
+    "month": _months,
+    "week": lambda t: np.floor_divide(np.floor_divide(t, DAY) + _MONDAY, 7),
+    "day": lambda t: np.floor_divide(t, DAY),
+    "hour": lambda t: np.floor_divide(t, _HOUR),
+    "minute": lambda t: np.floor_divide(t, _MINUTE),
+}
+_STARTS: dict[str, Callable[[Whole], Whole]] = {
+    "year": lambda n: _first_day(n * 12) * DAY,
+    "quarter": lambda n: _first_day(n * 3) * DAY,
+    "month": lambda n: _first_day(n) * DAY,
+    "week": lambda n: (n * 7 - _MONDAY) * DAY,
+    "day": lambda n: n * DAY,
+    "hour": lambda n: n * _HOUR,
+    "minute": lambda n: n * _MINUTE,
+}
+
+
+def _iso_year(t: Whole) -> Whole:
+    thursday = PERIODS["week"](t) * 7 - _MONDAY + 3
+    return np.asarray(PERIODS["year"](thursday * DAY))
+
+
+def _week(t: Whole) -> Whole:
+    thursday = PERIODS["week"](t) * 7 - _MONDAY + 3
+    return np.asarray(np.floor_divide(thursday - _first_day(_iso_year(t) * 12), 7) + 1)
+
+
+def _sunday_week(t: Whole) -> Whole:
+    return np.asarray(np.floor_divide(np.floor_divide(t, DAY) + 4, 7))
+
+
+# Part: (least, largest, the period within which it grows, its value).
+_PARTS: dict[str, tuple[int, int, Callable[[Whole], Whole], Callable[[Whole], Whole]]] = {
+    "year": (1, 9999, lambda t: t * 0, lambda t: PERIODS["year"](t) + 1970),
+    "quarter": (1, 4, PERIODS["year"], lambda t: PERIODS["quarter"](t) % 4 + 1),
+    "month": (1, 12, PERIODS["year"], lambda t: _months(t) % 12 + 1),
+    "day": (1, 31, _months, lambda t: np.floor_divide(t, DAY) - _first_day(_months(t)) + 1),
+    "week": (1, 53, _iso_year, _week),
+    "dayofweek": (0, 6, _sunday_week, lambda t: (np.floor_divide(t, DAY) + 4) % 7),
+    "isodow": (1, 7, PERIODS["week"], lambda t: (np.floor_divide(t, DAY) + _MONDAY) % 7 + 1),
+    "dayofyear": (1, 366, PERIODS["year"], lambda t: np.floor_divide(t, DAY) - _first_day(_months(t) // 12 * 12) + 1),
+    "hour": (0, 23, PERIODS["day"], lambda t: PERIODS["hour"](t) % 24),
+    "minute": (0, 59, PERIODS["hour"], lambda t: PERIODS["minute"](t) % 60),
+}  # fmt: skip
+
+
+def part_range(name: str, low: Whole, high: Whole) -> tuple[Floats, Floats] | None:
+    """Least and largest part between two moments, or None for an unknown part."""
+    if name not in _PARTS:
+        return None
+    least, largest, period, value = _PARTS[name]
+    same = period(low) == period(high)
+    return np.where(same, value(low), least).astype(float), np.where(same, value(high), largest).astype(float)
+
+
+def truncated(unit: str, moment: Whole) -> Whole:
+    """The start of the period that holds a moment."""
+    return _STARTS[unit](PERIODS[unit](moment))

@@ -1,0 +1,98 @@
+"""Which rows of a unit count: each with the same chance, a function of the unit's own rows, and where it is used."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import duckdb
+import pytest
+
+from duckdp.bench.measure import read_rows
+from duckdp.compiler.printing import UNIT, print_chosen
+from duckdp.compiler.quantile import plan_quantile
+from duckdp.core.types import NANO, Neighbours
+from duckdp.synthetic.stored import read_synthesis
+from duckdp.synthetic.wide.task import plan_wide
+from tests.smooth.tables import column, connect, table
+
+UNITS, EACH = 2000, 10  # one row of ten is sick and costs 90, the others 10
+DATA = f"""CREATE TABLE t AS SELECT (i // {EACH})::INTEGER AS k, i % {EACH} = 0 AS sick,
+    CASE WHEN i % {EACH} = 0 THEN 90.0 ELSE 10.0 END::DOUBLE AS cost FROM range({UNITS * EACH}) r(i)"""
+ROWS = f'(SELECT k AS {UNIT}, sick AS s, cost AS c FROM "t")'
+SPEC = (column("cost", 0.0, 100.0, nullable=False), column("sick", None, None, "BOOLEAN", nullable=False))
+
+
+def _by_values(most: int) -> str:
+    """The twin: equal rows hash alike, and one of the distinct rows is drawn."""
+    order = f"hash({UNIT}, s, c, 7::UBIGINT), s, c"
+    place = f"row_number() OVER (PARTITION BY {UNIT} ORDER BY {order}) AS place"
+    return f"(SELECT s, c FROM (SELECT *, {place} FROM {ROWS} AS r) WHERE place <= {most})"
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_every_row_has_the_same_chance(most: int) -> None:
+    with connect() as con:
+        con.execute(DATA)
+        for salt in (0, 7, 2**63 + 5):
+            chosen = print_chosen(ROWS, ["s", "c"], ["s", "c"], salt, most)
+            share, count = con.execute(f"SELECT avg(s::INTEGER), count(*) FROM {chosen}").fetchone() or ()
+            assert count == UNITS * most
+            assert share == pytest.approx(0.1, abs=0.043 / most**0.5)  # six deviations
+        twin = con.execute(f"SELECT avg(s::INTEGER) FROM {_by_values(1)}").fetchone() or ()
+        assert twin[0] == pytest.approx(0.5, abs=0.07)
+
+
+def test_the_choice_is_that_of_the_units_own_rows() -> None:
+    chosen = print_chosen(ROWS, ["c", "s"], ["c"], 7, 2)
+    sql = (
+        f"SELECT {UNIT}, list(c ORDER BY c) FROM {print_chosen(ROWS, [UNIT, 'c'], ['c'], 7, 2)} GROUP BY ALL ORDER BY 1"
+    )
+    found = []
+    for order in ("k, cost", "k DESC, cost DESC", "hash(k, cost, sick)", "random()"):
+        for threads in (1, 2):
+            with duckdb.connect(":memory:", config={"threads": threads}) as con:
+                con.execute(f"{DATA.replace('CREATE TABLE t AS', 'CREATE TABLE t AS FROM (')}) ORDER BY {order}")
+                found.append((con.execute(sql).fetchall(), con.execute(f"FROM {chosen} ORDER BY ALL").fetchall()))
+                con.execute("DELETE FROM t WHERE k = 5")
+                fewer = con.execute(sql).fetchall()
+                assert fewer == [row for row in found[0][0] if row[0] != 5]  # nobody else's rows changed
+    assert all(f == found[0] for f in found)
+
+
+def test_items_beside_the_names_do_not_change_which_rows() -> None:
+    """Rows that are equal by their names are told apart by the items, in every order of the rows."""
+    data = f"CREATE TABLE t AS SELECT i % 50 AS {UNIT}, 1 AS n, i % 7 AS code FROM range(2000) r(i) ORDER BY "
+    found = []
+    for order in ("i", "i DESC", "random()"):
+        with connect() as con:
+            con.execute(data + order)
+            sql = f"FROM {print_chosen('t', [UNIT, 'code'], ['n'], 3, 1)} ORDER BY ALL"
+            found.append(con.execute(sql).fetchall())
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("method", ["tree", "moments"])
+def test_a_synthetic_table_has_the_shares_of_rows(method: str) -> None:
+    task = plan_wide(
+        table(*SPEC, unit_key="k", expected_rows=UNITS), None, epsilon_nano=50 * NANO, delta_atto=0,
+        neighbours=Neighbours.ADD_REMOVE, rows=4000, method=method, target=None,
+    )  # fmt: skip
+    with connect() as con:
+        con.execute(DATA)
+        made = read_synthesis(task.release_stages(lambda q: read_rows(con, q), 7))
+    assert made.columns["sick"].astype(float).mean() == pytest.approx(0.1, abs=0.06)  # 0.5 by distinct rows
+    assert made.columns["cost"].astype(float).mean() == pytest.approx(18, abs=6)  # 50 by distinct rows
+
+
+def test_a_quantile_takes_each_row_of_a_unit_alike() -> None:
+    task = plan_quantile(
+        table(*SPEC, unit_key="k", max_rows=1), "cost", None, epsilon_nano=50 * NANO, delta_atto=0,
+        quantile=Fraction(7, 10), neighbours=Neighbours.ADD_REMOVE,
+    )  # fmt: skip
+    with connect() as con:
+        con.execute(DATA)
+        query = task.query(7)
+        ((cell, _),) = read_rows(con, query)
+        twin = con.execute(f"SELECT quantile_disc(c, 0.7) FROM {_by_values(1)}").fetchone()
+    assert cell / task.quantile.grid_cells == pytest.approx(0.1)
+    assert twin == (90.0,)
