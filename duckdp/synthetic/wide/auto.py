@@ -147,12 +147,13 @@ def _first_rows(request: Request, out: Released, means: Floats, links: Floats, l
 
 
 def _label_covariance(request: Request, out: Released, links: Floats) -> Floats | None:
-    """The covariances with the label that were bought; the others are 0."""
+    """The covariances with the label that were bought; between other columns what follows where the label tells all."""
     if out.association is None:
         return None
-    found = np.zeros((request.columns, request.columns))
-    found[request.target] = found[:, request.target] = links * out.association.factor.width
-    return found
+    with_label = links * out.association.factor.width
+    found = np.outer(with_label, with_label) / (1 - out.label_mean**2)
+    found[request.target] = found[:, request.target] = with_label
+    return np.asarray(found)
 
 
 def _covariance(request: Request, out: Released, means: Floats, squares: Floats) -> Floats | None:
