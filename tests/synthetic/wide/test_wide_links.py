@@ -135,9 +135,9 @@ def test_scores_tell_a_common_factor():
     unit = np.clip(0.1 + 0.2 * rng.normal(size=(3000, 1)) + 0.3 * rng.normal(size=(3000, D)), -1, 1)
     off = ~np.eye(D, dtype=bool)
     linked = released(unit, Plan(**BASE, scores=Fraction(1, 5)))
-    true = np.cov(unit.T)[off].mean()  # in 40 runs 1.07 to 1.27 of it, without the scores 0.28 to 0.51
-    assert 0.8 * true < np.cov(linked.T)[off].mean() < 1.5 * true
-    assert np.cov(released(unit, Plan(**BASE)).T)[off].mean() < 0.75 * true
+    true = np.cov(unit.T)[off].mean()  # in 40 runs 0.71 to 0.98 of it, without the scores -0.04 to 0.09
+    assert 0.5 * true < np.cov(linked.T)[off].mean() < 1.3 * true
+    assert np.cov(released(unit, Plan(**BASE)).T)[off].mean() < 0.3 * true
 
 
 def test_scores_stand_apart():
