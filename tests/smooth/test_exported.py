@@ -151,8 +151,8 @@ def test_a_null_is_not_the_text_none(owner: duckdp.Curator) -> None:
 
 def test_a_list_that_is_too_long_for_one_call_says_so(owner: duckdp.Curator) -> None:
     con = owner.connect("ana")
-    listed = [f"exp(-power((x - {i}.123456789012) / 10, 2)) + 1" for i in range(20_000)]
+    listed = [f"x{' ' * 700}+ {i}" for i in range(1100)]
     with pytest.raises(duckdb.InvalidInputException, match=r"P107: .*740,000 bytes.*Split the list"):
         con.execute("FROM dp_smooth_answers('plain', $1)", [listed])
-    found = con.execute("SELECT count(*) FROM dp_smooth_answers('plain', $1)", [listed[:14_000]]).fetchone()
-    assert found == (14_000,)
+    found = con.execute("SELECT count(*) FROM dp_smooth_answers('plain', $1)", [listed[:1000]]).fetchone()
+    assert found == (1000,)
