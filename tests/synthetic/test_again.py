@@ -76,12 +76,20 @@ def buy_summary(ana: duckdp.Session, **given: Any) -> Any:
 # ---- final charges --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("buy", [buy_table, buy_summary])
-def test_after_three_interrupts_the_name_can_be_bought_anew(
-    owner: duckdp.Curator, buy: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ana = owner.session("ana")
+@pytest.fixture(params=[buy_table, buy_summary])
+def final(
+    owner: duckdp.Curator, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> tuple[duckdp.Session, Any]:
+    """A session whose one charge is final, and the call that made it."""
+    ana, buy = owner.session("ana"), request.param
     end_all(owner, monkeypatch, lambda: buy(ana))
+    return ana, buy
+
+
+def test_after_three_interrupts_the_name_can_be_bought_anew(
+    owner: duckdp.Curator, final: tuple[duckdp.Session, Any]
+) -> None:
+    ana, buy = final
     told = refusal(lambda: buy(ana))
     assert "B106" in told
     assert "fresh := true" in told
@@ -95,12 +103,8 @@ def test_after_three_interrupts_the_name_can_be_bought_anew(
     assert "C111" in refusal(lambda: buy(ana, epsilon=2))  # a stored release keeps its name
 
 
-@pytest.mark.parametrize("buy", [buy_table, buy_summary])
-def test_another_question_takes_the_name_of_a_final_charge(
-    owner: duckdp.Curator, buy: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ana = owner.session("ana")
-    end_all(owner, monkeypatch, lambda: buy(ana))
+def test_another_question_takes_the_name_of_a_final_charge(final: tuple[duckdp.Session, Any]) -> None:
+    ana, buy = final
     assert buy(ana, epsilon=2).cost == "epsilon=2"
     assert len(ana.synthesize("mine", **({} if buy is buy_table else {"rows": 50}))) == 50
 

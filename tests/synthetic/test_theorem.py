@@ -176,11 +176,14 @@ def test_what_is_too_large_is_capped_and_told():
 @pytest.mark.parametrize(
     ("names", "more", "code"),
     [(["s"], {}, "Q401"), (["a", "b", "c", "a"], {}, "P107"), ([], {}, "P107"), (["no"], {}, "C102"),
-     (["k"], {}, "P107"), (["a", "a"], {}, "P107"), (["a"], {"smoothness": 0}, "P107"),
+     (["k"], {}, "P107"), (["both"], {}, "P107"), (["a", "a"], {}, "P107"), (["a"], {"smoothness": 0}, "P107"),
      (["a"], {"smoothness": 31}, "P107"), (["a"], {"rows": 0}, "P107"), (["a"], {"rows": MAX_ROWS + 1}, "P107")],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_before_a_charge(names, more, code):
-    spec = (*COLUMNS, column("s", None, None, "VARCHAR", domain=("x", "y")), column("k", 0, 1, "INTEGER"))
+    spec = (
+        *COLUMNS, column("s", None, None, "VARCHAR", domain=("x", "y")), column("k", 0, 1, "INTEGER"),
+        column("both", 0, 9, "INTEGER", domain=(1, 5, 9)),
+    )  # fmt: skip
     given = {"rows": None, "smoothness": 4, **more}
     with pytest.raises((ParameterError, QueryError, duckdp.errors.CatalogError)) as refused:
         plan_theorem(
