@@ -46,11 +46,11 @@ class Path:
     neighbours: Neighbours = Neighbours.REPLACE
     delta: str = "0"
 
-    def make(self, epsilon: str, *, target: bool = False) -> Floats:
-        """One fresh synthetic table as rows, float[m, d]."""
+    def make(self, epsilon: str, *, target: str | None = None) -> Floats:
+        """One fresh synthetic table as rows, float[m, d]; ``target`` as of ``dp_synthesize``."""
         task = plan_wide(
             self._declared(), None, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(self.delta),
-            neighbours=self.neighbours, rows=self.rows, method=self.method, target=self._label if target else None,
+            neighbours=self.neighbours, rows=self.rows, method=self.method, target=target,
         )  # fmt: skip
         with duckdb.connect(":memory:", config={"threads": THREADS}) as con:
             self._fill(con)
@@ -77,7 +77,7 @@ class Path:
     def _fill(self, con: duckdb.DuckDBPyConnection) -> None:
         frame: dict[str, Any] = {name: np.ascontiguousarray(self.unit[:, i]) for name, i in self._plain.items()}
         if self.label:
-            frame[self._label] = self.unit[:, -1] > 0
+            frame[self.label_name] = self.unit[:, -1] > 0
         for k, group in enumerate(self.groups):
             frame[f"g{k}"] = np.array([f"v{j}" for j in self.unit[:, group].argmax(axis=1)], dtype=object)
         con.register("frame", frame)
@@ -85,7 +85,8 @@ class Path:
         con.unregister("frame")
 
     @property
-    def _label(self) -> str:
+    def label_name(self) -> str:
+        """Of the last column."""
         return f"c{self.unit.shape[1] - 1}"
 
     def _rows(self, made: SyntheticTable) -> Floats:

@@ -32,6 +32,7 @@ WIDENED, WIDENED_INVERTED = 1.02, 1.01
 FAST = (0.93, 0.96)
 _SHARES = np.linspace(0.0, 1.0, 33)
 _KEPT, _NODES, _STEPS = 12, 64, 4096
+_FARTHEST = 12.0  # deviations: beyond any quantile of 0.9999
 
 
 def mixed_half_width(
@@ -116,15 +117,16 @@ def _inverted(coefficients: Sequence[Floats], rates: Floats, sizes: Ints, level:
     deviations = np.sqrt(squares * (sizes + 1.0) * (sizes + 2) / 3) / rates
     scale = math.sqrt(float(deviations @ deviations))
     reach = 40.0
-    while _characteristic(coefficients, rates, sizes, np.array([reach / scale]))[0] > 1e-6 and reach < 3000:
-        reach *= 1.5
-    u = (np.arange(_STEPS) + 0.5) * (reach / _STEPS)
+    while _characteristic(coefficients, rates, sizes, np.array([reach / scale]))[0] > 1e-7 * reach and reach < 3000:
+        reach *= 1.5  # what is cut off oscillates: about the last value over reach
+    steps = max(_STEPS, math.ceil(_FARTHEST * reach))
+    u = (np.arange(steps) + 0.5) * (reach / steps)
     mass = _characteristic(coefficients, rates, sizes, np.asarray(u / scale, dtype=np.float64))
 
     def excess(w: float) -> float:
-        return float(np.sum(np.sin(u * w) / u * mass)) * 2 / math.pi * (reach / _STEPS) - level
+        return float(np.sum(np.sin(u * w) / u * mass)) * 2 / math.pi * (reach / steps) - level
 
-    return scale * float(brentq(excess, 1e-9, min(30.0, _STEPS / reach)))
+    return scale * float(brentq(excess, 1e-9, _FARTHEST))
 
 
 def _characteristic(coefficients: Sequence[Floats], rates: Floats, sizes: Ints, u: Floats) -> Floats:

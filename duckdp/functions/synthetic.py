@@ -150,7 +150,7 @@ def _plan_table(
     neighbours = session.neighbours
     check_positive("rows", ROWS if rows is None else rows, MOST_ROWS)
     if method == "theorem":
-        if degree is not None or target is not None:
+        if degree is not None or target:
             rule = "is not for method := 'theorem', whose degree follows from smoothness."
             raise ParameterError("P107", "target" if degree is None else "degree", target or degree, rule)
         return plan_theorem(
@@ -158,9 +158,9 @@ def _plan_table(
             neighbours=neighbours, rows=rows, smoothness=smoothness,
         )  # fmt: skip
     asked = smoothness is not None or degree is not None
-    if method == "lp" and target is not None:
+    if method == "lp" and target:
         raise ParameterError("P107", "target", target, "is not for method := 'lp'; take method := 'auto'.")
-    if method == "lp" or (method == "auto" and target is None and (asked or fits_program(table, columns))):
+    if method == "lp" or (method == "auto" and not target and (asked or fits_program(table, columns))):
         program = plan_synthesis(
             table, columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
             rows=ROWS if rows is None else rows, smoothness=smoothness, degree=degree,

@@ -46,6 +46,7 @@ from duckdp.smooth.summary import SmoothSummary
 NO_COUNT = "the noisy count is not clearly above zero, so there is no mean. Ask for the sum, or buy a larger epsilon."
 MAX_WEIGHED = 4000  # grid points of the trade-off
 Statistic = Literal["mean", "sum"]
+_MOST_LEVEL = 0.9999  # of intervals: laws of sums of noises are known to 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,7 @@ def answer(
         summary: a released summary.
         function: f, an SQL expression over the summary's columns in their own units, or its translation.
         statistic: "mean" or "sum".
-        level: coverage of the interval.
+        level: coverage of the interval, at most 0.9999.
         method: "interpolation"; "jackson", the paper's kernel; or "best", which weighs the approximation error against
             the error bar of the noise and never has a larger sum of the two.
         tolerance: largest approximation error that is accepted, units of the answer.
@@ -146,6 +147,10 @@ class _Known:
 
     def __init__(self, summary: SmoothSummary, statistic: Statistic, level: float) -> None:
         check_level(level)
+        if level > _MOST_LEVEL:
+            raise ParameterError(
+                "P107", "level", level, f"must be at most {_MOST_LEVEL}: sums of noise are known to 1e-6."
+            )
         self.summary, self.statistic, self.level = summary, statistic, level
         self.sums, self.noise = summary.sums, summary.noise
         self.count, self.margin = noisy_count(summary, level)

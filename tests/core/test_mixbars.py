@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from duckdp.core.cubebars import cube_half_width
 from duckdp.core.mixbars import cube_kurtosis, mixed_half_width
 from duckdp.errors import ParameterError
 
@@ -30,7 +31,7 @@ def cases(rng, count):
         yield coefficients, 10 ** rng.uniform(-5, -3, groups), sizes
 
 
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99, 0.999])
 def test_coverage_is_at_least_the_level_and_little_more(level):
     rng = np.random.default_rng(11)
     for coefficients, rates, sizes in cases(rng, 12):
@@ -39,6 +40,27 @@ def test_coverage_is_at_least_the_level_and_little_more(level):
         slack = 4 * np.sqrt(level * (1 - level) / len(x))
         assert level - slack <= found <= level + 0.02
         assert np.mean(x <= 0.9 * width(coefficients, rates, sizes, level)) < level - slack  # the twin
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.99, 0.999, 0.9999])
+def test_one_cube_to_the_tails(level):
+    rng = np.random.default_rng(12)
+    shapes = [np.eye(1, n)[0] for n in (1, 3)] + [np.ones(n) for n in (2, 5, 40)] + [np.array([1, 0.3, 0.3, 0.1])]
+    for c in shapes:
+        x, slack = draw(rng, [c], [1.0], [len(c)], 400_000), 5 * np.sqrt(level * (1 - level) / 400_000)
+        w = cube_half_width(c, 1.0, len(c), level)
+        assert level - slack <= np.mean(x <= w) <= level + 0.012
+        assert np.mean(x <= 0.75 * w) < level - slack  # the twin
+
+
+@pytest.mark.parametrize("level", [0.99, 0.999, 0.9999])
+def test_one_coefficient_may_outweigh_all_others(level):
+    c = [np.array([1.0]), np.array([1e-9, 1e-12])]
+    w = width(c, [1.0, 1.0], [1, 2], level)
+    assert 0.99 < w / -np.log(1 - level) < 1.08  # a Laplace variable
+    rng = np.random.default_rng(5)
+    for coefficients, rates, sizes in cases(rng, 40):
+        assert width(coefficients, rates, sizes, level) > 0
 
 
 def test_kurtosis_is_exact():

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckdp.core import noise
+from duckdp.core.noise_arrays import geometrics
 from duckdp.errors import InternalError, ParameterError
 
 EPSILONS = st.integers(1_000, 10**11).map(lambda n: Fraction(n, 10**9))
@@ -97,6 +98,8 @@ def test_exact_samplers_refuse_bad_rates():
         noise.bernoulli_exp(Fraction(-1, 2))
     with pytest.raises(InternalError):
         noise.geometric(Fraction(0))
+    with pytest.raises(InternalError):
+        geometrics(Fraction(0), 2)
 
 
 def scripted_bits(monkeypatch, *answers):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from duckdp.core import noise
+from duckdp.core.noise_arrays import geometrics
 from duckdp.core.types import ATTO, NANO
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
 from tests.privacy.statistics import (
@@ -89,12 +90,24 @@ def test_law_holds_at_the_true_scale_and_at_no_other(sampler, law, scale):
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 50), Fraction(7, 3)])
-def test_geometric_law(rate):
-    drawn = [noise.geometric(rate) for _ in range(DRAWS)]
+@pytest.mark.parametrize(
+    "draw", [lambda rate: [noise.geometric(rate) for _ in range(DRAWS)], lambda rate: geometrics(rate, DRAWS)]
+)
+def test_geometric_law(rate, draw):
+    drawn = draw(rate)
     law = lambda r: lambda k: 1 - math.exp(-r * (k + 1)) if k >= 0 else 0.0  # noqa: E731
     assert fits(chi_square_p(drawn, law(float(rate))))
     assert not fits(chi_square_p(drawn, law(float(rate) * 0.8)))
     assert not fits(chi_square_p(drawn, law(float(rate) * 1.25)))
+
+
+@pytest.mark.parametrize("rate", [Fraction(10**9 + 7, 2**61 - 1), Fraction(10**9 + 7, 2**62 + 1)])
+def test_fine_geometric_laws_in_arrays(rate):
+    """Just inside 64 bits, and beyond them."""
+    drawn = np.array(geometrics(rate, DRAWS), dtype=float) * float(rate)
+    assert fits(ks_p(drawn, lambda x: -np.expm1(-x)))
+    assert not fits(ks_p(0.8 * drawn, lambda x: -np.expm1(-x)))
+    assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 6.2 / math.sqrt(DRAWS)
 
 
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(9, 4)])

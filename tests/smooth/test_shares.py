@@ -140,9 +140,9 @@ def test_noise_of_every_group_has_its_law(family):
     assert len(plan.noise.scales) > 1
     assert np.any(np.abs(found[::-1] / plan.noise.deviations - 1) > 0.3)  # the twin: budgets the other way round
     c = np.array([1.0, -0.5, 0.3, 0.2, 0.0, 0.7])
-    assert np.std(draws @ c) == pytest.approx(plan.noise.standard_error(c), rel=0.08)
+    assert np.std(draws @ c) == pytest.approx(plan.noise.standard_error(c), rel=0.1)
     width = plan.noise.half_width(c, 0.95)
-    assert 0.935 <= np.mean(np.abs(draws @ c) <= width) <= 0.975
+    assert 0.93 <= np.mean(np.abs(draws @ c) <= width) <= 0.975
     assert np.mean(np.abs(draws @ c) <= 0.8 * width) < 0.93
 
 

@@ -150,7 +150,7 @@ def test_lines_agree_with_answer_and_with_the_rows(
 def test_soft_shares_add_up(report: SyntheticReport) -> None:
     for name in ("a", "b"):
         shares = [line for line in report.lines if line.about == name and line.question.startswith("soft share")]
-        assert len(shares) >= 4
+        assert len(shares) >= 2
         assert sum(line.synthetic for line in shares) == pytest.approx(1)
         assert sum(line.released for line in shares if line.released) == pytest.approx(1)
 

@@ -8,8 +8,8 @@ Assumes:      linf bounds the change of every score between neighbours; scores m
 Proof sketch: fix the order and the others' sums: r wins if q_r + G_r >= t, t the largest of the others' sums, plus 1
               for those before r in the order. Between neighbours t grows by at most linf and q_r falls by at most linf,
               and P(G >= a + 2 linf) >= exp(-2 linf rate) P(G >= a) for every integer a: a factor e^epsilon at most.
-Numerics:     integers and rationals; one draw of core/noise per score and one for its place in the order, whatever the
-              scores: their number and time do not depend on the data.
+Numerics:     integers and rationals; one draw of core/noise per score and 128 bits for its place in the order, whatever
+              the scores: their number and time do not depend on the data.
 Source:       Ding, Kifer, Steinke, Wang, Xiao, Zhang, "The permute-and-flip mechanism is identical to
               report-noisy-max with exponential noise", 2021; McKenna, Sheldon, NeurIPS 2020. The discrete law and its
               proof are our own.
@@ -21,10 +21,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from operator import index
 
-from duckdp.core.noise import geometric, uniform_below
+from duckdp.core.noise import random_bits
+from duckdp.core.noise_arrays import geometrics
 from duckdp.errors import ParameterError
 
-_PLACES = 2**128
+_PLACE = 16  # random bytes that break a tie
 
 
 def choose_best(scores: Sequence[int], *, epsilon: Fraction, linf: int) -> int:
@@ -44,5 +45,7 @@ def choose_best(scores: Sequence[int], *, epsilon: Fraction, linf: int) -> int:
     if not exact:
         raise ParameterError("P107", "scores", 0, "must not be empty.")
     rate = Fraction(epsilon) / (2 * linf)
-    noisy = [(q + geometric(rate), uniform_below(_PLACES)) for q in exact]
+    drawn = zip(exact, geometrics(rate, len(exact)), strict=True)
+    orders = random_bits(8 * _PLACE * len(exact)).to_bytes(_PLACE * len(exact), "big")
+    noisy = [(q + noise, orders[_PLACE * k : _PLACE * (k + 1)]) for k, (q, noise) in enumerate(drawn)]
     return max(range(len(noisy)), key=noisy.__getitem__)

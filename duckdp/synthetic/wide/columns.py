@@ -64,6 +64,14 @@ class Part:
             return 1
         return len(self.values) if self.form == "choice" else 1 + self.nullable
 
+    @property
+    def label(self) -> int | None:
+        """Of a column of two values the unit column that tells them apart, else None."""
+        if self.form == "choice":
+            return self.start + 1 if len([v for v in self.values if v is not None]) == 2 else None
+        whole = self.column.integral and self.axis.upper - self.axis.lower == 1 and not self.nullable
+        return self.start if self.form == "sign" or whole else None
+
     def place(self, own: Floats) -> NDArray[np.int64]:
         """Places of the values of a choice, int[m], from its unit columns, float[m, width]."""
         if self.listed:
@@ -147,14 +155,15 @@ class UnitColumns:
             ParameterError: P107, not one of the columns, or of more than two values.
         """
         for part in self.parts:
-            if part.column.name.lower() != str(name).lower():
-                continue
-            if part.form == "choice" and len([v for v in part.values if v is not None]) == 2:
-                return part.start + 1
-            whole = part.form == "number" and part.column.integral and part.axis.upper - part.axis.lower == 1
-            if part.form == "sign" or (whole and not part.nullable):
-                return part.start
+            if part.column.name.lower() == str(name).lower() and part.label is not None:
+                return part.label
         raise ParameterError("P107", "target", name, "must be one of the columns, of two values.")
+
+    @property
+    def only_label(self) -> int | None:
+        """The same of the only column of two values, beside others; else None."""
+        found = [part.label for part in self.parts if part.label is not None]
+        return found[0] if len(found) == 1 < len(self.parts) else None
 
     def part_at(self, place: int) -> int:
         """Which declared column a unit column belongs to."""

@@ -20,11 +20,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Reals = TypeVar("Reals", Floats, Singles)
+_ONE_THREAD, _ONE_THREAD_VECTOR = 600_000, 9_000  # multiplications
+_LEAST_BLOCK, _NO_BLOCKS = 32, 2**40  # rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,16 +101,29 @@ class Features:
 
     def rows(self, u: Floats) -> Floats:
         """Values of every row: float[n, R] in [-1, 1]."""
+        found, at = np.empty((len(u), self.count)), 0
+
+        def add(values: Floats) -> None:
+            nonlocal at
+            np.clip(values, -1, 1, out=found[:, at : at + values.shape[1]])
+            at += values.shape[1]
+
         s = np.einsum("ij,ij->i", u, u)
         z = np.clip((s - self.centre) / self.width, -1, 1)
-        blocks = [(2 * s / self.dimensions - 1)[:, None]] if self.size else []
+        if self.size:
+            add((2 * s / self.dimensions - 1)[:, None])
         if self.degree:
-            blocks.append(chebyshev(z, self.degree))
-        blocks.extend(u[:, self.chosen] * self._factor(f, u, z)[:, None] for f in self.factors)
-        blocks.extend((self._factor(f, u, z) * self._factor(g, u, z))[:, None] for f, g in self.crosses)
-        if self.pairs:
-            blocks.append(u[:, self.upper[0]] * u[:, self.upper[1]])
-        return np.asarray(np.clip(np.concatenate(blocks, axis=1), -1, 1))
+            add(chebyshev(z, self.degree))
+        for f in self.factors:
+            add(u[:, self.chosen] * self.factor(f, u, z)[:, None])
+        for f, g in self.crosses:
+            add((self.factor(f, u, z) * self.factor(g, u, z))[:, None])
+        if self.pairs and self.some is None:
+            for i in range(self.dimensions):  # slices: picking single columns takes twice as long
+                add(u[:, i : i + 1] * u[:, i:])
+        elif self.pairs:
+            add(u[:, self.upper[0]] * u[:, self.upper[1]])
+        return found
 
     def means(self, u: Floats) -> Floats:
         """Averages over rows: float[R]."""
@@ -114,50 +132,13 @@ class Features:
         blocks = [np.atleast_1d(np.mean(2 * s / self.dimensions - 1))] if self.size else []
         if self.degree:
             blocks.append(chebyshev(z, self.degree).mean(axis=0))
-        blocks.extend((self._factor(f, u, z) @ u / n)[self.chosen] for f in self.factors)
-        blocks.extend(np.atleast_1d(self._factor(f, u, z) @ self._factor(g, u, z) / n) for f, g in self.crosses)
+        if self.factors:
+            values = np.stack([self.factor(f, u, z) for f in self.factors], axis=1)
+            blocks.append((inner(values, u) / n)[:, self.chosen].ravel())
+        blocks.extend(np.atleast_1d(self.factor(f, u, z) @ self.factor(g, u, z) / n) for f, g in self.crosses)
         if self.pairs:
-            blocks.append((u.T @ u)[self.upper] / n)
+            blocks.append(inner(u, u)[self.upper] / n)
         return np.concatenate(blocks)
-
-    def adjoint(self, u: Floats, weights: Floats) -> Floats:
-        """Gradient of sum_r weights_r phi_r(u) in every row: float[n, d]."""
-        d, at = self.dimensions, 0
-        s = np.einsum("ij,ij->i", u, u)
-        inner = (np.abs(s - self.centre) < self.width) / self.width
-        z = np.clip((s - self.centre) / self.width, -1, 1)
-        gradient, by_z = np.zeros_like(u), np.zeros(len(u))
-        if self.size:
-            gradient += 4 * u * weights[0] / d
-            at = 1
-        if self.degree:
-            by_z += chebyshev_slope(z, self.degree) @ weights[at : at + self.degree]
-            at += self.degree
-        for factor in self.factors:
-            part = np.zeros(d)
-            part[self.chosen] = weights[at : at + len(self.chosen)]
-            at += len(self.chosen)
-            gradient += self._factor(factor, u, z)[:, None] * part
-            by_z += self._add_slope(gradient, factor, u, u @ part)
-        for first, second in self.crosses:
-            by_z += self._add_slope(gradient, first, u, weights[at] * self._factor(second, u, z))
-            by_z += self._add_slope(gradient, second, u, weights[at] * self._factor(first, u, z))
-            at += 1
-        gradient += 2 * u * (by_z * inner)[:, None]
-        if self.pairs:
-            square = np.zeros((d, d))
-            square[self.upper] = weights[at:]
-            gradient += u @ (square + square.T)
-        return gradient
-
-    def _add_slope(self, gradient: Floats, factor: Factor, u: Floats, times: Floats) -> Floats:
-        """Add times * (gradient of a factor), but for z: what is to be added to the weight of z, float[n]."""
-        if factor.radial:
-            return times
-        if factor.weights is not None:
-            raw = (u @ factor.weights - factor.offset) / factor.width
-            gradient += (times * (np.abs(raw) < 1) / factor.width)[:, None] * factor.weights
-        return np.zeros(len(u))
 
     def outside(self, u: Floats) -> Floats:
         """How far |u|^2 lies beyond the window of z, in widths: float[n], 0 inside; its square is a penalty."""
@@ -165,7 +146,8 @@ class Features:
         off = (s - self.centre) / self.width
         return np.asarray(np.sign(off) * np.maximum(np.abs(off) - 1, 0))
 
-    def _factor(self, factor: Factor, u: Floats, z: Floats) -> Floats:
+    def factor(self, factor: Factor, u: Floats, z: Floats) -> Floats:
+        """g(u) of every row, float[n]."""
         if factor.radial:
             return z
         if factor.weights is None:
@@ -185,15 +167,16 @@ class Features:
         """
         if len(columns) != self.dimensions:
             raise ValueError("one identifier per dimension")
-        scan = f"(SELECT s.*, {print_square(columns)} AS dp_s FROM {relation} AS s)"
-        z = _clamp(f"(s.dp_s - {_number(self.centre)}) / {_number(self.width)}")
-        parts = [f"{z} AS dp_z"]
+        radial = self.degree or any(f.radial for f in self._listed)  # a statement of few rows costs what its text costs
+        sql = f"(SELECT s.*, {print_square(columns)} AS dp_s FROM {relation} AS s)" if self.size or radial else relation
+        parts = [f"{_clamp(f'(s.dp_s - {constant(self.centre)}) / {constant(self.width)}')} AS dp_z"] if radial else []
         for k, factor in enumerate(self._listed):
             if factor.weights is not None:
                 terms = zip(factor.weights, columns, strict=True)
-                dot = " + ".join(f"{_number(w)} * s.{c}" for w, c in terms if w) or "CAST(0 AS DOUBLE)"
-                parts.append(f"{_clamp(f'({dot} - {_number(factor.offset)}) / {_number(factor.width)}')} AS dp_g{k}")
-        sql = f"(SELECT s.*, {', '.join(parts)} FROM {scan} AS s)"
+                dot = " + ".join(f"{constant(w)} * s.{c}" for w, c in terms if w) or constant(0)
+                parts.append(f"{_clamp(f'({dot} - {constant(factor.offset)}) / {constant(factor.width)}')} AS dp_g{k}")
+        if parts:
+            sql = f"(SELECT s.*, {', '.join(parts)} FROM {sql} AS s)"
         sums = ", ".join(clamped_sum(e, bits) for e in self._expressions(columns))
         return f"SELECT {sums} FROM {sql} AS s"
 
@@ -203,7 +186,7 @@ class Features:
         return (*self.factors, *(f for pair in self.crosses for f in pair))
 
     def _expressions(self, columns: Sequence[str]) -> list[str]:
-        found = [f"{_number(2 / self.dimensions)} * s.dp_s - {_number(1)}"] if self.size else []
+        found = [f"{constant(2 / self.dimensions)} * s.dp_s - {constant(1)}"] if self.size else []
         found.extend(_print_chebyshev(k) for k in range(1, self.degree + 1))
         values = [
             "s.dp_z" if f.radial else "" if f.weights is None else f"s.dp_g{k}" for k, f in enumerate(self._listed)
@@ -211,7 +194,7 @@ class Features:
         for value in values[: len(self.factors)]:
             found.extend(f"s.{columns[i]}{value and ' * ' + value}" for i in self.chosen)
         crossed = zip(values[len(self.factors) :: 2], values[len(self.factors) + 1 :: 2], strict=True)
-        found.extend(" * ".join(filter(None, pair)) or _number(1) for pair in crossed)
+        found.extend(" * ".join(filter(None, pair)) or constant(1) for pair in crossed)
         if self.pairs:
             found.extend(f"s.{columns[i]} * s.{columns[j]}" for i, j in zip(*self.upper, strict=True))
         return found
@@ -230,6 +213,37 @@ def chebyshev_slope(z: Floats, degree: int) -> Floats:
     return np.stack([(k + 1) * u[k] for k in range(degree)], axis=1)
 
 
+def inner(first: Reals, second: Reals) -> Reals:
+    """Product of the first's transpose, float[n, p], and float[n, q], in blocks of rows: see :func:`block`."""
+    n, size = len(first), block(first.shape[1], second.shape[1])
+    whole, second = n - n % size, second.copy() if second is first else second  # its square would take threads
+    found = first[whole:].T @ second[whole:]
+    if whole:
+        left = first[:whole].reshape(whole // size, size, first.shape[1]).transpose(0, 2, 1)
+        found += (left @ second[:whole].reshape(whole // size, size, second.shape[1])).sum(axis=0)
+    return found
+
+
+def outer(rows: Reals, matrix: Reals) -> Reals:
+    """Product of float[n, p] and float[p, q], in blocks of rows: see :func:`block`."""
+    n, (p, q), size = len(rows), matrix.shape, block(*matrix.shape)
+    whole, found = n - n % size, np.empty((n, q), dtype=rows.dtype)
+    matrix = np.ascontiguousarray(matrix)  # transposed, it would take threads all the same
+    np.matmul(rows[:whole].reshape(whole // size, size, p), matrix, out=found[:whole].reshape(whole // size, size, q))
+    np.matmul(rows[whole:], matrix, out=found[whole:])
+    return found
+
+
+def block(p: int, q: int) -> int:
+    """Rows of a block of a product of p and q columns that BLAS computes on one thread; no blocks for large p and q.
+
+    On two cores threads hardly help with matrices as small as these, and one that waits for a busy core costs a hundred
+    times what it saves.
+    """
+    rows = (_ONE_THREAD if min(p, q) > 1 else _ONE_THREAD_VECTOR) // max(1, p * q)
+    return rows if rows >= _LEAST_BLOCK else _NO_BLOCKS
+
+
 def label_factor(column: int, mean: float, dimensions: int) -> Factor:
     """(y - mean) / (1 + |mean|) for the label column, mean in [-1, 1]."""
     weights = np.zeros(dimensions)
@@ -244,25 +258,24 @@ def print_square(columns: Sequence[str]) -> str:
 
 def _print_chebyshev(degree: int) -> str:
     coefficients = np.polynomial.chebyshev.cheb2poly(np.eye(degree + 1)[degree])
-    text = _number(coefficients[-1])
+    text = constant(coefficients[-1])
     for c in coefficients[-2::-1]:
-        text = f"({text} * s.dp_z + {_number(c)})"
+        text = f"({text} * s.dp_z + {constant(c)})"
     return text
 
 
-def _number(value: float) -> str:
-    return f"CAST({float(value)!r} AS DOUBLE)"
+def constant(value: float) -> str:
+    """A DOUBLE constant, exact: it has an exponent, and the shortest digits that read back the same."""
+    text = repr(float(value))
+    return f"({text if 'e' in text else f'{text}e0'})"
 
 
 def _clamp(text: str) -> str:
-    """To [-1, 1]; NaN compares false twice in this order and lands on 1."""
-    return (
-        f"CASE WHEN {text} <= CAST(-1 AS DOUBLE) THEN CAST(-1 AS DOUBLE) "
-        f"WHEN {text} < CAST(1 AS DOUBLE) THEN {text} ELSE CAST(1 AS DOUBLE) END"
-    )
+    """To [-1, 1]; DuckDB orders NaN above all numbers, so it lands on 1."""
+    return f"system.main.greatest(system.main.least({text}, {constant(1)}), {constant(-1)})"
 
 
 def clamped_sum(text: str, bits: int) -> str:
     """The integer sum of a function that is clamped to [-1, 1] last."""
-    scaled = f"{_clamp(f'({text})')} * {_number(2.0**bits)} + {_number(0.5)}"
+    scaled = f"{_clamp(text)} * {constant(2.0**bits)} + {constant(0.5)}"
     return f"coalesce(system.main.sum(CAST(system.main.floor({scaled}) AS HUGEINT)), 0)"

@@ -1,26 +1,29 @@
 """Rows moved, as little as possible, until their moments are the wanted ones.
 
 Gauss-Newton on the rows themselves: with J the derivative of the moments of all rows, the step is J^T l, (J J^T + damp)
-l = what is missing: the smallest move that mends it to first order. l is found by conjugate gradients; J and J^T are
-never formed (``Features.adjoint``, and a difference quotient along the step). Entries at -1 or 1 that would leave stay.
+l = what is missing: the smallest move that mends it to first order. J J^T comes from a few matrix products
+(``slopes``); with all pairs of columns among the moments it would be too large, and conjugate gradients find l. Entries
+at -1 or 1 that would leave stay.
 
 Numerics: a step is halved until the misfit falls; the loop ends when it no longer does, or is small.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.core.task import Watch
-from duckdp.synthetic.wide.features import Features, Floats
+from duckdp.synthetic.wide.features import Features, Floats, inner, outer
+from duckdp.synthetic.wide.slopes import Slopes
 
 _ROUNDS, _INNER, _HALVINGS = 14, 30, 7
+_ONE_THREAD = 100  # rows of a matrix
 _DAMP = 1e-3  # of the moments' own scale
 _GOOD = 1e-4  # root mean square misfit that ends the loop
-_STEP = 1e-4
 Mask = NDArray[np.bool_]
 
 
@@ -37,10 +40,10 @@ class Goal:
         missing = self.weights * (self.means - self.features.means(u))
         return np.append(missing, -float(np.mean(self.features.outside(u) ** 2)))
 
-    def adjoint(self, u: Floats, lagrange: Floats) -> Floats:
-        """J^T l, rows not divided by m: float[m, d]."""
-        slope = 4 * lagrange[-1] / self.features.width * self.features.outside(u)
-        return np.asarray(self.features.adjoint(u, self.weights * lagrange[:-1]) + slope[:, None] * u)
+    def slopes(self, u: Floats) -> Slopes:
+        """The derivative of what there is; weights apart."""
+        penalty = 4 / self.features.width * self.features.outside(u)
+        return Slopes(features=self.features, u=u, penalty=penalty)
 
 
 def fit_rows(
@@ -78,27 +81,40 @@ def fit_rows(
 
 
 def _newton_step(u: Floats, goal: Goal, missing: Floats, fixed: NDArray[np.intp] | None) -> Floats:
-    first = goal.adjoint(u, missing)
+    slopes, weights = goal.slopes(u), np.append(goal.weights, 1.0)
+    first = slopes.adjoint(weights * missing)
     stuck: Mask = ((u >= 1) & (first > 0)) | ((u <= -1) & (first < 0))
     if fixed is not None:
         stuck[:, fixed] = True
 
+    free = (~stuck).astype(np.float64)
+
     def along(lagrange: Floats) -> Floats:
-        move = goal.adjoint(u, lagrange)
-        move[stuck] = 0
-        return move
+        return free * slopes.adjoint(weights * lagrange)
 
     def apply(lagrange: Floats) -> Floats:
-        move = along(lagrange)
-        h = _STEP / max(1e-12, float(np.max(np.abs(move))))
-        change = goal.misfit(u - h * move) - goal.misfit(u + h * move)
-        return np.asarray(change / (2 * h) + _DAMP * lagrange)
+        return weights * slopes.forward(along(lagrange)) + _DAMP * lagrange
 
-    return along(_conjugate_gradients(apply, missing))
+    if goal.features.pairs:
+        return along(_conjugate_gradients(apply, missing))
+    gram = slopes.gram(free) * np.outer(weights, weights)
+    gram.flat[:: len(gram) + 1] += _DAMP
+    return along(solve_positive(gram, missing[:, None])[:, 0])
 
 
-def _conjugate_gradients(apply: object, right: Floats) -> Floats:
-    assert callable(apply)
+def solve_positive(matrix: Floats, right: Floats) -> Floats:
+    """Solve matrix x = right, the matrix positive definite, by halves that take one thread (``features.block``)."""
+    if len(matrix) <= _ONE_THREAD:
+        return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
+    half = len(matrix) // 2
+    corner, rest = matrix[:half, half:], len(matrix) - half
+    upper = solve_positive(matrix[:half, :half], np.concatenate([corner, right[:half]], axis=1))
+    across, above = upper[:, :rest], upper[:, rest:]
+    below = solve_positive(matrix[half:, half:] - inner(corner, across), right[half:] - inner(corner, above))
+    return np.concatenate([above - outer(across, below), below])
+
+
+def _conjugate_gradients(apply: Callable[[Floats], Floats], right: Floats) -> Floats:
     found, rest, direction = np.zeros_like(right), right.copy(), right.copy()
     size = start = float(rest @ rest)
     for _ in range(_INNER):

@@ -19,8 +19,7 @@ import numpy as np
 
 from duckdp.smooth.basis import chebyshev
 from duckdp.smooth.sums.angles import angle_nodes
-from duckdp.smooth.sums.scan import number
-from duckdp.synthetic.wide.features import Floats, clamped_sum
+from duckdp.synthetic.wide.features import Floats, clamped_sum, constant
 from duckdp.synthetic.wide.laws import fit_laws
 from duckdp.synthetic.wide.release import Noisy, Purse, predicted
 from duckdp.synthetic.wide.start import Laws
@@ -57,16 +56,18 @@ class Marginals:
 
     def print_sql(self, relation: str, columns: Sequence[str], bits: int) -> str:
         """One SELECT that gives R integers, as ``Features.print_sql`` does."""
-        sql = relation
-        known = {i: {0: number(1), 1: f"s.{columns[i]}"} for i in self.columns}
-        for k in range(2, self.degree + 1):
-            items = []
+        sql, done = relation, 1
+        known = {i: {0: constant(1), 1: f"s.{columns[i]}"} for i in self.columns}
+        while done < self.degree:  # each subquery doubles the degrees: one per degree takes DuckDB long to plan
+            items, last = [], min(2 * done, self.degree)
             for i in self.columns:
-                half = (k + 1) // 2
-                a, b, rest = known[i][half], known[i][k - half], known[i][2 * half - k]
-                items.append(f"({number(2)} * {a} * {b} - {rest}) AS t{i}_{k}")
-                known[i][k] = f"s.t{i}_{k}"
-            sql = f"(SELECT s.*, {', '.join(items)} FROM {sql} AS s)"
+                for k in range(done + 1, last + 1):
+                    half = (k + 1) // 2
+                    a, b, rest = known[i][half], known[i][k - half], known[i][2 * half - k]
+                    items.append(f"({constant(2)} * {a} * {b} - {rest}) AS t{i}_{k}")
+            for i in self.columns:
+                known[i].update({k: f"s.t{i}_{k}" for k in range(done + 1, last + 1)})
+            sql, done = f"(SELECT s.*, {', '.join(items)} FROM {sql} AS s)", last
         sums = ", ".join(clamped_sum(known[i][k], bits) for i in self.columns for k in range(2, self.degree + 1))
         return f"SELECT {sums} FROM {sql} AS s"
 

@@ -17,18 +17,19 @@ noisy mean when R of them are bought for a share a. Stages, in the order they ru
 
 A random symmetric matrix of entries of deviation v has eigenvalues up to 2 v sqrt(d); pairs are bought when that is
 below d / 25, about the largest eigenvalue that tables of related columns have. With a target, label and association
-come first, for 0.7 of the charge; 0.96 with the best column alone. A pair is picked for the charge at which the noisy
-maximum tells a covariance of _STRONG from those of all other pairs; none is where the means themselves drown
-(_COARSE_MEANS), or where products with z can just be had and the picks would reach few of the columns: what answers
-smooth queries comes first. Each function costs about the same noise in whatever stage it is bought, as a cube's
-deviation grows as R: shares stand about as the numbers of functions, and as what an error of each does to smooth
-queries.
+come first, for 0.7 of the charge; 0.96 with the best column alone. Without a named target, a table's only column of two
+values is one, for half of the charge, unless pairs are bought, which hold its links too. A pair is picked for the
+charge at which the noisy maximum tells a covariance of _STRONG from those of all other pairs; none is where the means
+themselves drown (_COARSE_MEANS), where the picks would be less than one in 32 columns, or where products with z can
+just be had and the picks would reach few of the columns: what answers smooth queries comes first. Each function costs
+about the same noise in whatever stage it is bought, as a cube's deviation grows as R: shares stand about as the numbers
+of functions, and as what an error of each does to smooth queries.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from duckdp.synthetic.wide.release import Purse, predicted, predicted_epsilon
@@ -38,7 +39,8 @@ DEGREE = 3  # K, or less where noise would drown the higher ones
 _FINE_PRODUCTS, _FINE_LAW, _CLEAR_LAW, _FINE_DIRECTION, _COARSE_ASSOCIATION = 0.03, 0.06, 0.012, 0.02, 0.35
 _FINE_SCORES, _COARSE_MEANS, _CLEAR_MEANS = 0.2, 0.06, 0.004
 _PAIRS, _PAIR_SIGNAL = Fraction(2, 5), 1 / 25
-_TARGET = Fraction(7, 10)
+_TARGET, _BEST, _LABEL = Fraction(7, 10), Fraction(93, 100), Fraction(3, 100)
+_FOUND, _FOUND_BEST = Fraction(1, 2), Fraction(1, 2)  # the same of a target that nobody named
 _STRONG, _MOST_STRONG, _PICKS, _VALUES = 0.37, 16, Fraction(3, 10), Fraction(1, 20)
 _SCORES = Fraction(5, 100)
 _PRODUCTS, _BESIDE_LINKS, _RADIAL = Fraction(44, 100), Fraction(32, 100), Fraction(4, 100)  # of what is left
@@ -100,10 +102,23 @@ def make_plan(request: Request, purse: Purse) -> Plan:
     return Plan(**shares, degree=degree, strong=strong, narrow=sure and degree < DEGREE)
 
 
+def find_target(request: Request, only: int | None, purse: Purse) -> Request:
+    """The request, with the only column of two values for its target where none is named and its links can be told."""
+    if request.target is not None or only is None or _affords_pairs(request, purse):
+        return request
+    noise = math.log(request.columns) * predicted(1, _FOUND_BEST, purse, request.expected_rows)
+    return replace(request, target=only, named=False) if noise < 1 else request
+
+
+def _affords_pairs(request: Request, purse: Purse) -> bool:
+    d, rows = request.columns, request.expected_rows
+    return bool(2 * predicted(d * (d + 1) // 2, _PAIRS, purse, rows) * d**0.5 <= _PAIR_SIGNAL * d)
+
+
 def _links(request: Request, purse: Purse) -> tuple[dict[str, Fraction], int]:
     """Shares of what links columns without a target, and how many strongest pairs."""
     d, rows = request.columns, request.expected_rows
-    if 2 * predicted(d * (d + 1) // 2, _PAIRS, purse, rows) * d**0.5 <= _PAIR_SIGNAL * d:
+    if _affords_pairs(request, purse):
         return {"pairs": _PAIRS}, 0
     shares = {}
     if predicted(5, _SCORES, purse, rows) <= _FINE_SCORES:
@@ -117,7 +132,8 @@ def _links(request: Request, purse: Purse) -> tuple[dict[str, Fraction], int]:
     strong = min(_MOST_STRONG, (d * (d - 1) - inside) // 2, affordable)
     fine = predicted(d, _PRODUCTS, purse, rows) <= _FINE_PRODUCTS
     radial = fine and predicted(d, Fraction(1), purse, rows) > _CLEAR_MEANS
-    if not strong or (radial and 4 * strong < d):  # products with z serve smooth queries better than a few pairs
+    few = 32 * strong < d or (radial and 4 * strong < d)
+    if not strong or few:  # means, and products with z, serve smooth queries better than a few pairs
         return shares, 0
     return {**shares, "picks": _PICKS, "values": _VALUES}, strong
 
@@ -129,11 +145,12 @@ def _target(request: Request, purse: Purse) -> tuple[dict[str, Fraction], Fracti
     association's R products are least together when the shares stand about as 1 : R^(2/3).
     """
     d, rows = request.columns, request.expected_rows
-    label = Fraction(1, max(4, round(d ** (2 / 3)))) * _TARGET
-    whole = _TARGET - label
+    target, best = (_TARGET, _BEST) if request.named else (_FOUND, _FOUND_BEST)
+    label = Fraction(1, max(4, round(d ** (2 / 3)))) * target
+    whole = target - label
     if predicted(d, whole, purse, rows) > _COARSE_ASSOCIATION:
-        return {"label": Fraction(3, 100), "best": Fraction(93, 100)}, Fraction(4, 100)
+        return {"label": _LABEL, "best": best}, 1 - _LABEL - best
     half = whole / 2
     if predicted(d, half, purse, rows) <= _FINE_DIRECTION:
-        return {"label": label, "association": half, "direction": half}, 1 - _TARGET
-    return {"label": label, "association": whole}, 1 - _TARGET
+        return {"label": label, "association": half, "direction": half}, 1 - target
+    return {"label": label, "association": whole}, 1 - target

@@ -17,7 +17,7 @@ from scipy.special import betainc, ndtri
 
 from duckdp.core.noise import random_bits
 from duckdp.smooth.sums.angles import angle_middles, angle_nodes
-from duckdp.synthetic.wide.features import Floats
+from duckdp.synthetic.wide.features import Floats, inner, outer
 
 _CORRECTIONS = 5
 _GRID = 200
@@ -47,12 +47,12 @@ class Laws:
         places[list(columns)], shares[list(columns)] = other.places, other.shares
         return Laws(places=places, shares=shares)
 
-    def quantiles(self, levels: Floats) -> Floats:
-        """float[m, d] for levels in (0, 1), float[m, d]."""
-        found = np.empty_like(levels)
+    def quantiles(self, rows: int) -> Floats:
+        """Of each law at m even levels, ascending: float[d, m]."""
+        levels, found = (np.arange(rows) + 0.5) / rows, np.empty((len(self.shares), rows))
         for i, share in enumerate(self.shares):
-            at = np.searchsorted(np.cumsum(share), levels[:, i])
-            found[:, i] = self.places[i, np.minimum(at, len(share) - 1)]
+            at = np.searchsorted(np.cumsum(share), levels)
+            found[i] = self.places[i, np.minimum(at, len(share) - 1)]
         return found
 
 
@@ -89,8 +89,16 @@ def start_rows(laws: Laws, rows: int, latent: Floats | None = None) -> Floats:
     Returns:
         float[m, d] in [-1, 1].
     """
-    keys = uniforms(rows, len(laws.shares)) if latent is None else normals(rows, latent.shape[1]) @ latent.T
-    return laws.quantiles((np.argsort(np.argsort(keys, axis=0), axis=0) + 0.5) / rows)
+    return _ranked(laws.quantiles(rows), latent)
+
+
+def _ranked(values: Floats, latent: Floats | None) -> Floats:
+    """Values of each column, ascending, float[d, m], in random orders: float[m, d]."""
+    columns, rows = values.shape
+    keys = uniforms(columns, rows) if latent is None else outer(normals(rows, latent.shape[1]), latent.T).T
+    found = np.empty_like(values)
+    np.put_along_axis(found, np.argsort(keys, axis=1), values, axis=1)
+    return np.ascontiguousarray(found.T)
 
 
 def linked_rows(laws: Laws, rows: int, covariance: Floats) -> Floats:
@@ -101,14 +109,16 @@ def linked_rows(laws: Laws, rows: int, covariance: Floats) -> Floats:
         rows: m.
         covariance: float[d, d]; its diagonal is not used.
     """
-    latent = np.zeros_like(covariance)
+    latent, values = np.zeros_like(covariance), laws.quantiles(rows)
+    spread = np.maximum(values.std(axis=1), 0.05)  # whatever the order of the values
+    means = values.mean(axis=1)
     for _ in range(_CORRECTIONS):
-        values, vectors = np.linalg.eigh(latent + np.eye(len(latent)))
-        root = vectors * np.sqrt(np.maximum(values, 1e-6))
+        roots, vectors = np.linalg.eigh(latent + np.eye(len(latent)))
+        root = vectors * np.sqrt(np.maximum(roots, 1e-6))
         root /= np.linalg.norm(root, axis=1, keepdims=True)
-        found = start_rows(laws, rows, root)
-        spread = np.maximum(found.std(axis=0), 0.05)
-        latent += (covariance - np.cov(found, rowvar=False)) / np.outer(spread, spread)
+        found = _ranked(values, root)
+        now = inner(found - means, found - means) / (rows - 1)
+        latent += (covariance - now) / np.outer(spread, spread)
         latent = np.clip(latent, -0.98, 0.98)
         np.fill_diagonal(latent, 0)
     return found

@@ -28,7 +28,7 @@ from duckdp.synthetic.wide.columns import UnitColumns, make_units
 from duckdp.synthetic.wide.finish import keep_wide
 from duckdp.synthetic.wide.kept import Grown, Kept
 from duckdp.synthetic.wide.marginals import SHARE, Marginals, choose_marginals
-from duckdp.synthetic.wide.plan import make_plan
+from duckdp.synthetic.wide.plan import find_target, make_plan
 from duckdp.synthetic.wide.psi import Ellipsoid, collect_psi, print_products, psi_fits, psi_shares
 from duckdp.synthetic.wide.release import Bought, Purse, Sums
 from duckdp.synthetic.wide.table import Request
@@ -110,6 +110,7 @@ class WideTask:
             "epsilon_nano": r.epsilon_nano, "delta_atto": r.delta_atto, "neighbours": r.neighbours.value,
             "target": r.target, "expected_rows": r.expected_rows, "marginal_nano": self.marginal_nano,
             "marginals": None if self.marginals is None else self.marginals.degree,
+            **({} if r.named else {"named": False}),
         }  # fmt: skip
         return json.dumps(raw, sort_keys=True, separators=(",", ":"))
 
@@ -137,8 +138,11 @@ class WideTask:
             shares["marginals"] = float(1 - links)
         told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
         first = f"method: {self.method}, {self.mechanism} noise; {len(self.units.parts)} columns as {self.units.count}"
-        expected = f"planned for {self.request.expected_rows:,} rows (expected_rows, else row_cap)"
-        return [first, expected, *([f"stages, as shares of the charge: {told}"] if told else [])]
+        lines = [first, f"planned for {self.request.expected_rows:,} rows (expected_rows, else row_cap)"]
+        if self.request.target is not None and not self.request.named:
+            column = self.columns[self.units.part_at(self.request.target)]
+            lines.append(f"target: {column.name}, the only column of two values; target := '' wants none")
+        return [*lines, *([f"stages, as shares of the charge: {told}"] if told else [])]
 
     def release_stages(self, read: Read, salt: int) -> str:
         """Buy the stages; rows are made once they are stored (``finish``).
@@ -249,7 +253,8 @@ def plan_wide(
 ) -> WideTask:  # fmt: skip
     """Plan a wide synthetic table; without ``columns``, of all columns with bounds, a domain, or two values.
 
-    Method "auto" is "tree" or "moments", by public figures (``tree_plan.prefers_tree``).
+    Method "auto" is "tree" or "moments", by public figures (``tree_plan.prefers_tree``). Without a target, "moments"
+    may take the only column of two values for one (``plan.find_target``); "" wants none.
 
     Raises:
         CatalogError: C102, unknown column; C105, REPLACE of a view or of units of several rows.
@@ -271,12 +276,12 @@ def plan_wide(
     if neighbours is Neighbours.REPLACE and (table.unit_key is not None or table.filter is not None):
         raise CatalogError("C105", "under REPLACE every row must count, so no unit_key and no view.", table=table.name)
     units = make_units(chosen, tree=method in ("auto", "tree"))
-    if target is not None and len(chosen) == 1:
+    if target and len(chosen) == 1:
         raise ParameterError("P107", "target", target, "needs other columns to link it with; name more, or no target.")
     expected = table.expected_rows or table.row_cap
     whole = Request(
         columns=max(2, units.count), expected_rows=expected, epsilon_nano=epsilon_nano, delta_atto=delta_atto,
-        neighbours=neighbours, rows=min(rows, FITTED), target=None if target is None else units.place_of(target),
+        neighbours=neighbours, rows=min(rows, FITTED), target=units.place_of(target) if target else None,
         signs=units.signs, groups=units.groups,
     )  # fmt: skip
     if method == "auto":
@@ -286,6 +291,8 @@ def plan_wide(
     marginals = choose_marginals(units.numbers, units.count, purse, expected) if part else None
     part = part if marginals is not None else 0
     request = replace(whole, epsilon_nano=epsilon_nano - part)
+    if method == "moments" and target is None:
+        request = find_target(request, units.only_label, open_purse(request))
     _require_shares(method, units, request, epsilon_nano)
     return WideTask(
         table=table, units=units, request=request, method=method, rows=rows, marginals=marginals, marginal_nano=part

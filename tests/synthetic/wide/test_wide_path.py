@@ -28,7 +28,7 @@ def test_rows_come_back_as_rows(method):
 
 def test_a_target_is_the_label():
     unit = people()
-    made = Path(unit=unit, label=True, rows=500).make("5", target=True)
+    made = Path(unit=unit, label=True, rows=500).make("5", target=Path(unit=unit, label=True).label_name)
     assert np.corrcoef(made[:, 4], made[:, 5])[0, 1] > 0.4
     made[:, 5] = np.random.default_rng(0).permutation(made[:, 5])
     assert abs(np.corrcoef(made[:, 4], made[:, 5])[0, 1]) < 0.3

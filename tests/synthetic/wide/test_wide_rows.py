@@ -47,7 +47,7 @@ def test_columns_and_links_come_back(data, law, mean, most):
 
 def test_narrow_columns_keep_their_width():
     unit = narrow(np.random.default_rng(7))
-    assert 0.4 < np.mean(made(unit).std(axis=0) / unit.std(axis=0)) < 2
+    assert 0.4 < np.mean(made(unit, "4").std(axis=0) / unit.std(axis=0)) < 2
 
 
 def test_laws_are_what_was_bought(monkeypatch):

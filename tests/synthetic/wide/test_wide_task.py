@@ -97,7 +97,7 @@ def test_a_tree_in_sql_and_after_the_data_are_gone(clinic: duckdp.Curator) -> No
     con.execute("CREATE TABLE a AS FROM dp_synthesize('t', epsilon := 4, rows := 2000, method := 'tree')")
     how = "epsilon := 3, rows := 500, method := 'tree', target := 'sick'"
     con.execute(f"CREATE TABLE b AS FROM dp_synthesize('t', {how})")
-    for name, wide in (("a", 0.02), ("b", 0.04)):
+    for name, wide in (("a", 0.03), ("b", 0.06)):
         found = con.execute(
             f"SELECT avg(sick::INTEGER), avg(age), avg((pay IS NULL)::INTEGER), avg((city = 'y')::INTEGER), "
             f"avg((city = 'y' AND sick)::INTEGER) FROM {name}"
