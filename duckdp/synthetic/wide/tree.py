@@ -64,7 +64,7 @@ from duckdp.synthetic.wide.tree_fit import (
 )
 from duckdp.synthetic.wide.tree_plan import TreePlan
 from duckdp.synthetic.wide.tree_rows import Model, make_codes, order_columns
-from duckdp.synthetic.wide.tree_select import choose_exponential
+from duckdp.synthetic.wide.tree_select import Seen, choose_exponential
 
 _FOLDED = 0.8  # mean absolute value of noise of deviation 1
 _MOST_CELLS = 10**6  # of all pairs
@@ -292,16 +292,18 @@ def _choose(
     part = list(range(len(tree.binnings)))  # which part of the forest a column is in
     found: list[Pair] = []
     tree.stages.append(("choice of pairs", rounds, shares[0]))
+    open_ones, seen = list(range(len(candidates))), Seen()
+    epsilon, linf = choice_epsilon(tree.purse, shares[0] / rounds), score_change(tree.purse.neighbours)
     for _ in range(rounds):
-        open_ones = [k for k, (i, j) in enumerate(candidates) if candidates[k] not in found
-                     and (not joining or part[i] != part[j])]  # fmt: skip
-        epsilon, linf = choice_epsilon(tree.purse, shares[0] / rounds), score_change(tree.purse.neighbours)
-        at = choose_exponential([0, *(scores[k] for k in open_ones)], epsilon=epsilon, linf=linf)
+        at = choose_exponential([0, *(scores[k] for k in open_ones)], epsilon=epsilon, linf=linf, seen=seen)
         if at == 0:
             break
-        i, j = candidates[open_ones[at - 1]]
+        chosen = open_ones.pop(at - 1)
+        i, j = candidates[chosen]
         found.append((i, j))
         part = [part[i] if p == part[j] else p for p in part]
+        if joining:
+            open_ones = [k for k in open_ones if part[candidates[k][0]] != part[candidates[k][1]]]
     return found
 
 

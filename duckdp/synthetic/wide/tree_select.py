@@ -7,11 +7,12 @@ Assumes:      linf bounds the change of every score between neighbours; scores m
 Proof sketch: the maximum of values that each move by at most linf moves by at most linf, so every u_r does. Then
               log of P(r) / P'(r) lies, over all r, in an interval of length 2 linf rate = epsilon (bounded range): so
               epsilon, as both laws sum to 1, and epsilon^2 / 8 of zCDP.
-Numerics:     exp is a decimal of 60 digits (relative error below 2^-190), G stops it at exp(-64), and the floor of a
-              weight of at least 2^(F - 93) errs by less than 2^-163 of it: log-ratios move by less than 2^-150, which
-              the factor 1 - 2^-64 of the rate covers for epsilon >= 2^-80. One draw of 640 bits is scaled to the sum
-              of the weights, whatever they are: each weight's chance errs by less than 2^-640, so its logarithm by less
-              than 2^-540, which the same factor covers.
+Numerics:     exp is a product of two decimals of 60 digits (relative error below 2^-190), so that of a score is
+              computed once for all rounds; G stops it at exp(-64), and the floor of a weight of at least 2^(F - 93)
+              errs by less than 2^-163 of it: log-ratios move by less than 2^-150, which the factor 1 - 2^-64 of the
+              rate covers for epsilon >= 2^-80. One draw of 640 bits is scaled to the sum of the weights, whatever they
+              are: each weight's chance errs by less than 2^-640, so its logarithm by less than 2^-540, which the same
+              factor covers.
 Source:       McSherry, Talwar, "Mechanism design via differential privacy", FOCS 2007; Cesar, Rogers, "Bounding,
               concentrating, and truncating: unifying privacy loss composition for data analytics", ALT 2021 (zCDP of
               bounded range). The truncation and the integer weights are our own.
@@ -20,6 +21,7 @@ Source:       McSherry, Talwar, "Mechanism design via differential privacy", FOC
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from operator import index
@@ -31,15 +33,26 @@ _BITS, _DRAWN = 256, 640
 _LARGEST_EXPONENT = 64
 _SAFE = 1 - Fraction(1, 2**64)
 _LEAST = Fraction(1, 2**80)
+_FAR = 1000  # exponents that two decimals share
+_CONTEXT = Context(prec=60, rounding=ROUND_FLOOR, Emin=-9999, Emax=9999)
 
 
-def choose_exponential(scores: Sequence[int], *, epsilon: Fraction, linf: int) -> int:
+@dataclass(eq=False)
+class Seen:
+    """exp(-rate (top - score)) of scores that came before, for one rate: as private as they are."""
+
+    top: int | None = None
+    powers: dict[int, Decimal] = field(default_factory=dict, repr=False)
+
+
+def choose_exponential(scores: Sequence[int], *, epsilon: Fraction, linf: int, seen: Seen | None = None) -> int:
     """The index of a large score.
 
     Args:
         scores: int[k], grid units. Exact private values: must not be logged, stored or raised.
         epsilon: at least 2^-80.
         linf: largest change of one score between neighbours, > 0, grid units.
+        seen: saves time in rounds with the same epsilon and linf, and much the same scores.
 
     Raises:
         ParameterError: P103, not positive; P107, no scores.
@@ -49,7 +62,7 @@ def choose_exponential(scores: Sequence[int], *, epsilon: Fraction, linf: int) -
         raise ParameterError("P103", "epsilon / linf", (str(epsilon), linf), "must be positive.")
     if not exact:
         raise ParameterError("P107", "scores", 0, "must not be empty.")
-    weights = exponential_weights(exact, Fraction(epsilon) * _SAFE / (2 * linf))
+    weights = exponential_weights(exact, Fraction(epsilon) * _SAFE / (2 * linf), seen)
     draw = random_bits(_DRAWN) * sum(weights) >> _DRAWN
     for place, weight in enumerate(weights):
         draw -= weight
@@ -58,17 +71,22 @@ def choose_exponential(scores: Sequence[int], *, epsilon: Fraction, linf: int) -
     return len(weights) - 1
 
 
-def exponential_weights(scores: Sequence[int], rate: Fraction) -> list[int]:
+def exponential_weights(scores: Sequence[int], rate: Fraction, seen: Seen | None = None) -> list[int]:
     """Integer weights, about 2^256 exp(-rate (max - score)); none below 2^163."""
-    best, one = max(scores), Decimal(2**_BITS)
-    context = Context(prec=60, rounding=ROUND_FLOOR, Emin=-9999, Emax=9999)
+    best, seen = max(scores), seen or Seen()
+    if seen.top is None or abs(best - seen.top) * rate > _FAR:
+        seen.top, seen.powers = best, {}
+    top, powers = seen.top, seen.powers
 
-    def weight(gap: int) -> int:
-        exponent = context.divide(Decimal(-rate.numerator * gap), Decimal(rate.denominator))
-        return int(context.multiply(context.exp(exponent), one))
+    def power(gap: int) -> Decimal:
+        return _CONTEXT.exp(_CONTEXT.divide(Decimal(-rate.numerator * gap), Decimal(rate.denominator)))
 
-    largest = int(_LARGEST_EXPONENT / rate)  # gaps beyond it are that large
-    known: dict[int, int] = {}
-    for gap in {min(best - score, largest) for score in scores}:
-        known[gap] = weight(gap)
-    return [known[min(best - score, largest)] for score in scores]
+    scale = _CONTEXT.multiply(power(best - top), Decimal(2**_BITS))
+    least = best - int(_LARGEST_EXPONENT / rate)  # scores below it count as it
+    weights: dict[int, int] = {}
+    for score in {max(score, least) for score in scores}:
+        known = powers.get(score)
+        if known is None:
+            known = powers[score] = power(top - score)
+        weights[score] = int(_CONTEXT.multiply(known, scale))
+    return [weights[max(score, least)] for score in scores]

@@ -20,7 +20,7 @@ from duckdp.synthetic.wide.tree import grow_tree
 from duckdp.synthetic.wide.tree_bins import make_bins
 from duckdp.synthetic.wide.tree_counts import Tables, exact_scores, measure, score_change, sensitivity
 from duckdp.synthetic.wide.tree_plan import make_tree_plan, open_tree_purse
-from duckdp.synthetic.wide.tree_select import choose_exponential, exponential_weights
+from duckdp.synthetic.wide.tree_select import Seen, choose_exponential, exponential_weights
 from tests.synthetic.wide.trees import memory_counts, three_columns
 
 CELLS = list(product(range(2), range(3)))
@@ -90,6 +90,16 @@ def test_the_choice_has_its_law_and_draws_once(monkeypatch: pytest.MonkeyPatch) 
         choose_exponential([0, far], epsilon=epsilon, linf=16)
     assert calls == [640] * 3
     assert min(exponential_weights([0, 10**9], Fraction(1))) >= 2**163
+
+
+def test_scores_that_came_before_have_the_same_weights() -> None:
+    rate, seen = Fraction(3, 70), Seen()
+    rounds = [[5, 0, 900, -40], [5, 0, -40], [-40, 0], [10**6, 10**6 - 30, 0], [10**6 + 9, 0], [-(10**9), 7 - 10**9]]
+    for scores in rounds:
+        for a, b in zip(exponential_weights(scores, rate, seen), exponential_weights(scores, rate), strict=True):
+            assert abs(a - b) <= 1 + b // 2**180
+    other = exponential_weights([0, -9], Fraction(1, 9), seen := Seen()), exponential_weights([0, -9], rate, seen)
+    assert abs(other[1][1] / exponential_weights([0, -9], rate)[1] - 1) > 0.1  # the twin: one memory for two rates
 
 
 def test_the_choice_refuses() -> None:
