@@ -34,6 +34,7 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 BATCH = 10_000
 ARRAY_BATCH = 1 << 17
+_RELATIONS_STREAM = int(duckdb.__version__.split(".")[0]) >= 2
 
 
 class Engine:
@@ -86,7 +87,7 @@ class Engine:
         try:
             if query.arrays:
                 _require_few(1, query.rows)
-                yield from _batches(cursor, query)
+                yield from read_batches(cursor, query)
                 return
             result = cursor.execute(query.sql, list(query.parameters))
             while rows := result.fetchmany(BATCH):
@@ -152,9 +153,15 @@ class Engine:
         return duckdb.connect(":memory:", config={**CONFIG, "temp_directory": self._folder})
 
 
-def _batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:
-    """Batches of columns; a row's values are never Python objects."""
-    for batch in cursor.sql(query.sql, params=list(query.parameters)).to_arrow_reader(ARRAY_BATCH):
+def read_batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:
+    """Batches of columns; a row's values are never Python objects.
+
+    With parameters DuckDB 2 streams a relation and copies a result; 1.5 makes Python objects of a relation first (20
+    million rows: 140 s and 2.6 GB instead of 2 s and 0.1 GB) and streams a result.
+    """
+    parameters = list(query.parameters)
+    rows: Any = cursor.sql(query.sql, params=parameters) if _RELATIONS_STREAM else cursor.execute(query.sql, parameters)
+    for batch in rows.to_arrow_reader(ARRAY_BATCH):
         yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
 
 

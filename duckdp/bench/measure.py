@@ -16,6 +16,7 @@ import duckdb
 
 import duckdp
 from duckdp.core.task import PrivateQuery
+from duckdp.engine import read_batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +152,6 @@ def show_grid(grid: Grid, *, markdown: bool = False) -> str:
 def read_rows(con: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:
     """Rows of a private query on a plain connection, or batches of columns, as an engine hands them over."""
     if query.arrays:
-        for batch in con.cursor().sql(query.sql, params=list(query.parameters)).to_arrow_reader(1 << 17):
-            yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
+        yield from read_batches(con.cursor(), query)
         return
     yield from con.cursor().execute(query.sql, list(query.parameters)).fetchall()

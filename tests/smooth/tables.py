@@ -7,7 +7,7 @@ import numpy as np
 
 from duckdp.catalog import Column, Table, kind_of
 from duckdp.core.types import NANO, Neighbours
-from duckdp.engine import _batches
+from duckdp.engine import read_batches
 from duckdp.smooth.plan import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary
 
@@ -39,7 +39,7 @@ def holds(found, true):
 
 def run(con, query):
     if query.arrays:
-        return list(_batches(con.cursor(), query))
+        return list(read_batches(con.cursor(), query))
     rows = con.execute(query.sql, list(query.parameters)).fetchall()
     assert len(rows) == query.rows == 1
     return rows

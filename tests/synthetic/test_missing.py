@@ -201,5 +201,5 @@ def test_booleans_and_sql_types(owner):
     ).fetchone()  # fmt: skip
     assert share == pytest.approx(0.5, abs=0.03)
     assert true == pytest.approx(0.3, abs=0.04)
-    assert whole == 0
+    assert whole < 0.03  # none is NULL; a DOUBLE may be NaN, so their share is noised
     assert sum(c.loss.epsilon_nano for c in owner.ledger.charges()) == 2 * NANO

@@ -80,7 +80,9 @@ def collect(request: Request, plan: Plan, purse: Purse, sums: Sums) -> Released:
     if plan.total > 1:
         raise InternalError("the plan of a synthetic table costs more than its charge")
     d, out = request.columns, Released()
-    found = purse.buy(sums, Features(dimensions=d, size=True, factors=(ONE,)), plan.means)
+    found = purse.buy(sums, Features(dimensions=d, size=True, factors=(ONE,)), plan.means, count=plan.count)
+    if plan.count:
+        out.stages.append(("count", 1, plan.count))
     out.centre = float(np.clip((found.means[0] + 1) * d / 2, 0, d))
     out.centre_deviation = found.deviation * d / 2
     out.means = replace(found, means=found.means[1:])

@@ -3,6 +3,7 @@
 The figures are d, the expected number of rows, epsilon, delta and the relation. Let sd(R, a) be the deviation of a
 noisy mean when R of them are bought for a share a. Stages, in the order they run::
 
+    count        the number of rows                       ADD_REMOVE, pure, many columns; else one function of the next
     means        d, and the average of |u|^2              always; one more function costs 1/d of a stage
     shape        K radial moments                         always
     products     d products with z                        with sd below _FINE_PRODUCTS
@@ -32,6 +33,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from duckdp.core.types import Neighbours
 from duckdp.synthetic.wide.release import Purse, predicted, predicted_epsilon
 from duckdp.synthetic.wide.table import Request
 
@@ -44,6 +46,7 @@ _FOUND, _FOUND_BEST = Fraction(1, 2), Fraction(1, 2)  # the same of a target tha
 _STRONG, _MOST_STRONG, _PICKS, _VALUES = 0.37, 16, Fraction(3, 10), Fraction(1, 20)
 _SCORES = Fraction(5, 100)
 _PRODUCTS, _BESIDE_LINKS, _RADIAL = Fraction(44, 100), Fraction(32, 100), Fraction(4, 100)  # of what is left
+_SQUARE, _PAYS = 0.4, 0.98  # of a column's mean; variance of means with a count of their own over that without
 _SURE_SIZE = 0.08  # deviation of 2 |u|^2 / d - 1 that a narrow window of z allows
 
 
@@ -51,6 +54,7 @@ _SURE_SIZE = 0.08  # deviation of 2 |u|^2 / d - 1 that a narrow window of z allo
 class Plan:
     """Shares of the charge; 0 for what is not bought. They sum to at most 1."""
 
+    count: Fraction = Fraction(0)
     label: Fraction = Fraction(0)
     association: Fraction = Fraction(0)
     best: Fraction = Fraction(0)
@@ -70,8 +74,8 @@ class Plan:
     def shares(self) -> dict[str, Fraction]:
         """By stage, those above 0."""
         names = (
-            "label", "association", "best", "direction", "means", "shape", "products", "scores", "pairs", "picks",
-            "values",
+            "count", "label", "association", "best", "direction", "means", "shape", "products", "scores", "pairs",
+            "picks", "values",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
@@ -98,8 +102,26 @@ def make_plan(request: Request, purse: Purse) -> Plan:
     degree = DEGREE if fine or clear else 2 if law else 1
     shape = _RADIAL if fine else Fraction(12 if law else 18, 100)
     shares.update(shape=rest * shape, products=rest * products, means=rest * (1 - shape - products))
+    shares["count"] = _count(request, purse) * shares["means"]
+    shares["means"] -= shares["count"]
     sure = predicted(request.columns + 1, shares["means"], purse, request.expected_rows) <= _SURE_SIZE
     return Plan(**shares, degree=degree, strong=strong, narrow=sure and degree < DEGREE)
+
+
+def _count(request: Request, purse: Purse) -> Fraction:
+    """Part s of the means' share for a count of its own; 0 where that does not pay.
+
+    A noisy mean m of R errs by that of its sum, variance v / (1 - s)^2 with v = (R + 1) (R + 2) / 3, and by m times
+    that of the count: v as one more function of the same cube, 2 / s^2 by itself. With m^2 = _SQUARE on average the
+    least is about where s / (1 - s) = (2 _SQUARE / v)^(1/3).
+    """
+    if purse.neighbours is not Neighbours.ADD_REMOVE or purse.gaussian:
+        return Fraction(0)
+    v = (request.columns + 1) * (request.columns + 2) / 3
+    odds = (2 * _SQUARE / v) ** (1 / 3)
+    s = Fraction(round(1000 * odds / (1 + odds)), 1000)
+    apart = 1 / (1 - float(s)) ** 2 + 2 * _SQUARE / v / float(s) ** 2
+    return s if apart < _PAYS * (1 + _SQUARE) else Fraction(0)
 
 
 def find_target(request: Request, only: int | None, purse: Purse) -> Request:

@@ -4,7 +4,8 @@ A :class:`Purse` holds one (epsilon, delta) and hands out shares of it, stage by
 releases. Releasing a stage of R functions in [-1, 1] adds to each integer sum (grid 2^-bits) noise for
 
     relation      l1       l2 squared    linf     of the R sums of one row's integers, times 2^bits
-    ADD_REMOVE    R        R             1        the first stage carries the count as one more function
+    ADD_REMOVE    R        R             1        the first stage carries the count: as one more function, or with
+                                                  Laplace noise for a share of its own, as it changes by 1
     REPLACE       2 R      4 R           2        n is public and exact
 
 Privacy:      pure: each stage is share * epsilon with cube noise (Laplace noise of l1 = R linf is never smaller, and
@@ -34,7 +35,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from duckdp.core.accountant import pure_rho, rho_for
-from duckdp.core.noise import discrete_gaussian, gaussian_scale
+from duckdp.core.noise import discrete_gaussian, discrete_laplace, gaussian_scale, laplace_scale
 from duckdp.core.types import NANO, PICO, Loss, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms.cube import add_cube_noise, cube_rate, cube_standard_error
@@ -136,20 +137,25 @@ class Purse:
             return Fraction(cost, NANO)
         return Fraction(math.isqrt(2 * cost * PICO), PICO)
 
-    def buy(self, sums: Sums, features: Bought, share: Fraction, *, bits: int = BITS) -> Noisy:
+    def buy(
+        self, sums: Sums, features: Bought, share: Fraction, *, count: Fraction = Fraction(0), bits: int = BITS
+    ) -> Noisy:  # fmt: skip
         """Release one stage.
 
         Args:
             sums: gives the exact sums; called once.
             features: the functions; built from public constants and earlier releases.
             share: of the charge.
+            count: share of the charge for the number of rows by itself; pure, and only where it is not known yet.
             bits: fixed-point bits.
         """
         unit, counting = 1 << bits, self.neighbours is Neighbours.ADD_REMOVE and not self.rows
-        count, exact = sums(features, bits)
+        found, exact = sums(features, bits)
         if self.neighbours is Neighbours.REPLACE:
-            self.rows = float(count)
-        vector = [count * unit, *exact] if counting else list(exact)
+            self.rows = float(found)
+        elif counting and count:
+            self.rows, counting = self._count(found, count), False
+        vector = [found * unit, *exact] if counting else list(exact)
         noisy, deviation, family = self._noise(vector, sensitivity(len(vector), unit, self.neighbours), share)
         values = np.array([float(v) for v in noisy]) / unit
         if counting:
@@ -157,6 +163,12 @@ class Purse:
             values = values[1:]
         rows = max(1.0, self.rows)
         return Noisy(means=values / rows, deviation=deviation / unit / rows, family=family, count=len(vector))
+
+    def _count(self, exact: int, share: Fraction) -> float:
+        if self.gaussian:
+            raise InternalError("a count by itself has Laplace noise")
+        (noisy,) = discrete_laplace([exact], laplace_scale(Fraction(self.take(share), NANO), 1))
+        return max(1.0, float(noisy))
 
     def _noise(self, exact: list[int], change: Sensitivity, share: Fraction) -> tuple[list[int], float, str]:
         cost = self.take(share)

@@ -11,9 +11,12 @@ from duckdp.core.types import ATTO, NANO, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.synthetic.wide import release
 from duckdp.synthetic.wide.choose import choose_best
+from duckdp.synthetic.wide.collect import open_purse
 from duckdp.synthetic.wide.features import ONE, RADIAL, Features, label_factor
+from duckdp.synthetic.wide.plan import make_plan
 from duckdp.synthetic.wide.psi import exact_products
 from duckdp.synthetic.wide.release import Purse, predicted, sensitivity
+from duckdp.synthetic.wide.table import request
 
 BITS = 20
 UNIT = 1 << BITS
@@ -69,6 +72,44 @@ def test_the_same_test_catches_half_the_noise(monkeypatch):
         release, "sensitivity", lambda size, unit, _: Sensitivity(l1=unit, l2_squared=unit**2, linf=unit)
     )
     assert log_ratio() > 1.2  # P = 0.816 against 0.184, ln 1.49
+
+
+def test_a_count_of_its_own():
+    features, unit = Features(dimensions=6, factors=(ONE,)), np.full((300, 6), 0.5)
+
+    def counts(share):
+        for _ in range(1500):
+            one = Purse(epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE)
+            found = one.buy(memory_sums(unit), features, Fraction(1, 2), count=share)
+            assert (found.count, len(found.means), one.spent) == (6, 6, Fraction(1, 2) + share)
+            yield one.rows
+
+    deviation = 2**0.5 * 4  # Laplace noise of scale 4
+    assert np.std(list(counts(Fraction(1, 4)))) == pytest.approx(deviation, rel=0.25)
+    assert np.std(list(counts(Fraction(1, 2)))) != pytest.approx(deviation, rel=0.25)  # the twin
+    public = Purse(epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.REPLACE)
+    public.buy(memory_sums(unit), features, Fraction(1, 2), count=Fraction(1, 4))
+    assert (public.rows, public.spent) == (300, Fraction(1, 2))  # nothing to buy
+    normal = Purse(epsilon_nano=NANO, delta_atto=10**9, neighbours=Neighbours.ADD_REMOVE, gaussian=True)
+    with pytest.raises(InternalError):
+        normal.buy(memory_sums(unit), features, Fraction(1, 2), count=Fraction(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("columns", "more", "apart"),
+    [(117, {}, True), (42, {}, True), (8, {}, False), (117, {"neighbours": Neighbours.REPLACE}, False),
+     (117, {"epsilon": "0.1", "delta": "1e-6"}, False)],
+)  # fmt: skip
+def test_a_count_is_bought_apart_where_that_pays(columns, more, apart):
+    asked = request(columns, expected_rows=10_000, **{"epsilon": "1", **more})
+    opened = open_purse(asked)
+    assert opened.gaussian == ("delta" in more)
+    plan = make_plan(asked, opened)
+    assert (plan.count > 0) == apart
+    if apart:
+        v = (columns + 1) * (columns + 2) / 3
+        before, part = 1.4, float(plan.count / (plan.count + plan.means))
+        assert 1 / (1 - part) ** 2 + 0.8 / v / part**2 < before  # variance of a mean whose square is 0.4
 
 
 def test_noise_has_the_stated_deviation():
