@@ -209,10 +209,12 @@ def test_auto_grows_a_tree_by_public_figures() -> None:
         return task.method
 
     numbers = tuple(column(f"n{i}") for i in range(6))
+    never_null = tuple(column(f"n{i}", nullable=False) for i in range(6))
     words = tuple(column(f"w{i}", None, None, "VARCHAR", domain=("a", "b")) for i in range(6))
     assert chosen((*numbers, *words), 20_000) == "tree"
     assert chosen((*numbers, *words), 200) == "moments"
     assert chosen(numbers, 20_000) == "tree"  # noise is tiny
+    assert chosen(never_null, 10**6) == "moments"
     assert chosen(numbers, 4_000) == "moments"
     assert chosen(numbers, 4_000, delta_atto=10**12) == "tree"
     assert chosen(numbers, 200, delta_atto=10**12, epsilon_nano=NANO // 10) == "moments"
