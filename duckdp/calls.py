@@ -85,7 +85,7 @@ class Calls:
         ``method``: "lp" (up to three columns, the whole grid), "theorem" (the paper's Algorithm 3), "moments" (many
         columns), "tree" (two-way tables of the pairs that matter), "psi" (the paper's practical variant), or "auto",
         which chooses by public figures; ``target`` names a column of two values whose links to the others are bought
-        first; without it "moments" may take a table's only such column, for less; "" wants none. ``rows``: "auto" is
+        first; without it "moments" may take such a column beside numbers, for less; "" wants none. ``rows``: "auto" is
         10,000, and the theorem's own number with "theorem". After ``time_limit`` seconds of work on the release the
         best fit found is taken, of a linear program with a note on how good it is for certain; ``progress`` is told
         (stage, share done). Interrupted, the charge stays, and asking again is free; three attempts may read the data.

@@ -161,9 +161,10 @@ class UnitColumns:
 
     @property
     def only_label(self) -> int | None:
-        """The same of the only column of two values, beside others; else None."""
+        """The same of a column of two values when all others, at least one, are numbers or dates of more; else None."""
         found = [part.label for part in self.parts if part.label is not None]
-        return found[0] if len(found) == 1 < len(self.parts) else None
+        others = sum(part.label is None and part.form == "number" for part in self.parts)
+        return found[0] if len(found) == 1 and 0 < others == len(self.parts) - 1 else None
 
     def part_at(self, place: int) -> int:
         """Which declared column a unit column belongs to."""

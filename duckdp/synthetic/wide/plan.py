@@ -18,13 +18,13 @@ noisy mean when R of them are bought for a share a. Stages, in the order they ru
 
 A random symmetric matrix of entries of deviation v has eigenvalues up to 2 v sqrt(d); pairs are bought when that is
 below d / 25, about the largest eigenvalue that tables of related columns have. With a target, label and association
-come first, for 0.7 of the charge; 0.96 with the best column alone. Without a named target, a table's only column of two
-values is one, for half of the charge, unless pairs are bought, which hold its links too. A pair is picked for the
-charge at which the noisy maximum tells a covariance of _STRONG from those of all other pairs; none is where the means
-themselves drown (_COARSE_MEANS), where the picks would be less than one in 32 columns, or where products with z can
-just be had and the picks would reach few of the columns: what answers smooth queries comes first. Each function costs
-about the same noise in whatever stage it is bought, as a cube's deviation grows as R: shares stand about as the numbers
-of functions, and as what an error of each does to smooth queries.
+come first, for 0.7 of the charge; 0.96 with the best column alone. Without a named target, a column of two values
+beside numbers alone is one, for half of the charge, unless pairs are bought, which hold its links too. A pair is picked
+for the charge at which the noisy maximum tells a covariance of _STRONG from those of all other pairs; none is where the
+means themselves drown (_COARSE_MEANS), where the picks would be less than one in 32 columns, or where products with z
+can just be had and the picks would reach few of the columns: what answers smooth queries comes first. Each function
+costs about the same noise in whatever stage it is bought, as a cube's deviation grows as R: shares stand about as the
+numbers of functions, and as what an error of each does to smooth queries.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _count(request: Request, purse: Purse) -> Fraction:
 
 
 def find_target(request: Request, only: int | None, purse: Purse) -> Request:
-    """The request, with the only column of two values for its target where none is named and its links can be told."""
+    """The request, with a column of two values beside numbers for a target that nobody named, if links can be told."""
     if request.target is not None or only is None or _affords_pairs(request, purse):
         return request
     noise = math.log(request.columns) * predicted(1, _FOUND_BEST, purse, request.expected_rows)

@@ -28,7 +28,7 @@ class Request:
         neighbours: the relation.
         rows: m, synthetic rows.
         target: position of the label column, whose values are -1 and 1, or None.
-        named: whether a user named it; else it is the table's only column of two values.
+        named: whether a user named it; else it is the only column of two values, beside numbers.
         signs: columns whose values are -1 and 1.
         groups: columns of which exactly one is 1 in every row, the others -1: the values of a domain.
     """

@@ -141,7 +141,7 @@ class WideTask:
         lines = [first, f"planned for {self.request.expected_rows:,} rows (expected_rows, else row_cap)"]
         if self.request.target is not None and not self.request.named:
             column = self.columns[self.units.part_at(self.request.target)]
-            lines.append(f"target: {column.name}, the only column of two values; target := '' wants none")
+            lines.append(f"target: {column.name}, the only one of two values, beside numbers; target := '' wants none")
         return [*lines, *([f"stages, as shares of the charge: {told}"] if told else [])]
 
     def release_stages(self, read: Read, salt: int) -> str:
@@ -254,7 +254,7 @@ def plan_wide(
     """Plan a wide synthetic table; without ``columns``, of all columns with bounds, a domain, or two values.
 
     Method "auto" is "tree" or "moments", by public figures (``tree_plan.prefers_tree``). Without a target, "moments"
-    may take the only column of two values for one (``plan.find_target``); "" wants none.
+    may take a column of two values beside numbers for one (``plan.find_target``); "" wants none.
 
     Raises:
         CatalogError: C102, unknown column; C105, REPLACE of a view or of units of several rows.

@@ -1,4 +1,4 @@
-"""Without a named target, the only column of two values is one: by declarations and public figures."""
+"""Without a named target, a column of two values beside numbers is one: by declarations and public figures."""
 
 from fractions import Fraction
 
@@ -33,7 +33,7 @@ def found(task):
 def test_the_only_column_of_two_values_is_the_target(one):
     task = plan(one)
     assert found(task) == one.name
-    assert any(line.startswith(f"target: {one.name}, the only") for line in task.describe())
+    assert any(line.startswith(f"target: {one.name}, the only one") for line in task.describe())
     named = plan(one, target=one.name)
     assert 0 < links(task) < links(named)
     assert found(named) == one.name
@@ -48,6 +48,7 @@ def links(task):
 def test_none_where_none_is_wanted_or_several_could_be():
     assert found(plan(FLAG, target="")) is None
     assert found(plan(FLAG, SEX)) is None
+    assert found(plan(SEX, column("city", None, None, "VARCHAR", domain=("x", "y", "z"), nullable=False))) is None
     assert found(plan()) is None
     assert found(plan(FLAG, method="psi")) is None
     assert found(plan(FLAG, epsilon=10, rows=10**6)) is None  # all pairs are bought, with the flag's among them
