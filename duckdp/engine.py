@@ -34,6 +34,7 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 BATCH = 10_000
 ARRAY_BATCH = 1 << 17
+_INTERRUPTED = ("Query interrupted", "INTERRUPT Error: Interrupted!")  # DuckDB's and the stream's, on Ctrl-C
 _RELATIONS_STREAM = int(duckdb.__version__.split(".")[0]) >= 2
 
 
@@ -52,6 +53,7 @@ class Engine:
         self._con = self._connect()
         self._lock = threading.Lock()
         self._running: set[duckdb.DuckDBPyConnection | Watch] = set()
+        self._stopped: set[duckdb.DuckDBPyConnection | Watch] = set()
         try:
             source.attach(self._con)
         except BaseException:
@@ -99,11 +101,11 @@ class Engine:
         except (KeyboardInterrupt, duckdb.InterruptException):
             failed = "E102"
         except Exception as error:  # noqa: BLE001 - engine and conversion errors alike may quote rows
-            stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"  # DuckDB's, on Ctrl-C
-            failed = "E102" if stopped else "E101"
+            failed = "E102" if cursor in self._stopped or str(error) in _INTERRUPTED else "E101"
         finally:
             with self._lock:
                 self._running.discard(cursor)
+                self._stopped.discard(cursor)
             cursor.close()
         if failed is not None:
             raise ExecutionError(failed, charge.id)
@@ -112,6 +114,7 @@ class Engine:
         """Stop the private reads under way, and what is made of them; their charges stay."""
         with self._lock:
             running = list(self._running)
+            self._stopped.update(running)
         for work in running:
             work.interrupt()
 
@@ -125,6 +128,7 @@ class Engine:
         finally:
             with self._lock:
                 self._running.discard(watch)
+                self._stopped.discard(watch)
 
     def changed(self) -> bool:
         """Whether the source's files differ from when they were attached."""

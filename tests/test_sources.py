@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import pytest
 import duckdp
 from duckdp.core.task import PrivateQuery
 from duckdp.engine import read_batches
-from duckdp.errors import CatalogError, ParameterError
+from duckdp.errors import CatalogError, ExecutionError, ParameterError
+from duckdp.ledger.charges import Charge
 
 ROWS = "SELECT i, i % 3 AS g FROM range(100) AS r(i)"
 
@@ -165,3 +167,17 @@ def test_rows_of_a_query_with_parameters_are_streamed() -> None:
         batches = read_batches(con.cursor(), PrivateQuery(sql=sql, parameters=(7,), rows=None, arrays=True))
         assert sum(int(first.sum()) for first, *_ in batches) == 7 * 10**6 + 10**6 * (10**6 - 1) // 2
         assert time.process_time() - start < 4
+
+
+def test_an_interrupt_between_two_batches_is_one(folder: Path) -> None:
+    """Broken twin: without it the stream ends, and an error that is no interrupt is E101."""
+    charge = Charge(**{f.name: None for f in dataclasses.fields(Charge)} | {"id": 7})
+    with duckdp.open(str(folder / "data.duckdb"), ledger=str(folder / "t.ledger")) as owner:
+        for sql, code in (("SELECT sin(range * ?) AS a FROM range(3000000)", "E102"), ("SELECT error(?) AS a", "E101")):
+            query = PrivateQuery(sql=sql, parameters=(2,), rows=None, arrays=True)
+            with pytest.raises(ExecutionError) as failed:
+                for _ in owner.engine.run(query, charge):
+                    owner.engine.interrupt()
+            assert (failed.value.code, failed.value.__cause__) == (code, None)
+        query = PrivateQuery(sql="SELECT 1.0 + ? AS a", parameters=(2,), rows=None, arrays=True)
+        assert [batch[0].tolist() for batch in owner.engine.run(query, charge)] == [[3.0]]

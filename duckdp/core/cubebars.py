@@ -6,7 +6,7 @@ coefficient) and the normal law (many alike), according to its excess kurtosis -
 
 The level-quantile of |G W| is tabulated for sums of n equal uniforms (excess kurtosis -1.2 / n) and interpolated; the
 result is widened by 1.2%, more than the largest shortfall that the tests find over coefficient vectors of all shapes,
-at levels to 0.9999.
+at levels from 0.5 to 0.96; for others see ``mixbars``.
 """
 
 from __future__ import annotations

@@ -148,11 +148,14 @@ def _characteristic(coefficients: Sequence[Floats], rates: Floats, sizes: Ints, 
 
 @lru_cache(maxsize=256)
 def _radii(size: int) -> tuple[Floats, Floats]:
-    """Nodes and weights of the Gamma(size + 1) law: Gauss-Laguerre, or equal shares where that would overflow."""
+    """Nodes and weights of the Gamma(size + 1) law: Gauss-Laguerre, or even steps where that would overflow."""
     from scipy import special, stats
 
     if size <= 100:
         nodes, weights = special.roots_genlaguerre(_NODES, size)
         return nodes, weights / weights.sum()
-    shares = (np.arange(_NODES) + 0.5) / _NODES
-    return stats.gamma.ppf(shares, size + 1), np.full(_NODES, 1 / _NODES)
+    law = stats.gamma(size + 1)
+    low, high = law.ppf(1e-7), law.isf(1e-7)  # beyond the tails of any level
+    nodes = low + (high - low) * (np.arange(_NODES) + 0.5) / _NODES
+    weights = law.pdf(nodes)
+    return nodes, weights / weights.sum()

@@ -62,7 +62,7 @@ def synthesize(
 def _refuse_others(**given: object) -> None:
     """Options that only a protected table has."""
     for name, value in given.items():
-        if value is not None and (name, value) != ("method", AUTO):
+        if value is not None and (name, value) not in (("method", AUTO), ("target", "")):
             rule = "is for a protected table; from what is stored, rows are made of all its columns."
             raise ParameterError("P107", name, value, rule)
 

@@ -99,7 +99,7 @@ class SumNoise:
             used = np.flatnonzero(coefficients)
             laws = [Noise(self.family, self.scales[g]) for g in self.groups[used].tolist()]
             return float(linear_half_width(coefficients[used, None], laws, level)[0])
-        if len(self.scales) == 1:
+        if len(self.scales) == 1 and 0.5 <= level <= FAST[1]:
             return cube_half_width(coefficients, 1 / self.scales[0], self.size, level)
         count = len(self.scales)
         squares: Floats = np.bincount(self.groups, coefficients**2, minlength=count).astype(np.float64)

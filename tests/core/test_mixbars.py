@@ -6,6 +6,7 @@ import pytest
 from duckdp.core.cubebars import cube_half_width
 from duckdp.core.mixbars import cube_kurtosis, mixed_half_width
 from duckdp.errors import ParameterError
+from duckdp.smooth.noise import SumNoise
 
 SIZES = (1, 2, 3, 5, 10, 50, 300)
 
@@ -42,15 +43,29 @@ def test_coverage_is_at_least_the_level_and_little_more(level):
         assert np.mean(x <= 0.9 * width(coefficients, rates, sizes, level)) < level - slack  # the twin
 
 
+def outstanding(size, first):
+    """One coefficient beside many small ones: its tails are longer than its kurtosis tells."""
+    return np.append(first, np.full(size - 1, ((1 - first**2) / (size - 1)) ** 0.5))
+
+
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.99, 0.999, 0.9999])
 def test_one_cube_to_the_tails(level):
-    rng = np.random.default_rng(12)
-    shapes = [np.eye(1, n)[0] for n in (1, 3)] + [np.ones(n) for n in (2, 5, 40)] + [np.array([1, 0.3, 0.3, 0.1])]
-    for c in shapes:
-        x, slack = draw(rng, [c], [1.0], [len(c)], 400_000), 5 * np.sqrt(level * (1 - level) / 400_000)
-        w = cube_half_width(c, 1.0, len(c), level)
+    rng, count = np.random.default_rng(12), 100_000
+    shapes = [np.eye(1, n)[0] for n in (1, 3, 150)] + [np.ones(n) for n in (2, 5, 40)]
+    for c in [*shapes, np.array([1, 0.3, 0.3, 0.1]), outstanding(41, 0.9), outstanding(201, 0.95)]:
+        x, slack = draw(rng, [c], [1.0], [len(c)], count), 5 * np.sqrt(level * (1 - level) / count)
+        noise = SumNoise(
+            family="cube", scales=(1.0,), groups=np.zeros(len(c), dtype=np.int64)
+        )  # fmt: skip
+        w = noise.half_width(c, level)
         assert level - slack <= np.mean(x <= w) <= level + 0.012
-        assert np.mean(x <= 0.75 * w) < level - slack  # the twin
+        assert np.mean(x <= 0.7 * w) < level - slack  # the twin
+
+
+def test_a_table_of_kurtoses_is_not_for_the_tails():
+    c = outstanding(201, 0.95)
+    x = draw(np.random.default_rng(13), [c], [1.0], [201], 100_000)
+    assert np.mean(x > cube_half_width(c, 1.0, 201, 0.9999)) > 5e-4
 
 
 @pytest.mark.parametrize("level", [0.99, 0.999, 0.9999])

@@ -292,9 +292,9 @@ def _choose(
     part = list(range(len(tree.binnings)))  # which part of the forest a column is in
     found: list[Pair] = []
     tree.stages.append(("choice of pairs", rounds, shares[0]))
-    open_ones, seen = list(range(len(candidates))), Seen()
-    epsilon, linf = choice_epsilon(tree.purse, shares[0] / rounds), score_change(tree.purse.neighbours)
+    open_ones, seen, linf = list(range(len(candidates))), Seen(), score_change(tree.purse.neighbours)
     for _ in range(rounds):
+        epsilon = choice_epsilon(tree.purse, shares[0] / rounds)  # every round is charged
         at = choose_exponential([0, *(scores[k] for k in open_ones)], epsilon=epsilon, linf=linf, seen=seen)
         if at == 0:
             break

@@ -7,7 +7,7 @@ Assumes:      linf bounds the change of every score between neighbours; scores m
 Proof sketch: the maximum of values that each move by at most linf moves by at most linf, so every u_r does. Then
               log of P(r) / P'(r) lies, over all r, in an interval of length 2 linf rate = epsilon (bounded range): so
               epsilon, as both laws sum to 1, and epsilon^2 / 8 of zCDP.
-Numerics:     exp is a product of two decimals of 60 digits (relative error below 2^-190), so that of a score is
+Numerics:     exp is a product of two decimals of 60 digits (relative error below 2^-180), so that of a score is
               computed once for all rounds; G stops it at exp(-64), and the floor of a weight of at least 2^(F - 93)
               errs by less than 2^-163 of it: log-ratios move by less than 2^-150, which the factor 1 - 2^-64 of the
               rate covers for epsilon >= 2^-80. One draw of 640 bits is scaled to the sum of the weights, whatever they

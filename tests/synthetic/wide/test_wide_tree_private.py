@@ -13,6 +13,7 @@ import pytest
 from duckdp.bench.tables_data import memory_sums
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import InternalError, ParameterError
+from duckdp.synthetic.wide import tree as tree_module
 from duckdp.synthetic.wide import tree_counts, tree_select
 from duckdp.synthetic.wide.release import Purse
 from duckdp.synthetic.wide.table import request
@@ -167,6 +168,20 @@ def test_the_stages_cost_the_charge(epsilon: str, delta: str, relation: Neighbou
     assert made.shape == (100, 3)
     assert all(made[:, i].min() >= 0 and made[:, i].max() < b.size for i, b in enumerate(bins))
     assert 0 <= tree.misfit(made) <= 2
+
+
+def test_every_choice_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    units, unit = three_columns(4000)
+    asked = request(units.count, expected_rows=4000, epsilon="4")
+    purse, done = open_tree_purse(asked, 3), []
+    plan = make_tree_plan(asked, units, purse)
+    for name in ("choice_epsilon", "choose_exponential"):
+        real = getattr(tree_module, name)
+        monkeypatch.setattr(tree_module, name, lambda *a, real=real, name=name, **k: done.append(name) or real(*a, **k))
+    bins = make_bins(units, plan.bins)
+    codes = np.stack([b.encode(unit) for b in bins], axis=1)
+    grow_tree(bins, plan, purse, None, memory_counts(codes), memory_sums(unit))
+    assert done.count("choice_epsilon") == done.count("choose_exponential") > 1
 
 
 def test_counts_of_batches_and_scores_are_those_of_single_rows() -> None:
