@@ -78,7 +78,7 @@ def test_a_count_of_its_own():
     features, unit = Features(dimensions=6, factors=(ONE,)), np.full((300, 6), 0.5)
 
     def counts(share):
-        for _ in range(1500):
+        for _ in range(800):
             one = Purse(epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE)
             found = one.buy(memory_sums(unit), features, Fraction(1, 2), count=share)
             assert (found.count, len(found.means), one.spent) == (6, 6, Fraction(1, 2) + share)
