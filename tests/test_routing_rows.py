@@ -18,6 +18,7 @@ from duckdp.catalog import Column, Kind
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal
 from duckdp.compiler.operators import OPERATORS, Operator, operator_sql
 from duckdp.compiler.printing import SQL_TYPES
+from tests.databases import write_database
 
 VALUES: dict[Kind, list[str]] = {
     Kind.NUMBER: ["1", "2", "0.5", "9"], Kind.TEXT: ["'a'", "'b'", "''"], Kind.BOOLEAN: ["TRUE", "FALSE"],
@@ -84,12 +85,8 @@ TABLES = {
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
     folder: Path = tmp_path_factory.mktemp("rows")
-    with duckdb.connect(str(folder / "t.duckdb")) as con:
-        for name, sql in TABLES.items():
-            con.execute(f"CREATE TABLE {name} AS {sql}")
-        for column in ("k", "s", "b", "few"):
-            con.execute(f"ALTER TABLE labels ALTER {column} SET NOT NULL")
-    with duckdp.open(str(folder / "t.duckdb"), ledger=str(folder / "t.ledger")) as found:
+    path = write_database(folder / "t.duckdb", TABLES, never_null={"labels": ("k", "s", "b", "few")})
+    with duckdp.open(path, ledger=str(folder / "t.ledger")) as found:
         found.protect(
             "labels", row_cap=10_000, bounds={"few": (0, 7)},
             domains={"k": [1, 2], "s": ["a", "bb"], "n": ["a", "b"], "b": [True, False]},

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import duckdp
 from duckdp.errors import DuckDPError
+from tests.databases import write_database
 
 BOUNDS = {"x": (0, 10), "y": (-1, 1)}
 TABLES = {
@@ -25,10 +25,8 @@ TABLES = {
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
     folder: Path = tmp_path_factory.mktemp("edges")
-    with duckdb.connect(str(folder / "t.duckdb")) as con:
-        for name, sql in TABLES.items():
-            con.execute(f"CREATE TABLE {name} AS {sql}")
-    with duckdp.open(str(folder / "t.duckdb"), ledger=str(folder / "t.ledger")) as found:
+    path = write_database(folder / "t.duckdb", TABLES)
+    with duckdp.open(path, ledger=str(folder / "t.ledger")) as found:
         for name in TABLES:
             found.protect(name, row_cap=10**6, expected_rows=50_000, bounds=BOUNDS, columns=["s"])
         found.budget(epsilon=1000)
