@@ -26,6 +26,7 @@ from duckdp.result import Estimate, Result, ResultColumn
 from duckdp.synthetic import files
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.files import open_tables, write_database, write_parquet
+from tests import databases
 
 KEYS = {"origin": ["EWR", "JFK", "LGA"], "month": [dt.date(2013, m, 1) for m in range(1, 7)]}
 TYPES = {
@@ -62,28 +63,30 @@ def made() -> SyntheticTable:
 def joined(tmp_path_factory: pytest.TempPathFactory) -> Joined:
     """Two synthetic tables of one data set with two declared keys: their file, they, and what the ledger keeps."""
     folder = tmp_path_factory.mktemp("joined")
-    with duckdb.connect(str(folder / "air.duckdb")) as con:
-        common = (
-            "['EWR', 'JFK', 'LGA'][1 + i % 3] AS origin, make_date(2013, 1 + CAST(i // 3 % 6 AS INTEGER), 1) AS month"
-        )
-        con.execute(f"CREATE TABLE flights AS SELECT {common}, CAST(i % 50 AS TINYINT) AS delay FROM range(3000) r(i)")
-        con.execute(f"CREATE TABLE weather AS SELECT {common}, i % 4 = 0 AS rain FROM range(2000) r(i)")
+    common = "['EWR', 'JFK', 'LGA'][1 + i % 3] AS origin, make_date(2013, 1 + CAST(i // 3 % 6 AS INTEGER), 1) AS month"
+    tables = {
+        "flights": f"SELECT {common}, CAST(i % 50 AS TINYINT) AS delay FROM range(3000) r(i)",
+        "weather": f"SELECT {common}, i % 4 = 0 AS rain FROM range(2000) r(i)",
+    }
+    # keys that may be NULL get a noisy share of NULLs, which join nothing
+    keys = ("origin", "month")
+    databases.write_database(folder / "air.duckdb", tables, never_null={"flights": keys, "weather": keys})
     with duckdp.open(str(folder / "air.duckdb"), ledger=str(folder / "air.ledger")) as curator:
         curator.protect("flights", row_cap=10_000, domains=KEYS, bounds={"delay": (0, 60)})
         curator.protect("weather", row_cap=10_000, domains=KEYS, columns=["rain"])
         curator.budget(epsilon=100)
         curator.grant("ana", epsilon=100)
         ana = curator.session("ana")
-        tables = {
+        made = {
             name: ana.synthesize(name, epsilon=20, rows=2000, degree=3, name=f"s_{name}")
             for name in ("flights", "weather")
         }
         ana.smooth_summary("flights", ["delay"], epsilon=1, degree=3, name="delays")
         stored = {name: curator.ledger.object("ana", name).payload for name in ("s_flights", "s_weather", "delays")}
-        tables["answers"] = ana.sql("SELECT origin, count(*) AS n FROM flights GROUP BY origin", epsilon=1)
+        made["answers"] = ana.sql("SELECT origin, count(*) AS n FROM flights GROUP BY origin", epsilon=1)
     path = str(folder / "out.duckdb")
-    write_database(path, tables)
-    return path, tables, stored
+    write_database(path, made)
+    return path, made, stored
 
 
 def _orphans(con: duckdb.DuckDBPyConnection, left: str, right: str) -> int:
