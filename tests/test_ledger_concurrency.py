@@ -212,9 +212,10 @@ def test_a_busy_ledger_says_so(path, monkeypatch):
 def test_killing_a_process_loses_nothing_that_was_acknowledged(path, _):
     worker = start(path, "k", 900, 1)
     go(worker)
-    time.sleep(0.15)
+    first = [worker.stdout.readline() for _ in range(2)]  # charged and released, however slow the disk
+    time.sleep(0.1)
     worker.kill()
-    told = [json.loads(line) for line in worker.stdout.read().splitlines() if line.endswith("]")]
+    told = [json.loads(line) for line in [*first, *worker.stdout.read().splitlines()] if line.rstrip().endswith("]")]
     worker.communicate()
     released = {line[1]: line[2] for line in told if line[0] == "released"}
     charged = [line[1] for line in told if line[0] == "charged"]
@@ -227,7 +228,7 @@ def test_killing_a_process_loses_nothing_that_was_acknowledged(path, _):
 
 
 def test_the_charge_of_a_killed_process_is_redeemed_by_another(path, monkeypatch):
-    monkeypatch.setattr(ledger_module, "WAIT_SECONDS", 5.0)
+    monkeypatch.setattr(ledger_module, "WAIT_SECONDS", 60.0)
     worker = start(path, "k", 1, 5, "hang")
     go(worker)
     assert json.loads(worker.stdout.readline()) == ["charged", 0]
@@ -277,4 +278,5 @@ def test_many_processes_may_create_the_same_ledger(tmp_path):
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(6)]
     assert len({worker.communicate()[0] for worker in workers}) == 1
     assert [worker.returncode for worker in workers] == [0] * 6
+    Ledger.open(tmp_path / "new.ledger", create=False).close()  # the last two may close at once, and leave the journal
     assert sorted(file.name for file in tmp_path.iterdir()) == ["new.ledger", "new.ledger.anchor"]

@@ -157,7 +157,7 @@ with duckdp.open(sys.argv[1], ledger=sys.argv[2]) as curator:
 def test_processes_that_ask_the_same_are_one_charge(curator: duckdp.Curator, clinic_file: str) -> None:
     command = [sys.executable, "-c", ASK, clinic_file, curator.ledger.path]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    answers = {p.communicate(timeout=60)[0] for p in running}
+    answers = {p.communicate(timeout=300)[0] for p in running}
     assert len(answers) == 1
     assert [c.state for c in curator.ledger.charges()] == ["released"]
     assert curator.session("ana").sql(COUNT, epsilon=1).rows() == [(int(answers.pop()),)]
@@ -172,7 +172,7 @@ def test_a_crash_between_charge_and_release_is_redeemed_once(curator: duckdp.Cur
     before = curator.ledger.remaining("ana")
     command = [sys.executable, "-c", ASK, clinic_file, curator.ledger.path]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    answers = {p.communicate(timeout=60)[0] for p in running}
+    answers = {p.communicate(timeout=300)[0] for p in running}
     assert len(answers) == 1
     assert [(c.state, c.attempt) for c in curator.ledger.charges()] == [("released", 2)]
     assert curator.ledger.remaining("ana") == before
@@ -321,7 +321,7 @@ def test_spilled_rows_go_even_when_nobody_closes(tmp_path: Path) -> None:
         "print(curator.engine._folder, os.path.exists(curator.engine._folder))\n"
     )
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", text]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300)
     folder, there = done.stdout.split()
     assert there == "True"
     assert not Path(folder).exists()

@@ -160,13 +160,22 @@ def test_changed_frames_need_a_refresh(folder: Path) -> None:
 
 
 def test_rows_of_a_query_with_parameters_are_streamed() -> None:
-    """Broken twin on DuckDB 1.5, by relations: seven seconds, and all rows as Python objects."""
-    sql = "SELECT range + ? AS a, range * 0.5 AS b, range * 0.25 AS c, range * 2 AS d, range FROM range(1000000)"
+    """Broken twin on DuckDB 1.5, by relations: all rows as Python objects, in five times the time without parameters.
+
+    Of processor time, against the same machine's, the least of three: no other work on it counts.
+    """
+    sql = "SELECT range + ? AS a, range * 0.5 AS b, range * 0.25 AS c, range * 2 AS d, range FROM range(200000)"
+    ways = {sql: (7,), sql.replace("?", "7"): ()}
+    seconds: dict[str, list[float]] = {text: [] for text in ways}
     with duckdb.connect() as con:
-        start = time.process_time()
-        batches = read_batches(con.cursor(), PrivateQuery(sql=sql, parameters=(7,), rows=None, arrays=True))
-        assert sum(int(first.sum()) for first, *_ in batches) == 7 * 10**6 + 10**6 * (10**6 - 1) // 2
-        assert time.process_time() - start < 4
+        for text, parameters in [*ways.items()] * 4:
+            start = time.process_time()
+            query = PrivateQuery(sql=text, parameters=parameters, rows=None, arrays=True)
+            total = sum(int(first.sum()) for first, *_ in read_batches(con.cursor(), query))
+            seconds[text].append(time.process_time() - start)
+            assert total == 7 * 200_000 + 200_000 * 199_999 // 2
+    given, written = (min(found[1:]) for found in seconds.values())  # the first also imports
+    assert given < 3 * written
 
 
 def test_an_interrupt_between_two_batches_is_one(folder: Path) -> None:

@@ -50,10 +50,10 @@ COSTLY = {
 def test_costly_text_is_refused_fast(what: str, shared: World) -> None:
     session = shared.curator.session("ana")
     for work in (session.sql, session.explain):
-        start = time.perf_counter()
+        start = time.process_time()  # other work on the machine does not count
         with pytest.raises(DuckDPError) as caught:
             work(COSTLY[what], epsilon=1)
-        assert time.perf_counter() - start < 3, "refused, but slowly"
+        assert time.process_time() - start < 3, "refused, but slowly"
         assert caught.value.code[:2] in ("Q1", "Q2", "Q4")
         assert len(str(caught.value)) < 1000
     assert shared.charges() == 0

@@ -16,7 +16,7 @@ from duckdp import Session
 from duckdp.compiler.release import SelectTask
 from duckdp.core.task import PrivateQuery
 from duckdp.engine import Engine
-from tests.adversary.conftest import World, everything, leaks, make_file
+from tests.adversary.conftest import PERSONS, ROWS, World, everything, leaks, make_file
 
 REFUSED = (
     "SELECT name FROM visits",
@@ -275,3 +275,5 @@ def test_the_check_itself_sees_a_leak() -> None:
             raise RuntimeError("clean") from None
     except RuntimeError as error:
         assert leaks(everything(error)) == ["alice_7f3"]
+    assert leaks(f"of {ROWS} rows and {PERSONS}.0 persons.") == [str(ROWS), str(PERSONS)]
+    assert not leaks(f"at {ROWS}.25 seconds in /tmp/pytest-{PERSONS}/a")

@@ -97,6 +97,7 @@ def test_agrees_with_a_root_finder_in_floats(delta: int):
         assert abs(epsilon_for(rho, delta) - exact) <= 1 + 1e-9 * exact
 
 
+@settings(deadline=None)
 @given(st.integers(0, 100 * NANO))
 def test_pure_rho_is_half_the_square_rounded_up(epsilon: int):
     exact = Fraction(epsilon, NANO) ** 2 / 2 * 10**12
@@ -109,6 +110,7 @@ def test_basic_limits_and_costs_are_the_numbers_themselves():
     assert cost(ZCDP, Loss(epsilon_nano=3, delta_atto=2, rho_pico=9, delta_zcdp_atto=8)) == (9, 8)
 
 
+@settings(deadline=None)
 @given(epsilons, st.integers(2, ATTO - 1))
 def test_zcdp_limits_split_delta_without_loss(epsilon: int, delta: int):
     rho, rest = limits(ZCDP, epsilon, delta)
@@ -159,6 +161,7 @@ def test_describe():
     assert describe(ZCDP, 125 * 10**9, 10**10) == "rho=0.125, delta=1e-8"
 
 
+@settings(deadline=None)
 @given(st.sampled_from([BASIC, ZCDP]), *[st.tuples(st.integers(0, 1000), st.integers(0, 1000))] * 2)
 def test_how_many_is_what_a_loop_finds(kind: AccountantKind, remaining: tuple[int, int], each: tuple[int, int]):
     found = how_many(kind, remaining, each)

@@ -108,7 +108,7 @@ def test_averages_just_above_ten_deviations_of_their_count() -> None:
     assert noise is not None
     rows = math.ceil(10.5 * math.sqrt(plan.measures[0].noisy_cells * noise.variance()) / plan.measures[0].steps)
     share = _measured("avg(x), count(*)", "1", rows)[0][0]
-    assert abs(share - 0.95) <= TOLERANCE
+    assert 0.945 <= share <= 0.963  # about 0.954 here, where the count's noise widens the interval: 8 sd either way
 
 
 def test_a_twin_with_narrow_intervals_is_noticed() -> None:

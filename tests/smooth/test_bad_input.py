@@ -10,6 +10,7 @@ import pytest
 import duckdp
 from duckdp.errors import DuckDPError
 from tests.databases import write_database
+from tests.smooth.tables import holds
 
 BOUNDS = {"x": (0, 10), "y": (-1, 1)}
 TABLES = {
@@ -42,7 +43,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
 )
 def test_tables_at_the_edge(owner: duckdp.Curator, name: str, rows: int, mean: float | None, path: str) -> None:
     from duckdp.core.types import NANO
-    from duckdp.smooth.answer import answer
+    from duckdp.smooth.answer import answer, noisy_count
     from duckdp.smooth.plan import Wishes, plan_summary
     from duckdp.smooth.summary import SmoothSummary
 
@@ -56,12 +57,13 @@ def test_tables_at_the_edge(owner: duckdp.Curator, name: str, rows: int, mean: f
     count = answer(summary, "1", statistic="sum")
     assert count.value == pytest.approx(rows, abs=40)
     assert summary.columns[0].name == "x"
-    average = answer(summary, "x")
-    if mean is None:  # now and then the noise of a count passes for rows; the interval then says how little is known
-        assert average.note if average.value is None else average.high - average.low > 1
-    else:
-        # inf reads as the upper bound, -1e300 as the lower, NaN is left out; three half-widths fail once in 10^8
-        assert abs(average.value - mean) <= 3 * (average.high - average.low) / 2
+    average = answer(summary, "x", level=0.9999)
+    noisy, margin = noisy_count(summary, 0.9999)
+    # now and then the noise of a count passes for rows
+    assert (average.value is None, bool(average.note)) == (noisy <= margin,) * 2
+    assert (rows > margin) == (mean is not None)
+    if mean is not None:  # inf reads as the upper bound, -1e300 as the lower, NaN is left out
+        assert holds(average, mean)
         assert average.value == pytest.approx(mean, abs=0.1)
 
 

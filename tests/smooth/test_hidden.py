@@ -179,11 +179,11 @@ def test_values_stay_within_what_the_function_can_be():
     sure = column("sure", None, None, "BOOLEAN", nullable=False)
     with connect() as con:
         con.execute("CREATE TABLE t AS SELECT true AS sure FROM range(100)")
-        found = [answer(summarize(con, table(sure), ["sure"], epsilon=2.0), ColumnRef(sure)) for _ in range(12)]
+        found = [answer(summarize(con, table(sure), ["sure"], epsilon=2.0), ColumnRef(sure)) for _ in range(16)]
         no = Call("not", (ColumnRef(sure),), Kind.BOOLEAN)
-        found += [answer(summarize(con, table(sure), ["sure"], epsilon=2.0), no) for _ in range(12)]
+        found += [answer(summarize(con, table(sure), ["sure"], epsilon=2.0), no) for _ in range(16)]
     assert all(0 <= f.value <= 1 for f in found)
-    assert any(f.value in (0, 1) for f in found)  # cut, not by chance
+    assert any(f.value in (0, 1) for f in found)  # cut: one in two is, so all 32 escape but once in 4 * 10^9 runs
     assert all(f.low <= f.value <= f.high for f in found)
 
 
@@ -194,4 +194,4 @@ def test_many_thresholds_take_little_time():
     approximate_many(many[:1], basis, "t", known)
     start = time.process_time()
     approximate_many(many, basis, "t", known)
-    assert time.process_time() - start < 7
+    assert time.process_time() - start < 25  # 1.2 on a quiet machine

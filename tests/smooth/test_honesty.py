@@ -56,10 +56,10 @@ def random_function(rng, known):
     return text
 
 
-def covered(tables, functions, seed):
-    """(pairs, pairs whose interval holds the truth, the same without the approximation error)."""
+def covered(tables, functions, seed, level):
+    """(pairs, pairs whose interval holds the truth, the same without the approximation error, tables with a miss)."""
     rng = generator(seed)
-    pairs = hits = broken = 0
+    pairs = hits = broken = missed = 0
     for turn in range(tables):
         known, rows, clamped, _ = random_table(rng)
         with connect() as con:
@@ -73,8 +73,9 @@ def covered(tables, functions, seed):
             aggregate = "avg" if statistic == "mean" else "sum"
             items = ", ".join(f"{aggregate}(CAST(({text}) AS DOUBLE))" for text in texts)
             truth = con.execute(f"SELECT {items} FROM ({clamped}) AS t").fetchone()
-        many = answers(summary, texts, statistic=statistic, level=LEVEL)
-        found = [answer(summary, text, statistic=statistic, level=LEVEL) for text in texts] if turn % 9 == 0 else many
+        many = answers(summary, texts, statistic=statistic, level=level)
+        found = [answer(summary, text, statistic=statistic, level=level) for text in texts] if turn % 9 == 0 else many
+        before = pairs - hits
         for one, true in zip(found, truth, strict=True):
             if one.value is None:
                 continue  # no interval is claimed
@@ -83,24 +84,21 @@ def covered(tables, functions, seed):
             hits += one.low - slack <= true <= one.high + slack
             error = one.approximation_error
             broken += one.low + error - slack <= true <= one.high - error + slack
-    return pairs, hits, broken
-
-
-def least(pairs, tables):
-    """What honest intervals reach but once in 10^4 runs: answers of one table share its noise, so tables count."""
-    return pairs * (LEVEL - 3.8 * math.sqrt(LEVEL * (1 - LEVEL) / tables))
+        missed += pairs - hits > before
+    return pairs, hits, broken, missed
 
 
 def test_intervals_hold_the_truth():
-    pairs, hits, broken = covered(18, 10, 1)
+    """Ten answers of a table share its noise: one in 1,000 tables may have a miss, so 4 of 18 once in 3 * 10^8 runs."""
+    pairs, hits, broken, missed = covered(18, 10, 1, 0.9999)
     assert pairs >= 120
-    assert hits >= least(pairs, 18)
+    assert missed <= 3
     assert broken < hits - 0.15 * pairs
 
 
 @pytest.mark.slow
 def test_ten_thousand_intervals_hold_the_truth():
-    pairs, hits, broken = covered(500, 22, 2)
+    pairs, hits, broken, _ = covered(500, 22, 2, LEVEL)
     assert pairs >= 10_000
     assert hits >= LEVEL * pairs - 3.8 * math.sqrt(LEVEL * (1 - LEVEL) * pairs)
     assert broken < 0.8 * pairs

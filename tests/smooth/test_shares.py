@@ -142,8 +142,8 @@ def test_noise_of_every_group_has_its_law(family):
     c = np.array([1.0, -0.5, 0.3, 0.2, 0.0, 0.7])
     assert np.std(draws @ c) == pytest.approx(plan.noise.standard_error(c), rel=0.1)
     width = plan.noise.half_width(c, 0.95)
-    assert 0.93 <= np.mean(np.abs(draws @ c) <= width) <= 0.975
-    assert np.mean(np.abs(draws @ c) <= 0.8 * width) < 0.93
+    assert 0.925 <= np.mean(np.abs(draws @ c) <= width) <= 0.98  # 6 deviations of a share of 3,000 at least
+    assert np.mean(np.abs(draws @ c) <= 0.7 * width) < 0.91
 
 
 def test_laws_are_checked():

@@ -74,7 +74,7 @@ def test_answers_are_never_wider_than_by_interpolation(epsilon, statistic):
                 answer(summary, text, statistic=statistic, method=m, level=0.95) for m in ("interpolation", "best")
             )
             gains.append((best.high - best.low) / (plain.high - plain.low))
-            truth, reach = true.fetchone()[0], 4 * (best.high - best.low) / 2  # noise that far has probability 1e-4
+            truth, reach = true.fetchone()[0], 5 * (best.high - best.low) / 2  # noise that far: below 1e-9
             assert abs(best.value - truth) <= reach
     assert max(gains) <= 1
-    assert min(gains) < 0.85
+    assert min(gains) < 0.9  # 0.75 to 0.845, with a deviation of 0.001 over tables and noise

@@ -186,7 +186,7 @@ def test_older_shells_read_the_file(made: SyntheticTable, tmp_path: Path) -> Non
     write_database(path, {"t": made, "u": made})
     question = "SELECT count(*) AS n, max(day)::VARCHAR AS day FROM t JOIN (SELECT DISTINCT id FROM u) USING (id)"
     done = subprocess.run(
-        [_shell(), "-readonly", "-json", str(path), question], capture_output=True, text=True, timeout=30, check=True
+        [_shell(), "-readonly", "-json", str(path), question], capture_output=True, text=True, timeout=300, check=True
     )
     assert json.loads(done.stdout) == [{"n": 3000, "day": "2013-02-28"}]
     assert _storage(path) == 64

@@ -41,8 +41,9 @@ def test_a_full_column_is_not_spoilt_by_the_nulls_of_another(owner: duckdp.Curat
     missing = np.array([v is None for v in b])
     assert missing.mean() == pytest.approx(0.5, abs=0.02)
     assert np.mean(np.array(a)[missing] >= 55) < 0.03  # where a is large, b has a value
-    lp, _ = zip(*ana.synthesize("halves", epsilon=10, rows=4000, method="lp", time_limit=3).rows(), strict=True)
-    assert np.mean(lp) > 56  # the twin: fitted to rows that have both
+    # few functions, so that the program ends by itself: what a time limit leaves depends on the machine
+    lp, _ = zip(*ana.synthesize("halves", epsilon=10, rows=4000, method="lp", degree=4).rows(), strict=True)
+    assert np.mean(lp) > 70  # the twin: fitted to rows that have both
 
 
 def test_a_column_that_is_never_null_stays_so(owner: duckdp.Curator) -> None:

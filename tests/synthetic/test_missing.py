@@ -14,6 +14,7 @@ from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError
 from duckdp.smooth.summary import make_basis
 from duckdp.synthetic.missing import DOUBT, PART, give_missing, plan_missing, shares
+from duckdp.synthetic.report import FAR
 from duckdp.synthetic.sample import bytes_of
 from duckdp.synthetic.task import plan_synthesis
 from tests.smooth.tables import column, connect, run, table
@@ -176,15 +177,18 @@ def test_nulls_come_back_in_their_shares(owner):
     made = ana.synthesize("t", epsilon=2, columns=["x", "k", "d"], degree=4, rows=5000, name="mine")
     x, k, d = (c.values for c in made.columns)
     assert [missing(v) for v in (x, k, d)] == pytest.approx([0.2, 0.2, 0.05], abs=0.02)
-    assert np.mean([(a is None) == (b is None) for a, b in zip(x, k, strict=True)]) > 0.99  # together, as in the data
+    assert np.mean([(a is None) == (b is None) for a, b in zip(x, k, strict=True)]) > 0.95  # together: else 0.68
     assert np.mean([v for v in x if v is not None]) == pytest.approx(2 / 7, abs=0.02)
     assert {type(v) for v in d} == {dt.date, type(None)}
     assert any("private share" in n for n in made.notes)
     report = ana.synthetic_report("mine")
-    assert report.follows
-    assert "x 20" in report.text or "x 19" in report.text
+    # twice: which rows get the NULLs is drawn too, so one table in some thousands lies beyond FAR itself
+    assert report.excess < 2 * FAR
     assert report.rows == 5000
     raw = json.loads(owner.ledger.object("ana", "mine").payload)
+    released = shares(raw["missing"])  # of patterns: x is their first column
+    assert f"x {100 * released[1::2].sum():.3g}%" in report.text
+    assert released[1::2].sum() == pytest.approx(0.2, abs=0.02)
     raw["missing"] = None  # broken twin: without what was bought no row has a NULL
     twin = duckdp.synthetic.stored.read_synthesis(json.dumps(raw))
     assert missing(twin.columns["x"].tolist()) == 0
@@ -200,6 +204,6 @@ def test_booleans_and_sql_types(owner):
         "SELECT avg((f IS NULL)::INTEGER), avg(f::INTEGER), avg((whole IS NULL)::INTEGER) FROM made"
     ).fetchone()  # fmt: skip
     assert share == pytest.approx(0.5, abs=0.03)
-    assert true == pytest.approx(0.3, abs=0.04)
+    assert true == pytest.approx(0.3, abs=0.06)  # of 1,500 rows at random: deviation 0.007
     assert whole < 0.03  # none is NULL; a DOUBLE may be NaN, so their share is noised
     assert sum(c.loss.epsilon_nano for c in owner.ledger.charges()) == 2 * NANO

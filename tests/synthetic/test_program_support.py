@@ -108,7 +108,8 @@ def test_sums_with_less_noise_weigh_more(summary):
 
 @pytest.mark.parametrize("neighbours", [Neighbours.ADD_REMOVE, Neighbours.REPLACE])
 def test_a_table_of_the_grid(con, neighbours):
-    made = summarize(con, table(*COLUMNS), ["a", "b", "c"], degree=4, neighbours=neighbours)
+    # epsilon 10: at 1 a fit that stops at the noise's norm misses the correlation by 0.05 +- 0.014
+    made = summarize(con, table(*COLUMNS), ["a", "b", "c"], degree=4, epsilon=10, neighbours=neighbours)
     support = make_grid(made)
     objective, enough = make_objective(made, 40_000.0)
     found = generate(support.grid, objective, enough=enough)
@@ -116,8 +117,8 @@ def test_a_table_of_the_grid(con, neighbours):
     drawn = draw_points(found.weights, 20_000)
     columns = decode_points(places[drawn], support, made.columns, made.basis)
     true = con.execute("SELECT avg(a), avg(b), avg(c), stddev(a), corr(a, b) FROM t").fetchone()
-    assert columns["a"].mean() == pytest.approx(true[0], abs=1.5)
-    assert columns["b"].mean() == pytest.approx(true[1], abs=0.05)
-    assert columns["c"].mean() == pytest.approx(float(true[2]), abs=0.02)
-    assert columns["a"].std() == pytest.approx(true[3], abs=3)
-    assert np.corrcoef(columns["a"], columns["b"])[0, 1] == pytest.approx(true[4], abs=0.1)
+    assert columns["a"].mean() == pytest.approx(true[0], abs=0.3)
+    assert columns["b"].mean() == pytest.approx(true[1], abs=0.02)
+    assert columns["c"].mean() == pytest.approx(float(true[2]), abs=0.01)
+    assert columns["a"].std() == pytest.approx(true[3], abs=0.5)
+    assert np.corrcoef(columns["a"], columns["b"])[0, 1] == pytest.approx(true[4], abs=0.05)

@@ -21,7 +21,7 @@ below d / 25, about the largest eigenvalue that tables of related columns have. 
 come first, for 0.7 of the charge; 0.96 with the best column alone. Without a named target, a column of two values
 beside numbers alone is one, for half of the charge, unless pairs are bought, which hold its links too. A pair is picked
 for the charge at which the noisy maximum tells a covariance of _STRONG from those of all other pairs; none is where the
-means themselves drown (_COARSE_MEANS), where they would be several, yet less than one in 32 columns, or where products
+means themselves drown (_COARSE_MEANS), where they would be several, yet less than one in 16 columns, or where products
 with z can just be had and the picks would reach few of the columns: what answers smooth queries comes first. Each
 function costs about the same noise in whatever stage it is bought, as a cube's deviation grows as R: shares stand about
 as the numbers of functions, and as what an error of each does to smooth queries.
@@ -154,7 +154,7 @@ def _links(request: Request, purse: Purse) -> tuple[dict[str, Fraction], int]:
     strong = min(_MOST_STRONG, (d * (d - 1) - inside) // 2, affordable)
     fine = predicted(d, _PRODUCTS, purse, rows) <= _FINE_PRODUCTS
     radial = fine and predicted(d, Fraction(1), purse, rows) > _CLEAR_MEANS
-    few = 1 < strong < d / 32 or (radial and 4 * strong < d)
+    few = 1 < strong < d / 16 or (radial and 4 * strong < d)
     if not strong or few:  # means, and products with z, serve smooth queries better than a few pairs
         return shares, 0
     return {**shares, "picks": _PICKS, "values": _VALUES}, strong

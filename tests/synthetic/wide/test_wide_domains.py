@@ -65,7 +65,7 @@ def test_bounds_beside_a_domain_leave_its_values(method: str) -> None:
         found = _shares(made.columns[name])
         assert set(found) <= set(wanted)  # 7.0 lies outside the bounds: no row can have it
         if method != "psi":
-            assert found == pytest.approx(wanted, abs=0.03)
+            assert found == pytest.approx(wanted, abs=0.04)  # in 20 releases at most 0.0135 off
 
 
 def test_the_linear_program_takes_the_domains_values(tmp_path: Path) -> None:

@@ -71,5 +71,6 @@ def test_links_of_the_flag_come_back():
     for target in (None, ""):
         made = Path(unit=unit, label=True, rows=2000, neighbours=Neighbours.ADD_REMOVE).make("1", target=target)
         correlations.append(np.corrcoef(made, rowvar=False)[:12, -1].mean())
-    assert correlations[0] > 0.12  # true: 0.22
-    assert correlations[1] < 0.13
+    # in 50 releases 0.224 +- 0.011 (true: 0.22) and 0.03 +- 0.019: six deviations either way
+    assert correlations[0] > 0.15
+    assert correlations[1] < 0.15

@@ -85,8 +85,8 @@ def test_a_count_of_its_own():
             yield one.rows
 
     deviation = 2**0.5 * 4  # Laplace noise of scale 4
-    assert np.std(list(counts(Fraction(1, 4)))) == pytest.approx(deviation, rel=0.25)
-    assert np.std(list(counts(Fraction(1, 2)))) != pytest.approx(deviation, rel=0.25)  # the twin
+    assert np.std(list(counts(Fraction(1, 4)))) == pytest.approx(deviation, rel=0.3)  # false alarm below 1e-10
+    assert np.std(list(counts(Fraction(1, 2)))) != pytest.approx(deviation, rel=0.3)  # the twin
     public = Purse(epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.REPLACE)
     public.buy(memory_sums(unit), features, Fraction(1, 2), count=Fraction(1, 4))
     assert (public.rows, public.spent) == (300, Fraction(1, 2))  # nothing to buy
@@ -117,7 +117,7 @@ def test_noise_has_the_stated_deviation():
     sums = memory_sums(np.zeros((10, 6)))
     found = [purse().buy(sums, features, Fraction(1, 2), bits=BITS) for _ in range(300)]
     spread = np.sqrt(np.mean([n.means**2 for n in found]))
-    assert 0.85 < spread / found[0].deviation < 1.15
+    assert 0.8 < spread / found[0].deviation < 1.2  # false alarm below 1e-12
     assert found[0].deviation == pytest.approx(2 / 0.5 * math.sqrt(7 * 8 / 3) / 10, rel=1e-4)
     assert found[0].deviation == pytest.approx(predicted(6, Fraction(1, 2), purse(), 10), rel=1e-4)
 
@@ -181,7 +181,7 @@ def test_choice_has_the_law_of_the_noisy_maximum():
     wanted = np.array(chances(scores, 1 / 4))
     found = np.bincount([choose_best(scores, epsilon=Fraction(1), linf=2) for _ in range(draws)], minlength=4)
     off = np.abs(found - draws * wanted) / np.sqrt(draws * wanted * (1 - wanted))
-    assert off.max() < 6  # false alarm below 1e-8
+    assert off.max() < 7  # false alarm below 1e-10
     assert np.abs(found - draws * np.array(chances(scores, 1 / 2))).max() > 6 * math.sqrt(draws / 4)
 
 

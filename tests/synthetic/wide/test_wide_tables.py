@@ -266,7 +266,7 @@ def test_bench_prints_its_lines():
     unit = people(600)
     data = Data(name="CTG", unit=unit, columns=tuple("abcdefgh"), label=unit[:, -1], without=("h",))
     lines = error_table(data, ("1",), queries=100, rounds=1, rows=200)
-    assert [line.split()[0] for line in lines] == ["CTG", "sample", "paper", "auto", "auto", "psi"]
+    assert [line.split()[0] for line in lines] == ["CTG", "sample", "paper", "auto", "auto", "auto", "psi"]
     lines = area_table(data, ("1",), rounds=1, rows=200)
     assert all(name in lines[-1] for name in ("with target", "not named", "none"))
     for method in ("auto", "psi"):

@@ -30,7 +30,6 @@ from duckdp.synthetic.wide.tree_rows import Model, make_codes, order_columns
 from tests.smooth.tables import column, connect, table
 from tests.synthetic.wide.trees import three_columns
 
-RNG = np.random.default_rng(3)
 SPEC = (
     column("age", 0, 100, "INTEGER"), column("pay", 0.0, 10.0, "DECIMAL(6,2)"),
     column("day", dt.date(2020, 1, 1), dt.date(2020, 12, 31), "DATE"),
@@ -50,11 +49,12 @@ def test_the_nearest_point_of_the_simplex() -> None:
 
 
 def test_a_prior_helps_where_noise_is_large() -> None:
+    rng = np.random.default_rng(3)  # its own: the same draws whatever else runs
     shares, rows = np.diff(np.concatenate([[0], np.cumsum(np.exp(-np.arange(10) / 2.0))])), 1000
     shares /= shares.sum()
     ours, plain = [], []
     for _ in range(20):
-        noisy = rows * shares + RNG.normal(0, 60, 10)
+        noisy = rows * shares + rng.normal(0, 60, 10)
         ours.append(np.abs(estimate_shares(noisy, 60.0, rows, ordered=True) - shares).sum() / 2)
         plain.append(np.abs(to_simplex(noisy, rows) / rows - shares).sum() / 2)
     assert np.mean(ours) < 0.85 * np.mean(plain)
@@ -63,12 +63,13 @@ def test_a_prior_helps_where_noise_is_large() -> None:
 
 
 def test_rows_and_margins_pool_by_inverse_variances() -> None:
+    rng = np.random.default_rng(3)  # its own: the same draws whatever else runs
     truth = np.array([400.0, 300, 200, 100])
     merge = np.array([0, 0, 1, 1])
     alone, pooled = [], []
     for _ in range(300):
-        noisy = truth + RNG.normal(0, 20, 4)
-        margin = np.bincount(merge, weights=truth) + RNG.normal(0, 10, 2)
+        noisy = truth + rng.normal(0, 20, 4)
+        margin = np.bincount(merge, weights=truth) + rng.normal(0, 10, 2)
         found, deviation = pool_counts(noisy, 20.0, merge, [(margin, 10.0)])
         alone.append((noisy - truth) ** 2)
         pooled.append((found - truth) ** 2)
@@ -86,13 +87,14 @@ def test_merged_bins_hold_enough() -> None:
 
 
 def test_pairs_keep_their_margins_and_lose_noise() -> None:
+    rng = np.random.default_rng(3)  # its own: the same draws whatever else runs
     first, second = np.array([0.2, 0.3, 0.5]), np.array([0.25, 0.25, 0.5])
     truth = scale_margins(np.eye(3) + 0.1, first, second)
     np.testing.assert_allclose(truth.sum(axis=0), second, atol=1e-6)
     found = estimate_pair(truth * 10_000, 0.01, 10_000, first, second)
     np.testing.assert_allclose(found, truth, atol=2e-3)
     noise = np.mean([
-        np.abs(estimate_pair(np.outer(first, second) * 1000 + RNG.normal(0, 50, (3, 3)), 50.0, 1000, first, second)
+        np.abs(estimate_pair(np.outer(first, second) * 1000 + rng.normal(0, 50, (3, 3)), 50.0, 1000, first, second)
                - np.outer(first, second)).sum() for _ in range(50)
     ])  # fmt: skip
     assert noise < 0.5 * 9 * 0.05 * 0.8  # half of what it would be without shrinking
@@ -191,7 +193,8 @@ def test_a_tree_of_a_table_has_its_pairs_nulls_and_types() -> None:
     for first, second in zip(_two_way(real), _two_way(made.columns), strict=True):
         gaps.append(sum(abs(first.get(k, 0) - second.get(k, 0)) for k in {*first, *second}) / 2)
     assert np.mean(gaps) < 0.06
-    shuffled = {n: RNG.permutation(v) for n, v in real.items()}  # the twin: columns alone
+    rng = np.random.default_rng(3)
+    shuffled = {n: rng.permutation(v) for n, v in real.items()}  # the twin: columns alone
     alone = [
         sum(abs(a.get(k, 0) - b.get(k, 0)) for k in {*a, *b}) / 2
         for a, b in zip(_two_way(real), _two_way(shuffled), strict=True)

@@ -139,10 +139,10 @@ def _evidence(epsilon_nano: int, runs: int) -> tuple[float, float]:
 def test_a_neighbour_shows_no_more_than_epsilon() -> None:
     runs = 700
     one, two = _evidence(NANO, runs)
-    slack = 6 * math.sqrt((one + math.e**2 * two) / runs)  # six deviations
+    slack = 7 * math.sqrt((one + math.e**2 * two) / runs)  # seven deviations: false alarm below 1e-9
     assert one <= math.e * two + slack
     one, two = _evidence(6 * NANO, runs)  # the twin: noise for a sixth of the tables' change
-    assert one > math.e * two + 6 * math.sqrt((one + math.e**2 * two) / runs)
+    assert one > math.e * two + 7 * math.sqrt((one + math.e**2 * two) / runs)
 
 
 @pytest.mark.parametrize("target", [None, 4])
