@@ -8,7 +8,7 @@ variable (up to one grid step). The sum X is symmetric, with variances and exces
                         than the largest shortfall (1.5%) that the tests find over cubes of all sizes. Microseconds.
     other levels        the characteristic function, E exp(i u c . Z) = E_G prod_j sinc(u G c_j), inverted numerically;
                         of each cube the 12 largest coefficients as they are, the others as one normal term. Widened by
-                        1%. A tenth of a second.
+                        1%, more than its error (0.7%). Hundredths of a second.
 
 Everything here is a function of public figures: it costs no privacy.
 """
@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 WIDENED, WIDENED_INVERTED = 1.02, 1.01
 FAST = (0.93, 0.96)
 _SHARES = np.linspace(0.0, 1.0, 33)
-_KEPT, _NODES, _STEPS = 12, 64, 4096
+_KEPT, _NODES, _STEPS, _BLOCK = 12, 128, 512, 512
 _FARTHEST = 12.0  # deviations: beyond any quantile of 0.9999
 
 
@@ -130,32 +130,28 @@ def _inverted(coefficients: Sequence[Floats], rates: Floats, sizes: Ints, level:
 
 
 def _characteristic(coefficients: Sequence[Floats], rates: Floats, sizes: Ints, u: Floats) -> Floats:
+    if len(u) > _BLOCK:
+        parts = np.array_split(u, -(-len(u) // _BLOCK))
+        return np.concatenate([_characteristic(coefficients, rates, sizes, part) for part in parts])
     found = np.ones(len(u))
     for c, rate, size in zip(coefficients, rates, sizes, strict=True):
         ordered = -np.sort(-np.abs(c))
-        rest = float(np.sum(ordered[_KEPT:] ** 2))
         radii, weights = _radii(int(size))
-        inner = np.zeros(len(u))
-        for radius, weight in zip(radii / rate, weights, strict=True):
-            x = u * radius
-            term = weight * np.exp(-(x**2) * rest / 6)
-            for value in ordered[:_KEPT]:
-                term *= np.sinc(x * value / np.pi)
-            inner += term
-        found *= inner
+        x = np.outer(radii / rate, u)
+        term = np.exp(x**2 * (-float(np.sum(ordered[_KEPT:] ** 2)) / 6))
+        for value in ordered[:_KEPT]:
+            term *= np.sinc(x * (value / np.pi))
+        found *= weights @ term
     return found
 
 
 @lru_cache(maxsize=256)
 def _radii(size: int) -> tuple[Floats, Floats]:
-    """Nodes and weights of the Gamma(size + 1) law: Gauss-Laguerre, or even steps where that would overflow."""
-    from scipy import special, stats
+    """Nodes, in even steps, and weights of the Gamma(size + 1) law; nodes of Gauss-Laguerre are few in its tail."""
+    from scipy import stats
 
-    if size <= 100:
-        nodes, weights = special.roots_genlaguerre(_NODES, size)
-        return nodes, weights / weights.sum()
     law = stats.gamma(size + 1)
-    low, high = law.ppf(1e-7), law.isf(1e-7)  # beyond the tails of any level
+    low, high = law.ppf(1e-7), law.isf(1e-8)  # beyond the tails of any level
     nodes = low + (high - low) * (np.arange(_NODES) + 0.5) / _NODES
     weights = law.pdf(nodes)
     return nodes, weights / weights.sum()

@@ -11,7 +11,8 @@ Lines:    the same function asked of the summary (``smooth.answer``, with its er
 Drawing:  m rows take whole numbers of each of K points. Were their rounding independent, a mean of a function in
           [-1, 1] would move by a standard deviation of at most about sqrt(K / 6) / m: a guide, not a bound. A table
           follows its release when its misfits are, root mean square, at most FAR times both deviations together.
-          Independent draws (``theorem``) move it by at most 1 / sqrt(m).
+          Independent draws (``theorem``) move it by at most 1 / sqrt(m). Where m of M rows are left, the others having
+          been chosen at random for a NULL, that adds at most sqrt((1 - m / M) / m).
 """
 
 from __future__ import annotations
@@ -235,6 +236,7 @@ def report_table(
     known = np.unique(levels[some]).tolist()
     worst = int(some[np.argmax(np.abs(z[some]))]) if len(some) else None  # one function: nothing but the count
     drawing = 1 / math.sqrt(made.rows) if independent else math.sqrt(len(counts) / 6) / made.rows
+    drawing = math.hypot(drawing, math.sqrt((1 - made.rows / whole.rows) / made.rows))
     lines, failed = ask_both(made, summary, points, counts) if not independent else ((), 0)
     if failed:
         notes += (f"{failed} questions have no finite answer within the bounds and were left out",)
