@@ -10,14 +10,14 @@ Privacy:      epsilon-DP, Laplace noise on disjoint counts in units of 2^-b. ADD
               NULLs or not.
 Proof sketch: the patterns are disjoint and complete, and a row's is a function of that row alone. Sums are clamped to
               +-row_cap 2^b, which brings no two of them further apart. Everything else is post-processing: patterns
-              below ``DOUBT`` noise scales count as absent, so a column without NULLs rarely gets any (with probability
-              e^-5 / 2 each).
+              that noise alone may have made (:func:`doubt`) count as absent, so columns without NULLs rarely get any.
 Numerics:     integer sums; exact sampler; weights of units with more than max_rows rows are rounded down to 2^-b.
 Source:       histograms: Dwork, McSherry, Nissim, Smith 2006.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,7 +38,7 @@ from duckdp.smooth.sums.scan import WEIGHT, print_scan, print_unit
 from duckdp.synthetic.sample import Bytes, draw_points
 
 PART = 20  # one part of epsilon in this many
-DOUBT = 5.0  # noise scales
+SPURIOUS = 1e-3  # chance that any pattern appears by noise alone, at most
 _BITS = 20  # of the weights of units
 _RANGE = 2**62  # of core/noise
 
@@ -143,8 +143,13 @@ def shares(released: dict[str, Any]) -> Floats:
         counts, scale, patterns = np.zeros(0), 0.0, 1
     if len(counts) != patterns or not np.isfinite(counts).all():
         raise CatalogError("C105", "the stored synthetic table is damaged.")
-    kept = np.where(counts < DOUBT * scale, 0.0, counts)
+    kept = np.where(counts < doubt(patterns) * scale, 0.0, counts)
     return np.asarray(kept / kept.sum() if kept.sum() > 0 else np.eye(1, patterns)[0])
+
+
+def doubt(patterns: int) -> float:
+    """Scales of Laplace noise that none of so many patterns reaches by noise alone, but with chance ``SPURIOUS``."""
+    return math.log(patterns / (2 * SPURIOUS))
 
 
 def give_missing(columns: dict[str, NDArray[Any]], released: dict[str, Any], source: Bytes) -> dict[str, NDArray[Any]]:

@@ -68,7 +68,7 @@ def outcome(session: duckdp.Session, question: str) -> str:
     return f"{[(c.name, c.type) for c in found.columns]} {'' if open_keys else len(found)}"
 
 
-@pytest.mark.parametrize("unit_key", ["pid", None])
+@pytest.mark.parametrize("unit_key", ["pid", pytest.param(None, marks=pytest.mark.slow)])
 def test_every_table_answers_alike(unit_key: str | None, tmp_path: Path) -> None:
     outcomes: dict[str, dict[str, str]] = {}
     for number, (name, rows) in enumerate(TABLES.items()):

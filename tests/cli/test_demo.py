@@ -124,7 +124,7 @@ def test_the_duckdb_shell_reads_the_synthetic_file(demo: tuple[Path, str], name:
     assert done.returncode == 0, done.stderr
     rows = [line.split(",") for line in done.stdout.split()][1:]
     if name == "group-by":
-        assert [r[0] for r in rows if r[0]] == ["false", "true"]  # a few ages are NULL once in 150 runs: noise
+        assert [r[0] for r in rows if r[0]] == ["false", "true"]  # a few ages are NULL once in 1,000 runs: noise
     if name == "filter":
         assert 0 <= int(rows[0][0]) < 20_000
     else:

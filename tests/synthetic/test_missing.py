@@ -13,7 +13,7 @@ import duckdp
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError
 from duckdp.smooth.summary import make_basis
-from duckdp.synthetic.missing import DOUBT, PART, give_missing, plan_missing, shares
+from duckdp.synthetic.missing import PART, doubt, give_missing, plan_missing, shares
 from duckdp.synthetic.report import FAR
 from duckdp.synthetic.sample import bytes_of
 from duckdp.synthetic.task import plan_synthesis
@@ -104,9 +104,9 @@ def test_noise_has_its_scale():
 
 
 def test_shares_of_noise_alone_are_none():
-    released = {"columns": ["x"], "counts": [1000, round(DOUBT * 20) - 1], "scale": 20.0, "bits": 0}
+    released = {"columns": ["x"], "counts": [1000, int(doubt(2) * 20)], "scale": 20.0, "bits": 0}
     assert shares(released).tolist() == [1, 0]
-    assert shares({**released, "counts": [900, 100]}).tolist() == [0.9, 0.1]
+    assert shares({**released, "counts": [900, 100], "scale": 10.0}).tolist() == [0.9, 0.1]
     assert shares({**released, "counts": [-5, 3]}).tolist() == [1, 0]
     for bad in ({"counts": [1]}, {"counts": None}, {"scale": None}, {"columns": 3}, {"counts": ["x", 1]}):
         with pytest.raises(CatalogError):
