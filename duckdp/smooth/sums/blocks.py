@@ -102,8 +102,8 @@ class BlockSums:
         step = _rows_per_block(self.split)
         a, b = self.split.left.space(step), self.split.right.space(step)
         total = np.zeros((a.lines, b.lines), dtype=np.int64)
-        missing = np.isnan(np.sum(columns, axis=0))
-        if missing.any():
+        if any(np.isnan(np.sum(column)) for column in columns):
+            missing = np.isnan(np.sum(columns, axis=0))
             columns = tuple(column[~missing] for column in columns)
         for start in range(0, len(columns[0]), step):
             part = [column[start : start + step] for column in columns]

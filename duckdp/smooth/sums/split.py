@@ -73,9 +73,12 @@ class Evaluation:
                 prefix = _prefix(prefix)
         self._count = len(functions)
         self._values = np.empty((len(lines), rows))
-        self._runs = _runs(lines)
         self._constant = lines[(0,) * degrees.shape[1]]
-        self._tables = {i: np.empty((m + 1, rows)) for i, m in enumerate(degrees.max(axis=0).tolist()) if m}
+        most = {i: m for i, m in enumerate(degrees.max(axis=0).tolist()) if m}
+        inside = {i: _even_lines(lines, i, m) for i, m in most.items()}
+        self._tables = {i: np.empty((m + 1, rows)) if inside[i] is None else self._values[inside[i]]
+                        for i, m in most.items()}  # fmt: skip
+        self._runs = [run for run in _runs(lines) if run.prefix is not None or inside[run.column] is None]
 
     @property
     def lines(self) -> int:
@@ -109,6 +112,14 @@ def _fill_powers(table: Floats, u: Floats) -> None:
         np.multiply(table[1 : count + 1], 2.0 * table[known], out=new)
         new -= table[known - count : known][::-1]
         known += count
+
+
+def _even_lines(lines: dict[tuple[int, ...], int], column: int, degree: int) -> slice | None:
+    """Lines of T_0, T_1, ..., T_degree of one column, if all are there, in even steps: then they need no copy."""
+    dimensions = len(next(iter(lines)))
+    at = [lines.get(tuple(k * (i == column) for i in range(dimensions)), -1) for k in range(degree + 1)]
+    even = range(at[0], at[0] + (degree + 1) * (at[1] - at[0]), at[1] - at[0]) if at[1] > at[0] else range(0)
+    return slice(even.start, even[-1] + 1, even.step) if min(at) >= 0 and at == list(even) else None
 
 
 def _prefix(r: tuple[int, ...]) -> tuple[int, ...]:
