@@ -14,7 +14,7 @@ from duckdp.smooth.summary import make_basis
 from duckdp.smooth.sums import blocks, limbs
 from duckdp.smooth.sums.cells import CellSums, make_grid
 from duckdp.smooth.sums.moments import PATHS, plan_moments
-from duckdp.smooth.sums.split import choose_split
+from duckdp.smooth.sums.split import Factors, choose_split
 from tests.smooth.tables import column, connect, reference, table
 from tests.smooth.test_smooth_moments import columns, fill
 
@@ -71,6 +71,21 @@ def test_other_index_sets(con, path, shape, order):
     basis = make_basis(cols, 6, shape, order)
     plan = plan_moments(table(*cols), cols, basis, epsilon=ONE, path=path)
     check(con, plan, reference(clean[kept], basis, 40).sum(axis=0).astype(float), kept.sum())
+
+
+@pytest.mark.parametrize("shape", ["tensor", "total_degree", "hyperbolic_cross"])
+@pytest.mark.parametrize("order", [None, 1, 2])
+def test_functions_on_blocks_whose_space_is_used_again(shape, order):
+    """Powers of a column are views of the space where its lines allow it; the product overwrites them all."""
+    basis, rng = make_basis(tuple(column(c) for c in "abc"), 5, shape, order), np.random.default_rng(1)
+    split = choose_split(basis)
+    for degrees, space in ((f.degrees, f.space(64)) for f in (split.left, split.right, Factors(basis.indices))):
+        for rows in (64, 17):
+            units = rng.uniform(-1, 1, (3, rows))
+            powers = [np.polynomial.chebyshev.chebvander(u, 4)[:, k].T for u, k in zip(units, degrees.T, strict=True)]
+            found = space.fill(list(units))
+            assert found == pytest.approx(np.prod(powers, axis=0), abs=1e-13)
+            found *= 3.7
 
 
 def test_order_two_over_many_columns_is_one_product():

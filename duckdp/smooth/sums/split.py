@@ -75,10 +75,10 @@ class Evaluation:
         self._values = np.empty((len(lines), rows))
         self._constant = lines[(0,) * degrees.shape[1]]
         most = {i: m for i, m in enumerate(degrees.max(axis=0).tolist()) if m}
-        inside = {i: _even_lines(lines, i, m) for i, m in most.items()}
-        self._tables = {i: np.empty((m + 1, rows)) if inside[i] is None else self._values[inside[i]]
-                        for i, m in most.items()}  # fmt: skip
-        self._runs = [run for run in _runs(lines) if run.prefix is not None or inside[run.column] is None]
+        inside = {i: at for i, m in most.items() if (at := _even_lines(lines, i, m)) is not None}
+        self._tables = {i: np.empty((m + 1, rows)) for i, m in most.items() if i not in inside}
+        self._tables |= {i: self._values[at] for i, at in inside.items()}  # views
+        self._runs = [run for run in _runs(lines) if run.prefix is not None or run.column not in inside]
 
     @property
     def lines(self) -> int:
@@ -118,8 +118,9 @@ def _even_lines(lines: dict[tuple[int, ...], int], column: int, degree: int) -> 
     """Lines of T_0, T_1, ..., T_degree of one column, if all are there, in even steps: then they need no copy."""
     dimensions = len(next(iter(lines)))
     at = [lines.get(tuple(k * (i == column) for i in range(dimensions)), -1) for k in range(degree + 1)]
-    even = range(at[0], at[0] + (degree + 1) * (at[1] - at[0]), at[1] - at[0]) if at[1] > at[0] else range(0)
-    return slice(even.start, even[-1] + 1, even.step) if min(at) >= 0 and at == list(even) else None
+    step = at[1] - at[0]
+    even = step > 0 and at == list(range(at[0], at[0] + step * len(at), step))
+    return slice(at[0], at[-1] + 1, step) if even else None
 
 
 def _prefix(r: tuple[int, ...]) -> tuple[int, ...]:
