@@ -65,6 +65,30 @@ def test_what_is_made_of_a_release_is_stored_once_beside_it(tmp_path):
         assert ledger.state().primary_spent == NANO
 
 
+def test_stages_are_stored_in_order_and_the_first_stays(tmp_path):
+    with Ledger.open(tmp_path / "a") as ledger:
+        set_up(ledger)
+        charge = ledger.admit(ask("a"))
+        assert ledger.stages(charge) == []
+        with pytest.raises(InternalError):
+            ledger.store_stage(charge, 1, "too early")
+        assert ledger.store_stage(charge, 0, "17") == "17"
+        assert ledger.store_stage(charge, 0, "18") == "17"  # by another holder, or drawn again
+        assert ledger.store_stage(charge, 1, "19") == "19"
+        ledger.fail(charge)
+        assert {event.kind for event in ledger.log()} == {"create", "budget", "grant"}  # what the owner did
+    with Ledger.open(tmp_path / "a", create=False) as ledger:
+        charge = ledger.admit(ask("a"))
+        assert (charge.attempt, ledger.stages(charge)) == (2, ["17", "19"])
+        with refused("C110"):
+            ledger.release("ana", charge.id)  # stages are not given out
+        ledger.store_release(charge, "36")
+        assert ledger.store_stage(charge, 1, "20") == "19"
+        with pytest.raises(InternalError):
+            ledger.store_stage(charge, 2, "after the release")
+        assert ledger.admit(ask("a")).payload == "36"
+
+
 def test_a_ledger_remembers(tmp_path):
     with Ledger.open(tmp_path / "a") as ledger:
         first = answer(set_up(ledger), ask("a"))
@@ -351,8 +375,9 @@ def test_who_may_ask_is_checked_before_what_is_stored(empty):
 def test_what_is_stopped_while_it_runs_does_not_leave(ledger, stop):
     charge = ledger.admit(ask("a"))
     ledger.freeze("stop") if stop == "freeze" else ledger.revoke("ana", "stop")
-    with refused("B103"):
-        ledger.store_release(charge, "x")
+    for leave in (lambda: ledger.store_stage(charge, 0, "x"), lambda: ledger.store_release(charge, "x")):
+        with refused("B103"):
+            leave()
     ledger.unfreeze("go")
     ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12, raise_to=True, reason="go")
     assert answer(ledger, ask("a"), "y").payload == "y"

@@ -48,7 +48,9 @@ def path(tmp_path):
         ledger.accept_source("one")
         spend(ledger, 1, 2, 3)
         ledger.fail(ledger.admit(request(4)))
-        ledger.fail(ledger.admit(request(4)))
+        fourth = ledger.admit(request(4))
+        ledger.store_stage(fourth, 0, "secret stage 4")
+        ledger.fail(fourth)
         ledger.finish_release(2, "made of secret 2")
         return Path(ledger.path)
 
@@ -247,6 +249,10 @@ EDITS = {
     "cost": ["UPDATE charge SET primary_cost = 0"],
     "key": ["UPDATE charge SET key = 'x' WHERE id = 1"],
     "release": ["DELETE FROM release WHERE charge = 1"],
+    "stage": ["INSERT INTO stage VALUES (4, 1, 'mine')"],
+    "no stage": ["DELETE FROM stage"],
+    "another stage": ["UPDATE stage SET payload = 'mine'"],
+    "stage of another": ["UPDATE stage SET charge = 3"],
     "finished": ["INSERT INTO finished VALUES (1, 'mine')"],
     "not finished": ["DELETE FROM finished"],
     "finished otherwise": ["UPDATE finished SET payload = 'mine'"],
@@ -293,6 +299,8 @@ def test_code_cannot_rewrite_history(path):
         "DELETE FROM event",
         "UPDATE release SET payload = ''",
         "DELETE FROM release",
+        "UPDATE stage SET payload = ''",
+        "DELETE FROM stage",
         "UPDATE finished SET payload = ''",
         "DELETE FROM finished",
         "DELETE FROM charge",

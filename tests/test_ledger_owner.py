@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -238,6 +239,35 @@ def test_a_new_version_of_the_schema_is_reached_step_by_step(ledger, monkeypatch
         Ledger.open(ledger.path)
     assert isinstance(error.value, LedgerError)
     assert error.value.path == ledger.path
+
+
+DOWN = {
+    1: ("DROP TABLE stage", "DROP TABLE finished"),
+    2: ("DROP TABLE stage",),
+}  # from the present version to an older one
+
+
+@pytest.mark.parametrize("version", DOWN)
+def test_ledgers_of_older_versions_are_opened_and_their_answers_stay_free(ledger, version):
+    first = answer(ledger, ask("a"))
+    ledger.fail(ledger.admit(ask("b")))
+    if version == 2:
+        first = ledger.finish_release(first.charge_id, "made of it")
+    ledger.close()
+    connection = sqlite3.connect(ledger.path)
+    for statement in (*DOWN[version], f"PRAGMA user_version = {version}"):
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    with Ledger.open(ledger.path) as newer:
+        assert newer.admit(ask("a")) == first
+        charge = newer.admit(ask("b"))
+        assert (charge.attempt, newer.stages(charge)) == (2, [])
+        newer.store_stage(charge, 0, "1")
+        newer.store_release(charge, "2")
+        assert newer.state().primary_spent == 2 * NANO
+    with Ledger.open(ledger.path, create=False) as again:
+        assert again.admit(ask("b")).payload == "2"
 
 
 def test_resources_are_read_by_plain_name():

@@ -78,6 +78,7 @@ def verify(tx: Tx, path: str) -> None:
     story = _replay(tx, dataset, path)
     for found, same in (
         ("a charge was altered, added or removed", _charges_fit(tx, story)),
+        ("a stage of a release was altered, added or removed", _stages_fit(tx, story)),
         ("a release was altered, added or removed", _releases_fit(tx, story)),
         ("the budget was altered", _budget_fits(dataset, story)),
         ("a grant was altered", _grants_fit(tx, story)),
@@ -94,6 +95,7 @@ class _Story:
 
     charges: dict[int, str] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
+    stages: dict[tuple[int, int], str] = field(default_factory=dict)
     releases: dict[int, str] = field(default_factory=dict)
     finished: dict[int, str] = field(default_factory=dict)
     budget: dict[str, Any] | None = None
@@ -124,6 +126,8 @@ def _tell(story: _Story, kind: str, subject: str, detail: dict[str, Any], reason
             story.charges[detail["charge"]] = detail["digest"]
         case "redeem":
             story.attempts[detail["charge"]] = detail["attempt"]
+        case "stage":
+            story.stages[detail["charge"], detail["number"]] = detail["digest"]
         case "release":
             story.releases[detail["charge"]] = detail["digest"]
         case "finish":
@@ -153,6 +157,11 @@ def _charges_fit(tx: Tx, story: _Story) -> bool:
     rows = tx.rows("SELECT * FROM charge")
     attempts = {row["id"]: row["attempt"] for row in rows if row["attempt"] > 1}
     return {row["id"]: charge_digest(row) for row in rows} == story.charges and attempts == story.attempts
+
+
+def _stages_fit(tx: Tx, story: _Story) -> bool:
+    rows = tx.rows("SELECT charge, number, payload FROM stage")
+    return {(row["charge"], row["number"]): digest(row["payload"]) for row in rows} == story.stages
 
 
 def _releases_fit(tx: Tx, story: _Story) -> bool:

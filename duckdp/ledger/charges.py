@@ -6,10 +6,13 @@ Assumes:      the loss of a request bounds what its release tells; the caller re
               lets a value leave only as the StoredRelease it gets back.
 Proof sketch: deciding and entering a charge is one exclusive transaction, so the checked sums are the sums it is added
               to. A charge has one key, a key one charge per analyst (UNIQUE), a charge one release (PRIMARY KEY):
-              redeeming after a crash draws noise anew, and at most one of the draws leaves.
+              and at most one release leaves. Where a release has several stages, what was drawn in one is stored
+              (charge, number: PRIMARY KEY) before anything that depends on it is read; redeeming takes it as it stands.
 Attempts:     that and when an attempt ended is seen, and an analyst may choose it (an interrupt, after watching the
-              time). No draw is seen by it, so none can be chosen; how long the data took is, without a charge. Every
-              attempt reads the data, so all count, interrupted ones too, and MAX_ATTEMPTS of them are the last.
+              time). What follows a draw follows it when it is stored, so whoever sees it by the time that it takes can
+              no longer exchange it; a draw that was not stored is gone, and redeeming draws that one stage anew. So
+              none can be chosen; how long the data took is seen, without a charge. Every attempt may read the data, so
+              all count, interrupted ones too, and MAX_ATTEMPTS of them are the last.
 """
 
 from __future__ import annotations
@@ -78,6 +81,35 @@ def store(tx: Tx, charge: Charge, payload: str) -> StoredRelease:
         tx.run("UPDATE charge SET state = 'released' WHERE id = ?", charge.id)
         chain.append(tx, "release", charge.analyst, {"charge": charge.id, "digest": chain.digest(payload)})
     return release_of(tx, row)
+
+
+def stages(tx: Tx, charge: Charge) -> list[str]:
+    """The stored stages of a charge, in order.
+
+    Raises:
+        BudgetError: B103, frozen or revoked meanwhile.
+    """
+    budgets.require_open(tx, charge.analyst)
+    _row_of(tx, charge)
+    rows = tx.rows("SELECT number, payload FROM stage WHERE charge = ? ORDER BY number", charge.id)
+    return [row["payload"] for row in rows]
+
+
+def store_stage(tx: Tx, charge: Charge, number: int, payload: str) -> str:
+    """Store a stage's noisy output, the next in order; one that is stored already stays and is returned.
+
+    Raises:
+        BudgetError: B103, frozen or revoked meanwhile: nothing is stored.
+    """
+    stored = stages(tx, charge)
+    if number < len(stored):
+        return stored[number]
+    if number > len(stored) or _row_of(tx, charge)["state"] == "released":
+        raise InternalError(f"stage {number} of charge {charge.id} is not its next one.")
+    tx.run("INSERT INTO stage (charge, number, payload) VALUES (?, ?, ?)", charge.id, number, payload)
+    detail = {"charge": charge.id, "number": number, "digest": chain.digest(payload)}
+    chain.append(tx, "stage", charge.analyst, detail)
+    return payload
 
 
 def finish(tx: Tx, charge_id: int, payload: str) -> StoredRelease:

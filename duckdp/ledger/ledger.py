@@ -214,7 +214,7 @@ class Ledger:
         with self._store.read() as tx:
             rows = tx.rows(
                 "SELECT seq, at, kind, subject, detail, reason FROM event "
-                "WHERE kind NOT IN ('charge', 'redeem', 'release', 'finish') ORDER BY seq DESC LIMIT ?",
+                "WHERE kind NOT IN ('charge', 'redeem', 'stage', 'release', 'finish') ORDER BY seq DESC LIMIT ?",
                 limit,
             )
         return [Event(**dict(row)) for row in rows]
@@ -275,6 +275,32 @@ class Ledger:
             stored = charges.store(tx, charge, payload)
         holders.let_go(self.dataset_id, charge)
         return stored
+
+    def stages(self, charge: Charge) -> list[str]:
+        """What is stored of a release that takes several stages, in order; nothing of it leaves before the release.
+
+        Raises:
+            BudgetError: B103, frozen or revoked meanwhile.
+        """
+        with self._store.read() as tx:
+            return charges.stages(tx, charge)
+
+    def store_stage(self, charge: Charge, number: int, payload: str) -> str:
+        """Store the noisy output of a stage, durably, before the next one is read.
+
+        Args:
+            charge: whose release is under way.
+            number: of the stage, from 0; each follows the one before it.
+            payload: noisy figures; never an exact value.
+
+        Returns:
+            The stage to go on from: the one that is stored already, if there is one.
+
+        Raises:
+            BudgetError: B103, frozen or revoked meanwhile; nothing is stored.
+        """
+        with self._store.write() as tx:
+            return charges.store_stage(tx, charge, number, payload)
 
     def finish_release(self, charge_id: int, payload: str) -> StoredRelease:
         """Store what was made from a stored release by post-processing alone, so that it need not be made again.

@@ -26,6 +26,7 @@ APPLICATION_ID = 0x64706C67  # "dplg", in the header of the file
 SCHEMAS = (
     "ledger.sql",
     "ledger_2.sql",
+    "ledger_3.sql",
 )  # script i leads from version i to version i + 1; published scripts never change
 BUSY_SECONDS = 30.0
 
