@@ -10,7 +10,6 @@ import importlib.util
 import json
 import pathlib
 import shutil
-from typing import Any
 
 import pytest
 
@@ -32,15 +31,6 @@ def copy(version: str, folder: pathlib.Path) -> None:
         shutil.copy(kept / f"{name}.anchor", folder / f"{name}.ledger.anchor")
 
 
-def questions(session: Any, *, keyed: bool) -> dict[str, Any]:
-    """Name -> a call that asks it."""
-    asked = make.calls(session) if keyed else make.row_calls(session)
-    if keyed:
-        for name, (text, given) in make.QUERIES.items():
-            asked[name] = lambda text=text, given=given: session.sql(text, **given)
-    return asked
-
-
 @pytest.mark.parametrize("keyed", [True, False])
 def test_stored_answers_stay_free(tmp_path: pathlib.Path, keyed: bool) -> None:
     copy("version_2", tmp_path)
@@ -48,7 +38,7 @@ def test_stored_answers_stay_free(tmp_path: pathlib.Path, keyed: bool) -> None:
     with make.open_visits(str(tmp_path), keyed=keyed) as curator:
         charges = len(curator.ledger.charges())
         session = curator.session("ana" if keyed else "ben")
-        asked = questions(session, keyed=keyed)
+        asked = make.questions(session, keyed=keyed)
         assert set(asked) == set(answers)
         for name, ask in asked.items():
             if name in MENDED:
