@@ -118,36 +118,35 @@ def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters
     return f"(SELECT {', '.join(items) or '1 AS one'} FROM {relation} AS base{where})"
 
 
-def print_chosen(rows: str, items: Sequence[str], names: Sequence[str], salt: int, most: int) -> str:
-    """At most so many rows of each unit, chosen by a keyed hash, as a parenthesised SELECT of ``items``.
+def print_chosen(rows: str, names: Sequence[str], salt: int, most: int) -> str:
+    """At most so many rows of each unit, each with the same chance, as a parenthesised SELECT of ``__unit``, names.
 
-    Equal rows hash alike, so a hash of their values alone would choose among a unit's distinct rows: those that a unit
-    has often would count too seldom. Equal rows are numbered first and the number is hashed too, so each row has the
-    same chance.
+    Equal rows of a unit are counted first, and each copy (1, 2, ...) draws a hash of unit, values, copy and salt. The
+    rows whose draw is below the unit's (``most`` + 1)th smallest are chosen; all, where it has no more than ``most``.
 
-    Privacy: which rows are chosen is a function of the multiset of the unit's own rows, whatever their order on the
-    disk or the number of threads: numbers go to rows that are equal in ``names``, by ``items`` where these differ.
-    Adding or removing a unit adds or removes its at most ``most`` chosen rows, and changes those of no other. Rows are
-    told apart by hashes of 64 bits, as sorting by many columns takes six times as long: where two of a unit's rows
-    collide, either may be numbered first. Both are the unit's own, so the last sentence holds all the same.
+    Privacy: what is chosen is a function of the multiset of the unit's own rows, whatever the hash, the order on the
+    disk or the number of threads. No row is ever put before another that drew the same: where rows tie at the edge,
+    none of them is chosen (of 64 bits each: never, by chance). So adding or removing a unit adds or removes its at
+    most ``most`` chosen rows, and moves those of no other. A hash whose ties were broken by place would not do: a row
+    that leaves elsewhere moves the places of all.
 
     Args:
-        rows: a parenthesised SELECT with the unit's key ``__unit``, ``names`` and ``items``.
-        items: columns that are wanted.
-        names: columns that rank a unit's rows; the same ones choose the same rows in every read.
-        salt: keys the hash.
+        rows: a parenthesised SELECT with the unit's key ``__unit`` and ``names``.
+        names: quoted columns: all that is read of a row later on, so that rows that are equal in them are exchangeable.
+        salt: keys the hash; the same one chooses the same rows in every read of the same columns.
         most: rows of one unit.
     """
-    wanted = ", ".join(f"r.{item}" for item in items)
-    alike = f"system.main.hash({', '.join(f'r.{name}' for name in names)}) AS alike"
-    rest = [f"r.{item}" for item in items if item not in names and item != UNIT]
-    other = f"system.main.hash({', '.join(rest) or '0'}) AS other"
-    hashed = f"(SELECT {wanted}, r.{UNIT} AS unit, {alike}, {other} FROM {rows} AS r)"
-    dup = "system.main.row_number() OVER (PARTITION BY r.unit, r.alike ORDER BY r.other) AS dup"
-    order = f"system.main.hash(r.unit, r.alike, r.dup, CAST({salt} AS UBIGINT)), r.alike, r.dup"
-    place = f"system.main.row_number() OVER (PARTITION BY r.unit ORDER BY {order}) AS place"
-    numbered = f"(SELECT r.*, {dup} FROM {hashed} AS r)"
-    return f"(SELECT {wanted} FROM (SELECT {wanted}, {place} FROM {numbered} AS r) AS r WHERE r.place <= {most})"
+    own = [f"c{i}" for i in range(len(names))]  # a column may have any name, that of a helper too
+    listed = ", ".join(f"r.{c}" for c in own)
+    values = ", ".join(f"r.{name} AS {c}" for name, c in zip(names, own, strict=True))
+    counted = f"(SELECT r.{UNIT} AS unit, {values}, system.main.count_star() AS n FROM {rows} AS r GROUP BY ALL)"
+    copied = f"(SELECT r.unit, {listed}, system.main.unnest(system.main.range(r.n)) AS copy FROM {counted} AS r)"
+    draw = f"system.main.hash(r.unit, {listed}, r.copy, CAST({salt} AS UBIGINT)) AS draw"
+    drawn = f"(SELECT r.unit, {listed}, {draw} FROM {copied} AS r)"
+    over = "PARTITION BY r.unit ORDER BY r.draw ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+    edged = f"(SELECT r.*, system.main.nth_value(r.draw, {most + 1}) OVER ({over}) AS edge FROM {drawn} AS r)"
+    back = ", ".join(f"r.{c} AS {name}" for name, c in zip(names, own, strict=True))
+    return f"(SELECT r.unit AS {UNIT}, {back} FROM {edged} AS r WHERE r.edge IS NULL OR r.draw < r.edge)"
 
 
 def _clamped_number(column: Column, value: str) -> str:

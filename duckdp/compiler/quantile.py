@@ -74,7 +74,7 @@ class QuantileTask:
             relation = f"(SELECT CAST({value} AS BIGINT) AS x FROM {base} AS base WHERE {where})"
         else:
             inner = f"(SELECT base.{UNIT} AS {UNIT}, CAST({value} AS BIGINT) AS x FROM {base} AS base WHERE {where})"
-            relation = print_chosen(inner, ["x"], ["x"], salt, table.max_rows)
+            relation = f"(SELECT r.x FROM {print_chosen(inner, ['x'], salt, table.max_rows)} AS r)"
         return PrivateQuery(sql=self.quantile.sql(relation), parameters=tuple(parameters.values), rows=1)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from duckdp.catalog import Table, dump_table
-from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_rows
+from duckdp.compiler.printing import Parameters, print_chosen, print_rows, quote
 from duckdp.core.accountant import pure_rho
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Loss, Neighbours
@@ -219,18 +219,13 @@ class WideTask:
     def _relation(self, parameters: Parameters, salt: int, others: Mapping[str, str] | None = None) -> str:
         """Unit columns of every row that counts, or other items by name, as a parenthesised SELECT.
 
-        With a unit_key the row that counts is the same for both: the unit columns rank it.
+        With a unit_key the row that counts is the same for both: it is chosen before anything is made of it.
         """
-        keyed = self.table.unit_key is not None
         rows = print_rows(self.table, self.columns, parameters, unit=True)
-        other = ", ".join(f"{sql} AS {name}" for name, sql in (others or {}).items())
-        if other and not keyed:
-            return f"(SELECT {other} FROM {rows} AS r)"
-        items = self.units.print_items(parameters)
-        if not keyed:
-            return f"(SELECT {items} FROM {rows} AS r)"
-        inner = f"(SELECT {items}, {f'{other}, ' if other else ''}r.{UNIT} FROM {rows} AS r)"
-        return print_chosen(inner, list(others or self.units.names), self.units.names, salt, 1)
+        if self.table.unit_key is not None:
+            rows = print_chosen(rows, [quote(c.name) for c in self.columns], salt, 1)
+        items = ", ".join(f"{sql} AS {name}" for name, sql in (others or {}).items())
+        return f"(SELECT {items or self.units.print_items(parameters)} FROM {rows} AS r)"
 
     def _streamed(self, read: Read, salt: int, features: Bought, bits: int) -> tuple[int, Sequence[int]]:
         """The same integers from rows that cross in batches: one statement of so many sums takes DuckDB minutes."""
