@@ -265,9 +265,12 @@ class Curator:
         from duckdp.front import Front
 
         with self._lock:
-            if analyst not in self._fronts:
-                self._fronts[analyst] = Front(self.session(analyst))
-            return self._fronts[analyst]
+            found = self._fronts.get(analyst)
+            if found is None or found.ended:
+                if found is not None:
+                    found.close()
+                self._fronts[analyst] = found = Front(self.session(analyst))
+            return found
 
     def default_epsilon(self, analyst: str) -> str | None:
         """What the analyst's session has SET (``SET VARIABLE dp_epsilon = 0.1``), if anything."""

@@ -7,8 +7,8 @@ it calls __dp_ask with a sealed token, which charges once, computes and remember
 Who asks is the Python closure that registered the functions: no variable, argument, setting or thread can change it.
 A token is an HMAC over the call, the analyst and this instance; there is no table of pending tokens to fill up.
 
-No function of ours raises inside DuckDB: 1.5 would append a Python traceback with the curator's paths, and any version
-the class and the text of whatever went wrong. A refusal is a text that the returned SELECT hands to error().
+No function of ours raises inside DuckDB, which would append the class and the text of whatever went wrong. A refusal is
+a text that the returned SELECT hands to error(). DuckDB's own errors leave as ``guarded`` tells them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 
 from duckdp.binder import TEXT_FETCH, Binder, plain_type
 from duckdp.compiler.printing import quote
 from duckdp.errors import DuckDPError, ParameterError, QueryError
+from duckdp.guarded import Guarded, told
 from duckdp.resources import read_sql
 from duckdp.result import Result, ResultColumn
 
@@ -53,9 +54,13 @@ class Front:
 
     Args:
         session: whose.
+
+    Attributes:
+        ended: an error inside DuckDB has ended the instance; it answers no more.
     """
 
     def __init__(self, session: Session) -> None:
+        self.ended = False
         self._binder = Binder(session)
         self._con = duckdb.connect(":memory:", config=LOCKDOWN)
         _create_functions(self._con, self._binder)
@@ -69,15 +74,18 @@ class Front:
         atexit.register(self.close)
 
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """A cursor of the instance, for the analyst."""
-        return self._con.cursor()
+        """A cursor of the instance, for the analyst; its errors tell nothing of the curator."""
+        return cast("duckdb.DuckDBPyConnection", Guarded(self._con.cursor(), self._end))
+
+    def _end(self) -> None:
+        self.ended = True
 
     def sql(self, text: str) -> Result:
         """Run ordinary SQL on the instance.
 
         Raises:
             DuckDPError: a dp function refused; its own error.
-            QueryError: Q105, DuckDB refused. Its text is passed on: nothing private is here.
+            QueryError: Q105, DuckDB refused. Its text is passed on, where it speaks of the statement.
         """
         problem: DuckDPError | None = None
         with self._turn:  # one cursor for all, so that variables and temporary tables stay
@@ -86,7 +94,9 @@ class Front:
                 described = done.description or []
                 rows = done.fetchall() if described else []
             except duckdb.Error as error:
-                problem = self._binder.refusal(str(error)) or QueryError("Q105", str(error), sql=text)
+                self.ended |= isinstance(error, duckdb.FatalException)
+                message = told(error, text).removeprefix("Q105: ")
+                problem = self._binder.refusal(str(error)) or QueryError("Q105", message, sql=text)
         if problem is not None:
             raise problem
         columns = [

@@ -1,4 +1,4 @@
-"""What DuckDB does with the dp functions: one bind, one run, one charge per textual call; pinned on every version.
+"""What DuckDB does with the dp functions: one bind, one run, one charge per textual call.
 
 The technique (a UDF inside ``query(...)``) is observed behaviour of DuckDB, not documented: if a version binds or runs
 a call more or less often than this table says, a test here fails before anybody is overcharged.
@@ -17,7 +17,6 @@ import pytest
 import duckdp
 from duckdp.binder import Binder
 
-NEWER = int(duckdb.__version__.split(".")[0]) >= 2
 FRESH = "dp_noisy_count('visits', epsilon := 0.01, fresh := true)"
 
 NUMBERS = count(30)
@@ -59,8 +58,7 @@ USAGES: dict[str, tuple[list[str], str, int]] = {
     "PIVOT": ([], f"PIVOT (FROM {FRESH}) ON value USING sum(low)", 2),
     "prepared": ([], f"PREPARE p AS FROM {FRESH}", 0),
     "prepared, executed": ([f"PREPARE p AS FROM {FRESH}"], "EXECUTE p", 1),
-    # DuckDB 1.5 replays the plan, and with it the answer; 2.0 binds anew
-    "prepared, executed again": ([f"PREPARE p AS FROM {FRESH}", "EXECUTE p"], "EXECUTE p", int(NEWER)),
+    "prepared, executed again": ([f"PREPARE p AS FROM {FRESH}", "EXECUTE p"], "EXECUTE p", 1),
 }  # fmt: skip
 PARAMETERS = "PREPARE p AS FROM dp_noisy_count('visits', epsilon := $1, fresh := true)"
 USAGES["prepared with a parameter"] = ([PARAMETERS], "EXECUTE p(0.01)", 1)

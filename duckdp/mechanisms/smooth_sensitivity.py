@@ -233,7 +233,7 @@ class SmoothQuantile:
             relation: parenthesised subquery with one column, BIGINT grid values; printed by our own emitter.
 
         Returns:
-            SQL for DuckDB 1.5 and 2.0.
+            DuckDB SQL.
         """
         p, u, window = self.quantile, self.max_rows, self.window
         steps, block = (window.units + 1) * u, self.grid_cells // _BLOCKS + 1

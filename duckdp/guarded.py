@@ -1,0 +1,176 @@
+"""What an analyst holds of a front: DuckDB's own connection and relations, with errors that tell nothing of the curator.
+
+DuckDB's errors about a statement (parser, binder, catalog, conversion, ...) are for whoever wrote it and pass. An error
+inside DuckDB prints a stack of addresses and the paths of the curator's machine; a module that is missing prints a
+Python traceback. Of these the kind stays and the text is a constant one. An error that ends the instance is reported,
+so that the next connection gets a new instance.
+
+This is for those who pass errors on (a server, a notebook for others): Python inside the process can reach anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import GeneratorType
+from typing import Any
+
+import duckdb
+
+USER_FACING = (
+    duckdb.ParserException, duckdb.SyntaxException, duckdb.BinderException, duckdb.CatalogException,
+    duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.TypeMismatchException, duckdb.InvalidInputException,
+    duckdb.InvalidTypeException, duckdb.ConstraintException, duckdb.DependencyException, duckdb.SequenceException,
+    duckdb.PermissionException, duckdb.TransactionException, duckdb.NotImplementedException, duckdb.InterruptException,
+    duckdb.OutOfMemoryException, duckdb.ConnectionException, duckdb.ResourceInUseException,
+)  # fmt: skip
+WITHHELD = (
+    "Q105: DuckDB failed on this statement, and its message is withheld because it may show addresses and paths of the "
+    "curator's machine. Write the statement in another way."
+)
+ENDED = (
+    "Q105: the analyst's own DuckDB instance ended by an error inside DuckDB, and what was made in it is gone. Nothing "
+    "private is concerned. Take a new connection."
+)
+ZONED = (
+    "Q105: a value with a time zone becomes a Python object only where the curator has the module pytz. Write "
+    "CAST(... AS TIMESTAMP), or CAST(... AS VARCHAR)."
+)
+#: What a text about a statement never holds by itself: frames, addresses, files of two folders or more.
+_MACHINE = re.compile(r"Traceback \(most recent|Stack Trace|0x[0-9a-fA-F]{4}|(?<![:\w./-])/[\w.+-]+/[\w.+-]+/")
+#: How the text of each kind begins, for errors that Arrow hands on without their class.
+_BEGINNINGS = {
+    "Conversion Error": duckdb.ConversionException, "Out of Range Error": duckdb.OutOfRangeException,
+    "Invalid Input Error": duckdb.InvalidInputException, "INTERRUPT Error": duckdb.InterruptException,
+    "Constraint Error": duckdb.ConstraintException, "Out of Memory Error": duckdb.OutOfMemoryException,
+    "Not implemented Error": duckdb.NotImplementedException, "FATAL Error": duckdb.FatalException,
+}  # fmt: skip
+_LIVE: tuple[type, ...] = (duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation)
+_APPENDERS = ("Appender", "QueryAppender")
+
+
+def told(error: BaseException, given: str = "") -> str:
+    """What may be told of an error in a front.
+
+    Args:
+        error: as it was raised by DuckDB.
+        given: what the analyst wrote; a path in it may be told.
+    """
+    text = str(error)
+    if isinstance(error, duckdb.FatalException):
+        return ENDED
+    if "module 'pytz'" in text:
+        return ZONED
+    shown = text
+    for part in set(_MACHINE.findall(text)):
+        if part in given:
+            shown = shown.replace(part, "")
+    return text if isinstance(error, USER_FACING) and not _MACHINE.search(shown) else WITHHELD
+
+
+class Guarded:
+    """Stands for a DuckDB connection, relation or appender; also for ``isinstance``.
+
+    Args:
+        inner: what it stands for.
+        ended: called when the instance has ended.
+    """
+
+    __slots__ = ("__weakref__", "_ended", "_inner")
+
+    def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
+        self._inner = inner
+        self._ended = ended
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return type(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        with self._guard(name):
+            found = getattr(self._inner, name)
+        if not callable(found) or isinstance(found, type):
+            return self._wrapped(found)
+
+        def call(*args: Any, **named: Any) -> Any:
+            return self._call(found, *args, **named)
+
+        return call
+
+    def __dir__(self) -> list[str]:
+        return dir(self._inner)
+
+    def __enter__(self) -> Guarded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inner.close()
+
+    def __len__(self) -> int:
+        return int(self._call(len, self._inner))
+
+    def __contains__(self, key: object) -> bool:
+        return bool(self._call(lambda: key in self._inner))
+
+    def __getitem__(self, key: object) -> Any:
+        return self._call(lambda: self._inner[key])
+
+    def __repr__(self) -> str:
+        return str(self._call(repr, self._inner))
+
+    def __str__(self) -> str:
+        return str(self._call(str, self._inner))
+
+    def __arrow_c_stream__(self, schema: object = None) -> Any:
+        return self.to_arrow_reader().__arrow_c_stream__(schema)
+
+    def _call(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        plain = [a._inner if type(a) is Guarded else a for a in args]
+        given = {k: v._inner if type(v) is Guarded else v for k, v in named.items()}
+        with self._guard(*plain, *given.values()):
+            return self._wrapped(function(*plain, **given))
+
+    def _wrapped(self, found: Any) -> Any:
+        """What is alive, and may fail later, comes guarded."""
+        if found is self._inner:
+            return self
+        if isinstance(found, _LIVE) or type(found).__name__ in _APPENDERS:
+            return Guarded(found, self._ended)
+        if isinstance(found, GeneratorType):
+            return self._read(found)
+        if type(found).__name__ == "RecordBatchReader":
+            import pyarrow as pa
+
+            return pa.RecordBatchReader.from_batches(found.schema, self._read(found))
+        return found
+
+    def _read(self, rows: Iterator[Any]) -> Iterator[Any]:
+        """Rows or batches one by one."""
+        rows = iter(rows)
+        while True:
+            with self._guard():
+                try:
+                    row = next(rows)
+                except StopIteration:
+                    return
+            yield row
+
+    @contextmanager
+    def _guard(self, *given: object) -> Iterator[None]:
+        """Only told errors leave."""
+        problem: duckdb.Error | None = None
+        try:
+            yield
+        except duckdb.Error as error:
+            problem = error
+        except Exception as error:
+            if not isinstance(error, OSError) and type(error).__module__.split(".")[0] not in ("pyarrow", "polars"):
+                raise
+            text = str(error)
+            kinds = (kind for start, kind in _BEGINNINGS.items() if text.startswith(start))
+            problem = next(kinds, duckdb.InternalException)(text)
+        if problem is not None:
+            if isinstance(problem, duckdb.FatalException):
+                self._ended()
+            raise type(problem)(told(problem, " ".join(g for g in given if isinstance(g, str))))
