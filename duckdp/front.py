@@ -36,11 +36,14 @@ if TYPE_CHECKING:
 # At connect, so that they hold for every cursor (SET of a Python setting holds for one). No temporary files: an analyst
 # could fill the disk, in the directory that the curator was started from.
 LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
-    "python_enable_replacements": "false", "python_scan_all_frames": "false", "enable_external_access": "false",
+    "python_enable_replacements": "false", "python_scan_all_frames": "false",
     "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
     "allow_community_extensions": "false", "allow_persistent_secrets": "false", "memory_limit": "1GB",
     "temp_directory": "", "max_temp_directory_size": "0B",
 }  # fmt: skip
+# After connecting: at connect, DuckDB would allow the path of the database itself, ":memory:" in the directory that the
+# curator was started from, and an analyst could fill the disk there. The directory of secrets shows the curator's home.
+LOCKS = ("SET secret_directory = ''", "SET enable_external_access = false", "SET lock_configuration = true")
 VIEWS = ("dp_budget", "dp_ledger", "dp_summaries", "dp_catalog")
 LIST_TYPES = {"__dp_f64": "DOUBLE[]", "__dp_i64": "BIGINT[]", "__dp_bool": "BOOLEAN[]", TEXT_FETCH: "VARCHAR[]"}
 #: DuckDB keeps a bare pointer to a registered function: these must never be collected.
@@ -69,7 +72,8 @@ class Front:
             self._con.execute(f"CREATE VIEW {name} AS FROM {name}()")
         for table in session.tables().values():
             self.add_stub(table)
-        self._con.execute("SET lock_configuration=true")
+        for lock in LOCKS:
+            self._con.execute(lock)
         self._cursor, self._turn = self._con.cursor(), threading.Lock()
         atexit.register(self.close)
 

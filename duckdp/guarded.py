@@ -1,4 +1,4 @@
-"""What an analyst holds of a front: DuckDB's own connection and relations, with errors that tell nothing of the curator.
+"""What an analyst holds of a front: DuckDB's connection and relations, with errors that tell nothing of the curator.
 
 DuckDB's errors about a statement (parser, binder, catalog, conversion, ...) are for whoever wrote it and pass. An error
 inside DuckDB prints a stack of addresses and the paths of the curator's machine; a module that is missing prints a
@@ -83,8 +83,8 @@ class Guarded:
         self._inner = inner
         self._ended = ended
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return type(self._inner)
 
     def __getattr__(self, name: str) -> Any:
@@ -101,11 +101,11 @@ class Guarded:
     def __dir__(self) -> list[str]:
         return dir(self._inner)
 
-    def __enter__(self) -> Guarded:
-        return self
+    def __enter__(self) -> Any:
+        return self._call(self._inner.__enter__)
 
-    def __exit__(self, *_: object) -> None:
-        self._inner.close()
+    def __exit__(self, *error: object) -> Any:
+        return self._call(self._inner.__exit__, *error)
 
     def __len__(self) -> int:
         return int(self._call(len, self._inner))
@@ -123,11 +123,15 @@ class Guarded:
         return str(self._call(str, self._inner))
 
     def __arrow_c_stream__(self, schema: object = None) -> Any:
-        return self.to_arrow_reader().__arrow_c_stream__(schema)
+        # read whole: an error inside a stream reaches its reader as Arrow words it, Python's traceback included
+        return self._whole().__arrow_c_stream__(schema)
+
+    def _whole(self) -> Any:
+        return self.to_arrow_table()
 
     def _call(self, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        plain = [a._inner if type(a) is Guarded else a for a in args]
-        given = {k: v._inner if type(v) is Guarded else v for k, v in named.items()}
+        plain = [a._inner if issubclass(type(a), Guarded) else a for a in args]
+        given = {k: v._inner if issubclass(type(v), Guarded) else v for k, v in named.items()}
         with self._guard(*plain, *given.values()):
             return self._wrapped(function(*plain, **given))
 
@@ -140,9 +144,7 @@ class Guarded:
         if isinstance(found, GeneratorType):
             return self._read(found)
         if type(found).__name__ == "RecordBatchReader":
-            import pyarrow as pa
-
-            return pa.RecordBatchReader.from_batches(found.schema, self._read(found))
+            return GuardedReader(found, self._ended)
         return found
 
     def _read(self, rows: Iterator[Any]) -> Iterator[Any]:
@@ -174,3 +176,18 @@ class Guarded:
             if isinstance(problem, duckdb.FatalException):
                 self._ended()
             raise type(problem)(told(problem, " ".join(g for g in given if isinstance(g, str))))
+
+
+class GuardedReader(Guarded):
+    """Stands for an Arrow reader of batches."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._read(self._inner)
+
+    def __next__(self) -> Any:
+        return self._call(next, self._inner)
+
+    def _whole(self) -> Any:
+        return self.read_all()

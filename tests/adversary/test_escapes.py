@@ -33,6 +33,10 @@ FROM clinic.main.visits
 FROM src.main.visits
 FROM "src"."main"."visits"
 COPY (SELECT 1) TO '{folder}/made.csv'
+COPY (SELECT 1) TO ':memory:' (FORMAT csv)
+COPY (SELECT 1) TO '{folder}/cwd/:memory:.wal' (FORMAT csv)
+COPY (SELECT 1) TO ':memory:.wal.recovery' (FORMAT csv)
+FROM read_text('{folder}/cwd/:memory:')
 COPY visits TO '{folder}/made.parquet'
 COPY (SELECT 1) TO '{folder}/made.parquet' (FORMAT parquet)
 EXPORT DATABASE '{folder}/made'
@@ -200,6 +204,27 @@ def test_an_analyst_cannot_fill_the_disk(world: World, monkeypatch: pytest.Monke
     for setting, value in (("temp_directory", ""), ("max_temp_directory_size", "0 bytes")):
         assert con.execute("SELECT current_setting(?)", [setting]).fetchone() == (value,)
     assert not list(folder.iterdir())
+
+
+def test_nothing_shows_the_curators_folders(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No path is allowed, not even that of the instance itself, and none is told."""
+    (world.path.parent / "cwd").mkdir()
+    monkeypatch.chdir(world.path.parent / "cwd")
+    con = world.curator.connect("ana")
+    con.execute("ATTACH ':memory:' AS other; CREATE TABLE other.t AS SELECT 1")
+    assert con.execute("SELECT current_setting('allowed_paths')").fetchone() == ([],)
+    own = (str(world.path.parent), str(Path.home()), sys.prefix, str(Path(duckdb.__file__).parent))
+    for statement in (
+        "FROM duckdb_settings()", "FROM duckdb_extensions()", "FROM duckdb_extension_repositories()",
+        "FROM duckdb_databases()", "FROM duckdb_secrets()", "FROM duckdb_logs", "FROM duckdb_functions()",
+        "FROM duckdb_views()", "FROM duckdb_temporary_files()", "FROM pragma_database_list()", "PRAGMA user_agent",
+        "LOAD httpfs", "SET secret_directory = 'x'", "CREATE PERSISTENT SECRET s (TYPE http)",
+    ):  # fmt: skip
+        try:
+            shown = str(con.execute(statement).fetchall())
+        except duckdb.Error as error:
+            shown = str(error)
+        assert not [path for path in own if path in shown], statement
 
 
 def test_settings_hold_for_every_cursor(world: World) -> None:

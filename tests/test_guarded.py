@@ -1,0 +1,191 @@
+"""A front's errors: those about a statement pass, those about DuckDB and its machine are one constant text."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import duckdp
+from duckdp.errors import QueryError
+from duckdp.front import Front
+from duckdp.guarded import ENDED, WITHHELD, ZONED, Guarded, told
+from tests.adversary.front_fuzz import NOT_FOR_SHOW
+
+# An error inside DuckDB 2.0, met while a statement is bound, while it runs, and at the 400,001st row of it.
+INSIDE = "SELECT \">\"(chr(0) || 'x', '-inf'::DOUBLE) AS x"
+LATE = "SELECT CASE WHEN i > 400000 THEN error(i::VARCHAR)::BOOLEAN ELSE true END AS x FROM range(500000) AS t(i)"
+READS: dict[str, Callable[[Any, str], object]] = {
+    "execute": lambda con, q: con.execute(q).fetchall(),
+    "executemany": lambda con, q: con.executemany(q, [[], []]),
+    "cursor": lambda con, q: con.cursor().execute(q).fetchone(),
+    "cursor of a cursor": lambda con, q: con.cursor().cursor().execute(q).fetchmany(),
+    "df": lambda con, q: con.execute(q).df(),
+    "batches": lambda con, q: list(con.sql(q).to_arrow_reader(1000)),
+    "the next batch": lambda con, q: [next(r) for r in [con.sql(q).to_arrow_reader(10**6)] for _ in range(2)],
+    "batches by Arrow": lambda con, q: pa.table(con.sql(q).to_arrow_reader(1000)),
+    "numpy": lambda con, q: con.execute(q).fetchnumpy(),
+    "sql": lambda con, q: con.sql(q).fetchall(),
+    "query": lambda con, q: con.query(q).df(),
+    "shown": lambda con, q: str(con.sql(q)),
+    "represented": lambda con, q: repr(con.sql(q)),
+    "counted": lambda con, q: len(con.sql(q).materialize()),
+    "rows one by one": lambda con, q: list(con.sql(q).iter_rows()),
+    "relation's batches": lambda con, q: con.sql(q).to_arrow_reader(1000).read_all(),
+    "Arrow's capsule": lambda con, q: pa.table(con.sql(q)),
+    "polars": lambda con, q: con.sql(q).pl(),
+    "relation's column": lambda con, q: con.sql(q)["x"].fetchall(),
+    "relation of a relation": lambda con, q: con.sql(q).filter("true").project("x").order("x").fetchall(),
+    "union": lambda con, q: con.sql(q).union(con.sql(q)).fetchall(),
+    "view": lambda con, q: con.execute(f"CREATE OR REPLACE TEMP VIEW v AS {q}").execute("FROM v").fetchall(),
+    "table": lambda con, q: con.sql(q).create("made"),
+    "copy": lambda con, q: con.execute(f"CREATE OR REPLACE TEMP TABLE made AS {q}"),
+    "statement": lambda con, q: con.execute(con.extract_statements(q)[0]).fetchall(),
+}
+PARTLY = {"cursor", "cursor of a cursor", "shown", "represented"}  # do not read to the end
+
+
+@pytest.fixture
+def con(curator: duckdp.Curator) -> duckdb.DuckDBPyConnection:
+    return curator.connect("ana")
+
+
+@pytest.mark.parametrize("read", READS)
+def test_an_error_inside_duckdb_shows_nothing(read: str, con: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.Error) as caught:
+        READS[read](con, INSIDE)
+    assert str(caught.value) == WITHHELD
+    with con.cursor() as raw:
+        inner = object.__getattribute__(raw, "_inner")
+        with pytest.raises(duckdb.Error) as twin:  # what DuckDB itself says
+            READS[read](inner, INSIDE)
+    assert NOT_FOR_SHOW.search(str(twin.value))
+
+
+@pytest.mark.parametrize("read", READS)
+def test_an_error_about_the_statement_passes(read: str, con: duckdb.DuckDBPyConnection) -> None:
+    cases = {LATE: "400001"} if read not in PARTLY else {}
+    for statement, text in {
+        **cases,
+        "SELECT nope AS x": '"nope" was not found',
+        "SELEC 1 AS x": "syntax error",
+    }.items():
+        with pytest.raises(duckdb.Error) as caught:
+            READS[read](con, statement)
+        assert text in str(caught.value)
+        assert not isinstance(caught.value, duckdb.InternalException)
+
+
+def test_a_session_tells_the_same(curator: duckdp.Curator) -> None:
+    session = curator.session("ana")
+    for statement, text in {
+        INSIDE: WITHHELD, "SELECT nope": "was not found", "SELECT now()": ZONED,
+        "FROM '/home/ana/people.csv'": "/home/ana/people.csv",
+    }.items():  # fmt: skip
+        with pytest.raises(QueryError) as caught:
+            session.sql(statement)
+        assert caught.value.code == "Q105"
+        assert text.removeprefix("Q105: ") in str(caught.value)
+        assert str(caught.value).count("Q105") == 1
+
+
+def test_a_refusal_of_ours_passes(con: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.InvalidInputException, match="C101: table"):
+        con.execute("FROM dp_noisy_count('nope', epsilon := 1)")
+
+
+def test_only_what_was_written_may_name_a_path() -> None:
+    error = duckdb.PermissionException('Permission Error: Cannot access file "/srv/data/x.csv" - disabled')
+    assert told(error, "FROM '/srv/data/x.csv'") == str(error)
+    assert told(error, "FROM 'x.csv'") == WITHHELD
+    both = duckdb.PermissionException('Permission Error: "/srv/data/x.csv" and "/root/.duckdb/x"')
+    assert told(both, "FROM '/srv/data/x.csv'") == WITHHELD
+    assert told(duckdb.BinderException("Binder Error: see https://duckdb.org/docs/current/x")).endswith("x")
+    assert told(duckdb.IOException("IO Error: x")) == WITHHELD
+    assert told(duckdb.Error("x")) == WITHHELD
+
+
+def test_it_stands_for_a_connection(con: duckdb.DuckDBPyConnection) -> None:
+    assert isinstance(con, duckdb.DuckDBPyConnection)
+    assert isinstance(con.sql("SELECT 1"), duckdb.DuckDBPyRelation)
+    assert con.execute("SELECT 1") is con
+    assert "execute" in dir(con)
+    con.execute("CREATE TEMP TABLE t (i INTEGER)")
+    with con.appender("t") as appender:
+        appender.append_row(1)
+    with pytest.raises(duckdb.Error):
+        con.appender("t").append_row("a", "b")
+    relation = con.sql("SELECT 7 AS seven")
+    assert ("seven" in relation.columns, relation["seven"].fetchall()) == (True, [(7,)])
+    assert relation.description[0][0] == "seven"
+    with pytest.raises(TypeError):
+        con.execute()
+    with pytest.raises(AttributeError):
+        con.nothing_like_it  # type: ignore[attr-defined]
+    frame = pa.table({"x": [1, 2]})
+    con.register("frame", frame)
+    assert con.sql("SELECT sum(x) FROM frame").fetchall() == [(3,)]
+    con.close()
+    with pytest.raises(duckdb.ConnectionException, match="closed"):
+        con.execute("SELECT 1")
+
+
+def test_an_ended_instance_is_replaced(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended:
+        def execute(self, *_: object) -> None:
+            raise duckdb.FatalException("FATAL Error: Failed: database has been invalidated because of /a/b/c.so")
+
+        def interrupt(self) -> None:
+            """As of a cursor."""
+
+        close = interrupt
+
+    front = curator.front("ana")
+    assert curator.front("ana") is front
+    con = Guarded(Ended(), front._end)
+    with pytest.raises(duckdb.FatalException) as caught:
+        con.execute("SELECT 1")
+    assert str(caught.value) == ENDED
+    after = curator.front("ana")
+    assert after is not front
+    assert curator.connect("ana").execute("SELECT dp_noisy_count('visits', epsilon := 0.1)").fetchall()
+    monkeypatch.setattr(
+        after, "_cursor", type("", (), {"execute": Ended().execute, "interrupt": bool, "close": bool})()
+    )
+    with pytest.raises(QueryError) as refused:
+        curator.session("ana").sql("SELECT 1")
+    assert str(refused.value) == ENDED
+    assert curator.session("ana").sql("SELECT 1").rows() == [(1,)]
+    assert isinstance(curator.front("ana"), Front)
+
+
+def fuzz(folder: Path, seed: int, tries: int) -> dict[str, Any]:
+    """A fuzz in a process of its own."""
+    program = Path(__file__).parent / "adversary" / "front_fuzz.py"
+    command = [sys.executable, str(program), str(folder), str(seed), str(tries)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.returncode, (folder / "now").read_text(), done.stderr[-2000:])
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["shown"] == []
+    assert found["alive"] == 1
+    assert sum(found["ends"].values()) == tries
+    return found
+
+
+def test_malformed_statements_and_extreme_arguments(tmp_path: Path) -> None:
+    found = fuzz(tmp_path, 10, 1500)
+    assert found["ends"]["answered"] > 100
+
+
+@pytest.mark.slow
+def test_many_malformed_statements_and_extreme_arguments(tmp_path: Path) -> None:
+    """10^5 tries: no crash, no address, no path, and the front answers after all of them."""
+    for seed in range(20):
+        print(fuzz(tmp_path, 1000 + seed, 5000)["ends"])
