@@ -27,7 +27,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
 
-from duckdp.core.noise import discrete_laplace
+from duckdp.core.noise import laplace_noise
 from duckdp.smooth.sums.angles import angle_nodes, round_to_angles
 from duckdp.synthetic.generation import GridDistribution, generate, price
 from duckdp.synthetic.parameters import theorem_17_bound
@@ -71,8 +71,9 @@ def make_problem(degree: int, rows: int, kind: str = SMOOTH, *, values: tuple[in
     positions = [np.searchsorted(angle_nodes(n), round_to_angles(data[:, i], n)) for i, n in enumerate(values)]
     np.add.at(counts, np.ravel_multi_index(tuple(positions), grid.shape), rows / len(data))
     scale = float(grid.rows)
-    fixed = [round(s * 2**_BITS) for s in grid.moments(counts).tolist()]
-    noisy = np.array(discrete_laplace(fixed, scale * 2**_BITS), dtype=np.float64)
+    drawn = laplace_noise(grid.rows, scale * 2**_BITS)
+    fixed = [round(s * 2**_BITS) + z for s, z in zip(grid.moments(counts).tolist(), drawn, strict=True)]
+    noisy = np.array(fixed, dtype=np.float64)
     name = f"t = {degree}, n = {rows:,}, {kind}"
     return Problem(name=name, grid=grid, target=noisy / noisy[0], enough=scale * grid.rows / rows)
 

@@ -1,41 +1,42 @@
-"""The only source of randomness of duckdp: exact samplers on integers.
+"""The only source of randomness of duckdp: exact samplers on integers. None of them sees a private value.
 
 ::
 
-    discrete_laplace(values, scale)    P(Z = k) ~ exp(-|k| / scale)             OpenDP
-    discrete_gaussian(values, sigma)   P(Z = k) ~ exp(-k**2 / (2 sigma**2))     OpenDP
-    floor_laplace(scale)               floor(scale * L), L standard Laplace     here, in integers
-    floor_student2(scale)              floor(scale * T), T Student t, 2 degrees here, in integers
+    laplace_noise(count, scale)     P(Z = k) ~ exp(-|k| / scale)             OpenDP
+    gaussian_noise(count, sigma)    P(Z = k) ~ exp(-k**2 / (2 sigma**2))     OpenDP
+    geometric(rate)                 P(V = k) ~ exp(-rate k), k >= 0          here, in integers
+
+Noise is drawn at zero, from public scales alone, and added outside to exact integers, which have no range: no draw, no
+number of draws and no error can depend on what is noised. (Standard variates for scales that are private themselves:
+``core/variates``.)
 
 Nothing here takes a seed, a generator or a switch. Every bit comes from the operating system: OpenDP and ``secrets``
 both read it there. No sampler of this file touches a float; the scales of OpenDP are floats by its interface and are
 rounded up until its own privacy map, read as an exact fraction, gives at most what is charged.
 
-Timing:  the number of draws depends on the noise (and on public scales), never on the value that is noised.
-Source:  discrete samplers: Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020, as
-         implemented in OpenDP; ``bernoulli_exp`` and ``geometric`` are the rational-number recipes of the same paper.
+Numerics: OpenDP stops at the ends of 64 bits; a draw found there (chance below exp(-100) at the largest scale) is
+          continued from the law's own tail, so the laws hold on all integers.
+Source:   discrete samplers: Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020, as
+          implemented in OpenDP; ``bernoulli_exp`` and ``geometric`` are the rational-number recipes of the same paper.
 """
 
 from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
-from operator import index
 from typing import Any
 
 from duckdp.errors import InternalError, ParameterError
 
-# OpenDP works on int64 and saturates silently; a sum beyond this would change the law of the noise.
-_RANGE = 2**62
-# |Z| > 100 scale has probability e**-100 for Laplace noise and less for Gaussian noise.
-_TAIL_SCALES = 100
+LARGEST_SCALE = 2.0**56  # 100 of them are below 2**63, where OpenDP stops
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1  # where it does: the ends of int64
+_LARGEST_ROOT = 2.0**62  # of an l2 sensitivity
 # The float nearest to the wanted scale is at most a few steps from one that OpenDP's rounded-up map accepts.
 _MAX_STEPS = 64
-_EXTRA_BITS = 64
 
 
 def laplace_scale(epsilon: Fraction, l1: int) -> float:
@@ -78,38 +79,58 @@ def gaussian_scale(rho: Fraction, l2_squared: int) -> float:
     return _gaussian_scale(Fraction(rho), l2_squared)
 
 
-def discrete_laplace(values: Sequence[int], scale: float) -> list[int]:
-    """Add independent discrete Laplace noise to each value, P(Z = k) ~ exp(-|k| / scale).
+def laplace_noise(count: int, scale: float) -> list[int]:
+    """Independent discrete Laplace noise, P(Z = k) ~ exp(-|k| / scale) on all integers.
 
     Args:
-        values: int[n], grid units. Exact private values: must not be logged, stored or raised.
-        scale: > 0, grid units; the standard deviation is about scale * sqrt(2).
+        count: how many, public.
+        scale: in (0, 2**56], grid units, public; the standard deviation is about scale * sqrt(2).
 
     Returns:
-        int[n], grid units.
+        int[count], grid units: to be added to exact integers.
 
     Raises:
         ParameterError: P103.
-        InternalError: a value may leave the range of the sampler.
     """
-    return _add(values, scale, _laplace)
+    drawn = _draw(count, scale, _laplace)
+    return complete(drawn, _LOWEST, _HIGHEST, lambda _: geometric(1 / Fraction(scale)))
 
 
-def discrete_gaussian(values: Sequence[int], sigma: float) -> list[int]:
-    """Add independent discrete Gaussian noise to each value, P(Z = k) ~ exp(-k**2 / (2 sigma**2)).
+def gaussian_noise(count: int, sigma: float) -> list[int]:
+    """Independent discrete Gaussian noise, P(Z = k) ~ exp(-k**2 / (2 sigma**2)) on all integers.
 
     Args:
-        values: int[n], grid units. Exact private values: must not be logged, stored or raised.
-        sigma: > 0, grid units; about the standard deviation.
+        count: how many, public.
+        sigma: in (0, 2**56], grid units, public; about the standard deviation.
 
     Returns:
-        int[n], grid units.
+        int[count], grid units: to be added to exact integers.
 
     Raises:
         ParameterError: P103.
-        InternalError: a value may leave the range of the sampler.
     """
-    return _add(values, sigma, _gaussian)
+    drawn = _draw(count, sigma, _gaussian)
+    return complete(drawn, _LOWEST, _HIGHEST, lambda end: _gaussian_beyond(end, Fraction(sigma) ** 2))
+
+
+def complete(drawn: list[int], lowest: int, highest: int, further: Callable[[int], int]) -> list[int]:
+    """Draws of a law that was cut at ``lowest`` and ``highest``, its tails heaped there, as draws of the law itself.
+
+    Args:
+        drawn: int[n].
+        lowest: an end, negative.
+        highest: an end, positive.
+        further: (m) -> k with probability P(Z = m + k) / P(Z >= m), of a symmetric law.
+    """
+    if not drawn or (min(drawn) > lowest and max(drawn) < highest):
+        return drawn
+    whole = []
+    for z in drawn:
+        if z <= lowest:
+            whole.append(lowest - further(-lowest))
+        else:
+            whole.append(z if z < highest else highest + further(highest))
+    return whole
 
 
 def random_bits(count: int) -> int:
@@ -157,61 +178,15 @@ def geometric(rate: Fraction) -> int:
     return (start + b * laps) // a
 
 
-def floor_laplace(scale: Fraction) -> int:
-    """Sample floor(scale * L) exactly, L with density exp(-|z|) / 2, scale > 0.
+def _gaussian_beyond(end: int, variance: Fraction) -> int:
+    """G with P(G = k) ~ exp(-(end + k)**2 / (2 variance)), k >= 0.
 
-    Proof sketch: |L| is exponential, so floor(scale |L|) >= k with probability exp(-k / scale): geometric of rate
-    1 / scale. The sign is an independent bit, and floor(-y) = -floor(y) - 1 with probability one.
-
-    Args:
-        scale: > 0, grid units, exact.
-
-    Returns:
-        A grid integer.
+    exp(-(end + k)**2 / 2v) ~ exp(-k end / v) exp(-k**2 / 2v): geometric of rate end / v, accepted with the second.
     """
-    _check_scale(scale)
-    return _with_sign(geometric(1 / Fraction(scale)))
-
-
-def floor_student2(scale: Fraction) -> int:
-    """Sample floor(scale * T) exactly, T Student's t with 2 degrees of freedom, scale > 0.
-
-    T has distribution function F(t) = 1/2 + t / (2 sqrt(2 + t**2)), so |T| = sqrt(2 q**2 / (1 - q**2)) for q uniform
-    in (0, 1): the quantile at p is (2 p - 1) / sqrt(2 p (1 - p)) with q = |2 p - 1|.
-
-    Proof sketch: q is drawn bit by bit. After n bits q lies in [a, a + 1) / 2**n; |T| grows with q, so
-    floor(scale |T|) lies between its values at both ends, which isqrt gives exactly (floor(sqrt(r)) =
-    isqrt(floor(r))). Bits are added until both agree: the result is the floor of the one real number that all
-    further bits would have completed. It ends with probability one. The sign is an independent bit.
-
-    Args:
-        scale: > 0, grid units, exact.
-
-    Returns:
-        A grid integer; its law has a mean and no variance.
-    """
-    _check_scale(scale)
-    scale = Fraction(scale)
-    bits = _EXTRA_BITS + max(0, scale.numerator.bit_length() - scale.denominator.bit_length())
-    a = random_bits(bits)
     while True:
-        low = _student2_magnitude(scale, a, bits)
-        if low is not None and low == _student2_magnitude(scale, a + 1, bits):
-            return _with_sign(low)
-        a = a << _EXTRA_BITS | random_bits(_EXTRA_BITS)
-        bits += _EXTRA_BITS
-
-
-def _student2_magnitude(scale: Fraction, a: int, bits: int) -> int | None:
-    """floor(scale * sqrt(2 q**2 / (1 - q**2))) at q = a / 2**bits; None at q = 1."""
-    rest = (1 << 2 * bits) - a * a
-    if rest == 0:
-        return None
-    return isqrt(2 * (scale.numerator * a) ** 2 // (scale.denominator**2 * rest))
-
-
-def _with_sign(magnitude: int) -> int:
-    return -magnitude - 1 if random_bits(1) else magnitude
+        k = geometric(end / variance)
+        if bernoulli_exp(k * k / (2 * variance)):
+            return k
 
 
 def _bernoulli_exp_below_one(numerator: int, denominator: int) -> bool:
@@ -221,16 +196,10 @@ def _bernoulli_exp_below_one(numerator: int, denominator: int) -> bool:
     return k % 2 == 1
 
 
-def _add(values: Sequence[int], scale: float, build: Any) -> list[int]:
-    if not isinstance(scale, float) or not math.isfinite(scale) or scale <= 0:
-        raise ParameterError("P103", "scale", scale, "must be a positive and finite number of grid units.")
-    exact = [index(value) for value in values]
-    room = _RANGE - _TAIL_SCALES * Fraction(scale)
-    if any(abs(value) >= room for value in exact):
-        raise InternalError("a value may leave the range of the noise sampler")
-    if not exact:
-        return []
-    return [int(value) for value in build(scale)(exact)]
+def _draw(count: int, scale: float, build: Any) -> list[int]:
+    if not isinstance(scale, float) or not 0 < scale <= LARGEST_SCALE:
+        raise ParameterError("P103", "scale", scale, "must be positive and at most 2**56 grid units.")
+    return [int(z) for z in build(scale)([0] * count)] if count else []
 
 
 @lru_cache(maxsize=256)
@@ -252,14 +221,14 @@ def _gaussian(sigma: float) -> Any:
 
 @lru_cache(maxsize=1024)
 def _laplace_scale(epsilon: Fraction, l1: int) -> float:
-    start = _float_above("l1 / epsilon", l1 / epsilon)
+    start = _float_above("l1 / epsilon", l1 / epsilon, LARGEST_SCALE)
     return _raise_until(start, lambda scale: Fraction(_laplace(scale).map(l1)) <= epsilon)
 
 
 @lru_cache(maxsize=1024)
 def _gaussian_scale(rho: Fraction, l2_squared: int) -> float:
-    l2 = _sqrt_above("l2_squared", Fraction(l2_squared))
-    start = _sqrt_above("l2_squared / rho", l2_squared / (2 * rho))
+    l2 = _sqrt_above("l2_squared", Fraction(l2_squared), _LARGEST_ROOT)
+    start = _sqrt_above("l2_squared / rho", l2_squared / (2 * rho), LARGEST_SCALE)
     return _raise_until(start, lambda sigma: Fraction(_gaussian(sigma).map(l2)) <= rho)
 
 
@@ -271,25 +240,26 @@ def _raise_until(scale: float, admitted: Any) -> float:
     raise InternalError("no scale satisfies the sampler's privacy map")
 
 
-def _float_above(name: str, exact: Fraction) -> float:
-    """Smallest float that is at least ``exact`` > 0."""
+def _float_above(name: str, exact: Fraction, most: float) -> float:
+    """Smallest float that is at least ``exact`` > 0; it is refused above ``most``."""
     try:
         near = float(exact)
     except OverflowError:
         near = math.inf
     above = near if near == math.inf or Fraction(near) >= exact else math.nextafter(near, math.inf)
-    if not 0 < above < _RANGE:
-        raise ParameterError("P103", name, f"{above:g}", "must give a noise scale below 2**62 grid units.")
+    if not 0 < above < most:
+        rule = f"must give a noise scale below 2**{math.log2(most):g} grid units."
+        raise ParameterError("P103", name, f"{above:g}", rule)
     return above
 
 
-def _sqrt_above(name: str, exact: Fraction) -> float:
+def _sqrt_above(name: str, exact: Fraction, most: float) -> float:
     """A float that is at least sqrt(``exact``), by less than 2**-60 of it before rounding up."""
     shift = max(0, 128 - exact.numerator.bit_length() + exact.denominator.bit_length())
     shift += shift % 2
     root = isqrt((exact.numerator << shift) // exact.denominator)
     whole = root if Fraction(root**2, 1 << shift) == exact else root + 1
-    return _float_above(name, Fraction(whole, 1 << shift // 2))
+    return _float_above(name, Fraction(whole, 1 << shift // 2), most)
 
 
 def _check_positive(**numbers: object) -> None:
@@ -299,9 +269,3 @@ def _check_positive(**numbers: object) -> None:
         if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < 1 << bits:
             rule = f"must be a positive {'integer' if kind == (int,) else 'exact fraction'} below 2**{bits}."
             raise ParameterError("P103", name, value, rule)
-
-
-def _check_scale(scale: object) -> None:
-    # The scale of these samplers may depend on the data, so no message shows it.
-    if isinstance(scale, bool) or not isinstance(scale, (int, Fraction)) or scale <= 0:
-        raise InternalError("a noise scale is not a positive exact fraction")

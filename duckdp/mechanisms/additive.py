@@ -9,7 +9,8 @@ Assumes:      l1_i and l2_i bound the change of measure i between neighbours (co
 Proof sketch: laplace: ratio of point masses <= exp(||x - x'||_1 / scale). gaussian: the discrete Gaussian has the
               Renyi divergence of the continuous one (Canonne, Kamath, Steinke 2020, Theorem 4).
 Numerics:     shares are integers (epsilon 1e-9, rho 1e-12) rounded down; scales are floats rounded up until OpenDP's
-              own privacy map gives at most the share. Sampling is exact (core/noise.py).
+              own privacy map gives at most the share. Sampling is exact and sees no value (core/noise.py); sums are
+              Python's integers, which have no range.
 Source:       Dwork, McSherry, Nissim, Smith 2006; Canonne, Kamath, Steinke, NeurIPS 2020; Bun, Steinke, TCC 2016.
 """
 
@@ -23,7 +24,7 @@ from typing import Literal
 
 from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.errorbars import Noise
-from duckdp.core.noise import discrete_gaussian, discrete_laplace, gaussian_scale, laplace_scale
+from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
 from duckdp.core.types import NANO, PICO, Loss, Sensitivity
 from duckdp.errors import ParameterError
 
@@ -99,6 +100,14 @@ def best_family(sensitivities: Sequence[Sensitivity], *, epsilon_nano: int, delt
 
 
 def add_noise(values: Sequence[int], noise: Noise) -> list[int]:
-    """Release a vector. ``values``: int[n], grid units, exact and private."""
-    sampler = discrete_laplace if noise.family == "laplace" else discrete_gaussian
-    return sampler(values, noise.scale)
+    """Release a vector.
+
+    Args:
+        values: int[n], grid units. Exact private values: must not be logged, stored or raised.
+        noise: its law; drawn at zero.
+
+    Returns:
+        int[n], grid units.
+    """
+    drawn = (laplace_noise if noise.family == "laplace" else gaussian_noise)(len(values), noise.scale)
+    return [value + z for value, z in zip(values, drawn, strict=True)]

@@ -20,9 +20,7 @@ Source:       Hardt, Talwar, "On the geometry of differential privacy", STOC 201
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
-from operator import index
 
 from duckdp.core.noise import geometric, uniform_below
 from duckdp.errors import InternalError, ParameterError
@@ -55,21 +53,20 @@ def cube_standard_error(rate: Fraction, size: int) -> float:
     return math.sqrt((size + 1) * (size + 2) / 3) / float(rate)
 
 
-def add_cube_noise(values: Sequence[int], rate: Fraction) -> list[int]:
-    """Release a vector.
+def cube_noise(size: int, rate: Fraction) -> list[int]:
+    """Draw the noise of a vector, at zero: no private value is seen.
 
     Args:
-        values: int[R], grid units. Exact private values: must not be logged, stored or raised.
+        size: R, public.
         rate: s, from :func:`cube_rate`.
 
     Returns:
-        int[R], grid units.
+        int[R], grid units: to be added to exact integers.
     """
-    exact = [index(v) for v in values]
-    if rate <= 0 or rate * len(exact) > MAX_PRODUCT:
+    if rate <= 0 or rate * size > MAX_PRODUCT:
         raise InternalError("the cube's rate was not checked")
-    half = _half_side(rate, len(exact))
-    return [v + uniform_below(2 * half + 1) - half for v in exact]
+    half = _half_side(rate, size)
+    return [uniform_below(2 * half + 1) - half for _ in range(size)]
 
 
 def _half_side(rate: Fraction, size: int) -> int:

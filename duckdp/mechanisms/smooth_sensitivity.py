@@ -46,8 +46,17 @@ Proof sketch: 1. One row. Inserting a row gives x'[i] in [x[i-1], x[i]] and m' i
 Numerics:     data, q and W are integers; alpha and beta are fractions rounded down. DuckDB evaluates exp(-b k) and one
               product in doubles, with k b <= 128 a relative error below 2**-44 (argument 128 * 2**-53, exp, product),
               so S moves by at most e**b (1 + 2**-44) / (1 - 2**-44) <= e**beta with b = beta - 2**-40. exp(0) is 1,
-              so S >= W_u exactly. S is then read as the exact fraction its double stands for, and the noise is
-              an exact sample of round(q + S / alpha * Z): no float rounding of the released number.
+              so S >= W_u exactly. S is then read as the exact fraction its double stands for.
+              Z is drawn first, with a fixed number of bits (core/variates), then scaled and rounded exactly: neither
+              success nor the number of draws depends on q or S. That moves the chance of an outcome by little. Let s =
+              2 S / alpha (the noise is floor(s Z), halved), h the density of |Z|; an outcome is at most 2**50 steps of
+              s Z away, s < 2**72, and S >= 2**-160 (its last term; release makes sure). Pure: h falls to no less than
+              h / 9 over one step from the second on, so an outcome's chance moves by a relative 36 s 2**-320 <
+              2**-242, and by 2**-641 where it is at least h(2**50 / s) / 2 s > 2**-484. The loss moves by less than
+              2**-150. Laplace: by a relative 8 (s + 1) 2**-320 < 2**-244, and by 2**-640 in absolute terms for each
+              of 2**50 outcomes: epsilon by less than 2**-242, delta by less than (1 + e**epsilon) 2**-590 < 2**-440.
+              The 2**-41 of beta that floating point leaves over covers both: the pure loss grows by at least half of
+              what beta does, and delta falls by more than a factor 1 - 2**-114 with it, at a loss 2**-43 less.
 Deviations:   the sources take windows of k + 1 rows whatever the unit, and print Laplace noise as pure. Both are
               not private as printed. A delta rarely helps: at epsilon = 1 and delta = 1e-8 the Laplace variant
               has alpha 0.5 and beta 0.028 against 0.629 and 0.333, a scale 15 times larger on evenly spread data. It
@@ -65,8 +74,8 @@ from fractions import Fraction
 from functools import cached_property
 from math import isqrt
 
-from duckdp.core.noise import floor_laplace, floor_student2
 from duckdp.core.types import ATTO, DELTA_RULE, EPSILON_RULE, NANO, PICO, Loss
+from duckdp.core.variates import scaled_floor, standard_laplace, standard_student2
 from duckdp.errors import InternalError, ParameterError
 
 NO_INTERVAL_REASON = (
@@ -79,6 +88,7 @@ MAX_DENOMINATOR = 10**6
 
 _RESOLUTION = 2**80  # alpha and beta are whole multiples of 1 / _RESOLUTION
 _FLOAT_MARGIN = Fraction(1, 2**40)  # see Numerics
+_LEAST_BOUND = 2.0**-160  # of S, grid steps: e**(-b (units + 1)) grid_cells > e**-102 / 64
 _MAX_PAIRS = 2_000_000  # exact windows: pairs (k, j) that DuckDB compares
 _MAX_STEPS = 2**18  # window of rows on each side of the rank
 _NEGLIGIBLE = 64  # the last term stays below 1 / 64 grid step unless a cap is met
@@ -258,7 +268,9 @@ class SmoothQuantile:
         """Add the noise: the grid integer nearest to m + S / alpha * Z, clamped to the grid.
 
         It means what the data's own grid integers mean (a cell, best shown by its middle): rounding centres the law
-        on m. floor(y + 1/2) = floor((floor(2 y) + 1) / 2), so one exact sample of floor(2 S / alpha * Z) gives it.
+        on m. floor(y + 1/2) = floor((floor(2 y) + 1) / 2), so floor(2 S / alpha * Z) gives it. Whatever m and s are,
+        the same bits are drawn and a number is released; m and s are moved into their ranges, which brings no two of
+        them further apart.
 
         Args:
             m: exact quantile, grid units. Private: must not be logged, stored or raised.
@@ -268,13 +280,15 @@ class SmoothQuantile:
             A grid integer in [0, grid_cells].
 
         Raises:
-            InternalError: m or s is not what :meth:`sql` returns.
+            InternalError: m or s is not of the type that :meth:`sql` returns.
         """
-        if not _is_int(m, 0, self.grid_cells) or not isinstance(s, float) or not 0 < s <= self.grid_cells:
-            raise InternalError("the smooth bound or the quantile leaves its range")
-        twice = 2 * Fraction(s) / self.alpha
-        noise = floor_laplace(twice) if self.delta_atto else floor_student2(twice)
-        return min(max(m + (noise + 1) // 2, 0), self.grid_cells)
+        if not isinstance(m, int) or not isinstance(s, float):
+            raise InternalError("the quantile's query gave something other than an integer and a double")
+        variate = standard_laplace() if self.delta_atto else standard_student2()
+        wide = s if s > _LEAST_BOUND else _LEAST_BOUND  # also what is not a number
+        twice = 2 * Fraction(min(wide, float(self.grid_cells))) / self.alpha
+        noise = scaled_floor(variate, twice)
+        return min(max(min(max(m, 0), self.grid_cells) + (noise + 1) // 2, 0), self.grid_cells)
 
 
 def _is_int(value: object, lowest: int, highest: int) -> bool:

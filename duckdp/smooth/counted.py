@@ -22,7 +22,7 @@ import numpy as np
 
 from duckdp.catalog import Column, Table
 from duckdp.core.accountant import pure_rho, rho_for
-from duckdp.core.noise import discrete_laplace, laplace_scale
+from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
 from duckdp.smooth.basis import Basis, degree_from
@@ -108,7 +108,7 @@ class CountedTask:
         bits, loss = self.largest.moments.bits, self.largest.loss
         if not self.largest.count_public:
             share = Fraction(self._parts()[0], NANO)
-            count = discrete_laplace([count], laplace_scale(share, self.largest.sensitivity.linf))[0]
+            count += laplace_noise(1, laplace_scale(share, self.largest.sensitivity.linf))[0]
         rows = max(1, count >> bits)
         wanted = degree_from(self.wishes.smoothness, rows, len(self.columns), loss.delta_atto / ATTO)
         return min(self.largest.basis.degree, wanted)

@@ -13,7 +13,6 @@ K derivatives leave; a formula over public figures only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -26,10 +25,10 @@ from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.cubebars import cube_half_width
 from duckdp.core.errorbars import Noise, check_level, linear_half_width
 from duckdp.core.mixbars import FAST, mixed_half_width
-from duckdp.core.noise import discrete_gaussian, discrete_laplace, gaussian_scale, laplace_scale
+from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
 from duckdp.core.types import NANO, PICO, Loss, Sensitivity
 from duckdp.errors import ParameterError
-from duckdp.mechanisms.cube import MAX_PRODUCT, add_cube_noise, cube_rate, cube_standard_error
+from duckdp.mechanisms.cube import MAX_PRODUCT, cube_noise, cube_rate, cube_standard_error
 from duckdp.smooth.shares import Shares, share_cube, share_gaussian
 
 Floats = NDArray[np.float64]
@@ -172,20 +171,19 @@ def expected_error(noise: SumNoise, levels: Ints, smoothness: int | None) -> flo
     return math.sqrt(float(noise.deviations**2 @ (1.0 + levels) ** (-2.0 * (smoothness or 0))))
 
 
-def add_noise(exact: Sequence[int], plan: NoisePlan) -> list[int]:
-    """Release sums. ``exact``: int[R], grid steps, private. Cubes are drawn at exact rational rates."""
+def draw_noise(plan: NoisePlan) -> list[int]:
+    """The noise of all sums, int[R], grid steps, drawn at zero. Cubes are drawn at exact rational rates."""
     noise = plan.noise
-    noisy = [0] * noise.size
+    found = [0] * noise.size
     for group, (scale, budget) in enumerate(zip(noise.scales, plan.budgets, strict=True)):
         members = np.flatnonzero(noise.groups == group).tolist()
-        values = [exact[m] for m in members]
         if noise.family == "cube":
-            drawn = add_cube_noise(values, cube_rate(budget, plan.linf, len(members)))
+            drawn = cube_noise(len(members), cube_rate(budget, plan.linf, len(members)))
         else:
-            drawn = (discrete_laplace if noise.family == "laplace" else discrete_gaussian)(values, scale)
+            drawn = (laplace_noise if noise.family == "laplace" else gaussian_noise)(len(members), scale)
         for member, value in zip(members, drawn, strict=True):
-            noisy[member] = value
-    return noisy
+            found[member] = value
+    return found
 
 
 def _plan_cube(shares: Shares, linf: int, loss: Loss) -> NoisePlan:

@@ -10,8 +10,7 @@ Assumes:      l1, l2 and linf bound the change of b (``Basis.norms``, ``moments`
               public and larger, to +-that number 2^f, which leaves them as they are.
 Proof sketch: ratio of point masses <= exp(|b - b'| / scale) in the law's norm, by the triangle inequality; Gaussian:
               core/noise. Degree 0 is left without noise only under REPLACE when every row counts: then it is the
-              public number of rows. Sums beyond the samplers' range get noise that was drawn at 0: b + Z is the same
-              law, as Z never depends on b.
+              public number of rows. Z is drawn at 0 and never depends on b, whatever b's range.
 Source:       Wang et al., JMLR 17(51), 2016, Algorithm 1; scale from ``basis`` instead of its t^d / (n epsilon).
 """
 
@@ -32,7 +31,7 @@ from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, InternalError, ParameterError
 from duckdp.smooth.basis import Basis, Shape
 from duckdp.smooth.degree import choose_degree
-from duckdp.smooth.noise import Choice, Ints, NoisePlan, add_noise, choose_noise
+from duckdp.smooth.noise import Choice, Ints, NoisePlan, choose_noise, draw_noise
 from duckdp.smooth.summary import FORMAT, RANGE, SmoothSummary, make_basis
 from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 
@@ -182,7 +181,7 @@ class SummaryTask:
         count = public[0] >> bits if public else None
         if count is not None and public[0] != count << bits:
             raise InternalError("a public count is not a whole number")
-        drawn = add_noise([0] * (len(exact) - len(public)), self.plan)
+        drawn = draw_noise(self.plan)
         noisy = [value + noise for value, noise in zip(exact[len(public) :], drawn, strict=True)]
         return SmoothSummary(
             table=self.table.name, columns=self.columns, basis=self.basis, planned=self.planned, bits=bits,

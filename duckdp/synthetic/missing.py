@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog import Column, Table
 from duckdp.compiler.printing import Parameters
-from duckdp.core.noise import discrete_laplace, laplace_scale
+from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, InternalError
@@ -101,8 +101,9 @@ class MissingPlan:
             raise InternalError("the patterns of NULLs are not one row")
         most, scale = self.table.row_cap << self.bits, self._scale(self.bits)
         exact = [max(0, min(most, int(v or 0))) for v in found[0]]
+        counts = [value + z for value, z in zip(exact, laplace_noise(len(exact), scale), strict=True)]
         return {
-            "columns": self.names, "counts": discrete_laplace(exact, scale), "scale": scale, "bits": self.bits,
+            "columns": self.names, "counts": counts, "scale": scale, "bits": self.bits,
             "epsilon_nano": self.epsilon_nano,
         }  # fmt: skip
 

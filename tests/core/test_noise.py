@@ -6,6 +6,7 @@ import subprocess
 import sys
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from duckdp.core import noise
 from duckdp.core.noise_arrays import geometrics
 from duckdp.errors import InternalError, ParameterError
+from tests.privacy.statistics import chi_square_p, fits
 
 EPSILONS = st.integers(1_000, 10**11).map(lambda n: Fraction(n, 10**9))
 
@@ -63,34 +65,75 @@ def test_bad_scales_are_refused(function, loss, sensitivity):
     assert caught.value.code == "P103"
 
 
-@pytest.mark.parametrize("sampler", [noise.discrete_laplace, noise.discrete_gaussian])
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan, 1])
+SAMPLERS = (noise.laplace_noise, noise.gaussian_noise)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan, 1, 2.0**57])
 def test_bad_scales_of_samplers_are_refused(sampler, scale):
     with pytest.raises(ParameterError) as caught:
-        sampler([1], scale)
+        sampler(1, scale)
     assert caught.value.code == "P103"
 
 
-@pytest.mark.parametrize("sampler", [noise.discrete_laplace, noise.discrete_gaussian])
-def test_range_is_checked_before_the_sampler_saturates_and_shows_no_value(sampler):
-    for values, scale in (([7, 2**62], 1.0), ([-(2**62)], 1.0), ([2**61], 1e17), ([0], 1e18)):
-        with pytest.raises(InternalError) as caught:
-            sampler(values, scale)
-        assert not any(character.isdigit() for character in caught.value.message)
-    assert len(sampler([2**61, -(2**61), 0], 1e15)) == 3
-    assert sampler([], 1.0) == []
+def test_every_scale_that_is_planned_can_be_drawn():
+    """What a plan accepts no release refuses: one bound for both, below the range of the sampler by 100 scales."""
+    assert 100 * noise.LARGEST_SCALE < 2**63
+    for scale_of, most in ((noise.laplace_scale, 2**56), (noise.gaussian_scale, 2**112)):
+        loss = Fraction(1, 2) if scale_of is noise.gaussian_scale else Fraction(1)
+        for sensitivity in (most - 1, most, most + 1, 4 * most):
+            try:
+                scale = scale_of(loss, sensitivity)
+            except ParameterError:
+                assert sensitivity >= most * (1 - 2**-40)
+            else:
+                assert [len(s(2, scale)) for s in SAMPLERS] == [2, 2]
 
 
-def test_values_must_be_integers():
-    with pytest.raises(TypeError):
-        noise.discrete_laplace([1.5], 1.0)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_samplers_see_no_value(sampler):
+    assert list(inspect.signature(sampler).parameters) in (["count", "scale"], ["count", "sigma"])
+    assert sampler(0, 1.0) == []
+    assert all(type(z) is int for z in sampler(5, 1e15))
 
 
-@pytest.mark.parametrize("scale", [Fraction(0), Fraction(-1), 1.5, True])
-def test_exact_samplers_refuse_bad_scales(scale):
-    for sampler in (noise.floor_laplace, noise.floor_student2):
-        with pytest.raises(InternalError):
-            sampler(scale)
+def test_no_function_of_the_module_takes_what_is_noised():
+    """Arguments are scales, rates and counts: public. ``complete`` sees draws."""
+    public = {"epsilon", "rho", "l1", "l2_squared", "count", "scale", "sigma", "limit", "rate"}
+    for name, function in vars(noise).items():
+        if inspect.isfunction(function) and function.__module__ == noise.__name__ and not name.startswith("_"):
+            assert name == "complete" or set(inspect.signature(function).parameters) <= public, name
+
+
+def test_draws_beyond_the_end_follow_the_law():
+    """A law that was cut close to its middle and completed is the whole law again; a heap at the ends is not."""
+    end, draws = 4, 40_000
+    laplace = [max(-end, min(end, z)) for z in noise.laplace_noise(draws, 5.0)]
+    gauss = [max(-end, min(end, z)) for z in noise.gaussian_noise(draws, 5.0)]
+    whole = {
+        "laplace": noise.complete(laplace, -end, end, lambda _: noise.geometric(Fraction(1, 5))),
+        "gaussian": noise.complete(gauss, -end, end, lambda m: noise._gaussian_beyond(m, Fraction(25))),
+    }
+    for family, drawn in whole.items():
+        weights = {k: math.exp(-abs(k) / 5 if family == "laplace" else -k * k / 50) for k in range(-300, 301)}
+        total = sum(weights.values())
+        law = np.cumsum([w / total for w in weights.values()])
+        cdf = lambda k, law=law: 0.0 if k < -300 else float(law[min(k, 300) + 300])  # noqa: E731
+        assert fits(chi_square_p(drawn, cdf))
+        assert not fits(chi_square_p(laplace if family == "laplace" else gauss, cdf))  # the twin
+
+
+def test_opendp_stops_at_the_ends_of_64_bits(monkeypatch):
+    """What ``complete`` relies on; and that it is asked."""
+    drawn = noise._laplace(1e25)([0] * 40)
+    assert {min(drawn), max(drawn)} == {noise._LOWEST, noise._HIGHEST}
+    monkeypatch.setattr(noise, "_draw", lambda *_: [noise._HIGHEST, 0, noise._LOWEST])
+    for sampler in SAMPLERS:
+        high, middle, low = sampler(3, 2.0**56)
+        assert middle == 0
+        assert high >= noise._HIGHEST
+        assert low <= noise._LOWEST
+        assert high > noise._HIGHEST or low < noise._LOWEST  # each stays with a chance below 2**-48
 
 
 def test_exact_samplers_refuse_bad_rates():
@@ -100,35 +143,6 @@ def test_exact_samplers_refuse_bad_rates():
         noise.geometric(Fraction(0))
     with pytest.raises(InternalError):
         geometrics(Fraction(0), 2)
-
-
-def scripted_bits(monkeypatch, *answers):
-    queue = list(answers)
-    monkeypatch.setattr(noise, "random_bits", lambda count: queue.pop(0)(count))
-
-
-@pytest.mark.parametrize("scale", [Fraction(1, 7), Fraction(1), Fraction(22, 7), Fraction(10**6), Fraction(10**20, 3)])
-@pytest.mark.parametrize("q", [Fraction(0), Fraction(1, 1000), Fraction(2, 7), Fraction(1, 2), Fraction(99, 100)])
-@pytest.mark.parametrize("negative", [0, 1])
-def test_floor_student2_is_the_floor_of_the_quantile(monkeypatch, scale, q, negative):
-    # the bits of q, then the sign; no |T| of these is rational unless it is 0, so one word of bits settles the floor
-    scripted_bits(monkeypatch, lambda n: int(q * 2**n), lambda n: negative)
-    drawn = noise.floor_student2(scale)
-    p = (1 - q) / 2 if negative else (1 + q) / 2
-    square = scale**2 * (2 * p - 1) ** 2 / (2 * p * (1 - p))  # exact square of the quantile
-    floor = math.isqrt(square.numerator // square.denominator)
-    assert drawn == (-floor - 1 if negative else floor)
-
-
-def test_floor_student2_asks_for_more_bits_until_the_floor_is_known(monkeypatch):
-    # all ones: q -> 1, where the quantile is infinite; then zeros settle it; q = sqrt(1/3) puts t on 1
-    scripted_bits(monkeypatch, lambda n: 2**n - 1, lambda n: 0, lambda n: 0)
-    far = noise.floor_student2(Fraction(1))
-    assert far == math.isqrt(2 * (2**128 - 2**64) ** 2 // (2**256 - (2**128 - 2**64) ** 2))
-    border = lambda n: math.isqrt(2 ** (2 * n) // 3)  # noqa: E731
-    for last, floor in ((lambda n: 0, 0), (lambda n: 2**n - 1, 1)):
-        scripted_bits(monkeypatch, border, last, lambda n: 0)
-        assert noise.floor_student2(Fraction(1)) == floor
 
 
 def test_import_of_noise_does_not_import_opendp():

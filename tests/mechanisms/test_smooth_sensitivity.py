@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from duckdp.core.types import ATTO, Neighbours
+from duckdp.core.variates import GRID
 from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms import smooth_sensitivity
 from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON, SmoothQuantile
@@ -259,28 +260,56 @@ def test_bad_arguments_are_refused(changes, code):
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(
-    ("m", "s"),
-    [(-1, 1.0), (1001, 1.0), (1.0, 1.0), (None, 1.0), (5, 0.0), (5, math.nan), (5, math.inf), (5, 1001.0), (5, 1)],
-)
-def test_release_refuses_what_the_query_cannot_return_and_shows_nothing(m, s):
+@pytest.mark.parametrize(("m", "s"), [(1.0, 1.0), (None, 1.0), (5, 1), (5, None), ("5", 1.0)])
+def test_release_refuses_other_types_and_shows_nothing(m, s):
     with pytest.raises(InternalError) as caught:
         quantile_of().release(m, s)
     assert not any(character.isdigit() for character in caught.value.message)
 
 
+@pytest.mark.parametrize("delta_atto", [0, 10**10])
+def test_release_is_total_and_moves_what_is_out_of_range(monkeypatch, delta_atto):
+    """Whatever the query gave: a number of the grid, the same as for what is nearest in range."""
+    mechanism = quantile_of(4.0, delta_atto=delta_atto)
+    least = smooth_sensitivity._LEAST_BOUND
+    cases = {
+        (-1, 1.0): (0, 1.0), (1001, 1.0): (1000, 1.0), (-(2**90), 1.0): (0, 1.0), (5, 1001.0): (5, 1000.0),
+        (5, math.inf): (5, 1000.0), (5, 0.0): (5, least), (5, -1.0): (5, least), (5, math.nan): (5, least),
+        (5, 5e-324): (5, least),
+    }  # fmt: skip
+    for variate in (0, -1, 2**320, -(2**319), 3**300, -(2**640)):
+        for name in ("standard_student2", "standard_laplace"):
+            monkeypatch.setattr(smooth_sensitivity, name, lambda variate=variate: variate)
+        for given, meant in cases.items():
+            assert mechanism.release(*given) == mechanism.release(*meant) in range(1001)
+
+
 def test_release_rounds_and_clamps(monkeypatch):
     moves = {-4: -2, -3: -1, -2: -1, -1: 0, 0: 0, 1: 1, 2: 1, 3: 2, 9**9: 500, -(9**9): -500}
-    for name, delta_atto in (("floor_student2", 0), ("floor_laplace", 10**10)):
+    for name, delta_atto in (("standard_student2", 0), ("standard_laplace", 10**10)):
         mechanism = quantile_of(4.0, delta_atto=delta_atto)
+        scale = 2 * Fraction(3.7) / mechanism.alpha
         for twice, moved in moves.items():
-            seen = []
-            monkeypatch.setattr(smooth_sensitivity, name, lambda scale, z=twice, seen=seen: seen.append(scale) or z)
-            assert mechanism.release(500, 3.7) == 500 + moved
-            assert seen == [2 * Fraction(3.7) / mechanism.alpha]
+            # the variates between which floor(scale * variate) is ``twice``
+            low = math.ceil(twice * 2**GRID / scale)
+            high = math.ceil((twice + 1) * 2**GRID / scale) - 1
+            for variate in (low, high):
+                monkeypatch.setattr(smooth_sensitivity, name, lambda variate=variate: variate)
+                assert mechanism.release(500, 3.7) == 500 + moved
     monkeypatch.undo()
     assert all(0 <= quantile_of(0.001).release(0, 1000.0) <= 1000 for _ in range(100))
     assert "depends on the data" in NO_INTERVAL_REASON
+
+
+@pytest.mark.parametrize("epsilon_nano", [1_000, 10**9, 100 * NANO])
+@pytest.mark.parametrize("delta_atto", [0, 1, 10**10, ATTO - 1])
+def test_public_figures_of_the_numerics_section(epsilon_nano, delta_atto):
+    """S is never below 2**-160, the scale of the noise never above 2**72 steps."""
+    for cells, rows in itertools.product((1, 1000, 2**48), (1, 100_000)):
+        mechanism = quantile_of(epsilon_nano / NANO, delta_atto=delta_atto, grid_cells=cells, max_rows=rows)
+        last = math.log2(cells) - mechanism.decay * (mechanism.window.units + 1) / math.log(2)
+        assert last > math.log2(smooth_sensitivity._LEAST_BOUND) + 1
+        assert math.log2(2 * cells / mechanism.alpha) < 72
 
 
 # ---- DuckDB

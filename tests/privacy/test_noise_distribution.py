@@ -16,6 +16,7 @@ import pytest
 from duckdp.core import noise
 from duckdp.core.noise_arrays import geometrics
 from duckdp.core.types import ATTO, NANO
+from duckdp.core.variates import scaled_floor, standard_laplace, standard_student2
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
 from tests.privacy.statistics import (
     FALSE_ALARM,
@@ -31,6 +32,14 @@ pytestmark = pytest.mark.slow
 
 DRAWS = 60_000
 WRONG = (0.8, 1.25)
+
+
+def floor_laplace(scale):
+    return scaled_floor(standard_laplace(), scale)
+
+
+def floor_student2(scale):
+    return scaled_floor(standard_student2(), scale)
 
 
 def discrete_laplace_cdf(scale):
@@ -61,21 +70,21 @@ def floor_student2_cdf(scale):
 
 
 def samples(sampler, scale):
-    if sampler in (noise.discrete_laplace, noise.discrete_gaussian):
-        return sampler([0] * DRAWS, float(scale))
+    if sampler in (noise.laplace_noise, noise.gaussian_noise):
+        return sampler(DRAWS, float(scale))
     return [sampler(scale) for _ in range(DRAWS)]
 
 
 CASES = [
-    (noise.discrete_laplace, discrete_laplace_cdf, Fraction(3, 2)),
-    (noise.discrete_laplace, discrete_laplace_cdf, Fraction(500)),
-    (noise.discrete_gaussian, discrete_gaussian_cdf, Fraction(3, 2)),
-    (noise.discrete_gaussian, discrete_gaussian_cdf, Fraction(300)),
-    (noise.floor_laplace, floor_laplace_cdf, Fraction(4, 3)),
-    (noise.floor_laplace, floor_laplace_cdf, Fraction(10**6 + 1, 997)),
-    (noise.floor_student2, floor_student2_cdf, Fraction(1, 3)),
-    (noise.floor_student2, floor_student2_cdf, Fraction(4, 3)),
-    (noise.floor_student2, floor_student2_cdf, Fraction(10**6 + 1, 997)),
+    (noise.laplace_noise, discrete_laplace_cdf, Fraction(3, 2)),
+    (noise.laplace_noise, discrete_laplace_cdf, Fraction(500)),
+    (noise.gaussian_noise, discrete_gaussian_cdf, Fraction(3, 2)),
+    (noise.gaussian_noise, discrete_gaussian_cdf, Fraction(300)),
+    (floor_laplace, floor_laplace_cdf, Fraction(4, 3)),
+    (floor_laplace, floor_laplace_cdf, Fraction(10**6 + 1, 997)),
+    (floor_student2, floor_student2_cdf, Fraction(1, 3)),
+    (floor_student2, floor_student2_cdf, Fraction(4, 3)),
+    (floor_student2, floor_student2_cdf, Fraction(10**6 + 1, 997)),
 ]
 
 
@@ -118,8 +127,8 @@ def test_bernoulli_exp_probability(rate):
     assert not low <= math.exp(-rate) * 0.9 <= high
 
 
-def test_coordinates_are_independent_of_each_other_and_of_the_value():
-    drawn = np.array(noise.discrete_laplace([0, 10**12] * DRAWS, 20.0)).reshape(-1, 2) - [0, 10**12]
+def test_coordinates_are_independent_of_each_other():
+    drawn = np.array(noise.laplace_noise(2 * DRAWS, 20.0)).reshape(-1, 2)
     bound = 6.2 / math.sqrt(DRAWS)  # 1e-9 two-sided for a normal correlation
     assert abs(np.corrcoef(drawn.T)[0, 1]) < bound
     assert abs(np.corrcoef(drawn[1:, 0], drawn[:-1, 0])[0, 1]) < bound
@@ -128,7 +137,7 @@ def test_coordinates_are_independent_of_each_other_and_of_the_value():
 
 def test_large_scales_keep_their_law():
     scale = Fraction(10**18 + 7, 3)
-    for sampler, law in ((noise.floor_laplace, floor_laplace_cdf), (noise.floor_student2, floor_student2_cdf)):
+    for sampler, law in ((floor_laplace, floor_laplace_cdf), (floor_student2, floor_student2_cdf)):
         drawn = [sampler(scale) for _ in range(20_000)]
         cdf = np.vectorize(law(float(scale)))
         assert fits(ks_p(drawn, cdf))
@@ -136,14 +145,12 @@ def test_large_scales_keep_their_law():
 
 
 def test_the_tools_catch_a_broken_sampler_and_pass_a_good_one():
-    assert not fits(
-        chi_square_p([min(z, 0) for z in noise.discrete_laplace([0] * DRAWS, 5.0)], discrete_laplace_cdf(5.0))
-    )
-    zero, one = noise.discrete_laplace([0] * DRAWS, 1.0), noise.discrete_laplace([1] * DRAWS, 1.0)
+    assert not fits(chi_square_p([min(z, 0) for z in noise.laplace_noise(DRAWS, 5.0)], discrete_laplace_cdf(5.0)))
+    zero, one, two = ([value + z for z in noise.laplace_noise(DRAWS, 1.0)] for value in (0, 1, 2))
     for bound in (epsilon_lower_bound, point_epsilon_lower_bound):
         assert 0.8 < bound(zero, one) <= 1.0
-    assert epsilon_lower_bound(zero, noise.discrete_laplace([2] * DRAWS, 1.0)) > 1.0
-    assert epsilon_lower_bound(zero, noise.discrete_laplace([0] * DRAWS, 1.0)) < 0.1
+    assert epsilon_lower_bound(zero, two) > 1.0
+    assert epsilon_lower_bound(zero, noise.laplace_noise(DRAWS, 1.0)) < 0.1
 
 
 # ---- smooth quantiles: two neighbours at the edge of what the proof allows, 100,000 releases on each
@@ -200,6 +207,6 @@ def test_audit_catches_laplace_noise_sold_as_pure():
     mechanism = median(epsilon)
 
     def broken(m, s):
-        return m + noise.floor_laplace(Fraction(s) / mechanism.alpha)
+        return m + floor_laplace(Fraction(s) / mechanism.alpha)
 
     assert epsilon_lower_bound(*runs(broken, worst_pair(mechanism))) > epsilon

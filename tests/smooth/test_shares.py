@@ -12,7 +12,7 @@ from duckdp.core.types import ATTO, NANO, Neighbours, Sensitivity
 from duckdp.errors import ParameterError
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import Basis
-from duckdp.smooth.noise import SumNoise, add_noise, choose_noise, expected_error
+from duckdp.smooth.noise import SumNoise, choose_noise, draw_noise, expected_error
 from duckdp.smooth.shares import LEAST, share_cube, share_gaussian
 
 
@@ -134,7 +134,7 @@ def test_noise_of_every_group_has_its_law(family):
         family, sensitivity, levels=b.levels, epsilon_nano=NANO, delta_atto=10**10 if family == "gaussian" else 0,
         smoothness=2,
     )  # fmt: skip
-    draws = np.array([add_noise([0] * 6, plan) for _ in range(3000)], dtype=float)
+    draws = np.array([draw_noise(plan) for _ in range(3000)], dtype=float)
     found = draws.std(axis=0)
     assert np.all(np.abs(found / plan.noise.deviations - 1) < 0.12)
     assert len(plan.noise.scales) > 1

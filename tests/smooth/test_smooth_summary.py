@@ -12,7 +12,7 @@ from duckdp.core.types import NANO, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError, QueryError
 from duckdp.smooth.answer import answer
 from duckdp.smooth.counted import plan_counted
-from duckdp.smooth.noise import add_noise, choose_noise
+from duckdp.smooth.noise import choose_noise, draw_noise
 from duckdp.smooth.plan import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary
 from tests.smooth.tables import column, connect, holds, run, summarize, table
@@ -202,7 +202,7 @@ def test_intervals_cover_for_all_kinds_of_noise(family):
     assert (chosen.loss.epsilon_nano, chosen.loss.delta_atto) == (NANO, 10**10 if family == "gaussian" else 0)
     rng = np.random.default_rng(5)
     vectors = [np.eye(9)[2], np.ones(9), rng.normal(size=9), 0.5 ** np.arange(9)]
-    draws = np.array([add_noise([0] * 9, chosen) for _ in range(12_000)], dtype=float)
+    draws = np.array([draw_noise(chosen) for _ in range(12_000)], dtype=float)
     for c in vectors:
         inside = np.mean(np.abs(draws @ c) <= noise.half_width(c, 0.95))
         assert abs(inside - 0.95) < 0.014

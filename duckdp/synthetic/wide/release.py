@@ -35,10 +35,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from duckdp.core.accountant import pure_rho, rho_for
-from duckdp.core.noise import discrete_gaussian, discrete_laplace, gaussian_scale, laplace_scale
+from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
 from duckdp.core.types import NANO, PICO, Loss, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
-from duckdp.mechanisms.cube import add_cube_noise, cube_rate, cube_standard_error
+from duckdp.mechanisms.cube import cube_noise, cube_rate, cube_standard_error
 from duckdp.synthetic.wide.features import Floats
 
 BITS = 24  # grid 2^-24; a cube of R sums at epsilon needs epsilon R <= 2^(BITS + 1)
@@ -167,16 +167,19 @@ class Purse:
     def _count(self, exact: int, share: Fraction) -> float:
         if self.gaussian:
             raise InternalError("a count by itself has Laplace noise")
-        (noisy,) = discrete_laplace([exact], laplace_scale(Fraction(self.take(share), NANO), 1))
-        return max(1.0, float(noisy))
+        (drawn,) = laplace_noise(1, laplace_scale(Fraction(self.take(share), NANO), 1))
+        return max(1.0, float(exact + drawn))
 
     def _noise(self, exact: list[int], change: Sensitivity, share: Fraction) -> tuple[list[int], float, str]:
         cost = self.take(share)
         if self.gaussian:
-            sigma = gaussian_scale(Fraction(cost, PICO), change.l2_squared)
-            return discrete_gaussian(exact, sigma), sigma, "gaussian"
-        rate = cube_rate(Fraction(cost, NANO), change.linf, len(exact))
-        return add_cube_noise(exact, rate), cube_standard_error(rate, len(exact)), "cube"
+            deviation, family = gaussian_scale(Fraction(cost, PICO), change.l2_squared), "gaussian"
+            drawn = gaussian_noise(len(exact), deviation)
+        else:
+            rate = cube_rate(Fraction(cost, NANO), change.linf, len(exact))
+            deviation, family = cube_standard_error(rate, len(exact)), "cube"
+            drawn = cube_noise(len(exact), rate)
+        return [value + z for value, z in zip(exact, drawn, strict=True)], deviation, family
 
 
 def sensitivity(size: int, unit: int, neighbours: Neighbours) -> Sensitivity:

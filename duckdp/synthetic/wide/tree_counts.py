@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.core.accountant import rho_for
-from duckdp.core.noise import discrete_gaussian, discrete_laplace, gaussian_scale, laplace_scale
+from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
 from duckdp.core.types import NANO, PICO, Neighbours, Sensitivity
 from duckdp.errors import InternalError
 from duckdp.synthetic.wide.features import Floats
@@ -160,13 +160,14 @@ def measure(tables: Tables, purse: Purse, share: Fraction, read: ReadCounts) -> 
     if len(exact) != tables.cells:
         raise InternalError("the counts are not those of the tables' cells")
     if purse.gaussian:
-        sigma = gaussian_scale(Fraction(cost, PICO), change.l2_squared)
-        noisy, deviation = discrete_gaussian(exact, sigma), sigma
+        deviation = gaussian_scale(Fraction(cost, PICO), change.l2_squared)
+        drawn = gaussian_noise(tables.cells, deviation)
     else:
         scale = laplace_scale(Fraction(cost, NANO), change.l1)
-        noisy, deviation = discrete_laplace(exact, scale), math.sqrt(2) * scale
+        drawn, deviation = laplace_noise(tables.cells, scale), math.sqrt(2) * scale
     if purse.neighbours is Neighbours.REPLACE:
         purse.rows = float(sum(exact[: math.prod(tables.shapes[0])]))
+    noisy = [value + z for value, z in zip(exact, drawn, strict=True)]
     found = tables.split(np.array(noisy, dtype=np.float64))
     return Measured(tables=tables, counts=[np.asarray(f, dtype=np.float64) for f in found], deviation=deviation)
 

@@ -112,8 +112,8 @@ def test_the_choice_refuses() -> None:
 
 def test_every_public_cell_is_noised_whatever_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
-    plain = tree_counts.discrete_laplace
-    monkeypatch.setattr(tree_counts, "discrete_laplace", lambda v, s: drawn.append(len(v)) or plain(v, s))
+    plain = tree_counts.laplace_noise
+    monkeypatch.setattr(tree_counts, "laplace_noise", lambda count, s: drawn.append(count) or plain(count, s))
     for rows in (np.zeros((0, 2), dtype=int), np.array(CELLS * 4)):
         purse = Purse(epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE)
         found = measure(TABLES, purse, Fraction(1), memory_counts(rows))
