@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import html
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from duckdp.compiler.notes import summary_note
 from duckdp.compiler.query import Query
 from duckdp.errors import printable
 from duckdp.result import Estimate, Result, ResultColumn
@@ -20,6 +22,7 @@ class Explanation:
         cost: for example "epsilon=0.5".
         errors: expected 95% half-width per output; None where it depends on the number of rows.
         remaining: what is left now.
+        notes: what a reader of the answer must know.
     """
 
     plan: str
@@ -27,14 +30,22 @@ class Explanation:
     errors: Mapping[str, float | None]
     formulas: Mapping[str, str]
     remaining: str
+    notes: Sequence[str] = ()
 
     def __str__(self) -> str:
         expected = [
             f"  {name}: ± {width:.6g}" if width is not None else f"  {name}: {self.formulas[name]}"
             for name, width in self.errors.items()
         ]
-        text = "\n".join([self.plan, f"cost: {self.cost}", "expected error (95%):", *expected, self.remaining])
-        return printable(text)
+        notes = [f"note: {n}" for n in self.notes]
+        return printable(
+            "\n".join([self.plan, f"cost: {self.cost}", "expected error (95%):", *expected, self.remaining, *notes])
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def explain_route(query: Query, route: Route, remaining: str) -> Explanation:
@@ -45,7 +56,9 @@ def explain_route(query: Query, route: Route, remaining: str) -> Explanation:
         if a.low is not None and a.high is not None
     }
     plan = "\n".join([f'answered from summary "{route.summary}", without reading the table', *route.why])
-    return Explanation(plan=plan, cost="nothing", errors=widths, formulas={}, remaining=remaining)
+    caveat = summary_note(query.table)
+    notes = [] if caveat is None else [caveat]
+    return Explanation(plan=plan, cost="nothing", errors=widths, formulas={}, remaining=remaining, notes=notes)
 
 
 def routed_result(query: Query, route: Route) -> Result:
@@ -58,6 +71,7 @@ def routed_result(query: Query, route: Route) -> Result:
         )  # fmt: skip
         columns.append(ResultColumn(name=output.name, type="DOUBLE", values=[found.value], estimates=[estimate]))
     notes = [f'answered from summary "{route.summary}", without reading the table']
-    if query.table.unit_key is not None:
-        notes.append(f"of a {query.table.unit_key} with more than {query.table.max_rows} rows all count, each the less")
-    return Result(columns=columns, cost="nothing", source=f'summary "{route.summary}"', notes=notes)
+    caveat = summary_note(query.table)
+    if caveat is not None:
+        notes.append(caveat)
+    return Result(columns=columns, cost="nothing", source=f'summary "{route.summary}"', notes=notes, caveat=caveat)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from duckdp.errors import ParameterError
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+_WIDE = Context(prec=60)
 SUFFIXES = ("standard_error", "low", "high")
 MOST_SHOWN = 40
+LOPSIDED = 0.1  # the ends of an interval are shown where ± would be off by more than this share of the half-width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +32,7 @@ class Estimate:
         standard_error: standard deviation of the noise; None where there is none to state.
         low, high: 95% interval for the value on the clamped data; None where no interval exists.
         exact: the interval's coverage is exact (counts, sums) rather than to first order (averages, ratios).
-        note: why there is no interval, if there is none.
+        note: what a reader of this number must know: which rows do not count, or why there is no interval.
     """
 
     value: float | int | None
@@ -43,12 +47,20 @@ class Estimate:
         """Half of the interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The value with its interval: value ± half-width, or value [low, high] where that is lopsided."""
         if self.value is None:
             return "undefined"
-        if self.half_width is None:
+        width = self.half_width
+        if width is None or self.low is None or self.high is None:
             return _number(self.value)
-        return f"{_rounded(self.value, self.half_width)} ± {_number(self.half_width)}"
+        if not abs(self.low + self.high - 2 * self.value) > LOPSIDED * width:
+            return f"{_rounded(self.value, width)} ± {_number(width)}"
+        return f"{_rounded(self.value, width)} [{_rounded(self.low, width)}, {_rounded(self.high, width)}]"
+
+    def __str__(self) -> str:
+        return self.text + (f" ({self.note})" if self.note and self.value is not None else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +83,7 @@ class Result:
         source: "charge 17" or "stored release of charge 17".
         remaining: what is left, with about how many such queries fit; empty for answers without a budget.
         notes: what a reader of the numbers must know.
+        caveat: that note which goes with the numbers wherever they go, as a column ``note``; None if there is none.
     """
 
     columns: Sequence[ResultColumn]
@@ -78,6 +91,7 @@ class Result:
     source: str = ""
     remaining: str = ""
     notes: Sequence[str] = field(default_factory=tuple)
+    caveat: str | None = None
 
     # ---- rows -------------------------------------------------------------------------------------------------
 
@@ -91,6 +105,21 @@ class Result:
     def names(self) -> list[str]:
         """Column names."""
         return [c.name for c in self.columns]
+
+    def __getitem__(self, at: str | int) -> Any:
+        """Values of a column by its name (as in SQL, in either case), or a row by its number.
+
+        Raises:
+            ParameterError: P107, no such column. IndexError: no such row.
+        """
+        if isinstance(at, int):
+            return tuple(c.values[at] for c in self.columns)
+        found = [c for c in self.columns if c.name == at] or [
+            c for c in self.columns if c.name.lower() == str(at).lower()
+        ]
+        if not found:
+            raise ParameterError("P107", "column", at, f"is not one of {', '.join(self.names)}.")
+        return found[0].values
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Plain values, as a DB-API cursor would give them."""
@@ -117,13 +146,16 @@ class Result:
     # ---- frames -----------------------------------------------------------------------------------------------
 
     def arrow(self, *, intervals: bool = True) -> pyarrow.Table:
-        """As an Arrow table; each released number brings ``<name>_standard_error``, ``_low`` and ``_high``."""
+        """As an Arrow table; each released number brings ``<name>_standard_error``, ``_low`` and ``_high``.
+
+        Where rows are dropped or scaled by max_rows, a column ``note`` says so.
+        """
         import pyarrow as pa
 
         arrays, names = [], []
         for name, kind, values in self.typed(intervals=intervals):
             names.append(name)
-            arrays.append(pa.array(values, type=_arrow_type(kind)))
+            arrays.append(arrow_array(kind, values))
         return pa.table(dict(zip(names, arrays, strict=True)))
 
     def df(self, *, intervals: bool = True) -> pandas.DataFrame:
@@ -139,12 +171,14 @@ class Result:
         return frame
 
     def typed(self, *, intervals: bool = True) -> list[tuple[str, str, list[Any]]]:
-        """(name, DuckDB type, values) of each column, error columns after all others."""
+        """(name, DuckDB type, values) of each column, error columns and the caveat after all others."""
         found = [(c.name, c.type, list(c.values)) for c in self.columns]
         if intervals:
             for c in self.columns:
                 if c.estimates is not None:
                     found += [(f"{c.name}_{s}", "DOUBLE", [getattr(e, s) for e in c.estimates]) for s in SUFFIXES]
+            if self.caveat is not None:
+                found.append((note_name(self.names), "VARCHAR", [self.caveat] * len(self)))
         return found
 
     # ---- text -------------------------------------------------------------------------------------------------
@@ -167,7 +201,8 @@ class Result:
 
     def _cells(self) -> list[list[str]]:
         parts = [c.values if c.estimates is None else c.estimates for c in self.columns]
-        return [[_show(v) for v in row] for row in zip(*(p[:MOST_SHOWN] for p in parts), strict=True)]
+        shown = [[v.text if isinstance(v, Estimate) else v for v in p[:MOST_SHOWN]] for p in parts]
+        return [[_show(v) for v in row] for row in zip(*shown, strict=True)]
 
     def footer(self) -> list[str]:
         """Lines under the table: rows left out, cost, source, what is left, notes."""
@@ -175,6 +210,14 @@ class Result:
         if self.source:
             lines.append(f"cost: {self.cost} ({self.source}){'; ' + self.remaining if self.remaining else ''}")
         return [_show(line) for line in (*lines, *(f"note: {n}" for n in self.notes))]
+
+
+def note_name(names: Sequence[str]) -> str:
+    """What the caveat's column is called beside others."""
+    name, taken = "note", {n.lower() for n in names}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def plain_result(names: Sequence[str], rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> Result:
@@ -185,6 +228,18 @@ def plain_result(names: Sequence[str], rows: Sequence[Sequence[Any]], types: Seq
         for i, (n, t) in enumerate(zip(names, kinds, strict=True))
     ]
     return Result(columns=columns)
+
+
+def arrow_array(kind: str, values: Sequence[Any]) -> pyarrow.Array:
+    """Values as an Arrow array of the type that DuckDB gives for its own type; a DECIMAL is a DECIMAL."""
+    import pyarrow as pa
+
+    decimal = re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", kind.upper())
+    if decimal is None:
+        return pa.array(values, type=_arrow_type(kind))
+    step = Decimal(1).scaleb(-int(decimal[2]))
+    exact = [None if v is None else Decimal(str(v)).quantize(step, context=_WIDE) for v in values]
+    return pa.array(exact, type=pa.decimal128(int(decimal[1]), int(decimal[2])))
 
 
 def _arrow_type(duckdb_type: str) -> Any:
@@ -198,7 +253,7 @@ def _arrow_type(duckdb_type: str) -> Any:
         return integers[duckdb_type]
     return {
         "DOUBLE": pa.float64(), "BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(),
-        "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
+        "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"), "HUGEINT": pa.decimal128(38, 0),
     }.get(duckdb_type)  # fmt: skip
 
 

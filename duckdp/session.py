@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckdp import functions
+from duckdp.answers import answer_columns
 from duckdp.calls import Calls
 from duckdp.compiler.describe import describe_plan
-from duckdp.compiler.evaluate import OutputColumn, duckdb_type, evaluate
+from duckdp.compiler.notes import plan_caveat, plan_notes
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import MechanismChoice, Plan
 from duckdp.compiler.release import SelectTask
@@ -32,7 +33,7 @@ from duckdp.explanation import Explanation, explain_route, routed_result
 from duckdp.ledger import Charge, ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Terms, price
-from duckdp.result import Estimate, Result, ResultColumn
+from duckdp.result import Result, ResultColumn
 from duckdp.routing import Tolerance, find_route
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Session(Calls):
         quote = price(query, self._or_set(terms) if use_set else terms, self.neighbours)
         return Explanation(
             plan="\n".join([describe_plan(quote.plan), *lines]), cost=str(quote.plan.loss), errors=quote.errors,
-            formulas=quote.formulas, remaining=self.remaining_text(quote.plan.loss),
+            formulas=quote.formulas, remaining=self.remaining_text(quote.plan.loss), notes=plan_notes(quote.plan),
         )  # fmt: skip
 
     def perform(
@@ -203,18 +204,19 @@ class Session(Calls):
 
     def result(self, plan: Plan, done: Performed) -> Result:
         """A SELECT's answer from its release."""
-        columns = [_column(c) for c in evaluate(plan, done.payload)]
-        return self.dress(columns, plan.loss, done, notes=_notes(plan))
+        columns = answer_columns(plan, done.payload)
+        return self.dress(columns, plan.loss, done, notes=plan_notes(plan), caveat=plan_caveat(plan))
 
     def dress(
-        self, columns: Sequence[ResultColumn], loss: Loss, done: Performed, *, notes: Sequence[str] = ()
-    ) -> Result:
+        self, columns: Sequence[ResultColumn], loss: Loss, done: Performed, *, notes: Sequence[str] = (),
+        caveat: str | None = None,
+    ) -> Result:  # fmt: skip
         """An answer with its cost, source and what is left."""
         free = done.stored or loss.epsilon_nano == 0
         return Result(
             columns=columns, cost="nothing" if free else str(loss),
             source=f"{'stored release of ' if done.stored else ''}charge {done.charge_id}",
-            remaining=self.remaining_text(loss), notes=notes,
+            remaining=self.remaining_text(loss), notes=notes, caveat=caveat,
         )  # fmt: skip
 
     def remaining_text(self, loss: Loss | None = None) -> str:
@@ -361,37 +363,3 @@ def _laundered(error: BaseException, charge: int) -> DuckDPError:
 def _storable(statement: str) -> str:
     """A statement as the ledger keeps it; text that is not Unicode is replaced."""
     return statement[:65536].encode("utf-8", "replace").decode()
-
-
-def _column(column: OutputColumn) -> ResultColumn:
-    kind = duckdb_type(column)
-    if column.half_width is None or column.standard_error is None or column.centre is None:
-        return ResultColumn(name=column.name, type=kind, values=column.values)
-    estimates = []
-    for value, error, width, centre in zip(
-        column.values, column.standard_error, column.half_width, column.centre, strict=True
-    ):
-        if value is None:
-            estimates.append(Estimate(value=None, note="undefined: the noisy count is too small"))
-            continue
-        low, high = max(column.lower, centre - width), min(column.upper, centre + width)
-        estimates.append(
-            Estimate(
-                value=value, standard_error=float(error), low=float(low), high=float(high), exact=column.exact_interval
-            )
-        )
-    return ResultColumn(name=column.name, type=kind, values=column.values, estimates=estimates)
-
-
-def _notes(plan: Plan) -> list[str]:
-    """Public caveats of a plan."""
-    notes = []
-    if plan.tau is not None:
-        notes.append(f"groups with fewer than about {plan.tau} units are not shown")
-    table, size = plan.query.table, plan.domain_size
-    if plan.query.keys and table.unit_key is not None and (size is None or size > plan.groups):
-        one = "one group" if plan.groups == 1 else f"{plan.groups} groups"
-        notes.append(f"at most {one} of each {table.unit_key} count{'s' if plan.groups == 1 else ''} (max_groups)")
-    if any(k.domain is not None and k.other is None for k in plan.query.keys):
-        notes.append("rows whose key is NULL or outside its declared domain are left out")
-    return notes

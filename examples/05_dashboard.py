@@ -5,7 +5,7 @@ from importlib.resources import files
 import duckdp
 
 care = str(files("duckdp") / "data" / "rand_hie.parquet")
-with duckdp.open({"care": care}, ledger="care.ledger") as curator:
+with duckdp.open({"care": care}, ledger="dashboard.ledger") as curator:
     curator.protect(
         "care",
         unit_key="person",

@@ -9,7 +9,7 @@ import duckdp
 care = str(files("duckdp") / "data" / "rand_hie.parquet")
 features = ["1", "age / 65", "income / 30000", "age * age / 4225"]
 target = "md_visits"
-with duckdp.open({"care": care}, ledger="care.ledger") as curator:
+with duckdp.open({"care": care}, ledger="regression.ledger") as curator:
     bounds = {"age": (0, 65), "income": (0, 30_000), "md_visits": (0, 20)}
     curator.protect("care", unit_key="person", max_rows=5, row_cap=100_000, expected_rows=20_000, bounds=bounds)
     curator.budget(epsilon=2)

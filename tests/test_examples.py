@@ -1,8 +1,9 @@
-"""Each example runs by itself in an empty folder and prints what it promises."""
+"""All examples run one after the other in one folder, and each prints what it promises."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,20 +30,34 @@ def test_every_example_is_tested() -> None:
     assert sorted(p.name for p in (ROOT / "examples").glob("*.py")) == sorted(EXPECTED)
 
 
+def test_no_two_examples_share_a_ledger() -> None:
+    """Also where the examples run in any order, or in several processes."""
+    texts = [p.read_text() for p in sorted((ROOT / "examples").glob("*.py"))]
+    ledgers = [set(re.findall(r"[\w./]+\.ledger", text)) for text in texts]
+    assert all(len(names) == 1 for names in ledgers)
+    assert len(set.union(*ledgers)) == len(texts)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all."""
+    return tmp_path_factory.mktemp("examples")
+
+
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_example(name: str, tmp_path: Path) -> None:
+def test_example(name: str, folder: Path) -> None:
     file = ROOT / "examples" / name
     assert file.read_text().count("\n") < 60
     path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(file)], cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        [sys.executable, "-W", "error", str(file)], cwd=folder, capture_output=True, text=True, timeout=300,
         check=False, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for part in EXPECTED[name]:
         assert part in done.stdout, part
     if name in PICTURES:
-        assert drawn(tmp_path / PICTURES[name]) > LEAST_DRAWN
+        assert drawn(folder / PICTURES[name]) > LEAST_DRAWN
 
 
 def drawn(path: Path) -> float:

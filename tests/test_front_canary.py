@@ -161,13 +161,13 @@ def test_copy_to_a_file(curator: duckdp.Curator, tmp_path: Path, spent: Callable
         duckdp.register(con, curator, analyst="ana")
         con.execute(f"COPY (FROM {FRESH}) TO '{tmp_path / 'out.csv'}'")
     assert spent() == 1
-    assert (tmp_path / "out.csv").read_text().startswith("value,standard_error,low,high\n")
+    assert (tmp_path / "out.csv").read_text().startswith("value,standard_error,low,high,note\n")
 
 
 def test_a_relation_charges_at_each_read(analyst: duckdb.DuckDBPyConnection, spent: Callable[[], int]) -> None:
     relation = analyst.sql(f"FROM {FRESH}")
     assert spent() == 0
-    assert relation.columns == ["value", "standard_error", "low", "high"]
+    assert relation.columns == ["value", "standard_error", "low", "high", "note"]
     for read in (relation.fetchall, relation.fetchall, relation.arrow, lambda: str(relation)):
         charged = spent()
         read()

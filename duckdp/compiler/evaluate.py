@@ -39,9 +39,9 @@ class OutputColumn:
         name, kind, integral: for typing the result.
         values: one per row; None where undefined.
         standard_error, half_width: float[rows], or None for keys; NaN where undefined.
-        centre: float[rows], the values before they were cut to [lower, upper]; intervals are built around it.
+        low, high: float[rows], ends of the 95% interval, cut to the public range of the true value.
+        centre: float[rows], the values before they were cut to that range.
         exact_interval: whether the interval's coverage is exact (else first order).
-        lower, upper: public range of the true value, which intervals are cut to.
     """
 
     name: str
@@ -50,10 +50,10 @@ class OutputColumn:
     values: list[Any]
     standard_error: Floats | None = None
     half_width: Floats | None = None
+    low: Floats | None = None
+    high: Floats | None = None
     centre: Floats | None = None
     exact_interval: bool = True
-    lower: float = -math.inf
-    upper: float = math.inf
 
 
 def evaluate(plan: Plan, payload: str) -> list[OutputColumn]:
@@ -247,7 +247,8 @@ class _Evaluation:
             name=name, kind=expr.kind, integral=integral,
             values=[None if bad else int(v) if integral else float(v) for v, bad in pairs],
             standard_error=np.where(undefined, np.nan, error), half_width=np.where(undefined, np.nan, width),
-            centre=vector.value, lower=lower, upper=upper,
+            low=np.maximum(vector.value - width, lower), high=np.minimum(vector.value + width, upper),
+            centre=vector.value,
             exact_interval=counting or (isinstance(expr, Aggregate) and expr.function == "sum"),
         )  # fmt: skip
 
@@ -311,12 +312,14 @@ class _Evaluation:
 
 def _take(column: OutputColumn, rows: list[int]) -> OutputColumn:
     index = np.array(rows, dtype=np.int64)
+
+    def pick(found: Floats | None) -> Floats | None:
+        return None if found is None else found[index]
+
     return OutputColumn(
         name=column.name, kind=column.kind, integral=column.integral, values=[column.values[i] for i in rows],
-        standard_error=None if column.standard_error is None else column.standard_error[index],
-        half_width=None if column.half_width is None else column.half_width[index],
-        centre=None if column.centre is None else column.centre[index],
-        exact_interval=column.exact_interval, lower=column.lower, upper=column.upper,
+        standard_error=pick(column.standard_error), half_width=pick(column.half_width), low=pick(column.low),
+        high=pick(column.high), centre=pick(column.centre), exact_interval=column.exact_interval,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from duckdp.compiler.expression import Expr
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.select import read_predicate
 from duckdp.errors import ParameterError
-from duckdp.result import Result
+from duckdp.result import Result, note_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +39,12 @@ def told(predicate: str | None) -> str:
     return "" if predicate is None else f", predicate := {predicate}"
 
 
-def with_errors(columns: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Columns followed by the error columns of each."""
+def with_errors(columns: list[tuple[str, str]], caveat: str | None = None) -> list[tuple[str, str]]:
+    """Columns followed by the error columns of each, and one for a caveat."""
     errors = [
         (f"{n}_{s}" if n != "value" else s, "DOUBLE") for n, _ in columns for s in ("standard_error", "low", "high")
     ]
-    return columns + errors
+    return columns + errors + ([(note_name([n for n, _ in columns]), "VARCHAR")] if caveat is not None else [])
 
 
 def read_flag(name: str, value: object) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
+from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
 from duckdp.compiler.quantile import plan_quantile
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Output, Query
@@ -16,7 +17,7 @@ from duckdp.explanation import routed_result
 from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_where, told, with_errors
 from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
 from duckdp.pricing import Terms, price
-from duckdp.result import Estimate, Result, ResultColumn, plain_result
+from duckdp.result import Estimate, Result, ResultColumn, note_name, plain_result
 from duckdp.routing import find_route
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def noisy_count(
         done = session.perform(task, table=plan.query.table, statement=text, fresh=again, nonce=nonce)
         return session.result(plan, done)
 
-    return Prepared(columns=with_errors([("value", "BIGINT")]), run=run, intervals=True)
+    return Prepared(columns=with_errors([("value", "BIGINT")], plan_caveat(plan)), run=run, intervals=True)
 
 
 def median_smooth(
@@ -68,7 +69,8 @@ def median_smooth(
         value = json.loads(done.payload)["value"]
         estimate = Estimate(value=value, note=NO_INTERVAL_REASON)
         column = ResultColumn(name="value", type=kind, values=[value], estimates=[estimate])
-        return session.dress([column], task.loss, done, notes=[NO_INTERVAL_REASON])
+        rows = [bounding_note(found)] if drops_rows(found) else []
+        return session.dress([column], task.loss, done, notes=[*rows, NO_INTERVAL_REASON])
 
     return Prepared(columns=[("value", kind)], run=run)
 
@@ -97,7 +99,10 @@ def query(
 
     plain = [(n, t) for n, t, _ in shape]
     noisy = [(n, t) for n, t, released in shape if released]
-    return Prepared(columns=plain + (with_errors(noisy)[len(noisy) :] if errors else []), run=run, intervals=errors)
+    more = with_errors(noisy)[len(noisy) :] if errors else []
+    if errors and plan_caveat(plan) is not None:
+        more.append((note_name([n for n, _ in plain]), "VARCHAR"))
+    return Prepared(columns=plain + more, run=run, intervals=errors)
 
 
 def explain(
@@ -114,6 +119,5 @@ def explain(
 
 
 def _routed(result: Result, errors: bool) -> Prepared:
-    plain = [(c.name, c.type) for c in result.columns]
-    more = with_errors(plain)[len(plain) :] if errors else []
-    return Prepared(columns=plain + more, run=lambda _: result, intervals=errors)
+    columns = [(n, t) for n, t, _ in result.typed(intervals=errors)]
+    return Prepared(columns=columns, run=lambda _: result, intervals=errors)

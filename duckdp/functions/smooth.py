@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from duckdp.catalog import check_name
+from duckdp.compiler.notes import summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_whole
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
+    from duckdp.catalog import Table
     from duckdp.session import Session
     from duckdp.smooth.answer import SmoothAnswer
     from duckdp.smooth.counted import CountedTask
     from duckdp.smooth.grouped import GroupedTask
     from duckdp.smooth.plan import SummaryTask
+    from duckdp.smooth.summary import SmoothSummary
 
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
 TYPES = (*["DOUBLE"] * 5, "BOOLEAN")
@@ -42,7 +45,8 @@ def smooth_summary(
         row = (called, ", ".join(c.name for c in summary.columns), summary.basis.degree, summary.basis.size,
                summary.family, show_decimal(summary.epsilon_nano, 9), error)  # fmt: skip
         made = plain_result([n for n, _ in shape], [row], [t for _, t in shape])
-        return session.dress(made.columns, task.loss, done, notes=["standard_error is that of the noisiest sum"])
+        notes = ["standard_error is that of the noisiest sum", *_caveats(task.table)]
+        return session.dress(made.columns, task.loss, done, notes=notes)
 
     return Prepared(columns=shape, run=run)
 
@@ -54,7 +58,8 @@ def explain_summary(
 ) -> Prepared:  # fmt: skip
     """What a summary would hold and cost; free."""
     task = _plan(session, table, columns, epsilon, delta, smoothness, degree, basis, interactions, weights, noise, per)
-    lines = [(line,) for line in (*task.describe(), f"cost: {task.loss}, once; every answer is free")]
+    notes = [f"note: {n}" for n in _caveats(task.table)]
+    lines = [(line,) for line in (*task.describe(), f"cost: {task.loss}, once; every answer is free", *notes)]
     return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
 
 
@@ -73,7 +78,8 @@ def smooth_answer(
     def run(_: str) -> Result:
         found = answer(summary, expr, statistic=str(statistic), tolerance=most, method=str(method))  # type: ignore[arg-type]
         made = plain_result(ANSWER, [_row(found)], TYPES)
-        return Result(columns=made.columns, source=f"summary {name}", notes=[found.note] if found.note else [])
+        notes = [found.note] if found.note else []
+        return Result(columns=made.columns, source=f"summary {name}", notes=[*notes, *_weighted(summary)])
 
     return Prepared(columns=list(zip(ANSWER, TYPES, strict=True)), run=run)
 
@@ -93,9 +99,18 @@ def smooth_answers(
     def run(_: str) -> Result:
         found = answers(summary, texts, statistic=str(statistic), tolerance=most)  # type: ignore[arg-type]
         made = plain_result(names, [(text, *_row(a)) for text, a in zip(texts, found, strict=True)], types)
-        return Result(columns=made.columns, source=f"summary {name}")
+        return Result(columns=made.columns, source=f"summary {name}", notes=_weighted(summary))
 
     return Prepared(columns=list(zip(names, types, strict=True)), run=run)
+
+
+def _caveats(table: Table) -> list[str]:
+    note = summary_note(table)
+    return [] if note is None else [note]
+
+
+def _weighted(summary: SmoothSummary) -> list[str]:
+    return ["of a unit with more rows than max_rows all count, each the less"] if summary.weighted else []
 
 
 def _row(found: SmoothAnswer) -> tuple[float | bool | None, ...]:

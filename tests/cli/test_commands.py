@@ -115,9 +115,10 @@ def test_query_prints_tables_csv_and_json(run: Run, clinic: Path) -> None:
     assert "cost: epsilon=0.5 (charge 1); epsilon=1.5" in table.output
     rows = json.loads(run(*ask, "--format", "json").stdout)
     assert [r["sex"] for r in rows] == ["F", "M"]
-    assert set(rows[0]) == {"sex", "n", "n_standard_error", "n_low", "n_high"}
+    assert set(rows[0]) == {"sex", "n", "n_standard_error", "n_low", "n_high", "note"}
+    assert "rows of each" in rows[0]["note"]
     text = run(*ask, "--format", "csv")
-    assert text.stdout.splitlines()[0] == "sex,n,n_standard_error,n_low,n_high"
+    assert text.stdout.splitlines()[0] == "sex,n,n_standard_error,n_low,n_high,note"
     assert text.stderr.startswith("cost: nothing (stored release of charge 1)")
     assert run(*ask, "--fresh").exit_code == 0
     assert len(json.loads(run("ledger", clinic, "--format", "json").stdout)) == 2

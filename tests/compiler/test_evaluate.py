@@ -202,7 +202,7 @@ def test_undefined_averages_have_no_interval_and_few_rows_the_whole_range() -> N
     steps = plan.measures[0].steps
     age, _ = evaluate(plan, _payload(plan, [[steps, steps, 5, 5, 5]]))
     assert math.isinf(age.half_width[0])  # type: ignore[index]
-    assert (age.lower, age.upper) == (0, 110)
+    assert (age.low[0], age.high[0]) == (0, 110)  # type: ignore[index]
 
 
 def test_a_public_count_is_exact_and_free() -> None:

@@ -1,0 +1,32 @@
+"""A plan's released cells as the result that people see."""
+
+from __future__ import annotations
+
+from duckdp.compiler.evaluate import OutputColumn, duckdb_type, evaluate
+from duckdp.compiler.notes import output_note
+from duckdp.compiler.plan import Plan
+from duckdp.result import Estimate, ResultColumn
+
+UNDEFINED = "undefined: the noisy count is too small"
+
+
+def answer_columns(plan: Plan, payload: str) -> list[ResultColumn]:
+    """Columns of a SELECT's answer, every released number with its error and what must be known of it."""
+    exprs = [o.expr for o in plan.query.outputs]
+    return [_column(found, output_note(plan, expr)) for found, expr in zip(evaluate(plan, payload), exprs, strict=True)]
+
+
+def _column(column: OutputColumn, note: str | None) -> ResultColumn:
+    kind = duckdb_type(column)
+    if column.low is None or column.high is None or column.standard_error is None:
+        return ResultColumn(name=column.name, type=kind, values=column.values)
+    estimates = [
+        Estimate(value=None, note=UNDEFINED)
+        if value is None
+        else Estimate(
+            value=value, standard_error=float(error), low=float(low), high=float(high), exact=column.exact_interval,
+            note=note,
+        )
+        for value, error, low, high in zip(column.values, column.standard_error, column.low, column.high, strict=True)
+    ]  # fmt: skip
+    return ResultColumn(name=column.name, type=kind, values=column.values, estimates=estimates)

@@ -1,0 +1,55 @@
+"""What a reader of an answer must know, from the plan alone: which rows do not count, and which figures are known."""
+
+from __future__ import annotations
+
+from duckdp.catalog import Table
+from duckdp.compiler.expression import Aggregate, Expr, walk
+from duckdp.compiler.plan import Plan
+
+
+def plan_notes(plan: Plan) -> list[str]:
+    """Public caveats of a plan's answers."""
+    notes = []
+    table, size = plan.query.table, plan.domain_size
+    if (caveat := plan_caveat(plan)) is not None:
+        notes.append(caveat)
+    if plan.tau is not None:
+        notes.append(f"groups with fewer than about {plan.tau} units are not shown")
+    if plan.query.keys and table.unit_key is not None and (size is None or size > plan.groups):
+        one = "one group" if plan.groups == 1 else f"{plan.groups} groups"
+        notes.append(f"at most {one} of each {table.unit_key} count{'s' if plan.groups == 1 else ''} (max_groups)")
+    if any(k.domain is not None and k.other is None for k in plan.query.keys):
+        notes.append("rows whose key is NULL or outside its declared domain are left out")
+    return notes
+
+
+def output_note(plan: Plan, expr: Expr) -> str | None:
+    """What must stand beside one output's numbers wherever they are read alone."""
+    table = plan.query.table
+    rows = any(isinstance(n, Aggregate) and n.function != "count_units" for n in walk(expr))  # units always count
+    return bounding_note(table, grouped=bool(plan.query.keys)) if rows and drops_rows(table) else None
+
+
+def plan_caveat(plan: Plan) -> str | None:
+    """The note that goes with the answer's numbers as a column of their table; None where there is none."""
+    return next((n for n in (output_note(plan, o.expr) for o in plan.query.outputs) if n is not None), None)
+
+
+def drops_rows(table: Table) -> bool:
+    """Whether a unit may have rows beyond max_rows, which are then dropped, scaled or clamped."""
+    return table.unit_key is not None and table.max_rows < table.row_cap
+
+
+def bounding_note(table: Table, *, grouped: bool = False) -> str:
+    """How many rows of a unit count."""
+    rows, in_group = ("row", "counts") if table.max_rows == 1 else ("rows", "count")
+    where = " in each group" if grouped else ""
+    return f"at most {table.max_rows:,} {rows} of each {table.unit_key} {in_group}{where} (max_rows)"
+
+
+def summary_note(table: Table) -> str | None:
+    """What a summary makes of a unit with more rows than count: all of them, each the less."""
+    if not drops_rows(table):
+        return None
+    rows = "row" if table.max_rows == 1 else "rows"
+    return f"of a {table.unit_key} with more than {table.max_rows:,} {rows} all count, each the less (max_rows)"

@@ -1,0 +1,195 @@
+"""What stands beside a number: which rows do not count, its interval, in every place where the number is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import duckdp
+from duckdp.curator import Curator
+from duckdp.errors import ParameterError
+from duckdp.result import Estimate, Result, ResultColumn, plain_result
+from duckdp.shell.output import render
+
+CAP = "at most 10 rows of each patient count (max_rows)"
+EACH = "at most 10 rows of each patient count in each group (max_rows)"
+HALF = "of a patient with more than 10 rows all count, each the less (max_rows)"
+
+
+@pytest.fixture(scope="module")
+def curator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Curator]:
+    con = duckdb.connect()
+    con.execute("CREATE TABLE visits AS SELECT i % 900 AS patient, i % 7 AS ward, (i % 50)::DOUBLE AS cost "
+                "FROM range(20000) r(i)")  # fmt: skip
+    con.execute("CREATE TABLE few AS FROM visits LIMIT 900")
+    with duckdp.open(con, ledger=str(tmp_path_factory.mktemp("answers") / "a.ledger")) as made:
+        shape = {
+            "unit_key": "patient",
+            "max_groups": 7,
+            "bounds": {"cost": (0, 50)},
+            "domains": {"ward": list(range(7))},
+        }
+        made.protect("visits", max_rows=10, row_cap=100_000, **shape)  # type: ignore[arg-type]
+        made.protect("few", max_rows=1000, row_cap=1000, **shape)  # type: ignore[arg-type]
+        made.budget(epsilon=1000)
+        made.grant("ana", epsilon=1000)
+        yield made
+
+
+PLAIN = "SELECT count(*) AS n FROM visits"
+GROUPED = "SELECT ward, avg(cost) AS n FROM visits GROUP BY ward"
+
+
+@pytest.mark.parametrize(("text", "note"), [(PLAIN, CAP), (GROUPED, EACH)])
+def test_a_number_that_leaves_rows_out_says_so_everywhere(curator: Curator, text: str, note: str) -> None:
+    """20,000 rows of 900 patients: a count shows 9,000."""
+    ana = curator.session("ana")
+    result = ana.sql(text, epsilon=1)
+    faces = {
+        "print": str(result), "repr": repr(result), "notebook": result._repr_html_(),
+        "one": str(result.estimates()[0]["n"]), "arrow": str(result.arrow()["note"][0]),
+        "frame": result.df()["note"][0],
+        "csv": render(result, "csv")[0], "json": json.loads(render(result, "json")[0])[0]["note"],
+        "explain": str(ana.explain(text, epsilon=1)),
+        "explain in a notebook": ana.explain(text, epsilon=1)._repr_html_(),
+    }  # fmt: skip
+    con = curator.connect("ana")
+    call = f"dp_query($${text}$$, epsilon := 1)"
+    faces["dp_query"] = str(con.execute(f"SELECT note FROM {call}").fetchone())
+    faces["dp_explain"] = str(con.execute(f"FROM dp_explain($${text}$$, epsilon := 1)").fetchall())
+    faces["front"] = str(curator.front("ana").sql(f"FROM {call}"))
+    assert {face for face, shown in faces.items() if note not in shown} == set()
+
+
+def test_counts_medians_and_summaries_say_which_rows_count(curator: Curator) -> None:
+    ana, con = curator.session("ana"), curator.connect("ana")
+    assert CAP in str(ana.noisy_count("visits", epsilon=1))
+    assert con.execute("SELECT note FROM dp_noisy_count('visits', epsilon := 1)").fetchone() == (CAP,)
+    assert CAP in str(ana.median_smooth("visits", "cost", epsilon=1))
+    assert HALF in str(ana.explain_summary("visits", ["cost"], epsilon=1, degree=4))
+    assert HALF in str(ana.smooth_summary("visits", ["cost"], epsilon=1, degree=4, name="costs"))
+    assert "each the less" in str(ana.smooth_answer("costs", "cost"))
+    assert "each the less" in str(ana.smooth_answers("costs", ["cost"]))
+    routed = ana.sql("SELECT avg(cost) AS c FROM visits", tolerance=50.0)
+    assert HALF in str(routed)
+    assert routed.arrow()["note"].to_pylist() == [HALF]
+    sql = "SELECT note FROM dp_query($$SELECT avg(cost) AS c FROM visits$$, tolerance := 50)"
+    assert con.execute(sql).fetchone() == (HALF,)
+
+
+def test_nothing_is_said_where_every_row_counts(curator: Curator) -> None:
+    """Of counts of units, and where no unit can have more rows than count."""
+    ana = curator.session("ana")
+    for result in (
+        ana.sql("SELECT count(DISTINCT patient) AS n FROM visits", epsilon=1),
+        ana.sql("SELECT count(*) AS n FROM few", epsilon=1), ana.noisy_count("visits", unit=True, epsilon=1),
+    ):  # fmt: skip
+        assert "max_rows" not in str(result)
+        assert "note" not in result.arrow().column_names
+    both = ana.sql("SELECT count(DISTINCT patient) AS units, count(*) AS note FROM visits", epsilon=1)
+    units, rows = both.estimates()[0].values()
+    assert (units.note, rows.note) == (None, CAP)
+    assert both.arrow().column_names[-1] == "note_"  # an output of that name stays
+
+
+# ---- intervals as text ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "shown"),
+    [
+        (0.0, 0.0, 30.0, "0 [0, 30]"),  # cut at the end of its range
+        (15.0, 0.0, 30.0, "15 ± 15"),
+        (164.0, 158.5, 169.6, "164.0 ± 5.55"),
+        (10.0, 9.5, 11.5, "10.0 [9.5, 11.5]"),
+        (5.0, 0.0, 5.0, "5.0 [0.0, 5.0]"),
+        (7, 4.0, 10.0, "7 ± 3"),
+        (7, 7.0, 7.0, "7 ± 0"),
+    ],
+)
+def test_an_interval_is_shown_where_it_lies(value: float, low: float, high: float, shown: str) -> None:
+    assert str(Estimate(value=value, standard_error=1.0, low=low, high=high)) == shown
+
+
+def test_what_is_printed_holds_the_ends(curator: Curator) -> None:
+    """Averages of few rows: whatever the noise, the text's ends are those of the interval, to its digits."""
+    found = curator.session("ana").sql(
+        "SELECT ward, avg(cost) AS c FROM visits WHERE patient_is_few GROUP BY ward".replace(
+            "patient_is_few", "cost > 49"
+        ),
+        epsilon="0.05",
+    )
+    for row in found.estimates():
+        e = row["c"]
+        if e.value is None:
+            continue
+        text = e.text.replace(",", "")
+        if "[" in text:
+            ends = [float(part) for part in text[text.index("[") + 1 : -1].split()]
+        else:
+            middle, width = (float(part) for part in text.split(" ± "))
+            ends = [middle - width, middle + width]
+        slack = 0.11 * e.half_width + 1e-9
+        assert abs(ends[0] - e.low) <= slack
+        assert abs(ends[1] - e.high) <= slack
+
+
+# ---- frames --------------------------------------------------------------------------------------------------------
+
+TYPES = {
+    "TINYINT": 1, "SMALLINT": 2, "INTEGER": 3, "BIGINT": 4, "UTINYINT": 1, "USMALLINT": 2, "UINTEGER": 3,
+    "UBIGINT": 2**63, "FLOAT": 1.5, "DOUBLE": 2.5, "DECIMAL(4,2)": 12.34, "DECIMAL(18,3)": 0.1 + 0.2,
+    "DECIMAL(38,0)": 10**20,
+    "DECIMAL(38,18)": Decimal("12345678901234567890.123456789012345678"), "VARCHAR": "x", "BOOLEAN": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(TYPES))
+def test_arrow_has_the_types_of_duckdb(kind: str) -> None:
+    found = plain_result(["v"], [(TYPES[kind],), (None,)], [kind]).arrow()
+    with duckdb.connect() as con:
+        [theirs] = con.sql(f"SELECT NULL::{kind} AS v").to_arrow_table().schema
+        assert found.schema.field("v").type == theirs.type
+        again = con.sql("SELECT v FROM found").fetchall()
+        assert again == [*con.execute(f"SELECT $1::{kind}", [TYPES[kind]]).fetchall(), (None,)]
+
+
+def test_a_synthetic_decimal_is_a_decimal_everywhere(tmp_path: Path) -> None:
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT (i % 100 / 8)::DECIMAL(9,3) AS price FROM range(1000) r(i)")
+    with duckdp.open(con, ledger=str(tmp_path / "d.ledger")) as made:
+        made.protect("t", row_cap=2000, bounds={"price": (0, 13)})
+        made.budget(epsilon=10)
+        made.grant("ana", epsilon=10)
+        result = made.session("ana").synthesize("t", epsilon=1, degree=3, rows=50, name="s", method="lp")
+        assert result.arrow()["price"].type == pa.decimal128(9, 3)
+        assert made.connect("ana").sql("FROM dp_synthesize('s')").to_arrow_table()["price"].type == pa.decimal128(9, 3)
+
+
+def test_columns_and_rows_by_name_and_number() -> None:
+    columns = [
+        ResultColumn(name="N", type="BIGINT", values=[1, 2]),
+        ResultColumn(name="n", type="BIGINT", values=[3, 4]),
+    ]
+    result = Result(columns=columns)
+    assert (result["N"], result["n"], result[1], result[-1]) == ([1, 2], [3, 4], (2, 4), (2, 4))
+    assert Result(columns=columns[:1])["n"] == [1, 2]
+    assert list(result) == [(1, 3), (2, 4)]
+    with pytest.raises(ParameterError, match="P107") as caught:
+        result["m"]
+    assert "N, n" in str(caught.value)
+    with pytest.raises(IndexError):
+        result[2]
+
+
+def test_an_explanation_shows_itself(curator: Curator) -> None:
+    found = curator.session("ana").explain('SELECT count(*) AS "<b>" FROM visits', epsilon=1)
+    assert repr(found) == str(found)
+    assert found._repr_html_().startswith("<pre>")
+    assert "&lt;b&gt;" in found._repr_html_()
