@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -26,11 +26,11 @@ from duckdp.compiler.plan import MechanismChoice, Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, describe, how_many
-from duckdp.core.task import StagedTask, Task, Watch
+from duckdp.core.task import Stages, Task, Watch
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError, ParameterError
 from duckdp.explanation import Explanation, explain_route, routed_result
-from duckdp.ledger import Charge, ChargeRequest, ChargeRow, StoredRelease
+from duckdp.ledger import ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Terms, price
 from duckdp.result import Result, ResultColumn
@@ -39,7 +39,6 @@ from duckdp.routing import Tolerance, find_route
 if TYPE_CHECKING:
     from duckdp.catalog import Table
     from duckdp.curator import Curator
-    from duckdp.engine import Engine
     from duckdp.smooth.summary import SmoothSummary
 
 
@@ -125,10 +124,12 @@ class Session(Calls):
         )  # fmt: skip
 
     def perform(
-        self, task: Task | StagedTask, *, table: Table, statement: str, fresh: bool = False, kind: Kind = "query",
+        self, task: Task, *, table: Table, statement: str, fresh: bool = False, kind: Kind = "query",
         name: str | None = None, nonce: str | None = None,
     ) -> Performed:  # fmt: skip
         """Charge, read, noise, store: the one way to private rows.
+
+        A task of several stages stores each of them before the next is read; a retry goes on from there.
 
         Args:
             task: what to release.
@@ -142,7 +143,7 @@ class Session(Calls):
         curator, ledger = self._curator, self._curator.ledger
         state = curator.require_current()
         self._require_own_name(name)
-        work = _work(task, curator.engine, curator.salt)  # what cannot be printed is refused before the charge
+        work = task.work(curator.salt)  # what cannot be printed is refused before the charge
         unique = (nonce or secrets.token_hex(16)) if fresh and name is None else ""
         identity = json.dumps([task.canonical, state.data_version, task.mechanism, kind, name, unique])
         request = ChargeRequest(
@@ -156,8 +157,11 @@ class Session(Calls):
             return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
         problem: DuckDPError | None = None
         try:
-            payload = work(admitted)
-            stored = ledger.store_release(admitted, payload)
+            stages = Stages(
+                lambda query: curator.engine.run(query, admitted), stored=lambda: ledger.stages(admitted),
+                keep=lambda number, payload: ledger.store_stage(admitted, number, payload),
+            )  # fmt: skip
+            stored = ledger.store_release(admitted, work(stages))
         except KeyboardInterrupt as error:
             error.__cause__ = error.__context__ = error.__traceback__ = None
             problem = ExecutionError("E102", admitted.id)
@@ -339,14 +343,6 @@ class Session(Calls):
     def _require_grant(self) -> None:
         """Grants are checked before any name of the catalog is looked at."""
         self._curator.ledger.require_open(self.analyst)
-
-
-def _work(task: Task | StagedTask, engine: Engine, salt: int) -> Callable[[Charge], str]:
-    """The private part of a task, for a charge to come."""
-    if isinstance(task, StagedTask):
-        return lambda charge: task.release_stages(lambda query: engine.run(query, charge), salt)
-    query = task.query(salt)
-    return lambda charge: task.release(engine.run(query, charge))
 
 
 def _laundered(error: BaseException, charge: int) -> DuckDPError:

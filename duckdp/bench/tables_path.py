@@ -15,6 +15,7 @@ import numpy as np
 
 from duckdp.bench.measure import read_rows
 from duckdp.catalog import Column, Table, kind_of
+from duckdp.core.task import Stages
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.stored import read_synthesis
@@ -55,7 +56,7 @@ class Path:
         with duckdb.connect(":memory:", config={"threads": THREADS}) as con:
             self._fill(con)
             con.execute("SET enable_progress_bar = false")
-            payload = task.release_stages(lambda query: read_rows(con, query), 1)
+            payload = task.work(1)(Stages(lambda query: read_rows(con, query)))
         return self._rows(read_synthesis(payload))
 
     @property

@@ -32,6 +32,7 @@ from duckdp.bench.tables_data import DATA
 from duckdp.bench.tables_peers_data import Case, adult, ctg, nursery
 from duckdp.bench.tables_queries import area_under_curve, draw_queries, learn, worst_relative
 from duckdp.core.accountant import rho_for
+from duckdp.core.task import Stages
 from duckdp.core.types import PICO, Neighbours, parse_delta, parse_epsilon
 from duckdp.synthetic.stored import read_synthesis
 from duckdp.synthetic.wide.features import Floats
@@ -64,7 +65,7 @@ def our_rows(case: Case, chosen: NDArray[np.intp], method: str, *, epsilon: str,
     )  # fmt: skip
     with duckdb.connect(":memory:", config={"threads": 1}) as con:
         case.store(con, chosen)
-        payload = task.release_stages(lambda query: read_rows(con, query), 1)
+        payload = task.work(1)(Stages(lambda query: read_rows(con, query)))
     return case.to_unit(read_synthesis(payload).columns)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from duckdp.catalog import Column, Kind, Table, dump_table
 from duckdp.compiler.expression import Expr, columns, show
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, ParameterError, QueryError
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
@@ -76,6 +76,10 @@ class QuantileTask:
             inner = f"(SELECT base.{UNIT} AS {UNIT}, CAST({value} AS BIGINT) AS x FROM {base} AS base WHERE {where})"
             relation = f"(SELECT r.x FROM {print_chosen(inner, ['x'], salt, table.max_rows)} AS r)"
         return PrivateQuery(sql=self.quantile.sql(relation), parameters=tuple(parameters.values), rows=1)
+
+    def work(self, salt: int) -> Work:
+        """Implements ``core.task.Task``: one read."""
+        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise the quantile; the payload is a value in the column's units."""

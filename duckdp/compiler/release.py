@@ -12,7 +12,7 @@ from duckdp.catalog import Scalar
 from duckdp.compiler.emit import emit
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import Loss
 from duckdp.errors import InternalError
 from duckdp.mechanisms.additive import add_noise
@@ -49,6 +49,10 @@ class SelectTask:
     def query(self, salt: int) -> PrivateQuery:
         """The private read."""
         return emit(self.plan, salt)
+
+    def work(self, salt: int) -> Work:
+        """Implements ``core.task.Task``: one read."""
+        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise every cell; with public keys the groups are exactly the domain, in its order.

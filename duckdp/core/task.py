@@ -1,23 +1,26 @@
-"""What every private release is, whatever its mechanism: a cost, one query over private rows, and its noise.
+"""What every private release is, whatever its mechanism: a cost, and stages of a private read and its noise.
 
-The session treats all of them alike: charge ``loss`` durably, run ``query`` with the charge, let ``release`` add the
-noise, store the payload, hand it out. A task is built from public figures only.
+The session treats all of them alike: charge ``loss`` durably, run the stages with the charge, store the payload, hand
+it out. A task is built from public figures only. Most have one stage; the others decide by the noisy outputs of earlier
+stages what the next one reads, and whether there is one.
 
-A release whose post-processing is long stores what was noised first; only then, outside of the task, is it made into
-more, followed and perhaps ended by a :class:`Watch`. So nothing that depends on a draw of noise is seen, and nobody can
-end the work, before that draw is the one that stays.
+Nobody can end a release because of a draw of noise and be given another for the same charge: the draw of every stage is
+stored before anything follows from it, and a retry under the same charge takes the stored ones as they stand
+(:class:`Stages`). Post-processing that is long comes after the release is stored, outside of the task, followed and
+perhaps ended by a :class:`Watch`. Only what was drawn and not yet stored is drawn again. It left no trace but the time
+until then, and what a stage reads and how much noise it draws was settled before it began.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from duckdp.core.types import Loss
-from duckdp.errors import DuckDPError, NumericalError, ParameterError
+from duckdp.errors import DuckDPError, InternalError, NumericalError, ParameterError
 
 MOST_SECONDS = 86_400.0
 Tell = Callable[[str, float], None]
@@ -41,6 +44,76 @@ class PrivateQuery:
     arrays: bool = False
 
 
+Read = Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
+"""Runs a private read that has been paid for: exact rows, never logged, stored or raised."""
+
+
+class Stages:
+    """The stages of one release: those that are stored, then new ones; the only way of a task to private rows.
+
+    Everything between two stages must follow from public figures and from what :meth:`run` returned, and from nothing
+    else that was noised: then a retry comes to the same stages.
+
+    Args:
+        read: runs private reads with the charge.
+        stored: gives the payloads that earlier attempts stored, in order; asked once, and not for a single stage.
+        keep: stores the payload of a stage, by its number, durably; returns the one that is stored.
+    """
+
+    def __init__(
+        self, read: Read, *, stored: Callable[[], Sequence[str]] = tuple,
+        keep: Callable[[int, str], str] = lambda _, payload: payload,
+    ) -> None:  # fmt: skip
+        self._read, self._stored, self._keep = read, stored, keep
+        self._known: Sequence[str] | None = None
+        self._number = 0
+        self._drawing = self._ended = False
+
+    def run(self, draw: Callable[[], str]) -> str:
+        """The noisy output of the next stage: the stored one, or what is drawn now and stored before this returns.
+
+        Args:
+            draw: reads, adds noise and returns the noisy figures; never an exact value.
+        """
+        if self._known is None:
+            self._known = self._stored()
+        number, self._number = self._number, self._number + 1
+        return self._known[number] if number < len(self._known) else self._keep(number, self._drawn(draw))
+
+    def last(self, draw: Callable[[], str]) -> str:
+        """The last stage, whose output is the release: stored as that, and not by itself."""
+        payload, self._ended = self._drawn(draw), True
+        return payload
+
+    def read(self, query: PrivateQuery) -> Iterable[tuple[Any, ...]]:
+        """Run a private read; within a stage only.
+
+        Raises:
+            InternalError: outside of one.
+        """
+        if not self._drawing:
+            raise InternalError("a private read outside of a stage")
+        return self._read(query)
+
+    def _drawn(self, draw: Callable[[], str]) -> str:
+        if self._drawing or self._ended:
+            raise InternalError("a stage within another, or after the last")
+        self._drawing = True
+        try:
+            return draw()
+        finally:
+            self._drawing = False
+
+
+Work = Callable[[Stages], str]
+"""The private part of a task: runs its stages and returns the payload (JSON) that may leave and is stored."""
+
+
+def single(query: PrivateQuery, release: Callable[[Iterable[tuple[Any, ...]]], str]) -> Work:
+    """The work of one read: ``release`` noises the exact rows of ``query``."""
+    return lambda stages: stages.last(lambda: release(stages.read(query)))
+
+
 class Charged(Protocol):
     """What a private release says of itself before it happens; public."""
 
@@ -62,21 +135,13 @@ class Charged(Protocol):
 
 
 class Task(Charged, Protocol):
-    """A private release of one read."""
+    """A private release: stages under one charge, each shaped by what the ones before it released."""
 
-    def query(self, salt: int) -> PrivateQuery:
-        """The private read; ``salt`` keys the hashes that bound contributions."""
+    def work(self, salt: int) -> Work:
+        """The private part, for a charge to come; ``salt`` keys the hashes that bound contributions.
 
-    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
-        """Noise the exact rows; returns the payload (JSON) that may leave and is stored."""
-
-
-@runtime_checkable
-class StagedTask(Charged, Protocol):
-    """A private release of several reads under one charge, each shaped by what was released before it."""
-
-    def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
-        """Read, noise, read again; returns the payload (JSON)."""
+        A single read is printed here: what cannot be printed is refused before the charge.
+        """
 
 
 @dataclass(kw_only=True, eq=False)

@@ -3,6 +3,7 @@
 The sums of the largest degree that ``row_cap`` allows are computed; the degree of the paper's rule is then taken from
 the count, and only the functions of that degree are released.
 
+Stages:       what is drawn for the count decides how many sums are noised, so it is stored before that (``core.task``).
 Privacy:      under ADD_REMOVE the count is a Laplace release of its own, with a twentieth of epsilon; the degree is a
               function of it, and the sums cost the rest: composition, the second mechanism chosen by the output of the
               first (epsilon, delta and rho each add up, and ``loss`` says the sums). Under REPLACE, where every row
@@ -13,7 +14,7 @@ Assumes:      as ``plan``; ``Basis.norms`` bounds the sums of every smaller basi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -23,7 +24,7 @@ import numpy as np
 from duckdp.catalog import Column, Table
 from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.noise import laplace_noise, laplace_scale
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Stages, Work
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
 from duckdp.smooth.basis import Basis, degree_from
 from duckdp.smooth.noise import choose_noise
@@ -91,12 +92,29 @@ class CountedTask:
         """The private read of the largest degree."""
         return self.largest.query(salt)
 
-    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
-        """The noisy count, the degree, the noisy sums of that degree."""
-        exact = self.largest.exact(rows)
-        task = self._at(self._degree(exact[0]))
-        places = _places(self.largest.basis, task.basis)
-        return task.noised([exact[p] for p in places])
+    def work(self, salt: int) -> Work:
+        """The noisy count; by it the degree, and the noisy sums of that degree. One read, again only in a retry."""
+        query = self.query(salt)
+
+        def run(stages: Stages) -> str:
+            exact: list[int] = []
+
+            def read() -> list[int]:
+                if not exact:
+                    exact.extend(self.largest.exact(stages.read(query)))
+                return exact
+
+            if self.largest.count_public:
+                return stages.last(lambda: self._noised(read(), read()[0]))
+            count = int(stages.run(lambda: str(self._noisy_count(read()[0]))))
+            return stages.last(lambda: self._noised(read(), count))
+
+        return run
+
+    def _noised(self, exact: Sequence[int], count: int) -> str:
+        """The noisy sums of the degree that follows from a count, public or noisy."""
+        task = self._at(self._degree(count))
+        return task.noised([exact[p] for p in _places(self.largest.basis, task.basis)])
 
     def _parts(self) -> tuple[int, int]:
         """Epsilon of the count and of the sums, in 1e-9."""
@@ -104,11 +122,12 @@ class CountedTask:
         count = 0 if self.largest.count_public else max(1, whole // COUNT_SHARE)
         return count, max(1, whole - count)
 
+    def _noisy_count(self, exact: int) -> int:
+        share = Fraction(self._parts()[0], NANO)
+        return exact + laplace_noise(1, laplace_scale(share, self.largest.sensitivity.linf))[0]
+
     def _degree(self, count: int) -> int:
         bits, loss = self.largest.moments.bits, self.largest.loss
-        if not self.largest.count_public:
-            share = Fraction(self._parts()[0], NANO)
-            count += laplace_noise(1, laplace_scale(share, self.largest.sensitivity.linf))[0]
         rows = max(1, count >> bits)
         wanted = degree_from(self.wishes.smoothness, rows, len(self.columns), loss.delta_atto / ATTO)
         return min(self.largest.basis.degree, wanted)

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from duckdp.catalog import Column, Kind, Scalar, Table, dump_columns, load_columns
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError
 from duckdp.smooth.axes import Floats, make_axis
@@ -177,6 +177,10 @@ class GroupedTask:
     def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - nothing is hashed
         """The private read."""
         return self.whole.query()
+
+    def work(self, salt: int) -> Work:
+        """Implements ``core.task.Task``: one read."""
+        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise the sums of each group.

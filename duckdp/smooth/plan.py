@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from duckdp.catalog import Column, Kind, Table, closest, dump_table
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, InternalError, ParameterError
 from duckdp.smooth.basis import Basis, Shape
@@ -149,6 +149,10 @@ class SummaryTask:
     def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - rows are weighed, not sampled: nothing is hashed
         """The private read."""
         return self.moments.query()
+
+    def work(self, salt: int) -> Work:
+        """Implements ``core.task.Task``: one read."""
+        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise the exact sums.

@@ -11,7 +11,7 @@ Privacy: the summary's, and that of the patterns of NULLs (``missing``) beside i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from duckdp.catalog import Column, Kind, Table, check_positive
 from duckdp.core.accountant import pure_rho
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import Stages, Work
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
@@ -34,7 +34,7 @@ _CLEAR = 3.0  # half-widths of the noisy count: it is lost with a chance of 2 ha
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisTask:
-    """Implements ``core.task.StagedTask``: ``summary``'s release, the NULLs', then ``rows`` synthetic rows.
+    """Implements ``core.task.Task``: ``summary``'s release, the NULLs', then ``rows`` synthetic rows.
 
     Attributes:
         summary: of the rows that have a value in every column.
@@ -86,16 +86,23 @@ class SynthesisTask:
         ]  # fmt: skip
         return ["method: lp, the distribution on a grid whose moments come closest", *nulls, *self.summary.describe()]
 
-    def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
-        """Noise the moments, and the patterns of NULLs; the distribution is made once they are stored (``stored``).
+    def work(self, salt: int) -> Work:
+        """Noise the patterns of NULLs, then the moments; the distribution is made once they are stored (``stored``)."""
+        query, nulls = self.summary.query(salt), self.missing
 
-        Args:
-            read: runs a private read with the charge. Exact values: never logged, stored or raised.
-            salt: keys nothing here, as rows are weighed and not sampled.
-        """
-        missing = None if self.missing is None else self.missing.release(read(self.missing.query()))
-        payload = self.summary.release(read(self.summary.query(salt)))
-        return json.dumps({"kind": KIND, "summary": payload, "table": None, "rows": self.rows, "missing": missing})
+        def run(stages: Stages) -> str:
+            missing = None
+            if nulls is not None:
+                missing = json.loads(stages.run(lambda: json.dumps(nulls.release(stages.read(nulls.query())))))
+
+            def draw() -> str:
+                payload = self.summary.release(stages.read(query))
+                raw = {"kind": KIND, "summary": payload, "table": None, "rows": self.rows, "missing": missing}
+                return json.dumps(raw)
+
+            return stages.last(draw)
+
+        return run
 
 
 def plan_synthesis(

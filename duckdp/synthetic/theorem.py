@@ -23,7 +23,7 @@ Source:       [J] Algorithm 3, Theorems 17 and 22.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -33,7 +33,7 @@ from typing import Any
 from duckdp.catalog import Column, Table, check_positive, dump_table
 from duckdp.compiler.printing import Parameters as Bound
 from duckdp.compiler.printing import print_rows
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Stages, Work
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
 from duckdp.errors import InternalError, ParameterError, QueryError
 from duckdp.smooth.axes import MAX_VALUES
@@ -101,7 +101,7 @@ def choose_figures(
 
 @dataclass(frozen=True, kw_only=True)
 class TheoremTask:
-    """Implements ``core.task.StagedTask``.
+    """Implements ``core.task.Task``.
 
     Attributes:
         table: the protected table.
@@ -181,23 +181,26 @@ class TheoremTask:
             f"with probability {1 - FAILURE:g}"
         )
 
-    def release_stages(self, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]], salt: int) -> str:
-        """Read n where it is public; read the sums, noise them.
+    def work(self, salt: int) -> Work:
+        """Read n where it is public; then read the sums and noise them."""
 
-        Args:
-            read: runs a private read with the charge. Exact values: never logged, stored or raised.
-            salt: unused, as rows are weighed and not sampled.
-        """
-        rows = self._declared
-        if self.planned.count_public:
-            rows = max(1, min(self.table.row_cap, _one_count(read(self._count_query()))))
-        task, figures = self.at(rows)
-        moments = task.release(read(task.query(salt)))
+        def run(stages: Stages) -> str:
+            rows = self._declared
+            if self.planned.count_public:
+                found = stages.run(lambda: str(_one_count(stages.read(self._count_query()))))
+                rows = max(1, min(self.table.row_cap, int(found)))
+            task, figures = self.at(rows)
+            return stages.last(lambda: self._payload(task.release(stages.read(task.query(salt))), rows, figures))
+
+        return run
+
+    def _payload(self, moments: str, rows: int, figures: Figures) -> str:
+        used = figures.used
         return json.dumps({
-            "kind": KIND, "summary": None, "moments": moments, "rows": figures.used.rows, "table": None,
+            "kind": KIND, "summary": None, "moments": moments, "rows": used.rows, "table": None,
             "theorem": {
-                "n": rows, "smoothness": self.smoothness, "degree": figures.used.degree,
-                "values": figures.used.values, "steps": figures.used.steps, "capped": list(figures.capped),
+                "n": rows, "smoothness": self.smoothness, "degree": used.degree, "values": used.values,
+                "steps": used.steps, "capped": list(figures.capped),
             },
         })  # fmt: skip
 

@@ -10,6 +10,7 @@ import pytest
 from duckdp.bench.measure import read_rows
 from duckdp.compiler.printing import UNIT, print_chosen
 from duckdp.compiler.quantile import plan_quantile
+from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.synthetic.stored import read_synthesis
 from duckdp.synthetic.wide.task import plan_wide
@@ -77,7 +78,7 @@ def test_a_synthetic_table_has_the_shares_of_rows(method: str) -> None:
     )  # fmt: skip
     with connect() as con:
         con.execute(DATA)
-        made = read_synthesis(task.release_stages(lambda q: read_rows(con, q), 7))
+        made = read_synthesis(task.work(7)(Stages(lambda q: read_rows(con, q))))
     assert made.columns["sick"].astype(float).mean() == pytest.approx(0.1, abs=0.06)  # 0.5 by distinct rows
     assert made.columns["cost"].astype(float).mean() == pytest.approx(18, abs=6)  # 50 by distinct rows
 

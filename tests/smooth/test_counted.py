@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.smooth.basis import degree_from
 from duckdp.smooth.counted import CountedTask, plan_counted
@@ -26,8 +27,7 @@ def plan(tab=TABLE, neighbours=ADD_REMOVE, epsilon=1.0, delta_atto=0, columns=("
 def release(task, n):
     con = connect()
     con.execute(f"CREATE TABLE t AS SELECT random() AS a, (i % 6)::INTEGER AS b FROM range({n}) r(i)")
-    query = task.query(0)
-    return SmoothSummary.load(task.release(iter(con.execute(query.sql, list(query.parameters)).fetchall())))
+    return SmoothSummary.load(task.work(0)(Stages(lambda q: con.execute(q.sql, list(q.parameters)).fetchall())))
 
 
 @pytest.mark.parametrize("neighbours", [ADD_REMOVE, REPLACE])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from duckdp.catalog import dump_table, load_table
+from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError, QueryError
 from duckdp.smooth.answer import answer
@@ -276,7 +277,7 @@ def test_a_degree_from_a_public_count_above_row_cap(con):
     task = plan_counted(
         tab, ["a"], epsilon_nano=NANO, neighbours=REPLACE, delta_atto=0, wishes=Wishes(smoothness=4, path="sums")
     )  # fmt: skip
-    summary = SmoothSummary.load(task.release(run(con, task.query(1))))
+    summary = SmoothSummary.load(task.work(1)(Stages(lambda query: run(con, query))))
     assert summary.count == 100_000
     assert answer(summary, "a").value == pytest.approx(0.9, abs=0.001)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import duckdp
+from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError, QueryError
 from duckdp.smooth.summary import SmoothSummary, make_basis
@@ -206,7 +207,7 @@ def release(con, tab, names, **more):
         queries.append(query.sql)
         return run(con, query)
 
-    return task, json.loads(complete(task.release_stages(read, 1))), queries
+    return task, json.loads(complete(task.work(1)(Stages(read)))), queries
 
 
 @pytest.fixture(scope="module")

@@ -124,7 +124,7 @@ def _collect_target(request: Request, target: int, plan: Plan, purse: Purse, sum
     features = Features(dimensions=d, factors=(factor,), columns=others)
     out.stages.append(("label", 1, plan.label))
     if plan.best:
-        best, sign = choose_column(request, target, purse, sums, plan.best)
+        best, sign = purse.stage(lambda: choose_column(request, target, purse, sums, plan.best))
         guess = Noisy(means=np.array([sign * _LINK]), deviation=0.0, family="cube", count=1)
         out.association = Association(factor=factor, columns=np.array([best]), noisy=guess)
         out.stages.append(("best column", 1, plan.best))
@@ -182,7 +182,7 @@ def _collect_scores(request: Request, plan: Plan, purse: Purse, sums: Sums, out:
 
 def _collect_strong(request: Request, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
     """The strongest pairs of columns, and then their products."""
-    chosen = choose_pairs(request, plan.strong, purse, sums, plan.picks)
+    chosen = purse.stage(lambda: choose_pairs(request, plan.strong, purse, sums, plan.picks))
     features = Features(dimensions=request.columns, pairs=True, some=chosen)
     out.strong = (chosen, purse.buy(sums, features, plan.values))
     out.stages += [("choice of pairs", plan.strong, plan.picks), ("chosen pairs", plan.strong, plan.values)]

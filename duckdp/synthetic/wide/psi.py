@@ -57,25 +57,30 @@ class Ellipsoid:
 
 def make_psi_table(request: Request, sums: Sums, products: Products) -> WideTable:
     """A synthetic table by private subspace iteration: :func:`collect_psi`, then :func:`make_psi_rows`."""
-    return make_psi_rows(request, collect_psi(request, sums, products))
+    return make_psi_rows(request, collect_psi(request, open_purse(request), sums, products))
 
 
-def collect_psi(request: Request, sums: Sums, products: Products) -> Ellipsoid:
+def collect_psi(request: Request, purse: Purse, sums: Sums, products: Products) -> Ellipsoid:
     """Buy the stages.
 
     Args:
         request: public parameters; a target is treated like any column.
+        purse: the charge, unspent.
         sums: exact sums of ``Features``.
         products: exact sums of one round.
     """
-    d, purse = request.columns, open_purse(request)
+    d = request.columns
     k = _directions(d)
     means = purse.buy(sums, Features(dimensions=d, factors=(ONE,)), _MEANS)
     centre = np.clip(means.means, -1, 1)
     basis = np.linalg.qr(uniforms(d, k) - 0.5)[0]
     radii = np.zeros(k)
+
+    def iterate() -> Floats:
+        return subspace_round(products(centre, basis, BITS), basis, purse, _SUBSPACE / ROUNDS)
+
     for _ in range(ROUNDS):
-        image = subspace_round(products(centre, basis, BITS), basis, purse, _SUBSPACE / ROUNDS)
+        image = purse.stage(iterate)
         radii = np.sqrt(np.linalg.norm(image, axis=0))
         basis = np.linalg.qr(image)[0]
     stages = (("means", d, _MEANS), *((("subspace", d * k, _SUBSPACE / ROUNDS),) * ROUNDS))

@@ -1,7 +1,8 @@
 """Exact sums -> noisy means: the only step of a wide synthetic table that sees private values.
 
 A :class:`Purse` holds one (epsilon, delta) and hands out shares of it, stage by stage; stages may depend on earlier
-releases. Releasing a stage of R functions in [-1, 1] adds to each integer sum (grid 2^-bits) noise for
+releases, each stored before the next is read (:meth:`Purse.stage`). Releasing a stage of R functions in [-1, 1] adds to
+each integer sum (grid 2^-bits) noise for
 
     relation      l1       l2 squared    linf     of the R sums of one row's integers, times 2^bits
     ADD_REMOVE    R        R             1        the first stage carries the count: as one more function, or with
@@ -30,7 +31,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -79,6 +80,10 @@ class Noisy:
     count: int
 
 
+Drawn = TypeVar("Drawn")
+Keep = Callable[[Callable[[], Any]], Any]
+
+
 @dataclass(kw_only=True)
 class Purse:
     """One charge, spent in shares.
@@ -88,6 +93,8 @@ class Purse:
         neighbours: the relation.
         gaussian: Gaussian noise throughout (needs delta > 0).
         rows: the number of rows: public under REPLACE, else the noisy count once it was released.
+        spent: shares that were taken.
+        keep: stores what a stage draws, or gives what was stored instead; see ``core.task.Stages.run``.
     """
 
     epsilon_nano: int
@@ -96,6 +103,7 @@ class Purse:
     gaussian: bool = False
     rows: float = 0.0
     spent: Fraction = field(default_factory=Fraction)
+    keep: Keep = field(default=lambda draw: draw(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.epsilon_nano <= 0:
@@ -122,6 +130,20 @@ class Purse:
         self.spent += share
         return self.cost(share)
 
+    def stage(self, draw: Callable[[], Drawn]) -> Drawn:
+        """The noisy figures of a stage: the stored ones, or what ``draw`` reads, pays for and noises now.
+
+        Args:
+            draw: changes nothing but this purse; its result can be packed (``kept``).
+        """
+
+        def drawn() -> tuple[Drawn, float, Fraction]:
+            return draw(), self.rows, self.spent
+
+        found: Drawn
+        found, self.rows, self.spent = self.keep(drawn)
+        return found
+
     def cost(self, share: Fraction) -> int:
         """What a share would be, in the units of :meth:`take`; nothing is charged."""
         whole = rho_for(self.epsilon_nano, self.delta_atto) if self.gaussian else self.epsilon_nano
@@ -143,12 +165,15 @@ class Purse:
         """Release one stage.
 
         Args:
-            sums: gives the exact sums; called once.
+            sums: gives the exact sums; called once, unless the stage is stored.
             features: the functions; built from public constants and earlier releases.
             share: of the charge.
             count: share of the charge for the number of rows by itself; pure, and only where it is not known yet.
             bits: fixed-point bits.
         """
+        return self.stage(lambda: self._draw(sums, features, share, count, bits))
+
+    def _draw(self, sums: Sums, features: Bought, share: Fraction, count: Fraction, bits: int) -> Noisy:
         unit, counting = 1 << bits, self.neighbours is Neighbours.ADD_REMOVE and not self.rows
         found, exact = sums(features, bits)
         if self.neighbours is Neighbours.REPLACE:

@@ -19,18 +19,18 @@ import numpy as np
 from duckdp.catalog import Table, dump_table
 from duckdp.compiler.printing import Parameters, print_chosen, print_rows, quote
 from duckdp.core.accountant import pure_rho
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Read, Stages, Work
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, InternalError, ParameterError, QueryError
 from duckdp.smooth.axes import Floats
 from duckdp.synthetic.wide.collect import Released, collect, open_purse
 from duckdp.synthetic.wide.columns import UnitColumns, make_units
 from duckdp.synthetic.wide.finish import keep_wide
-from duckdp.synthetic.wide.kept import Grown, Kept
+from duckdp.synthetic.wide.kept import Grown, Kept, pack, unpack
 from duckdp.synthetic.wide.marginals import SHARE, Marginals, choose_marginals
 from duckdp.synthetic.wide.plan import find_target, make_plan
 from duckdp.synthetic.wide.psi import Ellipsoid, collect_psi, print_products, psi_fits, psi_shares
-from duckdp.synthetic.wide.release import Bought, Purse, Sums
+from duckdp.synthetic.wide.release import Bought, Keep, Purse, Sums
 from duckdp.synthetic.wide.table import Request
 from duckdp.synthetic.wide.tree import grow_tree
 from duckdp.synthetic.wide.tree_bins import Ints, make_bins
@@ -42,12 +42,11 @@ MOST_SUMS = 1500  # of one statement; more are added up from streamed rows,
 FEW_SUMS, FEW_ROWS = 300, 200_000  # as are those of few rows: planning a sum takes DuckDB as long as 200,000 rows
 FITTED = 4000  # rows that are fitted; more are made by repeating them
 _CHUNK = 4 * 10**6  # values of a streamed block
-Read = Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class WideTask:
-    """Implements ``core.task.StagedTask``.
+    """Implements ``core.task.Task``.
 
     Attributes:
         table: the protected table.
@@ -83,10 +82,6 @@ class WideTask:
         whole = links.epsilon_nano + self.marginal_nano
         rho = links.rho_pico + pure_rho(self.marginal_nano) if links.delta_atto else pure_rho(whole)
         return Loss(epsilon_nano=whole, delta_atto=links.delta_atto, rho_pico=rho)
-
-    def _purse(self) -> Purse:
-        """The marginals' part of the charge: pure."""
-        return Purse(epsilon_nano=self.marginal_nano, delta_atto=0, neighbours=self.request.neighbours)
 
     @property
     def _tree_purse(self) -> Purse:
@@ -144,13 +139,15 @@ class WideTask:
             lines.append(f"target: {column.name}, the only one of two values, beside numbers; target := '' wants none")
         return [*lines, *([f"stages, as shares of the charge: {told}"] if told else [])]
 
-    def release_stages(self, read: Read, salt: int) -> str:
-        """Buy the stages; rows are made once they are stored (``finish``).
+    def work(self, salt: int) -> Work:
+        """Buy the stages; rows are made once they are stored (``finish``)."""
+        return lambda stages: self._release(stages, salt)
 
-        Args:
-            read: runs a private read with the charge. Exact values: never logged, stored or raised.
-            salt: keys the choice of a unit's row.
-        """
+    def _release(self, stages: Stages, salt: int) -> str:
+        read = stages.read
+
+        def keep(draw: Callable[[], Any]) -> Any:
+            return unpack(json.loads(stages.run(lambda: json.dumps(pack(draw())))))
 
         def sums(features: Bought, bits: int) -> tuple[int, Sequence[int]]:
             return self._sums(read, salt, features, bits)
@@ -162,17 +159,19 @@ class WideTask:
 
         released: Released | Ellipsoid | Grown
         if self.method == "tree":
-            released = self._grow(read, salt, sums)
+            released = self._grow(read, salt, sums, keep)
         elif self.method == "psi":
-            released = collect_psi(self.request, sums, products)
+            released = collect_psi(self.request, replace(open_purse(self.request), keep=keep), sums, products)
         else:
-            purse = open_purse(self.request)
+            purse = replace(open_purse(self.request), keep=keep)
             released = collect(self.request, make_plan(self.request, purse), purse, sums)
         links = Fraction(self.request.epsilon_nano, self.request.epsilon_nano + self.marginal_nano)
         bought = [(name, count, share * links) for name, count, share in released.stages]
         noisy = None
         if self.marginals is not None:
-            noisy = self._purse().buy(sums, self.marginals, Fraction(1))
+            nano, neighbours = self.marginal_nano, self.request.neighbours
+            part = Purse(epsilon_nano=nano, delta_atto=0, neighbours=neighbours, keep=keep)  # pure
+            noisy = part.buy(sums, self.marginals, Fraction(1))
             bought.append(("marginals", self.marginals.count, 1 - links))
         kept = Kept(
             method=self.method, request=self.request, rows=self.rows, released=released, marginals=self.marginals,
@@ -185,9 +184,9 @@ class WideTask:
         }  # fmt: skip
         return json.dumps(raw)
 
-    def _grow(self, read: Read, salt: int, sums: Sums) -> Grown:
+    def _grow(self, read: Read, salt: int, sums: Sums, keep: Keep) -> Grown:
         """The stages of a tree."""
-        purse = self._tree_purse
+        purse = replace(self._tree_purse, keep=keep)
         plan = make_tree_plan(self.request, self.units, purse)
         binnings = make_bins(self.units, plan.bins)
         names = [f"c{i}" for i in range(len(binnings))]

@@ -177,7 +177,7 @@ def grow_tree(
 def _buy_ones(tree: Tree, read: ReadCounts) -> None:
     bins, plan = tree.binnings, tree.plan
     singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=tuple((i,) for i in range(len(bins))))
-    found = measure(singles, tree.purse, plan.ones, read)
+    found = _measured(tree, singles, plan.ones, read)
     if tree.purse.neighbours is Neighbours.REPLACE:
         tree.rows = max(1.0, tree.purse.rows)  # public
     else:
@@ -192,6 +192,19 @@ def _buy_ones(tree: Tree, read: ReadCounts) -> None:
         merge_bins(p, least, ordered=b.ordered, free=b.bins) for b, p in zip(bins, tree.shares, strict=True)
     ]  # fmt: skip
     tree.stages.append(("one-way tables", len(bins), plan.ones))
+
+
+def _measured(tree: Tree, tables: Tables, share: Fraction, read: ReadCounts) -> Measured:
+    """A stage of tables."""
+
+    def draw() -> tuple[list[Floats], float]:
+        found = measure(tables, tree.purse, share, read)
+        return found.counts, found.deviation
+
+    counts, deviation = tree.purse.stage(draw)
+    if tuple(c.shape for c in counts) != tables.shapes:
+        raise InternalError("the stored counts are those of other tables")
+    return Measured(tables=tables, counts=counts, deviation=deviation)
 
 
 def _buy_means(tree: Tree, sums: Sums) -> None:
@@ -279,23 +292,30 @@ def _choose(
     tree: Tree, candidates: list[Pair], expected: list[Floats], rounds: int, shares: tuple[Fraction, Fraction],
     read: ReadCounts, *, joining: bool,
 ) -> list[Pair]:  # fmt: skip
-    """Pairs by rounds of the exponential mechanism; one statement reads all scores. Ends with "none", or all rounds."""
+    """Pairs by rounds of the exponential mechanism, each a stage: its choice decides how many follow.
+
+    One statement reads all scores. Ends with "none", or all rounds.
+    """
     if not candidates:
         return []
     tables = Tables(merges=tuple(tree.merges), sets=tuple(candidates))
     wanted = np.concatenate([np.rint(np.maximum(0, e) * GRID).astype(np.int64).ravel() for e in expected])
-    scores = exact_scores(tables, wanted, read)
     noise = predicted_deviation(rounds, float(shares[1]), tree.purse)
-    scores = [
-        q - round(GRID * _FOLDED * noise * len(e.ravel())) for q, e in zip(scores, expected, strict=True)
-    ]  # fmt: skip
+    usual = [round(GRID * _FOLDED * noise * e.size) for e in expected]
+    scores: list[int] = []
     part = list(range(len(tree.binnings)))  # which part of the forest a column is in
     found: list[Pair] = []
     tree.stages.append(("choice of pairs", rounds, shares[0]))
     open_ones, seen, linf = list(range(len(candidates))), Seen(), score_change(tree.purse.neighbours)
-    for _ in range(rounds):
+
+    def draw() -> int:
+        if not scores:  # read once, by the first round that is not stored
+            scores.extend(q - u for q, u in zip(exact_scores(tables, wanted, read), usual, strict=True))
         epsilon = choice_epsilon(tree.purse, shares[0] / rounds)  # every round is charged
-        at = choose_exponential([0, *(scores[k] for k in open_ones)], epsilon=epsilon, linf=linf, seen=seen)
+        return choose_exponential([0, *(scores[k] for k in open_ones)], epsilon=epsilon, linf=linf, seen=seen)
+
+    for _ in range(rounds):
+        at = tree.purse.stage(draw)
         if at == 0:
             break
         chosen = open_ones.pop(at - 1)
@@ -311,7 +331,7 @@ def _buy_pairs(tree: Tree, pairs: list[Pair], share: Fraction, read: ReadCounts,
     """Measure tables and add their distributions; without any, the share stays unspent."""
     if not pairs:
         return
-    found: Measured = measure(Tables(merges=tuple(tree.merges), sets=tuple(pairs)), tree.purse, share, read)
+    found = _measured(tree, Tables(merges=tuple(tree.merges), sets=tuple(pairs)), share, read)
     tree.bought |= {pair: (counts, found.deviation) for pair, counts in zip(pairs, found.counts, strict=True)}
     tree.stages.append((name, len(pairs), share))
     _refit(tree)

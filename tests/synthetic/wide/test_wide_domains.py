@@ -12,6 +12,7 @@ import pytest
 import duckdp
 from duckdp.bench.measure import read_rows
 from duckdp.compiler.printing import Parameters
+from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import DuckDPError, ParameterError
 from duckdp.smooth.axes import make_axis, values_inside
@@ -50,7 +51,7 @@ def _made(*columns: duckdp.catalog.Column, method: str, epsilon: int = 20, **mor
     )  # fmt: skip
     with connect() as con:
         con.execute(DATA)
-        return read_synthesis(task.release_stages(lambda q: read_rows(con, q), 1))
+        return read_synthesis(task.work(1)(Stages(lambda q: read_rows(con, q))))
 
 
 def _shares(values: np.ndarray) -> dict[object, float]:

@@ -10,6 +10,7 @@ import pytest
 
 from duckdp.bench.measure import read_rows
 from duckdp.compiler.printing import Parameters
+from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.stored import read_synthesis
@@ -164,7 +165,7 @@ def _made(epsilon_nano: int, method: str, rows: int, **more: object) -> Syntheti
     )  # fmt: skip
     with connect() as con:
         con.execute(DATA)
-        payload = task.release_stages(lambda q: read_rows(con, q), 1)
+        payload = task.work(1)(Stages(lambda q: read_rows(con, q)))
     return read_synthesis(payload)
 
 
@@ -232,7 +233,7 @@ def test_what_a_tree_reads_is_the_same_statement_for_all_tables() -> None:
     asked = []
     with connect() as con:
         con.execute(DATA)
-        task.release_stages(lambda q: asked.append(q) or read_rows(con, q), 1)
+        task.work(1)(Stages(lambda q: asked.append(q) or read_rows(con, q)))
     codes = [q for q in asked if q.arrays]
     assert len(codes) >= 3  # single columns, scores, pairs
     assert len({(q.sql, q.parameters) for q in codes}) == 1
