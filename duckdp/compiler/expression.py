@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duckdp.catalog import Column, Kind, Scalar
 
@@ -17,10 +17,25 @@ PLAIN = re.compile(r"(?!(case|when|then|else|null|end|where)\Z)[a-z_][a-z0-9_]*\
 
 
 @dataclass(frozen=True, slots=True)
+class NumberType:
+    """DuckDB's type of a number, as far as meanings depend on it: compiler/types.py has the rules.
+
+    ``name`` is INTEGER (of any width), DECIMAL (with its ``scale``), FLOAT or DOUBLE.
+    """
+
+    name: str
+    scale: int = 0
+
+
+# A ``type`` below is what reading needs; two expressions that compute the same are equal whatever it is.
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnRef:
     """A declared column, read through its clamp and NULL rule."""
 
     column: Column
+    type: NumberType | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     @property
     def kind(self) -> Kind:
@@ -34,6 +49,7 @@ class Literal:
 
     value: Scalar
     kind: Kind
+    type: NumberType | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,7 @@ class Call:
     arguments: tuple[Expr, ...]
     kind: Kind
     option: str = ""
+    type: NumberType | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +70,7 @@ class Case:
     branches: tuple[tuple[Expr, Expr], ...]
     default: Expr | None
     kind: Kind
+    type: NumberType | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +92,7 @@ class KeyRef:
 
     index: int
     kind: Kind
+    type: NumberType | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 Expr = ColumnRef | Literal | Call | Case | Aggregate | KeyRef

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 ARITHMETIC: dict[type[exp.Expression], str] = {
-    exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div", exp.Mod: "mod", exp.Neg: "neg", exp.Pow: "power",
+    exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Neg: "neg", exp.Pow: "power",
     exp.Abs: "abs", exp.Floor: "floor", exp.Ceil: "ceil", exp.Trunc: "trunc", exp.Sign: "sign", exp.Sqrt: "sqrt",
     exp.Exp: "exp", exp.Ln: "ln", exp.Sin: "sin", exp.Cos: "cos", exp.Tanh: "tanh", exp.Atan: "atan",
     exp.And: "and", exp.Or: "or", exp.Not: "not", exp.Lower: "lower", exp.Upper: "upper",
@@ -26,5 +26,9 @@ PARTS: dict[type[exp.Expression], str] = {
 }  # fmt: skip
 PART_NAMES = {"dow": "dayofweek", "doy": "dayofyear", "dayofmonth": "day", "weekofyear": "week"}
 NUMBER_TYPES = {exp.DType.DOUBLE, exp.DType.FLOAT}  # DECIMAL would round, and can overflow
-WHOLE_TYPES = {exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.INT128}
+WHOLE_TYPES = {
+    exp.DType.TINYINT: "TINYINT", exp.DType.SMALLINT: "SMALLINT", exp.DType.INT: "INTEGER",
+    exp.DType.BIGINT: "BIGINT", exp.DType.INT128: "HUGEINT", exp.DType.UTINYINT: "UTINYINT",
+    exp.DType.USMALLINT: "USMALLINT", exp.DType.UINT: "UINTEGER", exp.DType.UBIGINT: "UBIGINT",
+}  # fmt: skip
 TIMESTAMP_TYPES = {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME}

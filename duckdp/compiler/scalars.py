@@ -26,15 +26,17 @@ from duckdp.compiler.nodes import (
     TIMESTAMP_TYPES,
     WHOLE_TYPES,
 )
-from duckdp.compiler.operators import OPERATORS, UNITS, facts
+from duckdp.compiler.numbers import NumberNodes
+from duckdp.compiler.operators import OPERATORS, UNITS, facts, undefined
 from duckdp.compiler.parse import MAX_DEPTH, MAX_NODES, refuse
+from duckdp.compiler.types import FLOAT, STEPS, as_type, common_type, exact, literal_type, type_of, typed
 
 MAX_LITERAL = 256  # bytes
 MAX_PATTERN = 64  # bytes
 Leaf = Callable[[exp.Expression], Expr | None]
 
 
-class Scalars:
+class Scalars(NumberNodes):
     """Translates scalar nodes.
 
     Args:
@@ -42,12 +44,15 @@ class Scalars:
         text: the statement, for places in messages.
         parameters: values of ? and $1.
         released: the expression is over released values, never over rows: partial functions are allowed.
+        smooth: it is a function on real numbers, not on the values of rows: nothing is brought back to decimals.
     """
 
     def __init__(
-        self, leaf: Leaf, text: str | None, parameters: Sequence[object] = (), *, released: bool = False
-    ) -> None:
+        self, leaf: Leaf, text: str | None, parameters: Sequence[object] = (), *, released: bool = False,
+        smooth: bool = False,
+    ) -> None:  # fmt: skip
         self.leaf, self.text, self.parameters, self.released = leaf, text, tuple(parameters), released
+        self.rows = not released and not smooth
         self._depth = self._parts = 0
 
     def __call__(self, node: exp.Expression) -> Expr:
@@ -104,7 +109,10 @@ class Scalars:
                     "Q402", f"the argument of {name} must lie in [{operator.domain.lower:g}, {operator.domain.upper:g}]"
                     " for every row. Clamp it, for example greatest(x, 1), or declare bounds.", node, self.text,
                 )  # fmt: skip
-        return Call(name, tuple(args), operator.gives or args[-1].kind, option)
+        if self.rows and name in STEPS:
+            args = [exact(a) for a in args]
+        call = Call(name, tuple(args), operator.gives or args[-1].kind, option)
+        return Call("defined", (call,), call.kind) if self.rows and undefined(call) else call
 
     def _coerce(self, arg: Expr, kind: Kind, node: exp.Expression) -> Expr:
         if arg.kind is kind:
@@ -121,7 +129,19 @@ class Scalars:
 
     def _compare(self, name: str, node: exp.Expression, args: list[Expr]) -> Expr:
         kind = self._common(args, node)
-        return self._operator(f"{name}_{kind.value}", node, args)
+        met = self._met(args, kind)
+        if name == "nullif" and met[:1] != args[:1] and type_of(args[0]) != FLOAT:  # compared as FLOAT, not made one
+            equal = self._operator("eq_number", node, met)
+            return Case(((equal, Literal(None, kind)),), args[0], kind, type=type_of(args[0]))
+        found = self._operator(f"{name}_{kind.value}", node, met)
+        return typed(found, type_of(args[0])) if name == "nullif" and kind is Kind.NUMBER else found
+
+    def _met(self, args: list[Expr], kind: Kind) -> list[Expr]:
+        """Values that are compared, in DuckDB's common type."""
+        if not self.rows or kind is not Kind.NUMBER:
+            return args
+        met = common_type([a for a in args if a.kind is Kind.NUMBER])
+        return [as_type(a, met) for a in args]
 
     def _common(self, args: list[Expr], node: exp.Expression) -> Kind:
         """The kind to compare in: that of the columns; literals follow."""
@@ -171,9 +191,10 @@ class Scalars:
         if node.args.get("is_string"):
             return self._value(raw, node)
         try:
-            return self._value(int(raw) if raw.isdigit() else float(raw.replace("_", "")), node)
+            found = self._value(int(raw) if raw.isdigit() else float(raw.replace("_", "")), node)
         except ValueError:
             self._no_rule(node)
+        return typed(found, literal_type(raw))
 
     def _value(self, value: object, node: exp.Expression) -> Literal:
         if isinstance(value, bool):
@@ -181,7 +202,7 @@ class Scalars:
         if isinstance(value, (int, float)):
             if abs(value) > 1e300 or not math.isfinite(value):
                 refuse("Q104", "a number is beyond 1e300.", node, self.text)
-            return Literal(value, Kind.NUMBER)
+            return Literal(value, Kind.NUMBER, type=getattr(value, "type", None))
         if isinstance(value, str):
             if "\x00" in value or len(value.encode("utf-8", "surrogatepass")) > MAX_LITERAL or not encodable(value):
                 refuse("Q104", f"a string is longer than {MAX_LITERAL} bytes or not valid text.", node, self.text)
@@ -214,7 +235,8 @@ class Scalars:
         if any(v for k, v in node.args.items() if k not in ("this", "low", "high")):
             self._no_rule(node)
         args = [self(node.this), self(node.args["low"]), self(node.args["high"])]
-        return self._operator(f"between_{self._common(args, node).value}", node, args)
+        kind = self._common(args, node)
+        return self._operator(f"between_{kind.value}", node, self._met(args, kind))
 
     def _in(self, node: exp.Expression) -> Expr:
         if any(v for k, v in node.args.items() if k not in ("this", "expressions")) or not node.expressions:
@@ -222,7 +244,8 @@ class Scalars:
         args = [self(node.this), *(self(e) for e in node.expressions)]
         if not all(isinstance(a, Literal) for a in args[1:]) or len(args) > 1001:
             refuse("Q202", "IN takes a list of at most 1000 constants.", node, self.text)
-        return self._operator(f"in_{self._common(args, node).value}", node, args)
+        kind = self._common(args, node)
+        return self._operator(f"in_{kind.value}", node, self._met(args, kind))
 
     def _case(self, node: exp.Expression) -> Expr:
         if isinstance(node, exp.If):
@@ -261,10 +284,10 @@ class Scalars:
             if kind is Kind.DATE and arg.kind is Kind.TIMESTAMP:
                 return Call("to_date", (arg,), Kind.DATE)
             return self._coerce(arg, kind, node)
-        if arg.kind in (Kind.NUMBER, Kind.BOOLEAN) and target in NUMBER_TYPES | WHOLE_TYPES:
+        if arg.kind in (Kind.NUMBER, Kind.BOOLEAN) and target in NUMBER_TYPES | WHOLE_TYPES.keys():
             number = self._coerce(arg, Kind.NUMBER, node)
-            whole = target in WHOLE_TYPES and not facts(number).integral
-            return self._operator("round_even", node, [number]) if whole else number  # as DuckDB's casts do
+            whole = WHOLE_TYPES.get(target)
+            return self._real(number, target) if whole is None else self._whole(number, whole, node)
         if (arg.kind, target) in (
             (Kind.TEXT, exp.DType.TEXT),
             (Kind.TEXT, exp.DType.VARCHAR),
@@ -272,31 +295,6 @@ class Scalars:
         ):
             return arg
         refuse("Q202", f"this cast of a {arg.kind.value} can fail on a row or has no rule.", node, self.text)
-
-    def _log(self, node: exp.Expression) -> Expr:
-        base, arg = node.this, node.args.get("expression")
-        if arg is None:
-            return self._operator("log10", node, [self(base)])  # DuckDB: log(x) is log10(x)
-        bases = {"2": "log2", "10": "log10"}
-        if not isinstance(base, exp.Literal) or base.name not in bases:
-            refuse("Q202", "log takes base 2 or 10. Use ln(x) / ln(base).", node, self.text)
-        return self._operator(bases[base.name], node, [self(arg)])
-
-    def _round(self, node: exp.Expression) -> Expr:
-        value, decimals = self(node.this), node.args.get("decimals")
-        if decimals is None:
-            return self._operator("round", node, [value])
-        digits = small_int(decimals)
-        if digits is None or digits > 12 or any(v for k, v in node.args.items() if k not in ("this", "decimals")):
-            refuse("Q202", "round takes a constant number of decimals from 0 to 12.", node, self.text)
-        scale = Literal(10**digits, Kind.NUMBER)
-        scaled = self._operator("round", node, [self._operator("mul", node, [value, scale])])
-        return self._operator("div", node, [scaled, scale])
-
-    def _int_div(self, node: exp.Expression) -> Expr:
-        args = self._arguments(node)
-        quotient = self._operator("div", node, args)  # DuckDB: // cuts towards 0, and is / unless both are whole
-        return self._operator("trunc", node, [quotient]) if all(facts(a).integral for a in args) else quotient
 
     def _slice(self, node: exp.Expression) -> Expr:
         if isinstance(node, exp.Substring):
@@ -365,10 +363,10 @@ class Scalars:
         exp.Paren: lambda self, node: self(node.this),
         exp.Pi: lambda self, node: Literal(math.pi, Kind.NUMBER),  # noqa: ARG005
         exp.Placeholder: _placeholder, exp.Parameter: _placeholder, exp.Is: _is, exp.Between: _between, exp.In: _in,
-        exp.Case: _case, exp.If: _case, exp.Coalesce: _coalesce, exp.Cast: _cast, exp.TryCast: _cast, exp.Log: _log,
-        exp.Round: _round, exp.IntDiv: _int_div, exp.Left: _slice, exp.Right: _slice, exp.Substring: _slice,
+        exp.Case: _case, exp.If: _case, exp.Coalesce: _coalesce, exp.Cast: _cast, exp.TryCast: _cast,
+        exp.Left: _slice, exp.Right: _slice, exp.Substring: _slice,
         exp.Trim: _trim, exp.DateTrunc: _trunc_date, exp.TimestampTrunc: _trunc_date, exp.DateDiff: _date_diff,
-        exp.Extract: _extract, exp.Anonymous: _anonymous,
+        exp.Extract: _extract, exp.Anonymous: _anonymous, **NumberNodes.number_methods,
     }  # fmt: skip
 
 

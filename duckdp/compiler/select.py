@@ -20,6 +20,7 @@ from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Key, Order, Output, Query
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope, read_predicate
+from duckdp.compiler.types import type_of
 from duckdp.errors import QueryError
 
 __all__ = ["Key", "Order", "Output", "Query", "RowScope", "read_predicate", "read_select"]
@@ -274,7 +275,7 @@ class _Reader:
         except QueryError:
             return None
         index = next((i for i, k in enumerate(self.keys) if k.expr == expr), None)
-        return None if index is None else KeyRef(index, expr.kind)
+        return None if index is None else KeyRef(index, expr.kind, type=type_of(expr))
 
     # ---- aggregates -------------------------------------------------------------------------------------------
 

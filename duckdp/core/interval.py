@@ -7,6 +7,7 @@ rests on the rounding of these floats; a bound that is an ulp too tight only mov
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -100,6 +101,18 @@ def power(a: Interval, exponent: float) -> Interval:
 def absolute(a: Interval) -> Interval:
     """Absolute value."""
     return Interval(0.0 if a.contains(0.0) else min(abs(a.lower), abs(a.upper)), a.largest)
+
+
+def nearest_float(x: float) -> float:
+    """The FLOAT (32 bits) nearest to x; infinite beyond its range.
+
+    >>> nearest_float(0.1)
+    0.10000000149011612
+    """
+    try:
+        return float(struct.unpack("f", struct.pack("f", x))[0])
+    except OverflowError:
+        return math.copysign(math.inf, x)
 
 
 def _safely(f: Callable[[float], float], x: float, overflow: float) -> float:

@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.catalog import Column, Kind, Table
-from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, walk
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, NumberType, columns, walk
 from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scalars import MAX_LITERAL, Scalars
 from duckdp.compiler.scope import RowScope
+from duckdp.compiler.types import TypedFloat, literal_type
 from duckdp.errors import NumericalError, QueryError
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
@@ -70,8 +71,8 @@ _TOKENS = re.compile(
 _DECIDED = ("round_even", "trunc")  # translations that depend on whether a constant is whole
 
 
-class _Slot(float):
-    """A number of a text, which remembers its place."""
+class _Slot(TypedFloat):
+    """A number of a text, which remembers its type and place."""
 
     index: int = -1
 
@@ -124,7 +125,7 @@ class _Reader:
     def __init__(self, table: str, known: tuple[Column, ...]) -> None:
         self.table, self.known = table, known
         self.relation = Table(name=table, relation=("", "", ""), columns=known, row_cap=1)
-        self.shapes: dict[str, tuple[Expr, bool] | None] = {}
+        self.shapes: dict[tuple[str, tuple[NumberType, ...]], tuple[Expr, bool] | None] = {}
 
     def read(self, function: str | Expr) -> tuple[Expr, Floats]:
         """(function with slots for its numbers, the numbers)."""
@@ -133,29 +134,30 @@ class _Reader:
         cut = cut_numbers(function)
         if cut is not None:
             text, numbers = cut
-            if text not in self.shapes:
-                self.shapes[text] = self._translate(text, numbers)
-            known = self.shapes[text]
+            key = (text, tuple(number.type for number in numbers))
+            if key not in self.shapes:
+                self.shapes[key] = self._translate(text, numbers)
+            known = self.shapes[key]
             if known is not None and known[1]:  # these numbers may decide the translation
                 known = self._translate(text, numbers)
             if known is not None:
                 return known[0], np.array(numbers)
         return lift_numbers(as_number_expression(read_function(function, self.table, self.known)))
 
-    def _translate(self, text: str, numbers: list[float]) -> tuple[Expr, bool] | None:
+    def _translate(self, text: str, numbers: list[TypedFloat]) -> tuple[Expr, bool] | None:
         """(function, whether its translation may depend on the numbers), or None: the text is read on its own."""
         slots = [_Slot(number) for number in numbers]
         for i, number in enumerate(slots):
-            number.index = i
+            number.index, number.type = i, numbers[i].type
         try:
             scope = RowScope(self.relation, None, text)
-            expr = as_number_expression(Scalars(scope.leaf, text, slots)(parse_scalar(text)))
+            expr = as_number_expression(Scalars(scope.leaf, text, slots, smooth=True)(parse_scalar(text)))
         except QueryError:
             return None
         return _slotted(expr), any(_is_decided(e) for e in walk(expr))
 
 
-def cut_numbers(text: str) -> tuple[str, list[float]] | None:
+def cut_numbers(text: str) -> tuple[str, list[TypedFloat]] | None:
     """(the text with ? in place of each number, the numbers), or None when that is not plainly possible.
 
     >>> cut_numbers("x1 * 2 + 1.5e-3")
@@ -163,13 +165,14 @@ def cut_numbers(text: str) -> tuple[str, list[float]] | None:
     """
     if not _PLAIN.match(text) or "--" in text or "/*" in text:
         return None
-    numbers: list[float] = []
+    numbers: list[TypedFloat] = []
     parts: list[str] = []
     end = 0
     for token in _TOKENS.finditer(text):
         if token[1] is None:
             continue
-        number = float(token[1])
+        number = TypedFloat(token[1])
+        number.type = literal_type(token[1])
         if token[2] or len(token[1]) > MAX_LITERAL or not abs(number) <= _LARGEST:
             return None
         numbers.append(number)

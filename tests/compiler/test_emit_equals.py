@@ -113,7 +113,7 @@ FILTERS = [
     "length(name) = 2",
     "age = 41 OR cost IS NULL AND smoker",
     "age NOT IN (41, 30)",
-    "cost / 0 > 1",
+    "(cost + 1) / 0 > 1",
     "name NOT LIKE 'a%b_'",
     "score > 1e300",
     "age + NULL > 3",

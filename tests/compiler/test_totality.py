@@ -18,11 +18,14 @@ import pytest
 
 from duckdp.catalog import Kind
 from duckdp.compiler.emit import emit
-from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal
+from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal, walk
 from duckdp.compiler.literals import like_operator
 from duckdp.compiler.nodes import PART_NAMES
 from duckdp.compiler.operators import OPERATORS, UNITS, facts
+from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr
+from duckdp.compiler.scalars import Scalars
+from duckdp.compiler.scope import RowScope
 from duckdp.errors import DuckDPError
 from tests.gate import clinic, column, load, plan_for
 
@@ -108,7 +111,12 @@ TYPES = {
     Kind.TIMESTAMP: "TIMESTAMP",
 }
 PATTERNS = ["", "%", "_", "a%", "%a_%", "\\", "%_%a%_%", "[a", "é_", "(%", "^$", "'", "x" * 64]
-SLICES = {"left": ["0", "1", "256"], "right": ["0", "3", "256"], "substring": ["0,1", "1,0", "5,256", "256,256", "0,0"]}
+OPTIONS = {"units": ["0", "2", "6"], "to_integer": ["TINYINT", "BIGINT", "UINTEGER", "HUGEINT"]}
+SLICES = OPTIONS | {
+    "left": ["0", "1", "256"],
+    "right": ["0", "3", "256"],
+    "substring": ["0,1", "1,0", "5,256", "256,256", "0,0"],
+}
 BOUNDS = [(None, None), (0.0, 100.0), (-5.0, 5.0), (2.0, 3.0), (0.0, 1e-3), (-1e100, 1e100)]
 
 
@@ -402,6 +410,33 @@ def test_random_statements_never_raise_and_never_cross_more_rows(
         for row in rows:
             assert all(isinstance(v, int) for v in row[len(plan.query.keys) :]), text
     assert accepted > 100
+
+
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.slow)])
+def test_no_number_is_nan_and_its_facts_hold(seed: int, con: duckdb.DuckDBPyConnection) -> None:
+    """An expression that may be undefined says that it may be NULL: else a NULL would join a public count."""
+    rng = random.Random(seed)
+    table = load(con, clinic(unit_key=None), nasty_rows(rng, 300))
+    made = undefined = 0
+    for _ in range(400 if seed == 3 else 10_000):
+        text = _number(rng, rng.choice([1, 2, 3]))
+        try:
+            expr = Scalars(RowScope(table, None, text).leaf, text)(parse_scalar(text))
+        except DuckDPError:
+            continue
+        made, found, parameters = made + 1, facts(expr), Parameters()
+        undefined += any(isinstance(e, Call) and e.operator == "defined" for e in walk(expr))
+        printed = print_expr(expr, lambda c: print_column(c, parameters, "base"), parameters)  # noqa: B023
+        for (value,) in con.execute(f"SELECT {printed} FROM memory.main.clinic AS base", parameters.values).fetchall():
+            if value is None:
+                assert found.nullable, text
+                continue
+            assert not math.isnan(value), text
+            assert found.interval.lower <= value <= found.interval.upper, (text, value)
+            assert not found.integral or math.isinf(value) or float(value).is_integer(), (text, value)
+            assert not found.finite or math.isfinite(value), (text, value)
+    assert made > 250
+    assert undefined > 50
 
 
 def test_part_names_have_operators() -> None:

@@ -112,7 +112,7 @@ def read_function(text: str, table: str, known: Sequence[Column]) -> Expr:
         QueryError: Q1xx to Q4xx, at its place in the text.
     """
     scope = RowScope(Table(name=table, relation=("", "", ""), columns=tuple(known), row_cap=1), None, text)
-    return Scalars(scope.leaf, text)(parse_scalar(text))
+    return Scalars(scope.leaf, text, smooth=True)(parse_scalar(text))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused

@@ -1,0 +1,166 @@
+"""Numbers whose meaning depends on DuckDB's types: rounding, casts, ``//`` and ``%``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
+
+from sqlglot import exp
+
+from duckdp.catalog import INTEGER_RANGES, Kind
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, NumberType, columns
+from duckdp.compiler.literals import small_int
+from duckdp.compiler.operators import facts
+from duckdp.compiler.parse import refuse
+from duckdp.compiler.types import (
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    as_float,
+    as_type,
+    common_type,
+    divided,
+    exact,
+    type_of,
+    typed,
+    units,
+)
+
+
+class NumberNodes(ABC):
+    """The part of ``scalars.Scalars`` that translates them; ``rows`` says that values are those of rows."""
+
+    text: str | None
+    rows: bool
+
+    @abstractmethod
+    def __call__(self, node: exp.Expression) -> Expr:
+        """Translate a node."""
+
+    @abstractmethod
+    def _arguments(self, node: exp.Expression, *also: str) -> list[Expr]: ...
+
+    @abstractmethod
+    def _operator(self, name: str, node: exp.Expression, args: list[Expr], option: str = "") -> Expr: ...
+
+    @abstractmethod
+    def _coerce(self, arg: Expr, kind: Kind, node: exp.Expression) -> Expr: ...
+
+    def _log(self, node: exp.Expression) -> Expr:
+        base, arg = node.this, node.args.get("expression")
+        if arg is None:
+            return self._operator("log10", node, [self(base)])  # DuckDB: log(x) is log10(x)
+        bases = {"2": "log2", "10": "log10"}
+        if not isinstance(base, exp.Literal) or base.name not in bases:
+            refuse("Q202", "log takes base 2 or 10. Use ln(x) / ln(base).", node, self.text)
+        return self._operator(bases[base.name], node, [self(arg)])
+
+    def _real(self, number: Expr, target: exp.DType) -> Expr:
+        """A number as DOUBLE or FLOAT."""
+        if target is exp.DType.DOUBLE or not self.rows:
+            return typed(exact(number) if self.rows else number, DOUBLE if target is exp.DType.DOUBLE else FLOAT)
+        return typed(as_float(exact(number)), FLOAT)
+
+    def _whole(self, number: Expr, name: str, node: exp.Expression) -> Expr:
+        """A number cast to a whole one as DuckDB does: DECIMALs round halves away from 0, others to even."""
+        known = facts(number)
+        if not known.integral:
+            number = self._operator("round" if type_of(number).name == "DECIMAL" else "round_even", node, [number])
+        low, high = INTEGER_RANGES[name]
+        held = low <= known.interval.lower and known.interval.upper <= high
+        if self.rows and not held and not _fits(number, name):
+            inner = number.arguments[0] if isinstance(number, Call) and number.operator == "round_even" else number
+            number = self._operator("to_integer", node, [inner], name)
+        return typed(number, INTEGER)
+
+    def _round(self, node: exp.Expression) -> Expr:
+        value, decimals = self._coerce(self(node.this), Kind.NUMBER, node), node.args.get("decimals")
+        kind = type_of(value)
+        if decimals is None:
+            return self._operator("round", node, [value])
+        negative = isinstance(decimals, exp.Neg)
+        digits = small_int(decimals.this if negative else decimals)
+        if digits is None or digits > 12 or any(v for k, v in node.args.items() if k not in ("this", "decimals")):
+            refuse("Q202", "round takes a constant number of decimals from -12 to 12.", node, self.text)
+        scale = Literal(10**digits, Kind.NUMBER)
+        if negative:
+            tens = self._operator("round", node, [self._operator("div", node, [value, scale])])
+            return typed(
+                self._operator("mul", node, [tens, scale]), NumberType("DECIMAL") if kind.name == "DECIMAL" else kind
+            )
+        if self.rows and (kind == INTEGER or (kind.name == "DECIMAL" and digits >= kind.scale)):
+            return exact(value)
+        if self.rows and kind.name == "DECIMAL":
+            return self._round_decimal(value, kind.scale, digits, node)
+        scaled = self._operator("mul", node, [exact(value) if self.rows else value, scale])
+        scaled = self._operator("round", node, [typed(scaled, DOUBLE)])
+        return typed(self._operator("div", node, [scaled, scale]), kind)
+
+    def _round_decimal(self, value: Expr, scale: int, digits: int, node: exp.Expression) -> Expr:
+        """Halves are told by whole units of the DECIMAL: 1.005 has none as a DOUBLE."""
+        whole = self._operator("round", node, [divided(units(exact(value), scale), scale - digits, DOUBLE)])
+        return divided(whole, digits, NumberType("DECIMAL", digits))
+
+    def _mod(self, node: exp.Expression) -> Expr:
+        args = self._arguments(node)
+        found = common_type(args) if all(a.kind is Kind.NUMBER for a in args) else DOUBLE
+        if found.name == "DECIMAL" and any(_has_hugeint(a) for a in args):
+            return typed(self._operator("mod", node, args), DOUBLE)
+        if not self.rows or found.name != "DECIMAL":
+            return self._operator(
+                "mod", node, [as_type(a, FLOAT) for a in args] if self.rows and found == FLOAT else args
+            )
+        whole = self._operator("mod", node, [units(exact(a), found.scale) for a in args])  # DOUBLEs hide 0.3 % 0.1 = 0
+        return divided(whole, found.scale, found)
+
+    def _div(self, node: exp.Expression) -> Expr:
+        args = self._arguments(node)
+        if self.rows and len(args) == 2 and args[1].kind is Kind.NUMBER:
+            args[1] = _without_minus_zero(args[1])
+        return self._operator("div", node, args)
+
+    def _int_div(self, node: exp.Expression) -> Expr:
+        """``//`` cuts toward 0 where both types are integer, and is ``/`` otherwise; by 0 it is NULL."""
+        args = [self._coerce(a, Kind.NUMBER, node) for a in self._arguments(node)]
+        whole = all(type_of(a) == INTEGER for a in args)
+        if self.rows and facts(args[1]).interval.contains(0):
+            args[1] = self._operator("nullif_number", node, [args[1], Literal(0, Kind.NUMBER)])
+        quotient = self._operator("div", node, args)
+        return typed(self._operator("trunc", node, [quotient]), INTEGER) if whole else quotient
+
+    number_methods: ClassVar[dict[type[exp.Expression], Callable[[NumberNodes, exp.Expression], Expr]]] = {
+        exp.Log: _log, exp.Round: _round, exp.Div: _div, exp.IntDiv: _int_div, exp.Mod: _mod,
+    }  # fmt: skip
+
+
+def _without_minus_zero(expr: Expr) -> Expr:
+    """A divisor that is 0 where DuckDB's is: integers and DECIMALs have no -0, which would turn an infinity around."""
+    if not isinstance(expr, (Call, Case)) or expr.kind is not Kind.NUMBER or not facts(expr).interval.contains(0):
+        return expr
+    found = type_of(expr)
+    if {"INTEGER", "DECIMAL"} & {found.name, _uncast(expr).name}:
+        return typed(Call("add", (expr, Literal(0, Kind.NUMBER)), Kind.NUMBER), found)
+    if isinstance(expr, Call):
+        return replace(expr, arguments=tuple(_without_minus_zero(a) for a in expr.arguments), type=found)
+    arms = tuple((c, _without_minus_zero(v)) for c, v in expr.branches)
+    return replace(expr, branches=arms, default=expr.default and _without_minus_zero(expr.default), type=found)
+
+
+def _uncast(expr: Expr) -> NumberType:
+    """The type that an expression has before a cast says another."""
+    return type_of(expr if isinstance(expr, (Aggregate, KeyRef)) else replace(expr, type=None))
+
+
+def _has_hugeint(expr: Expr) -> bool:
+    """Whether DuckDB has no DECIMAL wide enough for it and a fraction, and computes remainders as DOUBLE."""
+    return any(column.type.upper() in ("HUGEINT", "UHUGEINT") for column in columns(expr))
+
+
+def _fits(number: Expr, name: str) -> bool:
+    """Whether a column's own type is no wider."""
+    if not isinstance(number, ColumnRef):
+        return False
+    own = INTEGER_RANGES.get(number.column.type.upper())
+    return own is not None and INTEGER_RANGES[name][0] <= own[0] and own[1] <= INTEGER_RANGES[name][1]

@@ -1,0 +1,209 @@
+"""DuckDB's number types: what a text means depends on them, though every number is computed as DOUBLE here.
+
+``//`` cuts to a whole number where both sides are of integer type, not where their values happen to be whole; a
+DECIMAL is exact and rounds halves away from 0; what meets a FLOAT is compared as FLOAT. The rules are DuckDB's: the
+tests compare them with its own ``typeof``. Widths of integers are not carried: they matter only where DuckDB raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from duckdp.catalog import INTEGER_RANGES, Kind
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, NumberType
+from duckdp.compiler.operators import facts
+from duckdp.core.interval import nearest_float
+
+INTEGER, FLOAT, DOUBLE = NumberType("INTEGER"), NumberType("FLOAT"), NumberType("DOUBLE")
+MAX_DIGITS = 38  # of a DECIMAL; a longer literal is a DOUBLE
+FIRST_SCALES = ("add", "sub", "mod")  # of DECIMALs: the larger scale; mul adds them
+WHOLE = {
+    "sign", "length", "date_diff", "year", "month", "day", "quarter", "week", "dayofweek", "isodow", "dayofyear",
+    "hour", "minute", "number",
+}  # fmt: skip
+# What looks at last digits: its arguments are exact since it was read.
+STEPS = {"floor", "ceil", "round", "trunc", "sign", "round_even", "mod", "units", "to_float", "to_integer"}
+STEPS |= {"nullif_number"}
+
+
+class TypedFloat(float):
+    """A number that stands for a literal of an analyst's text, with the literal's type."""
+
+    type: NumberType = DOUBLE
+
+
+def type_of(expr: Expr) -> NumberType:
+    """DuckDB's type of a NUMBER expression.
+
+    >>> type_of(Call("div", (Literal(1, Kind.NUMBER), Literal(2, Kind.NUMBER)), Kind.NUMBER)).name
+    'DOUBLE'
+    """
+    match expr:
+        case ColumnRef(type=None, column=c):
+            return declared_type(c.type)
+        case Literal(type=None, value=value):
+            return INTEGER if isinstance(value, int) and abs(value) < 2**127 else DOUBLE
+        case Case(type=None, branches=branches, default=default):
+            return common_type([v for _, v in branches] + ([] if default is None else [default]))
+        case Call(type=None):
+            return _of_call(expr)
+        case Aggregate(function=function, argument=argument):
+            return _of_aggregate(function, argument)
+    assert not isinstance(expr, Aggregate)
+    return expr.type or DOUBLE
+
+
+def declared_type(duckdb_type: str) -> NumberType:
+    """The type of a column declared with a DuckDB type.
+
+    >>> declared_type("DECIMAL(9,2)")
+    NumberType(name='DECIMAL', scale=2)
+    """
+    base = duckdb_type.upper()
+    if base in INTEGER_RANGES:
+        return INTEGER
+    if match := re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", base):
+        return NumberType("DECIMAL", int(match[2]))
+    return FLOAT if base in ("FLOAT", "REAL") else DOUBLE
+
+
+def literal_type(raw: str) -> NumberType:
+    """The type of a number as it is written.
+
+    >>> literal_type("0.50"), literal_type("5e-1").name
+    (NumberType(name='DECIMAL', scale=2), 'DOUBLE')
+    """
+    raw = raw.replace("_", "")
+    whole, point, fraction = raw.partition(".")
+    if not point and whole.isdigit():
+        return INTEGER if int(whole) < 2**127 else DOUBLE
+    if "e" in raw.lower() or len((whole + fraction).lstrip("0")) > MAX_DIGITS or len(fraction) > MAX_DIGITS:
+        return DOUBLE
+    return NumberType("DECIMAL", len(fraction))
+
+
+def common_type(exprs: Sequence[Expr]) -> NumberType:
+    """The type that numbers are brought to where they meet: compared, chosen from, or added."""
+    types = [type_of(e) for e in exprs if not _is_null(e)] or [INTEGER]
+    for one in (DOUBLE, FLOAT):
+        if one in types:
+            return one
+    if all(t == INTEGER for t in types):
+        return INTEGER
+    return NumberType("DECIMAL", max(t.scale for t in types))
+
+
+def typed(expr: Expr, number_type: NumberType) -> Expr:
+    """The same expression, of another type."""
+    return expr if isinstance(expr, Aggregate) else replace(expr, type=number_type)
+
+
+def exact(expr: Expr) -> Expr:
+    """An expression whose value is DuckDB's to the last digit, for what looks at last digits: comparisons, floor, keys.
+
+    Sums of DECIMALs are brought back to their decimals (0.1 + 0.2 is 0.3), those of FLOATs to FLOAT. Expressions of
+    whole numbers and DOUBLEs stay as they are.
+    """
+    if expr.kind is not Kind.NUMBER:
+        return expr
+    match expr:
+        case Call(operator=name, arguments=arguments) if name not in STEPS:
+            found = _with_arguments(expr, arguments)
+            made = type_of(expr)
+            if made.name == "DECIMAL" and made.scale and name in ("add", "sub", "mul"):
+                return decimal(found, made.scale)
+            return as_float(found) if made == FLOAT and name in ("add", "sub", "mul", "div") else found
+        case Case(branches=branches, default=default):
+            made = type_of(expr)
+            arms = tuple((c, as_type(v, made)) for c, v in branches)
+            return Case(arms, None if default is None else as_type(default, made), expr.kind, type=made)
+    return expr
+
+
+def as_type(expr: Expr, number_type: NumberType) -> Expr:
+    """``expr`` to the last digit, as DuckDB's implicit cast to a common type gives it."""
+    return as_float(exact(expr)) if number_type == FLOAT else exact(expr)
+
+
+def as_float(expr: Expr) -> Expr:
+    """The nearest FLOAT; FLOATs and small whole numbers are one already."""
+    done = isinstance(expr, Call) and expr.operator == "to_float"
+    if done or _is_null(expr) or (isinstance(expr, ColumnRef) and type_of(expr) == FLOAT):
+        return expr
+    if isinstance(expr, Literal) and isinstance(expr.value, (int, float)):
+        return Literal(nearest_float(float(expr.value)), expr.kind, type=FLOAT)
+    known = facts(expr)
+    if type_of(expr) == INTEGER and known.integral and known.interval.largest <= 2**24:
+        return expr
+    return Call("to_float", (expr,), Kind.NUMBER, type=FLOAT)
+
+
+def decimal(expr: Expr, scale: int) -> Expr:
+    """The nearest number with so many decimals."""
+    return divided(units(expr, scale), scale, NumberType("DECIMAL", scale))
+
+
+def units(expr: Expr, scale: int) -> Expr:
+    """How many units of 10**-scale a DECIMAL has: a whole number."""
+    return Call("units", (expr,), Kind.NUMBER, str(scale), type=INTEGER) if scale else expr
+
+
+def divided(expr: Expr, digits: int, number_type: NumberType) -> Expr:
+    """``expr / 10**digits``."""
+    if digits <= 0:
+        return typed(expr, number_type)
+    return Call("div", (expr, Literal(10**digits, Kind.NUMBER)), Kind.NUMBER, type=number_type)
+
+
+def _with_arguments(call: Call, arguments: tuple[Expr, ...]) -> Call:
+    change: Callable[[Expr], Expr] = exact
+    if type_of(call) == FLOAT and call.operator in ("add", "sub", "mul", "div"):
+        change = lambda e: as_type(e, FLOAT)  # noqa: E731
+    if call.operator in ("greatest", "least", "coalesce_number"):
+        made = type_of(call)
+        return replace(call, arguments=tuple(as_type(a, made) for a in arguments), type=made)
+    if type_of(call).name == "DECIMAL" and call.operator in ("add", "sub", "mul"):
+        change = _unrounded  # one rounding at the end is enough
+    return replace(call, arguments=tuple(change(a) for a in arguments), type=type_of(call))
+
+
+def _unrounded(expr: Expr) -> Expr:
+    if isinstance(expr, Call) and expr.operator in ("add", "sub", "mul"):
+        return _with_arguments(expr, expr.arguments)
+    return exact(expr)
+
+
+def _of_call(call: Call) -> NumberType:
+    name, arguments = call.operator, call.arguments
+    stem = name.removesuffix("_number")
+    if name in FIRST_SCALES or stem in ("greatest", "least", "coalesce"):
+        return common_type(arguments)
+    if name == "mul":
+        found = common_type(arguments)
+        scales = sum(type_of(a).scale for a in arguments if not _is_null(a))
+        return NumberType("DECIMAL", scales) if found.name == "DECIMAL" else found
+    if name in ("neg", "abs", "defined") or stem == "nullif":
+        return type_of(arguments[0])
+    if name == "div":
+        return FLOAT if common_type(arguments) == FLOAT else DOUBLE
+    if name in ("floor", "ceil", "round", "trunc"):
+        found = type_of(arguments[0])
+        if found == INTEGER:
+            return DOUBLE if name in ("floor", "ceil") else INTEGER
+        return NumberType("DECIMAL") if found.name == "DECIMAL" else found
+    return INTEGER if name in WHOLE or name.rpartition("_")[0] in WHOLE else DOUBLE
+
+
+def _of_aggregate(function: str, argument: Expr | None) -> NumberType:
+    if function.startswith("count"):
+        return INTEGER
+    if function != "sum" or argument is None:
+        return DOUBLE
+    found = type_of(argument)
+    return DOUBLE if found == FLOAT else found
+
+
+def _is_null(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value is None

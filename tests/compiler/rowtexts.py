@@ -1,0 +1,186 @@
+"""Random scalar SQL over a table of every column type: what tests/compiler/test_meaning.py compares with DuckDB."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from duckdp.catalog import Table
+from tests.gate import clinic, column
+
+TYPES = {
+    "s": "SMALLINT", "a": "INTEGER", "b": "BIGINT", "h": "HUGEINT", "q": "UTINYINT", "k": "UINTEGER", "f": "FLOAT",
+    "d": "DOUBLE", "e": "DOUBLE", "c": "DECIMAL(9,2)", "c3": "DECIMAL(15,3)", "c0": "DECIMAL(5,0)", "t": "BOOLEAN",
+    "u": "BOOLEAN", "da": "DATE", "db": "DATE", "ta": "TIMESTAMP", "tb": "TIMESTAMP", "v": "VARCHAR", "w": "VARCHAR",
+}  # fmt: skip
+INTEGERS, DECIMALS = ("s", "a", "b", "h", "q", "k"), ("c", "c3", "c0")
+NUMBERS = (*INTEGERS, "f", "d", "e", *DECIMALS)
+LITERALS = (
+    "0",
+    "1",
+    "2",
+    "3",
+    "-2",
+    "7",
+    "10",
+    "100",
+    "0.1",
+    "0.2",
+    "0.5",
+    "2.5",
+    "-1.5",
+    "1.005",
+    "1e0",
+    "2e-1",
+    "NULL",
+)
+PATTERNS = ("'a%'", "'%b'", "'%a%'", "'A_'", "'_%'", "'%_b%'", "'ab'", "''", "'%'", "'é%'", "'a.b%'", "'(%'")
+TEXTS = ("", "a", "A", "ab", "AB", " ab ", "aab", "é", "É", "ßx", "a.b", "(x", "a%b", "a\nb", "ΑΣ", "日本", "b", "B")
+WHOLES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "UINTEGER")
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute")
+PARTS = ("year", "month", "day", "quarter", "week", "dayofweek", "isodow", "dayofyear")
+
+
+@dataclass
+class Text:
+    """A random expression: its SQL, and the SQL of all numbers inside it."""
+
+    rng: random.Random
+    parts: list[str] = field(default_factory=list)
+
+    def number(self, depth: int) -> str:
+        """A number."""
+        made = self._number(depth)
+        self.parts.append(made)
+        return made
+
+    def _number(self, depth: int) -> str:
+        pick = self.rng.choice
+        if depth == 0 or self.rng.random() < 0.15:
+            return pick(NUMBERS) if self.rng.random() < 0.7 else pick(LITERALS)
+        n: Callable[[], str] = lambda: self.number(depth - 1)  # noqa: E731
+        kind = self.rng.randrange(30)
+        if kind < 14:
+            sign = pick(["+", "-", "*", "/", "%", "//", "//"])
+            return f"({n()} {sign} {n()})"
+        if kind < 19:
+            name = pick(["abs", "floor", "ceil", "round", "trunc", "sign", "-", "floor", "round"])
+            return f"{name}({n()})"
+        if kind < 21:
+            return f"round({n()}, {pick(['0', '1', '2', '3', '-1', '-2'])})"
+        if kind < 23:
+            return f"CAST({n()} AS {pick((*WHOLES, 'DOUBLE', 'FLOAT'))})"
+        if kind == 23:
+            return f"TRY_CAST({n()} AS {pick(WHOLES)})"
+        if kind < 26:
+            return f"{pick(['greatest', 'least', 'coalesce', 'nullif'])}({n()}, {n()})"
+        if kind == 26:
+            return f"CASE WHEN {self.boolean(depth - 1)} THEN {n()} ELSE {n()} END"
+        if kind == 27:
+            x = n()
+            return pick([
+                f"sqrt(abs({x}))", f"ln(greatest(abs({x}), 1))", f"exp(least({x}, 5))", f"tanh({x})", f"atan({x})",
+                f"power({x}, 2)", f"log10(greatest({x}, 1))", f"log2(greatest(abs({x}), 2))",
+            ])  # fmt: skip
+        if kind == 28:
+            return pick([f"length({self.text(depth - 1)})", f"{pick(PARTS)}({self.moment(depth - 1)})",
+                         f"hour({pick(['ta', 'tb'])})", f"minute({pick(['ta', 'tb'])})"])  # fmt: skip
+        unit = pick(UNITS)
+        both = ("ta", "tb") if unit in ("hour", "minute") else pick([("ta", "tb"), ("da", "db"), ("da", "tb")])
+        return f"date_diff('{unit}', {both[0]}, {both[1]})"
+
+    def boolean(self, depth: int) -> str:
+        """A condition."""
+        pick = self.rng.choice
+        if depth <= 0:
+            return pick(["t", "u", "TRUE", "a > 3", "v = 'a'", "d < 2"])
+        kind = self.rng.randrange(16)
+        sign = pick(["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
+        if kind < 5:
+            return f"({self.number(depth - 1)} {sign} {self.number(depth - 1)})"
+        if kind == 5:
+            a, b, c = (self.number(depth - 1) for _ in range(3))
+            return f"({a} BETWEEN {b} AND {c})"
+        if kind == 6:
+            listed = ", ".join(pick([x for x in LITERALS if x != "NULL"]) for _ in range(self.rng.randint(1, 4)))
+            return f"({self.number(depth - 1)} {pick(['IN', 'NOT IN'])} ({listed}))"
+        if kind < 9:
+            return f"({self.boolean(depth - 1)} {pick(['AND', 'OR'])} {self.boolean(depth - 1)})"
+        if kind == 9:
+            return f"(NOT {self.boolean(depth - 1)})"
+        if kind == 10:
+            return (
+                f"({pick([self.number, self.boolean, self.text, self.moment])(depth - 1)} IS {pick(['', 'NOT '])}NULL)"
+            )
+        if kind == 11:
+            return f"({self.text(depth - 1)} {pick(['LIKE', 'ILIKE', 'NOT LIKE'])} {pick(PATTERNS)})"
+        if kind == 12:
+            return f"({self.text(depth - 1)} {sign} {self.text(depth - 1)})"
+        if kind == 13:
+            return f"({self.moment(depth - 1)} {sign} {self.moment(depth - 1)})"
+        if kind == 14:
+            return f"({self.boolean(depth - 1)} IS {pick(['TRUE', 'FALSE', 'NOT TRUE'])})"
+        return f"{pick(['starts_with', 'ends_with', 'contains'])}({self.text(depth - 1)}, {pick(['a', 'b', ''])!r})"
+
+    def text(self, depth: int) -> str:
+        """A text."""
+        pick = self.rng.choice
+        if depth <= 0 or self.rng.random() < 0.4:
+            return pick(["v", "w", "v", "w", "'a'", "'AB'"])
+        x = self.text(depth - 1)
+        return pick([
+            f"upper({x})", f"lower({x})", f"trim({x})", f"left({x}, {self.rng.randrange(4)})",
+            f"right({x}, {self.rng.randrange(4)})", f"substring({x}, {self.rng.randrange(4)}, {self.rng.randrange(4)})",
+            f"coalesce({x}, {self.text(depth - 1)})", f"nullif({x}, 'a')",
+            f"CASE WHEN {self.boolean(depth - 1)} THEN {x} ELSE {self.text(depth - 1)} END",
+        ])  # fmt: skip
+
+    def moment(self, depth: int) -> str:
+        """A date or timestamp."""
+        pick = self.rng.choice
+        if depth <= 0 or self.rng.random() < 0.4:
+            return pick(["da", "db", "ta", "tb", "DATE '2021-03-01'", "TIMESTAMP '2020-02-29 12:00:00'"])
+        return pick([
+            f"date_trunc('{pick(UNITS[:5])}', {self.moment(depth - 1)})", f"date_trunc('hour', {pick(['ta', 'tb'])})",
+            f"CAST({self.moment(depth - 1)} AS {pick(['DATE', 'TIMESTAMP'])})",
+            f"coalesce({pick(['da', 'db'])}, {pick(['da', 'db'])})", f"nullif({pick(['ta', 'tb'])}, tb)",
+        ])  # fmt: skip
+
+
+def table() -> Table:
+    """A declaration of every column, without bounds: nothing is clamped."""
+    return clinic(name="r", relation=("memory", "main", "r"), unit_key=None, columns=tuple(
+        column(name, kind) for name, kind in TYPES.items()
+    ))  # fmt: skip
+
+
+def rows(rng: random.Random, count: int) -> list[Sequence[object]]:
+    """Rows of ordinary values: halves, equal ones, NULL; few enough digits for DOUBLE to be exact."""
+
+    def value(kind: str) -> object:
+        if rng.random() < 0.1:
+            return None
+        if kind in ("SMALLINT", "INTEGER", "BIGINT", "HUGEINT"):
+            return rng.choice([0, 1, 2, 3, -1, -7, rng.randint(-100, 100), rng.randint(-30000, 30000)])
+        if kind in ("UTINYINT", "UINTEGER"):
+            return rng.choice([0, 1, 2, 5, rng.randint(0, 250)])
+        if kind in ("FLOAT", "DOUBLE"):
+            return rng.choice([0.0, 0.1, 0.5, 1.0, 2.5, -2.5, 3.0, 0.3, rng.uniform(-100, 100), rng.randint(-9, 9) / 4])
+        if kind.startswith("DECIMAL"):
+            scale = int(kind[-2])
+            return Decimal(rng.choice([0, 1, 5, 10, 25, 29, -15, rng.randint(-99999, 99999)])).scaleb(-scale)
+        if kind == "BOOLEAN":
+            return rng.random() < 0.5
+        if kind == "VARCHAR":
+            return rng.choice(TEXTS)
+        day = dt.date(2019, 12, 20) + dt.timedelta(days=rng.choice([0, 10, 11, 12, 71, 72, rng.randint(0, 800)]))
+        if kind == "DATE":
+            return day
+        return dt.datetime.combine(
+            day, rng.choice([dt.time(), dt.time(12), dt.time(23, 59, 59, 999999), dt.time(0, 30)])
+        )
+
+    return [[value(kind) for kind in TYPES.values()] for _ in range(count)]
