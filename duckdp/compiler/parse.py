@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import NoReturn
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from duckdp.compiler.tokens import TooManyStepsError, parse_tokens, read_tokens
 from duckdp.errors import QueryError
 
 MAX_STATEMENT = 64 * 1024  # bytes
@@ -66,7 +66,7 @@ def _parse_one(text: str) -> exp.Expression:
         raise QueryError(
             "Q101", "this is not SQL that duckdp can read. Check it from here on.", line=line, col=col
         ) from None
-    except RecursionError:
+    except (RecursionError, TooManyStepsError):
         raise QueryError(
             "Q104", "the statement nests too deeply to be read. Put fewer parentheses, functions or CASEs in others."
         ) from None
@@ -119,9 +119,7 @@ def refuse(code: str, message: str, node: exp.Expression | None = None, text: st
 
 
 def _parse(text: str) -> list[exp.Expression]:
-    dialect = Dialect.get_or_raise("duckdb")
-    tokens = _numbered(dialect.tokenize(text))
-    return [s for s in dialect.parser().parse(tokens, text) if isinstance(s, exp.Expression)]
+    return parse_tokens(_numbered(read_tokens(text)), text)
 
 
 def _numbered(tokens: list[Token]) -> list[Token]:

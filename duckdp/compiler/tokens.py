@@ -1,0 +1,157 @@
+"""Analyst's text to tokens that are parsed in time proportional to their number.
+
+The parser tries a type word before a bracket first as a type, then as a name or a function, and reads what stands in
+the bracket each time: twice the time for each level, and 200 characters for an hour. So the tokens are bounded before
+they are parsed, and the parser's own steps while it works. Each bound is several times what statements in use need.
+A token list that keeps to the bounds takes a few steps for each token whoever counts them (a compiled sqlglot does
+not); the count makes it a certainty.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+from sqlglot.parser import Parser
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from duckdp.errors import QueryError
+
+MAX_TOKENS = 20_000
+MAX_BRACKETS = 64  # open at once
+MAX_TYPED = 4  # of them after the name of a type: DECIMAL(, ARRAY[, MAP(, DATE (
+MAX_TYPES = 4  # names of types in a row: TIMESTAMP WITH TIME ZONE has two
+MAX_TYPE_TEXT = 64  # characters of the text after one: INTERVAL '1 day', TIMESTAMP '2020-01-01 12:00:00'
+# A text in use takes one or two steps for each token, two thirds at most for each character.
+STEPS = 4  # for each character
+MORE_STEPS = 2000
+
+_DIALECT = Dialect.get_or_raise("duckdb")
+_TYPES: frozenset[TokenType] = frozenset(_DIALECT.parser_class.TYPE_TOKENS)
+_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+_NAMES = {TokenType.IDENTIFIER, TokenType.VAR}
+_STAR_OPTIONS = {"EXCLUDE", "EXCEPT", "REPLACE", "RENAME"}
+_PARSER: type[Parser] = _DIALECT.parser_class
+
+
+class TooManyStepsError(Exception):
+    """The parser goes back over the same tokens again and again."""
+
+
+def read_tokens(text: str) -> list[Token]:
+    """The tokens of a text.
+
+    Raises:
+        QueryError: Q101, Q104. SqlglotError: what no token is.
+    """
+    tokens: list[Token] = _DIALECT.tokenize(text)
+    if len(tokens) > MAX_TOKENS:
+        raise QueryError("Q104", f"the statement has over {MAX_TOKENS} words and signs. Split it.")
+    check_tokens(tokens)
+    return tokens
+
+
+def parse_tokens(tokens: list[Token], text: str) -> list[exp.Expression]:
+    """The statements of bounded tokens.
+
+    Raises:
+        TooManyStepsError, SqlglotError: and what else the parser meets in a text that is not SQL.
+    """
+    parser: Any = _parser_class()(dialect=_DIALECT)
+    if type(parser) is not _PARSER:
+        parser.steps = MORE_STEPS + STEPS * len(text)
+    return [s for s in parser.parse(tokens, text) if isinstance(s, exp.Expression)]
+
+
+def check_tokens(tokens: list[Token]) -> None:
+    """Refuse what the parser could go back over.
+
+    Raises:
+        QueryError: Q104.
+    """
+    _check_brackets(tokens)
+    _check_types(tokens)
+    _check_names(tokens)
+
+
+@lru_cache(maxsize=1)
+def _parser_class() -> type[Parser]:
+    """The parser that counts its steps; sqlglot's own where that is compiled, which no class can refine."""
+
+    def advance(self: Any, times: int = 1) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            raise TooManyStepsError
+        _PARSER._advance(self, times)
+
+    try:
+        return type("CountingParser", (_PARSER,), {"_advance": advance})
+    except TypeError:  # a compiled class has no Python subclass
+        return _PARSER
+
+
+def _check_brackets(tokens: list[Token]) -> None:
+    """So many brackets in each other, and so many of them after names of types."""
+    levels: list[int] = []  # of the brackets open, and each one before it: how many stand after the name of a type
+    before: TokenType | None = None
+    for token in tokens:
+        kind = token.token_type
+        typed = before in _TYPES
+        if kind in _OPEN or (kind is TokenType.LT and typed):
+            levels.append((levels[-1] if levels else 0) + typed)
+            if len(levels) > MAX_BRACKETS:
+                raise _refusal(token, f"the statement nests too deeply: over {MAX_BRACKETS} brackets in each other")
+            if levels[-1] > MAX_TYPED:
+                what = f"over {MAX_TYPED} types with brackets in each other (DECIMAL(, ARRAY[)"
+                raise _refusal(token, f"the statement nests too deeply: {what}")
+        elif kind in _CLOSE and levels:
+            levels.pop()
+        before = kind
+
+
+def _check_types(tokens: list[Token]) -> None:
+    """So many names of types in a row, and short texts after them, which regular expressions take apart."""
+    row = 0
+    for token, after in zip_longest(tokens, tokens[1:]):
+        kind = token.token_type
+        if row and kind is TokenType.STRING and len(token.text) > MAX_TYPE_TEXT:
+            raise _refusal(token, f"a text of more than {MAX_TYPE_TEXT} characters after the name of a type")
+        if row and kind is TokenType.STAR and after is not None and after.text.upper() in _STAR_OPTIONS:
+            raise _refusal(token, "a star with options after the name of a type")
+        row = row + 1 if kind in _TYPES else 0
+        if row > MAX_TYPES:
+            raise _refusal(token, f"more than {MAX_TYPES} names of types in a row")
+        if kind is TokenType.VECTOR and after is not None and after.token_type in _OPEN:
+            raise _refusal(token, "VECTOR is no type of DuckDB's and no function")
+
+
+def _check_names(tokens: list[Token]) -> None:
+    """A quoted name, or several with dots, may be read as a type: the text in it as tokens again."""
+    chain, quoted = "", False
+    for token, after in zip_longest(tokens, tokens[1:]):
+        kind = token.token_type
+        if kind in _NAMES:
+            chain, quoted = chain + token.text, quoted or kind is TokenType.IDENTIFIER
+        elif kind is TokenType.DOT and chain:
+            chain += "."
+        if chain and (after is None or after.token_type not in _NAMES | {TokenType.DOT}):
+            if quoted and ("(" in chain or "[" in chain or "<" in chain):
+                try:
+                    check_tokens(_DIALECT.tokenize(chain))
+                except QueryError:
+                    raise _refusal(token, "a quoted name that reads like types in each other") from None
+                except SqlglotError:  # no tokens, no type
+                    pass
+            chain, quoted = "", False
+
+
+def _refusal(token: Token, what: str) -> QueryError:
+    return QueryError(
+        "Q104", f"{what}. Write it flatter, or in several statements.",
+        line=token.line, col=max(1, token.col - len(token.text) + 1),
+    )  # fmt: skip

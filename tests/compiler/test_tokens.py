@@ -1,0 +1,297 @@
+"""No text of an analyst is parsed for long: bounds on its tokens, and a search for texts that get past them."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from duckdp.compiler import parse, tokens
+from duckdp.compiler.parse import parse_scalar, parse_statement
+from duckdp.errors import DuckDPError, QueryError
+
+DIALECT = Dialect.get_or_raise("duckdb")
+BOUNDED = 2.0 * tokens.STEPS  # steps for each character by the bounds alone; the count refuses from STEPS on
+SECONDS_PER_KB = 0.050  # what issue and README promise on an idle core
+TYPES = (
+    "DATE", "TIMESTAMP", "TIME", "INTERVAL", "DECIMAL", "VARCHAR", "ARRAY", "MAP", "STRUCT", "ROW", "UNION", "ENUM",
+    "LIST", "JSON", "NULLABLE", "INT", "DOUBLE", "TEXT", "UUID", "BIT", "BLOB", "RANGE", "OBJECT", "VARIANT", "NULL",
+    "REF", "FIXEDSTRING", "AGGREGATEFUNCTION", "TIMESTAMPTZ", "VECTOR", "GEOMETRY", "UNKNOWN", "PSEUDO_TYPE",
+)  # fmt: skip
+#: Pairs to wrap what stands between; every way to nest that the grammar has.
+PAIRS = (
+    ("(", ")"), ("[", "]"), ("{'a': ", "}"), ("MAP {", "}"), ("abs(", ")"), ("f((", "))"), ("x.f(", ")"), ("x[", "]"),
+    ("CASE WHEN ", " THEN 1 END"), ("CASE x WHEN 1 THEN ", " ELSE 2 END"), ("CAST(", " AS INT)"), ("CAST(1 AS ", ")"),
+    ("TRY_CAST(", " AS DATE)"), ("1::", ""), ("(SELECT ", ")"), ("EXISTS (SELECT ", ")"), ("x IN (", ")"), ("NOT ", ""),
+    ("- ", ""), ("~ ", ""), ("INTERVAL (", ") DAY"), ("INTERVAL ", " DAY"), ("EXTRACT(year FROM ", ")"), ("(x, ", ")"),
+    ("sum(x) OVER (ORDER BY ", ")"), ("sum(x) OVER (PARTITION BY ", " ROWS 1 PRECEDING)"),
+    ("sum(", ") FILTER (WHERE x)"),
+    ("f(lambda x: ", ")"), ("f(x -> ", ")"), ("f((x, y) -> ", ")"), ("[", " FOR x IN y]"), ("x BETWEEN ", " AND 1"),
+    ("(VALUES (", "))"), ("(FROM ", ")"), ("FROM (", ")"), ("(", ") AS t(a)"), ("(", " JOIN t ON true)"), ("(", ").a"),
+    ("STRUCT(a ", ")"), ("STRUCT<a ", ">"), ("ARRAY<", ">"), ("UNION(a ", ")"), ("COLUMNS(", ")"), ("* EXCLUDE (", ")"),
+    ("* REPLACE (", " AS x)"), ("WITH t AS (SELECT ", ") SELECT 1"), ("TRIM(BOTH FROM ", ")"),
+    ("SUBSTRING(", " FROM 1)"),
+    ("POSITION(x IN ", ")"), ("(PIVOT t ON ", " USING sum(x))"), ("GROUPING SETS ((", "))"), ("ROLLUP (", ")"),
+    ("string_agg(x, ',' ORDER BY ", ")"), ("x IS DISTINCT FROM ", ""), ("{fn f(", ")}"), ("/* ", " */"), ("\"", "\""),
+    ("'", "'"), ("1::\"", "\""), ("CAST(1 AS \"", "\")"), ("x ->> '$.", "'"), ("$$", "$$"), ("(", ")::DECIMAL(1)"),
+    ("LATERAL (", ")"), ("unnest(", ")"), ("x LIKE ", " ESCAPE 'a'"), ("(", ", ", ), ("x.", ""), ("? ", ""),
+    ("TABLE(", ")"),
+    ("CREATE TABLE t (a ", ")"), ("EXPLAIN ", ""), ("QUALIFY ", ""), ("DISTINCT ON (", ")"),
+    ("ALTER TABLE t ADD a ", ""),
+    *((f"{t} (", ")") for t in TYPES), *((f"{t}[", "]") for t in TYPES), *((f"({t} ", ")") for t in TYPES),
+    *((f"({t} ", ").a") for t in TYPES), *((f"{t} ", "") for t in TYPES), *((f"{t} '", "'") for t in TYPES[:8]),
+)  # fmt: skip
+WORDS = (
+    "x", "y.z", "1", "1.5e3", "'a'", "'1 day'", "*", ",", "+", "-", "||", "=", "<", ">", "<=", "AND", "OR", "->",
+    "->>", "::",
+    ":", ":=", "=>", ".", "AS", "IS NULL", "IN", "LIKE", "AT TIME ZONE", "COLLATE", "WITH TIME ZONE", "UNSIGNED",
+    "PRECISION",
+    "ORDER BY", "GROUP BY ALL", "LIMIT", "FROM", "WHERE", "UNION ALL", "SELECT", "JOIN", "USING", "ON", "ASOF",
+    "PIVOT", "FOR",
+    "TABLESAMPLE", "$1", "?", "$a", "#1", "@", "!", "%", "//", "**", "^", "&", "~~", "IGNORE NULLS", "WITHIN GROUP",
+    "OVER w",
+    "WINDOW w AS", "INSERT INTO", "VALUES", "(", ")", "[", "]", "{", "}", "'", '"', ";", "/*", "*/", "--", "\n", *TYPES,
+)  # fmt: skip
+
+
+def steps_per_character(text: str) -> float | None:
+    """The parser's steps for each character beyond the fixed allowance; None where the bounds refuse the text."""
+    try:
+        found = parse._numbered(tokens.read_tokens(text))
+    except (QueryError, SqlglotError):
+        return None
+    parser: Any = tokens._parser_class()(dialect=DIALECT)
+    parser.steps = most = 60 * len(text) + 20_000
+    parse._quiet.on = True
+    try:
+        parser.parse(found, text)
+    except tokens.TooManyStepsError:
+        return 1000.0
+    except Exception:  # noqa: BLE001 - any end is an end
+        return max(0, most - parser.steps) / max(len(text), 1)
+    finally:
+        parse._quiet.on = False
+    return max(0, most - parser.steps) / max(len(text), 1)
+
+
+def wrapped(rng: random.Random) -> str:
+    """Pairs in pairs, repeated."""
+    text = rng.choice(WORDS)
+    for _ in range(rng.randint(1, 3)):
+        period = [rng.choice(PAIRS) for _ in range(rng.randint(1, 3))]
+        times = rng.choice((1, 2, 3, 5, 8, 14))
+        text = "".join(p[0] for p in period) * times + text + "".join(p[1] for p in reversed(period)) * times
+        if rng.random() < 0.3:
+            text = f"{text} {rng.choice(WORDS)} " * rng.randint(1, 4)
+    return text
+
+
+def changed(rng: random.Random, text: str) -> str:
+    """A text with a word more, a piece less, a piece twice, or a pair around a piece."""
+    pieces = re.findall(r"\w+|\s+|[^\w\s]", text) or ["x"]
+    i, j = sorted(rng.randrange(len(pieces) + 1) for _ in range(2))
+    match rng.randrange(5):
+        case 0:
+            pieces.insert(i, f" {rng.choice(WORDS)} ")
+        case 1:
+            del pieces[i:j]
+        case 2:
+            pieces[i:j] = pieces[i:j] * rng.randint(2, 4)
+        case 3:
+            before, after = rng.choice(PAIRS)
+            times = rng.randint(1, 4)
+            pieces[i:j] = [before * times, *pieces[i:j], after * times]
+        case _:
+            pieces[i:j] = [rng.choice(WORDS)]
+    return "".join(pieces)[:2000]
+
+
+def search(seed: int, starts: int, climbs: int) -> Iterator[tuple[float, str]]:
+    """Hill climbing from random texts to the most steps for each character."""
+    rng = random.Random(seed)
+    for _ in range(starts):
+        text = "SELECT " * (rng.random() < 0.8) + wrapped(rng)
+        best = steps_per_character(text) or 0.0
+        for _ in range(climbs):
+            other = changed(rng, text)
+            found = steps_per_character(other)
+            if found is not None and found >= best:
+                best, text = found, other
+        yield best, text
+
+
+def test_the_search_finds_what_the_bounds_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken twin: without the bounds on types, texts of some 100 characters take dozens of steps for each."""
+    monkeypatch.setattr(tokens, "MAX_TYPED", 60)
+    assert max(found for found, _ in search(1, 200, 0)) > 3 * BOUNDED
+
+
+def test_no_accepted_text_takes_many_steps() -> None:
+    worst = sorted(search(2, 60, 12))[-3:]
+    assert worst[-1][0] < BOUNDED, worst
+
+
+@pytest.mark.slow
+def test_no_accepted_text_takes_many_steps_in_a_long_search() -> None:
+    for seed in range(20):
+        found = sorted(search(100 + seed, 200, 120))[-1]
+        print(f"{found[0]:.2f} steps for each character: {found[1][:200]!r}")
+        assert found[0] < BOUNDED, found
+
+
+def seconds(text: str) -> float:
+    """Processor time of a text from its tokens to its tree or refusal, the least of three."""
+    times = []
+    for _ in range(3):
+        start = time.thread_time()
+        with suppress(DuckDPError):
+            parse._parse_one(text)
+        times.append(time.thread_time() - start)
+    return min(times)
+
+
+@pytest.mark.slow
+def test_no_accepted_text_takes_long() -> None:
+    """The worst by time: the climb's objective is the clock, on texts of about 1 KB (shorter ones are repeated)."""
+    rng, worst = random.Random(7), (0.0, "")
+    for _ in range(400):
+        text, best = "SELECT " + wrapped(rng), 0.0
+        for _ in range(25):
+            other = changed(rng, text)
+            whole = f"SELECT {', '.join([other] * max(1, 1024 // max(len(other), 1)))}"
+            spent = seconds(whole) / max(len(whole), 1024) * 1024
+            if spent >= best:
+                best, text, worst = spent, other, max(worst, (spent, whole))
+    print(f"{1000 * worst[0]:.1f} ms for each KB: {worst[1][:300]!r}")
+    assert worst[0] < SECONDS_PER_KB, worst
+
+
+REFUSED = {
+    "arrays": "SELECT " + "ARRAY[" * 9 + "1" + "]" * 9,
+    "decimals": "SELECT " + "DECIMAL(" * 9 + "1" + ")" * 9,
+    "dates": "SELECT " + "(DATE " * 9 + "x" + ")" * 9,
+    "fields": "SELECT " + "(TIMESTAMP " * 9 + "x" + ").a" * 9,
+    "rows": "SELECT " + "ROW(" * 9 + "1" + ")" * 9,
+    "structs": "SELECT " + "STRUCT(" * 9 + "1" + ")" * 9,
+    "quoted type": 'SELECT 1::"' + "DECIMAL(" * 9 + "1" + ")" * 9 + '"',
+    "quoted type in a quoted type": 'SELECT 1::"DECIMAL(""' + "DECIMAL(" * 9 + "1" + ")" * 9 + '"")"',
+    "quoted type of parts": 'SELECT 1::"DECIMAL(DECIMAL(DECIMAL(a".b."c+DECIMAL(DECIMAL(1)))))"',
+    "vector": "SELECT VECTOR('" + "DECIMAL(" * 9 + "1" + ")" * 9 + "', 2)",
+    "types in a row": "SELECT " + "DATE " * 30 + "x",
+    "digits of an interval": "SELECT INTERVAL '" + "1" * 60_000 + "'",
+    "spaces of an interval": "SELECT INTERVAL '" + " " * 60_000 + "'",
+    "brackets": "SELECT " + "(" * 65 + "1" + ")" * 65,
+    "tokens": "SELECT 1" + ", 1" * 10_001,
+    "unclosed": "SELECT " + "ARRAY[" * 10_000,
+    "closed too often": "SELECT 1" + ")" * 100 + "ARRAY[" * 9,
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("read", [parse_statement, parse_scalar])
+def test_what_would_take_long_is_refused_before_it_is_parsed(
+    what: str, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("it was parsed")
+
+    monkeypatch.setattr(parse, "parse_tokens", never)
+    with pytest.raises(QueryError) as caught:
+        read(REFUSED[what])
+    assert caught.value.code in ("Q104", "Q101")
+    assert len(str(caught.value)) < 300
+
+
+def test_the_count_of_steps_ends_what_the_bounds_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "check_tokens", lambda _: None)
+    with pytest.raises(QueryError) as caught:
+        parse_statement("SELECT " + "ARRAY[" * 30 + "1" + "]" * 30)
+    assert caught.value.code == "Q104"
+
+
+def test_a_compiled_parser_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Compiled:
+        def __init_subclass__(cls) -> None:
+            raise TypeError("interpreted classes cannot inherit from compiled")
+
+        def __init__(self, dialect: object) -> None:
+            pass
+
+        def parse(self, *_: object) -> list[object]:
+            return []
+
+    tokens._parser_class.cache_clear()
+    monkeypatch.setattr(tokens, "_PARSER", Compiled)
+    try:
+        assert tokens.parse_tokens([], "") == []
+    finally:
+        tokens._parser_class.cache_clear()
+
+
+ACCEPTED = (
+    "SELECT count(*) FROM t WHERE x IN (" + ", ".join(map(str, range(1000))) + ")",
+    "SELECT count(*) FROM t WHERE name IN (" + ", ".join(f"'name {i}'" for i in range(1000)) + ")",
+    "SELECT " + "(" * 30 + "1" + ")" * 30,
+    "SELECT sum(" + "abs(" * 30 + "x" + ")" * 30 + ")",
+    "SELECT " + "CASE WHEN x THEN 1 ELSE " * 40 + "0" + " END" * 40,
+    "SELECT " + " + ".join(f"x{i}" for i in range(140)),
+    "SELECT ARRAY[ARRAY[ARRAY[1]]], MAP([1], [MAP([2], [ARRAY[3]])]), [[[[[[1]]]]]]",
+    "CREATE TABLE t (a STRUCT(b STRUCT(c DECIMAL(9, 2)[])[], d MAP(VARCHAR, INTEGER[])), e TIMESTAMP WITH TIME ZONE)",
+    "SELECT CAST(CAST(CAST(x AS DECIMAL(18, 3)) AS DECIMAL(9, 2)) AS VARCHAR), x::DECIMAL(3, 1)::INTEGER[]",
+    "SELECT " + ", ".join(f"DATE '2020-01-{i:02}', INTERVAL '{i} days', INTERVAL {i} DAY" for i in range(1, 29)),
+    "SELECT sum(CASE WHEN date_part('year', CAST(ts AS DATE)) = 2020 THEN CAST(v AS DECIMAL(12, 2)) ELSE 0 END) FROM t",
+    "SELECT date(timestamp(date(x))), time(x), text(x), range(1, 2), list(x), json(x), uuid() FROM t",
+    'SELECT 1 AS "sum(abs(round((((a + b) * c)))))", "count(*)", "cast(a as decimal(18,2))" FROM t',
+    "((SELECT 1) UNION (SELECT 2 UNION (SELECT 3))) EXCEPT (SELECT 4)",
+    "INSERT INTO t VALUES " + ", ".join(f"({i}, 'a', DATE '2020-01-01', NULL)" for i in range(1500)),
+    "SELECT x -- a comment\n, /* another ((((((((( */ y FROM t",
+)
+
+
+@pytest.mark.parametrize("text", ACCEPTED, ids=range(len(ACCEPTED)))
+def test_what_is_in_use_passes(text: str) -> None:
+    assert parse_statement(text) is not None
+    found = steps_per_character(text)
+    assert found is not None
+    assert found < tokens.STEPS / 2
+
+
+def statements_in_use() -> list[str]:
+    """Every statement of README, the fixtures and the examples."""
+    root = Path(__file__).parents[2]
+    texts = [
+        p.read_text() for p in sorted((root / "tests" / "fixtures" / "sql").glob("*.sql")) if "reject" not in p.name
+    ]
+    found = [s for text in texts for s in re.split(r"\n\s*\n", re.sub(r"(?m)^#.*$|^--.*$", "", text)) if s.strip()]
+    for path in (root / "README.md", *sorted((root / "examples").glob("*.py"))):
+        found += re.findall(r'"((?:SELECT|FROM)[^"]+)"', path.read_text())
+    return found
+
+
+def test_statements_in_use_stay_far_from_the_bounds() -> None:
+    found = statements_in_use()
+    assert len(found) > 60
+    for text in found:
+        try:
+            read = tokens.read_tokens(text)
+        except SqlglotError:
+            continue
+        assert read is not None
+        assert (steps_per_character(text) or 0.0) < tokens.STEPS / 2, text
+
+
+def test_steps_grow_with_the_text() -> None:
+    """Twice the text, at most about twice the steps: no part of the parser is quadratic in what it goes back over."""
+    for before, after in PAIRS:
+        sizes = [f"SELECT {', '.join([f'{before}1{after}'] * n)}" for n in (15, 30)]
+        counts = [(steps_per_character(s) or 0.0) * len(s) for s in sizes]
+        assert all(b <= 2.5 * a + 200 for a, b in pairwise(counts)), before
