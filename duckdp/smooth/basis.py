@@ -138,7 +138,8 @@ class Basis:
             bound, known = 5 * bound + 2 * bound**2 + 4 * ULP, 2 * known
         if bound > 0.01:
             raise InternalError("the recurrence is too long for its error bound")
-        factors = min(self.dimensions, self.order or self.dimensions)
+        dividing = sum(axis.partition for axis in self.axes)  # costs an index nothing, but is a factor
+        factors = min(self.dimensions, (self.order or self.dimensions) + dividing)
         return 1.001 * (factors * bound + (factors + 1) * ULP)  # 1.001: these sums are floats too
 
     def norms(self, neighbours: Neighbours, *, bits: int, max_rows: int, count_public: bool) -> Sensitivity:

@@ -11,7 +11,9 @@ import pytest
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.answer import answer
-from duckdp.smooth.grouped import GroupedSummary, largest_change, plan_grouped, separation
+from duckdp.smooth.basis import chebyshev
+from duckdp.smooth.grouped import _LEFT as LEFT
+from duckdp.smooth.grouped import MOST_GROUPS, GroupedSummary, largest_change, left_over, plan_grouped, separation
 from duckdp.smooth.plan import Wishes
 from duckdp.smooth.stored import open_stored
 from tests.smooth.tables import column, connect, holds, table
@@ -41,7 +43,7 @@ def exact(con, task):
     found = task.whole.collect(iter(con.execute(query.sql, list(query.parameters)).fetchall()))
     size, matrix = task.basis.size, separation(task.whole.basis)
     blocks = np.array(found, dtype=object).reshape(len(matrix), size)
-    return np.array([[(sum(w * b for w, b in zip(row, blocks[:, r], strict=True)) + 2**39) >> 40
+    return np.array([[(sum(w * b for w, b in zip(row, blocks[:, r], strict=True)) + 2**59) >> 60
                       for r in range(size)] for row in matrix], dtype=object)  # fmt: skip
 
 
@@ -80,6 +82,71 @@ def test_one_row_moves_the_groups_by_no_more_than_the_bound(con):
         most = max(most, int(change.max(axis=1).sum()))
     assert 2**task.whole.bits <= most <= bound
     assert bound < 2**task.whole.bits * (1.001 + 10 * task.whole.row_error)
+
+
+def grouped_by(groups, **wishes):
+    """A plan over so many values, each a text."""
+    by = column("g", None, None, "VARCHAR", domain=tuple(f"v{i}" for i in range(groups)), nullable=False)
+    return plan(by="g", tab=table(by, AGE, column("pay", 0, 10, nullable=False), name="people"), **wishes)
+
+
+def rational_left(basis):
+    """G times the largest entry of A T - 1, T by the recurrence in rational numbers."""
+    matrix = [[Fraction(w, 2**60) for w in row] for row in separation(basis)]
+    most = Fraction(0)
+    for h, node in enumerate(basis.axes[0].nodes.tolist()):
+        u = Fraction(node)
+        values = [Fraction(1), u]
+        while len(values) < len(matrix):
+            values.append((2 * u * values[-1] - values[-2]).limit_denominator(2**200))
+        for g, row in enumerate(matrix):
+            found = sum((w * v for w, v in zip(row, values, strict=False)), Fraction(0))
+            most = max(most, abs(found - (g == h)))
+    return len(matrix) * most
+
+
+@pytest.mark.parametrize("groups", range(2, MOST_GROUPS + 1))
+def test_every_number_of_groups_is_planned_and_told_apart(groups):
+    task = grouped_by(groups, degree=2)
+    assert len(task.whole.basis.axes[0].nodes) == groups
+    values = chebyshev(task.whole.basis.axes[0].nodes, groups).T
+    assert left_over(np.array(separation(task.whole.basis), dtype=float) / 2.0**60, values) <= LEFT
+    assert "one summary for each of the" in task.describe()[0]
+
+
+@pytest.mark.parametrize("groups", [2, 3, 17])
+def test_the_separation_is_as_exact_as_the_bound_says(groups):
+    task = grouped_by(groups, degree=2)
+    assert rational_left(task.whole.basis) <= LEFT
+    coarse = [[(w >> 30) << 30 for w in row] for row in separation(task.whole.basis)]
+    values = chebyshev(task.whole.basis.axes[0].nodes, groups).T
+    assert groups == 2 or left_over(np.array(coarse, dtype=float) / 2.0**60, values) > LEFT  # the broken twin: 2^-30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [48, 51, 59, 61, 63, 64])
+def test_the_separation_of_many_groups_is_as_exact(groups):
+    assert rational_left(grouped_by(groups, degree=2).whole.basis) <= LEFT
+
+
+@pytest.mark.parametrize("groups", [1, MOST_GROUPS + 1, 200])
+def test_other_numbers_of_groups_are_refused_by_name(groups):
+    with pytest.raises(ParameterError, match=f"2 to {MOST_GROUPS} values") as refused:
+        grouped_by(groups, degree=2)
+    assert refused.value.code == "P107"
+
+
+@pytest.mark.parametrize("interactions", [1, 2, None])
+@pytest.mark.parametrize("shape", ["tensor", "total_degree", "hyperbolic_cross"])
+def test_the_group_is_a_factor_of_every_function(shape, interactions):
+    """What a computed function errs by grows with its factors: those of an index, and the group's."""
+    basis = plan(("age", "pay"), degree=4, shape=shape, order=interactions).whole.basis
+    factors = int((basis.indices > 0).sum(axis=1).max())
+    assert factors == min(3, 1 + (interactions or 2))
+    bound, known = 0.0, 1
+    while known < max(basis.degrees) - 1:
+        bound, known = 5 * bound + 2 * bound**2 + 4 * 2.0**-53, 2 * known
+    assert basis.float_error() >= factors * bound + (factors + 1) * 2.0**-53
 
 
 @pytest.mark.parametrize("neighbours", [ADD_REMOVE, REPLACE])
