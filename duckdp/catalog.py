@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 import re
-import struct
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from duckdp.core.interval import LARGEST, REALS, Interval
+from duckdp.core.interval import REALS, Interval
 from duckdp.errors import CatalogError, ParameterError
 
 Scalar = float | int | str | bool | dt.date | dt.datetime | None
@@ -88,6 +86,8 @@ class Table:
         relation: (catalog, schema, table) inside the private instance.
         unit_key: column that names the privacy unit, or None when the unit is the row.
         unit_type: DuckDB type of unit_key.
+        unit: what the owner calls the kind of unit ("patient"), or None where the key's own name stands for it.
+        null_units: values of unit_key that name no unit; their rows do not count, like those where it is NULL.
         max_rows: rows of one unit that count, per group.
         max_groups: groups of one unit that count.
         row_cap: public upper bound of the number of rows; used for ranges, never for noise.
@@ -108,11 +108,23 @@ class Table:
     expected_rows: int | None = None
     filter: str | None = None
     base: tuple[Column, ...] = ()
+    unit: str | None = None
+    null_units: tuple[Scalar, ...] = ()
 
     @cached_property
     def declaration(self) -> str:
         """Canonical JSON; see :func:`load_table`."""
-        return json.dumps(asdict(self), default=_encode, sort_keys=True, separators=(",", ":"))
+        return write_json(self._declared)
+
+    @cached_property
+    def identity(self) -> str:
+        """The part of the declaration that answers depend on: all but what the owner calls the kind of unit."""
+        return write_json({k: v for k, v in self._declared.items() if k != "unit"})
+
+    @cached_property
+    def _declared(self) -> dict[str, Any]:
+        # declarations and questions from before these two existed keep their texts
+        return {k: v for k, v in asdict(self).items() if not (k in ("unit", "null_units") and v in (None, ()))}
 
     def column(self, name: str) -> Column | None:
         """The declared column of that name, ignoring case."""
@@ -123,16 +135,17 @@ class Table:
 
 
 def dump_table(table: Table) -> str:
-    """A table's declaration as canonical JSON."""
-    return table.declaration
+    """What the identity of a question about a table contains of its declaration, as canonical JSON."""
+    return table.identity
 
 
 def load_table(text: str) -> Table:
-    """The inverse of :func:`dump_table`."""
+    """The inverse of ``Table.declaration``."""
     raw = json.loads(text, object_hook=_decode)
     columns = tuple(_load_column(c) for c in raw.pop("columns"))
     base = tuple(_load_column(c) for c in raw.pop("base"))
-    return Table(**{**raw, "relation": tuple(raw["relation"]), "columns": columns, "base": base})
+    lists = {"relation": tuple(raw["relation"]), "null_units": tuple(raw.get("null_units", ()))}
+    return Table(**{**raw, **lists, "columns": columns, "base": base})
 
 
 def dump_columns(columns: Iterable[Column]) -> str:
@@ -167,12 +180,33 @@ def describe_table(table: Table) -> str:
         unit = "one row"
     else:
         groups = f"in each of at most {table.max_groups} groups"
-        unit = f"all rows of one {table.unit_key}; at most {table.max_rows} of them count {groups}"
+        unit = f"all rows of one {name_unit(table)}; at most {table.max_rows} of them count {groups}"
     cap = f"at most {table.row_cap:,} rows"
     expected = f", about {table.expected_rows:,} expected" if table.expected_rows is not None else ""
-    lines = [f"{table.name}: protected. All of this is public:", f"  a privacy unit is {unit}", f"  {cap}{expected}"]
+    lines = [f"{table.name}: protected. All of this is public:", f"  a privacy unit is {unit}"]
+    lines += [f"  {name_nulls(table)}"] if table.null_units else []
+    lines.append(f"  {cap}{expected}")
     width = max((len(c.name) for c in table.columns), default=0)
     return "\n".join(lines + [f"  {c.name.ljust(width)}  {_describe_column(c)}" for c in table.columns])
+
+
+def name_unit(table: Table) -> str:
+    """A keyed table's unit as messages call it: ``patient_id``, or ``patient (patient_id)`` where the owner said so."""
+    key = str(table.unit_key)
+    return key if table.unit in (None, key.lower()) else f"{table.unit} ({key})"
+
+
+def name_nulls(table: Table) -> str:
+    """Says which rows have no unit and so do not count."""
+    shown = ", ".join(f"'{v}'" if isinstance(v, str) else str(v) for v in table.null_units[:20])
+    more = ", ..." if len(table.null_units) > 20 else ""
+    return f"rows whose {table.unit_key} is NULL or one of {shown}{more} have no unit and do not count"
+
+
+def describe_unit(table: Table, neighbours: str) -> list[str]:
+    """Whom a release about the table protects, in a line or two of an explanation."""
+    what = "each row" if table.unit_key is None else f"all rows of one {name_unit(table)}"
+    return [f"protects: {what} ({neighbours})", *([name_nulls(table)] if table.null_units else [])]
 
 
 def _describe_column(column: Column) -> str:
@@ -209,71 +243,11 @@ def kind_of(duckdb_type: str) -> tuple[Kind, bool] | None:
     )
 
 
-def unit_key_allowed(duckdb_type: str) -> bool:
-    """Whether a column of that type may name the privacy unit: its equality must be exact."""
-    return duckdb_type.upper() in INTEGER_RANGES or duckdb_type.upper() in ("VARCHAR", "UUID")
-
-
 def check_name(name: object, what: str = "name") -> str:
     """Raise P105 unless ``name`` is a plain lower-case SQL name."""
     if not isinstance(name, str) or not NAME.match(name):
         raise ParameterError("P105", what, name, "must match [a-z_][a-z0-9_]{0,62}.")
     return name
-
-
-def check_bounds(column: str, duckdb_type: str, lower: object, upper: object) -> tuple[Scalar, Scalar]:
-    """Validate a column's bounds against its type.
-
-    Returns:
-        (lower, upper) as float, int or date.
-
-    Raises:
-        ParameterError: P104 on NaN, infinity, lower >= upper, or a bound that the type cannot hold.
-    """
-    name = f'bounds["{column}"]'
-    found = kind_of(duckdb_type)
-    if found is None or found[0] in (Kind.TEXT, Kind.BOOLEAN):
-        raise ParameterError("P104", name, (lower, upper), f"columns of type {duckdb_type} have no bounds.")
-    kind, integral = found
-    if kind is Kind.NUMBER:
-        low, high = _number(name, lower), _number(name, upper)
-        if integral:
-            least, most = INTEGER_RANGES.get(duckdb_type.upper(), (-math.inf, math.inf))
-            if not (float(low).is_integer() and float(high).is_integer()):
-                raise ParameterError("P104", name, (lower, upper), f"type {duckdb_type} needs whole numbers.")
-            if not least <= low <= most or not least <= high <= most:
-                raise ParameterError("P104", name, (lower, upper), f"a bound lies outside the type {duckdb_type}.")
-            low, high = int(low), int(high)
-        _ordered(name, low, high)
-        return low, high
-    first, last = _moment(name, lower, kind), _moment(name, upper, kind)
-    _ordered(name, first, last)
-    return first, last
-
-
-def check_domain(column: str, duckdb_type: str, values: Iterable[object]) -> tuple[Scalar, ...]:
-    """Validate a column's domain: distinct values of the column's type, at most 10**6.
-
-    Raises:
-        ParameterError: P104.
-    """
-    name = f'domains["{column}"]'
-    found = kind_of(duckdb_type)
-    if found is None or isinstance(values, (str, bytes)):
-        raise ParameterError("P104", name, values, f"must be a list of values of type {duckdb_type}.")
-    domain = tuple(_domain_value(name, found, v) for v in values)
-    if duckdb_type.upper() in ("FLOAT", "REAL"):  # as the column itself is read
-        if any(isinstance(v, float) and abs(v) > 3e38 for v in domain):
-            raise ParameterError("P104", name, values, "must be values that the type FLOAT can hold.")
-        domain = tuple(v if v is None else struct.unpack("f", struct.pack("f", v))[0] for v in domain)
-    if not 1 <= len(domain) <= MAX_DOMAIN or len(set(domain)) != len(domain):
-        raise ParameterError("P104", name, values, f"must list 1 to {MAX_DOMAIN} distinct values.")
-    return domain
-
-
-def is_text(value: str) -> bool:
-    """Whether DuckDB can take it: no NUL, no lone surrogate."""
-    return "\x00" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def check_positive(name: str, value: object, most: int = 2**40) -> int:
@@ -297,54 +271,6 @@ def closest(name: str, names: Iterable[str]) -> str:
 def missing_table(name: str, names: Iterable[str]) -> CatalogError:
     """C101 for a table that is not protected."""
     return CatalogError("C101", f'table "{name}" is not protected here. {closest(name, names)}', table=name)
-
-
-def _number(name: str, value: object) -> float | int:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ParameterError("P104", name, value, "must be two numbers, lower and upper.")
-    if not math.isfinite(value) or abs(value) > LARGEST:
-        raise ParameterError("P104", name, value, f"must be finite and at most {LARGEST:g} in absolute value.")
-    return value
-
-
-def _moment(name: str, value: object, kind: Kind) -> dt.date:
-    try:
-        if isinstance(value, str):
-            value = dt.datetime.fromisoformat(value) if kind is Kind.TIMESTAMP else dt.date.fromisoformat(value)
-    except ValueError:
-        raise ParameterError("P104", name, value, "must be an ISO date, for example 2020-01-31.") from None
-    if kind is Kind.TIMESTAMP and type(value) is dt.date:
-        value = dt.datetime(value.year, value.month, value.day)
-    if type(value) is not (dt.datetime if kind is Kind.TIMESTAMP else dt.date):
-        raise ParameterError("P104", name, value, f"must be a {kind.value}.")
-    if isinstance(value, dt.datetime) and value.tzinfo is not None:
-        raise ParameterError("P104", name, value, "must be a timestamp without time zone.")
-    return value
-
-
-def _ordered(name: str, lower: Any, upper: Any) -> None:
-    if not lower < upper:
-        raise ParameterError("P104", name, (lower, upper), "lower must be below upper.")
-
-
-def _domain_value(name: str, found: tuple[Kind, bool], value: object) -> Scalar:
-    kind, integral = found
-    if value is None:
-        return None
-    if kind is Kind.TEXT and isinstance(value, str) and len(value) <= MAX_TEXT and is_text(value):
-        return value
-    if kind is Kind.BOOLEAN and isinstance(value, bool):
-        return value
-    if kind is Kind.NUMBER:
-        number = _number(name, value)
-        if integral and not (float(number).is_integer() and abs(number) <= 2**53):
-            raise ParameterError(
-                "P104", name, value, "must be a whole number of at most 2**53: all are read as DOUBLE."
-            )
-        return int(number) if integral else float(number)
-    if kind in (Kind.DATE, Kind.TIMESTAMP):
-        return _moment(name, value, kind)
-    raise ParameterError("P104", name, value, f"must be a {kind.value} (strings at most {MAX_TEXT} characters).")
 
 
 def _load_column(raw: dict[str, Any]) -> Column:

@@ -8,16 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from duckdp.catalog import Table, check_name, dump_table, load_table, missing_table
+from duckdp.catalog import Table, check_name, load_table, missing_table
 from duckdp.core.task import Tell
 from duckdp.core.types import AccountantKind, Neighbours, parse_delta, parse_epsilon
-from duckdp.declare import declare_table, drifted, suggest_call, unit_of
+from duckdp.declare import drifted
 from duckdp.engine import Engine
 from duckdp.errors import BudgetError, CatalogError, ParameterError
 from duckdp.ledger import DataSetState, Ledger
+from duckdp.protection import Protected, protect_tables
 from duckdp.result import Result, plain_result
 from duckdp.session import Session
 from duckdp.source import Source
+from duckdp.suggestions import suggest
 
 if TYPE_CHECKING:
     import duckdb
@@ -72,27 +74,28 @@ class Curator:
 
     def suggest(self, table: str | None = None) -> str:
         """Ready ``protect`` calls with the bounds left to fill in; reads the schema only."""
-        cursor = self.engine.schema_cursor()
-        found = self.engine.source.relations(cursor)
-        names = [table.lower()] if table is not None else sorted(found)
-        for name in names:
-            if name not in found:
-                raise missing_table(name, found)
-        return "\n\n".join(suggest_call(n, self.engine.source.columns(cursor, found[n])) for n in names)
+        return suggest(self.engine, table)
 
     def protect(
-        self, table: str, *, row_cap: int, unit_key: str | None = None, max_rows: int | None = None,
-        max_groups: int | None = None, expected_rows: int | None = None,
-        bounds: Mapping[str, Sequence[object]] | None = None, domains: Mapping[str, Iterable[object]] | None = None,
-        columns: Iterable[str] = (), nulls: Mapping[str, object] | None = None,
-        other: Mapping[str, object] | None = None, reason: str | None = None,
+        self, table: str, *, row_cap: int, unit_key: str | None = None, unit: str | None = None,
+        null_units: Iterable[object] = (), max_rows: int | None = None, max_groups: int | None = None,
+        expected_rows: int | None = None, bounds: Mapping[str, Sequence[object]] | None = None,
+        domains: Mapping[str, Iterable[object]] | None = None, columns: Iterable[str] = (),
+        nulls: Mapping[str, object] | None = None, other: Mapping[str, object] | None = None, like: str | None = None,
+        reason: str | None = None,
     ) -> Table:  # fmt: skip
         """Declare a table; every figure here is public and none is read off the data. Idempotent.
+
+        A column may be named by a pattern: "lab_*", by type "*::DOUBLE", or both; its own name goes first.
 
         Args:
             table: a base table, a Parquet relation, or a view that selects columns of one base table by a predicate.
             row_cap: upper bound of the number of rows.
             unit_key: column that names the privacy unit; without it the unit is the row.
+            unit: what unit_key names ("patient"), where its name does not say so: all tables of a data set have the
+                same units. The key's own name by default.
+            null_units: values of unit_key that name nobody, such as 0 or "unknown": rows of many people would share one
+                unit's max_rows, and none of them be protected. Such rows do not count, like those where it is NULL.
             max_rows: rows of a unit that count per group; needed with unit_key.
             max_groups: groups of a unit that count; max_rows by default.
             expected_rows: guess of the number of rows, for predicted errors.
@@ -101,39 +104,60 @@ class Curator:
             columns: further columns that analysts may see (in predicates, counts, open keys).
             nulls: column -> public value that replaces NULL and NaN; without it such rows do not count there.
             other: column -> label of the values outside its domain; without it such rows are dropped.
-            reason: for the log, when a declaration changes.
+            like: a declared table; its columns of the same name and type are declared alike here, unless named.
+            reason: for the log, which keeps the difference too, when a declaration changes.
 
         Raises:
-            CatalogError: C105, C106, C109. ParameterError: P104, P107.
+            CatalogError: C101, C102, C105, C106, C109, C111. ParameterError: P104, P105, P107.
         """
-        declared = declare_table(
-            self.engine, table, row_cap=row_cap, unit_key=unit_key, max_rows=max_rows, max_groups=max_groups,
-            expected_rows=expected_rows, bounds=bounds or {}, domains=domains or {}, columns=columns,
-            nulls=nulls or {}, other=other or {},
-        )  # fmt: skip
-        self._require_same_unit(declared)
-        self.ledger.save_table(declared.name, dump_table(declared), reason=reason)
+        wanted = {
+            "row_cap": row_cap, "unit_key": unit_key, "unit": unit, "null_units": null_units, "max_rows": max_rows,
+            "max_groups": max_groups, "expected_rows": expected_rows, "bounds": bounds, "domains": domains,
+            "columns": columns, "nulls": nulls, "other": other, "like": like,
+        }  # fmt: skip
+        return self.protect_tables({table: wanted}, reason=reason)[0].table
+
+    def protect_tables(
+        self, tables: Mapping[str, Mapping[str, object]], *, keep: bool = False, reason: str | None = None
+    ) -> list[Protected]:
+        """Declare several tables together, all or none: arguments of :meth:`protect` by table.
+
+        Args:
+            tables: by name.
+            keep: what is not named of a declared table stays as it is, as in :meth:`amend`.
+            reason: for the log.
+        """
+        done = protect_tables(self.engine, self.ledger, tables, keep=keep, reason=reason)
         self._loaded = -1
         for front in self._fronts.values():
-            front.add_stub(declared)
-        return declared
+            for protected in done:
+                front.add_stub(protected.table)
+        return done
 
-    def _require_same_unit(self, declared: Table) -> None:
-        """Names, and the privacy unit that all tables share and the first charge freezes."""
-        state, table = self.ledger.state(), declared.name
-        for name, present in self.tables.items():
-            if name == table and present.relation != declared.relation:
-                raise CatalogError(
-                    "C111", f'"{name}" already names another table; tables of two schemas need two names.'
-                )
-            if name == table and unit_of(present) != unit_of(declared) and state.started:
-                raise CatalogError("C109", f'the privacy unit of "{name}" is frozen by the first charge.', table=name)
-            if name != table and unit_of(present)[0] != unit_of(declared)[0]:
-                raise CatalogError(
-                    "C105", "all tables of a data set share one kind of unit: rows, or a unit_key.", table=table
-                )
-        if state.neighbours is Neighbours.REPLACE and declared.unit_key is not None:
-            raise CatalogError("C105", "REPLACE neighbours need unit = row; drop unit_key.", table=table)
+    def amend(self, table: str, *, reason: str | None = None, **changes: object) -> Protected:
+        """Change what is named of a declared table, and nothing else; the result says what changed.
+
+        Args:
+            table: its name.
+            reason: for the log, which keeps the difference too.
+            **changes: arguments of :meth:`protect`. None takes a column's figure away: ``bounds={"age": None}``;
+                ``remove=["city"]`` takes columns out of the declaration.
+
+        Raises:
+            CatalogError: C101, the table is not declared; C103, it changed meanwhile; and those of :meth:`protect`.
+        """
+        self.table(str(table).split(".")[-1])
+        return self.protect_tables({table: changes}, keep=True, reason=reason)[0]
+
+    def unprotect(self, table: str, *, reason: str) -> None:
+        """Take a table out of protection: nobody can ask about it any more. What was charged stays spent.
+
+        Works while the source has changed or lost the table.
+
+        Raises:
+            CatalogError: C101.
+        """
+        self.ledger.drop_table(table.lower(), reason)
 
     @property
     def tables(self) -> dict[str, Table]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from duckdp.catalog import (
     INTEGER_RANGES,
@@ -11,58 +12,90 @@ from duckdp.catalog import (
     Kind,
     Scalar,
     Table,
-    check_bounds,
-    check_domain,
     check_name,
     check_positive,
     closest,
     kind_of,
-    missing_table,
-    unit_key_allowed,
 )
 from duckdp.compiler.printing import UNIT
 from duckdp.engine import Engine
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.source import RawColumn
+from duckdp.units import check_unit
+from duckdp.values import check_bounds, check_domain, check_held, check_null_units, unit_key_allowed
 from duckdp.views import read_view
+
+FIGURES = ("row_cap", "expected_rows", "unit_key", "unit", "null_units", "max_rows", "max_groups")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A relation that may be protected.
+
+    Attributes:
+        name: as analysts will write it.
+        relation: its base table.
+        columns: those of the table, or of the view.
+        filter: the view's predicate, in SQL over the base table, or None.
+        base: columns the predicate may use.
+    """
+
+    name: str
+    relation: tuple[str, str, str]
+    columns: list[RawColumn]
+    filter: str | None
+    base: tuple[Column, ...]
 
 
 def declare_table(
-    engine: Engine, table: str, *, row_cap: int, unit_key: str | None, max_rows: int | None, max_groups: int | None,
-    expected_rows: int | None, bounds: Mapping[str, Sequence[object]], domains: Mapping[str, Iterable[object]],
-    columns: Iterable[str], nulls: Mapping[str, object], other: Mapping[str, object],
+    engine: Engine, found: Resolved, told: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]],
+    order: Iterable[str],
 ) -> Table:  # fmt: skip
     """Build and check a table's declaration; see ``Curator.protect`` for the arguments.
 
+    Args:
+        engine: knows the schema.
+        found: what is declared.
+        told: those of FIGURES that were given.
+        named: "bounds", "domains", "nulls", "other" by lower-case column name.
+        order: lower-case names of the columns to declare.
+
     Raises:
-        CatalogError: C101, C102, C105, C106. ParameterError: P104, P105, P107.
+        CatalogError: C102, C105. ParameterError: P104, P107.
     """
-    relation, raw, filter_text, base = _resolve(engine, table)
-    named = {c.name.lower(): c for c in raw}
-    for name in [*bounds, *domains, *columns, *nulls, *other, *([unit_key] if unit_key else [])]:
-        if not isinstance(name, str) or name.lower() not in named:
-            known = closest(str(name), [c.name for c in raw])
-            raise CatalogError(
-                "C102", f'"{table}" has no column "{str(name)[:63]}". {known}', table=table, column=str(name)
-            )
-    unit = _unit(engine, table, relation, unit_key, named, max_rows, max_groups)
-    lowered = [{k.lower(): v for k, v in m.items()} for m in (bounds, domains, nulls, other)]
-    wanted = dict.fromkeys(n.lower() for n in [*bounds, *domains, *columns, *nulls])
-    declared = tuple(_column(table, named[n], *(m.get(n) for m in lowered)) for n in wanted)
+    table, raw = found.name, {c.name.lower(): c for c in found.columns}
+    unit_key = told.get("unit_key")
+    if unit_key is None:
+        _require_keyless(**{k: told.get(k) for k in ("max_rows", "max_groups", "unit", "null_units")})
+    elif not isinstance(unit_key, str) or unit_key.lower() not in raw:
+        known = closest(str(unit_key), [c.name for c in raw.values()])
+        raise CatalogError(
+            "C102", f'"{table}" has no column "{str(unit_key)[:63]}". {known}', table=table, column=str(unit_key)
+        )
+    key = None if unit_key is None else _key(engine, found, raw[unit_key.lower()], told)
+    by_column = [named[what] for what in ("bounds", "domains", "nulls", "other")]
+    wanted = list(order)
     if unit_key is not None and unit_key.lower() in wanted:
         raise CatalogError(
-            "C105", f'"{unit_key}" names the privacy unit and cannot be a column of queries.', table=table
-        )
-    for name in lowered[3]:
-        if name not in lowered[1]:
-            raise CatalogError("C105", f'other["{name}"] needs a domain for that column.', table=table, column=name)
+            "C105", f'"{unit_key}" names the privacy unit and cannot be a column of queries, which have '
+            f"count(DISTINCT {unit_key}). Leave it out of bounds, domains, columns and nulls.", table=table,
+        )  # fmt: skip
+    for name in named["other"]:
+        if name not in named["domains"]:
+            raise CatalogError(
+                "C105", f'other["{name}"] labels the values outside a domain. Give domains["{name}"] too, or no other.',
+                table=table, column=name,
+            )  # fmt: skip
+    rows, guess, null_units, unit = (told.get(k) for k in ("max_rows", "expected_rows", "null_units", "unit"))
     return Table(
-        name=check_name(table.lower().split(".")[-1], "table"), relation=relation, columns=declared,
-        row_cap=check_positive("row_cap", row_cap), unit_key=unit.name if unit else None,
-        unit_type=unit.type if unit else None, max_rows=max_rows if max_rows is not None else 1,
-        max_groups=(max_groups or max_rows or 1) if unit else 1,
-        expected_rows=None if expected_rows is None else check_positive("expected_rows", expected_rows),
-        filter=filter_text, base=base,
+        name=table, relation=found.relation,
+        columns=tuple(_column(table, raw[n], *(m.get(n) for m in by_column)) for n in wanted),
+        row_cap=check_positive("row_cap", told.get("row_cap")), unit_key=key.name if key else None,
+        unit_type=key.type if key else None, max_rows=rows if rows is not None else 1,
+        max_groups=(told.get("max_groups") or rows or 1) if key else 1,
+        expected_rows=None if guess is None else check_positive("expected_rows", guess), filter=found.filter,
+        base=found.base, unit=None if unit is None else check_unit(unit),
+        null_units=check_null_units(key.type, () if null_units is None else null_units) if key else (),
     )  # fmt: skip
 
 
@@ -94,58 +127,25 @@ def drifted(engine: Engine, table: Table) -> None:
         )  # fmt: skip
 
 
-def unit_of(table: Table) -> tuple[bool, str | None, str | None]:
-    """What a charge freezes: the privacy unit."""
-    return table.unit_key is not None, table.unit_key, table.unit_type
+def resolve(engine: Engine, table: object) -> Resolved:
+    """Find a base table, a Parquet relation or a protectable view in the source.
 
-
-def suggest_call(name: str, columns: Sequence[RawColumn]) -> str:
-    """A ``protect`` call with the public figures left to fill in.
-
-    >>> print(suggest_call("t", [RawColumn(name="age", type="INTEGER", nullable=True)]))
-    curator.protect(
-        "t",
-        row_cap=...,          # public upper bound of the number of rows
-        # unit_key="...",     # column that names a person; then also max_rows=...
-        bounds={"age": (..., ...)},   # public clamp intervals
-        domains={},   # complete public lists of values
-        columns=[],   # further columns analysts may see
-    )
+    Raises:
+        CatalogError: C101, C106. ParameterError: P105, P107.
     """
-    kinds = {c.name: kind_of(c.type) for c in columns}
-    bounded = [n for n, k in kinds.items() if k is not None and k[0] in (Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP)]
-    listed = [n for n, k in kinds.items() if k is not None and k[0] is Kind.TEXT]
-    flags = [n for n, k in kinds.items() if k is not None and k[0] is Kind.BOOLEAN]
-    bounds = ", ".join(f"{json.dumps(n, ensure_ascii=False)}: (..., ...)" for n in bounded)
-    domains = ", ".join(f"{json.dumps(n, ensure_ascii=False)}: [...]" for n in listed)
-    further = ", ".join(json.dumps(n, ensure_ascii=False) for n in flags)
-    left = [n for n, k in kinds.items() if k is None]
-    note = [f"    # no rule for: {', '.join(left)}"] if left else []
-    return "\n".join(
-        [
-            "curator.protect(", f"    {json.dumps(name, ensure_ascii=False)},",
-            "    row_cap=...,          # public upper bound of the number of rows",
-            '    # unit_key="...",     # column that names a person; then also max_rows=...',
-            f"    bounds={{{bounds}}},   # public clamp intervals",
-            f"    domains={{{domains}}},   # complete public lists of values",
-            f"    columns=[{further}],   # further columns analysts may see", *note, ")",
-        ]
-    )  # fmt: skip
-
-
-def _resolve(
-    engine: Engine, table: str
-) -> tuple[tuple[str, str, str], list[RawColumn], str | None, tuple[Column, ...]]:
     cursor = engine.schema_cursor()
     if not isinstance(table, str):
         raise ParameterError("P107", "table", table, "must be the name of a table.")
     relations = engine.source.relations(cursor)
-    found = relations.get(table.lower())
-    if found is not None:
-        return found, engine.source.columns(cursor, found), None, ()
+    relation = relations.get(table.lower())
+    if relation is not None:
+        columns = engine.source.columns(cursor, relation)
+        return Resolved(name=_name(table), relation=relation, columns=columns, filter=None, base=())
     text = engine.source.view_sql(cursor, table)
     if text is None:
-        raise missing_table(table[:63], relations)
+        raise CatalogError(
+            "C101", f'the source has no table or view "{table[:63]}". {closest(table, relations)}', table=table
+        )
     view = read_view(table, text, relations)
     raw = {c.name.lower(): c for c in engine.source.columns(cursor, view.relation)}
     base = tuple(
@@ -154,39 +154,53 @@ def _resolve(
     )  # fmt: skip
     columns = view.select(list(raw.values()))
     view.check(base, table)
-    return view.relation, columns, view.filter, base if view.filter is not None else ()
+    return Resolved(
+        name=_name(table), relation=view.relation, columns=columns, filter=view.filter,
+        base=base if view.filter is not None else (),
+    )  # fmt: skip
 
 
-def _unit(
-    engine: Engine, table: str, relation: tuple[str, str, str], unit_key: str | None, named: Mapping[str, RawColumn],
-    max_rows: int | None, max_groups: int | None,
-) -> RawColumn | None:  # fmt: skip
-    if unit_key is None:
-        for name, value in (("max_rows", max_rows), ("max_groups", max_groups)):
-            if value not in (None, 1):
-                raise ParameterError("P107", name, value, "goes with unit_key; without it a unit is one row.")
-        return None
-    unit = named[unit_key.lower()]
-    if getattr(unit, "source", unit.name) != unit.name:
+def _name(table: str) -> str:
+    try:
+        return check_name(table.lower().split(".")[-1], "table")
+    except ParameterError as error:
+        rule = f"{error.rule} Make a view under such a name, CREATE VIEW t AS FROM ..., and protect that."
+        raise ParameterError("P105", "table", table, rule) from None
+
+
+def _require_keyless(**given: object) -> None:
+    """Nothing but 1 for what speaks of a unit's several rows."""
+    for name, value in given.items():
+        if value not in (None, 1, (), []):
+            raise ParameterError(
+                "P107", name, value, "goes with unit_key; without it a unit is one row. Name the unit_key, or drop it."
+            )
+
+
+def _key(engine: Engine, found: Resolved, unit: RawColumn, told: Mapping[str, Any]) -> RawColumn:
+    table, source = found.name, getattr(unit, "source", unit.name)
+    if source != unit.name:
         raise CatalogError(
-            "C105", f'unit_key "{unit_key}" is renamed by the view. Select it under its own name.', table=table
-        )
+            "C105", f'unit_key "{unit.name}" is renamed by the view. Let the view select "{source}" under that name.',
+            table=table,
+        )  # fmt: skip
     if not unit_key_allowed(unit.type):
         raise CatalogError(
-            "C105", f'unit_key "{unit_key}" has type {unit.type}; it must be an integer, VARCHAR or UUID.', table=table
+            "C105", f'unit_key "{unit.name}" has type {unit.type}; it must be an integer, VARCHAR or UUID. '
+            "ALTER its type, or name another column.", table=table,
         )  # fmt: skip
-    cursor = engine.schema_cursor()
-    if unit.type.upper() == "VARCHAR" and engine.source.collated(cursor, relation):
+    if unit.type.upper() == "VARCHAR" and engine.source.collated(engine.schema_cursor(), found.relation):
         raise CatalogError(
-            "C105", f'"{table}" has collated columns; unit_key must be a column without collation.', table=table
-        )
-    if max_rows is None:
+            "C105", f'"{table}" has collated columns, so two keys may count as one. Open a copy whose columns '
+            "have no collation.", table=table,
+        )  # fmt: skip
+    if told.get("max_rows") is None:
         raise ParameterError(
-            "P107", "max_rows", max_rows, "must be given with unit_key: rows of a unit that count per group."
+            "P107", "max_rows", None, "must be given with unit_key: rows of a unit that count per group."
         )
-    check_positive("max_rows", max_rows, 2**20)
-    if max_groups is not None:
-        check_positive("max_groups", max_groups, 2**20)
+    for name in ("max_rows", "max_groups"):
+        if told.get(name) is not None:
+            check_positive(name, told[name], 2**20)
     return unit
 
 
@@ -212,6 +226,8 @@ def _column(table: str, raw: RawColumn, bounds: object, domain: object, null: ob
     if default is not None and lower is not None and not lower <= default <= upper:  # type: ignore[operator]
         raise ParameterError("P104", f'nulls["{raw.name}"]', null, "must lie within the bounds.")
     label = None if other is None else check_domain(raw.name, raw.type, [other])[0]
+    if values is not None:
+        check_held(raw.name, raw.type, values, (label, default))
     whole = raw.type.upper() in INTEGER_RANGES or kind is not Kind.NUMBER
     return Column(
         name=raw.name, source=getattr(raw, "source", raw.name), type=raw.type, kind=kind, integral=integral,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from duckdp.catalog import Kind
+from duckdp.catalog import Kind, name_nulls, name_unit
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.plan import Plan
@@ -26,6 +26,7 @@ def describe_plan(plan: Plan) -> str:
         f"  protects: {_unit(plan)}",
         f"  reads: {query.table.name}" + (f" where {pretty(query.where)}" if query.where is not None else ""),
     ]
+    lines += [f"  {name_nulls(query.table)}"] if query.table.null_units else []
     lines += [f"  key: {pretty(key.expr)} ({_key(key, plan.tau)})" for key in query.keys]
     for measure, noise in zip(plan.measures, plan.noises, strict=True):
         scale = "public, exact" if noise is None else f"noise of scale {noise.scale / measure.steps:.6g}"
@@ -92,7 +93,7 @@ def _unit(plan: Plan) -> str:
         return f"each row ({plan.neighbours.value})"
     within = f" in each of at most {_counted(plan.groups, 'group')}" if plan.query.keys else ""
     rows = _counted(table.max_rows, "row")
-    return f"all rows of one {table.unit_key} ({plan.neighbours.value}); at most {rows}{within} count"
+    return f"all rows of one {name_unit(table)} ({plan.neighbours.value}); at most {rows}{within} count"
 
 
 def _key(key: Key, tau: int | None) -> str:

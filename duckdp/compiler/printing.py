@@ -103,7 +103,9 @@ def print_column(column: Column, parameters: Parameters, relation: str) -> str:
 def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters, *, unit: bool) -> str:
     """The scan every private query starts from: clean columns of the rows that count, as a parenthesised SELECT.
 
-    Columns keep their declared names; with ``unit`` the privacy unit is ``__unit`` and rows without one are dropped.
+    Columns keep their declared names; with ``unit`` the privacy unit is ``__unit``. Rows without a unit are dropped
+    here, before anything else: those whose key is NULL, and those whose key names nobody (``null_units``). A key such
+    as 'unknown' would make one unit of many people: max_rows would be theirs together, and each of them unprotected.
     """
     items = [f"{print_column(c, parameters, 'base')} AS {quote(c.name)}" for c in columns]
     conditions = []
@@ -111,11 +113,21 @@ def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters
         items.append(f"base.{quote(table.unit_key)} AS {UNIT}")
     if table.unit_key is not None:
         conditions.append(f"base.{quote(table.unit_key)} IS NOT NULL")
+    if table.null_units:
+        nobody = ", ".join(_unit_literal(table, v, parameters) for v in table.null_units)
+        conditions.append(f"base.{quote(str(table.unit_key))} NOT IN ({nobody})")
     if table.filter is not None:
         conditions.append(_view_filter(table, parameters))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     relation = ".".join(quote(part) for part in table.relation)
     return f"(SELECT {', '.join(items) or '1 AS one'} FROM {relation} AS base{where})"
+
+
+def _unit_literal(table: Table, value: Scalar, parameters: Parameters) -> str:
+    """A raw value of the unit key, of the key's own type: nothing is rounded, cut or folded."""
+    if isinstance(value, int):
+        return f"CAST('{value}' AS {table.unit_type})"
+    return f"CAST({parameters.bind(value)} AS {table.unit_type})"
 
 
 def print_chosen(rows: str, names: Sequence[str], salt: int, most: int) -> str:

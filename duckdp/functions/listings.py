@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog import Table
+from duckdp.catalog import Table, name_unit
 from duckdp.functions.prepared import Prepared
 from duckdp.result import Result, plain_result
 
@@ -50,7 +50,7 @@ def catalog(session: Session) -> Prepared:
 
 
 def _catalog_rows(table: Table) -> list[tuple[Any, ...]]:
-    unit = "row" if table.unit_key is None else f"{table.unit_key}, {table.max_rows} rows, {table.max_groups} groups"
+    unit = "row" if table.unit_key is None else f"{name_unit(table)}, {table.max_rows} rows, {table.max_groups} groups"
     rows = []
     for c in table.columns:
         listed = None if c.domain is None else ", ".join("NULL" if v is None else str(v) for v in c.domain[:50])

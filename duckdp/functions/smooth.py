@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from duckdp.catalog import check_name
+from duckdp.catalog import check_name, describe_unit
 from duckdp.compiler.notes import summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_whole
@@ -58,8 +58,9 @@ def explain_summary(
 ) -> Prepared:  # fmt: skip
     """What a summary would hold and cost; free."""
     task = _plan(session, table, columns, epsilon, delta, smoothness, degree, basis, interactions, weights, noise, per)
+    whom = describe_unit(task.table, session.neighbours.value)
     notes = [f"note: {n}" for n in _caveats(task.table)]
-    lines = [(line,) for line in (*task.describe(), f"cost: {task.loss}, once; every answer is free", *notes)]
+    lines = [(line,) for line in (*whom, *task.describe(), f"cost: {task.loss}, once; every answer is free", *notes)]
     return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
 
 

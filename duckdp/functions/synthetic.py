@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from duckdp.catalog import Table, check_name, check_positive
+from duckdp.catalog import Table, check_name, check_positive, describe_unit
 from duckdp.core.task import Tell, Watch
 from duckdp.core.types import Loss, parse_delta, parse_epsilon
 from duckdp.errors import ExecutionError, ParameterError
@@ -120,7 +120,8 @@ def explain_synthesize(
         read_whole("smoothness", smoothness), read_whole("degree", degree), str(method),
         None if target is None else str(target),
     )  # fmt: skip
-    lines = [(line,) for line in (*task.describe(), f"cost: {task.loss}, once; reading the rows again is free")]
+    whom = describe_unit(session.table(table), session.neighbours.value)
+    lines = [(line,) for line in (*whom, *task.describe(), f"cost: {task.loss}, once; reading the rows again is free")]
     return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
 
 

@@ -18,9 +18,11 @@ from duckdp.ledger.types import (
     ChargeRequest,
     ChargeRow,
     DataSetState,
+    DeclarationRow,
     Event,
     ObjectRow,
     Remaining,
+    Review,
     StoredRelease,
 )
 
@@ -30,9 +32,11 @@ __all__ = [
     "ChargeRequest",
     "ChargeRow",
     "DataSetState",
+    "DeclarationRow",
     "Event",
     "Ledger",
     "ObjectRow",
     "Remaining",
+    "Review",
     "StoredRelease",
 ]

@@ -103,6 +103,7 @@ class _Story:
     caps: dict[str, dict[str, Any]] = field(default_factory=dict)
     revoked: dict[str, str | None] = field(default_factory=dict)
     tables: dict[str, str] = field(default_factory=dict)
+    declared: dict[int, tuple[str, str]] = field(default_factory=dict)
     catalog_version: int = 0
     source: tuple[int, str | None] = (0, None)
 
@@ -142,6 +143,7 @@ def _tell(story: _Story, kind: str, subject: str, detail: dict[str, Any], reason
             story.revoked[subject] = reason
         case "table":
             story.tables[subject], story.catalog_version = detail["digest"], detail["version"]
+            story.declared[detail["version"]] = (subject, detail["digest"])
         case "drop_table":
             del story.tables[subject]
             story.catalog_version = detail["version"]
@@ -186,9 +188,11 @@ def _grants_fit(tx: Tx, story: _Story) -> bool:
 
 
 def _catalog_fits(tx: Tx, dataset: sqlite3.Row, story: _Story) -> bool:
-    rows = tx.rows("SELECT name, declaration FROM catalog WHERE active = 1")
-    tables = {row["name"]: digest(row["declaration"]) for row in rows}
-    return tables == story.tables and dataset["catalog_version"] == story.catalog_version
+    rows = tx.rows("SELECT name, version, declaration, active FROM catalog")
+    declared = {row["version"]: (row["name"], digest(row["declaration"])) for row in rows}
+    tables = dict(declared[row["version"]] for row in rows if row["active"])
+    same = tables == story.tables and declared == story.declared
+    return same and dataset["catalog_version"] == story.catalog_version
 
 
 def _sums_fit(tx: Tx, dataset: sqlite3.Row) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from types import TracebackType
 
 from duckdp.core.types import AccountantKind, Neighbours
@@ -18,9 +19,11 @@ from duckdp.ledger.types import (
     ChargeRequest,
     ChargeRow,
     DataSetState,
+    DeclarationRow,
     Event,
     ObjectRow,
     Remaining,
+    Review,
     StoredRelease,
     check_reason,
 )
@@ -166,8 +169,24 @@ class Ledger:
         Returns:
             The version of the data set's declarations.
         """
+        return self.save_tables({name: declaration}, reason=reason)
+
+    def save_tables(
+        self, declared: Mapping[str, str], *, review: Review | None = None, reason: str | None = None
+    ) -> int:
+        """Store the declarations of several tables, all or none; equal ones are no change.
+
+        Args:
+            declared: JSON texts by table name.
+            review: told the data set's state and all versions of its declarations, with nothing between its look and
+                what is stored. It raises to refuse, and gives by table what changes, for the log.
+            reason: kept in the log.
+
+        Returns:
+            The version of the data set's declarations.
+        """
         with self._store.write() as tx:
-            return objects.save_table(tx, name, declaration, reason)
+            return objects.save_tables(tx, declared, review, reason)
 
     def drop_table(self, name: str, reason: str) -> int:
         """Take a table out of protection, which makes it unreachable; returns the version of the declarations.
@@ -182,6 +201,11 @@ class Ledger:
         """Declarations by table name."""
         with self._store.read() as tx:
             return objects.tables(tx)
+
+    def declarations(self) -> list[DeclarationRow]:
+        """All versions of all tables' declarations, oldest first."""
+        with self._store.read() as tx:
+            return objects.declarations(tx)
 
     def accept_source(self, fingerprint: str, *, reason: str | None = None) -> int:
         """Note which source the data set has; another one starts a new version under the same budget.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping
+
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger import budgets, chain
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import ObjectRow, check_name, check_reason
+from duckdp.ledger.types import DeclarationRow, ObjectRow, Review, check_name, check_reason
 
 # A name is found among the analyst's own objects first, then among those shared with the analyst.
 _VISIBLE = (
@@ -16,26 +20,34 @@ _VISIBLE = (
 )
 
 
-def save_table(tx: Tx, name: str, declaration: str, reason: str | None) -> int:
-    """See :meth:`duckdp.ledger.Ledger.save_table`."""
-    if not name or len(name) > 1000:
-        raise ParameterError("P107", "name", name, "must be the table's name.")
+def save_tables(tx: Tx, declared: Mapping[str, str], review: Review | None, reason: str | None) -> int:
+    """See :meth:`duckdp.ledger.Ledger.save_tables`."""
     if reason is not None:
         check_reason(reason)
-    if tables(tx).get(name) == declaration:
-        return int(tx.dataset()["catalog_version"])
-    version = _next_catalog(tx)
-    tx.run("UPDATE catalog SET active = 0 WHERE name = ?", name)
-    tx.run("INSERT INTO catalog (name, version, declaration, active) VALUES (?, ?, ?, 1)", name, version, declaration)
-    chain.append(tx, "table", name, {"version": version, "digest": chain.digest(declaration)}, reason)
-    return version
+    changes = {} if review is None else review(budgets.state(tx), declarations(tx))
+    for name, declaration in declared.items():
+        if not name or len(name) > 1000:
+            raise ParameterError("P107", "name", name, "must be the table's name.")
+        if tables(tx).get(name) == declaration:
+            continue
+        version = _next_catalog(tx)
+        tx.run("UPDATE catalog SET active = 0 WHERE name = ?", name)
+        tx.run(
+            "INSERT INTO catalog (name, version, declaration, active) VALUES (?, ?, ?, 1)", name, version, declaration
+        )
+        detail = {"version": version, "digest": chain.digest(declaration)}
+        if changes.get(name):
+            detail["changes"] = list(changes[name])
+        chain.append(tx, "table", name, detail, reason)
+    return int(tx.dataset()["catalog_version"])
 
 
 def drop_table(tx: Tx, name: str, reason: str) -> int:
     """See :meth:`duckdp.ledger.Ledger.drop_table`."""
     check_reason(reason)
     if name not in tables(tx):
-        raise CatalogError("C101", f'table "{name}" is not protected here.', table=name)
+        known = ", ".join(f'"{n}"' for n in list(tables(tx))[:20]) or "none"
+        raise CatalogError("C101", f'table "{name}" is not protected here. Protected: {known}.', table=name)
     version = _next_catalog(tx)
     tx.run("UPDATE catalog SET active = 0 WHERE name = ?", name)
     chain.append(tx, "drop_table", name, {"version": version}, reason)
@@ -46,6 +58,28 @@ def tables(tx: Tx) -> dict[str, str]:
     """See :meth:`duckdp.ledger.Ledger.tables`."""
     rows = tx.rows("SELECT name, declaration FROM catalog WHERE active = 1 ORDER BY name")
     return {row["name"]: row["declaration"] for row in rows}
+
+
+def declarations(tx: Tx) -> list[DeclarationRow]:
+    """See :meth:`duckdp.ledger.Ledger.declarations`."""
+    dropped = tx.rows("SELECT subject, detail FROM event WHERE kind = 'drop_table'")
+    ends: dict[str, list[int]] = {}
+    for row in dropped:
+        ends.setdefault(row["subject"], []).append(int(json.loads(row["detail"])["version"]))
+    rows = tx.rows("SELECT name, version, declaration, active FROM catalog ORDER BY version")
+    for row in rows:
+        ends.setdefault(row["name"], []).append(row["version"])
+    charged = [int(row[0]) for row in tx.rows("SELECT DISTINCT catalog_version FROM charge")]
+    found = []
+    for row in rows:
+        end = min((v for v in ends[row["name"]] if v > row["version"]), default=math.inf)
+        found.append(
+            DeclarationRow(
+                name=row["name"], version=row["version"], declaration=row["declaration"], active=bool(row["active"]),
+                charged=any(row["version"] <= c < end for c in charged),
+            )
+        )  # fmt: skip
+    return found
 
 
 def accept_source(tx: Tx, fingerprint: str, reason: str | None) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import ParameterError
 
+Review = Callable[["DataSetState", "list[DeclarationRow]"], "Mapping[str, Sequence[str]]"]
 Kind = Literal["query", "summary", "synthetic"]
 ChargeState = Literal["open", "failed", "released"]
 
@@ -202,6 +204,25 @@ class ObjectRow:
     charge_id: int
     ready: bool
     at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclarationRow:
+    """A version of a table's declaration, as JSON text.
+
+    Attributes:
+        name: of the table.
+        version: of the data set's declarations, from which on it was in force.
+        declaration: as it was saved.
+        active: it is in force.
+        charged: something, about whatever table, was charged while it was in force.
+    """
+
+    name: str
+    version: int
+    declaration: str
+    active: bool
+    charged: bool
 
 
 @dataclass(frozen=True, kw_only=True)
