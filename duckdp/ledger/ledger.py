@@ -9,10 +9,9 @@ from types import TracebackType
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
-from duckdp.ledger import anchor, budgets, chain, charges, files, holders, objects
+from duckdp.ledger import backups, budgets, charges, holders, objects
 from duckdp.ledger.charges import Pending
-from duckdp.ledger.store import Store, close, connect, translated
-from duckdp.ledger.tx import Tx
+from duckdp.ledger.store import Store
 from duckdp.ledger.types import (
     AnalystState,
     Charge,
@@ -252,14 +251,7 @@ class Ledger:
         Raises:
             LedgerError: B205 network file system, B207 the target exists or cannot be made.
         """
-        name = files.resolve(target)
-        files.refuse_network(name)
-        if any(os.path.lexists(name + suffix) for suffix in ("", "-wal", "-shm", anchor.SUFFIX)):
-            raise LedgerError("B207", f'"{name}" exists and is not overwritten. Give a new file.', path=name)
-        with self._store.write() as tx:
-            chain.append(tx, "backup", name)
-        files.make(name)
-        self._copy_to(name)
+        backups.backup(self._store, target)
 
     # -- the analyst --------------------------------------------------------------------------------------------------
 
@@ -405,18 +397,3 @@ class Ledger:
                     "B206", "the same question is still being answered elsewhere. Try again later.", path=self.path
                 )
             pause = min(2 * pause, 0.05)
-
-    def _copy_to(self, name: str) -> None:
-        with translated(name):
-            connection = connect(name)
-            try:
-                self._store.copy_to(connection)
-                connection.execute("BEGIN IMMEDIATE")
-                tx = Tx(connection)
-                if tx.dataset()["frozen"] is None:
-                    budgets.freeze(tx, "this is a backup; unfreeze it only to replace a lost original")
-                head = tx.head()
-                connection.execute("COMMIT")
-            finally:
-                close(connection)
-        anchor.advance(name, head, create=True)
