@@ -9,6 +9,8 @@ Privacy:      under ADD_REMOVE the count is a Laplace release of its own, with a
               first (epsilon, delta and rho each add up, and ``loss`` says the sums). Under REPLACE, where every row
               counts, the number of rows is public and costs nothing.
 Assumes:      as ``plan``; ``Basis.norms`` bounds the sums of every smaller basis too, which is a part of the vector.
+Numerics:     the count is an integer of Python's, and its noise is drawn at zero: no count is out of range. Whatever
+              degree follows has a plan: the largest one's is made before the charge and takes the place of any other's.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.task import PrivateQuery, Stages, Work
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
+from duckdp.errors import ParameterError
 from duckdp.smooth.basis import Basis, degree_from
 from duckdp.smooth.noise import choose_noise
 from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
@@ -113,7 +116,7 @@ class CountedTask:
 
     def _noised(self, exact: Sequence[int], count: int) -> str:
         """The noisy sums of the degree that follows from a count, public or noisy."""
-        task = self._at(self._degree(count))
+        task = self._planned(self._degree(count))
         return task.noised([exact[p] for p in _places(self.largest.basis, task.basis)])
 
     def _parts(self) -> tuple[int, int]:
@@ -128,12 +131,23 @@ class CountedTask:
 
     def _degree(self, count: int) -> int:
         bits, loss = self.largest.moments.bits, self.largest.loss
-        rows = max(1, count >> bits)
+        rows = max(1, min(self.table.row_cap, count >> bits))  # the largest degree is that of row_cap
         wanted = degree_from(self.wishes.smoothness, rows, len(self.columns), loss.delta_atto / ATTO)
         return min(self.largest.basis.degree, wanted)
 
-    def _at(self, degree: int) -> SummaryTask:
-        """The summary of that degree with what the count left of the charge."""
+    def _planned(self, degree: int) -> SummaryTask:
+        """A summary of that degree, or of the largest: nothing is refused after the charge."""
+        try:
+            return self.at(degree)
+        except ParameterError:  # noise beyond the samplers, or a cube too many for the grid: by public figures
+            return self.at(self.largest.basis.degree)
+
+    def at(self, degree: int) -> SummaryTask:
+        """The summary of that degree with what the count left of the charge.
+
+        Raises:
+            ParameterError: P102, P103, no noise can be drawn.
+        """
         whole, basis = self.largest, self.largest.basis
         smaller = make_basis(self.columns, degree, basis.shape, basis.order, planned=basis.degree)
         moments = replace(whole.moments, basis=smaller)
@@ -157,7 +171,9 @@ def plan_counted(
     )  # fmt: skip
     if wishes.smoothness is None or table.expected_rows is not None:
         return task
-    return CountedTask(largest=task, wishes=wishes)
+    counted = CountedTask(largest=task, wishes=wishes)
+    counted.at(task.basis.degree)  # refused now, or never
+    return counted
 
 
 def _places(whole: Basis, part: Basis) -> list[int]:

@@ -258,6 +258,10 @@ def test_the_grid_leaves_room_for_the_noise(path):
     cols = (column("a", 0, 9, "INTEGER"),)
     basis = make_basis(cols, 4)
     for cap, epsilon in ((10**3, ONE), (10**9, ONE), (2**40, ONE), (10**6, Fraction(1, 10**6))):
+        if path == "cells" and cap > 2**33:  # its sums in doubles are exact up to there
+            with pytest.raises(ParameterError, match="P107"):
+                plan_moments(table(*cols, row_cap=cap), cols, basis, epsilon=epsilon, path=path)
+            continue
         plan = plan_moments(table(*cols, row_cap=cap), cols, basis, epsilon=epsilon, path=path)
         l1 = plan.norms(Neighbours.REPLACE, count_public=False).l1
         assert plan.bits >= 10

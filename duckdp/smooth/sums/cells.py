@@ -15,7 +15,8 @@ Proof sketch: after the row's own rounding all is exact and linear: local moment
               from acos and one product, within 2^-49 (assumed of the C library; only REPLACE rests on it). Degree 0 is
               exact: of its coefficients only one, 1, is not 0.
 Numerics:     a cell's sums are doubles on the grid 2^-20 (x + C - C, C = 1.5 2^52, rounds to whole numbers), so exact
-              in every order for up to 2^33 rows per cell: the assumption of this path.
+              in every order for up to 2^33 rows per cell: the path is taken for a row_cap of at most that. Weights
+              in units of 2^-20 stay within 2^53, so int64 holds whatever crosses.
 Source:       Jacobi-Anger expansion; DLMF 10.12.3 and 10.14.4.
 """
 
@@ -42,6 +43,7 @@ from duckdp.smooth.sums.scan import WEIGHT, number, print_number, print_place, p
 
 OFFSET_BITS = 20
 COEFFICIENT_BITS = 24
+MOST_ROWS = 1 << 33  # of row_cap: 20 + 33 = 53 bits
 MOST_CELLS = 1 << 18
 MOST_PLACES = 1 << 12  # of one column
 MOST_TENSOR = 1 << 18  # functions of the enclosing tensor set

@@ -15,7 +15,7 @@ import numpy as np
 from duckdp.catalog import Column, Table
 from duckdp.smooth.basis import Basis, Floats
 from duckdp.smooth.sums.blocks import FACTOR_BITS
-from duckdp.smooth.sums.cells import MOST_CELLS, MOST_PLACES, MOST_TENSOR, CellSums, Grid, make_grid
+from duckdp.smooth.sums.cells import MOST_CELLS, MOST_PLACES, MOST_ROWS, MOST_TENSOR, CellSums, Grid, make_grid
 from duckdp.smooth.sums.split import choose_split
 
 COLUMN = 5.0  # ns per row: read, clamp and scale one column
@@ -63,6 +63,7 @@ def choose_cells(
     loose = sum(not g.exact for g in first)
     fixed = math.prod(g.places for g in first)
     unfit = math.prod(basis.degrees) > MOST_TENSOR or max(g.places for g in first) > MOST_PLACES
+    unfit = unfit or table.row_cap > MOST_ROWS
     if unfit or fixed > MOST_CELLS or (loose and table.unit_key is not None) or loose > 3:
         return first, 0, math.inf
     if not loose:

@@ -1,0 +1,308 @@
+"""Every kind of private release, tables that differ as much as tables can, and a source of randomness that is watched.
+
+``TASKS`` lists plans of every class that releases something; ``test_draws`` fails when a class of the package is
+missing here. :func:`observe` runs one on one table and says what a bystander may see beside the answer: whether it
+succeeded, and which draws it asked for.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+import duckdb
+import pytest
+
+from duckdp.compiler.quantile import QuantileTask, plan_quantile
+from duckdp.compiler.release import SelectTask
+from duckdp.core import noise
+from duckdp.core.task import PrivateQuery
+from duckdp.core.types import ATTO, NANO, Neighbours
+from duckdp.engine import read_batches
+from duckdp.smooth.counted import CountedTask, plan_counted
+from duckdp.smooth.grouped import GroupedTask, plan_grouped
+from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
+from duckdp.synthetic.missing import MissingPlan
+from duckdp.synthetic.task import SynthesisTask, plan_synthesis
+from duckdp.synthetic.theorem import TheoremTask, plan_theorem
+from duckdp.synthetic.wide.task import WideTask, plan_wide
+from tests.gate import clinic, load, plan_for
+
+ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+DELTA = ATTO // 10**6
+KEYED, ROWS = clinic(), clinic(unit_key=None)
+Draws = list[tuple[Any, ...]]
+Read = Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
+Change = Callable[[str, Any], Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One plan.
+
+    Attributes:
+        name: for the report.
+        make: the task; None: the answer itself is exact.
+        follows: what of a payload, which is public, decided draws; None: nothing does. OPEN: the number of keys.
+    """
+
+    name: str
+    make: Callable[[], Any] = field(repr=False)
+    follows: Callable[[dict[str, Any]], Any] | Literal["open keys"] | None = None
+
+
+# ---- the plans
+
+
+def _select(text: str, table: Any = KEYED, **options: Any) -> Callable[[], SelectTask]:
+    return lambda: SelectTask(plan=plan_for(text, table, **options))
+
+
+def _quantile(table: Any, name: str, delta: int, neighbours: Neighbours = ADD_REMOVE) -> Callable[[], QuantileTask]:
+    return lambda: plan_quantile(
+        table, name, None, epsilon_nano=NANO, delta_atto=delta, quantile=Fraction(1, 2), neighbours=neighbours
+    )
+
+
+def _summary(
+    columns: tuple[str, ...], table: Any = KEYED, *, delta: int = 0, neighbours: Neighbours = ADD_REMOVE, **wishes: Any
+) -> Callable[[], SummaryTask]:
+    return lambda: plan_summary(
+        table, columns, epsilon_nano=NANO, neighbours=neighbours, delta_atto=delta,
+        wishes=Wishes(**{"degree": 5, **wishes}),
+    )  # fmt: skip
+
+
+def _counted(epsilon_nano: int, **options: Any) -> Callable[[], Any]:
+    given = {"neighbours": ADD_REMOVE, "delta_atto": 0, **options}
+    return lambda: plan_counted(KEYED, ["age"], epsilon_nano=epsilon_nano, wishes=Wishes(smoothness=1), **given)
+
+
+def _grouped(neighbours: Neighbours) -> Callable[[], GroupedTask]:
+    return lambda: plan_grouped(
+        ROWS, ["age"], "sex", epsilon_nano=NANO, neighbours=neighbours, delta_atto=0, wishes=Wishes(degree=4)
+    )
+
+
+def _wide(
+    method: str, columns: list[str], table: Any = KEYED, *, delta: int = 0, neighbours: Neighbours = ADD_REMOVE,
+    target: str | None = None, epsilon_nano: int = NANO // 1000,
+) -> Callable[[], WideTask]:  # fmt: skip
+    return lambda: plan_wide(
+        table, columns, epsilon_nano=epsilon_nano, delta_atto=delta, neighbours=neighbours, rows=50, method=method,
+        target=target,
+    )  # fmt: skip
+
+
+def _theorem(table: Any, neighbours: Neighbours, delta: int = 0, column: str = "age") -> Callable[[], TheoremTask]:
+    return lambda: plan_theorem(
+        table, [column], epsilon_nano=NANO, delta_atto=delta, neighbours=neighbours, rows=None, smoothness=2
+    )
+
+
+def _synthesis(columns: list[str]) -> Callable[[], SynthesisTask]:
+    return lambda: plan_synthesis(
+        KEYED, columns, epsilon_nano=NANO, delta_atto=0, neighbours=ADD_REMOVE, rows=50, smoothness=None, degree=3
+    )
+
+
+OPEN: Final = "open keys"  # every key that exists is noised: draws follow their number, which is not released
+
+
+def _bought(payload: dict[str, Any]) -> Any:
+    """Of a wide table: stages, and the sizes of all lists of what was released."""
+    return payload["bought"], _sizes(payload["wide"])
+
+
+def _sizes(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _sizes(v) for k, v in value.items()}
+    return [_sizes(v) for v in value] if isinstance(value, list) else None
+
+
+EVERY = "count(*), count(age), sum(age), avg(cost), variance(income), stddev_pop(age), sum(cost) FILTER (WHERE smoker)"
+NUMBERS = ["age", "cost", "income"]
+MIXED = ["age", "cost", "income", "sex", "smoker", "level", "town"]
+
+TASKS: dict[type, tuple[Case, ...]] = {
+    SelectTask: (
+        Case("aggregates, laplace", _select(f"SELECT {EVERY}, count(DISTINCT pid) FROM clinic")),
+        Case("aggregates, gaussian", _select(f"SELECT {EVERY} FROM clinic", mechanism="gaussian")),
+        Case("public keys", _select(f"SELECT sex, town, {EVERY} FROM clinic WHERE age > 20 GROUP BY sex, town")),
+        Case("of rows, replaced", _select(f"SELECT {EVERY} FROM clinic", ROWS, neighbours=REPLACE)),
+        Case("open keys", _select("SELECT name, count(*), avg(age) FROM clinic GROUP BY name"), OPEN),
+        Case(
+            "open keys, gaussian",
+            _select("SELECT name, sum(age) FROM clinic GROUP BY name", mechanism="gaussian"),
+            OPEN,
+        ),
+    ),
+    QuantileTask: (
+        Case("student", _quantile(KEYED, "cost", 0)),
+        Case("laplace", _quantile(KEYED, "age", DELTA)),
+        Case("of rows, replaced", _quantile(ROWS, "income", 0, REPLACE)),
+    ),
+    SummaryTask: (
+        *(
+            Case(f"{family}, {path}", _summary(("age", "cost"), noise=family, path=path, delta=DELTA))
+            for family in ("laplace", "cube", "gaussian")
+            for path in ("sums", "blocks")
+        ),
+        Case("cells", _summary(("age",), path="cells")),
+        Case("cells, of rows", _summary(("age", "cost"), ROWS, path="cells")),
+        Case("of rows, replaced", _summary(("income",), ROWS, neighbours=REPLACE)),
+        Case("replaced, NULLs left out", _summary(("age",), ROWS, neighbours=REPLACE, noise="cube")),
+    ),
+    CountedTask: (
+        Case("small epsilon", _counted(1_000_000), lambda p: p["degree"]),
+        Case("gaussian", _counted(5_000_000, delta_atto=DELTA), lambda p: p["degree"]),
+        Case("large epsilon", _counted(NANO), lambda p: p["degree"]),
+    ),
+    GroupedTask: (Case("added, removed", _grouped(ADD_REMOVE)), Case("replaced", _grouped(REPLACE))),
+    SynthesisTask: (
+        Case("lp", _synthesis(["income"])),
+        Case("lp, NULLs", _synthesis(["age", "cost"])),
+    ),
+    TheoremTask: (
+        Case("declared n", _theorem(KEYED, ADD_REMOVE)),
+        Case("declared n, gaussian", _theorem(KEYED, ADD_REMOVE, DELTA)),
+        Case("public n", _theorem(ROWS, REPLACE, column="income"), lambda p: p["theorem"]["n"]),
+    ),
+    WideTask: (
+        Case("moments", _wide("moments", NUMBERS), _bought),
+        Case(
+            "moments, gaussian, target", _wide("moments", [*NUMBERS, "smoker"], delta=DELTA, target="smoker"), _bought
+        ),
+        Case("moments, replaced", _wide("moments", ["income", "age"], ROWS, neighbours=REPLACE), _bought),
+        Case("tree", _wide("tree", MIXED), _bought),
+        Case("tree, gaussian, target", _wide("tree", MIXED[:4], delta=DELTA, target="sex"), _bought),
+        Case("tree, large epsilon", _wide("tree", MIXED[1:5], epsilon_nano=10 * NANO), _bought),
+        Case("psi", _wide("psi", NUMBERS), _bought),
+        Case("psi, gaussian", _wide("psi", NUMBERS, delta=DELTA), _bought),
+        Case("psi, replaced", _wide("psi", NUMBERS, ROWS, neighbours=REPLACE), _bought),
+        Case("tree, replaced", _wide("tree", MIXED[2:6], ROWS, neighbours=REPLACE), _bought),
+    ),
+}
+# Parts of tasks: run by those above.
+PARTS: dict[type, type] = {MissingPlan: SynthesisTask}
+
+# ---- the tables: (pid, age, cost, score, sex, town, name, born, seen, smoker, visits, level, income)
+
+_DAY, _TIME = dt.date(1991, 5, 5), dt.datetime(2020, 1, 1)
+LOW = (-(2**31), -1e308, -1e308, "F", "", "", dt.date.min, dt.datetime.min, False, -(2**31), 1, -1e308)
+HIGH = (2**31 - 1, math.inf, math.inf, "M", "\U0010ffff" * 300, "z", dt.date.max, _TIME, True, 2**31 - 1, 2, math.inf)
+ODD = (7, math.nan, -math.inf, "Z", "Uri", "n", _DAY, _TIME, None, 0, 9, math.nan)
+NONE = (None,) * 12
+
+
+def _random_row(rng: random.Random) -> tuple[Any, ...]:
+    return (
+        rng.randint(0, 110), rng.uniform(0, 5000), rng.random(), rng.choice("FM"), rng.choice(["Bern", "Genf", "x"]),
+        rng.choice("abcdefgh"), _DAY, _TIME, rng.random() < 0.5, 1, rng.choice([1, 2, None]), rng.uniform(-10, 20),
+    )  # fmt: skip
+
+
+def tables() -> dict[str, list[tuple[Any, ...]]]:
+    """Rows by name: none, one, usual ones, extremes, what no declaration allows, and more than ``row_cap``."""
+    rng = random.Random(5)
+    return {
+        "empty": [],
+        "one row": [(1, *_random_row(rng))],
+        "usual": [(i // 2, *_random_row(rng)) for i in range(300)],
+        "one unit": [(1, *HIGH)] * 400,
+        "nothing but NULL": [(i, *NONE) for i in range(40)] + [(None, *NONE)] * 3,
+        "extremes": [(i, *(HIGH, LOW, ODD, NONE)[i % 4]) for i in range(400)],
+        "beyond row_cap": [(i, *(HIGH if i % 2 else _random_row(rng))) for i in range(2500)],
+    }
+
+
+def largest(kind: str, value: Any) -> Any:
+    """A cell as large as its type in DuckDB can be."""
+    return {"HUGEINT": 2**126, "BIGINT": 2**63 - 1, "DOUBLE": 1e300}.get(kind, value)
+
+
+def least(kind: str, value: Any) -> Any:
+    """A cell as small as its type in DuckDB can be."""
+    return {"HUGEINT": -(2**126), "BIGINT": -(2**63), "DOUBLE": -1e300}.get(kind, value)
+
+
+# ---- watching
+
+
+@contextmanager
+def watched(seed: int) -> Iterator[Draws]:
+    """The source of randomness, repeatable for once, and every call to it in its order."""
+    calls: Draws = []
+    rng = random.Random(seed)
+
+    class Source:
+        @staticmethod
+        def randbits(count: int) -> int:
+            calls.append(("bits", count))
+            return rng.getrandbits(count) if count else 0
+
+        @staticmethod
+        def randbelow(limit: int) -> int:
+            calls.append(("below", limit))
+            return rng.randrange(limit)
+
+    def draw(count: int, scale: float, build: Any) -> list[int]:
+        calls.append((build.__name__, count, scale))
+        return [round(rng.gauss(0, scale)) for _ in range(count)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise, "secrets", Source)
+        patch.setattr(noise, "_draw", draw)
+        yield calls
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a bystander sees: the failure, if any, what was drawn, the payload, and how many rows crossed."""
+
+    failure: str | None
+    draws: tuple[Any, ...]
+    payload: dict[str, Any] = field(repr=False, default_factory=dict)
+    crossed: int = 0
+
+
+def observe(task: Any, con: duckdb.DuckDBPyConnection, change: Change | None = None, seed: int = 1) -> Seen:
+    """Run one release against ``clinic`` of a connection. ``change``: (type, cell) -> another exact cell."""
+    crossed = 0
+
+    def read(query: PrivateQuery) -> Iterable[tuple[Any, ...]]:
+        nonlocal crossed
+        if query.arrays:
+            found = list(read_batches(con.cursor(), query))
+            return found
+        cursor = con.cursor().execute(query.sql, list(query.parameters))
+        kinds = [str(c[1]) for c in cursor.description or ()]
+        rows = cursor.fetchall()
+        crossed += len(rows)
+        if change is None:
+            return rows
+        return [tuple(change(k, v) for k, v in zip(kinds, row, strict=True)) for row in rows]
+
+    with watched(seed) as calls:
+        try:
+            if hasattr(task, "release_stages"):
+                payload = task.release_stages(read, 7)
+            else:
+                payload = task.release(iter(read(task.query(7))))
+        except Exception as problem:  # noqa: BLE001 - any failure would be seen
+            return Seen(f"{type(problem).__name__}: {problem}", tuple(calls))
+    return Seen(None, tuple(calls), json.loads(payload), crossed)
+
+
+def connect(rows: list[tuple[Any, ...]]) -> duckdb.DuckDBPyConnection:
+    """A table ``clinic`` of these rows."""
+    con = duckdb.connect()
+    load(con, KEYED, rows)
+    return con
