@@ -2,20 +2,20 @@
 
 ``TASKS`` lists plans of every class that releases something; ``test_draws`` fails when a class of the package is
 missing here. :func:`observe` runs one on one table and says what a bystander may see beside the answer: whether it
-succeeded, and which draws it asked for.
+succeeded, and which draws it asked for. Stages may follow from what earlier ones released: ``script`` puts the outputs
+of another run in their place, as a retry does, after each has been drawn.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Any
 
 import duckdb
 import pytest
@@ -23,7 +23,7 @@ import pytest
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.release import SelectTask
 from duckdp.core import noise
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Stages
 from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.engine import read_batches
 from duckdp.smooth.counted import CountedTask, plan_counted
@@ -49,13 +49,13 @@ class Case:
 
     Attributes:
         name: for the report.
-        make: the task; None: the answer itself is exact.
-        follows: what of a payload, which is public, decided draws; None: nothing does. OPEN: the number of keys.
+        make: the task.
+        open_keys: every key that exists is noised, so draws follow their number, which is not released.
     """
 
     name: str
     make: Callable[[], Any] = field(repr=False)
-    follows: Callable[[dict[str, Any]], Any] | Literal["open keys"] | None = None
+    open_keys: bool = False
 
 
 # ---- the plans
@@ -113,20 +113,6 @@ def _synthesis(columns: list[str]) -> Callable[[], SynthesisTask]:
     )
 
 
-OPEN: Final = "open keys"  # every key that exists is noised: draws follow their number, which is not released
-
-
-def _bought(payload: dict[str, Any]) -> Any:
-    """Of a wide table: stages, and the sizes of all lists of what was released."""
-    return payload["bought"], _sizes(payload["wide"])
-
-
-def _sizes(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _sizes(v) for k, v in value.items()}
-    return [_sizes(v) for v in value] if isinstance(value, list) else None
-
-
 EVERY = "count(*), count(age), sum(age), avg(cost), variance(income), stddev_pop(age), sum(cost) FILTER (WHERE smoker)"
 NUMBERS = ["age", "cost", "income"]
 MIXED = ["age", "cost", "income", "sex", "smoker", "level", "town"]
@@ -137,11 +123,11 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("aggregates, gaussian", _select(f"SELECT {EVERY} FROM clinic", mechanism="gaussian")),
         Case("public keys", _select(f"SELECT sex, town, {EVERY} FROM clinic WHERE age > 20 GROUP BY sex, town")),
         Case("of rows, replaced", _select(f"SELECT {EVERY} FROM clinic", ROWS, neighbours=REPLACE)),
-        Case("open keys", _select("SELECT name, count(*), avg(age) FROM clinic GROUP BY name"), OPEN),
+        Case("open keys", _select("SELECT name, count(*), avg(age) FROM clinic GROUP BY name"), True),
         Case(
             "open keys, gaussian",
             _select("SELECT name, sum(age) FROM clinic GROUP BY name", mechanism="gaussian"),
-            OPEN,
+            True,
         ),
     ),
     QuantileTask: (
@@ -161,9 +147,9 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("replaced, NULLs left out", _summary(("age",), ROWS, neighbours=REPLACE, noise="cube")),
     ),
     CountedTask: (
-        Case("small epsilon", _counted(1_000_000), lambda p: p["degree"]),
-        Case("gaussian", _counted(5_000_000, delta_atto=DELTA), lambda p: p["degree"]),
-        Case("large epsilon", _counted(NANO), lambda p: p["degree"]),
+        Case("small epsilon", _counted(1_000_000)),
+        Case("gaussian", _counted(5_000_000, delta_atto=DELTA)),
+        Case("large epsilon", _counted(NANO)),
     ),
     GroupedTask: (Case("added, removed", _grouped(ADD_REMOVE)), Case("replaced", _grouped(REPLACE))),
     SynthesisTask: (
@@ -173,21 +159,19 @@ TASKS: dict[type, tuple[Case, ...]] = {
     TheoremTask: (
         Case("declared n", _theorem(KEYED, ADD_REMOVE)),
         Case("declared n, gaussian", _theorem(KEYED, ADD_REMOVE, DELTA)),
-        Case("public n", _theorem(ROWS, REPLACE, column="income"), lambda p: p["theorem"]["n"]),
+        Case("public n", _theorem(ROWS, REPLACE, column="income")),
     ),
     WideTask: (
-        Case("moments", _wide("moments", NUMBERS), _bought),
-        Case(
-            "moments, gaussian, target", _wide("moments", [*NUMBERS, "smoker"], delta=DELTA, target="smoker"), _bought
-        ),
-        Case("moments, replaced", _wide("moments", ["income", "age"], ROWS, neighbours=REPLACE), _bought),
-        Case("tree", _wide("tree", MIXED), _bought),
-        Case("tree, gaussian, target", _wide("tree", MIXED[:4], delta=DELTA, target="sex"), _bought),
-        Case("tree, large epsilon", _wide("tree", MIXED[1:5], epsilon_nano=10 * NANO), _bought),
-        Case("psi", _wide("psi", NUMBERS), _bought),
-        Case("psi, gaussian", _wide("psi", NUMBERS, delta=DELTA), _bought),
-        Case("psi, replaced", _wide("psi", NUMBERS, ROWS, neighbours=REPLACE), _bought),
-        Case("tree, replaced", _wide("tree", MIXED[2:6], ROWS, neighbours=REPLACE), _bought),
+        Case("moments", _wide("moments", NUMBERS)),
+        Case("moments, gaussian, target", _wide("moments", [*NUMBERS, "smoker"], delta=DELTA, target="smoker")),
+        Case("moments, replaced", _wide("moments", ["income", "age"], ROWS, neighbours=REPLACE)),
+        Case("tree", _wide("tree", MIXED)),
+        Case("tree, gaussian, target", _wide("tree", MIXED[:4], delta=DELTA, target="sex")),
+        Case("tree, large epsilon", _wide("tree", MIXED[1:5], epsilon_nano=10 * NANO)),
+        Case("psi", _wide("psi", NUMBERS)),
+        Case("psi, gaussian", _wide("psi", NUMBERS, delta=DELTA)),
+        Case("psi, replaced", _wide("psi", NUMBERS, ROWS, neighbours=REPLACE)),
+        Case("tree, replaced", _wide("tree", MIXED[2:6], ROWS, neighbours=REPLACE)),
     ),
 }
 # Parts of tasks: run by those above.
@@ -265,23 +249,31 @@ def watched(seed: int) -> Iterator[Draws]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a bystander sees: the failure, if any, what was drawn, the payload, and how many rows crossed."""
+    """What a bystander sees: the failure, if any, and the draws; outputs of stages; how many rows crossed."""
 
     failure: str | None
     draws: tuple[Any, ...]
-    payload: dict[str, Any] = field(repr=False, default_factory=dict)
+    outputs: tuple[str, ...] = field(repr=False, default=())
     crossed: int = 0
 
 
-def observe(task: Any, con: duckdb.DuckDBPyConnection, change: Change | None = None, seed: int = 1) -> Seen:
-    """Run one release against ``clinic`` of a connection. ``change``: (type, cell) -> another exact cell."""
+def observe(
+    task: Any, con: duckdb.DuckDBPyConnection, *, change: Change | None = None, script: tuple[str, ...] | None = None
+) -> Seen:
+    """Run one release against ``clinic`` of a connection.
+
+    Args:
+        task: what to run.
+        con: private rows.
+        change: (type, cell) -> another exact cell.
+        script: what follows sees these outputs of stages instead of those that were drawn.
+    """
     crossed = 0
 
     def read(query: PrivateQuery) -> Iterable[tuple[Any, ...]]:
         nonlocal crossed
         if query.arrays:
-            found = list(read_batches(con.cursor(), query))
-            return found
+            return list(read_batches(con.cursor(), query))
         cursor = con.cursor().execute(query.sql, list(query.parameters))
         kinds = [str(c[1]) for c in cursor.description or ()]
         rows = cursor.fetchall()
@@ -290,15 +282,18 @@ def observe(task: Any, con: duckdb.DuckDBPyConnection, change: Change | None = N
             return rows
         return [tuple(change(k, v) for k, v in zip(kinds, row, strict=True)) for row in rows]
 
-    with watched(seed) as calls:
+    outputs: list[str] = []
+
+    def keep(number: int, payload: str) -> str:
+        outputs.append(payload)
+        return payload if script is None else script[number]
+
+    with watched(seed=1) as calls:
         try:
-            if hasattr(task, "release_stages"):
-                payload = task.release_stages(read, 7)
-            else:
-                payload = task.release(iter(read(task.query(7))))
+            task.work(7)(Stages(read, keep=keep))
         except Exception as problem:  # noqa: BLE001 - any failure would be seen
-            return Seen(f"{type(problem).__name__}: {problem}", tuple(calls))
-    return Seen(None, tuple(calls), json.loads(payload), crossed)
+            return Seen(f"{type(problem).__name__}: {problem}", tuple(calls), tuple(outputs), crossed)
+    return Seen(None, tuple(calls), tuple(outputs), crossed)
 
 
 def connect(rows: list[tuple[Any, ...]]) -> duckdb.DuckDBPyConnection:
