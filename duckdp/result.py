@@ -55,7 +55,8 @@ class Estimate:
         width = self.half_width
         if width is None or self.low is None or self.high is None:
             return _number(self.value)
-        if not abs(self.low + self.high - 2 * self.value) > LOPSIDED * width:
+        one_sided = math.isinf(width) and (math.isfinite(self.low) or math.isfinite(self.high))
+        if not (one_sided or abs(self.low + self.high - 2 * self.value) > LOPSIDED * width):
             return f"{_rounded(self.value, width)} ± {_number(width)}"
         return f"{_rounded(self.value, width)} [{_rounded(self.low, width)}, {_rounded(self.high, width)}]"
 

@@ -1,7 +1,7 @@
 """Released cells to the statement's result: values, error bars, HAVING, ORDER BY, LIMIT. Post-processing only.
 
 Every number is carried with its gradient by cell, so that the error of any expression over aggregates follows from
-the noise of the cells: exactly where it is linear (counts, sums), to first order where not (averages, ratios).
+the noise of the cells (compiler/intervals.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -20,15 +19,15 @@ from numpy.typing import NDArray
 from duckdp.catalog import Kind, Scalar
 from duckdp.compiler.arithmetic import Vector, apply, constant_vector
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
+from duckdp.compiler.intervals import Intervals
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import facts
 from duckdp.compiler.plan import Plan
-from duckdp.core.errorbars import Noise, half_width, linear_half_width, linear_standard_error, rounded_half_width
+from duckdp.core.errorbars import Noise, linear_standard_error
 from duckdp.errors import InternalError
 from duckdp.mechanisms.simplex import moments
 
 Floats = NDArray[np.float64]
-LEVEL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +134,7 @@ class _Evaluation:
         else:
             kinds = [k.expr.kind for k in plan.query.keys]
             self.keys = [[_decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]
-        found = plan.cell_noises()
-        self.noisy = [i for i, noise in enumerate(found) if noise is not None]
-        self.noises: list[Noise] = [noise for noise in found if noise is not None]
+        self.noises: list[Noise] = [noise for noise in plan.cell_noises() if noise is not None]
 
     def columns(self) -> list[OutputColumn]:
         outputs = self.all_outputs()
@@ -233,50 +230,25 @@ class _Evaluation:
             return OutputColumn(name=name, kind=expr.kind, integral=False, values=list(vector.value))
         if not any(isinstance(n, Aggregate) for n in walk(expr)):
             return OutputColumn(name=name, kind=expr.kind, integral=False, values=_plain(vector.value))
-        gradient = vector.gradient[self.noisy]
+        bars = Intervals(self.plan, self.cells, self._aggregate)
+        gradient = bars.by_noise(vector.gradient)
         undefined = ~np.isfinite(vector.value) | ~np.isfinite(gradient).all(axis=0)
         gradient = np.where(undefined, 0.0, gradient)
         error = linear_standard_error(gradient, self.noises) if self.noises else np.zeros(self.n)
-        width = self._half_widths(expr, gradient)
         lower, upper = self._range(expr)
-        counting = isinstance(expr, Aggregate) and expr.function.startswith("count")
-        integral = counting or (isinstance(expr, Aggregate) and self._integral_sum(expr))
+        low, high = (np.where(undefined, np.nan, e) for e in bars.ends(expr, vector.value, gradient, lower, upper))
+        aggregate = expr if isinstance(expr, Aggregate) else None
+        counting = aggregate is not None and aggregate.function.startswith("count")
+        integral = counting or (aggregate is not None and self._integral_sum(aggregate))
         shown = np.clip(vector.value, lower, upper)
         pairs = zip(shown, undefined, strict=True)
         return OutputColumn(
             name=name, kind=expr.kind, integral=integral,
             values=[None if bad else int(v) if integral else float(v) for v, bad in pairs],
-            standard_error=np.where(undefined, np.nan, error), half_width=np.where(undefined, np.nan, width),
-            low=np.maximum(vector.value - width, lower), high=np.minimum(vector.value + width, upper),
-            centre=vector.value,
-            exact_interval=counting or (isinstance(expr, Aggregate) and expr.function == "sum"),
+            standard_error=np.where(undefined, np.nan, error), half_width=(high - low) / 2,
+            low=np.clip(low, lower, upper), high=np.clip(high, lower, upper), centre=vector.value,
+            exact_interval=counting or (aggregate is not None and aggregate.function == "sum"),
         )  # fmt: skip
-
-    def _half_widths(self, expr: Expr, gradient: Floats) -> Floats:
-        if not self.noises:
-            return np.zeros(self.n)
-        if isinstance(expr, Aggregate):
-            measure = next(m for m in self.plan.measures if m.serves(expr))
-            noise = self.plan.noises[self.plan.measures.index(measure)]
-            counting = expr.function.startswith("count")
-            if noise is None:
-                return np.zeros(self.n)
-            if measure.cells == 1:
-                return np.full(self.n, half_width(noise, LEVEL) / measure.steps)
-            if counting and not measure.fixed_total:
-                terms = measure.cells if expr.function == "count_rows" else measure.degree + 1
-                return np.full(self.n, _count_half_width(noise, terms, 2**measure.bits))
-            if not counting and expr.function != "sum":
-                return self._unless_few(expr, linear_half_width(gradient, self.noises, LEVEL))
-        return linear_half_width(gradient, self.noises, LEVEL)
-
-    def _unless_few(self, expr: Aggregate, width: Floats) -> Floats:
-        """Averages and variances over a count that may be 0 have no interval but their whole range."""
-        count = self._aggregate(Aggregate("count", expr.argument, expr.filter))
-        assert count.gradient is not None
-        same = count.gradient[self.noisy][:, :1]  # of all groups: a count is linear
-        doubtful = count.value <= linear_half_width(same, self.noises, LEVEL)
-        return np.where(doubtful, np.inf, width)
 
     def _range(self, expr: Expr) -> tuple[float, float]:
         if isinstance(expr, Aggregate) and expr.function == "avg":
@@ -321,11 +293,6 @@ def _take(column: OutputColumn, rows: list[int]) -> OutputColumn:
         standard_error=pick(column.standard_error), half_width=pick(column.half_width), low=pick(column.low),
         high=pick(column.high), centre=pick(column.centre), exact_interval=column.exact_interval,
     )  # fmt: skip
-
-
-@lru_cache(maxsize=1024)
-def _count_half_width(noise: Noise, terms: int, steps: int) -> float:
-    return float(rounded_half_width([noise] * terms, steps, LEVEL))
 
 
 def _whole(value: Floats) -> Floats:

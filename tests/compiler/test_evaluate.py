@@ -201,7 +201,6 @@ def test_undefined_averages_have_no_interval_and_few_rows_the_whole_range() -> N
     assert cost.half_width is not None
     steps = plan.measures[0].steps
     age, _ = evaluate(plan, _payload(plan, [[steps, steps, 5, 5, 5]]))
-    assert math.isinf(age.half_width[0])  # type: ignore[index]
     assert (age.low[0], age.high[0]) == (0, 110)  # type: ignore[index]
 
 

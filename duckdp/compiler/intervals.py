@@ -1,0 +1,153 @@
+"""95% intervals of output expressions, from the noise of the released cells. Public figures and post-processing only.
+
+Counts and sums: exact, by the law of their cells' noise (core/errorbars). Averages and quotients of counts and sums:
+Fieller's set (core/ratiobars), exact but for its hull. Variances and other expressions: to first order in the noise, by
+their gradient; a variance over a count that may be 0 has its whole range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckdp.compiler.arithmetic import Vector
+from duckdp.compiler.expression import Aggregate, Call, Expr, Literal
+from duckdp.compiler.plan import Plan
+from duckdp.core.errorbars import Noise, half_width, linear_half_width, rounded_half_width
+from duckdp.core.ratiobars import can_bound, ratio_interval
+
+Floats = NDArray[np.float64]
+LEVEL = 0.95
+
+
+class Intervals:
+    """Intervals of one answer.
+
+    Args:
+        plan: of the statement.
+        cells: float[cells, n], as released.
+        aggregate: value and gradient by cell of an aggregate.
+    """
+
+    def __init__(self, plan: Plan, cells: Floats, aggregate: Callable[[Aggregate], Vector]) -> None:
+        self.plan, self.cells, self._aggregate = plan, cells, aggregate
+        self.n = cells.shape[1]
+        found = plan.cell_noises()
+        self.noisy = [i for i, noise in enumerate(found) if noise is not None]
+        self.noises: list[Noise] = [noise for noise in found if noise is not None]
+
+    def by_noise(self, gradient: Floats) -> Floats:
+        """Coefficients of the noise terms from those of the cells, float[noises, n].
+
+        A cell that is a public total less the others has their noise, negated.
+        """
+        found = gradient.copy()
+        start = 0
+        for measure in self.plan.measures:
+            end = start + measure.cells
+            if measure.fixed_total:
+                found[start : end - 1] -= gradient[end - 1]
+            start = end
+        return found[self.noisy]
+
+    def ends(
+        self, expr: Expr, value: Floats, gradient: Floats, lower: float, upper: float
+    ) -> tuple[Floats, Floats]:  # fmt: skip
+        """Ends of the interval in each group, before they are cut to the public range.
+
+        Args:
+            expr: an output with an aggregate in it.
+            value: float[n], released.
+            gradient: float[noises, n], of :meth:`by_noise`.
+            lower: least value that the true one can have.
+            upper: the largest.
+        """
+        found = self._ratio_ends(expr, lower, upper)
+        if found is not None:
+            return found
+        width = self._half_widths(expr, gradient)
+        return value - width, value + width
+
+    # ---- ratios -------------------------------------------------------------------------------------------------
+
+    def _ratio_ends(self, expr: Expr, lower: float, upper: float) -> tuple[Floats, Floats] | None:
+        forms = self._ratio(expr) if self.n else None
+        if forms is None:
+            return None
+        g, h = (self.by_noise(form[:, None])[:, 0] for form in forms)
+        if not (g.any() and h.any() and can_bound(self.noises, [bool(use) for use in (g != 0) | (h != 0)])):
+            return None  # over a public count it is linear
+        above, below = (form @ self.cells for form in forms)
+        return ratio_interval(above, below, g, h, self.noises, lower, upper, LEVEL)
+
+    def _ratio(self, expr: Expr) -> tuple[Floats, Floats] | None:
+        """Numerator and denominator of a quotient, as linear forms of the cells."""
+        match expr:
+            case Aggregate(function="avg", argument=argument, filter=condition):
+                above, below = (self._form(Aggregate(f, argument, condition)) for f in ("sum", "count"))
+            case Call(operator="div", arguments=(a, b)):
+                above, below = self._form(a), self._form(b)
+            case (
+                Call(operator="mul", arguments=(Literal(value=int() | float() as factor), inner))
+                | Call(operator="mul", arguments=(inner, Literal(value=int() | float() as factor)))
+            ):
+                found = self._ratio(inner)
+                return None if found is None else (factor * found[0], found[1])
+            case _:
+                return None
+        return None if above is None or below is None else (above, below)
+
+    def _form(self, expr: Expr) -> Floats | None:
+        """Coefficients by cell of a linear form of counts and sums; None for anything else."""
+        match expr:
+            case Aggregate(function="sum" | "count" | "count_rows" | "count_units"):
+                found = self._aggregate(expr).gradient
+                return None if found is None else found[:, 0]
+            case Call(operator="add" | "sub" as sign, arguments=(a, b)):
+                first, second = self._form(a), self._form(b)
+                if first is None or second is None:
+                    return None
+                return first + second if sign == "add" else first - second
+            case (
+                Call(operator="mul", arguments=(Literal(value=int() | float() as factor), inner))
+                | Call(operator="mul", arguments=(inner, Literal(value=int() | float() as factor)))
+            ):
+                form = self._form(inner)
+                return None if form is None else factor * form
+        return None
+
+    # ---- linear, or taken as linear -----------------------------------------------------------------------------
+
+    def _half_widths(self, expr: Expr, gradient: Floats) -> Floats:
+        if not self.noises:
+            return np.zeros(self.n)
+        if isinstance(expr, Aggregate):
+            measure = next(m for m in self.plan.measures if m.serves(expr))
+            noise = self.plan.noises[self.plan.measures.index(measure)]
+            counting = expr.function.startswith("count")
+            if noise is None:
+                return np.zeros(self.n)
+            if measure.cells == 1:
+                return np.full(self.n, half_width(noise, LEVEL) / measure.steps)
+            if counting and not measure.fixed_total:
+                terms = measure.cells if expr.function == "count_rows" else measure.degree + 1
+                return np.full(self.n, _count_half_width(noise, terms, 2**measure.bits))
+            if not counting and expr.function != "sum":
+                return self._unless_few(expr, linear_half_width(gradient, self.noises, LEVEL))
+        return linear_half_width(gradient, self.noises, LEVEL)
+
+    def _unless_few(self, expr: Aggregate, width: Floats) -> Floats:
+        """Variances over a count that may be 0 have no interval but their whole range."""
+        count = self._aggregate(Aggregate("count", expr.argument, expr.filter))
+        assert count.gradient is not None
+        same = self.by_noise(count.gradient)[:, :1]  # of all groups: a count is linear
+        doubtful = count.value <= linear_half_width(same, self.noises, LEVEL)
+        return np.where(doubtful, np.inf, width)
+
+
+@lru_cache(maxsize=1024)
+def _count_half_width(noise: Noise, terms: int, steps: int) -> float:
+    return float(rounded_half_width([noise] * terms, steps, LEVEL))
