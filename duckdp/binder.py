@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from duckdp.compiler.printing import quote
-from duckdp.errors import CODES, CatalogError, DuckDPError, ParameterError
+from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError
 from duckdp.functions import Prepared, prepare
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Binder:
 
     def refusal(self, message: str) -> DuckDPError | None:
         """The refusal that a message of DuckDB's quotes."""
-        return next((e for e in reversed(self._refusals) if str(e) in message), None)
+        return next((e for e in reversed(self._refusals) if _told(e) in message), None)
 
     def close(self) -> None:
         """Answer nothing more."""
@@ -105,7 +105,9 @@ class Binder:
     # ---- the work -------------------------------------------------------------------------------------------------
 
     def _bind(self, name: str, arguments: list[str | None], listed: list[str] | None) -> str:
-        prepared = prepare(self._open_session(), name, arguments, listed)
+        session = self._open_session()
+        session.require_grant()
+        prepared = prepare(session, name, arguments, listed)
         call = [name, arguments, listed, secrets.token_hex(16), _shape(prepared)]
         token = self._seal(json.dumps(call, ensure_ascii=False))
         items = [
@@ -129,8 +131,9 @@ class Binder:
         return found
 
     def _answer(self, token: str) -> Answer:
-        """The answer to a token's call: remembered, or charged and computed now."""
+        """The answer to a token's call: remembered, or charged and computed now; of a revoked or frozen grant none."""
         call = self._open(token)
+        self._open_session().require_grant()
         with self._turn(token):
             with self._lock:
                 found = self._answers.get(token)
@@ -178,7 +181,7 @@ class Binder:
             return work(*arguments), None
         except DuckDPError as error:
             self._refusals.append(error.with_traceback(None))
-            return None, str(error)
+            return None, _told(error)
         except KeyboardInterrupt:
             return None, f"E102: {CODES['E102']}."
         except BaseException:  # noqa: BLE001 - the boundary: DuckDB forwards any text, so none but ours may pass
@@ -208,6 +211,12 @@ class Binder:
     def _mac(self, body: str) -> str:
         text = f"{self._open_session().analyst}\n{body}".encode()
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()
+
+
+def _told(error: DuckDPError) -> str:
+    """A refusal as an analyst reads it: where the ledger lies is the owner's."""
+    path = error.path if isinstance(error, LedgerError) else None
+    return str(error).replace(path, "...") if path else str(error)
 
 
 def _shape(prepared: Prepared) -> str:

@@ -281,7 +281,12 @@ class Curator:
         return Session(self, analyst)
 
     def connect(self, analyst: str) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection of the analyst's own, with the dp functions and no private row."""
+        """A DuckDB connection of the analyst's own, with the dp functions and no private row.
+
+        Raises:
+            BudgetError: B102, B103.
+        """
+        self.session(analyst)
         return self.front(analyst).connection()
 
     def front(self, analyst: str) -> Front:

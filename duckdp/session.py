@@ -86,6 +86,7 @@ class Session(Calls):
             InsufficientBudgetError: B101; nothing was read or charged.
             ExecutionError: E1xx; the charge stays.
         """
+        self.require_grant()
         if not self._curator.names_protected(text):
             return self._curator.front(self.analyst).sql(text)
         query = self.read(text, parameters)
@@ -300,7 +301,7 @@ class Session(Calls):
 
     def tables(self) -> Mapping[str, Table]:
         """Protected tables by lower-case name."""
-        self._require_grant()
+        self.require_grant()
         return self._curator.tables
 
     def table(self, name: object) -> Table:
@@ -309,7 +310,7 @@ class Session(Calls):
         Raises:
             BudgetError: B102, B103. CatalogError: C101.
         """
-        self._require_grant()
+        self.require_grant()
         return self._curator.table(name)
 
     def same_as(self, other: Session) -> bool:
@@ -340,8 +341,12 @@ class Session(Calls):
         if name in self._curator.tables and all(row.name != name for row in ledger.objects(self.analyst)):
             raise CatalogError("C111", f'the name "{name}" is that of a protected table. Choose another.')
 
-    def _require_grant(self) -> None:
-        """Grants are checked before any name of the catalog is looked at."""
+    def require_grant(self) -> None:
+        """Nothing, if the analyst may ask now; checked before any name is looked at and anything remembered is given.
+
+        Raises:
+            BudgetError: B102, B103, B107.
+        """
         self._curator.ledger.require_open(self.analyst)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def budget(session: Session) -> Prepared:
     """What the analyst was granted, spent and has left."""
+    session.require_grant()
     names = ["analyst", "granted", "spent", "remaining"]
     return Prepared(
         columns=[(n, "VARCHAR") for n in names], run=lambda _: plain_result(names, [session.budget_row()])
@@ -22,6 +23,7 @@ def budget(session: Session) -> Prepared:
 
 def ledger(session: Session) -> Prepared:
     """The analyst's own charges."""
+    session.require_grant()
     names = ("at", "kind", "mechanism", "cost", "state", "statement")
     shape = [("charge", "BIGINT"), *((n, "VARCHAR") for n in names)]
 
