@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from duckdp.accepting import accept_changed, accept_first
 from duckdp.catalog import Table, check_name, load_table, missing_table
+from duckdp.computed import require_stored
 from duckdp.core.task import Tell
 from duckdp.core.types import AccountantKind, Neighbours, parse_delta, parse_epsilon
-from duckdp.declare import drifted
 from duckdp.engine import Engine
 from duckdp.errors import BudgetError, CatalogError, ParameterError
-from duckdp.ledger import DataSetState, Ledger
+from duckdp.ledger import DataSetState
 from duckdp.protection import Protected, protect_tables
 from duckdp.result import Result, plain_result
 from duckdp.session import Session
@@ -30,20 +31,25 @@ if TYPE_CHECKING:
 E = TypeVar("E", Neighbours, AccountantKind)
 
 
-def open(data: object, *, ledger: str | os.PathLike[str] | None = None, snapshot: bool = False) -> Curator:
+def open(
+    data: object, *, ledger: str | os.PathLike[str] | None = None, snapshot: bool = False, progress: Tell | None = None
+) -> Curator:  # fmt: skip
     """Put data under a curator.
+
+    All of a new source is read once, so that no private read meets a value that does not decode; Ctrl-C ends that.
 
     Args:
         data: a DuckDB file, a Parquet file or glob, several of them, data frames or paths by name, or an open
             DuckDB connection (its tables are copied).
         ledger: file of budgets and charges, made if missing; next to a DuckDB file by default.
-        snapshot: copy the data, so that the original is free for others.
+        snapshot: copy the data, so that the original is free for others; generated columns become plain ones.
+        progress: told (stage, share done, 0 to 1) while the source is read, here and at a refresh.
 
     Raises:
         CatalogError: C104 (the source changed), C107, C108.
         LedgerError: B2xx.
     """
-    return Curator(data, ledger=default_ledger(data, ledger), snapshot=snapshot)
+    return Curator(data, ledger=default_ledger(data, ledger), snapshot=snapshot, progress=progress)
 
 
 class Curator:
@@ -53,22 +59,23 @@ class Curator:
         ledger: budgets, charges and releases.
         engine: the private instance.
         tables: declarations by lower-case table name.
-        on_progress: told (stage, share done) of long work on what was released, unless a call brings its own.
+        on_progress: told (stage, share done) of long work: reading the source at a refresh, and what is made of
+            releases, unless a call brings its own.
     """
 
-    def __init__(self, data: object, *, ledger: str, snapshot: bool = False) -> None:
+    def __init__(self, data: object, *, ledger: str, snapshot: bool = False, progress: Tell | None = None) -> None:
         self.engine = Engine(Source(data, snapshot=snapshot))
         try:
-            self.ledger = Ledger.open(ledger)
+            self.ledger, self._fingerprint = accept_first(self.engine, ledger, progress)
         except BaseException:
             self.engine.close()
             raise
-        self.on_progress: Tell | None = None
+        self.on_progress: Tell | None = progress
+        self._stored: set[Table] = set()
         self._fronts: dict[str, Front] = {}
         self._lock = threading.RLock()
         self._loaded = -1
         self._tables: dict[str, Table] = {}
-        self._fingerprint = self._accept_first()
 
     # ---- declarations -----------------------------------------------------------------------------------------
 
@@ -173,9 +180,12 @@ class Curator:
         """Version of the declarations, among which that of ``table`` still stands as it was planned for.
 
         Raises:
-            CatalogError: C103.
+            CatalogError: C103; C105, a column of it is generated.
         """
         with self._lock:
+            if table not in self._stored:  # declared before generated columns were refused
+                require_stored(self.engine, table)
+                self._stored.add(table)
             if self.tables.get(table.name) != table:
                 raise CatalogError(
                     "C103", "the declaration changed since the query was planned. Run it again.", table=table.name
@@ -251,14 +261,15 @@ class Curator:
         """Accept changed data: a new data version under the same budget.
 
         Raises:
-            CatalogError: C103, a protected table no longer has its declared schema.
+            CatalogError: C103, a protected table no longer has its declared schema; C105, C107, C108.
         """
-        self.engine.reattach()
-        # from here on nothing is answered (C104) until the new fingerprint is accepted below
-        self._fingerprint = self.engine.source.fingerprint(self.engine.schema_cursor())
-        for table in self.tables.values():
-            drifted(self.engine, table)
-        return self.ledger.accept_source(self._fingerprint, reason=reason)
+        self._fingerprint = ""  # nothing is answered (C104) until all is read and accepted below
+        with self._lock:
+            self._stored.clear()
+        tables = self.tables.values()
+        fingerprint, version = accept_changed(self.engine, self.ledger, tables, reason, self.on_progress)
+        self._fingerprint = fingerprint
+        return version
 
     def charges(self, analyst: str | None = None) -> Result:
         """The ledger as a table: who was charged how much for what."""
@@ -344,13 +355,6 @@ class Curator:
             raise CatalogError("C104", "the source changed. The data owner calls curator.refresh(reason=...).")
         return state
 
-    def _accept_first(self) -> str:
-        cursor = self.engine.schema_cursor()
-        fingerprint = self.engine.source.fingerprint(cursor)
-        if self.ledger.state().source is None:
-            self.ledger.accept_source(fingerprint)
-        return fingerprint
-
     # ---- life -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -371,6 +375,8 @@ class Curator:
         self.close()
 
     def __repr__(self) -> str:
+        if "ledger" not in vars(self):
+            return "<duckdp.Curator that is not open>"
         return f"<duckdp.Curator of {len(self.tables)} protected tables, ledger {self.ledger.path!r}>"
 
 

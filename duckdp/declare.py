@@ -18,6 +18,7 @@ from duckdp.catalog import (
     kind_of,
 )
 from duckdp.compiler.printing import UNIT
+from duckdp.computed import require_stored
 from duckdp.engine import Engine
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.source import RawColumn
@@ -87,7 +88,7 @@ def declare_table(
                 table=table, column=name,
             )  # fmt: skip
     rows, guess, null_units, unit = (told.get(k) for k in ("max_rows", "expected_rows", "null_units", "unit"))
-    return Table(
+    declared = Table(
         name=table, relation=found.relation,
         columns=tuple(_column(table, raw[n], *(m.get(n) for m in by_column)) for n in wanted),
         row_cap=check_positive("row_cap", told.get("row_cap")), unit_key=key.name if key else None,
@@ -97,14 +98,17 @@ def declare_table(
         base=found.base, unit=None if unit is None else check_unit(unit),
         null_units=check_null_units(key.type, () if null_units is None else null_units) if key else (),
     )  # fmt: skip
+    require_stored(engine, declared)
+    return declared
 
 
 def drifted(engine: Engine, table: Table) -> None:
     """Check a stored declaration against the present schema.
 
     Raises:
-        CatalogError: C103.
+        CatalogError: C103; C105, a column of it is generated.
     """
+    require_stored(engine, table)
     cursor = engine.schema_cursor()
     present = {c.name: c for c in engine.source.columns(cursor, table.relation)}
     wanted = {c.source: c.type for c in (*table.columns, *table.base)}
@@ -150,10 +154,10 @@ def resolve(engine: Engine, table: object) -> Resolved:
     raw = {c.name.lower(): c for c in engine.source.columns(cursor, view.relation)}
     base = tuple(
         Column(name=c.name, source=c.name, type=c.type, kind=k[0], integral=k[1], nullable=True)
-        for c in raw.values() if (k := kind_of(c.type)) is not None
+        for c in raw.values() if (k := kind_of(c.type)) is not None and not c.generated
     )  # fmt: skip
     columns = view.select(list(raw.values()))
-    view.check(base, table)
+    view.check(base, table, engine.source.macros(cursor))
     return Resolved(
         name=_name(table), relation=view.relation, columns=columns, filter=view.filter,
         base=base if view.filter is not None else (),

@@ -17,7 +17,9 @@ from typing import Any
 
 import duckdb
 
-from duckdp.core.task import PrivateQuery, Watch
+from duckdp.attempt import INTERRUPTED
+from duckdp.core.task import PrivateQuery, Tell, Watch
+from duckdp.decoding import read_in_full
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import Charge
 from duckdp.source import Source
@@ -31,10 +33,11 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "default_null_order": "nulls_last",
     "integer_division": "false",
     "default_collation": "",
+    "index_scan_max_count": "0",  # the owner's indexes are not read at the opening, so not later either
+    "index_scan_percentage": "0",
 }
 BATCH = 10_000
 ARRAY_BATCH = 1 << 17
-_INTERRUPTED = ("Query interrupted", "INTERRUPT Error: Interrupted!")  # DuckDB's and the stream's, on Ctrl-C
 
 
 class Engine:
@@ -100,7 +103,7 @@ class Engine:
         except (KeyboardInterrupt, duckdb.InterruptException):
             failed = "E102"
         except Exception as error:  # noqa: BLE001 - engine and conversion errors alike may quote rows
-            failed = "E102" if cursor in self._stopped or str(error) in _INTERRUPTED else "E101"
+            failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"
         finally:
             with self._lock:
                 self._running.discard(cursor)
@@ -133,17 +136,23 @@ class Engine:
         """Whether the source's files differ from when they were attached."""
         return self.source.stamp() != self.stamp
 
-    def reattach(self) -> None:
-        """Attach the source afresh, after the owner accepted a change."""
+    def read_in_full(self, tell: Tell | None = None) -> None:
+        """See :func:`duckdp.decoding.read_in_full`; also C104, the source changed meanwhile."""
+        self._read(self._con, self.stamp, tell)
+
+    def reattach(self, tell: Tell | None = None) -> None:
+        """Attach the source afresh, after the owner accepted a change, and read it in full before anybody else does."""
         fresh = self._connect()
         try:
             self.source.attach(fresh)
-        except CatalogError:
+            stamp = self.source.stamp()
+            self._read(fresh, stamp, tell)
+        except BaseException:
             fresh.close()
             raise
         with self._lock:
             old, self._con = self._con, fresh
-            self.stamp = self.source.stamp()
+            self.stamp = stamp
         old.close()
 
     def close(self) -> None:
@@ -151,6 +160,20 @@ class Engine:
         self._con.close()
         self.source.close()
         self._clean()
+
+    def _read(self, con: duckdb.DuckDBPyConnection, stamp: tuple[tuple[int, ...], ...], tell: Tell | None) -> None:
+        cursor = con.cursor()
+        with self._lock:
+            self._running.add(cursor)
+        try:
+            read_in_full(cursor, self.source, tell)
+        finally:
+            with self._lock:
+                self._running.discard(cursor)
+                self._stopped.discard(cursor)
+            cursor.close()
+        if self.source.stamp() != stamp:
+            raise CatalogError("C104", "the source changed while it was read. Open it again when nobody writes it.")
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         return duckdb.connect(":memory:", config={**CONFIG, "temp_directory": self._folder})

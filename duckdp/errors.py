@@ -35,7 +35,7 @@ CODES: dict[str, str] = {
     "C105": "declarations contradict each other or the schema",
     "C106": "this relation cannot be protected",
     "C107": "the source is locked by another process",
-    "C108": "the source cannot be opened",
+    "C108": "the source cannot be opened, or cannot be read in full",
     "C109": "the privacy unit, neighbour relation and accountant are frozen by the first charge",
     "C110": "the summary or synthetic table is unknown or belongs to somebody else",
     "C111": "the name is taken",

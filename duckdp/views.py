@@ -50,13 +50,26 @@ class View:
             raw = by_name.get(source.lower())
             if raw is None:
                 raise CatalogError("C106", f"the view selects something that is not a plain column. {WAY_OUT}")
-            found.append(ViewColumn(name=name, type=raw.type, nullable=raw.nullable, source=raw.name))
+            found.append(
+                ViewColumn(name=name, type=raw.type, nullable=raw.nullable, generated=raw.generated, source=raw.name)
+            )
         return found
 
-    def check(self, base: tuple[Column, ...], name: str) -> None:
-        """Raise C106 unless the predicate has a total translation."""
+    def check(self, base: tuple[Column, ...], name: str, macros: Sequence[str] = ()) -> None:
+        """Raise C106 unless the predicate has a total translation, and means to DuckDB what it means to us.
+
+        Args:
+            base: columns that it may use.
+            name: of the view.
+            macros: of the file, with names of built-in functions: in the view they would win over these.
+        """
         if self.filter is None:
             return
+        if macros:
+            raise CatalogError(
+                "C106", f'the predicate of view "{name}" is refused: the file has a macro named like the built-in '
+                f'function "{macros[0]}". Drop the macro, or protect the base table.', table=name,
+            )  # fmt: skip
         stand_in = Table(name=name, relation=self.relation, columns=base, row_cap=1)
         try:
             read_predicate(parse_scalar(self.filter), stand_in, self.filter)
@@ -92,6 +105,8 @@ def read_view(name: str, text: str, relations: Mapping[str, tuple[str, str, str]
         v for k, v in source.args.items() if k not in ("this", "db", "catalog", "alias")
     ):
         raise refused
+    if "." in name and not source.db:
+        raise refused  # in a schema of its own, a name without one is looked up there first
     key = source.name.lower() if source.db.lower() in ("", "main") else f"{source.db}.{source.name}".lower()
     if key not in relations or source.alias:
         raise refused

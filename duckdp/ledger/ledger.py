@@ -94,15 +94,9 @@ class Ledger:
             return budgets.analysts(tx)
 
     def set_budget(
-        self,
-        *,
-        epsilon_nano: int,
-        delta_atto: int,
-        neighbours: Neighbours,
-        accountant: AccountantKind,
-        raise_to: bool = False,
-        reason: str | None = None,
-    ) -> None:
+        self, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours, accountant: AccountantKind,
+        raise_to: bool = False, reason: str | None = None,
+    ) -> None:  # fmt: skip
         """Set the data set's total; again with equal values is harmless.
 
         Args:
@@ -206,21 +200,24 @@ class Ledger:
         with self._store.read() as tx:
             return objects.declarations(tx)
 
-    def accept_source(self, fingerprint: str, *, reason: str | None = None) -> int:
-        """Note which source the data set has; another one starts a new version under the same budget.
+    def accept_source(self, fingerprint: str, *, reason: str | None = None, read: str | None = None) -> int:
+        """Note which source the data set has; another one starts a new version, returned, under the same budget.
 
         Args:
             fingerprint: of the source's size, time and schema.
             reason: demanded for another source than the last accepted one.
-
-        Returns:
-            The version of the data.
+            read: mark of its having been read in full.
 
         Raises:
             CatalogError: C104, another source without a reason.
         """
         with self._store.write() as tx:
-            return objects.accept_source(tx, fingerprint, reason)
+            return objects.accept_source(tx, fingerprint, reason, read)
+
+    def was_read(self, mark: str) -> bool:
+        """Whether the source was noted as read in full under that mark when it was last accepted."""
+        with self._store.read() as tx:
+            return objects.was_read(tx, mark)
 
     def share(self, name: str, owner_analyst: str, with_analyst: str, *, reason: str | None = None) -> None:
         """Let another analyst read a named object; again is harmless.

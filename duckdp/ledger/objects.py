@@ -82,11 +82,15 @@ def declarations(tx: Tx) -> list[DeclarationRow]:
     return found
 
 
-def accept_source(tx: Tx, fingerprint: str, reason: str | None) -> int:
+def accept_source(tx: Tx, fingerprint: str, reason: str | None, read: str | None = None) -> int:
     """See :meth:`duckdp.ledger.Ledger.accept_source`."""
     dataset = tx.dataset()
+    noted = {} if read is None else {"read": read}
     if dataset["source"] == fingerprint:
-        return int(dataset["data_version"])
+        version = int(dataset["data_version"])
+        if read is not None and not was_read(tx, read):
+            chain.append(tx, "source", detail={"version": version, "fingerprint": fingerprint, **noted})
+        return version
     if dataset["source"] is not None and reason is None:
         raise CatalogError(
             "C104",
@@ -97,8 +101,14 @@ def accept_source(tx: Tx, fingerprint: str, reason: str | None) -> int:
         check_reason(reason)
     version = int(dataset["data_version"]) + 1
     tx.run("UPDATE dataset SET source = ?, data_version = ?", fingerprint, version)
-    chain.append(tx, "source", detail={"version": version, "fingerprint": fingerprint}, reason=reason)
+    chain.append(tx, "source", detail={"version": version, "fingerprint": fingerprint, **noted}, reason=reason)
     return version
+
+
+def was_read(tx: Tx, mark: str) -> bool:
+    """See :meth:`duckdp.ledger.Ledger.was_read`."""
+    row = tx.one("SELECT detail FROM event WHERE kind = 'source' ORDER BY seq DESC LIMIT 1")
+    return row is not None and json.loads(row["detail"]).get("read") == mark
 
 
 def reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None:

@@ -1,0 +1,67 @@
+"""Run a statement of our own over the owner's data, before any charge: told how far it is, ended at once by Ctrl-C.
+
+Engine messages may quote rows, so they come back as a text to be judged, never as an exception whose context a
+traceback or a debugger would show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+
+INTERRUPTED = ("Query interrupted", "INTERRUPT Error: Interrupted!")  # DuckDB's and the stream's, on Ctrl-C
+_LOOK = 0.2  # seconds between two looks at how far a statement is
+
+
+def attempt(
+    con: duckdb.DuckDBPyConnection, sql: str, progress: Callable[[float], None] | None = None
+) -> tuple[list[tuple[Any, ...]], str | None]:
+    """Execute a statement in a thread of its own, since the engine itself looks for Ctrl-C too seldom.
+
+    Args:
+        con: idle until this returns.
+        sql: printed by duckdp.
+        progress: told the share done, 0 to 1, now and then; what it raises ends the statement.
+
+    Returns:
+        Its rows and None, or no rows and the engine's message, which must go nowhere.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted.
+    """
+    rows: list[tuple[Any, ...]] = []
+    failed: list[str] = []
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            rows.extend(con.execute(sql).fetchall())
+        except BaseException as error:  # noqa: BLE001 - judged by the caller
+            failed.append("Query interrupted" if isinstance(error, duckdb.InterruptException) else str(error))
+        finally:
+            done.set()
+
+    worker = threading.Thread(target=work, name="duckdp-attempt", daemon=True)
+    worker.start()
+    try:
+        while not done.wait(_LOOK):
+            if progress is not None:
+                progress(_share(con))
+    except BaseException:
+        con.interrupt()
+        worker.join()
+        raise
+    worker.join()
+    if failed and failed[0] in INTERRUPTED:
+        raise KeyboardInterrupt
+    return ([], failed[0]) if failed else (rows, None)
+
+
+def _share(con: duckdb.DuckDBPyConnection) -> float:
+    with contextlib.suppress(Exception):  # a statement that just ended has no progress
+        return min(max(float(con.query_progress()) / 100, 0.0), 1.0)
+    return 0.0
