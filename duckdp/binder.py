@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from duckdp.catalog import plain_type
 from duckdp.compiler.printing import quote
 from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError
 from duckdp.functions import Prepared, prepare
@@ -222,11 +223,6 @@ def _told(error: DuckDPError) -> str:
 def _shape(prepared: Prepared) -> str:
     """Digest of the columns that a call was bound to."""
     return hashlib.sha256(repr(prepared.columns).encode("utf-8", "replace")).hexdigest()
-
-
-def plain_type(kind: str) -> str:
-    """Base type shown to analysts: an ENUM is VARCHAR."""
-    return "VARCHAR" if kind.upper().startswith("ENUM") else kind
 
 
 def _crossing(kind: str, values: list[Any]) -> tuple[str, Any]:

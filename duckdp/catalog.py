@@ -23,6 +23,7 @@ Scalar = float | int | str | bool | dt.date | dt.datetime | None
 MAX_DOMAIN = 10**6  # cells of one GROUP BY
 MAX_TEXT = 256  # characters of a string that queries see
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
+ZONED = "TIMESTAMP WITH TIME ZONE"  # read as the TIMESTAMP of the instant in UTC
 INTEGER_RANGES = {
     "TINYINT": (-(2**7), 2**7 - 1), "SMALLINT": (-(2**15), 2**15 - 1), "INTEGER": (-(2**31), 2**31 - 1),
     "BIGINT": (-(2**63), 2**63 - 1), "HUGEINT": (-(2**127), 2**127 - 1), "UTINYINT": (0, 2**8 - 1),
@@ -238,9 +239,24 @@ def kind_of(duckdb_type: str) -> tuple[Kind, bool] | None:
         return Kind.NUMBER, match[2] == "0"
     if base == "VARCHAR" or base.startswith("ENUM("):
         return Kind.TEXT, False
-    return {"BOOLEAN": (Kind.BOOLEAN, False), "DATE": (Kind.DATE, False), "TIMESTAMP": (Kind.TIMESTAMP, False)}.get(
-        base
-    )
+    return {
+        "BOOLEAN": (Kind.BOOLEAN, False), "DATE": (Kind.DATE, False), "TIMESTAMP": (Kind.TIMESTAMP, False),
+        ZONED: (Kind.TIMESTAMP, False),
+    }.get(base)  # fmt: skip
+
+
+def plain_type(duckdb_type: str) -> str:
+    """The type in which a column's values leave: text for an ENUM, UTC without its zone for a TIMESTAMPTZ.
+
+    >>> plain_type("ENUM('a', 'b')"), plain_type("TIMESTAMP WITH TIME ZONE")
+    ('VARCHAR', 'TIMESTAMP')
+    """
+    return "VARCHAR" if duckdb_type.upper().startswith("ENUM") else released_type(duckdb_type)
+
+
+def released_type(duckdb_type: str) -> str:
+    """The type of a column in a released table: a TIMESTAMPTZ is the TIMESTAMP of its instant in UTC."""
+    return "TIMESTAMP" if duckdb_type.upper() == ZONED else duckdb_type
 
 
 def check_name(name: object, what: str = "name") -> str:

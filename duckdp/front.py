@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 
-from duckdp.binder import TEXT_FETCH, Binder, plain_type
+from duckdp.binder import TEXT_FETCH, Binder
+from duckdp.catalog import plain_type
 from duckdp.compiler.printing import quote
 from duckdp.errors import DuckDPError, ParameterError, QueryError
 from duckdp.guarded import Guarded, told

@@ -99,7 +99,7 @@ def _unit(plan: Plan) -> str:
 def _key(key: Key, tau: int | None) -> str:
     if key.domain is None:
         return f"shown if at least {tau} noisy units have it"
-    return f"complete: {_counted(len(key.domain), 'public value')}"
+    return f"complete: {_counted(len(key.domain), 'public value')}, {key.source}"
 
 
 def _measure(measure: Measure) -> str:

@@ -1,42 +1,161 @@
-"""Complete public domains of grouping keys: declared, or implied by the expression's type and bounds.
+"""Complete public domains of grouping keys: declared, or implied by the expression's type, bounds and domains.
 
-Every value that the key can take (other than NULL) lies in the domain, whatever the data: so all groups can be
-released, empty ones included, and which keys exist stays private.
+Every value that the key can take (other than NULL) lies in the domain, whatever the data, or is left out: so all groups
+can be released, empty ones included, and which keys exist stays private. Bounds imply a domain because rows are read
+clamped to them. A function of columns with a domain has the function's values on it, computed on an empty instance by
+the very SQL that reads the rows; rows outside a declared domain are then left out, or have its label for others.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from duckdp.catalog import Kind, Scalar
-from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns
+from duckdp.compiler.images import image
 from duckdp.compiler.operators import date_bounds, facts
 
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 MAX_IMPLIED = 10_000  # values of an implied domain; beyond it keys pass a threshold instead
+STEPS = {
+    "week": dt.timedelta(days=7), "day": dt.timedelta(days=1), "hour": dt.timedelta(hours=1),
+    "minute": dt.timedelta(minutes=1),
+}  # fmt: skip
+MAX_TRIED = 100_000  # combinations of values on which a function of domains is computed
 
 
-def derive_domain(expr: Expr) -> tuple[tuple[Scalar, ...] | None, Scalar]:
-    """(domain, label for other values) of a key, or (None, None) when only a threshold can protect it.
+@dataclass(frozen=True, kw_only=True)
+class Domain:
+    """The public values of a key.
 
-    >>> derive_domain(Call("is_null_number", (Literal(1, Kind.NUMBER),), Kind.BOOLEAN))[0]
+    Attributes:
+        values: in the order of the groups.
+        other: the one of them that stands for values outside, or None: those are left out.
+        source: where they come from, in words.
+        complete: no row can have another value, but NULL.
+        listed: rows are matched with the list, not taken at their word.
+    """
+
+    values: tuple[Scalar, ...]
+    other: Scalar = None
+    source: str
+    complete: bool = True
+    listed: bool = False
+
+
+def derive_domain(expr: Expr) -> Domain | None:
+    """The domain of a key, or None when only a threshold can protect it.
+
+    >>> derive_domain(Call("is_null_number", (Literal(1, Kind.NUMBER),), Kind.BOOLEAN)).values
     (False, True)
     """
+    found = _direct(expr)
+    if found is None and isinstance(expr, Case):
+        found = _chosen([v for _, v in expr.branches] + ([] if expr.default is None else [expr.default]), expr)
+    if found is None and isinstance(expr, Call) and expr.operator.startswith("coalesce_"):
+        found = _chosen(expr.arguments, expr)
+    return _of_function(expr) if found is None else found
+
+
+def _direct(expr: Expr) -> Domain | None:
+    """A domain that is declared, or follows from type and bounds."""
     if isinstance(expr, ColumnRef) and expr.column.domain is not None:
         column, values = expr.column, expr.column.domain
-        assert values is not None
-        return (values if column.other is None or column.other in values else (*values, column.other)), column.other
+        values = values if column.other is None or column.other in values else (*values, column.other)
+        return Domain(values=values, other=column.other, source="declared", complete=False, listed=True)
     if expr.kind is Kind.BOOLEAN:
-        return (False, True), None
+        return Domain(values=(False, True), source="true and false")
     if isinstance(expr, Case):
-        return _of_case(expr), None
-    if expr.kind is Kind.NUMBER:
-        return _of_number(expr), None
-    if expr.kind is Kind.DATE:
-        return _of_date(expr), None
-    return None, None
+        found = _of_case(expr)
+    elif expr.kind is Kind.NUMBER:
+        found = _of_number(expr)
+    else:
+        found = _of_moment(expr) if expr.kind in (Kind.DATE, Kind.TIMESTAMP) else None
+    return None if found is None else Domain(values=found, source=_source(expr))
+
+
+def _source(expr: Expr) -> str:
+    """Whose declarations a domain follows from."""
+    read = columns(expr)
+    listed = [c.name for c in read if c.domain is not None]
+    bounded = [c.name for c in read if c.domain is None and c.lower is not None]
+    parts = [f"the {what} of {', '.join(names)}" for what, names in (("domain", listed), ("bounds", bounded)) if names]
+    return "from " + (" and ".join(parts) or "the statement")
+
+
+def _chosen(parts: Sequence[Expr], whole: Expr) -> Domain | None:
+    """The values of CASE or coalesce: those of its parts."""
+    found = [_constant(p) if isinstance(p, Literal) else derive_domain(p) for p in parts]
+    if any(f is None for f in found):
+        return None
+    domains = [f for f in found if f is not None]
+    others = {d.other for d in domains if d.other is not None}
+    if len(others) > 1:
+        return None
+    values = dict.fromkeys(v for d in domains for v in d.values)
+    if isinstance(whole, Call) and None not in domains[-1].values:
+        values.pop(None, None)  # the last of coalesce takes the place of every NULL
+    if not 0 < len(values) <= MAX_TRIED:
+        return None
+    complete = all(d.complete for d in domains)
+    return Domain(
+        values=tuple(values), other=next(iter(others), None), source=_source(whole), complete=complete, listed=True
+    )
+
+
+def _constant(literal: Literal) -> Domain:
+    value = literal.value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT:
+        value = float(value)
+    return Domain(values=() if value is None else (value,), source="")
+
+
+def _of_function(expr: Expr) -> Domain | None:
+    """The values of a function on those of the columns, or parts, that it is a function of."""
+    parts = _parts(expr, top=True)
+    if not parts or math.prod(len(d.values) + 1 for d in parts.values()) > MAX_TRIED:
+        return None
+    implied = any(d.complete for d in parts.values())
+    atoms = {e: _inside(e, d) for e, d in parts.items()}
+    values = image(expr, atoms)
+    others = {d.other for e, d in parts.items() if d.other is not None and e.kind is expr.kind}
+    other = next(iter(others)) if len(others) == 1 else None
+    if not values or len(values) > (MAX_IMPLIED if implied else MAX_TRIED):
+        return None
+    if any(isinstance(v, float) and not abs(v) <= EXACT for v in values):
+        return None
+    whole = facts(expr).integral
+    shown = [int(v) if whole and isinstance(v, float) and v.is_integer() else v for v in values]
+    if other is not None and other not in shown:
+        shown.append(other)
+    return Domain(
+        values=tuple(shown), other=other, source=_source(expr), complete=all(d.complete for d in parts.values()),
+        listed=True,
+    )  # fmt: skip
+
+
+def _inside(expr: Expr, domain: Domain) -> tuple[Scalar, ...]:
+    """Values that rows can have: the label for others is none, unless the domain lists it."""
+    if isinstance(expr, ColumnRef) and expr.column.domain is not None:
+        return expr.column.domain
+    return tuple(v for v in domain.values if v != domain.other) if domain.other is not None else domain.values
+
+
+def _parts(expr: Expr, *, top: bool = False) -> dict[Expr, Domain] | None:
+    """Sub-expressions with domains that cover every column, outermost first; None where one has none."""
+    if not columns(expr):
+        return {}
+    found = None if top else derive_domain(expr) if isinstance(expr, Case) else _direct(expr)
+    if found is not None:
+        return {expr: found}
+    inner = [_parts(child) for child in children(expr)]
+    if not inner or any(p is None for p in inner):
+        return None
+    return {e: d for p in inner for e, d in (p or {}).items()}
 
 
 def _of_case(expr: Case) -> tuple[Scalar, ...] | None:
@@ -78,17 +197,26 @@ def _shift(operator: str, a: Scalar, b: Scalar = 0) -> int:
     return {"add": a + b, "sub": a - b, "mul": a * b, "neg": -a}[operator]
 
 
-def _of_date(expr: Expr) -> tuple[Scalar, ...] | None:
-    unit = expr.option if isinstance(expr, Call) and expr.operator == "trunc_date" else "day"
-    inner = expr.arguments[0] if isinstance(expr, Call) and expr.operator == "trunc_date" else expr
+def _of_moment(expr: Expr) -> tuple[Scalar, ...] | None:
+    """The days, or starts of periods, between the bounds of a date or timestamp."""
+    truncated = isinstance(expr, Call) and expr.operator in ("trunc_date", "trunc_timestamp")
+    if expr.kind is Kind.TIMESTAMP and not truncated:
+        return None
+    unit, inner = (expr.option, expr.arguments[0]) if isinstance(expr, Call) and truncated else ("day", expr)
     bounds = date_bounds(inner)
     if bounds is None:
         return None
-    first, last = (d.date() if isinstance(d, dt.datetime) else d for d in bounds)
+    first, last = (_as_kind(d, expr.kind) for d in bounds)
     values = [_truncate(first, unit)]
     while len(values) <= MAX_IMPLIED and (following := _next(values[-1], unit)) is not None and following <= last:
         values.append(following)
     return tuple(values) if len(values) <= MAX_IMPLIED else None
+
+
+def _as_kind(d: dt.date, kind: Kind) -> dt.date:
+    if kind is Kind.DATE:
+        return d.date() if isinstance(d, dt.datetime) else d
+    return d if isinstance(d, dt.datetime) else dt.datetime.combine(d, dt.time())
 
 
 def _next(start: dt.date, unit: str) -> dt.date | None:
@@ -96,21 +224,25 @@ def _next(start: dt.date, unit: str) -> dt.date | None:
     months = {"year": 12, "quarter": 3, "month": 1}.get(unit)
     try:
         if months is None:
-            return start + dt.timedelta(days=7 if unit == "week" else 1)
+            return start + STEPS[unit]
         years, month = divmod(start.month - 1 + months, 12)
-        return dt.date(start.year + years, month + 1, 1)
+        return start.replace(year=start.year + years, month=month + 1, day=1)
     except (OverflowError, ValueError):
         return None
 
 
 def _truncate(d: dt.date, unit: str) -> dt.date:
+    """The start of the period that holds d."""
+    if isinstance(d, dt.datetime):
+        hour, minute = d.hour if unit in ("hour", "minute") else 0, d.minute if unit == "minute" else 0
+        d = d.replace(hour=hour, minute=minute, second=0, microsecond=0)
     match unit:
         case "year":
-            return dt.date(d.year, 1, 1)
+            return d.replace(month=1, day=1)
         case "quarter":
-            return dt.date(d.year, (d.month - 1) // 3 * 3 + 1, 1)
+            return d.replace(month=(d.month - 1) // 3 * 3 + 1, day=1)
         case "month":
-            return dt.date(d.year, d.month, 1)
+            return d.replace(day=1)
         case "week":
-            return d - dt.timedelta(days=d.weekday())
+            return d - dt.timedelta(days=d.weekday())  # the first day of year 1 is a Monday
     return d

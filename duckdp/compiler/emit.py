@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duckdp.catalog import Kind, Scalar
-from duckdp.compiler.expression import ColumnRef, columns
+from duckdp.compiler.expression import columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, print_expr, print_literal, print_rows, quote
@@ -94,8 +94,8 @@ class _Join:
 
 
 def _join(i: int, key: Key, parameters: Parameters) -> _Join | None:
-    """The domain of key ``i``, when it is declared; other keys are grouped by their values."""
-    if not (isinstance(key.expr, ColumnRef) and key.expr.column.domain is not None):
+    """The domain of key ``i``, when rows are matched with it; other keys are grouped by their values."""
+    if not key.listed:
         return None
     kind, domain = key.expr.kind, key.domain or ()
     values: list[Scalar] = [v for v in domain if v is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from duckdp.catalog import Table
 from duckdp.compiler.expression import Aggregate, Expr, walk
+from duckdp.compiler.operators import facts
 from duckdp.compiler.plan import Plan
 
 
@@ -18,8 +19,11 @@ def plan_notes(plan: Plan) -> list[str]:
     if plan.query.keys and table.unit_key is not None and (size is None or size > plan.groups):
         one = "one group" if plan.groups == 1 else f"{plan.groups} groups"
         notes.append(f"at most {one} of each {table.unit_key} count{'s' if plan.groups == 1 else ''} (max_groups)")
-    if any(k.domain is not None and k.other is None for k in plan.query.keys):
+    listed = [k for k in plan.query.keys if k.domain is not None and k.other is None]
+    if any(not k.complete for k in listed):
         notes.append("rows whose key is NULL or outside its declared domain are left out")
+    elif any(facts(k.expr).nullable for k in listed):
+        notes.append("rows whose key is NULL are left out")
     return notes
 
 

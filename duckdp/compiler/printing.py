@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from duckdp.catalog import MAX_TEXT, Column, Kind, Scalar, Table
+from duckdp.catalog import MAX_TEXT, ZONED, Column, Kind, Scalar, Table
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.operators import operator_sql
 from duckdp.errors import InternalError
@@ -171,6 +171,8 @@ def _clamped_number(column: Column, value: str) -> str:
 
 def _clamped_date(column: Column, raw: str, parameters: Parameters) -> str:
     value = f"CAST({raw} AS {SQL_TYPES[column.kind]})"
+    if column.type.upper() == ZONED:  # a cast would follow the session's time zone, and fail where that ends
+        value = f"system.main.timezone('UTC', {raw})"
     bounds = (column.lower, column.upper) if column.lower is not None else _whole_calendar(column.kind)
     lower, upper = (print_literal(b, column.kind, parameters) for b in bounds)
     return f"(CASE WHEN {value} < {lower} THEN {lower} WHEN {value} > {upper} THEN {upper} ELSE {value} END)"

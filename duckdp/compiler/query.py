@@ -10,12 +10,25 @@ from duckdp.compiler.expression import Expr
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """One grouping key; ``domain`` is its complete public list of values, or None when keys must pass a threshold."""
+    """One grouping key.
+
+    Attributes:
+        name: of the output column.
+        expr: of its value.
+        domain: its complete public list of values, or None when keys must pass a threshold.
+        other: the value that stands for those outside, or None: rows with such a key are left out.
+        listed: rows are matched with the list; else the expression's facts say that they have no other value.
+        complete: no row can have another value, but NULL.
+        source: where the domain comes from, in words.
+    """
 
     name: str
     expr: Expr
     domain: tuple[Scalar, ...] | None
     other: Scalar = None
+    listed: bool = False
+    complete: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

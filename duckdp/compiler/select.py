@@ -175,15 +175,20 @@ class _Reader:
         if isinstance(node, exp.Tuple):
             refuse("Q201", "GROUP BY takes plain keys, not tuples.", node, self.text)
         expr = self.row(node)
-        domain, other = derive_domain(expr)
+        found = derive_domain(expr)
         if isinstance(expr, Literal):
             refuse("Q303", "a constant is not a grouping key.", node, self.text)
-        if domain is None and expr.kind is Kind.NUMBER and not facts(expr).integral:
+        if found is None and expr.kind is Kind.NUMBER and not facts(expr).integral:
             refuse(
                 "Q303", "a key of fractional numbers has no exact equality. Group by floor(x / width), or declare "
                 "a domain.", node, self.text,
             )  # fmt: skip
-        return Key(name=_name(node), expr=expr, domain=domain, other=other)
+        if found is None:
+            return Key(name=_name(node), expr=expr, domain=None)
+        return Key(
+            name=_name(node), expr=expr, domain=found.values, other=found.other, listed=found.listed,
+            complete=found.complete, source=found.source,
+        )  # fmt: skip
 
     # ---- outputs ----------------------------------------------------------------------------------------------
 

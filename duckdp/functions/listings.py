@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog import Table, name_unit
+from duckdp.catalog import Table, name_unit, plain_type
 from duckdp.functions.prepared import Prepared
 from duckdp.result import Result, plain_result
 
@@ -56,7 +56,7 @@ def _catalog_rows(table: Table) -> list[tuple[Any, ...]]:
     rows = []
     for c in table.columns:
         listed = None if c.domain is None else ", ".join("NULL" if v is None else str(v) for v in c.domain[:50])
-        kind = "VARCHAR" if c.type.upper().startswith("ENUM") else c.type
+        kind = plain_type(c.type)
         bounds = [None if b is None else str(b) for b in (c.lower, c.upper)]
         nulls = "left out" if c.null_value is None else f"read as {c.null_value}"
         rows.append(

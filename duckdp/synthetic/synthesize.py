@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from duckdp.catalog import check_positive
+from duckdp.catalog import check_positive, released_type
 from duckdp.core.task import Watch
 from duckdp.errors import NumericalError
 from duckdp.smooth.answer import noisy_count
@@ -104,7 +104,7 @@ def draw_table(summary: SmoothSummary, fitted: Fitted, rows: int, source: Bytes 
     """Rows of a fitted distribution; ``source``: of randomness."""
     points = fitted.places[draw_points(fitted.weights, rows, source)]
     columns = decode_points(points, make_grid(summary), summary.columns, summary.basis)
-    types = {c.name: c.type for c in summary.columns}
+    types = {c.name: released_type(c.type) for c in summary.columns}
     return SyntheticTable(table=summary.table, types=types, columns=columns, residual=fitted.residual)
 
 

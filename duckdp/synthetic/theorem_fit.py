@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column
+from duckdp.catalog import Column, released_type
 from duckdp.core.task import Watch
 from duckdp.core.types import NANO
 from duckdp.smooth.basis import Basis
@@ -114,7 +114,7 @@ def draw_theorem(raw: dict[str, Any], fitted: Fitted, source: Bytes) -> Syntheti
     summary = SmoothSummary.load(raw["moments"])
     points = fitted.places[draw_independent(fitted.weights, int(raw["rows"]), source)]
     columns = decode_points(points, theorem_support(summary, raw), summary.columns, summary.basis)
-    types = {c.name: c.type for c in summary.columns}
+    types = {c.name: released_type(c.type) for c in summary.columns}
     return SyntheticTable(table=summary.table, types=types, columns=columns, residual=fitted.residual)
 
 

@@ -7,11 +7,8 @@ statement over the product of the points and the constants.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from threading import Lock
 
 import duckdb
 import numpy as np
@@ -19,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from duckdp.catalog import Column, Kind
+from duckdp.compiler.empty import arrow_type, values_only
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns
 from duckdp.compiler.printing import Parameters, print_expr, quote
 from duckdp.errors import InternalError, NumericalError, QueryError
@@ -27,13 +25,6 @@ from duckdp.smooth.axes import Axis, Floats
 SLOT = "\x00slot"  # no declared column has this in its name
 MAX_ROWS = 2**20  # of one statement
 _NODES, _CONSTANTS = "nodes", "constants"
-_LOCK = Lock()
-# Nothing is ever loaded, read or written by this instance.
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false", "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
-    "python_enable_replacements": "false", "threads": "1", "lock_configuration": "true",
-}  # fmt: skip
-
 
 Masked = np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -181,36 +172,18 @@ def _run(printed: str, parameters: Parameters, nodes: dict[str, pa.Array], const
 def _execute(
     sql: str, parameters: Parameters, tables: dict[str, dict[str, pa.Array]]
 ) -> dict[str, NDArray[np.generic]]:  # fmt: skip
-    with _LOCK:
-        con = _instance(os.getpid())
-        for name, arrays in tables.items():
-            con.register(name, pa.table(arrays))
+    with values_only(tables) as con:
         try:
             return dict(con.execute(sql, parameters.values).fetchnumpy())
         except duckdb.Error:
             raise InternalError("an allowed function failed on a node") from None
-        finally:
-            for name in tables:
-                con.unregister(name)
 
 
 def _arrow(axis: Axis, x: Floats) -> pa.Array:
     """A column's values as DuckDB reads them."""
     if axis.values is not None:
-        return pa.array(axis.values, type=_arrow_type(axis.kind)).take(pa.array(x.astype(np.int64)))
+        return pa.array(axis.values, type=arrow_type(axis.kind)).take(pa.array(x.astype(np.int64)))
     if axis.kind is Kind.NUMBER:
         return pa.array(x)
     whole: NDArray[np.int64] = x.astype(np.int64)
-    return pa.array(whole.astype(np.int32) if axis.kind is Kind.DATE else whole).cast(_arrow_type(axis.kind))
-
-
-def _arrow_type(kind: Kind) -> pa.DataType:
-    return {
-        Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string(), Kind.BOOLEAN: pa.bool_(), Kind.DATE: pa.date32(),
-        Kind.TIMESTAMP: pa.timestamp("us"),
-    }[kind]  # fmt: skip
-
-
-@lru_cache(maxsize=1)
-def _instance(process: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - a forked process makes its own
-    return duckdb.connect(":memory:", config=_SETTINGS)
+    return pa.array(whole.astype(np.int32) if axis.kind is Kind.DATE else whole).cast(arrow_type(axis.kind))

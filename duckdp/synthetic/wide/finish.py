@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import dump_columns, load_columns
+from duckdp.catalog import dump_columns, load_columns, released_type
 from duckdp.core.task import Watch
 from duckdp.errors import CatalogError, InternalError
 from duckdp.synthetic.decode import SyntheticTable
@@ -47,7 +47,7 @@ def finish_wide(raw: dict[str, Any], watch: Watch) -> str:
     units, kept = _read(raw)
     watch.start(MOST_SECONDS)
     made, residual = _tree_rows(units, kept, watch) if kept.method == "tree" else _moved_rows(units, kept, watch)
-    types = {p.column.name: p.column.type for p in units.parts}
+    types = {p.column.name: released_type(p.column.type) for p in units.parts}
     return SyntheticTable(table=str(raw["table"]), types=types, columns=made, residual=residual).dump()
 
 

@@ -1,0 +1,51 @@
+"""An empty DuckDB instance, where our expressions are evaluated on values of ours: declared domains, nodes of a basis.
+
+It holds no table and no function of anybody's, and nothing is ever loaded, read or written by it: what is computed
+here can see no data and costs no privacy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from threading import Lock
+
+import duckdb
+import pyarrow as pa
+
+from duckdp.catalog import Kind
+
+_LOCK = Lock()
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false", "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false", "threads": "1", "lock_configuration": "true",
+}  # fmt: skip
+
+
+@contextmanager
+def values_only(tables: Mapping[str, Mapping[str, pa.Array]]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The instance with these tables (name, columns) and nothing else, for one caller at a time."""
+    with _LOCK:
+        con = _instance(os.getpid())
+        for name, arrays in tables.items():
+            con.register(name, pa.table(dict(arrays)))
+        try:
+            yield con
+        finally:
+            for name in tables:
+                con.unregister(name)
+
+
+def arrow_type(kind: Kind) -> pa.DataType:
+    """How values of a kind are given."""
+    return {
+        Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string(), Kind.BOOLEAN: pa.bool_(), Kind.DATE: pa.date32(),
+        Kind.TIMESTAMP: pa.timestamp("us"),
+    }[kind]  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _instance(process: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - a forked process makes its own
+    return duckdb.connect(":memory:", config=_SETTINGS)

@@ -1,0 +1,69 @@
+"""The values of an expression on finite sets: computed by DuckDB, on an empty instance, by the SQL that reads rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import duckdb
+import pyarrow as pa
+
+from duckdp.catalog import Column, Kind, Scalar
+from duckdp.compiler.empty import arrow_type, values_only
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr
+from duckdp.compiler.printing import Parameters, print_expr
+from duckdp.errors import InternalError
+
+TYPES = {Kind.NUMBER: "DOUBLE", Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE"}
+
+
+def image(expr: Expr, atoms: Mapping[Expr, tuple[Scalar, ...]]) -> tuple[Scalar, ...]:
+    """The distinct values of ``expr``, in the order in which the atoms' values bring them up.
+
+    Args:
+        expr: reads columns only inside its atoms.
+        atoms: sub-expressions and the values each can have; NULL is tried besides. NULL is in the image only where
+            values that an atom lists give it.
+    """
+    return _image(expr, tuple(atoms.items()))
+
+
+@lru_cache(maxsize=32)
+def _image(expr: Expr, atoms: tuple[tuple[Expr, tuple[Scalar, ...]], ...]) -> tuple[Scalar, ...]:
+    places, tables, read = {}, {}, []
+    for i, (atom, values) in enumerate(atoms):
+        column = Column(name=f"a{i}", source="", type=TYPES.get(atom.kind, "TIMESTAMP"), kind=atom.kind)
+        places[atom] = ColumnRef(column)
+        given = [*values, None]
+        plain = [float(v) for v in given[:-1] if v is not None] if atom.kind is Kind.NUMBER else None  # type: ignore[arg-type]
+        if plain is not None:
+            numbers = iter(plain)
+            given = [None if v is None else next(numbers) for v in given]
+        tables[f"t{i}"] = {
+            "value": pa.array(given, type=arrow_type(atom.kind)), "place": pa.array(range(len(given))),
+            "tried": pa.array([False] * len(values) + [True]),
+        }  # fmt: skip
+        read.append(f"t{i}")
+    parameters = Parameters()
+    printed = print_expr(_replaced(expr, places), lambda c: f"t{c.name[1:]}.value", parameters)
+    order = ", ".join(f"{t}.place" for t in read)
+    tried = " OR ".join(f"{t}.tried" for t in read)
+    sql = f"SELECT {printed} AS value, {tried} AS tried FROM {', '.join(read)} ORDER BY {order}"
+    with values_only(tables) as con:
+        try:
+            found = con.execute(sql, parameters.values).fetchall()
+        except duckdb.Error:
+            raise InternalError("an allowed function failed on a declared value") from None
+    return tuple(dict.fromkeys(v for v, tried in found if v is not None or not tried))
+
+
+def _replaced(expr: Expr, places: Mapping[Expr, Expr]) -> Expr:
+    if expr in places:
+        return places[expr]
+    if isinstance(expr, Call):
+        return replace(expr, arguments=tuple(_replaced(a, places) for a in expr.arguments))
+    if isinstance(expr, Case):
+        arms = tuple((_replaced(c, places), _replaced(v, places)) for c, v in expr.branches)
+        return replace(expr, branches=arms, default=None if expr.default is None else _replaced(expr.default, places))
+    return expr
