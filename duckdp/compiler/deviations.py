@@ -48,6 +48,10 @@ DEVIATIONS = (
         "DuckDB 2 gives the TIMESTAMP of its midnight, which is equal to it.",
     ),
     Deviation(
+        "A TIMESTAMP WITH TIME ZONE is the TIMESTAMP of its instant in UTC.",
+        "What a row says must not depend on the time zone of the curator's machine.",
+    ),
+    Deviation(
         "A BOOLEAN where a number stands is 0 or 1.",
         "DuckDB asks for a cast.",
     ),
