@@ -1,0 +1,134 @@
+"""Rows and groups per privacy unit as a task: a histogram of units, counted inside DuckDB."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sqlglot import exp
+
+from duckdp.catalog import Table, dump_table
+from duckdp.compiler.emit import print_keys
+from duckdp.compiler.expression import Expr, show
+from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.printing import UNIT, Parameters
+from duckdp.compiler.query import Query
+from duckdp.compiler.select import read_select
+from duckdp.core.task import PrivateQuery
+from duckdp.core.types import Loss
+from duckdp.errors import InternalError, ParameterError
+from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
+
+MOST_KEYS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerUnitTask:
+    """A planned histogram (core/task.py).
+
+    Attributes:
+        query_of: table, predicate and keys; without keys rows are counted, with them groups.
+        epsilon_nano: the charge, in 1e-9.
+    """
+
+    query_of: Query
+    epsilon_nano: int
+
+    @cached_property
+    def histogram(self) -> UnitHistogram:
+        """The mechanism."""
+        return UnitHistogram(self.epsilon_nano)
+
+    @property
+    def table(self) -> Table:
+        """The protected table."""
+        return self.query_of.table
+
+    @property
+    def canonical(self) -> str:
+        """Identity of the question."""
+        q = self.query_of
+        keys = [[show(k.expr), repr(k.domain), repr(k.other)] for k in q.keys]
+        return json.dumps(["per_unit", dump_table(q.table), show(q.where), keys, self.epsilon_nano])
+
+    @property
+    def loss(self) -> Loss:
+        """Cost."""
+        return self.histogram.loss
+
+    @property
+    def mechanism(self) -> str:
+        """A histogram with discrete Laplace noise."""
+        return "laplace"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters."""
+        keys = [show(k.expr) for k in self.query_of.keys]
+        return {"where": show(self.query_of.where), "keys": keys, "bins": len(ENDS) + 1,
+                "scale": self.histogram.noise.scale}  # fmt: skip
+
+    def describe(self) -> list[str]:
+        """Lines of ``explain``; from public figures."""
+        what = f"groups by {', '.join(k.name for k in self.query_of.keys)}" if self.query_of.keys else "rows"
+        half = self.histogram.half_width(1)
+        return [
+            f"histogram of {what} per {self.table.unit_key}: {len(ENDS) + 1} bins, ends {', '.join(map(str, ENDS[:6]))}"
+            f", ..., {ENDS[-1]:,}; each unit in one of them",
+            f"laplace noise of scale {self.histogram.noise.scale:.4g}: a bin is known to ± {half:.4g} units (95%)",
+        ]
+
+    def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - nothing is chosen
+        """The private read: (bin, units), at most one row per bin."""
+        parameters = Parameters()
+        keys, rows = print_keys(self.query_of, parameters)
+        if keys:
+            rows = f"(SELECT DISTINCT {', '.join([UNIT, *keys])} FROM {rows})"
+        counted = f"(SELECT system.main.count_star() AS c FROM {rows} AS r GROUP BY r.{UNIT})"
+        arms = " ".join(f"WHEN u.c <= {end} THEN {i}" for i, end in enumerate(ENDS))
+        sql = f"SELECT CASE {arms} ELSE {len(ENDS)} END AS bin, system.main.count_star() FROM {counted} AS u GROUP BY 1"
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=len(ENDS) + 1)
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Noise every bin; the payload is the list. ``rows``: private."""
+        counts = [0] * (len(ENDS) + 1)
+        for place, units in rows:
+            counts[place] = int(units)
+        return json.dumps(self.histogram.release(counts))
+
+    def read(self, payload: str) -> list[int]:
+        """What was released."""
+        found = json.loads(payload)
+        if len(found) != len(ENDS) + 1:
+            raise InternalError("the histogram has another number of bins")
+        return [int(n) for n in found]
+
+
+def plan_per_unit(table: Table, keys: Sequence[str], where: Expr | None, *, epsilon_nano: int) -> PerUnitTask:
+    """Plan a histogram of rows per unit, or with keys of groups per unit.
+
+    Args:
+        table: protected, with a unit_key.
+        keys: grouping expressions as text; none counts rows.
+        where: predicate, or None.
+        epsilon_nano: cost, in 1e-9.
+
+    Raises:
+        ParameterError: P107, no unit_key, or too many keys. QueryError: as of a GROUP BY.
+    """
+    if table.unit_key is None:
+        raise ParameterError("P107", "table", table.name, "has no unit_key: every row is a unit of its own.")
+    if len(keys) > MOST_KEYS:
+        raise ParameterError("P107", "keys", len(keys), f"may be at most {MOST_KEYS} grouping expressions.")
+    nodes = [parse_scalar(key) for key in keys]
+    statement = exp.select(exp.Count(this=exp.Star())).from_(exp.Table(this=exp.to_identifier(table.name)))
+    if nodes:
+        statement = statement.group_by(*nodes)
+    text = f"SELECT {keys[0]}" if len(keys) == 1 else ""
+    found = read_select(statement, {table.name.lower(): table}, text)
+    return PerUnitTask(
+        query_of=Query(table=table, where=where, keys=found.keys, outputs=()), epsilon_nano=epsilon_nano
+    )
