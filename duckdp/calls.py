@@ -103,6 +103,41 @@ class Calls:
         given = (epsilon, delta, rows, columns, smoothness, degree, method, target)
         return self._call(functions.explain_synthesize(self._session, table, *given))
 
+    def bounds(
+        self, table: str, column: str, *, epsilon: object = None, predicate: str | None = None, fresh: bool = False
+    ) -> Result:
+        """Suggested bounds of a visible column, widest first, and how many rows each range would clip."""
+        return self._call(functions.bounds(self._session, table, column, epsilon, predicate, fresh))
+
+    def rows_per_unit(
+        self, table: str, *, epsilon: object = None, predicate: str | None = None, fresh: bool = False
+    ) -> Result:
+        """How many units have more rows than a ``max_rows`` of 1, 2, 5, 10, ... and what share of rows it drops."""
+        return self._call(functions.rows_per_unit(self._session, table, epsilon, predicate, fresh))
+
+    def groups_per_unit(
+        self, table: str, keys: str | Sequence[str], *, epsilon: object = None, predicate: str | None = None,
+        fresh: bool = False,
+    ) -> Result:  # fmt: skip
+        """How many units are in more groups, by ``keys`` as in GROUP BY, than a ``max_groups`` of 1, 2, 5, 10, ..."""
+        return self._call(functions.groups_per_unit(self._session, table, keys, epsilon, predicate, fresh))
+
+    def explain_bounds(
+        self, table: str, column: str, *, epsilon: object = None, predicate: str | None = None
+    ) -> Result:  # fmt: skip
+        """What :meth:`bounds` would do and cost; free."""
+        return self._call(functions.explain_bounds(self._session, table, column, epsilon, predicate))
+
+    def explain_rows_per_unit(self, table: str, *, epsilon: object = None, predicate: str | None = None) -> Result:
+        """What :meth:`rows_per_unit` would do and cost; free."""
+        return self._call(functions.explain_rows_per_unit(self._session, table, epsilon, predicate))
+
+    def explain_groups_per_unit(
+        self, table: str, keys: str | Sequence[str], *, epsilon: object = None, predicate: str | None = None
+    ) -> Result:
+        """What :meth:`groups_per_unit` would do and cost; free."""
+        return self._call(functions.explain_groups_per_unit(self._session, table, keys, epsilon, predicate))
+
     def export_summary(self, name: str, path: str | os.PathLike[str], *, category: object = None) -> None:
         """Write a stored summary to a file that ``duckdp.smooth.load`` reads: released, so public.
 

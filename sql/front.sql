@@ -66,6 +66,30 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_synthesize', [t::VARCHAR,
   delta::VARCHAR, rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, method::VARCHAR, target::VARCHAR],
   columns::VARCHAR[]));
 
+CREATE OR REPLACE MACRO dp_bounds(t, x, epsilon := NULL, predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_bounds', [t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR, fresh::VARCHAR],
+  []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_explain_bounds(t, x, epsilon := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_bounds', [t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR],
+  []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_rows_per_unit(t, epsilon := NULL, predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_rows_per_unit', [t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR, fresh::VARCHAR],
+  []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_explain_rows_per_unit(t, epsilon := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_rows_per_unit', [t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR],
+  []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_groups_per_unit(t, keys, epsilon := NULL, predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_groups_per_unit', [t::VARCHAR, keys::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR, fresh::VARCHAR],
+  []::VARCHAR[]));
+
+CREATE OR REPLACE MACRO dp_explain_groups_per_unit(t, keys, epsilon := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_groups_per_unit', [t::VARCHAR, keys::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR],
+  []::VARCHAR[]));
+
 CREATE OR REPLACE MACRO dp_query(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
                                  fresh := false, intervals := true, tolerance := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_query', [statement::VARCHAR,

@@ -14,7 +14,7 @@ from duckdp.catalog import Column, Kind, Table, dump_table
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.ladders import CalendarLadder, NumberLadder, make_ladder
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, QueryError
 from duckdp.mechanisms.bounds import Bounds, BoundsFinder
@@ -101,6 +101,10 @@ class BoundsTask:
         return PrivateQuery(
             sql=f"SELECT r.x FROM {rows} AS r", parameters=tuple(parameters.values), rows=None, arrays=True
         )
+
+    def work(self, salt: int) -> Work:
+        """Implements ``core.task.Task``: one read."""
+        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Find bounds; the payload holds places of edges, noisy counts and their scale.

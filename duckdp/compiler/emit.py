@@ -15,6 +15,7 @@ Everything a unit adds depends on that unit's rows and public figures only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from duckdp.catalog import Kind, Scalar
@@ -22,7 +23,7 @@ from duckdp.compiler.expression import columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, print_expr, print_literal, print_rows, quote
-from duckdp.compiler.select import Key
+from duckdp.compiler.select import Key, Query
 from duckdp.core.task import PrivateQuery
 
 OPEN_RANGE = 9e18  # whole numbers that a BIGINT result can show
@@ -40,7 +41,7 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
     """
     parameters = Parameters()
     joins = [_join(i, key, parameters) for i, key in enumerate(plan.query.keys)]
-    prepared = _prepared(plan, joins, parameters)
+    prepared = _prepared(plan.query, plan.measures, joins, parameters)
     keys = [f"k{i}" for i in range(len(plan.query.keys))]
     if plan.query.table.unit_key is None:
         cells = [c for i, m in enumerate(plan.measures) for c in _row_cells(i, m)]
@@ -54,6 +55,12 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
     return PrivateQuery(
         sql=f"SELECT {items} FROM {body}{tail}", parameters=tuple(parameters.values), rows=plan.domain_size
     )
+
+
+def print_keys(query: Query, parameters: Parameters) -> tuple[list[str], str]:
+    """The keys' names, and ``__unit`` and the keys of every row that counts, as a parenthesised SELECT with an alias."""
+    joins = [_join(i, key, parameters) for i, key in enumerate(query.keys)]
+    return [f"k{i}" for i in range(len(joins))], _prepared(query, (), joins, parameters)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +115,9 @@ def _join(i: int, key: Key, parameters: Parameters) -> _Join | None:
     )  # fmt: skip
 
 
-def _prepared(plan: Plan, joins: list[_Join | None], parameters: Parameters) -> str:
-    query, items, conditions = plan.query, [], []
-    exprs = [query.where, *(k.expr for k in query.keys), *(e for m in plan.measures for e in (m.argument, m.filter))]
+def _prepared(query: Query, measures: Sequence[Measure], joins: list[_Join | None], parameters: Parameters) -> str:
+    items, conditions = [], []
+    exprs = [query.where, *(k.expr for k in query.keys), *(e for m in measures for e in (m.argument, m.filter))]
     body = print_rows(query.table, columns(*exprs), parameters, unit=True) + " AS base"
 
     def show(expr: object) -> str:
@@ -124,7 +131,7 @@ def _prepared(plan: Plan, joins: list[_Join | None], parameters: Parameters) -> 
         body += "" if join is None else join.relation(value)
         items.append(f"{shown} AS k{i}")
         conditions.append(condition)
-    for i, measure in enumerate(plan.measures):
+    for i, measure in enumerate(measures):
         if measure.filter is not None:
             items.append(f"{show(measure.filter)} AS f{i}")
         if measure.argument is not None:

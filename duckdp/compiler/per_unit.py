@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,16 +13,14 @@ from sqlglot import exp
 from duckdp.catalog import Table, dump_table
 from duckdp.compiler.emit import print_keys
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.printing import UNIT, Parameters
 from duckdp.compiler.query import Query
 from duckdp.compiler.select import read_select
-from duckdp.core.task import PrivateQuery
+from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import Loss
-from duckdp.errors import InternalError, ParameterError
+from duckdp.errors import InternalError, ParameterError, QueryError
 from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
-
-MOST_KEYS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +49,7 @@ class PerUnitTask:
     def canonical(self) -> str:
         """Identity of the question."""
         q = self.query_of
-        keys = [[show(k.expr), repr(k.domain), repr(k.other)] for k in q.keys]
+        keys = [show(k.expr) for k in q.keys]  # their domains follow from the table
         return json.dumps(["per_unit", dump_table(q.table), show(q.where), keys, self.epsilon_nano])
 
     @property
@@ -86,11 +84,15 @@ class PerUnitTask:
         parameters = Parameters()
         keys, rows = print_keys(self.query_of, parameters)
         if keys:
-            rows = f"(SELECT DISTINCT {', '.join([UNIT, *keys])} FROM {rows})"
-        counted = f"(SELECT system.main.count_star() AS c FROM {rows} AS r GROUP BY r.{UNIT})"
+            rows = f"(SELECT DISTINCT {', '.join([UNIT, *keys])} FROM {rows}) AS prepared"
+        counted = f"(SELECT system.main.count_star() AS c FROM {rows} GROUP BY prepared.{UNIT})"
         arms = " ".join(f"WHEN u.c <= {end} THEN {i}" for i, end in enumerate(ENDS))
         sql = f"SELECT CASE {arms} ELSE {len(ENDS)} END AS bin, system.main.count_star() FROM {counted} AS u GROUP BY 1"
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=len(ENDS) + 1)
+
+    def work(self, salt: int) -> Work:
+        """Implements ``core.task.Task``: one read."""
+        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise every bin; the payload is the list. ``rows``: private."""
@@ -107,28 +109,27 @@ class PerUnitTask:
         return [int(n) for n in found]
 
 
-def plan_per_unit(table: Table, keys: Sequence[str], where: Expr | None, *, epsilon_nano: int) -> PerUnitTask:
+def plan_per_unit(table: Table, keys: str | None, where: Expr | None, *, epsilon_nano: int) -> PerUnitTask:
     """Plan a histogram of rows per unit, or with keys of groups per unit.
 
     Args:
         table: protected, with a unit_key.
-        keys: grouping expressions as text; none counts rows.
+        keys: grouping expressions, as GROUP BY takes them; None counts rows.
         where: predicate, or None.
         epsilon_nano: cost, in 1e-9.
 
     Raises:
-        ParameterError: P107, no unit_key, or too many keys. QueryError: as of a GROUP BY.
+        ParameterError: P107, no unit_key. QueryError: as of a GROUP BY.
     """
     if table.unit_key is None:
         raise ParameterError("P107", "table", table.name, "has no unit_key: every row is a unit of its own.")
-    if len(keys) > MOST_KEYS:
-        raise ParameterError("P107", "keys", len(keys), f"may be at most {MOST_KEYS} grouping expressions.")
-    nodes = [parse_scalar(key) for key in keys]
-    statement = exp.select(exp.Count(this=exp.Star())).from_(exp.Table(this=exp.to_identifier(table.name)))
-    if nodes:
-        statement = statement.group_by(*nodes)
-    text = f"SELECT {keys[0]}" if len(keys) == 1 else ""
-    found = read_select(statement, {table.name.lower(): table}, text)
-    return PerUnitTask(
-        query_of=Query(table=table, where=where, keys=found.keys, outputs=()), epsilon_nano=epsilon_nano
-    )
+    query = Query(table=table, where=where, keys=(), outputs=())
+    if keys is not None:
+        text = f"SELECT {keys}"
+        listed = parse_statement(f"{text}\n")
+        if not isinstance(listed, exp.Select) or any(v for k, v in listed.args.items() if k != "expressions"):
+            raise QueryError("Q101", "this is not a list of grouping expressions.", sql=text)
+        counted = exp.select(exp.Count(this=exp.Star())).from_(exp.Table(this=exp.to_identifier(table.name)))
+        statement = counted.group_by(*listed.expressions, copy=False)
+        query = replace(query, keys=read_select(statement, {table.name.lower(): table}, text).keys)
+    return PerUnitTask(query_of=query, epsilon_nano=epsilon_nano)

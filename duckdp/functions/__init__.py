@@ -10,6 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from duckdp.errors import ParameterError
+from duckdp.functions.bounds import (
+    bounds,
+    explain_bounds,
+    explain_groups_per_unit,
+    explain_rows_per_unit,
+    groups_per_unit,
+    rows_per_unit,
+)
 from duckdp.functions.listings import budget, catalog, ledger, summaries
 from duckdp.functions.prepared import Prepared
 from duckdp.functions.releases import explain, median_smooth, noisy_count, query
@@ -21,10 +29,10 @@ if TYPE_CHECKING:
     from duckdp.smooth.summary import SmoothSummary
 
 __all__ = [
-    "FUNCTIONS", "Prepared", "budget", "catalog", "explain", "explain_summary", "explain_synthesize", "ledger",
-    "median_smooth",
-    "noisy_count", "open_summary", "prepare", "query", "smooth_answer", "smooth_answers", "smooth_summary",
-    "summaries", "synthesize",
+    "FUNCTIONS", "Prepared", "bounds", "budget", "catalog", "explain", "explain_bounds", "explain_groups_per_unit",
+    "explain_rows_per_unit", "explain_summary", "explain_synthesize", "groups_per_unit", "ledger", "median_smooth",
+    "noisy_count", "open_summary", "prepare", "query", "rows_per_unit", "smooth_answer", "smooth_answers",
+    "smooth_summary", "summaries", "synthesize",
 ]  # fmt: skip
 
 Function = Callable[..., Prepared]
@@ -35,6 +43,9 @@ FUNCTIONS: dict[str, tuple[Function, int | None, int]] = {
     "dp_smooth_answer": (smooth_answer, None, 6), "dp_smooth_answers": (smooth_answers, 1, 4),
     "dp_synthesize": (synthesize, 4, 11), "dp_explain_synthesize": (explain_synthesize, 4, 8),
     "dp_query": (query, None, 8), "dp_explain": (explain, None, 6),
+    "dp_bounds": (bounds, None, 5), "dp_explain_bounds": (explain_bounds, None, 4),
+    "dp_rows_per_unit": (rows_per_unit, None, 4), "dp_explain_rows_per_unit": (explain_rows_per_unit, None, 3),
+    "dp_groups_per_unit": (groups_per_unit, None, 5), "dp_explain_groups_per_unit": (explain_groups_per_unit, None, 4),
     "dp_budget": (budget, None, 0), "dp_ledger": (ledger, None, 0), "dp_summaries": (summaries, None, 0),
     "dp_catalog": (catalog, None, 0),
 }  # fmt: skip

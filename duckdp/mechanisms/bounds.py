@@ -157,6 +157,8 @@ class BoundsFinder:
             finer = None if seen is None else self._finer(*seen)
             refined = finer is not None
             cuts = [] if finer is None else _cuts(*finer)
+            if finer is not None and turn == 1:  # ends that are small beside the width become round, mostly 0
+                widest = [(int(finer[0][0]), int(finer[0][-1]))]
             noisy = _noisy(sums, cuts, MOST + 2, self.scales[turn])
             if finer is not None:
                 noisy = noisy[: len(cuts) + 1]
