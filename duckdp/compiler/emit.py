@@ -58,7 +58,7 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
 
 
 def print_keys(query: Query, parameters: Parameters) -> tuple[list[str], str]:
-    """The keys' names, and ``__unit`` and the keys of every row that counts, as a parenthesised SELECT with an alias."""
+    """The keys' names; ``__unit`` and keys of every row that counts, as a parenthesised SELECT named ``prepared``."""
     joins = [_join(i, key, parameters) for i, key in enumerate(query.keys)]
     return [f"k{i}" for i in range(len(joins))], _prepared(query, (), joins, parameters)
 

@@ -1,7 +1,7 @@
 """Round figures of a column's type, in order: what private bounds are chosen from. Public, from the declaration alone.
 
 Numbers have edges of four digits (1.234, 12.34, 123.4, ...) from 1e-12 to 1e18 and single ones to 1e100; dates
-and timestamps the days from 1800 to 2200 and the years from 1 to 9999. A column's type, or its declared bounds, cut them.
+and timestamps the days from 1800 to 2200 and the years from 1 to 9999. A column's type or declared bounds cut them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class NumberLadder:
         while True:
             for m in (1, 2, 5):
                 step = _decimal(m, power)
-                a, b = math.floor(low / step), math.ceil(high / step)
+                a, b = math.floor(_near_whole(low / step)), math.ceil(_near_whole(high / step))
                 if b - a <= most:
                     values = np.array([_decimal(m * k, power) for k in range(a, b + 1)])
                     return _covering(self.edges, values, first, last)
@@ -181,6 +181,12 @@ def _scaled(whole: Floats, power: int) -> Floats:
 def _decimal(whole: int, power: int) -> float:
     """The float nearest to whole times ten to the power."""
     return float(f"{whole}e{power}")
+
+
+def _near_whole(quotient: float) -> float:
+    """The whole number that a quotient of round figures is meant to be, if it is one."""
+    whole = round(quotient)
+    return whole if abs(quotient - whole) <= 1e-9 * max(1.0, abs(quotient)) else quotient
 
 
 @cache

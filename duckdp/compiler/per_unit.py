@@ -127,7 +127,8 @@ def plan_per_unit(table: Table, keys: str | None, where: Expr | None, *, epsilon
     if keys is not None:
         text = f"SELECT {keys}"
         listed = parse_statement(f"{text}\n")
-        if not isinstance(listed, exp.Select) or any(v for k, v in listed.args.items() if k != "expressions"):
+        others = [k for k, v in listed.args.items() if v and k != "expressions"]
+        if not isinstance(listed, exp.Select) or others or not listed.expressions:
             raise QueryError("Q101", "this is not a list of grouping expressions.", sql=text)
         counted = exp.select(exp.Count(this=exp.Star())).from_(exp.Table(this=exp.to_identifier(table.name)))
         statement = counted.group_by(*listed.expressions, copy=False)

@@ -99,8 +99,9 @@ def _per_unit(session: Session, task: PerUnitTask, text: str, figure: str, lost:
                 ResultColumn(name="units_share", type="DOUBLE", values=shares),
                 ResultColumn(name=lost, type="DOUBLE", values=lost_shares)]  # fmt: skip
         unit, what = task.table.unit_key, "rows" if figure == "max_rows" else "groups"
+        total = f"{whole:,} ± {law.half_width(len(noisy)):,.0f}"
         notes = [
-            f"units_over: how many {unit} have more {what} than that, of about {whole:,} ± {law.half_width(len(noisy)):,.0f}",
+            f"units_over: how many values of {unit} have more {what} than that, of about {total}",
             f"{lost}: share of all {what} beyond it, estimated from the bins that are clear of the noise; no interval",
         ]
         return session.dress(made, task.loss, done, notes=notes)

@@ -8,14 +8,15 @@ of which joins neighbouring cells to bins and adds Z to every bin, P(Z = k) ~ ex
     2, 3 range    at most MOST bins of one round width across the range where the histogram before is not empty
     4 clipped     bins between the ends of the suggested ranges: how many rows each would clip
 
-Privacy:      epsilon = epsilon_1 + ... + epsilon_4, pure. ADD_REMOVE of a unit: one row, so one cell, and one bin of each
-              histogram, by 1: l1 = 1. REPLACE of a row (unit = row): at most two bins by 1 each: l1 = 2.
+Privacy:      epsilon = epsilon_1 + ... + epsilon_4, pure. ADD_REMOVE of a unit: one row, so one cell, and one bin of
+              each histogram, by 1: l1 = 1. REPLACE of a row (unit = row): at most two bins by 1 each: l1 = 2.
 Assumes:      the rows hold at most one of each unit, which depends on that unit's rows alone (compiler/printing.py,
               print_chosen; without a unit_key each row is a unit). The ladder is public.
 Proof sketch: a bin is a set of cells and the bins of one histogram are disjoint, so a row lies in exactly one of them:
-              the norms above, and the Laplace mechanism for each histogram. Which bins the next one has, and the shares,
-              follow from the noisy counts before it: adaptive basic composition. What is suggested is post-processing.
-              With a public number of bins in each histogram (empty ones fill up), the number of draws is public.
+              the norms above, and the Laplace mechanism for each histogram. Which bins the next one has, and the last
+              one's share, follow from the noisy counts before it: adaptive basic composition. What is suggested is
+              post-processing. Each histogram has a public number of bins (empty ones fill up), so the number of draws
+              is public.
 Accuracy:     the widest range ends with magnitudes whose noisy count, or the noisy count of them and all beyond, is
               at least what empty bins reach with probability FAILURE in the whole histogram: exactly for one bin, by
               Chernoff's bound min over s of exp(-s t) E[exp(s Z)]^j for j bins. So with probability 1 - FAILURE it
@@ -35,7 +36,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Protocol
 
@@ -134,7 +135,7 @@ class BoundsFinder:
         """The cell of each value, int[n]; NaN has none and must not be there."""
         edges = self.ladder.edges
         below = np.searchsorted(edges, values)
-        return 2 * below + (edges[np.minimum(below, len(edges) - 1)] == values)
+        return np.asarray(2 * below + (edges[np.minimum(below, len(edges) - 1)] == values), dtype=np.int64)
 
     def seen_from(self) -> int:
         """Rows of one magnitude that are noticed for certain, but for FAILURE."""
@@ -154,7 +155,7 @@ class BoundsFinder:
         widest = [] if bins is None else [(int(marks[bins[0]]), int(marks[bins[1] + 1]))]
         refined = False
         for turn in (1, 2):
-            finer = None if seen is None else self._finer(*seen)
+            finer = None if seen is None else self._finer(seen[0], seen[2], seen[3])
             refined = finer is not None
             cuts = [] if finer is None else _cuts(*finer)
             if finer is not None and turn == 1:  # ends that are small beside the width become round, mostly 0
@@ -173,7 +174,7 @@ class BoundsFinder:
         kept = [i for i in range(len(ranges)) if not i or sum(found.clipped(i)) <= MOST_CLIPPED * sum(cells)]
         return replace(found, ranges=ranges[: len(kept)])
 
-    def _finer(self, marks: Ints, middle: int, noisy: list[int], found: tuple[int, int]) -> tuple[Ints, int] | None:
+    def _finer(self, marks: Ints, noisy: list[int], found: tuple[int, int]) -> tuple[Ints, int] | None:
         """Edges and middle bin of a finer histogram across the range found; None where there is none."""
         first, last = int(marks[found[0]]), int(marks[found[1] + 1])
         finer = self.ladder.split(first, last, MOST)
@@ -221,7 +222,7 @@ def _occupied(noisy: Sequence[int], scale: float) -> tuple[int, int] | None:
 
 
 def _trimmed(noisy: Sequence[int], middle: int, scale: float) -> tuple[int, int]:
-    """Lowest and highest inner bin once outer ones are cut off that cannot be told from nothing, the middle one kept."""
+    """Lowest and highest inner bin without outer ones that cannot be told from nothing; the middle one stays."""
     inner = np.array(noisy[1:-1], dtype=np.int64)
     low, high = 0, len(inner) - 1
     while low < middle and inner[: low + 1].sum() < _together(low + 1, TRIMMED, scale):
@@ -237,6 +238,7 @@ def _alone(chance: float, scale: float) -> int:
     return max(1, math.ceil(scale * (-math.log(chance) - math.log1p(p))))
 
 
+@lru_cache(maxsize=4096)
 def _together(bins: int, chance: float, scale: float) -> int:
     """What the noise of so many empty bins together reaches with at most that chance."""
     p = math.exp(-1 / scale)

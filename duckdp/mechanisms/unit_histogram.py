@@ -1,6 +1,6 @@
 """How many rows, or groups, a privacy unit has: a noisy histogram of units.
 
-Every unit with c >= 1 rows (or groups) adds 1 to the bin of c; the bins end at 1, 2, 5, 10, ..., 10**6, and the last one
+Every unit with c >= 1 rows (or groups) adds 1 to the bin of c; the bins end at 1, 2, 5, 10, ..., 10**6, and the last
 has no end. Released: every bin + Z, P(Z = k) ~ exp(-|k| / scale), scale = 1 / epsilon. Sums of the last bins tell how
 many units have more than some figure of a declaration, which is what that figure would scale or drop.
 
@@ -29,7 +29,7 @@ from duckdp.core.noise import laplace_scale
 from duckdp.core.types import NANO, Loss
 from duckdp.mechanisms.additive import add_noise
 
-ENDS = tuple(m * 10**k for k in range(6) for m in (1, 2, 5)) + (10**6,)
+ENDS = (*(m * 10**k for k in range(6) for m in (1, 2, 5)), 10**6)
 CLEAR = 0.01  # chance that a bin without a unit is taken for one that has some
 
 

@@ -142,6 +142,7 @@ def test_a_null_is_not_the_text_none(owner: duckdp.Curator) -> None:
     for call in ("dp_smooth_answer('plain', NULL)", "dp_smooth_answer(NULL, 'x')", "dp_smooth_answers(NULL, ['x'])",
                  "dp_smooth_answers('plain', ['x', NULL])", "dp_smooth_summary(NULL, ['x'], epsilon := 1, name := 'n')",
                  "dp_explain_summary(NULL, ['x'], epsilon := 1)", "dp_noisy_count(NULL, epsilon := 1)",
+                 "dp_bounds('t', NULL, epsilon := 1)", "dp_bounds(NULL, 'x', epsilon := 1)",
                  "dp_explain(NULL, epsilon := 1)"):  # fmt: skip
         with pytest.raises(duckdb.InvalidInputException, match=r"P107.*must be given"):
             con.execute(f"FROM {call}")
