@@ -1,4 +1,4 @@
-"""For the data owner alone: exact figures of the real table beside those of a synthetic one.
+"""For the data owner alone: exact figures of the real table, by itself or beside those of a synthetic one.
 
 Privacy: NONE. Everything this module gives is computed from the real rows without noise; releasing any of it, or
 choosing by it what to release, breaks the guarantee. Nothing else in duckdp imports it, and neither a session nor SQL
@@ -17,15 +17,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from duckdp.catalog import Column, Kind
-from duckdp.compiler.printing import Parameters, print_rows
+from duckdp.catalog import Column, Kind, Table
+from duckdp.compiler.printing import UNIT, Parameters, print_rows, quote
 from duckdp.errors import CatalogError, ParameterError
+from duckdp.ledger.looks import note_look
 from duckdp.result import Result, plain_result
 from duckdp.smooth.axes import Floats, as_number
 from duckdp.synthetic import report_html as page
@@ -37,6 +38,11 @@ WARNING = "NOT PRIVATE: exact figures of the real table; must not be released"
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_CODED = 20  # indicators per column
 NAMES = ("column", "figure", "real", "synthetic")
+VOID = "Bounds, domains, max_rows or max_groups read off the data void the guarantee; dp_bounds finds them privately"
+PROFILE_LEVELS = (0, 0.001, 0.01, 0.05, 0.5, 0.95, 0.99, 0.999, 1)
+UNIT_LEVELS, PROFILE_MOST = (0.5, 0.9, 0.99, 1), (1, 2, 5, 10, 20, 50, 100)
+COLUMN_FIGURES = ("column", "type", "NULL", "distinct", "least", *(f"{q:.1%}" for q in PROFILE_LEVELS[1:-1]), "most")
+UNIT_FIGURES = ("per unit", "50%", "90%", "99%", "most", *(f"beyond {most}" for most in PROFILE_MOST))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -130,6 +136,102 @@ class Comparison:
             return []
         a, b, gap = self.worst_pair
         return [f"Worst pair: the correlation of {a} and {b} differs by {gap:.4g}."]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Profile:
+    """NOT PRIVATE: exact figures of the real table, unclamped; must not be released, nor declared.
+
+    Attributes:
+        table: its name.
+        rows: its rows that have a unit, if it has a unit_key.
+        columns: rows of COLUMN_FIGURES, one per visible column.
+        units: rows of UNIT_FIGURES: of rows per unit, and of groups per unit by each column that is listed or text.
+    """
+
+    table: str
+    rows: int
+    columns: tuple[tuple[Any, ...], ...]
+    units: tuple[tuple[Any, ...], ...]
+
+    @cached_property
+    def text(self) -> str:
+        """Aligned plain text; the first line is the warning, the second what follows from it."""
+        blocks = ["\n".join([WARNING, VOID, page.printable(f"{self.table}: {self.rows:,} rows")])]
+        blocks.append(str(plain_result(COLUMN_FIGURES, self.columns)))
+        if self.units:
+            blocks.append(str(plain_result(UNIT_FIGURES, self.units)))
+        return "\n\n".join(blocks) + "\n"
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def profile(curator: Curator, table: str, *, exact: bool = False) -> Profile:
+    """Exact figures of a protected table. NOT PRIVATE: for the owner's eyes; bounds read off them void the guarantee.
+
+    The look is noted in the ledger before a row is read. Quantiles are of the values as they are, not clamped.
+
+    Args:
+        curator: who holds the data.
+        table: name of the protected table.
+        exact: must be said: the private way is ``bounds``, ``rows_per_unit`` and ``groups_per_unit`` of a session.
+
+    Raises:
+        CatalogError: C101, unknown table; C104, the source changed. ParameterError: P107, without ``exact=True``.
+    """
+    declared = curator.table(table)
+    if exact is not True:
+        rule = (
+            "must be True: these figures are NOT PRIVATE. The private way, charged to a grant of your own: "
+            'curator.session("you").bounds(table, column, epsilon=...), rows_per_unit, groups_per_unit.'
+        )
+        raise ParameterError("P107", "exact", exact, rule)
+    curator.require_current()
+    note_look(curator.ledger, declared.name, [c.name for c in declared.columns])
+    cursor = curator.engine.schema_cursor()
+    try:
+        count, columns = 0, []
+        for column in declared.columns:
+            raw = replace(column, lower=None, upper=None, null_value=None)
+            count, figures = _profile_column(cursor, declared, raw)
+            columns.append(figures)
+        units = []
+        if declared.unit_key is not None:
+            listed = [c for c in declared.columns if _listed(c)]
+            units = [_per_unit(cursor, declared, column) for column in (None, *listed)]
+    finally:
+        cursor.close()
+    return Profile(table=declared.name, rows=count, columns=tuple(columns), units=tuple(units))
+
+
+def _profile_column(cursor: Any, table: Table, column: Column) -> tuple[int, tuple[Any, ...]]:
+    parameters = Parameters()
+    rows, x = print_rows(table, (column,), parameters, unit=False), f"r.{quote(column.name)}"
+    ordered = column.kind not in (Kind.TEXT, Kind.BOOLEAN)
+    levels = ", ".join(map(str, PROFILE_LEVELS))
+    quantiles = f"quantile_disc({x}, [{levels}])" if ordered else "NULL"
+    sql = f"SELECT count(*), count({x}), count(DISTINCT {x}), {quantiles} FROM {rows} AS r"
+    count, known, distinct, found = cursor.execute(sql, parameters.values).fetchone()
+    shown = [page.printable(v) for v in found] if found is not None else [None] * len(PROFILE_LEVELS)
+    missing = page.show_number(1 - known / count) if count else None
+    return count, (column.name, column.type, missing, distinct, *shown)
+
+
+def _per_unit(cursor: Any, table: Table, column: Column | None) -> tuple[Any, ...]:
+    """Rows, or values of a column, per unit; and the share of them beyond each of PROFILE_MOST."""
+    parameters = Parameters()
+    rows = print_rows(table, () if column is None else (column,), parameters, unit=True)
+    what = "count(*)" if column is None else f"count(DISTINCT r.{quote(column.name)})"
+    lost = ", ".join(f"sum(greatest(u.c - {most}, 0)) / sum(u.c)" for most in PROFILE_MOST)
+    counted = f"(SELECT {what} AS c FROM {rows} AS r GROUP BY r.{UNIT})"
+    levels = ", ".join(map(str, UNIT_LEVELS))
+    sql = f"SELECT quantile_disc(u.c, [{levels}]), {lost} FROM {counted} AS u"
+    quantiles, *shares = cursor.execute(sql, parameters.values).fetchone()
+    name = "rows" if column is None else f"groups by {column.name}"
+    return (name, *(quantiles or [None] * len(UNIT_LEVELS)), *(None if s is None else round(s, 6) for s in shares))
 
 
 def compare(curator: Curator, table: str, synthetic: object) -> Comparison:

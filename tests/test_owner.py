@@ -17,7 +17,7 @@ import duckdp
 from duckdp.engine import Engine
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.functions import FUNCTIONS
-from duckdp.owner import WARNING, compare
+from duckdp.owner import COLUMN_FIGURES, UNIT_FIGURES, VOID, WARNING, compare, profile
 
 PACKAGE = Path(duckdp.__file__).parent
 DAY = dt.date(2020, 1, 1)
@@ -133,6 +133,49 @@ def test_it_charges_nothing_and_needs_no_charge(owner: duckdp.Curator, monkeypat
     assert owner.ledger.charges() == []
 
 
+# ---- the exact profile -----------------------------------------------------------------------------------------------
+
+
+def test_a_profile_is_exact_and_unclamped(owner: duckdp.Curator) -> None:
+    found = profile(owner, "t", exact=True)
+    x, y, d, s, f = (dict(zip(COLUMN_FIGURES, row, strict=True)) for row in found.columns)
+    assert (found.rows, x["least"], x["most"], x["distinct"]) == (400, "0", "1e+06", 12)  # beyond its bounds
+    assert (y["50.0%"], d["most"], f["distinct"]) == ("5", "2020-01-30", 2)
+    assert (s["NULL"], s["distinct"], s["least"]) == ("0.25", 3, None)
+    assert found.units == ()
+    assert "secret" not in found.text
+
+
+def test_a_profile_counts_rows_and_groups_per_unit(tmp_path: Path) -> None:
+    frame = pa.table({"k": [1] * 3 + [2] * 1 + [None], "s": ["a", "b", "b", "a", "c"]})
+    with duckdp.open({"t": frame}, ledger=str(tmp_path / "k.ledger")) as curator:
+        curator.protect("t", unit_key="k", max_rows=1, row_cap=10, columns=["s"])
+        rows, groups = (dict(zip(UNIT_FIGURES, u, strict=True)) for u in profile(curator, "t", exact=True).units)
+    assert [rows[n] for n in ("per unit", "50%", "most", "beyond 1", "beyond 2")] == ["rows", 1, 3, 0.5, 0.25]
+    assert [groups[n] for n in ("per unit", "most", "beyond 1")] == ["groups by s", 2, pytest.approx(1 / 3, abs=1e-6)]
+
+
+def test_a_profile_must_be_asked_for_and_is_noted_before_it_reads(
+    owner: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for given in ({}, {"exact": False}, {"exact": 1}):
+        with pytest.raises(ParameterError, match=r"P107.*NOT PRIVATE.*bounds\(table"):
+            profile(owner, "t", **given)  # type: ignore[arg-type]
+    assert not [e for e in owner.ledger.log() if e.kind == "look"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "schema_cursor", lambda _: pytest.fail("a read"))
+        with pytest.raises(pytest.fail.Exception):
+            profile(owner, "t", exact=True)
+    noted = [e for e in owner.ledger.log() if e.kind == "look"]
+    assert [e.subject for e in noted] == ["t"]
+    assert owner.ledger.charges() == []
+    lines = str(profile(owner, "t", exact=True)).splitlines()
+    assert (lines[0], lines[1]) == (WARNING, VOID)
+    assert "void the guarantee" in VOID
+    owner.ledger.close()
+    type(owner.ledger).open(owner.ledger.path).close()  # the chain holds
+
+
 # ---- no way to it ---------------------------------------------------------------------------------------------------
 
 
@@ -173,8 +216,8 @@ def test_nothing_imports_it() -> None:
 
 def test_neither_sessions_nor_sql_lead_to_it(owner: duckdp.Curator) -> None:
     session = owner.session("ana")
-    assert not [n for n in dir(session) if "compare" in n]
-    assert not [n for n in FUNCTIONS if "compare" in n or "owner" in n]
+    assert not [n for n in dir(session) if "compare" in n or "profile" in n]
+    assert not [n for n in FUNCTIONS if "compare" in n or "owner" in n or "profile" in n]
     script = (Path(__file__).parent.parent / "sql" / "front.sql").read_text().lower()
     assert "compare" not in script
     names = [r[0] for r in owner.connect("ana").execute("SELECT function_name FROM duckdb_functions()").fetchall()]

@@ -7,7 +7,8 @@
     objects.py      declarations, source, names     chain.py    T  hash chain, verification at opening
     store.py     T  SQLite, transactions, errors    anchor.py   T  the head of the chain in a second file
     holders.py      who is still working            files.py       where the file lies
-    backups.py      copies                          tx.py, types.py
+    backups.py      copies                          looks.py        of the owner at exact figures
+    tx.py, types.py
 
 A charge is on the disk before the data is read; a release is on the disk before it leaves.
 """

@@ -149,7 +149,7 @@ def _tell(story: _Story, kind: str, subject: str, detail: dict[str, Any], reason
             story.catalog_version = detail["version"]
         case "source":
             story.source = (detail["version"], detail["fingerprint"])
-        case "create" | "share" | "backup" | "repair_anchor":
+        case "create" | "share" | "backup" | "repair_anchor" | "look":
             pass
         case _:
             raise ValueError(kind)

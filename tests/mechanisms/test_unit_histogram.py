@@ -18,7 +18,8 @@ from tests.smooth.tables import column, connect, table
 
 PEOPLE = table(
     column("x", 0.0, 10.0), column("g", None, None, "VARCHAR", domain=("a", "b", None)),
-    column("n", None, None, "VARCHAR"), column("c", None, None, "VARCHAR", domain=("a", "b"), other="b"), unit_key="pid", max_rows=1,
+    column("n", None, None, "VARCHAR"), column("c", None, None, "VARCHAR", domain=("a", "b"), other="b"),
+    unit_key="pid", max_rows=1,
 )  # fmt: skip
 Row = tuple[int | None, float, str | None]
 
