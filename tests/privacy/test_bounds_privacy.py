@@ -2,7 +2,7 @@
 
 Two curators hold tables that differ by one unit of many rows, in a range that only it reaches. Each is asked many times
 anew; what tells them apart best on one half of the answers is measured on the other (statistics.epsilon_lower_bound).
-Broken twins (a tenth of the noise; all rows of a unit) must be caught. The exact losses are in mechanisms/test_bounds.py.
+Broken twins (a tenth of the noise; all rows of a unit) must be caught. Exact losses: mechanisms/test_bounds.py.
 
 DUCKDP_RUNS sets how often each table is asked (20,000).
 """
@@ -88,7 +88,9 @@ def test_the_empirical_epsilon_is_below_the_claim(question: str) -> None:
     assert found <= EPSILON
 
 
-@pytest.mark.parametrize(("question", "twin"), [("units over 5 rows", "a tenth of the noise"), ("clipped above", "all rows")])
+@pytest.mark.parametrize(
+    ("question", "twin"), [("units over 5 rows", "a tenth of the noise"), ("clipped above", "all rows")]
+)
 def test_a_broken_twin_is_caught(question: str, twin: str) -> None:
     found = _measure(question, min(RUNS, 10_000), twin)
     print(f"{question}, {twin}: epsilon of at least {found:.3f}, claimed {EPSILON}")
