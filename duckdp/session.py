@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from duckdp.smooth.summary import SmoothSummary
 
 
+MOST_STORED = 4096  # characters of a statement in the ledger
+
+
 @dataclass(frozen=True, kw_only=True)
 class Performed:
     """A release in hand: its payload and how it came."""
@@ -137,6 +140,7 @@ class Session(Calls):
             table: the declaration it was planned for.
             statement: for the ledger, as the analyst wrote it.
             fresh: make this question differ from any before; with a name, pay again where its last charge is final.
+                Of a question that costs nothing no second answer is kept: it is public.
             kind: what is stored.
             name: of a summary or synthetic table to store.
             nonce: makes a fresh question the same question when it is retried.
@@ -145,6 +149,7 @@ class Session(Calls):
         state = curator.require_current()
         self._require_own_name(name)
         work = task.work(curator.salt)  # what cannot be printed is refused before the charge
+        fresh = fresh and task.loss != Loss(epsilon_nano=0)
         unique = (nonce or secrets.token_hex(16)) if fresh and name is None else ""
         identity = json.dumps([task.canonical, state.data_version, task.mechanism, kind, name, unique])
         request = ChargeRequest(
@@ -362,5 +367,7 @@ def _laundered(error: BaseException, charge: int) -> DuckDPError:
 
 
 def _storable(statement: str) -> str:
-    """A statement as the ledger keeps it; text that is not Unicode is replaced."""
-    return statement[:65536].encode("utf-8", "replace").decode()
+    """A statement as the ledger keeps it: its beginning, and how long it was; what is not Unicode is replaced."""
+    if len(statement) > MOST_STORED:
+        statement = f"{statement[:MOST_STORED]}... ({len(statement):,} characters)"
+    return statement.encode("utf-8", "replace").decode()

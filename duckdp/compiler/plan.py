@@ -25,6 +25,8 @@ from duckdp.mechanisms.additive import Calibration, best_family, calibrate
 from duckdp.mechanisms.threshold import threshold
 
 MAX_MEASURES = 64
+MAX_CELLS = 2_000_000  # of one statement, hidden ones and shown: variances take a minute and 0.5 GB
+_SHOWN = 300  # characters of a measure in the ledger
 MechanismChoice = Literal["auto", "laplace", "gaussian"]
 
 
@@ -87,7 +89,10 @@ class Plan:
         return {
             "neighbours": self.neighbours.value, "groups": self.groups, "threshold": self.tau,
             "measures": [
-                {"what": m.describe(), "steps": m.steps, "l1": m.sensitivity.l1, "scale": n.scale if n else 0}
+                {
+                    "what": _shortened(m.describe()), "steps": m.steps, "l1": m.sensitivity.l1,
+                    "scale": n.scale if n else 0,
+                }
                 for m, n in zip(self.measures, self.noises, strict=True)
             ],
         }  # fmt: skip
@@ -127,6 +132,7 @@ def make_plan(
         )
         for m in chosen
     ]  # fmt: skip
+    _require_few_cells(query, size, sum(m.cells for m in measures))
     noisy = [m.sensitivity for m in measures if m.noisy_cells]
     calibration = _calibrate(noisy, epsilon_nano, delta_atto, mechanism, open_keys=open_keys)
     drawn = iter(calibration.noises)
@@ -153,6 +159,18 @@ def _require_keys(query: Query, delta_atto: int) -> bool:
     if size is not None and size > MAX_DOMAIN:
         raise QueryError("Q403", f"the keys have {size} combinations; at most {MAX_DOMAIN} are released.")
     return found is not None
+
+
+def _require_few_cells(query: Query, size: int | None, cells: int) -> None:
+    """Bound the work of a statement over public keys: how many numbers it releases and shows."""
+    shown = [o.expr for o in query.outputs] + [o.expr for o in query.order]
+    outputs = sum(any(isinstance(n, Aggregate) for n in walk(e)) for e in shown)
+    if size is not None and size * (cells + outputs) > MAX_CELLS:
+        raise QueryError(
+            "Q403",
+            f"{size:,} groups of {cells} released and {outputs} shown numbers are over {MAX_CELLS:,}. Ask for fewer "
+            "columns in one statement, or group by fewer values.",
+        )
 
 
 def _prove_range(measures: Sequence[Measure], noises: Sequence[Noise | None], row_cap: int) -> None:
@@ -201,6 +219,10 @@ def _calibrate(
     return calibrate(
         noisy, epsilon_nano=epsilon_nano, delta_atto=delta_atto, threshold_delta_atto=for_keys, family=family
     )  # fmt: skip
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
 
 
 def _digest(domain: tuple[Any, ...] | None) -> str | None:

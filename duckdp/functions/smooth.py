@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from duckdp.catalog import check_name, describe_unit
 from duckdp.compiler.notes import summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
+from duckdp.errors import ParameterError
 from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_whole
 from duckdp.result import Result, plain_result
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
 TYPES = (*["DOUBLE"] * 5, "BOOLEAN")
+MOST_FUNCTIONS = 10_000  # of one call: half a minute where each has a shape of its own
 
 
 def smooth_summary(
@@ -94,6 +96,9 @@ def smooth_answers(
 
     summary = session.summary(read_given("name", name), None if category is None else str(category))
     texts = [read_given("function", f) for f in functions or ()]
+    if len(texts) > MOST_FUNCTIONS:
+        rule = f"is the first of {len(texts):,} functions; at most {MOST_FUNCTIONS:,} in one call. Split the list."
+        raise ParameterError("P107", "functions", texts[0], rule)
     most = None if tolerance is None else read_number("tolerance", tolerance)
     names, types = ("function", *ANSWER), ("VARCHAR", *TYPES)
 

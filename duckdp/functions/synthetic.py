@@ -46,6 +46,7 @@ def synthesize(
         read_whole("smoothness", smoothness), read_whole("degree", degree), str(method),
         None if target is None else str(target),
     )  # fmt: skip
+    _require_few_cells(task.rows, len(task.columns))
     called = None if name is None else check_name(name)
 
     def run(nonce: str) -> Result:
@@ -57,6 +58,19 @@ def synthesize(
             return _dressed(session, task.loss, done, watch)
 
     return Prepared(columns=[(c.name, c.type) for c in task.columns], run=run)
+
+
+def _require_few_cells(rows: int | None, columns: int) -> None:
+    """Bound what one call makes, and so its memory.
+
+    Raises:
+        ParameterError: P107.
+    """
+    from duckdp.synthetic.synthesize import MAX_CELLS
+
+    if rows is not None and rows * columns > MAX_CELLS:
+        rule = f"times {columns} columns is over {MAX_CELLS:,} values; give rows := {MAX_CELLS // columns} or fewer."
+        raise ParameterError("P107", "rows", rows, rule)
 
 
 def _refuse_others(**given: object) -> None:
@@ -101,6 +115,7 @@ def _from_stored(session: Session, name: str, rows: int | None, watch: Watch) ->
         raise ParameterError("P107", "rows", rows, rule)
     summary = session.summary(name)
     check_positive("rows", ROWS if rows is None else rows, MOST_ROWS)
+    _require_few_cells(rows or ROWS, len(summary.columns))
 
     def from_summary(_: str) -> Result:
         made = make_table(summary, rows or ROWS, progress=watch.progress, time_limit=watch.time_limit)
@@ -121,6 +136,7 @@ def explain_synthesize(
         None if target is None else str(target),
     )  # fmt: skip
     whom = describe_unit(session.table(table), session.neighbours.value)
+    _require_few_cells(task.rows, len(task.columns))
     lines = [(line,) for line in (*whom, *task.describe(), f"cost: {task.loss}, once; reading the rows again is free")]
     return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
 

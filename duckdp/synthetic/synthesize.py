@@ -27,6 +27,7 @@ from duckdp.synthetic.support import Support, make_grid, make_objective
 from duckdp.synthetic.unfinished import resumed
 
 MAX_ROWS = 10**7
+MAX_CELLS = 4_000_000  # rows x columns of one table: 0.5 GB
 TIME_LIMIT = 20.0  # seconds for the program, unless asked; the best distribution found by then is taken
 GAP = 0.02  # certified distance from the optimum, relative
 Progress = Callable[[str, float], None]

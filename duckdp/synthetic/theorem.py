@@ -42,7 +42,7 @@ from duckdp.smooth.sums.moments import plan_grid_moments
 from duckdp.synthetic.parameters import Parameters, theorem_17_bound, theorem_17_parameters, theorem_22_parameters
 from duckdp.synthetic.stored import KIND
 from duckdp.synthetic.support import grid_values, unit_nodes
-from duckdp.synthetic.synthesize import MAX_ROWS
+from duckdp.synthetic.synthesize import MAX_CELLS, MAX_ROWS
 from duckdp.synthetic.theorem_fit import FAILURE, sum_of_turns
 
 MOST_COLUMNS = 3
@@ -86,12 +86,13 @@ def choose_figures(
         wanted = theorem_17_parameters(rows, dimensions, smoothness, epsilon)
     degree = min([wanted.degree, _root(MOST_FUNCTIONS, dimensions), *map(_most_degree, columns)])
     values = min(wanted.values, MAX_VALUES, _root(MOST_POINTS, dimensions))
-    used = replace(wanted, degree=degree, values=values, rows=drawn or min(wanted.rows, MAX_ROWS))
+    most = min(MAX_ROWS, MAX_CELLS // dimensions)
+    used = replace(wanted, degree=degree, values=values, rows=drawn or min(wanted.rows, most))
     capped = []
     for sign, name, limit in (
         ("t", "degree", f"at most {MOST_FUNCTIONS:,} sums, and fewer per column than it has values"),
         ("N", "values", f"at most {MAX_VALUES:,} per column and {MOST_POINTS:,} grid points"),
-        ("m", "rows", "as many rows as were asked for" if drawn else f"at most {MAX_ROWS:,} rows"),
+        ("m", "rows", "as many rows as were asked for" if drawn else f"at most {MAX_CELLS:,} values"),
     ):
         before, after = getattr(wanted, name), getattr(used, name)
         if before != after:
@@ -250,7 +251,7 @@ def plan_theorem(
         epsilon_nano: the charge.
         delta_atto: of it; above 0, Theorem 22.
         neighbours: the data set's relation.
-        rows: in place of the theorem's m; None: m, at most 10^7.
+        rows: in place of the theorem's m; None: m, where it makes at most 4,000,000 values.
         smoothness: K, 1 to 30; 4 unless given.
 
     Raises:
