@@ -13,6 +13,7 @@ from duckdp.compiler.plan import Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, Neighbours
+from duckdp.mechanisms import additive
 from duckdp.mechanisms.threshold import threshold
 from tests.gate import clinic, plan_for
 from tests.privacy.statistics import FALSE_ALARM, clopper_pearson
@@ -76,3 +77,15 @@ def test_a_key_without_units_cannot_appear() -> None:
     plan = plan_for("SELECT name, count(*) FILTER (WHERE smoker) FROM clinic GROUP BY name", clinic())
     assert plan.measures[0].kind == "units"
     assert plan.measures[0].filter is None
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_a_key_is_shown_from_tau_on(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the noise is 0 a key with tau units is shown, and one with tau - 1 is not."""
+    plan = plan_for("SELECT name, count(*) FROM clinic GROUP BY name", clinic(), delta="1e-3", mechanism=family)
+    assert plan.tau is not None
+    for name in ("laplace_noise", "gaussian_noise"):
+        monkeypatch.setattr(additive, name, lambda count, _: [0] * count)
+    rows = [(str(n), n, *[0] * (plan.cells - 1)) for n in range(plan.tau - 3, plan.tau + 3)]
+    shown = [int(key) for (key,) in json.loads(SelectTask(plan=plan).release(rows))["keys"]]
+    assert shown == [plan.tau, plan.tau + 1, plan.tau + 2]
