@@ -16,6 +16,7 @@ from duckdp.core.types import AccountantKind, Neighbours, parse_delta, parse_eps
 from duckdp.engine import Engine
 from duckdp.errors import BudgetError, CatalogError, ParameterError
 from duckdp.ledger import DataSetState
+from duckdp.ledger.files import default_ledger
 from duckdp.protection import Protected, protect_tables
 from duckdp.result import Result, plain_result
 from duckdp.session import Session
@@ -79,9 +80,16 @@ class Curator:
 
     # ---- declarations -----------------------------------------------------------------------------------------
 
-    def suggest(self, table: str | None = None) -> str:
-        """Ready ``protect`` calls with the bounds left to fill in; reads the schema only."""
-        return suggest(self.engine, table)
+    def suggest(self, table: str | None = None, *, form: str = "python") -> str:
+        """Declarations with the public figures left to fill in, one line per column; reads the schema, never a row.
+
+        What the schema says about a column (an ENUM's values, a CHECK) is commented out, to be confirmed. ``form``:
+        "python", "toml" or "cli"; ``duckdp protect --file`` takes each of them.
+
+        Raises:
+            CatalogError: C101. ParameterError: P107.
+        """
+        return suggest(self.engine, table, form)
 
     def protect(
         self, table: str, *, row_cap: int, unit_key: str | None = None, unit: str | None = None,
@@ -378,17 +386,6 @@ class Curator:
         if "ledger" not in vars(self):
             return "<duckdp.Curator that is not open>"
         return f"<duckdp.Curator of {len(self.tables)} protected tables, ledger {self.ledger.path!r}>"
-
-
-def default_ledger(data: object, ledger: str | os.PathLike[str] | None) -> str:
-    """The ledger file to use: the one named, else the one beside a DuckDB file."""
-    if ledger is not None:
-        return os.fspath(ledger)
-    if isinstance(data, (str, os.PathLike)) and not os.fspath(data).endswith(".parquet"):
-        return os.path.splitext(os.fspath(data))[0] + ".ledger"
-    raise ParameterError(
-        "P107", "ledger", None, 'must name the file of budgets and charges, for example "clinic.ledger".'
-    )
 
 
 def _enum(kind: type[E], name: str, value: object) -> E:

@@ -39,7 +39,7 @@ class Protected:
     def __str__(self) -> str:
         if self.new:
             return str(self.table)
-        told = [f"{self.table.name}: {line}" for line in self.changes] or [f"{self.table.name}: nothing changed"]
+        told = [f"{self.table.name}: {line}" for line in self.changes]
         return "\n".join([*told, str(self.table)])
 
 

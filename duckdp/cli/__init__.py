@@ -2,7 +2,7 @@
 
 ::
 
-    common.py   errors, options, the curator     owner.py    suggest, protect, refresh, catalog
+    common.py   errors, options, the curator     owner.py    suggest, protect, unprotect, refresh, catalog
     budgets.py  budget, grant, revoke, freeze    ledger.py   ledger show, log, backup, repair
     analyst.py  explain, query, shell            tools.py    demo, bench
 
@@ -30,7 +30,7 @@ def main() -> None:
 for command in (
     tools.demo, owner.suggest, owner.protect, budgets.budget, budgets.grant, analyst.shell, analyst.query,
     analyst.explain, owner.catalog, ledger.ledger, budgets.revoke, budgets.freeze, budgets.unfreeze, budgets.share,
-    owner.refresh, tools.bench,
+    owner.unprotect, owner.refresh, tools.bench,
 ):  # fmt: skip
     main.add_command(command)
 

@@ -92,7 +92,7 @@ def open_ledger(source: str, ledger_path: str | None) -> Iterator[Ledger]:
 
 def path_of_ledger(source: str, ledger_path: str | None) -> str:
     """--ledger, or the file beside the source."""
-    from duckdp.curator import default_ledger
+    from duckdp.ledger.files import default_ledger
 
     return default_ledger(source, ledger_path)
 

@@ -1,68 +1,58 @@
-"""Declarations as typed on the command line or written in a TOML file, and as printed."""
+"""Declarations as typed on the command line, over those of a file."""
 
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from duckdp.catalog import Kind, kind_of
+from duckdp.declare import FIGURES
 from duckdp.errors import ParameterError
 
-FIGURES = ("unit_key", "max_rows", "max_groups", "row_cap", "expected_rows")
-KEYS = {"table", *FIGURES, "bounds", "domains", "columns", "nulls", "other"}
+WHOLE = ("row_cap", "expected_rows", "max_rows", "max_groups")
 
 
-def read_file(path: str) -> dict[str, Any]:
-    """A TOML file's declarations.
-
-    Raises:
-        ParameterError: P107, not TOML, or a key that ``protect`` does not know.
-    """
-    try:
-        told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        raise ParameterError("P107", "from", path, "is not a TOML file.") from None
-    for key in told:
-        if key not in KEYS:
-            raise ParameterError("P107", "from", key, f"is not one of {', '.join(sorted(KEYS))}.")
-    for key in ("bounds", "domains", "nulls", "other"):
-        if not isinstance(told.get(key, {}), dict):
-            raise ParameterError("P107", key, told[key], f"must be a table, [{key}].")
-    return told
-
-
-def declaration(told: Mapping[str, Any], given: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
+def declaration(
+    told: Mapping[str, Any], given: Mapping[str, Any], types: Mapping[str, str], unit_key: str | None = None
+) -> dict[str, Any]:
     """Arguments of ``Curator.protect``; the command line goes before the file.
 
     Args:
         told: from a file.
         given: from the command line.
         types: DuckDB types by column, which decide whether 1 is a number or a text.
+        unit_key: of the table as it is declared, or None.
 
     Raises:
         ParameterError: P107.
     """
-    wanted: dict[str, Any] = {k: v for k, v in told.items() if k in FIGURES}
-    wanted |= {k: given[k] for k in (*FIGURES, "reason") if given.get(k) is not None}
+    wanted: dict[str, Any] = {k: v for k, v in told.items() if k in FIGURES or k == "like"}
+    wanted |= {k: given[k] for k in ("unit_key", "unit", "like") if given.get(k) is not None}
+    wanted |= {k: _whole(k, given[k]) for k in WHOLE if given.get(k) is not None}
+    if given.get("null_unit"):
+        unit_type = types.get(str(wanted.get("unit_key", unit_key)).lower())
+        wanted["null_units"] = [_value(v, unit_type) for v in given["null_unit"]]
     bounds, domains = dict(told.get("bounds", {})), dict(told.get("domains", {}))
     for column, text in _pairs("bound", given["bound"]):
-        lower, mark, upper = text.partition(".." if ".." in text else ":")
+        lower, mark, upper = _halves(text)
+        if text == "":
+            bounds[column] = None  # takes the bounds away
+            continue
         if not mark:
             raise ParameterError("P107", "bound", f"{column}={text}", "must be COLUMN=LOWER:UPPER.")
         bounds[column] = (_bound(lower), _bound(upper))
     for column, text in _pairs("domain", given["domain"]):
-        domains[column] = [
-            _value(v, types.get(column.lower())) for v in next(csv.reader([text], skipinitialspace=True))
-        ]
+        listed = next(csv.reader([text], skipinitialspace=True))
+        domains[column] = None if text == "" else [_value(v, types.get(column.lower())) for v in listed]
     nulls = dict(told.get("nulls", {})) | {c: _value(v, types.get(c.lower())) for c, v in _pairs("null", given["null"])}
     other = dict(told.get("other", {})) | {
         c: _value(v, types.get(c.lower())) for c, v in _pairs("other", given["other"])
     }
     columns = [*told.get("columns", []), *given["column"]]
-    return {**wanted, "bounds": bounds, "domains": domains, "nulls": nulls, "other": other, "columns": columns}
+    found = {**wanted, "bounds": bounds, "domains": domains, "nulls": nulls, "other": other, "columns": columns}
+    removed = [*told.get("remove", []), *given.get("remove", ())]
+    return {**found, "remove": removed} if removed else found
 
 
 def _pairs(option: str, texts: Iterable[str]) -> Iterable[tuple[str, str]]:
@@ -73,7 +63,25 @@ def _pairs(option: str, texts: Iterable[str]) -> Iterable[tuple[str, str]]:
         yield column, value
 
 
-def _bound(text: str) -> float | int | str:
+def _halves(text: str) -> tuple[str, str, str]:
+    """LOWER:UPPER, or LOWER..UPPER where a bound has a colon; ``...`` is what suggest leaves open."""
+    if text.replace("...", "") == ":":
+        return text.partition(":")
+    return text.partition(".." if ".." in text.replace("...", "") else ":")
+
+
+def _whole(name: str, value: Any) -> Any:
+    if isinstance(value, int) or value == "...":
+        return ... if value == "..." else value
+    number = _number(str(value))
+    if not isinstance(number, int):
+        raise ParameterError("P107", name, value, "must be a whole number.")
+    return number
+
+
+def _bound(text: str) -> Any:
+    if text == "...":
+        return ...
     number = _number(text)
     return text.strip() if number is None else number
 
@@ -81,6 +89,8 @@ def _bound(text: str) -> float | int | str:
 def _value(text: str, duckdb_type: str | None) -> object:
     """A value by the column's type; without a type, a number where it looks like one."""
     found = None if duckdb_type is None else kind_of(duckdb_type)
+    if text == "...":
+        return ...
     if text == "NULL":
         return None
     number = _number(text)

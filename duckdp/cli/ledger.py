@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import click
@@ -58,8 +59,10 @@ def log(source: str, ledger_path: str | None, style: str) -> None:
 
     with open_ledger(source, ledger_path) as found:
         events = found.log()
-    names = ["at", "action", "subject", "reason"]
-    print_result(plain_result(names, [(e.at, e.kind, e.subject, escape(e.reason or "")) for e in events]), style)
+    names = ["at", "action", "subject", "reason", "changes"]
+    changes = ["; ".join(json.loads(e.detail).get("changes", [])) for e in events]
+    rows = [(e.at, e.kind, e.subject, escape(e.reason or ""), escape(c)) for e, c in zip(events, changes, strict=True)]
+    print_result(plain_result(names, rows), style)
 
 
 @ledger.command()

@@ -6,60 +6,110 @@ from typing import Any
 
 import click
 
-from duckdp.cli.common import open_curator, reason_option, source_argument
+from duckdp.cli.common import open_curator, open_ledger, reason_option, source_argument
 
 
 @click.command()
 @source_argument
 @click.argument("table", required=False)
-def suggest(source: str, ledger_path: str | None, table: str | None) -> None:
-    """Print ready protect calls with the bounds left to fill in; reads the schema only."""
+@click.option(
+    "--form", type=click.Choice(["cli", "python", "toml"]), default="python", show_default=True, help="As what."
+)
+def suggest(source: str, ledger_path: str | None, table: str | None, form: str) -> None:
+    """Print declarations with the public figures left to fill in; reads the schema only.
+
+    What it prints goes, filled in, to protect --file.
+    """
     with open_curator(source, ledger_path) as curator:
-        click.echo(curator.suggest(table))
+        click.echo(curator.suggest(table, form=form))
 
 
 @click.command()
 @source_argument
 @click.argument("table", required=False)
 @click.option("--unit-key", metavar="COLUMN", help="Names a person; without it every row is one.")
-@click.option("--max-rows", type=int, metavar="N", help="Rows of a person that count, per group.")
-@click.option("--max-groups", type=int, metavar="N", help="Groups of a person that count; max-rows by default.")
-@click.option("--row-cap", type=int, metavar="N", help="Upper bound of the number of rows.")
-@click.option("--expected-rows", type=int, metavar="N", help="Guess of the number of rows, for predicted errors.")
+@click.option("--unit", metavar="NAME", help="What the unit key names, where its name does not say so.")
+@click.option("--null-unit", multiple=True, metavar="KEY", help="A key that names nobody, e.g. 0 or unknown.")
+@click.option("--max-rows", metavar="N", help="Rows of a person that count, per group.")
+@click.option("--max-groups", metavar="N", help="Groups of a person that count; max-rows by default.")
+@click.option("--row-cap", metavar="N", help="Upper bound of the number of rows.")
+@click.option("--expected-rows", metavar="N", help="Guess of the number of rows, for predicted errors.")
 @click.option("--bound", multiple=True, metavar="COLUMN=LOWER:UPPER", help="Clamp interval, e.g. age=0:110.")
 @click.option("--domain", multiple=True, metavar="COLUMN=A,B,...", help="Complete list of values, e.g. sex=F,M.")
 @click.option("--column", multiple=True, metavar="COLUMN", help="A further column analysts may see.")
 @click.option("--null", multiple=True, metavar="COLUMN=VALUE", help="What NULL is read as.")
 @click.option("--other", multiple=True, metavar="COLUMN=LABEL", help="What values outside the domain are read as.")
+@click.option("--like", metavar="TABLE", help="Columns it declares by the same name and type are declared alike.")
+@click.option("--remove", multiple=True, metavar="COLUMN", help="Take a column out of the declaration.")
+@click.option("--replace", is_flag=True, help="Forget what was declared and is not named here.")
 @click.option(
-    "--from",
-    "file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE.toml",
-    help="TOML file with the same declarations: table, unit_key, ..., columns, [bounds], [domains], [nulls], [other].",
-)
+    "--file", "--from", "file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="Declarations of one or several tables, in a form that suggest prints.",
+)  # fmt: skip
 @reason_option(required=False)
 def protect(source: str, ledger_path: str | None, table: str | None, file: str | None, **given: Any) -> None:
-    """Declare a table. Every figure is public, and none is read off the data. May be repeated.
+    """Declare a table, or change what is named of a declared one. Every figure is public; none is read off the data.
+
+    A column may be a pattern, by name or by type: --bound 'lab_*=0:100' --bound '*::DOUBLE=0:1'.
 
     \b
     duckdp protect clinic.duckdb visits --unit-key patient_id --max-rows 8 --row-cap 1000000
         --bound age=0:110 --domain sex=F,M
+    duckdp protect clinic.duckdb visits --bound age=0:120 --reason "older patients"
     """  # noqa: D301 - \b is click's sign for "do not wrap"
-    from duckdp.catalog import describe_table
-    from duckdp.cli.declared import declaration, read_file
+    from duckdp.cli.forms import Told, read_file
 
-    told = read_file(file) if file is not None else {}
-    name = table or told.pop("table", None)
-    told.pop("table", None)
-    if name is None:
-        raise click.UsageError("Missing argument 'TABLE' (or table = ... in the file).")
+    found = [Told(table=table)] if file is None else read_file(file, _parse)
+    if table is not None and len(found) > 1:
+        found = [t for t in found if str(t.table).lower() == table.lower()]
+    if (len(found) != 1 and any(given[k] for k in given if k not in ("reason", "replace"))) or not found:
+        raise click.UsageError("The file has several tables; name one of them, or give no further options.")
+    replace, reason = given.pop("replace"), given.pop("reason")
+    if file is None and not any(given.values()):
+        raise click.UsageError("Missing option '--row-cap', or what else to declare or change.")
     with open_curator(source, ledger_path) as curator:
-        types = column_types(curator, str(name))
-        wanted = declaration(told, given, types)
-        if "row_cap" not in wanted:
-            raise click.UsageError("Missing option '--row-cap'.")
-        click.echo(describe_table(curator.protect(str(name), **wanted)))
+        wanted = {}
+        for told in found:
+            name = table or told.table
+            if name is None:
+                raise click.UsageError("Missing argument 'TABLE' (or table = ... in the file).")
+            wanted[name] = _figures(curator, name, told, given)
+            if "row_cap" not in wanted[name] and (replace or name.lower().split(".")[-1] not in curator.tables):
+                raise click.UsageError("Missing option '--row-cap'.")
+        for done in curator.protect_tables(wanted, keep=not replace, reason=reason):
+            click.echo(str(done))
+
+
+def _parse(arguments: list[str]) -> dict[str, Any]:
+    """Options of a ``duckdp protect`` line in a file."""
+    options = dict(protect.make_context("protect", arguments).params)
+    if options["table"] is None or options["file"] is not None or options["replace"]:
+        raise click.UsageError("a line of a file names a table and no file")
+    return options
+
+
+def _figures(curator: Any, name: str, told: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of protect from a file's part and the command line, which goes first."""
+    from duckdp.cli.declared import declaration
+
+    types = column_types(curator, name)
+    declared = curator.tables.get(name.lower().split(".")[-1])
+    key = None if declared is None else declared.unit_key
+    figures: dict[str, Any] = told.figures
+    for options in [*told.options, given]:
+        figures = declaration(figures, options, types, key)
+    return figures
+
+
+@click.command()
+@source_argument
+@click.argument("table")
+@reason_option(required=True)
+def unprotect(source: str, ledger_path: str | None, table: str, reason: str) -> None:
+    """Take a table out of protection; what was charged stays spent."""
+    with open_ledger(source, ledger_path) as ledger:
+        ledger.drop_table(table.lower(), reason)
+    click.echo(f"{table} is no longer protected, and nobody can ask about it")
 
 
 @click.command()
@@ -86,9 +136,7 @@ def refresh(source: str, ledger_path: str | None, reason: str) -> None:
 
 
 def column_types(curator: Any, table: str) -> dict[str, str]:
-    """Types of a base table's columns by lower-case name; empty for a view, whose text values are guessed at."""
-    cursor = curator.engine.schema_cursor()
-    relation = curator.engine.source.relations(cursor).get(table.lower())
-    if relation is None:
-        return {}
-    return {c.name.lower(): c.type for c in curator.engine.source.columns(cursor, relation)}
+    """Types of a table's or view's columns by lower-case name."""
+    from duckdp.declare import resolve
+
+    return {c.name.lower(): c.type for c in resolve(curator.engine, table).columns}

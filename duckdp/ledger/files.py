@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from duckdp.errors import LedgerError
+from duckdp.errors import LedgerError, ParameterError
 from duckdp.ledger import anchor
 
 # File locks and shared memory, on which SQLite's WAL mode relies, do not hold across machines.
@@ -16,6 +16,17 @@ NETWORK = frozenset(
 )
 
 _OCTAL = re.compile(r"\\([0-7]{3})")  # /proc/mounts writes a space as \\040
+
+
+def default_ledger(data: object, ledger: str | os.PathLike[str] | None) -> str:
+    """The ledger file to use: the one named, else the one beside a DuckDB file."""
+    if ledger is not None:
+        return os.fspath(ledger)
+    if isinstance(data, (str, os.PathLike)) and not os.fspath(data).endswith(".parquet"):
+        return os.path.splitext(os.fspath(data))[0] + ".ledger"
+    raise ParameterError(
+        "P107", "ledger", None, 'must name the file of budgets and charges, for example "clinic.ledger".'
+    )
 
 
 def resolve(path: str | os.PathLike[str]) -> str:
