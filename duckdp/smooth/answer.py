@@ -198,6 +198,7 @@ class _Known:
                 advice="Divide the function by a constant, and multiply the answer.",
             )  # fmt: skip
         ends = outward(span)
+        ends = ends[0] - fit.own, ends[1] + fit.own
         low, high = (max(ends[0], min(ends[1], v)) for v in (value - half - error, value + half + error))
         value = max(span[0], min(span[1], value))
         return SmoothAnswer(

@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duckdp.catalog import Column, Kind, Table
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, NumberType, columns, walk
@@ -26,8 +26,9 @@ from duckdp.compiler.scalars import MAX_LITERAL, Scalars
 from duckdp.compiler.scope import RowScope
 from duckdp.compiler.types import TypedFloat, literal_type
 from duckdp.errors import NumericalError, QueryError
-from duckdp.smooth.axes import Floats
+from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import Basis
+from duckdp.smooth.fit import coefficients
 from duckdp.smooth.fit.coefficients import (
     NEGLIGIBLE,
     RESOLVED,
@@ -37,7 +38,6 @@ from duckdp.smooth.fit.coefficients import (
     checked,
     is_polynomial,
     read_function,
-    rounding,
     span_of,
 )
 from duckdp.smooth.fit.interpolation import check_grid, coefficients_from, values_at
@@ -51,6 +51,7 @@ from duckdp.smooth.fit.nodes import (
     tensor_points,
 )
 from duckdp.smooth.fit.parts import Part, part_of
+from duckdp.smooth.fit.proved import own_error, own_errors, proved_error, rounding
 from duckdp.smooth.fit.terms import is_rough
 from duckdp.smooth.fit.together import hidden_together
 
@@ -232,7 +233,15 @@ def _together(shape: Expr, basis: Basis) -> bool:
     reads = _reads(shape)
     if is_rough(shape) or len(reads) > MAX_COLUMNS or not reads <= {axis.name for axis in basis.axes}:
         return False
-    return math.prod(len(rule.x) for rule in part_of(basis, reads).rules) <= MAX_NODES
+    part = part_of(basis, reads)
+    return not _listed_alone(part.axes) and math.prod(len(rule.x) for rule in part.rules) <= MAX_NODES
+
+
+@lru_cache(maxsize=64)
+def _listed_alone(axes: tuple[Axis, ...]) -> bool:
+    """Whether all values are looked at where a function is read on its own, and not here: there its error is proved."""
+    together = check_grid(axes, {}, per_degree=PER_DEGREE, most=MAX_CHECKED)[1]
+    return not together and check_grid(axes, {}, per_degree=coefficients.PER_DEGREE, most=coefficients.MAX_CHECKED)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +252,7 @@ class _Group:
         reads: their columns.
         functions: (place in the list, function).
         evaluate: their values, float[m, n].
+        own: what computing them may add at points, which may be all values there are, float[m].
         hidden: what they may hide between the points of a grid of so many steps per column, float[m], looked at
             until it is below float[m].
     """
@@ -250,14 +260,22 @@ class _Group:
     reads: frozenset[str]
     functions: list[tuple[int, Expr]]
     evaluate: Callable[[Points], Floats]
+    own: Callable[[Points, bool], Floats]
     hidden: Callable[[Part, list[int], Floats], Floats]
 
 
 def _same_shape(shape: Expr, members: list[tuple[int, Floats]]) -> _Group:
     constants = np.array([numbers for _, numbers in members]).reshape(len(members), -1)
     functions = [(i, fill(shape, numbers)) for i, numbers in members]
+
+    def own(points: Points, complete: bool) -> Floats:
+        found = own_errors(shape, points, constants, complete=complete)
+        for k in np.flatnonzero(~np.isfinite(found)):  # a number in place of a slot may have a rule: an exponent
+            found[k] = own_error(functions[k][1], points, complete=complete)
+        return found
+
     return _Group(
-        _reads(shape), functions, lambda points: evaluate_shape(shape, points, constants),
+        _reads(shape), functions, lambda points: evaluate_shape(shape, points, constants), own,
         lambda part, steps, enough: hidden_together(shape, constants, part.axes, steps, enough),
     )  # fmt: skip
 
@@ -268,7 +286,10 @@ def _own_shapes(reads: frozenset[str], functions: list[tuple[int, Expr]]) -> _Gr
         each = [hidden_together(f, none, part.axes, steps, enough[i : i + 1]) for i, (_, f) in enumerate(functions)]
         return np.concatenate(each)
 
-    return _Group(reads, functions, lambda points: evaluate_each([f for _, f in functions], points), hidden)
+    def own(points: Points, complete: bool) -> Floats:
+        return np.array([own_error(f, points, complete=complete) for _, f in functions])
+
+    return _Group(reads, functions, lambda points: evaluate_each([f for _, f in functions], points), own, hidden)
 
 
 def _approximate_group(group: _Group, basis: Basis) -> dict[int, Approximation]:
@@ -290,42 +311,48 @@ def _approximate_group(group: _Group, basis: Basis) -> dict[int, Approximation]:
 def _approximate_together(group: _Group, part: Part, size: int) -> list[Approximation | None]:
     """The combinations of a group; None where the grid may be too coarse for f."""
     many = len(group.functions)
-    values = group.evaluate(tensor_points(part.axes, [rule.x for rule in part.rules]))
+    nodes = tensor_points(part.axes, [rule.x for rule in part.rules])
+    values = group.evaluate(nodes)
     tensor = coefficients_from(values.reshape(many, *(len(rule.x) for rule in part.rules)), part.rules)
     kept = part.select(tensor)
     x, complete = check_grid(part.axes, {}, per_degree=PER_DEGREE, most=MAX_CHECKED)
-    seen = group.evaluate(tensor_points(part.axes, x))
+    grid = tensor_points(part.axes, x)
+    seen = group.evaluate(grid)
     errors = np.abs(seen - values_at(part.tensor(kept), part.axes, x)).max(axis=1)
-    scales = np.maximum(np.abs(seen).max(axis=1), np.abs(values).max(axis=1))
+    at_nodes = np.abs(values).max(axis=1)
+    scales = np.maximum(np.abs(seen).max(axis=1), at_nodes)
     lost = np.abs(tensor).reshape(many, -1).sum(axis=1) - np.abs(kept).sum(axis=1)
-    slack = rounding(part.rules, part.axes, 1.0) * scales
+    slack = rounding(part, 1.0) * scales
     full = np.zeros((many, size))
     full[:, part.rows] = kept
-    exact = _exact(group, part, errors, scales, complete=complete)
+    polynomial = [is_polynomial(function, part) for _, function in group.functions]
+    none = np.full(many, np.inf)
+    own = group.own(nodes, False) if any(polynomial) else none, group.own(grid, True) if complete else none
+    proved = [
+        proved_error(
+            part, polynomial=polynomial[i], complete=complete, error=float(errors[i]),
+            scales=(float(at_nodes[i]), float(scales[i])), lost=max(0.0, float(lost[i])),
+            own=(float(own[0][i]), float(own[1][i])),
+        )
+        for i in range(many)
+    ]  # fmt: skip
+    exact = np.array([bound is not None for bound in proved])
     enough = np.maximum(UNSEEN * (SAFETY * errors + slack), NEGLIGIBLE * scales)
     hidden = np.zeros(many)
-    asked = (errors <= RESOLVED * scales) & ~exact
+    asked = (errors <= RESOLVED * scales) & ~exact & (not complete)
     if asked.any():
         hidden = group.hidden(part, [max(1, len(at) - 1) for at in x], np.where(asked, enough, np.inf))
     found: list[Approximation | None] = []
     for i, error in enumerate(errors.tolist()):
-        bound = (1.0 if complete else SAFETY) * error + slack[i]
-        bound += max(0.0, float(lost[i])) if exact[i] and not complete else 0.0
-        if exact[i] or (asked[i] and hidden[i] <= enough[i]):
-            more = 0.0 if exact[i] else float(hidden[i])
-            span = span_of(as_number_expression(group.functions[i][1]))
-            found.append(checked(Approximation(full[i], float(bound + more), bool(exact[i]), span)))
-        else:
+        sure = proved[i]
+        if sure is None and not (asked[i] and hidden[i] <= enough[i]):
             found.append(None)
+            continue
+        bound = SAFETY * error + float(slack[i] + hidden[i]) if sure is None else sure
+        span = span_of(as_number_expression(group.functions[i][1]))
+        own_used = 0.0 if sure is None else float(min(own[0][i], own[1][i]))
+        found.append(checked(Approximation(full[i], bound, sure is not None, span, own_used)))
     return found
-
-
-def _exact(group: _Group, part: Part, errors: Floats, scales: Floats, *, complete: bool) -> NDArray[np.bool_]:
-    """Which errors are proved: all values are listed, or the function is a polynomial."""
-    return np.array([
-        complete or (error <= NEGLIGIBLE * scale and is_polynomial(function, part))
-        for error, scale, (_, function) in zip(errors, scales, group.functions, strict=True)
-    ])  # fmt: skip
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def test_intervals_hold_what_no_grid_shows(people, summaries, name, degree, text
 
 @pytest.mark.parametrize(("name", "degree", "text"), [HIDDEN[0], HIDDEN[2], HIDDEN[5]])
 def test_without_a_search_between_the_points_they_would_be_missed(people, summaries, monkeypatch, name, degree, text):
-    monkeypatch.setattr(cells, "search", lambda _function, _part, _kept, seen, _tolerance: cells.Hidden(1e9, seen, 0.0))
+    monkeypatch.setattr(cells, "search", lambda _f, _part, _kept, seen, *_: cells.Hidden(1e9, seen, 0.0))
     true = people.execute(f"SELECT avg(CAST(({text}) AS DOUBLE)) FROM t").fetchone()[0]
     assert answer(summaries(name, degree), text).high < true
 

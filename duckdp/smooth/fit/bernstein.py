@@ -28,7 +28,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duckdp.catalog import Kind
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, walk
@@ -36,9 +35,9 @@ from duckdp.compiler.operators import facts
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.interpolation import zeros_lebesgue
-from duckdp.smooth.fit.nodes import Points, raw_values, tensor_points
+from duckdp.smooth.fit.nodes import raw_values, tensor_points
 from duckdp.smooth.fit.rectangles import Rectangle, Span
-from duckdp.smooth.fit.terms import constant_of
+from duckdp.smooth.fit.terms import constant_of, is_arithmetic
 
 RHOS = np.array([1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 60.0])
 MAX_CASES = 64  # combinations of the values of columns that have few
@@ -133,27 +132,11 @@ def interpolation_error(function: Expr, axes: Sequence[Axis]) -> float | None:
     return bound if math.isfinite(bound) else None
 
 
-def evaluation_error(function: Expr, axes: Sequence[Axis], points: Points) -> float | None:
-    """Bound on |f computed - f at the exact node|, over points; None where an operation has no rule here."""
-    try:
-        fixed = fix_values(function, axes)
-        at = {a.name: x for a, x in zip(points.axes, points.x, strict=True)}
-        rooms = {a.name: 2.0**-46 * max(abs(a.lower), abs(a.upper), a.upper - a.lower) for a in axes}
-        zero = np.zeros(1)
-        rects = {
-            a.name: Rectangle(Span(at[a.name] - rooms[a.name], at[a.name] + rooms[a.name]), Span(zero, zero))
-            for a in axes if a.values is None
-        }  # fmt: skip
-        with np.errstate(all="ignore"):
-            found = Evaluator(fixed, rects, 1, _combination(axes, at))(function).re
-            width = float(np.max(found.high - found.low))
-    except NotAnalyticError:
-        return None
-    return width if math.isfinite(width) else None
-
-
 def fix_values(function: Expr, axes: Sequence[Axis]) -> Fixed:
-    """Evaluate the largest parts of a function that read columns of few values only, constants included."""
+    """Evaluate the parts of a function that read columns of few values only, constants included.
+
+    Sums and products of them are left to intervals: what DuckDB computes may have cancelled.
+    """
     few = [axis for axis in axes if axis.values is not None]
     count = math.prod(len(axis.values or ()) for axis in few)
     if count > MAX_CASES:
@@ -164,7 +147,8 @@ def fix_values(function: Expr, axes: Sequence[Axis]) -> Fixed:
     todo = [function]
     while todo:
         expr = todo.pop()
-        if expr.kind in (Kind.NUMBER, Kind.BOOLEAN) and all(c.name in names for c in columns(expr)):
+        listed = expr.kind in (Kind.NUMBER, Kind.BOOLEAN) and all(c.name in names for c in columns(expr))
+        if listed and not is_arithmetic(expr):
             parts.append(expr)
         else:
             todo += parts_of(expr)
@@ -175,15 +159,6 @@ def fix_values(function: Expr, axes: Sequence[Axis]) -> Fixed:
         else:
             values[part] = np.ma.filled(raw_values(part, points, np.zeros((1, 0)))[0], np.nan)
     return Fixed(names, count, values)
-
-
-def _combination(axes: Sequence[Axis], at: dict[str, Floats]) -> NDArray[np.int64]:
-    """Place of each point's values among all combinations (``fix_values``), int[n]."""
-    found = np.zeros(len(next(iter(at.values()), np.zeros(1))), dtype=np.int64)
-    for axis in axes:
-        if axis.values is not None:
-            found = found * len(axis.values) + at[axis.name].astype(np.int64)
-    return found
 
 
 def _growth_along(function: Expr, free: Sequence[Axis], variable: int, fixed: Fixed) -> Floats:
@@ -259,17 +234,23 @@ def _outward(low: Floats, high: Floats) -> Span:
 class Evaluator:
     """Rectangles of an expression from those of its columns."""
 
-    def __init__(
-        self, fixed: Fixed, rects: dict[str, Rectangle], dimensions: int, chosen: NDArray[np.int64] | None = None
-    ) -> None:
-        """Combinations of fixed values lie along the first of ``dimensions``, or are ``chosen`` for each point."""
-        self.fixed, self.rects, self.dimensions, self.chosen = fixed, rects, dimensions, chosen
+    def __init__(self, fixed: Fixed, rects: dict[str, Rectangle], dimensions: int) -> None:
+        """Combinations of fixed values lie along the first of ``dimensions``."""
+        self.fixed, self.rects, self.dimensions = fixed, rects, dimensions
 
     def __call__(self, expr: Expr) -> Rectangle:
         """Rectangles that hold the expression's values."""
         known = self.fixed.values.get(expr)
         if known is not None:
             return rc.point(self._spread(known))
+        return self.rule(expr)
+
+    def rule(self, expr: Expr) -> Rectangle:
+        """The same from the rectangles of its parts.
+
+        Raises:
+            NotAnalyticError: there is no rule for its operation.
+        """
         match expr:
             case ColumnRef(column=c) if c.name in self.rects:
                 return self.rects[c.name]
@@ -288,7 +269,7 @@ class Evaluator:
         raise NotAnalyticError
 
     def _spread(self, values: Floats) -> Floats:
-        return values.reshape(-1, *(1,) * (self.dimensions - 1)) if self.chosen is None else values[self.chosen]
+        return values.reshape(-1, *(1,) * (self.dimensions - 1))
 
     def _power(self, base: Rectangle, exponent: Expr) -> Rectangle:
         known = constant_of(exponent)

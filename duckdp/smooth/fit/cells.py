@@ -101,7 +101,7 @@ class Hidden:
     beyond: float
 
 
-def search(function: Expr, part: Part, kept: Floats, seen: float, tolerance: float) -> Hidden | None:
+def search(function: Expr, part: Part, kept: Floats, seen: float, tolerance: float, own: float) -> Hidden | None:
     """Look into the boxes, or None for many columns.
 
     Args:
@@ -110,12 +110,13 @@ def search(function: Expr, part: Part, kept: Floats, seen: float, tolerance: flo
         kept: coefficients of p.
         seen: an estimate of the largest |f - p|.
         tolerance: what may stay hidden.
+        own: how far computing f in floats may err, and so the ends of its values; inf if unknown.
     """
     boxes = _first_boxes(part.axes)
     if boxes is None:
         return None
     p = polynomial(part, kept)
-    found = _look_into(function, p, boxes, seen)
+    found = _look_into(function, p, boxes, seen, own)
     left, looked, done = found, len(boxes[0]), Hidden(0.0, seen, 0.0)
     for _ in range(MAX_ROUNDS):
         done = Hidden(done.bound, _largest(done.seen, found.seen), done.beyond)
@@ -128,7 +129,7 @@ def search(function: Expr, part: Part, kept: Floats, seen: float, tolerance: flo
         if not len(left.bounds) or room < 1:
             break
         order = np.argsort(-left.beyond, kind="stable")
-        found = _look_into(function, p, _divided(p, left.select(order[:room]).boxes), done.seen)
+        found = _look_into(function, p, _divided(p, left.select(order[:room]).boxes), done.seen, own)
         looked += len(found.bounds)
         left = _joined(left.select(order[room:]), found)
     return Hidden(
@@ -170,18 +171,18 @@ def _joined(*parts: _Looked) -> _Looked:
     return _Looked((low, high), bounds, seen, beyond)
 
 
-def _look_into(function: Expr, p: Polynomial, boxes: Boxes, seen: float) -> _Looked:
+def _look_into(function: Expr, p: Polynomial, boxes: Boxes, seen: float, own: float) -> _Looked:
     return _joined(*(
-        _look_into_some(function, p, (boxes[0][i : i + MAX_TOGETHER], boxes[1][i : i + MAX_TOGETHER]), seen)
+        _look_into_some(function, p, (boxes[0][i : i + MAX_TOGETHER], boxes[1][i : i + MAX_TOGETHER]), seen, own)
         for i in range(0, len(boxes[0]), MAX_TOGETHER)
     ))  # fmt: skip
 
 
-def _look_into_some(function: Expr, p: Polynomial, boxes: Boxes, seen: float) -> _Looked:
+def _look_into_some(function: Expr, p: Polynomial, boxes: Boxes, seen: float, own: float) -> _Looked:
     low, high = boxes
     found = enclose(function, p.axes, list(low.T), list(high.T))
     known = facts(function).interval
-    least, most = np.maximum(found.low, known.lower), np.minimum(found.high, known.upper)
+    least, most = np.maximum(found.low, known.lower - own), np.minimum(found.high, known.upper + own)
     value, room = p.ranges(low, high)
     bounds = np.asarray(np.maximum(most - value, value - least) + room)
     lowest, highest, error = _corners(function, p, boxes)

@@ -38,11 +38,12 @@ from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
 from duckdp.errors import NumericalError, ParameterError, QueryError
 from duckdp.smooth.axes import Axis, Floats
-from duckdp.smooth.basis import ULP, Basis, chebyshev
+from duckdp.smooth.basis import Basis, chebyshev
 from duckdp.smooth.fit import bernstein, cells, jackson, leastsquares
-from duckdp.smooth.fit.interpolation import Rule, check_grid, coefficients_from, rounding_of, rule_for, values_at
+from duckdp.smooth.fit.interpolation import check_grid, coefficients_from, rule_for, values_at
 from duckdp.smooth.fit.nodes import Points, as_number_expression, evaluate, tensor_points
 from duckdp.smooth.fit.parts import Part, part_of
+from duckdp.smooth.fit.proved import own_error, proved_error, rounding
 from duckdp.smooth.fit.refine import largest_between
 from duckdp.smooth.fit.terms import Term, degrees, is_rough, jumps, merge, split
 
@@ -73,12 +74,14 @@ class Approximation:
         error: bound on |f - p| for every value that rows can have, units of f.
         proved: whether the bound is proved; otherwise it is an estimate from a grid.
         span: no value of f lies outside, but for rounding (``outward``), units of f; by bound propagation.
+        own: how far computing f may err, and so the ends of its span; 0 where nothing is proved.
     """
 
     coefficients: Floats
     error: float
     proved: bool = False
     span: tuple[float, float] = (-math.inf, math.inf)
+    own: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,7 @@ class Seen:
         complete: whether every value is on it.
         steps: of the grid, per column.
         values: the least and the largest value of f.
+        own: what computing f may add, where the grid is complete.
     """
 
     error: float
@@ -98,6 +102,7 @@ class Seen:
     complete: bool
     steps: tuple[int, ...]
     values: tuple[float, float]
+    own: float = math.inf
 
 
 def read_function(text: str, table: str, known: Sequence[Column]) -> Expr:
@@ -140,15 +145,15 @@ def approximate(
     number = as_number_expression(function)
     if not {c.name for c in columns(number)} <= {axis.name for axis in basis.axes}:
         raise QueryError("Q207", "the function names a column that is not in the summary.")
-    total, error, proved = np.zeros(basis.size), 0.0, True
+    total, error, proved, own = np.zeros(basis.size), 0.0, True, 0.0
     for term in terms_of(number, basis):
         part = part_of(basis, term.reads)
         kernel = smoothness if method == "jackson" else None
         found = _fit(term.function, part, kernel, prove=prove)
         total[part.rows] += term.factor * found.coefficients
         error += abs(term.factor) * found.error
-        proved = proved and found.proved
-    return checked(Approximation(total, error, proved, span_of(number)))
+        proved, own = proved and found.proved, own + abs(term.factor) * found.own
+    return checked(Approximation(total, error, proved, span_of(number), own))
 
 
 def span_of(number: Expr) -> tuple[float, float]:
@@ -174,7 +179,8 @@ def look(function: Expr, part: Part, kept: Floats, *, most: int = MAX_CHECKED, p
     """Compare f and p on a finer grid, corners and likely jumps included."""
     extra = jumps(function) if is_rough(function) else {}
     x, complete = check_grid(part.axes, extra, per_degree=per_degree, most=most)
-    values = evaluate(function, tensor_points(part.axes, x))
+    points = tensor_points(part.axes, x)
+    values = evaluate(function, points)
     residual = values - values_at(part.tensor(kept[None, :]), part.axes, x)[0]
     error, scale = float(np.max(np.abs(residual))), float(np.max(np.abs(values)))
     if not complete and is_rough(function):
@@ -185,7 +191,8 @@ def look(function: Expr, part: Part, kept: Floats, *, most: int = MAX_CHECKED, p
 
         error = largest_between(at, part.axes, x, residual)
     span = float(np.min(values)), float(np.max(values))
-    return Seen(error, scale, complete, tuple(max(1, len(along) - 1) for along in x), span)
+    own = own_error(function, points, complete=True) if complete else math.inf
+    return Seen(error, scale, complete, tuple(max(1, len(along) - 1) for along in x), span, own)
 
 
 def functions_at(part: Part, x: Sequence[Floats]) -> Floats:
@@ -207,12 +214,14 @@ def _fit(function: Expr, part: Part, smoothness: int | None, *, prove: bool) -> 
     values = evaluate(function, points).reshape(1, *(len(rule.x) for rule in part.rules))
     tensor = coefficients_from(values, part.rules)
     kept = part.select(tensor)[0]
-    if prove and is_polynomial(function, part):
-        exact = bernstein.evaluation_error(function, part.axes, points)
-        if exact is not None:
-            lost = max(0.0, float(np.sum(np.abs(tensor)) - np.sum(np.abs(kept))))
-            slack = rounding(part.rules, part.axes, float(np.max(np.abs(values))), exact)
-            return Approximation(kept, lost + slack, proved=True)
+    if is_polynomial(function, part):
+        lost = max(0.0, float(np.sum(np.abs(tensor)) - np.sum(np.abs(kept))))
+        scale, own = float(np.max(np.abs(values))), own_error(function, points)
+        bound = proved_error(
+            part, polynomial=True, complete=False, error=0.0, scales=(scale, scale), lost=lost, own=(own, math.inf)
+        )  # fmt: skip
+        if bound is not None:
+            return Approximation(kept, bound, proved=True, own=own)
     return assess(function, part, kept, prove=prove)
 
 
@@ -223,14 +232,20 @@ def assess(function: Expr, part: Part, kept: Floats, *, prove: bool = True) -> A
         NumericalError: N102, f is not shown to be bounded.
     """
     seen = look(function, part, kept)
-    slack = rounding(part.rules, part.axes, seen.scale)
+    slack = rounding(part, seen.scale)
     if seen.complete:
-        return Approximation(kept, seen.error + slack, proved=True)
+        bound = proved_error(
+            part, polynomial=False, complete=True, error=seen.error, scales=(seen.scale, seen.scale), lost=0.0,
+            own=(math.inf, seen.own),
+        )  # fmt: skip
+        if bound is None:
+            return Approximation(kept, seen.error + slack)
+        return Approximation(kept, bound, proved=True, own=seen.own)
     estimate = SAFETY * seen.error + slack
     grown = bernstein.growth(function, part.axes)
     bound = certify(function, part, kept, estimate, seen.scale, grown) if prove and grown is not None else None
     if bound is not None and bound <= max(TRUSTED * estimate, NEGLIGIBLE * seen.scale):
-        return Approximation(kept, bound, proved=True)
+        return Approximation(kept, bound, proved=True, own=_own_at_nodes(function, part))
     if grown is not None and seen.error <= RESOLVED * seen.scale:
         hidden = grown.bound(seen.steps)
         if hidden <= max(UNSEEN * estimate, NEGLIGIBLE * seen.scale):
@@ -242,22 +257,27 @@ def _assess_closely(
     function: Expr, part: Part, kept: Floats, first: Seen, grown: bernstein.Growth | None, bound: float | None
 ) -> Approximation:
     """The error of a function that may have what is narrower than the grid."""
-    slack = rounding(part.rules, part.axes, first.scale)
+    slack = rounding(part, first.scale)
     error, least = SAFETY * first.error + slack, NEGLIGIBLE * first.scale
-    found = None
+    found, own = None, _own_at_nodes(function, part)
     if grown is None:
-        found = cells.search(function, part, kept, error, max(UNSEEN * error, least))
+        found = cells.search(function, part, kept, error, max(UNSEEN * error, least), own)
     if found is None or found.beyond > max(UNSEEN * found.seen, least):
         dense = look(function, part, kept, most=DENSE[len(part.axes) > 1], per_degree=MAX_CHECKED)
-        slack = rounding(part.rules, part.axes, dense.scale)
+        slack = rounding(part, dense.scale)
         error = max(error, SAFETY * dense.error + slack)
         if grown is not None and (hidden := grown.bound(dense.steps)) <= max(UNSEEN * error, least):
             return Approximation(kept, error + hidden)
-        found = found or cells.search(function, part, kept, error, max(UNSEEN * error, least))
+        found = found or cells.search(function, part, kept, error, max(UNSEEN * error, least), own)
         found = found or cells.Hidden(math.inf, error, cells.span_width(function, dense.values))
     proved = min(found.bound + slack, math.inf if bound is None else bound)
     error = max(error, found.seen if found.seen <= error else SAFETY * found.seen) + found.beyond + slack
-    return checked(Approximation(kept, min(error, proved), proved=proved <= error))
+    sure = proved <= error
+    return checked(Approximation(kept, min(error, proved), sure, own=own if sure and math.isfinite(own) else 0.0))
+
+
+def _own_at_nodes(function: Expr, part: Part) -> float:
+    return own_error(function, tensor_points(part.axes, [rule.x for rule in part.rules]))
 
 
 def checked(found: Approximation) -> Approximation:
@@ -305,13 +325,13 @@ def certify(
         return None
     rules = [rule_for(axis) for axis in finer]
     points = tensor_points(finer, [rule.x for rule in rules])
-    exact = bernstein.evaluation_error(function, finer, points)
-    if exact is None:
+    exact = own_error(function, points)
+    if not math.isfinite(exact):
         return None
     values = evaluate(function, points).reshape(1, *(len(rule.x) for rule in rules))
     difference = coefficients_from(values, rules)
     difference[tuple(slice(0, n) for n in (1, *part.degrees))] -= part.tensor(kept[None, :])
-    return outside + largest_value(difference, finer) + rounding(rules, finer, scale, exact)
+    return outside + largest_value(difference, finer) + rounding(replace(part, axes=finer), scale, exact, rules)
 
 
 def largest_value(coefficients: Floats, axes: Sequence[Axis]) -> float:
@@ -337,21 +357,6 @@ def is_polynomial(function: Expr, part: Part) -> bool:
     free = frozenset(axis.name for axis in part.axes if axis.values is not None)
     found = degrees(function, free)
     return found is not None and all(found.get(axis.name, 0) < axis.degree for axis in part.axes)
-
-
-def rounding(rules: Sequence[Rule], axes: Sequence[Axis], scale: float, exact: float | None = None) -> float:
-    """Bound on what floating point adds: to the coefficients, to f on the nodes, to the place of u.
-
-    Args:
-        rules: how each column is interpolated.
-        axes: the columns.
-        scale: largest |f| found.
-        exact: bound on the error of f's values on the nodes, where known.
-    """
-    grown = math.prod(rule.lebesgue for rule in rules)
-    own = 2.0**-44 * scale if exact is None else exact + 2.0**-46 * scale
-    moved = sum(4 * ULP * axis.degree**2 for axis in axes if axis.values is None)  # |T_r'| <= r^2, u within 4 ULP
-    return grown * own + (rounding_of(rules) + grown * moved) * scale
 
 
 def _grid_size(part: Part) -> int:

@@ -22,7 +22,7 @@ from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.calendar import DAY, PERIODS, part_range, truncated
 from duckdp.smooth.fit.nodes import Points, raw_values
 from duckdp.smooth.fit.rectangles import Span
-from duckdp.smooth.fit.terms import constant_of
+from duckdp.smooth.fit.terms import constant_of, is_arithmetic
 
 MAX_EXPONENT = 1024
 Bools = NDArray[np.bool_]
@@ -65,7 +65,8 @@ class _Enclosure:
             case ColumnRef(column=c) if self.axes[c.name].values is None:
                 return self.spans[c.name]
         if self._is_listed(expr):
-            return self._listed(expr)
+            found = self._call(expr) if isinstance(expr, Call) and is_arithmetic(expr) else self._listed(expr)
+            return self._listed(expr) if np.isnan(found.low + found.high).any() else found
         match expr:
             case Case(branches=branches, default=default):
                 return self._case(branches, default)

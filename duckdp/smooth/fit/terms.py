@@ -12,6 +12,7 @@ from duckdp.smooth.axes import as_number
 
 MAX_EXPONENT = 4096
 MAX_JUMPS = 64  # per column
+ARITHMETIC = ("add", "sub", "mul", "div", "neg")
 _ROUGH = ("abs", "floor", "ceil", "round", "round_even", "trunc", "sign", "mod", "greatest", "least", "number")
 
 
@@ -66,6 +67,11 @@ def merge(terms: Sequence[Term]) -> list[Term]:
         else:
             found.append(term)
     return found
+
+
+def is_arithmetic(expr: Expr) -> bool:
+    """Whether an operation has rounding errors, which can cancel; there is a rule for all of these on intervals."""
+    return isinstance(expr, Call) and expr.operator in ARITHMETIC
 
 
 def constant_of(expr: Expr) -> float | None:
