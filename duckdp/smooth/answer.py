@@ -198,7 +198,8 @@ class _Known:
                 advice="Divide the function by a constant, and multiply the answer.",
             )  # fmt: skip
         ends = outward(span)
-        ends = ends[0] - fit.own, ends[1] + fit.own
+        if fit.own > ends[1] - span[1] + span[0] - ends[0]:  # computed by cancellation, and so are the ends
+            ends = ends[0] - fit.own, ends[1] + fit.own
         low, high = (max(ends[0], min(ends[1], v)) for v in (value - half - error, value + half + error))
         value = max(span[0], min(span[1], value))
         return SmoothAnswer(

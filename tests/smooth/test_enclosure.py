@@ -91,7 +91,7 @@ def test_bounds_of_boxes_are_above_the_error_everywhere(text):
     basis = make_basis((X, Y, AGE, CITY), 6, order=2)
     part = part_of(basis, frozenset(c.name for c in columns(function)))
     kept = approximate(function, basis).coefficients[part.rows]
-    found = search(function, part, kept, 0.0, 0.02)
+    found = search(function, part, kept, 0.0, 0.02, 0.0)
     x = tuple(random_boxes(axis, 20_000, rng)[2] for axis in part.axes)
     residual = np.abs(np.ma.filled(raw_values(function, Points(part.axes, x), np.zeros((1, 0)))[0], 0) - (
         polynomial(part, kept).at(x)
