@@ -37,6 +37,21 @@ ZONED = (
     "Q105: a value with a time zone becomes a Python object only where the curator has the module pytz. Write "
     "CAST(... AS TIMESTAMP), or CAST(... AS VARCHAR)."
 )
+#: DuckDB's words for what a dp function cannot do there -> ours, with what does work.
+WAYS_OUT = {
+    "Cannot copy BoundSubqueryExpression": (
+        "Q105: unnest cannot take a dp function itself apart. Write FROM dp_smooth_answer('s', 'x'), or SELECT unnest("
+        "a) FROM (SELECT dp_smooth_answer('s', 'x') AS a)."
+    ),
+    "does not support lateral join column parameters": (
+        "Q105: a dp function takes constants, no columns: what it asks does not depend on rows. Give many functions at "
+        "once, FROM dp_smooth_answers('s', ['x', 'x * x']), a parameter ($1), or a variable that was SET before: SET "
+        "VARIABLE f = (SELECT list(...) FROM ...); FROM dp_smooth_answers('s', getvariable('f'))."
+    ),
+    "Table function cannot contain subqueries": (
+        "Q105: a dp function takes no subquery. SET VARIABLE v = (SELECT ...), then give getvariable('v')."
+    ),
+}
 #: What a text about a statement never holds by itself: frames, addresses, files of two folders or more.
 _MACHINE = re.compile(r"Traceback \(most recent|Stack Trace|0x[0-9a-fA-F]{4}|(?<![:\w./-])/[\w.+-]+/[\w.+-]+/")
 #: How the text of each kind begins, for errors that Arrow hands on without their class.
@@ -62,6 +77,8 @@ def told(error: BaseException, given: str = "") -> str:
         return ENDED
     if "module 'pytz'" in text:
         return ZONED
+    if way := next((w for words, w in WAYS_OUT.items() if words in text and (not given or "dp_" in given)), None):
+        return way
     shown = text
     for part in set(_MACHINE.findall(text)):
         if part in given:

@@ -197,7 +197,7 @@ def test_looking_around_is_free(
 def test_a_row_dependent_argument_is_refused_by_the_binder(
     analyst: duckdb.DuckDBPyConnection, spent: Callable[[], int]
 ) -> None:
-    with pytest.raises(duckdb.BinderException, match="lateral"):
+    with pytest.raises(duckdb.BinderException, match=r"lateral|takes constants, no columns"):
         analyst.execute(
             "SELECT dp_noisy_count('visits', epsilon := 0.01, predicate := 'age > ' || i) FROM range(3) r(i)"
         )

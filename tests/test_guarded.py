@@ -137,6 +137,43 @@ def test_it_stands_for_a_connection(con: duckdb.DuckDBPyConnection) -> None:
         con.execute("SELECT 1")
 
 
+ODD_USES = {
+    "SELECT unnest(dp_smooth_answer('s', 'age'))": "unnest cannot take",
+    "SELECT unnest(dp_smooth_answer('s', 'age'), recursive := true)": "unnest cannot take",
+    "SELECT dp_smooth_answer('s', f) FROM fs": "takes constants, no columns",
+    "SELECT f, value FROM fs, LATERAL (FROM dp_smooth_answer('s', f))": "takes constants, no columns",
+    "FROM fs, dp_smooth_answer('s', f)": "takes constants, no columns",
+    "SELECT dp_noisy_count('visits', epsilon := 0.1, predicate := f) FROM fs": "takes constants, no columns",
+    "SELECT dp_median_smooth('visits', f, epsilon := 0.1) FROM fs": "takes constants, no columns",
+    "FROM fs, dp_query(f, epsilon := 0.1)": "takes constants, no columns",
+    "FROM fs, dp_synthesize(f)": "takes constants, no columns",
+    "SELECT list_transform(['age'], lambda f: dp_smooth_answer('s', f))": "takes constants, no columns",
+    "FROM dp_smooth_answer('s', (SELECT f FROM fs LIMIT 1))": "takes no subquery",
+    "FROM dp_smooth_answers('s', (SELECT list(f) FROM fs))": "takes no subquery",
+}
+
+
+def test_odd_uses_of_dp_functions_name_a_way_out(curator: duckdp.Curator, con: duckdb.DuckDBPyConnection) -> None:
+    session = curator.session("ana")
+    session.smooth_summary("visits", ["age"], name="s", epsilon=1, degree=3)
+    con.execute("CREATE TABLE fs AS SELECT unnest(['age', 'age * age']) AS f")
+    for statement, words in ODD_USES.items():
+        for run in (con.execute, session.sql):
+            with pytest.raises((duckdb.Error, QueryError)) as caught:
+                run(statement)
+            assert str(caught.value).startswith("Q105: ")
+            assert words in str(caught.value)
+    for way_out, rows in {  # each works as it is told
+        "FROM dp_smooth_answer('s', 'age')": 1,
+        "SELECT unnest(a) FROM (SELECT dp_smooth_answer('s', 'age') AS a)": 1,
+        "FROM dp_smooth_answers('s', ['age', 'age * age'])": 2,
+        "SET VARIABLE f = (SELECT list(f) FROM fs); FROM dp_smooth_answers('s', getvariable('f'))": 2,
+        "SET VARIABLE v = (SELECT f FROM fs LIMIT 1); FROM dp_smooth_answer('s', getvariable('v'))": 1,
+    }.items():
+        assert len(con.execute(way_out).fetchall()) == rows
+    assert len(curator.ledger.charges()) == 1
+
+
 def test_an_ended_instance_is_replaced(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
     class Ended:
         def execute(self, *_: object) -> None:
