@@ -25,7 +25,7 @@ from duckdp.source import BELIEVING, RawColumn, Source
 from duckdp.values import unit_key_allowed
 
 TOGETHER = 16  # columns of one pass; further columns are another pass, over other parts of the files
-_STAGE = "reading the source"
+READING = "reading the source"  # the stage that is told
 _RULES = "1"  # changes when more than before would be refused
 
 
@@ -56,7 +56,7 @@ def read_in_full(con: duckdb.DuckDBPyConnection, source: Source, tell: Tell | No
 
         def told(share: float, start: float = start, width: float = width) -> None:
             if tell is not None:
-                tell(_STAGE, start + width * share)
+                tell(READING, start + width * share)
 
         if not _decodes(con, relation, columns, told):
             alive = attempt(con, "SELECT 1")[1] is None  # else the engine has given up on the whole instance

@@ -71,11 +71,19 @@ def open_curator(source: str, ledger_path: str | None) -> Iterator[Curator]:
     """The curator of a source, closed at the end."""
     import duckdp
 
-    curator = duckdp.open(source, ledger=ledger_path)
+    curator = duckdp.open(source, ledger=ledger_path, progress=say_reading if sys.stderr.isatty() else None)
     try:
         yield curator
     finally:
         curator.close()
+
+
+def say_reading(stage: str, share: float) -> None:
+    """Show how far reading a new source is, on a line that the next one overwrites."""
+    from duckdp.decoding import READING
+
+    if stage == READING:
+        click.echo(f"{stage}: {share:4.0%}, Ctrl-C ends it\r", nl=False, err=True)
 
 
 @contextmanager
