@@ -100,7 +100,10 @@ class Features:
         return int(self.size) + self.degree + len(self.chosen) * len(self.factors) + len(self.crosses) + pairs
 
     def rows(self, u: Floats) -> Floats:
-        """Values of every row: float[n, R] in [-1, 1]."""
+        """Values of every row: float[n, R] in [-1, 1], each a function of its own row alone to the last bit.
+
+        So sums of them over real rows change by what a row adds, wherever it stands among the others.
+        """
         found, at = np.empty((len(u), self.count)), 0
 
         def add(values: Floats) -> None:
@@ -108,16 +111,16 @@ class Features:
             np.clip(values, -1, 1, out=found[:, at : at + values.shape[1]])
             at += values.shape[1]
 
-        s = np.einsum("ij,ij->i", u, u)
+        s = in_order(u, list(u.T))
         z = np.clip((s - self.centre) / self.width, -1, 1)
         if self.size:
             add((2 * s / self.dimensions - 1)[:, None])
         if self.degree:
             add(chebyshev(z, self.degree))
         for f in self.factors:
-            add(u[:, self.chosen] * self.factor(f, u, z)[:, None])
+            add(u[:, self.chosen] * self.factor(f, u, z, alone=True)[:, None])
         for f, g in self.crosses:
-            add((self.factor(f, u, z) * self.factor(g, u, z))[:, None])
+            add((self.factor(f, u, z, alone=True) * self.factor(g, u, z, alone=True))[:, None])
         if self.pairs and self.some is None:
             for i in range(self.dimensions):  # slices: picking single columns takes twice as long
                 add(u[:, i : i + 1] * u[:, i:])
@@ -146,13 +149,14 @@ class Features:
         off = (s - self.centre) / self.width
         return np.asarray(np.sign(off) * np.maximum(np.abs(off) - 1, 0))
 
-    def factor(self, factor: Factor, u: Floats, z: Floats) -> Floats:
-        """g(u) of every row, float[n]."""
+    def factor(self, factor: Factor, u: Floats, z: Floats, *, alone: bool = False) -> Floats:
+        """g(u) of every row, float[n]; ``alone``: to the last bit by that row alone, as real rows need it."""
         if factor.radial:
             return z
         if factor.weights is None:
             return np.ones(len(u))
-        return np.clip((u @ factor.weights - factor.offset) / factor.width, -1, 1)
+        along = in_order(u, factor.weights.tolist()) if alone else u @ factor.weights
+        return np.clip((along - factor.offset) / factor.width, -1, 1)
 
     def print_sql(self, relation: str, columns: Sequence[str], bits: int) -> str:
         """One SELECT that gives R integers: sums of floor(2^bits phi + 1/2), each phi clamped to [-1, 1] after it.
@@ -198,6 +202,17 @@ class Features:
         if self.pairs:
             found.extend(f"s.{columns[i]} * s.{columns[j]}" for i, j in zip(*self.upper, strict=True))
         return found
+
+
+def in_order(u: Floats, weights: Sequence[Floats | float]) -> Floats:
+    """The sum of columns times weights, added from the first to the last: float[n].
+
+    A matrix product rounds a row's sum by where the row stands in its block, so it would move when another row leaves.
+    """
+    total = u[:, 0] * weights[0]
+    for j in range(1, u.shape[1]):
+        total = total + u[:, j] * weights[j]
+    return np.asarray(total)
 
 
 def chebyshev(z: Floats, degree: int) -> Floats:

@@ -85,3 +85,38 @@ def test_pairs_of_rows_come_in_their_order(rows):
     features = Features(dimensions=D, pairs=True)
     i, j = features.upper
     assert np.array_equal(features.rows(rows), rows[:, i] * rows[:, j])
+
+
+def _moved(rows) -> int:
+    """Values of rows that change to any bit when others leave, or stand elsewhere."""
+    weights = np.random.default_rng(5).normal(size=rows.shape[1]) / rows.shape[1]
+    f = Factor(weights=weights, width=0.4)
+    made = Features(
+        dimensions=rows.shape[1],
+        centre=1.3,
+        width=0.9,
+        size=True,
+        degree=2,
+        factors=(f, RADIAL),
+        crosses=((f, RADIAL),),
+    )
+    whole, moved = made.rows(rows), 0
+    for kept in (slice(1, None), slice(3, None), slice(17, 18), slice(0, 2), slice(None, None, -1), slice(5, 400)):
+        moved += int(np.sum(made.rows(np.ascontiguousarray(rows[kept])) != whole[kept]))
+    return moved
+
+
+def test_a_rows_values_are_those_of_that_row_alone(monkeypatch):
+    rng = np.random.default_rng(4)
+    tables = [rng.uniform(-1, 1, (1001, d)) for d in (1, 3, 10, 33, 120)]
+    assert [_moved(rows) for rows in tables] == [0] * len(tables)
+
+    def by_blocks(u, weights):
+        """The twin, as matrix products have it: rows that fill no block of four are added from the other end."""
+        w = np.stack([np.broadcast_to(v, len(u)) for v in weights], axis=1)
+        whole = len(u) // 4 * 4
+        parts = [(u[:whole] * w[:whole])[:, ::-1].cumsum(axis=1)[:, -1], (u * w)[whole:].cumsum(axis=1)[:, -1]]
+        return np.concatenate(parts)
+
+    monkeypatch.setattr("duckdp.synthetic.wide.features.in_order", by_blocks)
+    assert _moved(tables[3]) > 0
