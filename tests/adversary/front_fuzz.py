@@ -170,15 +170,22 @@ def program(con: Any, rng: random.Random) -> Iterator[tuple[str, list[str]]]:
 
 def attempt(con: Any, statement: str, parameters: list[str]) -> str:
     """How a statement ended; texts that show what they must not are collected by the caller."""
-    timer = threading.Timer(SECONDS, con.interrupt)
-    timer.start()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(SECONDS):  # again and again: an interrupt between two steps is lost
+            con.interrupt()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
     try:
         done = con.execute(statement, parameters) if parameters else con.execute(statement)
         done.fetchmany(10)
     except Exception as error:  # noqa: BLE001 - every kind is counted
         return f"{type(error).__name__}\n{error}"
     finally:
-        timer.cancel()
+        over.set()
+        watcher.join()
     return "answered"
 
 
