@@ -11,7 +11,7 @@ The noisy sums of a basis of smooth functions are released once; every answer af
     summary       what is released
     grouped       one summary per public group;  counted  a degree that follows from the count
     coefficients  a query function as a combination of the basis: interpolation (nodes, terms, parts), with a proved
-                  error where it can be had (rectangles, bernstein, refine), least squares, jackson, tradeoff, batch
+                  error where it can be had (proved, bernstein, cells), least squares, jackson, tradeoff, batch
     answer        a value with its error bar
 
 Nothing here reads private rows: the session runs the query that ``moments`` prints and hands the rows to ``summary``.

@@ -6,7 +6,7 @@ too many for a grid.
 
 How far p = sum_r c_r Phi_r is from f is found in one of four ways, the first that serves:
 
-    listed       every value that rows can have is on the grid where f and p are compared: the error itself
+    listed       every value that rows can have is on the grid where f and p are compared: the error there
     polynomial   f is a polynomial of low enough degree: nothing but rounding
     certified    f is analytic: a bound from its continuation (``certify``)
     estimated    SAFETY times the largest error on a grid of about four points per degree and column, where f's growth
@@ -14,7 +14,8 @@ How far p = sum_r c_r Phi_r is from f is found in one of four ways, the first th
                  bend or jump also between the points (``refine``), plus what boxes that cover all values leave open
                  (``cells``), or their own bound, which is proved; in many columns, plus all that f's bounds leave open
 
-The first three are proved, up to DuckDB's mathematical functions being right to 8 units in the last place. The
+The first three are proved, up to DuckDB's mathematical functions being right to 8 units in the last place: of f in
+exact arithmetic, so that what computing f adds is in each of them (``proved``, where the first two are decided). The
 certified bound is reported when it is at most twice the estimate, or below 1e-9 of f's largest value; otherwise the
 estimate is. Where the basis is not the full tensor set, the coefficients it lacks are part of every bound.
 
