@@ -19,7 +19,9 @@ import pyarrow as pa
 import pytest
 
 from duckdp.bench.measure import read_rows
+from duckdp.compiler.bounds import plan_bounds
 from duckdp.compiler.emit import emit
+from duckdp.compiler.per_unit import plan_per_unit
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen
 from duckdp.compiler.quantile import plan_quantile
 from duckdp.core.task import PrivateQuery
@@ -166,6 +168,18 @@ def test_a_quantiles_rows_are_those_of_its_units(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("method", ["moments", "tree"])
 def test_the_rows_of_a_synthetic_table_are_those_of_its_units(method: str) -> None:
     assert _worst(_wide(method), HASHES, 6) == 0
+
+
+def test_bounds_and_histograms_of_units_add_up() -> None:
+    query = plan_bounds(PEOPLE, "x", None, epsilon_nano=NANO, neighbours=Neighbours.ADD_REMOVE).query(7)
+    assert _worst(_relation(f"({query.sql})", query.parameters), HASHES, 4) == 0
+    for keys in (None, "g", "n, f"):
+        histogram = plan_per_unit(PEOPLE, keys, None, epsilon_nano=NANO).query(7)
+
+        def read(rows: Sequence[Row], hashing: str, query: PrivateQuery = histogram) -> Counter[Any]:
+            return Counter(dict(_fetch(rows, query, hashing)))  # units by bin
+
+        assert _worst(read, HASHES, 3) == 0
 
 
 @pytest.mark.parametrize("most", [1, 2, 7])
