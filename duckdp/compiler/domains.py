@@ -25,7 +25,8 @@ STEPS = {
     "week": dt.timedelta(days=7), "day": dt.timedelta(days=1), "hour": dt.timedelta(hours=1),
     "minute": dt.timedelta(minutes=1),
 }  # fmt: skip
-MAX_TRIED = 100_000  # combinations of values on which a function of domains is computed
+MAX_TRIED = 100_000  # combinations of values on which a statement's functions of domains are computed
+MAX_PARTS = 16  # of one function: more have too many combinations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,17 +49,97 @@ class Domain:
 
 
 def derive_domain(expr: Expr) -> Domain | None:
-    """The domain of a key, or None when only a threshold can protect it.
+    """The domain of one key: :meth:`Domains.find`.
 
     >>> derive_domain(Call("is_null_number", (Literal(1, Kind.NUMBER),), Kind.BOOLEAN)).values
     (False, True)
     """
-    found = _direct(expr)
-    if found is None and isinstance(expr, Case):
-        found = _chosen([v for _, v in expr.branches] + ([] if expr.default is None else [expr.default]), expr)
-    if found is None and isinstance(expr, Call) and expr.operator.startswith("coalesce_"):
-        found = _chosen(expr.arguments, expr)
-    return _of_function(expr) if found is None else found
+    return Domains().find(expr)
+
+
+class Domains:
+    """Finds the domains of a statement's keys: each part is looked at once, and what is computed for all is bounded."""
+
+    def __init__(self) -> None:
+        self.left = MAX_TRIED  # combinations
+        self.found: dict[int, tuple[Expr, Domain | None]] = {}  # by identity: hashes of expressions are long
+
+    def find(self, expr: Expr) -> Domain | None:
+        """The domain of a key, or None when only a threshold can protect it."""
+        if id(expr) not in self.found:
+            self.found[id(expr)] = (expr, self._derived(expr))
+        return self.found[id(expr)][1]
+
+    def _derived(self, expr: Expr) -> Domain | None:
+        found = _direct(expr)
+        if found is not None:
+            return found
+        if isinstance(expr, Case):
+            return self._chosen([v for _, v in expr.branches] + ([] if expr.default is None else [expr.default]), expr)
+        if isinstance(expr, Call) and expr.operator.startswith("coalesce_"):
+            return self._chosen(expr.arguments, expr)
+        return self._of_function(expr)
+
+    def _chosen(self, parts: Sequence[Expr], whole: Expr) -> Domain | None:
+        """The values of CASE or coalesce: those of its parts."""
+        domains: list[Domain] = []
+        for part in parts:
+            found = _constant(part) if isinstance(part, Literal) else self.find(part)
+            if found is None:
+                return None
+            domains.append(found)
+        others = {d.other for d in domains if d.other is not None}
+        if len(others) > 1:
+            return None
+        values = dict.fromkeys(v for d in domains for v in d.values)
+        if isinstance(whole, Call) and None not in domains[-1].values:
+            values.pop(None, None)  # the last of coalesce takes the place of every NULL
+        if not 0 < len(values) <= MAX_TRIED:
+            return None
+        return Domain(
+            values=tuple(values), other=next(iter(others), None), source=_source(whole), listed=True,
+            complete=all(d.complete for d in domains),
+        )  # fmt: skip
+
+    def _of_function(self, expr: Expr) -> Domain | None:
+        """The values of a function on those of the columns, or parts, that it is a function of."""
+        parts = self._parts(expr, top=True)
+        tried = math.prod(len(d.values) + 1 for d in (parts or {}).values())
+        if not parts or tried > self.left:
+            return None
+        self.left -= tried
+        values = image(expr, {e: _inside(e, d) for e, d in parts.items()})
+        implied = any(d.complete for d in parts.values())
+        if not values or len(values) > (MAX_IMPLIED if implied else MAX_TRIED):
+            return None
+        if any(isinstance(v, float) and not abs(v) <= EXACT for v in values):
+            return None
+        whole = facts(expr).integral
+        shown = [int(v) if whole and isinstance(v, float) and v.is_integer() else v for v in values]
+        others = {d.other for e, d in parts.items() if d.other is not None and e.kind is expr.kind}
+        other = next(iter(others)) if len(others) == 1 else None
+        if other is not None and other not in shown:
+            shown.append(other)
+        return Domain(
+            values=tuple(shown), other=other, source=_source(expr), listed=True,
+            complete=all(d.complete for d in parts.values()),
+        )  # fmt: skip
+
+    def _parts(self, expr: Expr, *, top: bool = False) -> dict[Expr, Domain] | None:
+        """Sub-expressions with domains that cover every column, outermost first; None where one has none."""
+        if isinstance(expr, Literal):
+            return {}
+        found = None if top else self.find(expr) if isinstance(expr, Case) else _direct(expr)
+        if found is not None:
+            return {expr: found}
+        if isinstance(expr, (ColumnRef, Case)):
+            return None
+        parts: dict[Expr, Domain] = {}
+        for child in children(expr):
+            inner = self._parts(child)
+            if inner is None or len(parts := parts | inner) > MAX_PARTS:
+                return None
+        return parts
 
 
 def _direct(expr: Expr) -> Domain | None:
@@ -87,26 +168,6 @@ def _source(expr: Expr) -> str:
     return "from " + (" and ".join(parts) or "the statement")
 
 
-def _chosen(parts: Sequence[Expr], whole: Expr) -> Domain | None:
-    """The values of CASE or coalesce: those of its parts."""
-    found = [_constant(p) if isinstance(p, Literal) else derive_domain(p) for p in parts]
-    if any(f is None for f in found):
-        return None
-    domains = [f for f in found if f is not None]
-    others = {d.other for d in domains if d.other is not None}
-    if len(others) > 1:
-        return None
-    values = dict.fromkeys(v for d in domains for v in d.values)
-    if isinstance(whole, Call) and None not in domains[-1].values:
-        values.pop(None, None)  # the last of coalesce takes the place of every NULL
-    if not 0 < len(values) <= MAX_TRIED:
-        return None
-    complete = all(d.complete for d in domains)
-    return Domain(
-        values=tuple(values), other=next(iter(others), None), source=_source(whole), complete=complete, listed=True
-    )
-
-
 def _constant(literal: Literal) -> Domain:
     value = literal.value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT:
@@ -114,48 +175,11 @@ def _constant(literal: Literal) -> Domain:
     return Domain(values=() if value is None else (value,), source="")
 
 
-def _of_function(expr: Expr) -> Domain | None:
-    """The values of a function on those of the columns, or parts, that it is a function of."""
-    parts = _parts(expr, top=True)
-    if not parts or math.prod(len(d.values) + 1 for d in parts.values()) > MAX_TRIED:
-        return None
-    implied = any(d.complete for d in parts.values())
-    atoms = {e: _inside(e, d) for e, d in parts.items()}
-    values = image(expr, atoms)
-    others = {d.other for e, d in parts.items() if d.other is not None and e.kind is expr.kind}
-    other = next(iter(others)) if len(others) == 1 else None
-    if not values or len(values) > (MAX_IMPLIED if implied else MAX_TRIED):
-        return None
-    if any(isinstance(v, float) and not abs(v) <= EXACT for v in values):
-        return None
-    whole = facts(expr).integral
-    shown = [int(v) if whole and isinstance(v, float) and v.is_integer() else v for v in values]
-    if other is not None and other not in shown:
-        shown.append(other)
-    return Domain(
-        values=tuple(shown), other=other, source=_source(expr), complete=all(d.complete for d in parts.values()),
-        listed=True,
-    )  # fmt: skip
-
-
 def _inside(expr: Expr, domain: Domain) -> tuple[Scalar, ...]:
     """Values that rows can have: the label for others is none, unless the domain lists it."""
     if isinstance(expr, ColumnRef) and expr.column.domain is not None:
         return expr.column.domain
     return tuple(v for v in domain.values if v != domain.other) if domain.other is not None else domain.values
-
-
-def _parts(expr: Expr, *, top: bool = False) -> dict[Expr, Domain] | None:
-    """Sub-expressions with domains that cover every column, outermost first; None where one has none."""
-    if not columns(expr):
-        return {}
-    found = None if top else derive_domain(expr) if isinstance(expr, Case) else _direct(expr)
-    if found is not None:
-        return {expr: found}
-    inner = [_parts(child) for child in children(expr)]
-    if not inner or any(p is None for p in inner):
-        return None
-    return {e: d for p in inner for e, d in (p or {}).items()}
 
 
 def _of_case(expr: Case) -> tuple[Scalar, ...] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
@@ -112,7 +113,10 @@ class Scalars(NumberNodes):
         if self.rows and name in STEPS:
             args = [exact(a) for a in args]
         call = Call(name, tuple(args), operator.gives or args[-1].kind, option)
-        return Call("defined", (call,), call.kind) if self.rows and undefined(call) else call
+        if call.kind is not Kind.NUMBER:
+            return call
+        call = replace(call, type=type_of(call))  # once: it is asked for at every level above
+        return Call("defined", (call,), call.kind, type=call.type) if self.rows and undefined(call) else call
 
     def _coerce(self, arg: Expr, kind: Kind, node: exp.Expression) -> Expr:
         if arg.kind is kind:
@@ -268,7 +272,8 @@ class Scalars(NumberNodes):
         arms = tuple(
             (self._coerce(c, Kind.BOOLEAN, node), self._coerce(v, kind, node)) for c, v in branches
         )  # fmt: skip
-        return Case(arms, None if last is None or _is_null(last) else self._coerce(last, kind, node), kind)
+        found = Case(arms, None if last is None or _is_null(last) else self._coerce(last, kind, node), kind)
+        return replace(found, type=type_of(found)) if kind is Kind.NUMBER else found
 
     def _coalesce(self, node: exp.Expression) -> Expr:
         args = self._arguments(node)

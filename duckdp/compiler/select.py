@@ -12,7 +12,7 @@ from sqlglot.errors import ErrorLevel
 
 from duckdp.catalog import Kind, Table, closest
 from duckdp.compiler import arithmetic
-from duckdp.compiler.domains import derive_domain
+from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import facts
@@ -60,6 +60,7 @@ class _Reader:
         self.row = Scalars(self.scope.leaf, text, parameters)
         self.outer = Scalars(self._outer_leaf, text, parameters, released=True)
         self.aliases = {e.alias.lower(): e.this for e in self.select.expressions if isinstance(e, exp.Alias)}
+        self.domains = Domains()
         self.keys: tuple[Key, ...] = ()
 
     def read(self) -> Query:
@@ -175,7 +176,7 @@ class _Reader:
         if isinstance(node, exp.Tuple):
             refuse("Q201", "GROUP BY takes plain keys, not tuples.", node, self.text)
         expr = self.row(node)
-        found = derive_domain(expr)
+        found = self.domains.find(expr)
         if isinstance(expr, Literal):
             refuse("Q303", "a constant is not a grouping key.", node, self.text)
         if found is None and expr.kind is Kind.NUMBER and not facts(expr).integral:

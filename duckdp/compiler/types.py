@@ -182,8 +182,9 @@ def _of_call(call: Call) -> NumberType:
         return common_type(arguments)
     if name == "mul":
         found = common_type(arguments)
-        scales = sum(type_of(a).scale for a in arguments if not _is_null(a))
-        return NumberType("DECIMAL", scales) if found.name == "DECIMAL" else found
+        if found.name != "DECIMAL":
+            return found
+        return NumberType("DECIMAL", sum(type_of(a).scale for a in arguments if not _is_null(a)))
     if name in ("neg", "abs", "defined") or stem == "nullif":
         return type_of(arguments[0])
     if name == "div":

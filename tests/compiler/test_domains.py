@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -298,3 +299,19 @@ def test_keys_of_declared_columns(con: duckdb.DuckDBPyConnection) -> None:
 @pytest.mark.parametrize("seed", range(2, 7))
 def test_many_keys_of_declared_columns(seed: int, con: duckdb.DuckDBPyConnection) -> None:
     _check_keys(con, seed, 2000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM clinic GROUP BY " + "CASE WHEN ok THEN " * 20 + "code" + " ELSE free END" * 20,
+        "SELECT count(*) FROM clinic GROUP BY " + "lower(CASE WHEN ok THEN " * 16 + "code" + " ELSE code END)" * 16,
+        "SELECT count(*) FROM clinic WHERE " + "(" * 30 + "price" + " + 0.1) * price" * 30 + " > 1",
+        "SELECT count(*) FROM clinic WHERE " + "floor(" * 30 + "price" + " * price + 0.1)" * 30 + " > 1",
+    ],
+)
+def test_nested_statements_are_read_in_a_bounded_time(text: str) -> None:
+    """Each part is looked at once: not once for each way to it, which doubles with every level."""
+    started = time.process_time()
+    plan_for(text, DECLARED)
+    assert time.process_time() - started < 30  # two to the power of 20 looks take minutes
