@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from duckdp.smooth.answer import SmoothAnswer, Statistic
     from duckdp.smooth.summary import SmoothSummary
 
+MOST = 1e300  # what is called a number here and as a float
 Tolerance = float | Mapping[str, float]
 _STATISTIC = {"avg": "mean", "sum": "sum"}
 # Operators that may have a value although an argument is NULL, by the beginning of their names; no other does.
@@ -178,7 +179,7 @@ def _read_tolerance(query: Query, tolerance: object) -> dict[str, float]:
     wanted = dict(tolerance) if isinstance(tolerance, Mapping) else dict.fromkeys(names, tolerance)
     for name in names:
         value = wanted.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MOST:
             raise ParameterError(
                 "P106", f'tolerance["{name}"]', value, "must be a positive number, the widest 95% half-width."
             )  # fmt: skip

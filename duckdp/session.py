@@ -90,6 +90,7 @@ class Session(Calls):
             ExecutionError: E1xx; the charge stays.
         """
         self.require_grant()
+        _require_text(text)
         if not self._curator.names_protected(text):
             return self._curator.front(self.analyst).sql(text)
         query = self.read(text, parameters)
@@ -302,6 +303,9 @@ class Session(Calls):
 
     def read(self, text: str, parameters: Sequence[object] = ()) -> Query:
         """Validate a statement over a protected table."""
+        _require_text(text)
+        if not isinstance(parameters, (list, tuple)):
+            raise ParameterError("P107", "parameters", parameters, "must be a list of the values of ? and $1.")
         return read_select(parse_statement(text), self.tables(), text, parameters)
 
     def tables(self) -> Mapping[str, Table]:
@@ -364,6 +368,11 @@ def _laundered(error: BaseException, charge: int) -> DuckDPError:
     if not isinstance(error, DuckDPError):
         return InternalError(f"the release of charge {charge} failed; the charge stays spent.")
     return error
+
+
+def _require_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise ParameterError("P107", "text", text, "must be the text of one statement.")
 
 
 def _storable(statement: str) -> str:

@@ -32,6 +32,7 @@ from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import ParameterError
 
 MAX_BITS, MIN_BITS, RANGE_BITS = 40, 6, 61
+LEAST_BOUND = 1e-100  # of what is summed: 1 / LEAST_BOUND grid steps are far inside a float
 UNIT_SENSITIVITY = Sensitivity(l1=1, l2_squared=1, linf=1)
 DEGREES = {"count": 0, "count_rows": 0, "sum": 1, "avg": 1}
 
@@ -230,6 +231,9 @@ def _set_grid(measure: Measure, row_cap: int, contribution: int, epsilon: float)
         bits = min(MAX_BITS, room)
         return replace(measure, bits=bits, largest=2**bits)
     largest = max(abs(measure.lower), abs(measure.upper))
+    if 0 < largest < LEAST_BOUND:
+        rule = f"are too small to be summed on a grid. Take another unit, so that one reaches {LEAST_BOUND:g}."
+        raise ParameterError("P104", "bounds", (measure.lower, measure.upper), rule)
     magnitude = math.ceil(math.log2(largest)) if largest > 0 else 0
     assert measure.argument is not None
     integral = facts(measure.argument).integral

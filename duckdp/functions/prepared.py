@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from duckdp.catalog import Table
@@ -60,6 +60,15 @@ def read_given(name: str, value: object) -> str:
     if value is None:
         raise ParameterError("P107", name, value, "must be given.")
     return str(value)
+
+
+def read_list(name: str, value: object) -> list[str]:
+    """A list of texts, () for none; P107 otherwise."""
+    given = () if value is None else value
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [None]
+    if not all(isinstance(text, str) for text in listed):
+        raise ParameterError("P107", name, value, "must be a list of texts.")
+    return [str(text) for text in listed]
 
 
 def read_number(name: str, value: object) -> float:

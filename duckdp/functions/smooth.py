@@ -9,7 +9,7 @@ from duckdp.catalog import check_name, describe_unit
 from duckdp.compiler.notes import summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import ParameterError
-from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_whole
+from duckdp.functions.prepared import Prepared, read_flag, read_given, read_list, read_number, read_whole
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def smooth_answers(
     from duckdp.smooth.answer import answers
 
     summary = session.summary(read_given("name", name), None if category is None else str(category))
-    texts = [read_given("function", f) for f in functions or ()]
+    texts = read_list("functions", functions)
     if len(texts) > MOST_FUNCTIONS:
         rule = f"is the first of {len(texts):,} functions; at most {MOST_FUNCTIONS:,} in one call. Split the list."
         raise ParameterError("P107", "functions", texts[0], rule)
@@ -139,7 +139,7 @@ def _plan(
         shape=str(basis), order=read_whole("interactions", interactions), weights=str(weights),  # type: ignore[arg-type]
         noise=str(noise),  # type: ignore[arg-type]
     )  # fmt: skip
-    found, names = session.table(table), list(columns or ())
+    found, names = session.table(table), read_list("columns", columns)
     if per is not None:
         return plan_grouped(
             found, names, str(per), epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
