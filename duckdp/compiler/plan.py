@@ -21,7 +21,7 @@ from duckdp.compiler.select import Query
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import Loss, Neighbours, Sensitivity, show_decimal
 from duckdp.errors import ParameterError, QueryError
-from duckdp.mechanisms.additive import Calibration, best_family, calibrate
+from duckdp.mechanisms.additive import Calibration, Family, best_family, calibrate
 from duckdp.mechanisms.threshold import threshold
 
 MAX_MEASURES = 64
@@ -210,10 +210,9 @@ def _calibrate(
     if not noisy:
         return Calibration(family="laplace", noises=(), loss=Loss(epsilon_nano=0))
     half = delta_atto // 2 if open_keys else 0  # Gaussian noise over open keys: half for each
-    family = mechanism
-    if mechanism == "auto":
-        spare = 0 if open_keys and half == 0 else delta_atto - half
-        family = best_family(noisy, epsilon_nano=epsilon_nano, delta_atto=spare)
+    spare = 0 if open_keys and half == 0 else delta_atto - half
+    best = best_family(noisy, epsilon_nano=epsilon_nano, delta_atto=spare) if mechanism == "auto" else mechanism
+    family: Family = best
     if family == "gaussian" and open_keys and half == 0:
         rule = "is shared by Gaussian noise and the keys, so it must be at least 2e-18. Or take Laplace noise."
         raise ParameterError("P102", "delta", show_decimal(delta_atto, 18), rule)
