@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from duckdp.compiler.evaluate import OutputColumn, duckdb_type, evaluate
-from duckdp.compiler.notes import output_note
+from duckdp.compiler.evaluate import OutputColumn, duckdb_type, evaluate, known_payload
+from duckdp.compiler.notes import KNOWN, output_note, plan_caveat, plan_notes
 from duckdp.compiler.plan import Plan
-from duckdp.result import Estimate, ResultColumn
+from duckdp.result import Estimate, Result, ResultColumn
 
 UNDEFINED = "undefined: the noisy count is too small"
 
@@ -16,12 +16,20 @@ def answer_columns(plan: Plan, payload: str) -> list[ResultColumn]:
     return [_column(found, output_note(plan, expr)) for found, expr in zip(evaluate(plan, payload), exprs, strict=True)]
 
 
+def known_answer(plan: Plan, remaining: str) -> Result:
+    """The answer of a plan that reads nothing; free, and no charge is noted."""
+    return Result(
+        columns=answer_columns(plan, known_payload(plan)), source="known without the data", remaining=remaining,
+        notes=plan_notes(plan), caveat=plan_caveat(plan),
+    )  # fmt: skip
+
+
 def _column(column: OutputColumn, note: str | None) -> ResultColumn:
     kind = duckdb_type(column)
     if column.low is None or column.high is None or column.standard_error is None:
         return ResultColumn(name=column.name, type=kind, values=column.values)
     estimates = [
-        Estimate(value=None, note=UNDEFINED)
+        Estimate(value=None, note="undefined: no row can count" if note == KNOWN else UNDEFINED)
         if value is None
         else Estimate(
             value=value, standard_error=float(error), low=float(low), high=float(high), exact=column.exact_interval,

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from duckdp.compiler.evaluate import expected_half_widths
+from duckdp.compiler.known import is_known
 from duckdp.compiler.plan import MechanismChoice, Plan, domain_size, make_plan
 from duckdp.compiler.select import Query
 from duckdp.core.errorbars import smallest_epsilon
-from duckdp.core.types import EPSILON_RULE, Neighbours, parse_delta, parse_epsilon
+from duckdp.core.types import EPSILON_RULE, NANO, Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 
 
@@ -61,7 +62,9 @@ def price(query: Query, terms: Terms, neighbours: Neighbours) -> Price:
             query, epsilon_nano=epsilon_nano, delta_atto=delta, neighbours=neighbours, mechanism=terms.mechanism
         )  # fmt: skip
 
-    if terms.error is None:
+    if is_known(query):  # nothing is read: no epsilon is needed
+        plan = plan_at(NANO if terms.epsilon is None else parse_epsilon(terms.epsilon))
+    elif terms.error is None:
         plan = plan_at(parse_epsilon(terms.epsilon))
     elif terms.epsilon is not None:
         raise ParameterError("P101", "epsilon", terms.epsilon, "goes without error=; give one of them.")

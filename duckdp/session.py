@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckdp import functions
-from duckdp.answers import answer_columns
+from duckdp.answers import answer_columns, known_answer
 from duckdp.calls import Calls
 from duckdp.compiler.describe import describe_plan
 from duckdp.compiler.notes import plan_caveat, plan_notes
@@ -99,8 +99,7 @@ class Session(Calls):
             return routed_result(query, route)
         terms = self._or_set(Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism))
         quote = price(query, terms, self.neighbours)
-        done = self.perform(SelectTask(plan=quote.plan), table=quote.plan.query.table, statement=text, fresh=fresh)
-        return self.result(quote.plan, done)
+        return self.answer(quote.plan, statement=text, fresh=fresh)
 
     def explain(
         self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
@@ -124,9 +123,18 @@ class Session(Calls):
                 return explain_route(query, route, self.remaining_text())
         quote = price(query, self._or_set(terms) if use_set else terms, self.neighbours)
         return Explanation(
-            plan="\n".join([describe_plan(quote.plan), *lines]), cost=str(quote.plan.loss), errors=quote.errors,
+            plan="\n".join([describe_plan(quote.plan), *lines]),
+            cost=str(quote.plan.loss) if quote.plan.measures else "nothing", errors=quote.errors,
             formulas=quote.formulas, remaining=self.remaining_text(quote.plan.loss), notes=plan_notes(quote.plan),
         )  # fmt: skip
+
+    def answer(self, plan: Plan, *, statement: str, fresh: bool = False, nonce: str | None = None) -> Result:
+        """A SELECT's answer: charged, stored before, or known without the data."""
+        if not plan.measures:
+            return known_answer(plan, self.remaining_text())
+        task = SelectTask(plan=plan)
+        done = self.perform(task, table=plan.query.table, statement=statement, fresh=fresh, nonce=nonce)
+        return self.result(plan, done)
 
     def perform(
         self, task: Task, *, table: Table, statement: str, fresh: bool = False, kind: Kind = "query",

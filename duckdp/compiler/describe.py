@@ -21,6 +21,9 @@ KINDS = {k.value for k in Kind}
 def describe_plan(plan: Plan) -> str:
     """The plan as an indented text, one step a line."""
     query = plan.query
+    if not plan.measures:
+        where = f" where {pretty(query.where)}" if query.where is not None else ""
+        return f"read nothing: no row of {query.table.name}{where} counts, by the declared bounds and domains"
     lines = [
         f"release {_counted(plan.cells, 'number')} per group, {plan.family} noise, {plan.loss}",
         f"  protects: {_unit(plan)}",

@@ -20,6 +20,7 @@ from duckdp.catalog import Kind, Scalar
 from duckdp.compiler.arithmetic import Vector, apply, constant_vector
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.intervals import Intervals
+from duckdp.compiler.known import is_zero
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import facts
 from duckdp.compiler.plan import Plan
@@ -66,6 +67,14 @@ def evaluate(plan: Plan, payload: str) -> list[OutputColumn]:
         Columns in the statement's order, rows after HAVING, ORDER BY, OFFSET and LIMIT.
     """
     return _Evaluation(plan, payload).columns()
+
+
+def known_payload(plan: Plan) -> str:
+    """The payload of a plan that reads nothing: no group with open keys, else every group with nothing in it."""
+    size = plan.domain_size
+    if size is None:
+        return json.dumps({"keys": [], "cells": []})
+    return json.dumps({"keys": None, "cells": [[]] * size})
 
 
 def describe_outputs(plan: Plan) -> list[tuple[str, str, bool]]:
@@ -170,6 +179,9 @@ class _Evaluation:
                 raise InternalError("a private column reached an output expression")
 
     def _aggregate(self, aggregate: Aggregate) -> Vector:
+        if is_zero(self.plan.query, aggregate):  # no row can count
+            sums = aggregate.function == "sum" or aggregate.function.startswith("count")
+            return Vector(np.full(self.n, 0.0 if sums else math.nan), np.zeros_like(self.cells))
         start = 0
         for measure in self.plan.measures:
             if measure.serves(aggregate):
@@ -251,6 +263,8 @@ class _Evaluation:
         )  # fmt: skip
 
     def _range(self, expr: Expr) -> tuple[float, float]:
+        if isinstance(expr, Aggregate) and is_zero(self.plan.query, expr):
+            return -math.inf, math.inf
         if isinstance(expr, Aggregate) and expr.function == "avg":
             measure = next(m for m in self.plan.measures if m.serves(expr))
             return measure.lower, measure.upper
@@ -261,6 +275,8 @@ class _Evaluation:
         return -math.inf, math.inf
 
     def _integral_sum(self, aggregate: Aggregate) -> bool:
+        if is_zero(self.plan.query, aggregate):
+            return aggregate.function == "sum" and aggregate.argument is not None and facts(aggregate.argument).integral
         measure = next(m for m in self.plan.measures if m.serves(aggregate))
         return aggregate.function == "sum" and measure.kind == "sum" and measure.bits == 0
 

@@ -122,7 +122,7 @@ class Intervals:
     # ---- linear, or taken as linear -----------------------------------------------------------------------------
 
     def _half_widths(self, expr: Expr, gradient: Floats) -> Floats:
-        if not self.noises:
+        if not self.noises or not gradient.any():
             return np.zeros(self.n)
         if isinstance(expr, Aggregate):
             measure = next(m for m in self.plan.measures if m.serves(expr))

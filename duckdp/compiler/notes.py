@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from duckdp.catalog import Table
 from duckdp.compiler.expression import Aggregate, Expr, walk
+from duckdp.compiler.known import is_zero
 from duckdp.compiler.operators import facts
 from duckdp.compiler.plan import Plan
+
+KNOWN = "can only be 0: no row counts, by the declared bounds and domains alone"
 
 
 def plan_notes(plan: Plan) -> list[str]:
     """Public caveats of a plan's answers."""
-    notes = []
+    notes: list[str] = []
+    if not plan.measures:
+        return [KNOWN]
     table, size = plan.query.table, plan.domain_size
     if (caveat := plan_caveat(plan)) is not None:
         notes.append(caveat)
@@ -29,14 +34,17 @@ def plan_notes(plan: Plan) -> list[str]:
 
 def output_note(plan: Plan, expr: Expr) -> str | None:
     """What must stand beside one output's numbers wherever they are read alone."""
-    table = plan.query.table
+    table, found = plan.query.table, [n for n in walk(expr) if isinstance(n, Aggregate)]
+    if found and all(is_zero(plan.query, a) for a in found):
+        return KNOWN
     rows = any(isinstance(n, Aggregate) and n.function != "count_units" for n in walk(expr))  # units always count
     return bounding_note(table, grouped=bool(plan.query.keys)) if rows and drops_rows(table) else None
 
 
 def plan_caveat(plan: Plan) -> str | None:
     """The note that goes with the answer's numbers as a column of their table; None where there is none."""
-    return next((n for n in (output_note(plan, o.expr) for o in plan.query.outputs) if n is not None), None)
+    found = [n for n in (output_note(plan, o.expr) for o in plan.query.outputs) if n is not None]
+    return next((n for n in found if n != KNOWN), None if plan.measures else KNOWN)
 
 
 def drops_rows(table: Table) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from duckdp.catalog import MAX_DOMAIN, dump_table
 from duckdp.compiler.expression import Aggregate, show, walk
+from duckdp.compiler.known import counts_nothing, is_zero
 from duckdp.compiler.measures import Measure, bound_measure, choose_measures
 from duckdp.compiler.select import Query
 from duckdp.core.errorbars import Noise
@@ -36,7 +37,8 @@ class Plan:
 
     Attributes:
         query: what was asked.
-        measures: released vectors; cell order of a group is theirs, one after the other.
+        measures: released vectors; cell order of a group is theirs, one after the other. None: the answer is known
+            (compiler/known.py), nothing is read.
         noises: of each measure; None for a measure that is public.
         groups: groups of a unit that count.
         tau: threshold on the noisy number of units, or None when all keys are public.
@@ -114,7 +116,8 @@ def make_plan(
         QueryError: Q403 too many groups or measures, Q404 delta missing.
         ParameterError: P1xx.
     """
-    open_keys, size = _require_keys(query, delta_atto), domain_size(query)
+    nothing, size = counts_nothing(query), domain_size(query)
+    open_keys = _require_keys(query, delta_atto if not nothing else 1) and not nothing
     unit_is_row = query.table.unit_key is None
     groups = _groups(query, size)
     everyone = query.where is None and not query.keys and query.table.filter is None and unit_is_row
@@ -190,10 +193,11 @@ def domain_size(query: Query) -> int | None:
 
 
 def _aggregates(query: Query) -> list[Aggregate]:
+    """All that are not known without data."""
     exprs = [o.expr for o in query.outputs] + [o.expr for o in query.order]
     if query.having is not None:
         exprs.append(query.having)
-    return [n for e in exprs for n in walk(e) if isinstance(n, Aggregate)]
+    return [n for e in exprs for n in walk(e) if isinstance(n, Aggregate) and not is_zero(query, n)]
 
 
 def _groups(query: Query, size: int | None) -> int:

@@ -30,6 +30,7 @@ from duckdp.compiler.nodes import (
 from duckdp.compiler.numbers import NumberNodes
 from duckdp.compiler.operators import OPERATORS, UNITS, facts, undefined
 from duckdp.compiler.parse import MAX_DEPTH, MAX_NODES, refuse
+from duckdp.compiler.spelling import instead, spell, spelled
 from duckdp.compiler.types import FLOAT, STEPS, as_type, common_type, exact, literal_type, type_of, typed
 
 MAX_LITERAL = 256  # bytes
@@ -101,7 +102,7 @@ class Scalars(NumberNodes):
         if operator.variadic:
             takes = takes + takes[-1:] * (len(args) - len(takes))
         if len(args) != len(takes):
-            refuse("Q203", f"{_spell(node)} takes {len(takes)} arguments, not {len(args)}.", node, self.text)
+            refuse("Q203", f"{spell(node, self.text)} takes {len(takes)} arguments, not {len(args)}.", node, self.text)
         args = [self._coerce(a, k, node) for a, k in zip(args, takes, strict=True)]
         if operator.domain is not None and not self.released:  # a NaN of released values is an undefined answer
             span = facts(args[0]).interval
@@ -129,7 +130,9 @@ class Scalars(NumberNodes):
             return self._moment(arg.value, kind, node)
         if kind is Kind.TIMESTAMP and arg.kind is Kind.DATE:
             return Call("to_timestamp", (arg,), kind)
-        refuse("Q203", f"{_spell(node)} needs a {kind.value} where a {arg.kind.value} stands.", node, self.text)
+        refuse(
+            "Q203", f"{spell(node, self.text)} needs a {kind.value} where a {arg.kind.value} stands.", node, self.text
+        )
 
     def _compare(self, name: str, node: exp.Expression, args: list[Expr]) -> Expr:
         kind = self._common(args, node)
@@ -155,14 +158,19 @@ class Scalars(NumberNodes):
         if kinds == {Kind.DATE} and any(isinstance(a, Literal) and a.kind is Kind.TIMESTAMP for a in args):
             return Kind.TIMESTAMP
         if len(kinds) > 1:
-            refuse("Q203", f"{_spell(node)} compares {' with '.join(sorted(k.value for k in kinds))}.", node, self.text)
+            refuse(
+                "Q203",
+                f"{spell(node, self.text)} compares {' with '.join(sorted(k.value for k in kinds))}.",
+                node,
+                self.text,
+            )
         return kinds.pop() if kinds else Kind.NUMBER
 
     def _pattern(self, name: str, node: exp.Expression) -> Expr:
         args = self._arguments(node, "negate")
         pattern = args[1] if len(args) == 2 else None
         if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-            refuse("Q202", f"{_spell(node)} needs a constant pattern.", node, self.text)
+            refuse("Q202", f"{spell(node, self.text)} needs a constant pattern.", node, self.text)
         if len(pattern.value.encode()) > MAX_PATTERN:
             refuse("Q104", f"the pattern is longer than {MAX_PATTERN} bytes.", node, self.text)
         if name in ("like", "ilike"):
@@ -354,12 +362,14 @@ class Scalars(NumberNodes):
             return self._pattern(
                 PATTERNS[kind], kind(this=node.expressions[0].copy(), expression=node.expressions[1].copy())
             )
-        refuse("Q202", f'function "{name[:40]}" is outside the allow-list.', node, self.text)
+        refuse("Q202", f'function "{name[:40]}" is outside the allow-list. {instead(name)}', node, self.text)
 
     def _no_rule(self, node: exp.Expression) -> NoReturn:
         if node.find(exp.Select, exp.SetOperation):
             refuse("Q204", "subqueries over a protected table are outside the allow-list.", node, self.text)
-        refuse("Q202", f"{_spell(node)} is outside the allow-list.", node, self.text)
+        name = (spelled(node, self.text) or "") if isinstance(node, exp.Func) else ""
+        way = instead(name)
+        refuse("Q202", f"{spell(node, self.text)} is outside the allow-list. {way}", node, self.text)
 
     _methods: ClassVar[dict[type[exp.Expression], Callable[[Scalars, exp.Expression], Expr]]] = {
         exp.Literal: _literal,
@@ -388,12 +398,3 @@ def constant(expr: Expr) -> Scalar:
 
 def _is_null(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is None
-
-
-def _spell(node: exp.Expression) -> str:
-    """What to call a node in a message."""
-    if isinstance(node, exp.Func):
-        return f"function {node.sql_name().lower()}"
-    return {"DPipe": "operator ||", "Bracket": "indexing", "Dot": "a qualified function or field"}.get(
-        type(node).__name__, f"{type(node).__name__.upper()}"
-    )

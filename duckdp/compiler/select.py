@@ -20,6 +20,7 @@ from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Key, Order, Output, Query
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope, read_predicate
+from duckdp.compiler.spelling import spelled
 from duckdp.compiler.types import type_of
 from duckdp.errors import QueryError
 
@@ -30,6 +31,11 @@ AGGREGATES = {
     exp.Sum: "sum", exp.Avg: "avg", exp.Variance: "var_samp", exp.VariancePop: "var_pop",
     exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
 }  # fmt: skip
+
+
+QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
+QUANTILES_HINT = " Use dp_median_smooth('table', 'column', quantile := 0.5)."
+OTHER_AGGREGATES = " Take count, sum, avg, var_samp, var_pop, stddev_samp, stddev_pop or count_if."
 
 
 def read_select(
@@ -111,7 +117,8 @@ class _Reader:
         node = parts[0] if parts else statement
         if clause in ("with_", "joins", "laterals"):
             what = {"with_": "WITH", "joins": "a join", "laterals": "LATERAL"}[clause]
-            refuse("Q204", f"{what} over a protected table is outside the allow-list.", node, self.text)
+            way = "Ask one table at a time with FROM dp_query($$SELECT ...$$), and combine the answers."
+            refuse("Q204", f"{what} over a protected table is outside the allow-list. {way}", node, self.text)
         if clause == "distinct":
             refuse("Q201", "SELECT DISTINCT is outside the allow-list. Use GROUP BY.", node, self.text)
         name = clause.strip("_").upper()
@@ -298,6 +305,8 @@ class _Reader:
             if str(node.this).lower() == "count_star":
                 return Aggregate("count_rows", None, None)
             return self._numeric("avg", node, node.expressions)
+        if isinstance(node, exp.IgnoreNulls) and node.find(exp.AnyValue):  # sqlglot's form of it
+            refuse("Q206", f"aggregate any_value has no private form here.{OTHER_AGGREGATES}", node, self.text)
         if not isinstance(node, exp.AggFunc):
             return None
         if isinstance(node, exp.Count):
@@ -306,8 +315,12 @@ class _Reader:
             return Aggregate("count_rows", None, self._boolean(self.row(node.this), node, "count_if"))
         name = AGGREGATES.get(type(node))
         if name is None:
-            hint = " Use dp_median_smooth(table, column)." if isinstance(node, (exp.Median, exp.Quantile)) else ""
-            refuse("Q206", f"aggregate {node.sql_name().lower()} has no private form here.{hint}", node, self.text)
+            quantile = isinstance(
+                node, (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
+            )
+            hint = " Use dp_median_smooth('table', 'column', quantile := 0.5)." if quantile else OTHER_AGGREGATES
+            called = spelled(node, self.text) or node.sql_name().lower()
+            refuse("Q206", f"aggregate {called} has no private form here.{hint}", node, self.text)
         return self._numeric(name, node, [node.this])
 
     def _numeric(self, name: str, node: exp.Expression, arguments: list[exp.Expression]) -> Aggregate:

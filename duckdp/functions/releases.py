@@ -10,7 +10,6 @@ from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
 from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
 from duckdp.compiler.quantile import plan_quantile
-from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Output, Query
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.explanation import routed_result
@@ -42,9 +41,7 @@ def noisy_count(
 
     def run(nonce: str) -> Result:
         text = f"dp_noisy_count({found.name}{told(predicate)})"
-        task = SelectTask(plan=plan)
-        done = session.perform(task, table=plan.query.table, statement=text, fresh=again, nonce=nonce)
-        return session.result(plan, done)
+        return session.answer(plan, statement=text, fresh=again, nonce=nonce)
 
     return Prepared(columns=with_errors([("value", "BIGINT")], plan_caveat(plan)), run=run, intervals=True)
 
@@ -93,9 +90,7 @@ def query(
     shape = describe_outputs(plan)
 
     def run(nonce: str) -> Result:
-        task = SelectTask(plan=plan)
-        done = session.perform(task, table=plan.query.table, statement=text, fresh=again, nonce=nonce)
-        return session.result(plan, done)
+        return session.answer(plan, statement=text, fresh=again, nonce=nonce)
 
     plain = [(n, t) for n, t, _ in shape]
     noisy = [(n, t) for n, t, released in shape if released]
