@@ -52,8 +52,8 @@ def never(condition: Expr) -> bool:
 def outcomes(expr: Expr) -> Truths:
     """Every value that a boolean can have, and maybe more.
 
-    >>> sorted(outcomes(Call("lt_number", (Literal(2, Kind.NUMBER), Literal(1, Kind.NUMBER)), Kind.BOOLEAN)))
-    [False]
+    >>> True in outcomes(Call("lt_number", (Literal(2, Kind.NUMBER), Literal(1, Kind.NUMBER)), Kind.BOOLEAN))
+    False
     """
     match expr:
         case Literal(value=bool() | None as value):
