@@ -184,7 +184,8 @@ def blank(path: Path) -> None:
 def flip(path: Path) -> None:
     file = Path(f"{path}.anchor")
     text = bytearray(file.read_bytes())
-    text[70] ^= 1
+    for start in range(0, len(text), anchor.LENGTH):
+        text[start + 70] ^= 1
     file.write_bytes(text)
 
 
@@ -223,6 +224,29 @@ def test_the_anchor_never_goes_back(path):
     assert len(known.line()) == anchor.LENGTH < 512
     with refused("B203"):
         anchor.advance(str(path), anchor.Position(dataset_id=known.dataset_id, count=known.count, digest="0" * 64))
+
+
+@pytest.mark.parametrize("torn", range(0, 150, 11))
+def test_a_torn_write_of_the_anchor_leaves_where_it_was(path, torn):
+    """Power may fail, or the disk be full, after any byte of a line: the other line still stands."""
+    known, file = anchor.read(str(path)), Path(f"{path}.anchor")
+    before = file.read_bytes()
+    anchor.advance(str(path), anchor.Position(dataset_id=known.dataset_id, count=known.count + 1, digest="1" * 64))
+    after = file.read_bytes()
+    (start,) = [at for at in (0, anchor.LENGTH) if before[at : at + anchor.LENGTH] != after[at : at + anchor.LENGTH]]
+    old = before.ljust(len(after), b" ")
+    file.write_bytes(old[:start] + after[start : start + torn] + old[start + torn :])
+    assert anchor.read(str(path)) == known
+    with Ledger.open(path) as ledger:
+        ledger.admit(request(10))
+    assert anchor.read(str(path)).count == known.count + 1
+
+
+def test_an_emptied_anchor_beside_no_ledger_is_an_error(path):
+    path.unlink()
+    blank(path)
+    with refused("B203"):
+        Ledger.open(path)
 
 
 def test_a_ledger_that_was_just_made_gets_its_anchor_after_a_crash(tmp_path):

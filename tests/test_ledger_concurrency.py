@@ -17,7 +17,7 @@ import pytest
 
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import InsufficientBudgetError, LedgerError
-from duckdp.ledger import Charge, ChargeRequest, Ledger, anchor, holders, store
+from duckdp.ledger import Charge, ChargeRequest, Ledger, anchor, connections, holders
 from duckdp.ledger import ledger as ledger_module
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -200,12 +200,16 @@ def test_waiting_has_an_end(path, monkeypatch):
 
 
 def test_a_busy_ledger_says_so(path, monkeypatch):
-    monkeypatch.setattr(store, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(connections, "BUSY_SECONDS", 0.01)
     monkeypatch.setattr(anchor, "LOCK_SECONDS", 0.01)
-    with Ledger.open(path) as one, Ledger.open(path) as two, one._store.write():
-        with pytest.raises(LedgerError, match=r"^B206:"):
-            two.admit(request("a"))
-        assert two.state().primary_spent == 0  # reading goes on
+    with Ledger.open(path) as one, Ledger.open(path) as two:
+
+        def asks(_):
+            with pytest.raises(LedgerError, match=r"^B206:"):
+                two.admit(request("a"))
+            return two.state().primary_spent  # reading goes on
+
+        assert one._store.write(asks) == 0
 
 
 @pytest.mark.parametrize("_", range(3))
@@ -245,10 +249,12 @@ def test_the_charge_of_a_killed_process_is_redeemed_by_another(path, monkeypatch
 
 def test_a_reused_process_id_is_another_process():
     boot, pid, began = holders.me().split(":")
-    assert not holders.working(f"{boot}:{pid}:{int(began or 0) + 1}", "d", 1, 1)
-    assert not holders.working(f"another-boot:{pid}:{began}", "d", 1, 1)
-    assert not holders.working(f"{boot}:{2**22 + 1}:1", "d", 1, 1)
-    assert holders.working(f"{boot}:{os.getppid()}:{holders._start(os.getppid())}", "d", 1, 1)
+    assert not holders.working(f"{boot}:{pid}:{int(began or 0) + 1}", "d", 1, 1, 0)
+    assert not holders.working(f"another-boot:{pid}:{began}", "d", 1, 1, 0)
+    assert not holders.working(f"{boot}:{2**22 + 1}:1", "d", 1, 1, 0)
+    assert not holders.working("", "d", 1, 1, 0)  # a damaged one
+    assert not holders.working(f"{boot}:\u0663:1", "d", 1, 1, 0)
+    assert holders.working(f"{boot}:{os.getppid()}:{holders._start(os.getppid())}", "d", 1, 1, 0)
 
 
 def test_a_ledger_survives_a_fork(path):
@@ -258,7 +264,7 @@ def test_a_ledger_survives_a_fork(path):
         if child == 0:  # no pytest in the child: its only output is the exit status
             status = 1
             try:
-                inherited = ledger._store._connection
+                inherited = ledger._store._writer._thread
                 got = ledger.store_release(ledger.admit(request("child")), "from the child")
                 status = 0 if inherited is None and got.payload == "from the child" else 2
                 ledger.close()

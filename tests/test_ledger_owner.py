@@ -11,7 +11,7 @@ import pytest
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import BudgetError, CatalogError, DuckDPError, InternalError, LedgerError, ParameterError
-from duckdp.ledger import Ledger, store
+from duckdp.ledger import Ledger, opening
 from duckdp.resources import read_sql
 from tests.ledgers import NANO, answer, ask, refused, set_up
 
@@ -229,8 +229,8 @@ def test_a_new_version_of_the_schema_is_reached_step_by_step(ledger, monkeypatch
     answer(ledger, ask("a"))
     ledger.close()
     later = "-- a later version\nCREATE TABLE note (text TEXT);\n"
-    monkeypatch.setattr(store, "read_sql", lambda name: later if name == "later.sql" else read_sql(name))
-    monkeypatch.setattr(store, "SCHEMAS", (*store.SCHEMAS, "later.sql"))
+    monkeypatch.setattr(opening, "read_sql", lambda name: later if name == "later.sql" else read_sql(name))
+    monkeypatch.setattr(opening, "SCHEMAS", (*opening.SCHEMAS, "later.sql"))
     for _ in range(2):
         with Ledger.open(ledger.path) as newer:
             assert newer.state().primary_spent == NANO

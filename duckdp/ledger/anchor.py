@@ -2,8 +2,9 @@
 
 A ledger restored from an older copy, or copied without its ``-wal`` file, is a valid database that has forgotten
 charges. The anchor ``<ledger>.anchor`` repeats the head of the chain (data set, number of events, hash) after each
-commit; a ledger that does not contain that position is refused. One fixed-length line below 512 bytes is overwritten
-in place, so it changes within one disk sector, and its checksum tells a torn line from a true one.
+commit; a ledger that does not contain that position is refused. It holds two lines of fixed length, each with a
+checksum, of which the older one is overwritten in place: a write that is torn, cut short or refused leaves the other as
+it was. (Anchors of earlier versions hold one line.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from duckdp.errors import LedgerError
 
 SUFFIX = ".anchor"
-LENGTH = 160
+LENGTH = 160  # of a line
 LOCK_SECONDS = 30.0
 
 _MAGIC = "duckdp-anchor-1"
@@ -75,26 +76,32 @@ def advance(path: str, position: Position, *, create: bool = False, replace: boo
         replace: overwrite a damaged anchor (the owner's repair).
 
     Raises:
-        LedgerError: B203, the anchor is at another history; B204, it is missing or damaged.
+        LedgerError: B203, the anchor is at another history; B204, it is missing or damaged; B207, it cannot be written:
+            it stays where it was.
     """
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create or replace else 0)
     try:
         file = os.open(path + SUFFIX, flags, 0o600)
-    except OSError:
+    except FileNotFoundError:
         raise damaged(path) from None
+    except OSError:
+        raise _unwritten(path) from None
     try:
         with _lock(path, file, fcntl.LOCK_EX):
-            known = _known(path, file, replace=replace)
+            known, line = _known(path, file, replace=replace)
             if known is None and not (create or replace):
                 raise damaged(path)
             if known is not None:
                 _same_history(path, known, position)
             if known is None or known.count < position.count:
-                _write(path, file, position)
+                _write(path, file, position, line)
     finally:
         os.close(file)
     if create or replace:
-        sync_folder(path)
+        try:
+            sync_folder(path)
+        except OSError:
+            raise _unwritten(path) from None
 
 
 def sync_folder(path: str) -> None:
@@ -126,13 +133,17 @@ def rolled_back(path: str, found: str) -> LedgerError:
     )
 
 
-def _known(path: str, file: int, *, replace: bool) -> Position | None:
+def _known(path: str, file: int, *, replace: bool) -> tuple[Position | None, int]:
+    """The position, and which line may be overwritten."""
     try:
-        return _parse(path, _read(path, file))
+        text = _read(path, file)
+        known = _parse(path, text)
     except LedgerError:
         if replace:
-            return None
+            return None, 0
         raise
+    newest_first = known is not None and text[:LENGTH] == known.line()
+    return known, 1 if newest_first else 0
 
 
 def _same_history(path: str, known: Position, position: Position) -> None:
@@ -143,37 +154,49 @@ def _same_history(path: str, known: Position, position: Position) -> None:
 
 
 def _parse(path: str, text: bytes) -> Position | None:
+    """The newest true line; None where there is no text at all."""
     if not text:
         return None
+    lines = [_parse_line(text[start : start + LENGTH]) for start in (0, LENGTH)]
+    found = [line for line in lines if line is not None]
+    if not found or len(text) > 2 * LENGTH or len({line.dataset_id for line in found}) > 1:
+        raise damaged(path)
+    return max(found, key=lambda line: line.count)
+
+
+def _parse_line(text: bytes) -> Position | None:
     try:
-        fields = text.decode("ascii").split()
-        magic, dataset_id, count, digest, _ = fields
+        magic, dataset_id, count, digest, _ = text.decode("ascii").split()
         position = Position(dataset_id=dataset_id, count=int(count), digest=digest)
     except (UnicodeDecodeError, ValueError):
-        raise damaged(path) from None
-    if magic != _MAGIC or position.line() != text:
-        raise damaged(path)
-    return position
+        return None
+    return position if magic == _MAGIC and position.line() == text else None
 
 
 def _read(path: str, file: int) -> bytes:
     try:
-        return os.pread(file, LENGTH + 1, 0)
+        return os.pread(file, 2 * LENGTH + 1, 0)
     except OSError:
         raise damaged(path) from None
 
 
-def _write(path: str, file: int, position: Position) -> None:
-    line = position.line()
+def _write(path: str, file: int, position: Position, line: int) -> None:
+    text, start = position.line(), line * LENGTH
     try:
-        written = os.pwrite(file, line, 0)
-        if os.fstat(file).st_size != LENGTH:  # the remains of a damaged, longer anchor
-            os.ftruncate(file, LENGTH)
+        done = 0
+        while done < LENGTH:
+            done += os.pwrite(file, text[done:], start + done)
+        if os.fstat(file).st_size > 2 * LENGTH:  # the remains of a damaged, longer anchor
+            os.ftruncate(file, 2 * LENGTH)
         _sync(file)
     except OSError:
-        raise damaged(path) from None
-    if written != LENGTH:
-        raise damaged(path)
+        raise _unwritten(path) from None
+
+
+def _unwritten(path: str) -> LedgerError:
+    return LedgerError(
+        "B207", f'the anchor "{path}{SUFFIX}" cannot be written. Check its permissions and the disk.', path=path
+    )
 
 
 def _checksum(text: str) -> str:

@@ -57,7 +57,7 @@ def decide(tx: Tx, request: ChargeRequest) -> Charge | StoredRelease | Pending:
         _reserve(tx, request.analyst, request.name, row["kind"], row["id"])
     if row["state"] == "released":
         return release_of(tx, row)
-    if is_worked_on(dataset["id"], row) or row["attempt"] >= MAX_ATTEMPTS:  # the last holder died just now
+    if is_worked_on(tx, dataset["id"], row) or row["attempt"] >= MAX_ATTEMPTS:  # the last holder died just now
         return Pending(charge_id=row["id"])
     return _redeem(tx, dataset["id"], row)
 
@@ -65,7 +65,7 @@ def decide(tx: Tx, request: ChargeRequest) -> Charge | StoredRelease | Pending:
 def still_pending(tx: Tx, pending: Pending) -> bool:
     """Is the charge still without a release, and worked on?"""
     row = tx.one("SELECT * FROM charge WHERE id = ?", pending.charge_id)
-    return row is not None and is_worked_on(tx.dataset_id(), row)
+    return row is not None and is_worked_on(tx, tx.dataset_id(), row)
 
 
 def store(tx: Tx, charge: Charge, payload: str) -> StoredRelease:
@@ -174,15 +174,16 @@ def release_of(tx: Tx, charge: sqlite3.Row) -> StoredRelease:
     )
 
 
-def is_worked_on(dataset_id: str, charge: sqlite3.Row) -> bool:
+def is_worked_on(tx: Tx, dataset_id: str, charge: sqlite3.Row) -> bool:
     """Is the charge open, with a live holder?"""
-    return charge["state"] == "open" and holders.working(charge["holder"], dataset_id, charge["id"], charge["attempt"])
+    attempt = (charge["holder"], dataset_id, charge["id"], charge["attempt"])
+    return charge["state"] == "open" and holders.working(*attempt, tx.thread)
 
 
-def is_final(dataset_id: str, charge: sqlite3.Row) -> bool:
+def is_final(tx: Tx, dataset_id: str, charge: sqlite3.Row) -> bool:
     """Has the charge no release, and no attempt left?"""
     unanswered = charge["state"] != "released" and charge["attempt"] >= MAX_ATTEMPTS
-    return unanswered and not is_worked_on(dataset_id, charge)
+    return unanswered and not is_worked_on(tx, dataset_id, charge)
 
 
 def _last_asked(tx: Tx, request: ChargeRequest) -> tuple[ChargeRequest, sqlite3.Row | None]:
@@ -192,7 +193,7 @@ def _last_asked(tx: Tx, request: ChargeRequest) -> tuple[ChargeRequest, sqlite3.
         BudgetError: B106.
     """
     dataset_id, row = tx.dataset_id(), find(tx, request.analyst, request.key)
-    while row is not None and is_final(dataset_id, row):
+    while row is not None and is_final(tx, dataset_id, row):
         key = hashlib.sha256(f"{request.key} again".encode()).hexdigest()
         request, before, row = replace(request, key=key), row, find(tx, request.analyst, key)
         if row is None and not request.again:
@@ -215,8 +216,8 @@ def _reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None
     dataset, held = tx.dataset(), objects.charge_of(tx, analyst, name)
     row = None if held is None else tx.one("SELECT * FROM charge WHERE id = ?", held)
     if row is not None and held != charge_id:
-        waits = row["state"] != "released" and not is_worked_on(dataset["id"], row)
-        if is_final(dataset["id"], row) or (waits and row["data_version"] != dataset["data_version"]):
+        waits = row["state"] != "released" and not is_worked_on(tx, dataset["id"], row)
+        if is_final(tx, dataset["id"], row) or (waits and row["data_version"] != dataset["data_version"]):
             objects.free(tx, analyst, name)
     objects.reserve(tx, analyst, name, kind, charge_id)
 
@@ -243,7 +244,7 @@ def _enter(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, analyst: sqlite
         _reserve(tx, request.analyst, request.name, request.kind, values["id"])
     detail = {"charge": values["id"], "digest": chain.digest(*values.values())}
     chain.append(tx, "charge", request.analyst, detail)
-    return _hand_out(dataset["id"], values, request.loss, attempt=1)
+    return _hand_out(tx, dataset["id"], values, request.loss, attempt=1)
 
 
 def require_budget(kind: AccountantKind, cost: tuple[int, int], dataset: sqlite3.Row, analyst: sqlite3.Row) -> None:
@@ -274,10 +275,10 @@ def _redeem(tx: Tx, dataset_id: str, row: sqlite3.Row) -> Charge:
     attempt = row["attempt"] + 1
     tx.run("UPDATE charge SET attempt = ?, state = 'open', holder = ? WHERE id = ?", attempt, holders.me(), row["id"])
     chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt})
-    return _hand_out(dataset_id, dict(row), _loss(row), attempt=attempt)
+    return _hand_out(tx, dataset_id, dict(row), _loss(row), attempt=attempt)
 
 
-def _hand_out(dataset_id: str, row: dict[str, Any], loss: Loss, *, attempt: int) -> Charge:
+def _hand_out(tx: Tx, dataset_id: str, row: dict[str, Any], loss: Loss, *, attempt: int) -> Charge:
     charge = Charge(
         id=row["id"],
         analyst=row["analyst"],
@@ -287,7 +288,7 @@ def _hand_out(dataset_id: str, row: dict[str, Any], loss: Loss, *, attempt: int)
         catalog_version=row["catalog_version"],
         attempt=attempt,
     )
-    holders.hold(dataset_id, charge)  # before the commit: then others see the charge and its holder at once
+    holders.hold(dataset_id, charge, tx.thread)  # before the commit: then others see the charge and its holder at once
     return charge
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from duckdp.errors import LedgerError, ParameterError
@@ -81,6 +82,8 @@ def wanted(path: str, *, create: bool) -> bool:
     known = anchor.read(path)
     if known is not None:
         raise anchor.rolled_back(path, f"the ledger is missing, its anchor knows of {known.count} entries,")
+    if os.path.lexists(path + anchor.SUFFIX):
+        raise anchor.rolled_back(path, "the ledger is missing, its anchor was emptied,")
     return True
 
 
@@ -97,7 +100,7 @@ def make(path: str) -> None:
 
 
 def publish(draft: str, path: str) -> None:
-    """Give a finished file its name at one stroke, unless another process was faster; the draft's name goes away.
+    """Give a finished file its name at one stroke, unless another process was faster.
 
     Raises:
         LedgerError: B207.
@@ -109,8 +112,13 @@ def publish(draft: str, path: str) -> None:
         return
     except OSError:
         raise LedgerError("B207", f'the ledger "{path}" cannot be created there.', path=path) from None
-    finally:
-        os.unlink(draft)
+
+
+def discard(draft: str) -> None:
+    """Remove a draft and what SQLite keeps beside it; what cannot be removed stays."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        with suppress(OSError):
+            os.unlink(draft + suffix)
 
 
 def identity(path: str) -> tuple[int, int]:

@@ -8,7 +8,6 @@ A wrong "dead" costs an attempt and never a second release: the ledger keeps one
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from functools import lru_cache
 from pathlib import Path
@@ -25,10 +24,10 @@ def me() -> str:
     return _identity(os.getpid())
 
 
-def hold(dataset_id: str, charge: Charge) -> None:
-    """Note that this thread works on ``charge`` as long as the object lives."""
+def hold(dataset_id: str, charge: Charge, thread: int) -> None:
+    """Note that a thread works on ``charge`` as long as the object lives."""
     key = (dataset_id, charge.id, charge.attempt)
-    _live[key] = (weakref.ref(charge, lambda _: _live.pop(key, None)), threading.get_ident())
+    _live[key] = (weakref.ref(charge, lambda _: _live.pop(key, None)), thread)
 
 
 def let_go(dataset_id: str, charge: Charge) -> None:
@@ -36,16 +35,17 @@ def let_go(dataset_id: str, charge: Charge) -> None:
     _live.pop((dataset_id, charge.id, charge.attempt), None)
 
 
-def working(holder: str, dataset_id: str, charge_id: int, attempt: int) -> bool:
+def working(holder: str, dataset_id: str, charge_id: int, attempt: int, asking: int) -> bool:
     """Is ``holder`` still working on this attempt?
 
-    A thread that asks again what it holds itself is not working on it: it gave up without saying so.
+    A thread that asks again (``asking``) what it holds itself is not working on it: it gave up without saying so.
     """
     if holder == me():
         reference, thread = _live.get((dataset_id, charge_id, attempt), (None, 0))
-        return reference is not None and reference() is not None and thread != threading.get_ident()
-    boot, pid, start = holder.split(":")
-    return boot == _boot() and _start(int(pid)) == start
+        return reference is not None and reference() is not None and thread != asking
+    boot, _, rest = holder.partition(":")
+    pid, _, start = rest.partition(":")
+    return boot == _boot() and pid.isascii() and pid.isdigit() and _start(int(pid)) == start
 
 
 @lru_cache(maxsize=1)

@@ -42,8 +42,7 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.path = store.path
-        with store.read() as tx:
-            row = tx.dataset()
+        row = store.read(lambda tx: tx.dataset())
         self.dataset_id: str = row["id"]
         self.salt: bytes = row["salt"]
 
@@ -85,13 +84,11 @@ class Ledger:
 
     def state(self) -> DataSetState:
         """The data set's budget, versions and whether it is frozen."""
-        with self._store.read() as tx:
-            return budgets.state(tx)
+        return self._store.read(lambda tx: budgets.state(tx))
 
     def analysts(self) -> list[AnalystState]:
         """All analysts that were ever granted something."""
-        with self._store.read() as tx:
-            return budgets.analysts(tx)
+        return self._store.read(lambda tx: budgets.analysts(tx))
 
     def set_budget(
         self, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours, accountant: AccountantKind,
@@ -111,16 +108,15 @@ class Ledger:
             BudgetError: B104 below what was spent, B105 raised without raise_to and a reason.
             CatalogError: C109 another relation or accountant after the first charge.
         """
-        with self._store.write() as tx:
-            budgets.set_budget(
-                tx,
-                epsilon_nano=epsilon_nano,
-                delta_atto=delta_atto,
-                neighbours=neighbours,
-                accountant=accountant,
-                raise_to=raise_to,
-                reason=reason,
-            )
+        self._store.write(lambda tx: budgets.set_budget(
+            tx,
+            epsilon_nano=epsilon_nano,
+            delta_atto=delta_atto,
+            neighbours=neighbours,
+            accountant=accountant,
+            raise_to=raise_to,
+            reason=reason,
+        ))
 
     def grant(
         self, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to: bool = False, reason: str | None = None
@@ -132,10 +128,9 @@ class Ledger:
             BudgetError: B107 no total yet, B104 below what was spent, B105 raised, or granted again after a
                 revocation, without raise_to and a reason.
         """
-        with self._store.write() as tx:
-            budgets.grant(
-                tx, analyst, epsilon_nano=epsilon_nano, delta_atto=delta_atto, raise_to=raise_to, reason=reason
-            )
+        self._store.write(lambda tx: budgets.grant(
+            tx, analyst, epsilon_nano=epsilon_nano, delta_atto=delta_atto, raise_to=raise_to, reason=reason
+        ))
 
     def revoke(self, analyst: str, reason: str) -> None:
         """Stop an analyst: nothing more is charged, and nothing stored is given out.
@@ -143,18 +138,15 @@ class Ledger:
         Raises:
             BudgetError: B102, unknown analyst.
         """
-        with self._store.write() as tx:
-            budgets.revoke(tx, analyst, reason)
+        self._store.write(lambda tx: budgets.revoke(tx, analyst, reason))
 
     def freeze(self, reason: str) -> None:
         """Stop everybody."""
-        with self._store.write() as tx:
-            budgets.freeze(tx, reason)
+        self._store.write(lambda tx: budgets.freeze(tx, reason))
 
     def unfreeze(self, reason: str) -> None:
         """Go on after :meth:`freeze`, or put a backup into service."""
-        with self._store.write() as tx:
-            budgets.unfreeze(tx, reason)
+        self._store.write(lambda tx: budgets.unfreeze(tx, reason))
 
     def save_table(self, name: str, declaration: str, *, reason: str | None = None) -> int:
         """Store a table's declaration (JSON text); an equal one is no change.
@@ -178,8 +170,7 @@ class Ledger:
         Returns:
             The version of the data set's declarations.
         """
-        with self._store.write() as tx:
-            return objects.save_tables(tx, declared, review, reason)
+        return self._store.write(lambda tx: objects.save_tables(tx, declared, review, reason))
 
     def drop_table(self, name: str, reason: str) -> int:
         """Take a table out of protection, which makes it unreachable; returns the version of the declarations.
@@ -187,18 +178,15 @@ class Ledger:
         Raises:
             CatalogError: C101, no such table.
         """
-        with self._store.write() as tx:
-            return objects.drop_table(tx, name, reason)
+        return self._store.write(lambda tx: objects.drop_table(tx, name, reason))
 
     def tables(self) -> dict[str, str]:
         """Declarations by table name."""
-        with self._store.read() as tx:
-            return objects.tables(tx)
+        return self._store.read(lambda tx: objects.tables(tx))
 
     def declarations(self) -> list[DeclarationRow]:
         """All versions of all tables' declarations, oldest first."""
-        with self._store.read() as tx:
-            return objects.declarations(tx)
+        return self._store.read(lambda tx: objects.declarations(tx))
 
     def accept_source(self, fingerprint: str, *, reason: str | None = None, read: str | None = None) -> int:
         """Note which source the data set has; another one starts a new version, returned, under the same budget.
@@ -211,13 +199,11 @@ class Ledger:
         Raises:
             CatalogError: C104, another source without a reason.
         """
-        with self._store.write() as tx:
-            return objects.accept_source(tx, fingerprint, reason, read)
+        return self._store.write(lambda tx: objects.accept_source(tx, fingerprint, reason, read))
 
     def was_read(self, mark: str) -> bool:
         """Whether the source was noted as read in full under that mark when it was last accepted."""
-        with self._store.read() as tx:
-            return objects.was_read(tx, mark)
+        return self._store.read(lambda tx: objects.was_read(tx, mark))
 
     def share(self, name: str, owner_analyst: str, with_analyst: str, *, reason: str | None = None) -> None:
         """Let another analyst read a named object; again is harmless.
@@ -226,17 +212,15 @@ class Ledger:
             BudgetError: B102 unknown analyst.
             CatalogError: C110 no such object, C111 the reader knows another object by that name.
         """
-        with self._store.write() as tx:
-            objects.share(tx, name, owner_analyst, with_analyst, reason)
+        self._store.write(lambda tx: objects.share(tx, name, owner_analyst, with_analyst, reason))
 
     def log(self, limit: int = 100) -> list[Event]:
         """The owner's last actions, newest first."""
-        with self._store.read() as tx:
-            rows = tx.rows(
-                "SELECT seq, at, kind, subject, detail, reason FROM event "
-                "WHERE kind NOT IN ('charge', 'redeem', 'stage', 'release', 'finish') ORDER BY seq DESC LIMIT ?",
-                limit,
-            )
+        rows = self._store.read(lambda tx: tx.rows(
+            "SELECT seq, at, kind, subject, detail, reason FROM event "
+            "WHERE kind NOT IN ('charge', 'redeem', 'stage', 'release', 'finish') ORDER BY seq DESC LIMIT ?",
+            limit,
+        ))
         return [Event(**dict(row)) for row in rows]
 
     def backup(self, target: str | os.PathLike[str]) -> None:
@@ -269,8 +253,7 @@ class Ledger:
         """
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
-            with self._store.write() as tx:
-                decision = charges.decide(tx, request)
+            decision = self._store.write(lambda tx: charges.decide(tx, request))
             if not isinstance(decision, Pending):
                 return decision
             self._wait(decision, deadline)
@@ -284,8 +267,7 @@ class Ledger:
         Raises:
             BudgetError: B103, frozen or revoked meanwhile; nothing is stored.
         """
-        with self._store.write() as tx:
-            stored = charges.store(tx, charge, payload)
+        stored = self._store.write(lambda tx: charges.store(tx, charge, payload))
         holders.let_go(self.dataset_id, charge)
         return stored
 
@@ -295,8 +277,7 @@ class Ledger:
         Raises:
             BudgetError: B103, frozen or revoked meanwhile.
         """
-        with self._store.read() as tx:
-            return charges.stages(tx, charge)
+        return self._store.read(lambda tx: charges.stages(tx, charge))
 
     def store_stage(self, charge: Charge, number: int, payload: str) -> str:
         """Store the noisy output of a stage, durably, before the next one is read.
@@ -312,8 +293,7 @@ class Ledger:
         Raises:
             BudgetError: B103, frozen or revoked meanwhile; nothing is stored.
         """
-        with self._store.write() as tx:
-            return charges.store_stage(tx, charge, number, payload)
+        return self._store.write(lambda tx: charges.store_stage(tx, charge, number, payload))
 
     def finish_release(self, charge_id: int, payload: str) -> StoredRelease:
         """Store what was made from a stored release by post-processing alone, so that it need not be made again.
@@ -321,14 +301,12 @@ class Ledger:
         Returns:
             What is read from now on: what was stored first, if several finished at once.
         """
-        with self._store.write() as tx:
-            return charges.finish(tx, charge_id, payload)
+        return self._store.write(lambda tx: charges.finish(tx, charge_id, payload))
 
     def fail(self, charge: Charge) -> None:
         """Note that the read failed; the charge stays spent, and an equal question may redeem it."""
         holders.let_go(self.dataset_id, charge)
-        with self._store.write() as tx:
-            charges.fail(tx, charge)
+        self._store.write(lambda tx: charges.fail(tx, charge))
 
     def require_open(self, analyst: str) -> None:
         """Nothing, if the analyst may ask now.
@@ -336,8 +314,7 @@ class Ledger:
         Raises:
             BudgetError: B102, B103, B107.
         """
-        with self._store.read() as tx:
-            budgets.require_open(tx, analyst)
+        self._store.read(lambda tx: budgets.require_open(tx, analyst))
 
     def remaining(self, analyst: str) -> Remaining:
         """What an analyst can still spend: the smaller of the cap's and the total's rest.
@@ -345,13 +322,11 @@ class Ledger:
         Raises:
             BudgetError: B102, B107.
         """
-        with self._store.read() as tx:
-            return budgets.remaining(tx, analyst)
+        return self._store.read(lambda tx: budgets.remaining(tx, analyst))
 
     def charges(self, analyst: str | None = None) -> list[ChargeRow]:
         """The charges of one analyst or of all, oldest first."""
-        with self._store.read() as tx:
-            return charges.charges(tx, analyst)
+        return self._store.read(lambda tx: charges.charges(tx, analyst))
 
     def release(self, analyst: str, charge_id: int) -> StoredRelease:
         """The release of one of the analyst's own charges.
@@ -360,8 +335,7 @@ class Ledger:
             BudgetError: B102, B103, B107.
             CatalogError: C110, unknown, somebody else's, or nothing was released.
         """
-        with self._store.read() as tx:
-            return charges.release(tx, analyst, charge_id)
+        return self._store.read(lambda tx: charges.release(tx, analyst, charge_id))
 
     def objects(self, analyst: str) -> list[ObjectRow]:
         """Named summaries and synthetic tables of the analyst, then those shared with the analyst.
@@ -369,8 +343,7 @@ class Ledger:
         Raises:
             BudgetError: B102, B103, B107.
         """
-        with self._store.read() as tx:
-            return objects.objects(tx, analyst)
+        return self._store.read(lambda tx: objects.objects(tx, analyst))
 
     def object(self, analyst: str, name: str) -> StoredRelease:
         """The release that the analyst knows by a name.
@@ -379,16 +352,14 @@ class Ledger:
             BudgetError: B102, B103, B107.
             CatalogError: C110, the same for unknown and somebody else's.
         """
-        with self._store.read() as tx:
-            return charges.named(tx, analyst, name)
+        return self._store.read(lambda tx: charges.named(tx, analyst, name))
 
     def _wait(self, pending: Pending, deadline: float) -> None:
         pause = 0.001
         while True:
             time.sleep(pause)
-            with self._store.read() as tx:
-                if not charges.still_pending(tx, pending):
-                    return
+            if not self._store.read(lambda tx: charges.still_pending(tx, pending)):
+                return
             if time.monotonic() > deadline:
                 raise LedgerError(
                     "B206", "the same question is still being answered elsewhere. Try again later.", path=self.path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from typing import Any
 
 from duckdp.errors import InternalError
@@ -10,10 +11,19 @@ from duckdp.ledger.anchor import Position
 
 
 class Tx:
-    """Statements within the transaction that is open on a connection; values always as parameters."""
+    """Statements within the transaction that is open on a connection; values always as parameters.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    Attributes:
+        thread: who asked for it; transactions run on a thread of their own.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, thread: int | None = None) -> None:
         self._connection = connection
+        self.thread = threading.get_ident() if thread is None else thread
+
+    def asked_by(self, thread: int) -> Tx:
+        """The same transaction, for another who asked."""
+        return Tx(self._connection, thread)
 
     def one(self, sql: str, *values: object) -> sqlite3.Row | None:
         """The first row, or None."""
@@ -27,6 +37,10 @@ class Tx:
     def run(self, sql: str, *values: object) -> int:
         """Execute a change and return the id of the last inserted row."""
         return self._connection.execute(sql, values).lastrowid or 0
+
+    def is_open(self) -> bool:
+        """Whether the transaction is still there; SQLite itself undoes one that meets a full or failing disk."""
+        return self._connection.in_transaction
 
     def dataset(self) -> sqlite3.Row:
         """The data set's row."""

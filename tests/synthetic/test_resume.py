@@ -76,8 +76,7 @@ def test_an_interrupt_keeps_what_was_paid_and_asking_again_goes_on(owner, given)
     assert raw["table"] is None
     state = next(reversed(unfinished._states.values()))
     assert state.rounds == 1
-    with owner.ledger._store.read() as tx:
-        assert tx.one("SELECT attempt FROM charge")["attempt"] == 1
+    assert owner.ledger._store.read(lambda tx: tx.one("SELECT attempt FROM charge")["attempt"]) == 1
 
     owner.engine.close()  # nothing private is needed any more
     rounds = []
@@ -257,8 +256,7 @@ def test_nothing_is_told_before_the_draw_that_stays_is_stored(owner, given, erro
     assert payload_of(owner, ana, "mine")["table"] is not None
     assert ana.synthesize("t", epsilon=2, name="mine", rows=300, **given).rows() == made.rows()
     assert spent(owner) == 2 * NANO
-    with owner.ledger._store.read() as tx:
-        assert tx.one("SELECT attempt FROM charge")["attempt"] == 1
+    assert owner.ledger._store.read(lambda tx: tx.one("SELECT attempt FROM charge")["attempt"]) == 1
 
 
 def test_exact_values_hang_on_no_error(owner, monkeypatch):

@@ -1,0 +1,107 @@
+"""Connections to the ledger's file, and errors that say nothing of SQLite's.
+
+WAL with ``synchronous=FULL``: a commit is on the disk when it returns, and other processes read meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from duckdp.errors import InternalError, LedgerError
+from duckdp.ledger import anchor, chain
+
+BUSY_SECONDS = 30.0
+
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cell_size_check = ON",
+)
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """Connect to an existing file without changing it."""
+    name = urllib.parse.quote(path)
+    connection = sqlite3.connect(
+        f"file:{name}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def set_pragmas(connection: sqlite3.Connection) -> None:
+    """What a connection needs before it may write."""
+    for pragma in _PRAGMAS:
+        connection.execute(pragma).fetchall()
+
+
+def close(connection: sqlite3.Connection) -> None:
+    """Bring the journal into the file, so that even a plain copy is whole, and close.
+
+    Others may use the ledger, or it is damaged, or the disk is full: then whoever closes last, or opens next, does it.
+    """
+    try:
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except sqlite3.Error:
+        pass
+    finally:
+        connection.close()
+
+
+def close_whole(connection: sqlite3.Connection) -> None:
+    """Close a file that nobody else knows yet; everything in it is on the disk, and no journal is left beside it.
+
+    Raises:
+        sqlite3.Error: the disk is full or failed; the file is not whole.
+    """
+    try:
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        mode = connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
+        if busy or mode != "delete":
+            raise sqlite3.OperationalError("the journal was not brought into the file")
+    finally:
+        connection.close()
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours; its texts may quote what the ledger holds."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(error, path) from None
+    except UnicodeDecodeError:
+        raise chain.damaged(path, "it holds text that cannot be read") from None
+
+
+def _translate(error: sqlite3.Error, path: str) -> LedgerError | InternalError:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return LedgerError("B206", f'the ledger "{path}" is in use by another process. Try again.', path=path)
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return InternalError(f'the ledger "{path}" refused an inconsistent entry; nothing was written.')
+    if code == sqlite3.SQLITE_NOTADB and not os.path.exists(path + anchor.SUFFIX):
+        return not_a_ledger(path)
+    broken = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
+    if code in broken or "decode to UTF-8" in str(error):
+        return chain.damaged(path, "its structure is broken")
+    if code == sqlite3.SQLITE_FULL:
+        return LedgerError(
+            "B207", f'the ledger "{path}" cannot be written: the disk is full. Free some space.', path=path
+        )
+    return LedgerError(
+        "B207", f'the ledger "{path}" cannot be read or written. Check its permissions and the disk.', path=path
+    )
+
+
+def not_a_ledger(path: str) -> LedgerError:
+    """The error for a file that is something else."""
+    return LedgerError("B207", f'"{path}" is not a ledger. Give the path of a ledger, or of a new file.', path=path)
