@@ -264,7 +264,7 @@ def test_a_ledger_survives_a_fork(path):
         if child == 0:  # no pytest in the child: its only output is the exit status
             status = 1
             try:
-                inherited = ledger._store._writer._thread
+                inherited = ledger._store._writer._connection
                 got = ledger.store_release(ledger.admit(request("child")), "from the child")
                 status = 0 if inherited is None and got.payload == "from the child" else 2
                 ledger.close()

@@ -10,9 +10,11 @@ Durability: a caller goes on only after the commit that holds its transaction an
 
 from __future__ import annotations
 
+import _thread
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -22,6 +24,8 @@ from duckdp.ledger import connections
 from duckdp.ledger.tx import Tx
 
 MOST_TOGETHER = 64  # transactions under one commit
+_END_SECONDS = 0.0005  # how often who closes looks whether it is done
+_LOOK_SECONDS = 1.0  # how often who waits looks whether anybody serves
 
 T = TypeVar("T")
 Commit = Callable[[sqlite3.Connection, Callable[[Tx], None]], None]
@@ -39,8 +43,7 @@ class Writer:
         self.path = path
         self._commit = commit
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._serving = _thread.allocate_lock()  # of the thread that serves, as long as it does; nobody else takes it
         self._closed = False
         self._connection: sqlite3.Connection | None = None
 
@@ -58,26 +61,36 @@ class Writer:
 
     def close(self) -> None:
         """Finish what waits, close the connection, end the thread; again is harmless."""
-        with self._lock:
-            thread, closed, self._closed = self._thread, self._closed, True
-            if not closed and thread is not None:
-                self._queue.put(None)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        self._closed = True
+        self._queue.put(None)
+        while self._serving.locked():
+            time.sleep(_END_SECONDS)
 
     def _do(self, job: _Job) -> Any:
-        with self._lock:
-            if self._closed:
-                raise LedgerError("B207", f'the ledger "{self.path}" is closed. Open it again.', path=self.path)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="duckdp-ledger", daemon=True)
-                self._thread.start()
-            self._queue.put(job)
-        return job.wait()
+        """Hand a job over and wait for it; no lock is held that an interrupt could leave locked."""
+        if self._closed:
+            raise self._is_closed()
+        self._queue.put(job)
+        self._ensure()
+        while not job.is_done(_LOOK_SECONDS):
+            if self._closed and not self._serving.locked():
+                raise self._is_closed()
+            self._ensure()
+        return job.value()
+
+    def _ensure(self) -> None:
+        """Start the thread if none serves; of several that are started at once, one does."""
+        if not self._serving.locked() and not self._closed:
+            _thread.start_new_thread(self._run, ())  # threading.Thread.start has locks that an interrupt may leave
+
+    def _is_closed(self) -> LedgerError:
+        return LedgerError("B207", f'the ledger "{self.path}" is closed. Open it again.', path=self.path)
 
     # ---- on the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        if not self._serving.acquire(blocking=False):
+            return
         try:
             while (job := self._queue.get()) is not None:
                 while job is not None:
@@ -87,6 +100,7 @@ class Writer:
             if self._connection is not None:
                 with suppress(sqlite3.Error):
                     connections.close(self._connection)
+            self._serving.release()
 
     def _serve(self, first: _Job) -> _Job | None:
         """Serve a job and those that wait behind it, under one commit; returns one that came up and is to be alone."""
@@ -166,7 +180,7 @@ class _Job:
         self._work, self.alone, self.abandoned, self.thread = work, alone, False, threading.get_ident()
         self._value: Any = None
         self._error: BaseException | None = None
-        self._done = threading.Lock()
+        self._done = _thread.allocate_lock()
         self._done.acquire()
 
     def run(self, on: Any) -> None:
@@ -179,21 +193,24 @@ class _Job:
     def finish(self) -> None:
         self._done.release()
 
-    def wait(self) -> Any:
-        """The value, when the work is durable.
+    def is_done(self, seconds: float) -> bool:
+        """Wait for the end of the work.
 
         Raises:
             KeyboardInterrupt: in the main thread; work that has begun goes on without us.
         """
         try:
-            self._done.acquire()
+            return self._done.acquire(timeout=seconds)
         except BaseException:
             self.abandoned = True
             raise
-        if self._error is not None:
-            error, self._error = self._error, None
-            try:
-                raise error
-            finally:
-                del error
-        return self._value
+
+    def value(self) -> Any:
+        """What the work gave, or its error."""
+        if self._error is None:
+            return self._value
+        error, self._error = self._error, None
+        try:
+            raise error
+        finally:
+            del error
