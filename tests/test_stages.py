@@ -179,9 +179,10 @@ def ask(owner: duckdp.Curator, task: Task, name: str) -> str:
 
 def stored_stages(owner: duckdp.Curator) -> list[str]:
     """Of the last charge."""
-    with owner.ledger._store.read() as tx:
-        (last,) = tx.rows("SELECT max(id) FROM charge")[0]
-        return [row[0] for row in tx.rows("SELECT payload FROM stage WHERE charge = ? ORDER BY number", last)]
+    rows = owner.ledger._store.read(
+        lambda tx: tx.rows("SELECT payload FROM stage WHERE charge = (SELECT max(id) FROM charge) ORDER BY number")
+    )
+    return [row[0] for row in rows]
 
 
 def replayed(task: Task, owner: duckdp.Curator, stages: list[str], payload: str) -> str:
@@ -329,16 +330,15 @@ def test_what_a_killed_process_stored_is_taken_by_the_next(tmp_path: Path, spy: 
 def test_one_stage_costs_no_entry_of_its_own(curator: duckdp.Curator) -> None:
     """And its release is stored in as many transactions as before: one for the charge, one for the release."""
     written: list[int] = []
-    with curator.ledger._store.read() as tx:
-        before = tx.head().count
-    write = curator.ledger._store.write
-    curator.ledger._store.write = lambda: written.append(1) or write()  # type: ignore[method-assign]
+    store = curator.ledger._store
+    before = store.read(lambda tx: tx.head().count)
+    write = store.write
+    store.write = lambda work: written.append(1) or write(work)  # type: ignore[method-assign]
     ana = curator.session("ana")
     ana.sql("SELECT count(*) AS n FROM visits", epsilon=1)
     ana.smooth_summary("visits", ["age"], epsilon=1, degree=3, name="ages")
-    with curator.ledger._store.read() as tx:
-        assert tx.head().count - before == len(written) == 4
-        assert tx.rows("SELECT * FROM stage") == []
+    assert store.read(lambda tx: tx.head().count) - before == len(written) == 4
+    assert store.read(lambda tx: tx.rows("SELECT * FROM stage")) == []
 
 
 def test_private_rows_are_read_within_a_stage_only() -> None:

@@ -108,15 +108,17 @@ class Ledger:
             BudgetError: B104 below what was spent, B105 raised without raise_to and a reason.
             CatalogError: C109 another relation or accountant after the first charge.
         """
-        self._store.write(lambda tx: budgets.set_budget(
-            tx,
-            epsilon_nano=epsilon_nano,
-            delta_atto=delta_atto,
-            neighbours=neighbours,
-            accountant=accountant,
-            raise_to=raise_to,
-            reason=reason,
-        ))
+        self._store.write(
+            lambda tx: budgets.set_budget(
+                tx,
+                epsilon_nano=epsilon_nano,
+                delta_atto=delta_atto,
+                neighbours=neighbours,
+                accountant=accountant,
+                raise_to=raise_to,
+                reason=reason,
+            )
+        )
 
     def grant(
         self, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to: bool = False, reason: str | None = None
@@ -128,9 +130,11 @@ class Ledger:
             BudgetError: B107 no total yet, B104 below what was spent, B105 raised, or granted again after a
                 revocation, without raise_to and a reason.
         """
-        self._store.write(lambda tx: budgets.grant(
-            tx, analyst, epsilon_nano=epsilon_nano, delta_atto=delta_atto, raise_to=raise_to, reason=reason
-        ))
+        self._store.write(
+            lambda tx: budgets.grant(
+                tx, analyst, epsilon_nano=epsilon_nano, delta_atto=delta_atto, raise_to=raise_to, reason=reason
+            )
+        )
 
     def revoke(self, analyst: str, reason: str) -> None:
         """Stop an analyst: nothing more is charged, and nothing stored is given out.
@@ -216,11 +220,13 @@ class Ledger:
 
     def log(self, limit: int = 100) -> list[Event]:
         """The owner's last actions, newest first."""
-        rows = self._store.read(lambda tx: tx.rows(
-            "SELECT seq, at, kind, subject, detail, reason FROM event "
-            "WHERE kind NOT IN ('charge', 'redeem', 'stage', 'release', 'finish') ORDER BY seq DESC LIMIT ?",
-            limit,
-        ))
+        rows = self._store.read(
+            lambda tx: tx.rows(
+                "SELECT seq, at, kind, subject, detail, reason FROM event "
+                "WHERE kind NOT IN ('charge', 'redeem', 'stage', 'release', 'finish') ORDER BY seq DESC LIMIT ?",
+                limit,
+            )
+        )
         return [Event(**dict(row)) for row in rows]
 
     def backup(self, target: str | os.PathLike[str]) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from duckdp.errors import LedgerError
+from duckdp.errors import InternalError, LedgerError
 from duckdp.ledger import connections
 from duckdp.ledger.tx import Tx
 
@@ -44,6 +44,7 @@ class Writer:
         self._commit = commit
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._serving = _thread.allocate_lock()  # of the thread that serves, as long as it does; nobody else takes it
+        self._ident = 0  # of that thread
         self._closed = False
         self._connection: sqlite3.Connection | None = None
 
@@ -70,6 +71,8 @@ class Writer:
         """Hand a job over and wait for it; no lock is held that an interrupt could leave locked."""
         if self._closed:
             raise self._is_closed()
+        if self._ident == _thread.get_ident():
+            raise InternalError("a transaction asked for another one")
         self._queue.put(job)
         self._ensure()
         while not job.is_done(_LOOK_SECONDS):
@@ -91,6 +94,7 @@ class Writer:
     def _run(self) -> None:
         if not self._serving.acquire(blocking=False):
             return
+        self._ident = _thread.get_ident()
         try:
             while (job := self._queue.get()) is not None:
                 while job is not None:
