@@ -10,5 +10,5 @@ from duckdp.ledger.ledger import Ledger
 
 def note_look(ledger: Ledger, table: str, columns: Sequence[str]) -> None:
     """Note that the owner looks at exact figures of a table, before they are read."""
-    with ledger._store.write() as tx:
-        chain.append(tx, "look", table, {"exact": True, "columns": list(columns)})
+    detail = {"exact": True, "columns": list(columns)}
+    ledger._store.write(lambda tx: chain.append(tx, "look", table, detail))
