@@ -286,7 +286,8 @@ def closest(name: str, names: Iterable[str]) -> str:
 
 def missing_table(name: str, names: Iterable[str]) -> CatalogError:
     """C101 for a table that is not protected."""
-    return CatalogError("C101", f'table "{name}" is not protected here. {closest(name, names)}', table=name)
+    known = closest(name, names) if (names := list(names)) else "Nothing is: the data owner calls curator.protect(...)."
+    return CatalogError("C101", f'table "{name}" is not protected here. {known}', table=name)
 
 
 def _load_column(raw: dict[str, Any]) -> Column:

@@ -234,7 +234,9 @@ class Curator:
         """
         relation, kind = _enum(Neighbours, "neighbours", neighbours), _enum(AccountantKind, "accountant", accountant)
         if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):
-            raise CatalogError("C105", "REPLACE neighbours need unit = row, and a protected table has a unit_key.")
+            raise CatalogError(
+                "C105", 'neighbours="replace" protects rows. Protect tables without unit_key, or say "add_remove".'
+            )
         self.ledger.set_budget(
             epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), neighbours=relation,
             accountant=kind, raise_to=raise_to, reason=reason,

@@ -81,6 +81,12 @@ def declare_table(
             "C105", f'"{unit_key}" names the privacy unit and cannot be a column of queries, which have '
             f"count(DISTINCT {unit_key}). Leave it out of bounds, domains, columns and nulls.", table=table,
         )  # fmt: skip
+    for name in wanted:
+        if name not in raw:
+            raise CatalogError(
+                "C102", f'"{table}" has no column "{name}" any more. Take it out of the declaration: remove it.',
+                table=table, column=name,
+            )  # fmt: skip
     for name in named["other"]:
         if name not in named["domains"]:
             raise CatalogError(
@@ -126,7 +132,8 @@ def drifted(engine: Engine, table: Table) -> None:
         else:
             continue
         raise CatalogError(
-            "C103", f'column "{name}" of "{table.name}" {what}. The data owner protects the table anew.',
+            "C103", f'column "{name}" of "{table.name}" {what}. '
+            "The data owner amends the declaration, or unprotects it.",
             table=table.name, column=name,
         )  # fmt: skip
 
@@ -212,7 +219,10 @@ def _column(table: str, raw: RawColumn, bounds: object, domain: object, null: ob
     found = kind_of(raw.type)
     if found is None:
         raise CatalogError(
-            "C105", f'column "{raw.name}" has type {raw.type}, which has no rule.', table=table, column=raw.name
+            "C105",
+            f'column "{raw.name}" has type {raw.type}, which has no rule. Leave it out.',
+            table=table,
+            column=raw.name,
         )
     if raw.name.lower() == UNIT:
         raise CatalogError("C105", f'"{raw.name}" is a reserved name. Rename the column.', table=table, column=raw.name)

@@ -36,7 +36,8 @@ def set_budget(
             raise CatalogError(
                 "C109",
                 f'the data set was charged under neighbours="{old["neighbours"]}" and '
-                f'accountant="{old["accountant"]}", which stay for its life. Begin a new data set to change them.',
+                f'accountant="{old["accountant"]}", which stay. Say these, or begin a data set of its own, '
+                "open(..., ledger=...), whose budget adds to this one's.",
             )
         _allow_change(old, epsilon_nano, delta_atto, limit, raise_to=raise_to, reason=reason, what="data set")
     tx.run(
@@ -60,7 +61,10 @@ def grant(tx: Tx, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to:
         ("delta", delta_atto, dataset["delta_atto"], 18),
     ):
         if units > total:
-            rule = f"is more than the data set's total {name}={show_decimal(total, decimals)}."
+            rule = (
+                f"is more than the data set's total {name}={show_decimal(total, decimals)}. Grant at most that, or "
+                "raise the total first."
+            )
             raise ParameterError("P107", name, show_decimal(units, decimals), rule)
     limit = limits_of(kind, epsilon_nano, delta_atto)
     old = tx.one("SELECT * FROM analyst WHERE name = ?", analyst)
@@ -109,9 +113,13 @@ def require_open(tx: Tx, analyst: str) -> tuple[sqlite3.Row, sqlite3.Row]:
     kind_of(dataset)
     row = find_analyst(tx, analyst)
     if dataset["frozen"] is not None:
-        raise BudgetError("B103", "the data set is frozen. Ask the data owner.")
+        raise BudgetError("B103", "the data set is frozen. The data owner goes on with curator.unfreeze(reason=...).")
     if row["revoked"] is not None:
-        raise BudgetError("B103", f'the grant of analyst "{analyst}" is revoked. Ask the data owner.')
+        raise BudgetError(
+            "B103",
+            f'the grant of analyst "{analyst}" is revoked. The data owner lets them in again with curator.grant(..., '
+            "raise_to=True, reason=...).",
+        )
     return dataset, row
 
 
@@ -123,7 +131,10 @@ def find_analyst(tx: Tx, analyst: str) -> sqlite3.Row:
     """
     row = tx.one("SELECT * FROM analyst WHERE name = ?", analyst)
     if row is None:
-        raise BudgetError("B102", f'analyst "{analyst}" has no grant. Ask the data owner for one.')
+        raise BudgetError(
+            "B102",
+            f'analyst "{analyst}" has no grant. The data owner gives one: curator.grant("{analyst}", epsilon=...).',
+        )
     return row
 
 
@@ -134,7 +145,7 @@ def kind_of(dataset: sqlite3.Row) -> AccountantKind:
         BudgetError: B107.
     """
     if dataset["accountant"] is None:
-        raise BudgetError("B107", "no budget has been set for the data set. The data owner sets it first.")
+        raise BudgetError("B107", "no budget has been set. The data owner calls curator.budget(epsilon=...).")
     return AccountantKind(dataset["accountant"])
 
 
@@ -234,12 +245,16 @@ def _allow_change(
     if limit[0] < old["primary_spent"] or limit[1] < old["secondary_spent"]:
         wanted = Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto)
         raise BudgetError(
-            "B104", f"{wanted} is less than the {what} has already spent. What was spent cannot be taken back."
+            "B104",
+            f"{wanted} is less than the {what} has already spent. Set at least what was spent, or stop with freeze or "
+            "revoke.",
         )
 
 
 def _raising_needs(what: str) -> BudgetError:
-    return BudgetError("B105", f"the budget of {what} is raised only with raise_to and a reason, kept in the log.")
+    return BudgetError(
+        "B105", f"the budget of {what} is raised only with raise_to=True and reason=..., kept in the log."
+    )
 
 
 def _set_cap(

@@ -145,7 +145,9 @@ def release(tx: Tx, analyst: str, charge_id: int) -> StoredRelease:
     budgets.require_open(tx, analyst)
     row = tx.one("SELECT * FROM charge WHERE id = ? AND analyst = ? AND state = 'released'", charge_id, analyst)
     if row is None:
-        raise CatalogError("C110", f"release {charge_id} is unknown or belongs to somebody else.")
+        raise CatalogError(
+            "C110", f"release {charge_id} is unknown or belongs to somebody else. dp_ledger() lists yours."
+        )
     return release_of(tx, row)
 
 
