@@ -202,8 +202,8 @@ def _key(engine: Engine, found: Resolved, unit: RawColumn, told: Mapping[str, An
         )  # fmt: skip
     if unit.type.upper() == "VARCHAR" and engine.source.collated(engine.schema_cursor(), found.relation):
         raise CatalogError(
-            "C105", f'"{table}" has collated columns, so two keys may count as one. Open a copy whose columns '
-            "have no collation.", table=table,
+            "C105", f'"{table}" has collated columns, so two keys may count as one. Hand over an open connection '
+            \"to the data: its copy has none.\", table=table,
         )  # fmt: skip
     if told.get("max_rows") is None:
         raise ParameterError(

@@ -253,9 +253,7 @@ def compare(curator: Curator, table: str, synthetic: object) -> Comparison:
     for name in made:
         column = declared.column(name)
         if column is None:
-            raise CatalogError(
-                "C102", f'column "{name[:63]}" is not declared for "{table}". Leave it out.', table=table, column=name
-            )
+            raise CatalogError("C102", f'column "{name[:63]}" is not declared for "{table}".', table=table, column=name)
         columns.append(column)
     parameters = Parameters()
     rows = print_rows(declared, tuple(columns), parameters, unit=False)

@@ -37,6 +37,13 @@ class World:
         self.owner = duckdp.open(str(self.folder / "w.duckdb"), ledger=str(self.folder / f"{name}.ledger"))
         return self.owner
 
+    def connected(self) -> duckdp.Curator:
+        """A data set over a copy of what an open connection holds."""
+        self.owner.close()
+        with duckdb.connect(str(self.folder / "w.duckdb")) as con:
+            self.owner = duckdp.open(con, ledger=str(self.folder / "copy.ledger"))
+        return self.owner
+
     def charge(self) -> None:
         self.owner.budget(epsilon=5)
         self.owner.grant("ana", epsilon=5)
@@ -145,6 +152,10 @@ CASES: dict[str, tuple[Act, Act, str, str, Act]] = {
     "a key that is no key": (
         lambda _: None, lambda w: w.owner.protect("visits", **by("d")), "C105", "name another column",
         lambda w: w.owner.protect("visits", **KEY)),
+    "collated key": (
+        lambda w: w.sql("ALTER TABLE labs ADD COLUMN c VARCHAR COLLATE NOCASE"),
+        lambda w: w.owner.protect("labs", **by("c")), "C105", "open connection",
+        lambda w: w.connected().protect("labs", **by("c"))),
     "renamed key": (
         lambda _: None, lambda w: w.owner.protect("r", **by("p")), "C105", 'select "person" under that name',
         lambda w: (w.sql("CREATE OR REPLACE VIEW r AS SELECT person, x FROM visits"), w.owner.protect("r", **KEY))),
