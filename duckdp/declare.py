@@ -203,7 +203,7 @@ def _key(engine: Engine, found: Resolved, unit: RawColumn, told: Mapping[str, An
     if unit.type.upper() == "VARCHAR" and engine.source.collated(engine.schema_cursor(), found.relation):
         raise CatalogError(
             "C105", f'"{table}" has collated columns, so two keys may count as one. Hand over an open connection '
-            \"to the data: its copy has none.\", table=table,
+            "to the data: its copy has none.", table=table,
         )  # fmt: skip
     if told.get("max_rows") is None:
         raise ParameterError(
