@@ -23,6 +23,8 @@ import pyarrow as pa
 import duckdp
 
 SECONDS = 0.5  # a statement that runs longer is interrupted
+# OPERATORS: a comparison called as a function, "IS NOT DISTINCT FROM"('x'::VARIANT, uuid()), ends the process in
+# DuckDB 2.0.0 (README, known limits); those names are left out here.
 # No recursive statement: json_execute_serialized_sql runs one without end, and DuckDB 2.0 does not interrupt it.
 SEEDS = (
     "FROM range(3)", "SELECT 1", "SELECT * FROM visits",
@@ -143,7 +145,8 @@ def program(con: Any, rng: random.Random) -> Iterator[tuple[str, list[str]]]:
     names = con.execute(
         "SELECT DISTINCT function_name, function_type, [coalesce(t, '') FOR t IN parameter_types] "
         "FROM duckdb_functions() WHERE function_name NOT IN ('sleep_ms', 'pg_sleep') AND function_type "
-        "IN ('scalar', 'aggregate', 'table', 'macro', 'table_macro', 'pragma') ORDER BY ALL"
+        "IN ('scalar', 'aggregate', 'table', 'macro', 'table_macro', 'pragma') "
+        "AND regexp_full_match(function_name, '\\w+') ORDER BY ALL"  # see OPERATORS
     ).fetchall()
     while True:
         if rng.random() < 0.6:
