@@ -16,7 +16,7 @@ import duckdb
 
 from duckdp.catalog import Column, Table, kind_of
 from duckdp.compiler.emit import emit
-from duckdp.compiler.evaluate import OutputColumn, evaluate
+from duckdp.compiler.evaluate import OutputColumn, evaluate, known_payload
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan, make_plan
 from duckdp.compiler.release import encode_key
@@ -101,7 +101,9 @@ def plan_for(
 
 
 def exact_rows(plan: Plan, con: duckdb.DuckDBPyConnection, salt: int = 7) -> list[Row]:
-    """Exact (keys..., cells...) as the private instance gives them."""
+    """Exact (keys..., cells...) as the private instance gives them; a plan that reads nothing has no rows."""
+    if not plan.measures:
+        return []
     query = emit(plan, salt)
     return con.execute(query.sql, list(query.parameters)).fetchall()
 
@@ -114,6 +116,8 @@ def exact_cells(plan: Plan, rows: Sequence[Row]) -> dict[Row, tuple[int, ...]]:
 
 def exact_payload(plan: Plan, rows: Sequence[Row]) -> str:
     """A payload as ``SelectTask.release`` writes it, with exact cells and every open key shown."""
+    if not plan.measures:
+        return known_payload(plan)
     found = exact_cells(plan, rows)
     if plan.tau is not None:
         keys: list[Any] | None = [[encode_key(v) for v in key] for key in found]
