@@ -11,6 +11,7 @@ import copy
 import json
 import random
 import re
+import resource
 import sys
 import threading
 from collections import Counter
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 import duckdp
 
+MOST_MEMORY = 6 << 30  # bytes of the process's addresses
 SECONDS = 0.5  # a statement that runs longer is interrupted
 # OPERATORS: a comparison called as a function, "IS NOT DISTINCT FROM"('x'::VARIANT, uuid()), ends the process in
 # DuckDB 2.0.0 (README, known limits); those names are left out here.
@@ -219,4 +221,6 @@ def main(folder: Path, seed: int, tries: int, connect: Callable[[Any], Any] | No
 
 
 if __name__ == "__main__":
+    # DuckDB does not count lists in its memory_limit: range(2147483647) takes 16 GB where the system has them
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))
