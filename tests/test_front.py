@@ -187,8 +187,8 @@ def test_answers_are_remembered_within_limits(world: duckdp.Curator, monkeypatch
     with front.connection() as con:
         first = con.execute("FROM dp_noisy_count('t', epsilon := 0.5, fresh := true)")
         assert len(first.fetchall()) == 1
-        for i in range(19):  # cost is at most 19
-            con.execute(f"FROM dp_noisy_count('t', epsilon := 0.1, predicate := 'cost > {i}')").fetchall()
+        for i in range(20):
+            con.execute(f"FROM dp_noisy_count('t', epsilon := 0.1, predicate := 'cost > 0.{i:02}')").fetchall()
             with pytest.raises(duckdb.Error):
                 con.execute(
                     "FROM dp_noisy_count('t', epsilon := 100, predicate := 'cost > 7', fresh := maybe)"
