@@ -212,6 +212,8 @@ def main(folder: Path, seed: int, tries: int, connect: Callable[[Any], Any] | No
             now.flush()
             kind, _, text = attempt(con, statement, parameters).partition("\n")
             ends[kind] += 1
+            if kind == "FatalException":  # the instance has ended; the next connection gets another
+                con = curator.connect("ana") if connect is None else connect(curator)
             given = "".join([statement, *parameters])
             if found := [m for m in NOT_FOR_SHOW.findall(text) if m not in given]:
                 shown.append([found, text[:600], statement, parameters])
