@@ -135,6 +135,8 @@ def print_chosen(rows: str, names: Sequence[str], salt: int, most: int) -> str:
 
     Equal rows of a unit are counted first, and each copy (1, 2, ...) draws a hash of unit, values, copy and salt. The
     rows whose draw is below the unit's (``most`` + 1)th smallest are chosen; all, where it has no more than ``most``.
+    The draw is hashed once more: DuckDB joins the hash of the last argument, the salt, to those before by XOR alone,
+    which mirrors their order and does not shuffle it (of five rows one would be chosen by every second salt).
 
     Privacy: what is chosen is a function of the multiset of the unit's own rows, whatever the hash, the order on the
     disk or the number of threads. No row is ever put before another that drew the same: where rows tie at the edge,
@@ -153,7 +155,7 @@ def print_chosen(rows: str, names: Sequence[str], salt: int, most: int) -> str:
     values = ", ".join(f"r.{name} AS {c}" for name, c in zip(names, own, strict=True))
     counted = f"(SELECT r.{UNIT} AS unit, {values}, system.main.count_star() AS n FROM {rows} AS r GROUP BY ALL)"
     copied = f"(SELECT r.unit, {listed}, system.main.unnest(system.main.range(r.n)) AS copy FROM {counted} AS r)"
-    draw = f"system.main.hash(r.unit, {listed}, r.copy, CAST({salt} AS UBIGINT)) AS draw"
+    draw = f"system.main.hash(system.main.hash(r.unit, {listed}, r.copy, CAST({salt} AS UBIGINT))) AS draw"
     drawn = f"(SELECT r.unit, {listed}, {draw} FROM {copied} AS r)"
     over = "PARTITION BY r.unit ORDER BY r.draw ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
     edged = f"(SELECT r.*, system.main.nth_value(r.draw, {most + 1}) OVER ({over}) AS edge FROM {drawn} AS r)"

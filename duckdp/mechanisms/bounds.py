@@ -19,8 +19,10 @@ Proof sketch: a bin is a set of cells and the bins of one histogram are disjoint
               is public.
 Accuracy:     the widest range ends with magnitudes whose noisy count, or the noisy count of them and all beyond, is
               at least what empty bins reach with probability FAILURE in the whole histogram: exactly for one bin, by
-              Chernoff's bound min over s of exp(-s t) E[exp(s Z)]^j for j bins. So with probability 1 - FAILURE it
-              reaches no further than magnitudes that hold rows; one of twice that many rows is seen as surely. The
+              Chernoff's bound min over s of exp(-s t) E[exp(s Z)]^j for j bins. So with probability 1 - FAILURE there
+              are rows at the lower end or below it, and at the upper end or above it: it reaches no further than
+              magnitudes that hold rows, and where the ends cross none is suggested. A magnitude of twice what one bin
+              reaches is seen as surely. The
               next histograms narrow it while what they cut off cannot be told from nothing (at level TRIMMED, the same
               bound): some 10 to 50 / epsilon rows a side. The least error of a clamped sum clips of the order of
               1 / epsilon rows, so that is not far off. What each range clips is measured, not guessed.
@@ -218,7 +220,8 @@ def _occupied(noisy: Sequence[int], scale: float) -> tuple[int, int] | None:
     if not low.any() or not high.any():
         return None
     first, last = int(np.argmax(low)), count - 1 - int(np.argmax(high[::-1]))
-    return min(first, last), max(first, last)
+    # All that is known: rows lie at or below the first, and at or above the last. Crossed, either may be beyond them.
+    return (first, last) if first <= last else None
 
 
 def _trimmed(noisy: Sequence[int], middle: int, scale: float) -> tuple[int, int]:

@@ -7,7 +7,11 @@ Privacy:      (epsilon, delta) together with the noise of the count: a key that 
 Assumes:      a unit reaches at most ``groups`` keys (bounded in compiler/emit.py), counts 1 in each, and keys with no
               unit never appear. REPLACE: the argument holds in each direction for the keys only that side has.
 Proof sketch: let E be the event that no key of the one-sided set is shown; P(not E) <= groups * delta / groups.
-              On E both outputs are functions of the noisy vector over common keys: additive.py's guarantee.
+              On E both outputs are functions of the noisy vector over common keys: additive.py's guarantee. The other
+              way, the side with more keys shows none of them with a chance of at least 1 - delta, whatever the rest.
+              With P and P' the chances of a set of outputs by the noise over common keys, P <= e^epsilon P' + delta_0:
+              to be bounded is P - e^epsilon (1 - delta) P'. Where e^epsilon P' <= P <= 1 it is at most delta_0 + delta,
+              else at most P - (1 - delta) P <= delta. (REPLACE: one key on each side has the same chance on both.)
 Numerics:     P(Z >= t) = p^t / (1 + p), p = exp(-1/scale), for discrete Laplace; at most exp(-t^2 / (2 scale^2)) for
               discrete Gaussian (subgaussian: Canonne, Kamath, Steinke 2020, Corollary 17). t is rounded up and one is
               added against rounding of the logarithms.

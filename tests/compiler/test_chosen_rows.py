@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 
 import duckdb
@@ -41,6 +42,22 @@ def test_every_row_has_the_same_chance(most: int) -> None:
             assert share == pytest.approx(0.1, abs=0.043 / most**0.5)  # six deviations
         twin = con.execute(f"SELECT avg(s::INTEGER) FROM {_by_values(1)}").fetchone() or ()
         assert twin[0] == pytest.approx(0.5, abs=0.07)
+
+
+def test_every_row_of_one_unit_has_the_same_chance_over_the_salts() -> None:
+    salts = [k * 0x9E3779B97F4A7C15 % 2**64 for k in range(300)]
+    mended, once = Counter[int](), Counter[int]()
+    with connect() as con:
+        con.execute(f"CREATE TABLE u AS SELECT 1 AS {UNIT}, i AS x FROM range(5) r(i)")
+        for salt in salts:
+            sql = print_chosen("(FROM u)", ["x"], salt, 1)
+            mended.update(x for _, x in con.execute(sql).fetchall())
+            twin = sql.replace("system.main.hash(system.main.hash(", "(system.main.hash(")
+            once.update(x for _, x in con.execute(twin).fetchall())
+    assert mended.total() == once.total() == 300
+    spread = 6 * (300 * 0.2 * 0.8) ** 0.5
+    assert all(abs(mended[x] - 60) < spread for x in range(5))
+    assert any(abs(once[x] - 60) > 2 * spread for x in range(5))
 
 
 def test_the_choice_is_that_of_the_units_own_rows() -> None:

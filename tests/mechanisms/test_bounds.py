@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from duckdp.compiler.ladders import CalendarLadder, NumberLadder, make_ladder
+from duckdp.core.noise import laplace_noise
 from duckdp.core.types import NANO, Neighbours
 from duckdp.mechanisms import bounds as module
 from duckdp.mechanisms.bounds import FAILURE, MOST, RANGES, SHARES, Bounds, BoundsFinder
@@ -191,6 +192,26 @@ def test_an_empty_column_has_no_bounds_but_rarely() -> None:
         honest = module._alone
         patch.setattr(module, "_alone", lambda chance, scale: honest(chance, scale) // 2)
         assert misses(found, 300) > 45
+
+
+def test_few_rows_in_many_magnitudes_are_not_reached_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where both ends are found only beyond each other nothing is known. 8 rows in 11 of 40 magnitudes: 7% before."""
+    scale, inner = 1 / 0.35, np.zeros((2000, 40), dtype=np.int64)
+    inner[:, 15:26] = 8
+    noisy = inner + np.array(laplace_noise(inner.size, scale)).reshape(inner.shape)
+
+    def beyond(occupied: Any) -> int:
+        found = [occupied([0, *row.tolist(), 0], scale) for row in noisy]
+        return sum(f is not None and (f[0] < 15 or f[1] > 25) for f in found)
+
+    assert beyond(module._occupied) < 55  # FAILURE of 2,000 is 20; 55 or more have a probability below 1e-9
+    crossed = np.zeros(40, dtype=np.int64)
+    crossed[15:26] = 7
+    crossed[26] = crossed[14] = 15
+    assert module._occupied([0, *crossed.tolist(), 0], scale) is None
+    honest = module._together
+    monkeypatch.setattr(module, "_together", lambda bins, chance, noise: honest(bins, chance, noise) // 4)
+    assert beyond(module._occupied) > 55
 
 
 def test_intervals_of_clipped_rows_cover() -> None:

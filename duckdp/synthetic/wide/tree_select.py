@@ -11,8 +11,8 @@ Numerics:     exp is a product of two decimals of 60 digits (relative error belo
               computed once for all rounds; G stops it at exp(-64), and the floor of a weight of at least 2^(F - 93)
               errs by less than 2^-163 of it: log-ratios move by less than 2^-150, which the factor 1 - 2^-64 of the
               rate covers for epsilon >= 2^-80. One draw of 640 bits is scaled to the sum of the weights, whatever they
-              are: each weight's chance errs by less than 2^-640, so its logarithm by less than 2^-540, which the same
-              factor covers.
+              are: each weight's chance, at least 2^-93 of 1 / k, errs by less than 2^-640, so its logarithm by less
+              than k 2^-546, which the same factor covers for k < 2^300 scores.
 Source:       McSherry, Talwar, "Mechanism design via differential privacy", FOCS 2007; Cesar, Rogers, "Bounding,
               concentrating, and truncating: unifying privacy loss composition for data analytics", ALT 2021 (zCDP of
               bounded range). The truncation and the integer weights are our own.
