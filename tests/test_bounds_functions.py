@@ -159,6 +159,17 @@ def test_few_rows_have_no_bounds(tmp_path: Path) -> None:
         assert found.names[:2] == ["lower", "upper"]
 
 
+def test_bounds_that_are_one_number_leave_nothing_to_find() -> None:
+    """2**62 and 2**62 + 1 are one DOUBLE: refused before a charge, not a failure after it."""
+    for upper, fits in ((2**62 + 1, False), (2**62 + 2**10, True)):
+        declared = table(column("x", 2**62, upper, "BIGINT"))
+        if fits:
+            plan_bounds(declared, "x", None, epsilon_nano=NANO, neighbours=Neighbours.ADD_REMOVE)
+            continue
+        with pytest.raises(DuckDPError, match="P104"):
+            plan_bounds(declared, "x", None, epsilon_nano=NANO, neighbours=Neighbours.ADD_REMOVE)
+
+
 # ---- one row of each unit --------------------------------------------------------------------------------------------
 
 

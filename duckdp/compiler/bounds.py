@@ -16,7 +16,7 @@ from duckdp.compiler.ladders import CalendarLadder, NumberLadder, make_ladder
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
 from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import CatalogError, QueryError
+from duckdp.errors import CatalogError, ParameterError, QueryError
 from duckdp.mechanisms.bounds import Bounds, BoundsFinder
 
 FORMAT = 1  # of what is computed; part of the question's identity
@@ -139,14 +139,18 @@ def plan_bounds(
         neighbours: relation of the data set.
 
     Raises:
-        CatalogError: C102. QueryError: Q203.
+        CatalogError: C102. QueryError: Q203. ParameterError: P104, the declared bounds are one number as DOUBLE.
     """
     column = table.column(name)
     if column is None:
         raise CatalogError("C102", f'"{table.name}" has no declared column "{name[:63]}".', table=table.name)
     if column.kind not in (Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP):
         raise QueryError("Q203", f'bounds need a number, date or timestamp; "{column.name}" is a {column.kind.value}.')
-    return BoundsTask(table=table, column=column, where=where, epsilon_nano=epsilon_nano, neighbours=neighbours)
+    task = BoundsTask(table=table, column=column, where=where, epsilon_nano=epsilon_nano, neighbours=neighbours)
+    if len(task.ladder.edges) < 2:
+        rule = "are one number as DOUBLE, so there is nothing to find between them."
+        raise ParameterError("P104", f'bounds["{column.name}"]', (column.lower, column.upper), rule)
+    return task
 
 
 def _number(column: Column, x: str) -> str:

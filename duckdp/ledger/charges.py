@@ -11,8 +11,9 @@ Proof sketch: deciding and entering a charge is one exclusive transaction, so th
 Attempts:     that and when an attempt ended is seen, and an analyst may choose it (an interrupt, after watching the
               time). What follows a draw follows it when it is stored, so whoever sees it by the time that it takes can
               no longer exchange it; a draw that was not stored is gone, and redeeming draws that one stage anew. So
-              none can be chosen; how long the data took is seen, without a charge. Every attempt may read the data, so
-              all count, interrupted ones too, and MAX_ATTEMPTS of them are the last.
+              none can be chosen but by the time of drawing and of storing themselves, which is not hidden; nor is how
+              long the data took. Every attempt may read the data, so all count, interrupted ones too, and
+              MAX_ATTEMPTS of them are the last.
 """
 
 from __future__ import annotations
