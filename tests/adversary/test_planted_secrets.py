@@ -157,8 +157,7 @@ class Blabbing(SelectTask):
 def test_a_failing_mechanism_tells_nothing(
     kind: type[BaseException], ana: Session, world: World, refused: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("duckdp.session", "duckdp.functions.releases"):
-        monkeypatch.setattr(f"{module}.SelectTask", lambda plan: Blabbing(plan=plan, kind=kind))
+    monkeypatch.setattr("duckdp.session.SelectTask", lambda plan: Blabbing(plan=plan, kind=kind))
     error = refused(lambda: ana.sql(ASK, epsilon=1), "X101", "E102")
     assert error.__context__ is None
     con = world.curator.connect("ana")
