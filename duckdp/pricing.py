@@ -11,7 +11,7 @@ from duckdp.compiler.known import is_known
 from duckdp.compiler.plan import MechanismChoice, Plan, domain_size, make_plan
 from duckdp.compiler.select import Query
 from duckdp.core.errorbars import smallest_epsilon
-from duckdp.core.types import EPSILON_RULE, NANO, Neighbours, parse_delta, parse_epsilon
+from duckdp.core.types import NANO, Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 
 
@@ -99,7 +99,12 @@ def _epsilon_for(
 
     epsilon = smallest_epsilon(1.0, excess)
     if epsilon is None:
-        raise ParameterError("P106", "error", error, f"needs more than epsilon=100. {EPSILON_RULE}")
+        raise ParameterError(
+            "P106",
+            "error",
+            error,
+            "needs more than epsilon=100, the most that one question may cost. Ask for a wider error.",
+        )
     return epsilon
 
 

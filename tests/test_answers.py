@@ -193,3 +193,40 @@ def test_an_explanation_shows_itself(curator: Curator) -> None:
     assert repr(found) == str(found)
     assert found._repr_html_().startswith("<pre>")
     assert "&lt;b&gt;" in found._repr_html_()
+
+
+def test_a_key_with_a_label_for_others_says_that_null_is_left_out(tmp_path: Path) -> None:
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT CASE i % 4 WHEN 0 THEN 'a' WHEN 1 THEN 'b' WHEN 2 THEN 'c' END AS town, "
+                "'x' AS kind FROM range(400) r(i)")  # fmt: skip
+    with duckdp.open(con, ledger=str(tmp_path / "t.ledger")) as made:
+        listed = {"town": ["a", "b"], "kind": [*map(str, range(60))]}
+        made.protect("t", row_cap=1000, domains=listed, other={"town": "far", "kind": "none"})
+        made.budget(epsilon=10)
+        made.grant("ana", epsilon=10)
+        ana = made.session("ana")
+
+        def told(key: str) -> list[str]:
+            return list(ana.explain(f"SELECT {key} AS k, count(*) FROM t GROUP BY k", epsilon=1).notes)
+
+        left_out = "rows whose key is NULL are left out"
+        assert left_out in told("town")
+        assert left_out not in told("coalesce(town, 'nowhere')")
+        domains = ana.catalog()["domain"]
+        assert domains[0] == "a, b; others as far"
+        assert domains[1].endswith("49, ...; others as none")
+
+
+def test_a_median_as_a_frame_says_which_rows_count(curator: Curator) -> None:
+    found = curator.session("ana").median_smooth("visits", "cost", epsilon=0.5)
+    assert found.arrow()["note"].to_pylist() == [CAP]
+
+
+def test_an_error_too_small_says_what_helps(curator: Curator) -> None:
+    with pytest.raises(ParameterError, match=r"P106.*needs more than epsilon=100.*Ask for a wider error\.$"):
+        curator.session("ana").explain("SELECT count(*) FROM visits", error=1e-9)
+
+
+def test_a_comparison_is_called_by_its_sign(curator: Curator) -> None:
+    with pytest.raises(duckdp.errors.QueryError, match=": > needs a number where a text stands"):
+        curator.session("ana").explain("SELECT count(*) FROM visits WHERE cost > 'high'", epsilon=1)

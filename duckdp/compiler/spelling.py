@@ -45,9 +45,10 @@ def spell(node: exp.Expression, text: str | None) -> str:
         return "function any_value" if node.find(exp.AnyValue) else "IGNORE NULLS"
     if isinstance(node, exp.Func):
         return f"function {spelled(node, text) or node.sql_name().lower()}"
-    return {"DPipe": "operator ||", "Bracket": "indexing", "Dot": "a qualified function or field"}.get(
-        type(node).__name__, f"{type(node).__name__.upper()}"
-    )
+    return {
+        "EQ": "=", "NEQ": "<>", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<=",
+        "DPipe": "operator ||", "Bracket": "indexing", "Dot": "a qualified function or field",
+    }.get(type(node).__name__, f"{type(node).__name__.upper()}")  # fmt: skip
 
 
 def instead(name: str) -> str:

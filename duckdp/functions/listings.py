@@ -56,6 +56,8 @@ def _catalog_rows(table: Table) -> list[tuple[Any, ...]]:
     rows = []
     for c in table.columns:
         listed = None if c.domain is None else ", ".join("NULL" if v is None else str(v) for v in c.domain[:50])
+        if listed is not None and c.domain is not None:
+            listed += (", ..." if len(c.domain) > 50 else "") + ("" if c.other is None else f"; others as {c.other}")
         kind = plain_type(c.type)
         bounds = [None if b is None else str(b) for b in (c.lower, c.upper)]
         nulls = "left out" if c.null_value is None else f"read as {c.null_value}"

@@ -66,8 +66,9 @@ def median_smooth(
         value = json.loads(done.payload)["value"]
         estimate = Estimate(value=value, note=NO_INTERVAL_REASON)
         column = ResultColumn(name="value", type=kind, values=[value], estimates=[estimate])
-        rows = [bounding_note(found)] if drops_rows(found) else []
-        return session.dress([column], task.loss, done, notes=[*rows, NO_INTERVAL_REASON])
+        caveat = bounding_note(found) if drops_rows(found) else None
+        notes = [NO_INTERVAL_REASON] if caveat is None else [caveat, NO_INTERVAL_REASON]
+        return session.dress([column], task.loss, done, notes=notes, caveat=caveat)
 
     return Prepared(columns=[("value", kind)], run=run)
 
