@@ -25,12 +25,16 @@ MAX_TOKENS = 20_000
 MAX_BRACKETS = 64  # open at once
 MAX_TYPED = 4  # of them after the name of a type: DECIMAL(, ARRAY[, MAP(, DATE (
 MAX_TYPES = 4  # names of types in a row: TIMESTAMP WITH TIME ZONE has two
+MAX_CHAINED = 20_000  # calls of a function by a dot after a value, (a + b).f(), times all words and signs
 MAX_TYPE_TEXT = 64  # characters of the text after one: INTERVAL '1 day', TIMESTAMP '2020-01-01 12:00:00'
 # A text in use takes one or two steps for each token, two thirds at most for each character.
 STEPS = 4  # for each character
 MORE_STEPS = 2000
 
 _DIALECT = Dialect.get_or_raise("duckdb")
+# Subscripts stay as they are written. Else each one is counted from 0 anew, for which sqlglot finds the types of all
+# that stands before it: f(a, a, ...)[1][1]... of 20 KB took minutes, in steps that nobody counts.
+_DIALECT.INDEX_OFFSET = 0
 _TYPES: frozenset[TokenType] = frozenset(_DIALECT.parser_class.TYPE_TOKENS)
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
@@ -77,6 +81,7 @@ def check_tokens(tokens: list[Token]) -> None:
     _check_brackets(tokens)
     _check_types(tokens)
     _check_names(tokens)
+    _check_chains(tokens)
 
 
 @lru_cache(maxsize=1)
@@ -148,6 +153,20 @@ def _check_names(tokens: list[Token]) -> None:
                 except SqlglotError:  # no tokens, no type
                     pass
             chain, quoted = "", False
+
+
+def _check_chains(tokens: list[Token]) -> None:
+    """Few functions called by a dot after a value: the parser looks at all of the value for each, in no step.
+
+    A name before the dot, or several (``system.main.f(x)``), is small.
+    """
+    calls = 0
+    for before, dot, _, bracket in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
+        if dot.token_type is TokenType.DOT and bracket.token_type is TokenType.L_PAREN:
+            calls += before.token_type in _CLOSE or before.token_type not in _NAMES and not before.text.isidentifier()
+            calls += before.token_type is TokenType.END
+            if calls * len(tokens) > MAX_CHAINED:
+                raise _refusal(dot, "too many functions are called by a dot after a value")
 
 
 def _refusal(token: Token, what: str) -> QueryError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -295,3 +296,61 @@ def test_steps_grow_with_the_text() -> None:
         sizes = [f"SELECT {', '.join([f'{before}1{after}'] * n)}" for n in (15, 30)]
         counts = [(steps_per_character(s) or 0.0) * len(s) for s in sizes]
         assert all(b <= 2.5 * a + 200 for a, b in pairwise(counts)), before
+
+
+REPEATED = (
+    "[1]", ".a[1]", "[f(1)]", "[1:2]", "[1:2:3]", "[a + 1]", "::INT", "::INT[]", ".a", " + a", " || a", " AND a", " IS NULL",
+    " IN (1)", " BETWEEN 1 AND 2", " LIKE 'a' ESCAPE 'b'", " COLLATE c", " AT TIME ZONE 'u'", "->'a'", " // 2", " OVER ()",
+    " FILTER (WHERE a)", ", a", ", a AS b", ", f(x -> x)", ", [x for x in a]", ", {'a': 1}", ", CASE WHEN a THEN 1 END",
+    ", INTERVAL 1 DAY", ", DATE '2020-01-01'", ", (SELECT 1)", " UNION SELECT a", " FROM a JOIN b ON c", " ORDER BY a",
+)  # fmt: skip
+STARTS = ("SELECT a", "SELECT f(" + "a, " * 100 + "a)", "SELECT (" + "a + " * 60 + "a)", "SELECT * FROM a WHERE b")
+
+
+def calls_of_parsing(text: str) -> int:
+    """How many functions are called, whether they count as steps or not."""
+    found = 0
+
+    def count(frame: object, event: str, arg: object) -> None:  # noqa: ARG001
+        nonlocal found
+        found += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        with suppress(DuckDPError):
+            parse._parse_one(text)
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def grows_with_its_length(repeated: str) -> bool:
+    """Whether a further piece costs the same, however much stands before it: a start, or 60 other pieces."""
+    few, many = 10, 60
+    least = max(calls_of_parsing(STARTS[0] + repeated * (2 * few)) - calls_of_parsing(STARTS[0] + repeated * few), 400)
+    for start in STARTS:
+        for times in (few, many):
+            more = calls_of_parsing(start + repeated * (times + few)) - calls_of_parsing(start + repeated * times)
+            if more > 3 * least:
+                return False
+    return True
+
+
+@pytest.mark.parametrize("end", [")", "]", "END"])
+def test_few_functions_are_called_by_a_dot_after_a_value(end: str) -> None:
+    value = {")": "f(a)", "]": "a[1]", "END": "CASE WHEN a THEN b END"}[end]
+    parse_statement(f"SELECT {value}" + ".f(1)" * 20)
+    for text in (f"SELECT {value}" + ".f(1)" * 4000, "SELECT f(" + "a," * 9000 + f"a), {value}.f().g()"):
+        with pytest.raises(QueryError, match="Q104"):
+            parse_statement(text)
+    parse_statement("SELECT " + ", ".join(["system.main.f(a)"] * 500))
+
+
+@pytest.mark.parametrize("repeated", REPEATED)
+def test_a_piece_costs_the_same_wherever_it_stands(repeated: str) -> None:
+    assert grows_with_its_length(repeated)
+
+
+def test_twin_that_counts_subscripts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens._DIALECT, "INDEX_OFFSET", 1)
+    assert not grows_with_its_length("[1]")
