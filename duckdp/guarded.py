@@ -53,7 +53,9 @@ WAYS_OUT = {
     ),
 }
 #: What a text about a statement never holds by itself: frames, addresses, files of two folders or more.
-_MACHINE = re.compile(r"Traceback \(most recent|Stack Trace|0x[0-9a-fA-F]{4}|(?<![:\w./-])/[\w.+-]+/[\w.+-]+/")
+_MACHINE = re.compile(
+    r"Traceback \(most recent|Stack Trace|0x[0-9a-fA-F]{4,}|(?<![:\w./-])/(?:[\w.+-]+/){2,}[\w.+-]*"
+)  # whole addresses and paths: who writes the beginning of one is not told the rest
 #: How the text of each kind begins, for errors that Arrow hands on without their class.
 _BEGINNINGS = {
     "Conversion Error": duckdb.ConversionException, "Out of Range Error": duckdb.OutOfRangeException,
@@ -81,7 +83,7 @@ def told(error: BaseException, given: str = "") -> str:
         return way
     shown = text
     for part in set(_MACHINE.findall(text)):
-        if part in given:
+        if part in given and part[0] in "/0":
             shown = shown.replace(part, "")
     return text if isinstance(error, USER_FACING) and not _MACHINE.search(shown) else WITHHELD
 
@@ -192,7 +194,11 @@ class Guarded:
         if problem is not None:
             if isinstance(problem, duckdb.FatalException):
                 self._ended()
-            raise type(problem)(told(problem, " ".join(g for g in given if isinstance(g, str))))
+            found = type(problem)(told(problem, " ".join(g for g in given if isinstance(g, str))))
+            try:
+                raise found from None
+            finally:  # a traceback, or whoever holds the error, would show what was withheld
+                found.__context__ = None
 
 
 class GuardedReader(Guarded):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,22 @@ def test_only_what_was_written_may_name_a_path() -> None:
     assert told(duckdb.BinderException("Binder Error: see https://duckdb.org/docs/current/x")).endswith("x")
     assert told(duckdb.IOException("IO Error: x")) == WITHHELD
     assert told(duckdb.Error("x")) == WITHHELD
+
+
+def test_the_beginning_of_what_is_withheld_shows_nothing_of_it() -> None:
+    """A statement's comment may hold every beginning of an address or path, and the words of a stack."""
+    given = "-- Stack Trace, Traceback (most recent call last) 0x7f3a /home/owner/ /home/owner/data"
+    for text in ("at 0x7f3a8812beef", "in /home/owner/data/secret.db", "Stack Trace:", "Traceback (most recent call"):
+        assert told(duckdb.InvalidInputException(text), given) == WITHHELD
+
+
+def test_no_traceback_shows_what_is_withheld(con: duckdb.DuckDBPyConnection) -> None:
+    for ask in (lambda: con.execute(INSIDE).fetchall(), lambda: con.sql(INSIDE).fetchall()):
+        with pytest.raises(duckdb.Error) as caught:
+            ask()
+        assert caught.value.__context__ is None and caught.value.__cause__ is None
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "INTERNAL" not in shown and "0x" not in shown and shown.count("Traceback (most") == 1
 
 
 def test_it_stands_for_a_connection(con: duckdb.DuckDBPyConnection) -> None:

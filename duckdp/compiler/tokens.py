@@ -163,8 +163,8 @@ def _check_chains(tokens: list[Token]) -> None:
     calls = 0
     for before, dot, _, bracket in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
         if dot.token_type is TokenType.DOT and bracket.token_type is TokenType.L_PAREN:
-            calls += before.token_type in _CLOSE or before.token_type not in _NAMES and not before.text.isidentifier()
-            calls += before.token_type is TokenType.END
+            named = before.token_type in _NAMES or before.text.isidentifier()
+            calls += not named or before.token_type in _CLOSE | {TokenType.END}
             if calls * len(tokens) > MAX_CHAINED:
                 raise _refusal(dot, "too many functions are called by a dot after a value")
 

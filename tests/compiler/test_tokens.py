@@ -299,8 +299,9 @@ def test_steps_grow_with_the_text() -> None:
 
 
 REPEATED = (
-    "[1]", ".a[1]", "[f(1)]", "[1:2]", "[1:2:3]", "[a + 1]", "::INT", "::INT[]", ".a", " + a", " || a", " AND a", " IS NULL",
-    " IN (1)", " BETWEEN 1 AND 2", " LIKE 'a' ESCAPE 'b'", " COLLATE c", " AT TIME ZONE 'u'", "->'a'", " // 2", " OVER ()",
+    "[1]", ".a[1]", "[f(1)]", "[1:2]", "[1:2:3]", "[a + 1]", "::INT", "::INT[]", ".a", " + a", " || a", " AND a",
+    " IS NULL", " IN (1)", " BETWEEN 1 AND 2", " LIKE 'a' ESCAPE 'b'", " COLLATE c", " AT TIME ZONE 'u'", "->'a'",
+    " // 2", " OVER ()",
     " FILTER (WHERE a)", ", a", ", a AS b", ", f(x -> x)", ", [x for x in a]", ", {'a': 1}", ", CASE WHEN a THEN 1 END",
     ", INTERVAL 1 DAY", ", DATE '2020-01-01'", ", (SELECT 1)", " UNION SELECT a", " FROM a JOIN b ON c", " ORDER BY a",
 )  # fmt: skip
@@ -311,7 +312,7 @@ def calls_of_parsing(text: str) -> int:
     """How many functions are called, whether they count as steps or not."""
     found = 0
 
-    def count(frame: object, event: str, arg: object) -> None:  # noqa: ARG001
+    def count(frame: object, event: str, arg: object) -> None:
         nonlocal found
         found += event in ("call", "c_call")
 
