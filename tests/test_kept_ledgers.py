@@ -31,6 +31,11 @@ def copy(version: str, folder: pathlib.Path) -> None:
         shutil.copy(kept / f"{name}.anchor", folder / f"{name}.ledger.anchor")
 
 
+def stored(name: str, rows: list[list[str]]) -> list[list[str]]:
+    """What was stored of an answer: of a function of a summary, its bounds are proved anew each time."""
+    return [row[:2] for row in rows] if name == "answer" else rows
+
+
 @pytest.mark.parametrize("keyed", [True, False])
 def test_stored_answers_stay_free(tmp_path: pathlib.Path, keyed: bool) -> None:
     copy("version_2", tmp_path)
@@ -43,7 +48,7 @@ def test_stored_answers_stay_free(tmp_path: pathlib.Path, keyed: bool) -> None:
         for name, ask in asked.items():
             if name in MENDED:
                 continue
-            assert make.printed(ask()) == answers[name], name
+            assert stored(name, make.printed(ask())) == stored(name, answers[name]), name
             assert len(curator.ledger.charges()) == charges, f"{name} was charged again"
         for name in MENDED.keys() & asked.keys():
             asked[name]()
