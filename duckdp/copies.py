@@ -112,7 +112,8 @@ def _copy_tables(con: duckdb.DuckDBPyConnection, catalog: str, cursor: duckdb.Du
         types = {row[3]: row[4] for row in rows if row[:3] == place}
         _, schema, name = place
         try:
-            frame = cursor.sql(f"FROM {'.'.join(map(quote, place))}").to_arrow_reader()
+            sent = ", ".join(_sent(column, kind) for column, kind in types.items())
+            frame = cursor.sql(f"SELECT {sent} FROM {'.'.join(map(quote, place))}").to_arrow_reader()
         except Exception:  # noqa: BLE001 - engine and conversion errors alike may quote rows
             return str(name)
         con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(catalog)}.{quote(schema)}")
@@ -120,6 +121,12 @@ def _copy_tables(con: duckdb.DuckDBPyConnection, catalog: str, cursor: duckdb.Du
         if not _copied(con, f"{quote(catalog)}.{quote(schema)}.{quote(name)}", frame, items):
             return str(name)
     return None
+
+
+def _sent(column: str, kind: str) -> str:
+    """A column as it crosses: Arrow's largest whole numbers have 38 digits, which is less than 128 bits."""
+    name = quote(column)
+    return f"CAST({name} AS VARCHAR) AS {name}" if kind in ("HUGEINT", "UHUGEINT") else name
 
 
 def _valid(frame: Any) -> object:

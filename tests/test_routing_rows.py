@@ -15,8 +15,9 @@ import pytest
 import duckdp
 from duckdp import routing
 from duckdp.catalog import Column, Kind
+from duckdp.compiler.allowed import Operator
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal
-from duckdp.compiler.operators import OPERATORS, Operator, operator_sql
+from duckdp.compiler.operators import OPERATORS, operator_sql
 from duckdp.compiler.printing import SQL_TYPES
 from tests.databases import write_database
 
@@ -25,7 +26,7 @@ VALUES: dict[Kind, list[str]] = {
     Kind.DATE: ["DATE '2020-01-31'", "DATE '1999-02-01'", "DATE '2024-12-31'"],
     Kind.TIMESTAMP: ["TIMESTAMP '2020-01-31 10:00:00'", "TIMESTAMP '1999-02-01'", "TIMESTAMP '2024-12-31'"],
 }  # fmt: skip
-OPTIONS = {"left": "2", "right": "2", "substring": "1,2"} | {
+OPTIONS = {"left": "2", "right": "2", "substring": "1,2", "to_integer": "INTEGER", "units": "2"} | {
     name: "month" for name in OPERATORS if name.startswith(("trunc_", "date_diff"))
 }
 

@@ -13,10 +13,10 @@ Privacy:      epsilon = epsilon_1 + ... + epsilon_4, pure. ADD_REMOVE of a unit:
 Assumes:      the rows hold at most one of each unit, which depends on that unit's rows alone (compiler/printing.py,
               print_chosen; without a unit_key each row is a unit). The ladder is public.
 Proof sketch: a bin is a set of cells and the bins of one histogram are disjoint, so a row lies in exactly one of them:
-              the norms above, and the Laplace mechanism for each histogram. Which bins the next one has, and the last
-              one's share, follow from the noisy counts before it: adaptive basic composition. What is suggested is
-              post-processing. Each histogram has a public number of bins (empty ones fill up), so the number of draws
-              is public.
+              the norms above, and the Laplace mechanism for each histogram. Which bins the next one has
+              follows from the noisy counts before it: adaptive basic composition. What is suggested is post-processing.
+              Each histogram has a public number of bins (empty ones fill up) and a public scale, so the draws are
+              public.
 Accuracy:     the widest range ends with magnitudes whose noisy count, or the noisy count of them and all beyond, is
               at least what empty bins reach with probability FAILURE in the whole histogram: exactly for one bin, by
               Chernoff's bound min over s of exp(-s t) E[exp(s Z)]^j for j bins. So with probability 1 - FAILURE there
@@ -155,10 +155,8 @@ class BoundsFinder:
         bins = _occupied(noisy, self.scales[0])
         seen = None if bins is None else (marks, middle, noisy, bins)
         widest = [] if bins is None else [(int(marks[bins[0]]), int(marks[bins[1] + 1]))]
-        refined = False
         for turn in (1, 2):
             finer = None if seen is None else self._finer(seen[0], seen[2], seen[3])
-            refined = finer is not None
             cuts = [] if finer is None else _cuts(*finer)
             if finer is not None and turn == 1:  # ends that are small beside the width become round, mostly 0
                 widest = [(int(finer[0][0]), int(finer[0][-1]))]
@@ -166,8 +164,7 @@ class BoundsFinder:
             if finer is not None:
                 noisy = noisy[: len(cuts) + 1]
                 seen = (*finer, noisy, _trimmed(noisy, finer[1], self.scales[turn]))
-        # a third histogram that could not be finer was of nothing, so its share is left for the last
-        scale = self.scales[3] if refined else self._scale(SHARES[2] + SHARES[3])
+        scale = self.scales[3]  # also where the third could not be finer: every draw's law is public
         ranges = () if seen is None else _nested(widest + _ranges(*seen))
         filled = [*ranges, *[ranges[-1] if ranges else (0, 0)] * (RANGES - len(ranges))]
         ends = [2 * first + 1 for first, _ in filled] + [2 * last + 2 for _, last in reversed(filled)]

@@ -105,8 +105,8 @@ def test_the_loss_comes_close_to_epsilon_and_less_noise_is_caught() -> None:
     found = finder("SMALLINT")
     same = counted(found, [5.0] * 300), counted(found, [5.0] * 301)
     losses = [loss(found, *same) for _ in range(100)]
-    assert 0.9 < max(losses) <= 1 + 1e-9
-    assert max(loss(found, *same, shrink=0.9) for _ in range(100)) > 1  # a twin
+    assert 0.8 < max(losses) <= 1 + 1e-9  # a third histogram that cannot be finer leaves its share
+    assert max(loss(found, *same, shrink=0.8) for _ in range(100)) > 1  # a twin
     two = counted(found, [5.0] * 302)
     assert max(loss(found, same[0], two) for _ in range(100)) > 1  # of a unit with two rows
 

@@ -20,12 +20,16 @@ from typing import Any
 import duckdb
 import pytest
 
+from duckdp.compiler.bounds import BoundsTask, plan_bounds
+from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.release import SelectTask
 from duckdp.core import noise
 from duckdp.core.task import PrivateQuery, Stages
 from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.engine import read_batches
+from duckdp.mechanisms.bounds import BoundsFinder
+from duckdp.mechanisms.unit_histogram import UnitHistogram
 from duckdp.smooth.counted import CountedTask, plan_counted
 from duckdp.smooth.grouped import GroupedTask, plan_grouped
 from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
@@ -109,6 +113,10 @@ def _theorem(table: Any, neighbours: Neighbours, delta: int = 0, column: str = "
     )
 
 
+def _bounds(table: Any, name: str, neighbours: Neighbours = ADD_REMOVE) -> Callable[[], BoundsTask]:
+    return lambda: plan_bounds(table, name, None, epsilon_nano=NANO, neighbours=neighbours)
+
+
 def _synthesis(columns: list[str]) -> Callable[[], SynthesisTask]:
     return lambda: plan_synthesis(
         KEYED, columns, epsilon_nano=NANO, delta_atto=0, neighbours=ADD_REMOVE, rows=50, smoothness=None, degree=3
@@ -183,11 +191,20 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("psi, replaced", _wide("psi", NUMBERS, ROWS, neighbours=REPLACE)),
         Case("tree, replaced", _wide("tree", MIXED[2:6], ROWS, neighbours=REPLACE)),
     ),
+    BoundsTask: (
+        Case("numbers", _bounds(KEYED, "cost")),
+        Case("dates", _bounds(KEYED, "born")),
+        Case("of rows, replaced", _bounds(ROWS, "income", REPLACE)),
+    ),
+    PerUnitTask: (
+        Case("rows", lambda: plan_per_unit(KEYED, None, None, epsilon_nano=NANO)),
+        Case("groups", lambda: plan_per_unit(KEYED, "sex, town", None, epsilon_nano=NANO)),
+    ),
 }
 # Of kinds that others of the list stand for: in the slow suite only.
 SLOW = {"tree", "tree, large epsilon", "laplace, sums", "cube, blocks", "gaussian, sums", "psi, gaussian"}
 # Parts of tasks: run by those above.
-PARTS: dict[type, type] = {MissingPlan: SynthesisTask}
+PARTS: dict[type, type] = {MissingPlan: SynthesisTask, BoundsFinder: BoundsTask, UnitHistogram: PerUnitTask}
 
 # ---- the tables: (pid, age, cost, score, sex, town, name, born, seen, smoker, visits, level, income)
 
