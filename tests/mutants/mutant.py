@@ -1,0 +1,22 @@
+"""One planted fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A snippet of a file that stands there once, what replaces it, and the fast tests that must then fail."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def applied(self, text: str) -> str:
+        """The file's text with the fault in it."""
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: the snippet stands {text.count(self.old)} times in {self.file}, not once")
+        return text.replace(self.old, self.new)

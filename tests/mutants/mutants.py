@@ -1,0 +1,13 @@
+"""The planted faults, by what they would break."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.of_ledger import LEDGER
+from tests.mutants.of_mechanisms import MECHANISMS
+from tests.mutants.of_reads import READS
+
+MUTANTS: tuple[Mutant, ...] = (*MECHANISMS, *READS, *LEDGER)
+
+# Changes that nobody could observe, and why: they are listed so that nobody plants them again.
+EQUIVALENT: tuple[tuple[Mutant, str], ...] = ()

@@ -1,0 +1,88 @@
+"""Faults in the ledger, identities, tokens, grants and routing: overspending, or an answer that is somebody else's."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_CHARGES, _BUDGETS, _CHAIN, _ANCHOR, _OBJECTS, _STORE = (
+    f"duckdp/ledger/{n}.py" for n in ("charges", "budgets", "chain", "anchor", "objects", "store")
+)
+_BINDER, _FRONT, _ROUTING, _SESSION, _CURATOR = (
+    f"duckdp/{n}.py" for n in ("binder", "front", "routing", "session", "curator")
+)
+_T = ("tests/test_ledger.py", "tests/test_ledger_attacks.py", "tests/test_ledger_owner.py", "tests/test_ledger_model.py")
+_T_IDENTITY = ("tests/adversary/test_identity.py", "tests/test_front.py")
+_T_SESSION = ("tests/test_session.py", "tests/test_owner.py", "tests/test_kept_ledgers.py", "tests/test_sources.py")
+
+LEDGER: tuple[Mutant, ...] = (
+    # ---- admitting
+    Mutant("admit: both limits must be passed", _CHARGES, "if cost[0] > left[0] or cost[1] > left[1]:", "if cost[0] > left[0] and cost[1] > left[1]:", _T),
+    Mutant("admit: delta unlimited", _CHARGES, "if cost[0] > left[0] or cost[1] > left[1]:", "if cost[0] > left[0]:", _T),
+    Mutant("admit: only the analyst's cap", _CHARGES, 'for row, scope in ((analyst, "analyst"), (dataset, "data set")):', 'for row, scope in ((analyst, "analyst"),):', _T),
+    Mutant("admit: only the total", _CHARGES, 'for row, scope in ((analyst, "analyst"), (dataset, "data set")):', 'for row, scope in ((dataset, "data set"),):', _T),
+    Mutant("admit: budget not asked", _CHARGES, "    require_budget(kind, cost, dataset, analyst)\n", "", _T),
+    Mutant("charge: the total is not touched", _CHARGES, 'for table, where, subject in (("dataset", "one", 1), ("analyst", "name", request.analyst)):', 'for table, where, subject in (("analyst", "name", request.analyst),):', _T),
+    Mutant("charge: the analyst is not touched", _CHARGES, 'for table, where, subject in (("dataset", "one", 1), ("analyst", "name", request.analyst)):', 'for table, where, subject in (("dataset", "one", 1),):', _T),
+    Mutant("charge: delta not added", _CHARGES, "SET primary_spent = primary_spent + ?, secondary_spent = secondary_spent + ? ", "SET primary_spent = primary_spent + ?, secondary_spent = secondary_spent + 0 * ? ", _T),
+    Mutant("attempts: without end", _CHARGES, "or row[\"attempt\"] >= MAX_ATTEMPTS:  # the last holder died just now", "or False:", _T),
+    Mutant("attempts: interrupted ones are free", _CHARGES, 'attempt = row["attempt"] + 1', 'attempt = row["attempt"]', _T),
+    Mutant("attempts: two holders at once", _CHARGES, 'if is_worked_on(dataset["id"], row) or row["attempt"]', 'if row["attempt"]', (*_T, "tests/test_ledger_concurrency.py")),
+    Mutant("same key, another cost", _CHARGES, 'if (_loss(row), row["kind"]) != (request.loss, request.kind):', "if False:", _T),
+    Mutant("versions not asked", _CHARGES, "        _require_versions(dataset, request)\n", "", (*_T, *_T_SESSION)),
+    Mutant("release stored for a revoked analyst", _CHARGES, "    budgets.require_open(tx, charge.analyst)\n    row = _row_of(tx, charge)\n    if row[\"state\"] != \"released\":", "    row = _row_of(tx, charge)\n    if row[\"state\"] != \"released\":", _T),
+    Mutant("release: a second replaces the first", _CHARGES, '    if row["state"] != "released":\n        tx.run("INSERT INTO release', '    if True:\n        tx.run("INSERT OR REPLACE INTO release', _T),
+    Mutant("release of anybody", _CHARGES, "WHERE id = ? AND analyst = ? AND state = 'released'\", charge_id, analyst)", "WHERE id = ? AND state = 'released'\", charge_id)", _T),
+    Mutant("release: grant not asked", _CHARGES, '    """See :meth:`duckdp.ledger.Ledger.release`."""\n    budgets.require_open(tx, analyst)\n', '    """See :meth:`duckdp.ledger.Ledger.release`."""\n', _T),
+    Mutant("key of any analyst", _CHARGES, 'return tx.one("SELECT * FROM charge WHERE analyst = ? AND key = ?", analyst, key)', 'return tx.one("SELECT * FROM charge WHERE key = ?", key)', _T),
+    Mutant("stages: a stored one is drawn again", _CHARGES, "    if number < len(stored):\n        return stored[number]\n", "    if number < len(stored):\n        return payload\n", _T),
+    # ---- owner's side
+    Mutant("frozen: asks go on", _BUDGETS, '    if dataset["frozen"] is not None:\n        raise BudgetError("B103", "the data set is frozen', '    if False:\n        raise BudgetError("B103", "the data set is frozen', _T),
+    Mutant("revoked: asks go on", _BUDGETS, '    if row["revoked"] is not None:\n        raise BudgetError("B103", f\'the grant', '    if False:\n        raise BudgetError("B103", f\'the grant', _T),
+    Mutant("raise: without a word", _BUDGETS, "if (epsilon_nano > old[\"epsilon_nano\"] or delta_atto > old[\"delta_atto\"]) and not (raise_to and reason):", "if False:", _T),
+    Mutant("raise: delta without a word", _BUDGETS, "if (epsilon_nano > old[\"epsilon_nano\"] or delta_atto > old[\"delta_atto\"]) and", "if (epsilon_nano > old[\"epsilon_nano\"]) and", _T),
+    Mutant("lower: below what was spent", _BUDGETS, 'if limit[0] < old["primary_spent"] or limit[1] < old["secondary_spent"]:', "if False:", _T),
+    Mutant("revoked: let in again in silence", _BUDGETS, 'if old["revoked"] is not None and not (raise_to and reason):', "if False:", _T),
+    Mutant("grant: more than the total", _BUDGETS, "        if units > total:\n", "        if False:\n", _T),
+    # ---- chain and anchor
+    Mutant("chain: links forget the past", _CHAIN, "    return digest(before, *row)\n", "    return digest(*row)\n", _T),
+    Mutant("chain: charges not compared", _CHAIN, "== story.charges and attempts == story.attempts", "is not None and attempts == story.attempts", _T),
+    Mutant("chain: attempts not compared", _CHAIN, "== story.charges and attempts == story.attempts", "== story.charges", _T),
+    Mutant("chain: releases not compared", _CHAIN, "return found == story.releases and released", "return released", _T),
+    Mutant("chain: made tables not compared", _CHAIN, "released == set(story.releases) and finished == story.finished", "released == set(story.releases)", _T),
+    Mutant("chain: stages not compared", _CHAIN, "for row in rows} == story.stages", "for row in rows} is not None", _T),
+    Mutant("chain: budget not compared", _CHAIN, "return budget == (story.budget or unset) and", "return", _T),
+    Mutant("chain: caps not compared", _CHAIN, "return caps == story.caps and", "return", _T),
+    Mutant("chain: revocations not compared", _CHAIN, 'return caps == story.caps and {row["name"]: row["revoked"] for row in rows} == story.revoked', "return caps == story.caps", _T),
+    Mutant("chain: declarations not compared", _CHAIN, "return tables == story.tables and", "return", _T),
+    Mutant("chain: sums not compared", _CHAIN, 'return spent == kept and total == (dataset["primary_spent"], dataset["secondary_spent"])', "return True", _T),
+    Mutant("chain: entries not compared", _CHAIN, 'if row["seq"] != count or row["hash"] != before:', "if False:", _T),
+    Mutant("anchor: other data set", _ANCHOR, "    if known.dataset_id != position.dataset_id:", "    if False:", _T),
+    Mutant("anchor: other history", _ANCHOR, "    if known.count == position.count and known.digest != position.digest:", "    if False:", _T),
+    Mutant("anchor: never moves", _ANCHOR, "if known is None or known.count < position.count:", "if known is None:", _T),
+    Mutant("anchor: moves back", _ANCHOR, "if known is None or known.count < position.count:", "if True:", _T),
+    Mutant("anchor: checksum not read", _ANCHOR, "if magic != _MAGIC or position.line() != text:", "if magic != _MAGIC:", _T),
+    Mutant("store: anchor not moved", _STORE, "            if head != before:\n                anchor.advance(self.path, head)", "            if False:\n                anchor.advance(self.path, head)", _T),
+    Mutant("store: fsync off", _STORE, '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', _T),
+    Mutant("store: a replaced file", _STORE, "if files.identity(self.path) != self._file:", "if False:", _T),
+    # ---- objects
+    Mutant("objects: everybody's", _OBJECTS, '"WHERE object.analyst = ?1 OR EXISTS', '"WHERE ?1 IS NOT NULL OR EXISTS', _T),
+    Mutant("objects: shares of any reader", _OBJECTS, '"AND share.name = object.name AND share.reader = ?1)"', '"AND share.name = object.name)"', _T),
+    Mutant("objects: grant not asked", _OBJECTS, "    budgets.require_open(tx, analyst)\n    return [\n        ObjectRow(", "    return [\n        ObjectRow(", _T),
+    Mutant("objects: names overwritten", _OBJECTS, "    elif held != charge_id:\n", "    elif False:\n", _T),
+    Mutant("source: a changed one in silence", _OBJECTS, 'if dataset["source"] is not None and reason is None:', "if False:", (*_T, *_T_SESSION)),
+    # ---- identities and tokens
+    Mutant("identity: data version left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, task.mechanism, kind, name, unique]", _T_SESSION),
+    Mutant("identity: question left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[state.data_version, task.mechanism, kind, name, unique]", _T_SESSION),
+    Mutant("identity: fresh is not", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, name]", _T_SESSION),
+    Mutant("identity: name left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, unique]", (*_T_SESSION, "tests/smooth/test_smooth_summary.py", "tests/synthetic/test_again.py")),
+    Mutant("charge: kept only if it succeeds", _SESSION, "_laundered(error, admitted.id)", "error", ("tests/adversary/test_planted_secrets.py", "tests/test_session.py")),
+    Mutant("source: changes go unseen", _CURATOR, "if self.engine.changed() or state.source != self._fingerprint:", "if state.source != self._fingerprint:", _T_SESSION),
+    Mutant("source: refreshes elsewhere go unseen", _CURATOR, "if self.engine.changed() or state.source != self._fingerprint:", "if self.engine.changed():", _T_SESSION),
+    Mutant("token: any mac", _BINDER, "if not hmac.compare_digest(mac.encode(), self._mac(body).encode()):", "if False:", _T_IDENTITY),
+    Mutant("token: of any analyst", _BINDER, 'text = f"{self._open_session().analyst}\\n{body}".encode()', "text = body.encode()", _T_IDENTITY),
+    Mutant("token: one key for all", _BINDER, "self._key = secrets.token_bytes(32)", 'self._key = b"0" * 32', _T_IDENTITY),
+    Mutant("token: shape not compared", _BINDER, "if _shape(prepared) != shape:", "if False:", _T_IDENTITY),
+    Mutant("token: computed each time", _BINDER, "                self._remember(token, found)\n", "", (*_T_IDENTITY, "tests/test_front_canary.py")),
+    Mutant("routing: old data", _SESSION, "if row.ready and row.charge_id in current]", "if row.ready]", ("tests/test_routing.py", "tests/test_routing_rows.py")),
+    Mutant("routing: any table", _SESSION, "if summary.table == table.name]", "]", ("tests/test_routing.py", "tests/test_routing_rows.py")),
+)

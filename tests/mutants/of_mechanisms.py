@@ -1,0 +1,118 @@
+"""Faults in accountants, calibration, noise, sensitivities: a charge that is less than what leaves."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_ACC, _ADD, _MEA = "duckdp/core/accountant.py", "duckdp/mechanisms/additive.py", "duckdp/compiler/measures.py"
+_CUBE, _SMOOTH = "duckdp/mechanisms/cube.py", "duckdp/mechanisms/smooth_sensitivity.py"
+_THRESHOLD, _NOISE = "duckdp/mechanisms/threshold.py", "duckdp/core/noise.py"
+_BASIS, _SNOISE, _SHARES = "duckdp/smooth/basis.py", "duckdp/smooth/noise.py", "duckdp/smooth/shares.py"
+_MOMENTS, _COUNTED = "duckdp/smooth/sums/moments.py", "duckdp/smooth/counted.py"
+_PURSE, _TREE, _SELECT = (
+    f"duckdp/synthetic/wide/{n}.py" for n in ("release", "tree_counts", "tree_select")
+)
+_T_ACC, _T_MEA = ("tests/core/test_accountant.py",), ("tests/compiler/test_sensitivity.py",)
+_T_PURSE = ("tests/synthetic/wide/test_wide_release.py",)
+_T_TREE = ("tests/synthetic/wide/test_wide_tree_private.py",)
+_T_SUMS = ("tests/smooth/test_moments_sensitivity.py", "tests/smooth/test_smooth_basis.py")
+_T_SMOOTH = ("tests/mechanisms/test_smooth_sensitivity.py",)
+_T_SPLIT = ("tests/mechanisms", "tests/compiler/test_sensitivity.py", "tests/compiler/test_properties.py")
+
+
+MECHANISMS: tuple[Mutant, ...] = (
+    # ---- accountants
+    Mutant("rho_for: half the logarithm", _ACC, "rest >= 0 and 4 * rho_pico", "rest >= 0 and 2 * rho_pico", _T_ACC),
+    Mutant("rho_for: any rest", _ACC, "return rest >= 0 and 4 *", "return 4 *", _T_ACC),
+    Mutant("pure_rho: rounds down", _ACC, "-(-(epsilon_nano**2) * PICO // (2 * NANO**2))", "epsilon_nano**2 * PICO // (2 * NANO**2)", _T_ACC),
+    Mutant("pure_rho: half", _ACC, "PICO // (2 * NANO**2))", "PICO // (4 * NANO**2))", _T_ACC),
+    Mutant("zcdp limits: delta spent twice", _ACC, "return rho_for(epsilon_nano, half), delta_atto - half", "return rho_for(epsilon_nano, half), delta_atto", _T_ACC),
+    Mutant("zcdp limits: rho at the whole delta", _ACC, "return rho_for(epsilon_nano, half), delta_atto - half", "return rho_for(epsilon_nano, delta_atto), delta_atto - half", _T_ACC),
+    Mutant("cost: zcdp delta free", _ACC, "return loss.rho_pico, loss.delta_zcdp_atto", "return loss.rho_pico, 0", _T_ACC),
+    Mutant("cost: basic delta free", _ACC, "        return loss.epsilon_nano, loss.delta_atto\n", "        return loss.epsilon_nano, 0\n", _T_ACC),
+    Mutant("cost: zcdp epsilon without rho is free", _ACC, "if loss.epsilon_nano and not loss.rho_pico:", "if False:", _T_ACC),
+    Mutant("how_many: the wider of the limits", _ACC, "return min((left // each", "return max((left // each", _T_ACC),
+    Mutant("how_many: overdrawn fits", _ACC, "    if min(remaining) < 0:", "    if max(remaining) < 0:", _T_ACC),
+    Mutant("epsilon_for: rounds down", _ACC, "root += root * root < square", "root += 0", _T_ACC),
+    Mutant("epsilon_for: half the root", _ACC, "square = 4 * rho_pico", "square = 1 * rho_pico", _T_ACC),
+    Mutant("log of 1/delta: halved", _ACC, "return int(log.scaleb(_LOG_DIGITS, context)) + 1", "return int(log.scaleb(_LOG_DIGITS, context)) // 2", _T_ACC),
+    Mutant("accountant: negative losses", _ACC, "    if min(units) < 0:\n        raise InternalError(\"a privacy loss", "    if False:\n        raise InternalError(\"a privacy loss", _T_ACC),
+    # ---- calibration of several measures
+    Mutant("laplace: every measure gets all", _ADD, "share = epsilon_nano // count", "share = epsilon_nano", _T_SPLIT),
+    Mutant("gaussian: every measure gets all", _ADD, "Fraction(rho // count, PICO)", "Fraction(rho, PICO)", _T_SPLIT),
+    Mutant("gaussian: the threshold's delta again", _ADD, "rho = rho_for(epsilon_nano, delta_atto - threshold_delta_atto)", "rho = rho_for(epsilon_nano, delta_atto)", _T_SPLIT),
+    Mutant("laplace: rho of the charge halved", _ADD, "        rho = pure_rho(epsilon_nano)\n", "        rho = pure_rho(epsilon_nano) // 2\n", _T_SPLIT),
+    Mutant("laplace: the threshold's delta free", _ADD, "        loss_delta = threshold_delta_atto\n", "        loss_delta = 0\n", _T_SPLIT),
+    Mutant("gaussian: delta free", _ADD, "        loss_delta = delta_atto\n", "        loss_delta = threshold_delta_atto\n", _T_SPLIT),
+    Mutant("laplace scale from l2", _ADD, "laplace_scale(Fraction(share, NANO), s.l1)", "laplace_scale(Fraction(share, NANO), max(1, int(s.l2_squared**0.5)))", _T_SPLIT),
+    Mutant("gaussian scale from linf", _ADD, ", s.l2_squared) for s in sensitivities]\n        loss_delta", ", s.linf**2) for s in sensitivities]\n        loss_delta", _T_SPLIT),
+    Mutant("zcdp: the threshold's delta left out", _ADD, "delta_zcdp_atto=threshold_delta_atto", "delta_zcdp_atto=0", _T_SPLIT),
+    # ---- scales
+    Mutant("laplace scale below", _NOISE, "near if near == math.inf or Fraction(near) >= exact else math.nextafter(near, math.inf)", "math.nextafter(near, 0)", ("tests/core",)),
+    Mutant("gaussian scale: sqrt(rho)", _NOISE, 'l2_squared / (2 * rho))', 'l2_squared / (4 * rho))', ("tests/core",)),
+    Mutant("scale: sampler's own map not asked", _NOISE, "        if admitted(scale):\n", "        if True:\n", ("tests/core",)),
+    # ---- threshold
+    Mutant("threshold: groups ignored", _THRESHOLD, "- math.log(ATTO) - math.log(groups)", "- math.log(ATTO)", ("tests/privacy/test_threshold.py",)),
+    Mutant("threshold: one lower", _THRESHOLD, "return 1 + max(1, math.ceil(t)) + 1", "return max(1, math.ceil(t))", ("tests/privacy/test_threshold.py",)),
+    Mutant("threshold: half the gaussian tail", _THRESHOLD, "math.sqrt(-2 * log_share)", "math.sqrt(-log_share)", ("tests/privacy/test_threshold.py",)),
+    Mutant("threshold: no scale", _THRESHOLD, "t = noise.scale * (-log_share", "t = (-log_share", ("tests/privacy/test_threshold.py",)),
+    # ---- sensitivities of a SELECT
+    Mutant("replace sum: span without 0", _MEA, "high - low if whole else max(high, 0) - min(low, 0)", "high - low", _T_MEA),
+    Mutant("replace sum: one group of two", _MEA, "return Sensitivity(l1=2 * q, l2_squared=max(2 * q * q, span**2)", "return Sensitivity(l1=q, l2_squared=max(q * q, span**2)", _T_MEA),
+    Mutant("replace sum: l2 without the span", _MEA, "l2_squared=max(2 * q * q, span**2)", "l2_squared=2 * q * q", _T_MEA),
+    Mutant("replace cells: one group of two", _MEA, "return replace(measure, sensitivity=Sensitivity(l1=2 * d, l2_squared=2 * d * d, linf=d))", "return replace(measure, sensitivity=Sensitivity(l1=d, l2_squared=d * d, linf=d))", _T_MEA),
+    Mutant("replace cells: whole, degree 2 as 1", _MEA, "l1 = measure.largest * min(measure.degree, 2)", "l1 = measure.largest * min(measure.degree, 1)", _T_MEA),
+    Mutant("add-remove: groups free", _MEA, "Sensitivity(l1=groups * unit, l2_squared=groups * unit**2, linf=unit)", "Sensitivity(l1=unit, l2_squared=unit**2, linf=unit)", _T_MEA),
+    Mutant("add-remove: l2 of groups free", _MEA, "l2_squared=groups * unit**2, linf=unit)", "l2_squared=unit**2, linf=unit)", _T_MEA),
+    Mutant("add-remove: a unit is one row", _MEA, 'rows = 1 if table.unit_key is None or measure.kind == "units" else table.max_rows', "rows = 1", _T_MEA),
+    Mutant("whole although nullable", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and measure.filter is None", _T_MEA),
+    Mutant("whole although filtered", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and not nullable", _T_MEA),
+    Mutant("sum: largest by its upper end", _MEA, "largest=max(abs(low), abs(high), 1))", "largest=max(high, 1))", _T_MEA),
+    Mutant("sum: range rounded inwards", _MEA, "math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)", "math.ceil(measure.lower * measure.steps), math.floor(measure.upper * measure.steps)", ("tests/compiler",)),
+    Mutant("count rides on a nullable argument", _MEA, "whole = self.argument is None or self.null_cell or not facts(self.argument).nullable", "whole = True", ("tests/compiler",)),
+    Mutant("range: no room for noise", _MEA, "room = math.floor(RANGE_BITS - math.log2(row_cap + 300 * contribution / epsilon))", "room = math.floor(RANGE_BITS + 8 - math.log2(row_cap + 300 * contribution / epsilon))", ("tests/compiler", "tests/core")),
+    # ---- cube, smooth sensitivity
+    Mutant("cube: rate doubled", _CUBE, "rate = Fraction(epsilon) / linf", "rate = Fraction(2 * epsilon) / linf", ("tests/mechanisms/test_cube.py", "tests/smooth")),
+    Mutant("cube: R geometrics", _CUBE, "for _ in range(size + 1))", "for _ in range(size))", ("tests/mechanisms/test_cube.py",)),
+    Mutant("cube: no rejection", _CUBE, "        if all(uniform_below", "        if True or all(uniform_below", ("tests/mechanisms/test_cube.py",)),
+    Mutant("cube: side one short", _CUBE, "uniform_below(2 * half + 1) - half", "uniform_below(2 * half) - half", ("tests/mechanisms/test_cube.py",)),
+    Mutant("smooth: alpha doubled", _SMOOTH, "square = 32 * epsilon**2 / 81", "square = 128 * epsilon**2 / 81", _T_SMOOTH),
+    Mutant("smooth: beta doubled", _SMOOTH, "self.delta_atto else epsilon / 3", "self.delta_atto else 2 * epsilon / 3", _T_SMOOTH),
+    Mutant("smooth: laplace alpha doubled", _SMOOTH, "return epsilon / 2  # proof sketch, 5", "return epsilon  # proof sketch, 5", _T_SMOOTH),
+    Mutant("smooth: no float margin", _SMOOTH, "below = float(self.beta - _FLOAT_MARGIN)", "below = float(self.beta)", _T_SMOOTH),
+    Mutant("smooth: a unit is one row", _SMOOTH, "steps, block = (window.units + 1) * u,", "steps, block = (window.units + 1),", _T_SMOOTH),
+    Mutant("smooth: delta of zcdp free", _SMOOTH, "delta_zcdp_atto=self.delta_atto", "delta_zcdp_atto=0", _T_SMOOTH),
+    # ---- summaries
+    Mutant("basis: add-remove l1 of one", _BASIS, "return Sensitivity(l1=unit * size, l2_squared=unit**2 * size, linf=unit)", "return Sensitivity(l1=unit, l2_squared=unit**2 * size, linf=unit)", _T_SUMS),
+    Mutant("basis: add-remove l2 of one", _BASIS, "return Sensitivity(l1=unit * size, l2_squared=unit**2 * size, linf=unit)", "return Sensitivity(l1=unit * size, l2_squared=unit**2, linf=unit)", _T_SUMS),
+    Mutant("basis: replace linf of one", _BASIS, "return Sensitivity(l1=l1, l2_squared=square, linf=2 * unit)", "return Sensitivity(l1=l1, l2_squared=square, linf=unit)", _T_SUMS),
+    Mutant("basis: rounding left out of l1", _BASIS, "certified = unit * (self._replace_l1() + 2 * size * eta) + size", "certified = unit * (self._replace_l1() + 2 * size * eta)", _T_SUMS),
+    Mutant("basis: the paper's t^d", _BASIS, "l1 = min(l1, max(math.ceil(certified), unit * size))", "l1 = unit * size", _T_SUMS),
+    Mutant("basis: l2 of the set, not its hull", _BASIS, "math.ceil(ratio * 2 * math.prod(self.degrees) * 2**20)", "math.ceil(ratio * math.prod(self.degrees) * 2**20)", _T_SUMS),
+    Mutant("basis: certified for units of many rows", _BASIS, "        if max_rows == 1:\n", "        if True:\n", _T_SUMS),
+    Mutant("moments: excess forgotten", _MOMENTS, "above = math.ceil(unit * Fraction(self.excess))", "above = 0", _T_SUMS),
+    Mutant("moments: excess once under replace", _MOMENTS, "            above *= 2\n", "            above *= 1\n", _T_SUMS),
+    Mutant("moments: row error forgotten", _MOMENTS, "wide = max(above, math.ceil(2 * unit * max(Fraction(0), Fraction(self.row_error) - known)))", "wide = above", _T_SUMS),
+    Mutant("moments: a unit is one row", _MOMENTS, "return 1 if table.unit_key is None else table.max_rows", "return 1", _T_SUMS),
+    Mutant("summary noise: cube at twice epsilon", _SNOISE, "rates = [cube_rate(epsilon, linf, size)", "rates = [cube_rate(2 * epsilon, linf, size)", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_shares.py")),
+    Mutant("summary noise: gaussian group of one", _SNOISE, "min(sensitivity.l2_squared, size * sensitivity.linf**2)", "sensitivity.linf**2", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_shares.py")),
+    Mutant("summary noise: laplace from linf", _SNOISE, "laplace_scale(epsilon, sensitivity.l1)", "laplace_scale(epsilon, sensitivity.linf)", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_shares.py")),
+    Mutant("shares: more than all", _SHARES, "np.floor(share / share.sum() * _STEPS * (1 - 1e-9))", "np.floor(share / share.max() * _STEPS)", ("tests/smooth/test_shares.py",)),
+    Mutant("counted: the count is free", _COUNTED, "return count, max(1, whole - count)", "return count, whole", ("tests/smooth/test_counted.py",)),
+    Mutant("counted: rho of the count is free", _COUNTED, "rho_pico=pure_rho(count) + rho_for(rest, whole.delta_atto)", "rho_pico=rho_for(rest, whole.delta_atto)", ("tests/smooth/test_counted.py",)),
+    # ---- wide tables
+    Mutant("purse: choices at sqrt(8 rho)", _PURSE, "math.isqrt(2 * cost * PICO)", "math.isqrt(8 * cost * PICO)", _T_PURSE),
+    Mutant("purse: stages over the whole", _PURSE, "if share <= 0 or self.spent + share > 1:", "if share <= 0:", _T_PURSE),
+    Mutant("purse: nothing is spent", _PURSE, "        self.spent += share\n", "", _T_PURSE),
+    Mutant("purse: replace moves once", _PURSE, "move = unit * (2 if neighbours is Neighbours.REPLACE else 1)", "move = unit", _T_PURSE),
+    Mutant("purse: l1 of one", _PURSE, "return Sensitivity(l1=size * move, l2_squared=size * move**2, linf=move)", "return Sensitivity(l1=move, l2_squared=size * move**2, linf=move)", _T_PURSE),
+    Mutant("purse: l2 of one", _PURSE, "return Sensitivity(l1=size * move, l2_squared=size * move**2, linf=move)", "return Sensitivity(l1=size * move, l2_squared=move**2, linf=move)", _T_PURSE),
+    Mutant("purse: the count is free", _PURSE, "laplace_scale(Fraction(self.take(share), NANO), 1)", "laplace_scale(Fraction(self.cost(share), NANO), 1)", _T_PURSE),
+    Mutant("purse: the count is not a function", _PURSE, "vector = [found * unit, *exact] if counting else list(exact)", "vector = [found * unit, *exact]; change = sensitivity(len(exact), unit, self.neighbours); counting = counting", _T_PURSE),
+    Mutant("tree: choices at sqrt(16 rho)", _TREE, "math.isqrt(8 * cost * PICO)", "math.isqrt(16 * cost * PICO)", _T_TREE),
+    Mutant("tree: replace moves once", _TREE, "    move = 2 if neighbours is Neighbours.REPLACE else 1\n    return Sensitivity", "    move = 1\n    return Sensitivity", _T_TREE),
+    Mutant("tree: one table of many", _TREE, "return Sensitivity(l1=tables * move, l2_squared=tables * move, linf=1)", "return Sensitivity(l1=move, l2_squared=move, linf=1)", _T_TREE),
+    Mutant("tree: scores move once under replace", _TREE, "return GRID * (2 if neighbours is Neighbours.REPLACE else 1)", "return GRID", _T_TREE),
+    Mutant("tree: tables are free", _TREE, "purse.take(share)\n    exact", "purse.cost(share)\n    exact", _T_TREE),
+    Mutant("tree: choices are free", _TREE, "    cost = purse.take(share)\n    return Fraction(math.isqrt", "    cost = purse.cost(share)\n    return Fraction(math.isqrt", _T_TREE),
+)
