@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import LOSSES, SHARES, Mutant
 
 _ACC, _ADD, _MEA = "duckdp/core/accountant.py", "duckdp/mechanisms/additive.py", "duckdp/compiler/measures.py"
 _CUBE, _SMOOTH = "duckdp/mechanisms/cube.py", "duckdp/mechanisms/smooth_sensitivity.py"
@@ -13,11 +13,11 @@ _PURSE, _TREE, _SELECT = (
     f"duckdp/synthetic/wide/{n}.py" for n in ("release", "tree_counts", "tree_select")
 )
 _T_ACC, _T_MEA = ("tests/core/test_accountant.py",), ("tests/compiler/test_sensitivity.py",)
-_T_PURSE = ("tests/synthetic/wide/test_wide_release.py",)
-_T_TREE = ("tests/synthetic/wide/test_wide_tree_private.py",)
-_T_SUMS = ("tests/smooth/test_moments_sensitivity.py", "tests/smooth/test_smooth_basis.py")
+_T_PURSE = ("tests/synthetic/wide/test_wide_release.py", LOSSES)
+_T_TREE = (LOSSES, "tests/synthetic/wide/test_wide_tree_private.py")
+_T_SUMS = ("tests/smooth/test_moments_sensitivity.py", LOSSES, "tests/smooth/test_smooth_basis.py")
 _T_SMOOTH = ("tests/mechanisms/test_smooth_sensitivity.py",)
-_T_SPLIT = ("tests/mechanisms", "tests/compiler/test_sensitivity.py", "tests/compiler/test_properties.py")
+_T_SPLIT = (SHARES, "tests/privacy/test_threshold.py")
 
 
 MECHANISMS: tuple[Mutant, ...] = (
@@ -48,9 +48,9 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("gaussian scale from linf", _ADD, ", s.l2_squared) for s in sensitivities]\n        loss_delta", ", s.linf**2) for s in sensitivities]\n        loss_delta", _T_SPLIT),
     Mutant("zcdp: the threshold's delta left out", _ADD, "delta_zcdp_atto=threshold_delta_atto", "delta_zcdp_atto=0", _T_SPLIT),
     # ---- scales
-    Mutant("laplace scale below", _NOISE, "near if near == math.inf or Fraction(near) >= exact else math.nextafter(near, math.inf)", "math.nextafter(near, 0)", ("tests/core",)),
-    Mutant("gaussian scale: sqrt(rho)", _NOISE, 'l2_squared / (2 * rho))', 'l2_squared / (4 * rho))', ("tests/core",)),
-    Mutant("scale: sampler's own map not asked", _NOISE, "        if admitted(scale):\n", "        if True:\n", ("tests/core",)),
+    Mutant("laplace scale below", _NOISE, "near if near == math.inf or Fraction(near) >= exact else math.nextafter(near, math.inf)", "math.nextafter(near, 0)", ("tests/core/test_noise.py",)),
+    Mutant("gaussian scale: l2 of a half", _NOISE, "Fraction(_gaussian(sigma).map(l2)) <= rho", "Fraction(_gaussian(sigma).map(l2 / 2)) <= rho", ("tests/core/test_noise.py",)),
+    Mutant("scale: sampler's own map not asked", _NOISE, "        if admitted(scale):\n", "        if True:\n", ("tests/core/test_noise.py",)),
     # ---- threshold
     Mutant("threshold: groups ignored", _THRESHOLD, "- math.log(ATTO) - math.log(groups)", "- math.log(ATTO)", ("tests/privacy/test_threshold.py",)),
     Mutant("threshold: one lower", _THRESHOLD, "return 1 + max(1, math.ceil(t)) + 1", "return max(1, math.ceil(t))", ("tests/privacy/test_threshold.py",)),
@@ -68,11 +68,11 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("whole although nullable", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and measure.filter is None", _T_MEA),
     Mutant("whole although filtered", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and not nullable", _T_MEA),
     Mutant("sum: largest by its upper end", _MEA, "largest=max(abs(low), abs(high), 1))", "largest=max(high, 1))", _T_MEA),
-    Mutant("sum: range rounded inwards", _MEA, "math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)", "math.ceil(measure.lower * measure.steps), math.floor(measure.upper * measure.steps)", ("tests/compiler",)),
-    Mutant("count rides on a nullable argument", _MEA, "whole = self.argument is None or self.null_cell or not facts(self.argument).nullable", "whole = True", ("tests/compiler",)),
-    Mutant("range: no room for noise", _MEA, "room = math.floor(RANGE_BITS - math.log2(row_cap + 300 * contribution / epsilon))", "room = math.floor(RANGE_BITS + 8 - math.log2(row_cap + 300 * contribution / epsilon))", ("tests/compiler", "tests/core")),
+    Mutant("sum: range rounded inwards", _MEA, "math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)", "math.ceil(measure.lower * measure.steps), math.floor(measure.upper * measure.steps)", ("tests/compiler/test_sensitivity.py", LOSSES, "tests/compiler/test_totality.py")),
+    Mutant("count rides on a nullable argument", _MEA, "whole = self.argument is None or self.null_cell or not facts(self.argument).nullable", "whole = True", ("tests/compiler/test_sensitivity.py", LOSSES, "tests/compiler/test_totality.py")),
+    Mutant("range: no room for noise", _MEA, "room = math.floor(RANGE_BITS - math.log2(row_cap + 300 * contribution / epsilon))", "room = math.floor(RANGE_BITS + 8 - math.log2(row_cap + 300 * contribution / epsilon))", ("tests/compiler/test_totality.py", LOSSES, "tests/privacy/test_draws.py")),
     # ---- cube, smooth sensitivity
-    Mutant("cube: rate doubled", _CUBE, "rate = Fraction(epsilon) / linf", "rate = Fraction(2 * epsilon) / linf", ("tests/mechanisms/test_cube.py", "tests/smooth")),
+    Mutant("cube: rate doubled", _CUBE, "rate = Fraction(epsilon) / linf", "rate = Fraction(2 * epsilon) / linf", ("tests/mechanisms/test_cube.py", LOSSES)),
     Mutant("cube: R geometrics", _CUBE, "for _ in range(size + 1))", "for _ in range(size))", ("tests/mechanisms/test_cube.py",)),
     Mutant("cube: no rejection", _CUBE, "        if all(uniform_below", "        if True or all(uniform_below", ("tests/mechanisms/test_cube.py",)),
     Mutant("cube: side one short", _CUBE, "uniform_below(2 * half + 1) - half", "uniform_below(2 * half) - half", ("tests/mechanisms/test_cube.py",)),
@@ -94,12 +94,12 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("moments: excess once under replace", _MOMENTS, "            above *= 2\n", "            above *= 1\n", _T_SUMS),
     Mutant("moments: row error forgotten", _MOMENTS, "wide = max(above, math.ceil(2 * unit * max(Fraction(0), Fraction(self.row_error) - known)))", "wide = above", _T_SUMS),
     Mutant("moments: a unit is one row", _MOMENTS, "return 1 if table.unit_key is None else table.max_rows", "return 1", _T_SUMS),
-    Mutant("summary noise: cube at twice epsilon", _SNOISE, "rates = [cube_rate(epsilon, linf, size)", "rates = [cube_rate(2 * epsilon, linf, size)", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_shares.py")),
-    Mutant("summary noise: gaussian group of one", _SNOISE, "min(sensitivity.l2_squared, size * sensitivity.linf**2)", "sensitivity.linf**2", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_shares.py")),
-    Mutant("summary noise: laplace from linf", _SNOISE, "laplace_scale(epsilon, sensitivity.l1)", "laplace_scale(epsilon, sensitivity.linf)", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_shares.py")),
+    Mutant("summary noise: cube at twice epsilon", _SNOISE, "rates = [cube_rate(epsilon, linf, size)", "rates = [cube_rate(2 * epsilon, linf, size)", ("tests/smooth/test_shares.py", LOSSES)),
+    Mutant("summary noise: gaussian group of one", _SNOISE, "min(sensitivity.l2_squared, size * sensitivity.linf**2)", "sensitivity.linf**2", ("tests/smooth/test_shares.py", LOSSES)),
+    Mutant("summary noise: laplace from linf", _SNOISE, "laplace_scale(epsilon, sensitivity.l1)", "laplace_scale(epsilon, sensitivity.linf)", ("tests/smooth/test_shares.py", LOSSES)),
     Mutant("shares: more than all", _SHARES, "np.floor(share / share.sum() * _STEPS * (1 - 1e-9))", "np.floor(share / share.max() * _STEPS)", ("tests/smooth/test_shares.py",)),
-    Mutant("counted: the count is free", _COUNTED, "return count, max(1, whole - count)", "return count, whole", ("tests/smooth/test_counted.py",)),
-    Mutant("counted: rho of the count is free", _COUNTED, "rho_pico=pure_rho(count) + rho_for(rest, whole.delta_atto)", "rho_pico=rho_for(rest, whole.delta_atto)", ("tests/smooth/test_counted.py",)),
+    Mutant("counted: the count is free", _COUNTED, "return count, max(1, whole - count)", "return count, whole", ("tests/smooth/test_counted.py", LOSSES)),
+    Mutant("counted: rho of the count is free", _COUNTED, "rho_pico=pure_rho(count) + rho_for(rest, whole.delta_atto)", "rho_pico=rho_for(rest, whole.delta_atto)", ("tests/smooth/test_counted.py", LOSSES)),
     # ---- wide tables
     Mutant("purse: choices at sqrt(8 rho)", _PURSE, "math.isqrt(2 * cost * PICO)", "math.isqrt(8 * cost * PICO)", _T_PURSE),
     Mutant("purse: stages over the whole", _PURSE, "if share <= 0 or self.spent + share > 1:", "if share <= 0:", _T_PURSE),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import LOSSES, Mutant
 
 _EMIT, _PRINT, _QUANT = (f"duckdp/compiler/{n}.py" for n in ("emit", "printing", "quantile"))
 _REL, _PLAN, _SCAN = "duckdp/compiler/release.py", "duckdp/compiler/plan.py", "duckdp/smooth/sums/scan.py"
 _MISSING, _ENGINE = "duckdp/synthetic/missing.py", "duckdp/engine.py"
-_T = ("tests/compiler",)
+_T = ("tests/compiler/test_sensitivity.py", "tests/compiler/test_local_choice.py", "tests/compiler/test_emit_equals.py", "tests/compiler/test_totality.py")
+_T_QUANT = ("tests/compiler/test_local_choice.py", "tests/compiler/test_chosen_rows.py", "tests/privacy/test_draws.py", LOSSES)
+_T_CHOSEN = ("tests/compiler/test_chosen_rows.py", "tests/compiler/test_local_choice.py")
+_T_PLAN = ("tests/compiler/test_sensitivity.py", LOSSES, "tests/compiler/test_emit_equals.py", "tests/test_session.py")
 _T_SUMS = ("tests/smooth/test_moments_sensitivity.py", "tests/smooth/test_moments_paths.py", "tests/smooth/test_smooth_moments.py")
 
 READS: tuple[Mutant, ...] = (
@@ -16,13 +19,13 @@ READS: tuple[Mutant, ...] = (
     Mutant("emit: sums not clamped below", _EMIT, "THEN CAST({value} AS BIGINT) \"\n        f\"WHEN {value} <= {low} THEN CAST({low} AS BIGINT) END)", "THEN CAST({value} AS BIGINT) \"\n        f\"WHEN {value} <= {low} THEN CAST({value} AS BIGINT) END)", _T),
     Mutant("emit: u not clamped", _EMIT, 'u = f"system.main.least(system.main.greatest(v{i}, 0e0), 1e0)"', 'u = f"v{i}"', _T),
     Mutant("emit: the middle cell not clamped", _EMIT, 'f"system.main.least({_rounded(f\'2 * {u} * (1 - {u}) * {steps}\')}, {steps} - {square})"', "_rounded(f'2 * {u} * (1 - {u}) * {steps}')", _T),
-    Mutant("printing: numbers not clamped above", _PRINT, 'f"WHEN {value} < {lower} THEN {lower}", f"WHEN {value} > {upper} THEN {upper}"]', 'f"WHEN {value} < {lower} THEN {lower}"]', ("tests/compiler", "tests/smooth")),
-    Mutant("printing: NaN stays", _PRINT, 'arms = [] if column.integral else [f"WHEN system.main.isnan({value}) THEN NULL"]', "arms = []", ("tests/compiler",)),
-    Mutant("printing: dates not clamped", _PRINT, "THEN {lower} WHEN {value} > {upper} THEN {upper} ELSE {value} END)\"\n\n\ndef _whole", "THEN {lower} ELSE {value} END)\"\n\n\ndef _whole", ("tests/compiler", "tests/smooth")),
-    Mutant("printing: long text whole", _PRINT, "THEN system.main.left({text}, {MAX_TEXT})", "THEN {text}", ("tests/compiler", "tests/adversary")),
-    Mutant("printing: collation of the column", _PRINT, " END COLLATE \"binary\")'", " END)'", ("tests/compiler", "tests/adversary", "tests/test_sources.py")),
-    Mutant("printing: rows without a unit count", _PRINT, 'conditions.append(f"base.{quote(table.unit_key)} IS NOT NULL")', "pass", ("tests/compiler", "tests/test_session.py")),
-    Mutant("printing: a view's filter ignored", _PRINT, "    if table.filter is not None:\n        conditions.append(_view_filter(table, parameters))\n", "", ("tests/compiler", "tests/test_sources.py", "tests/test_declarations.py")),
+    Mutant("printing: numbers not clamped above", _PRINT, 'f"WHEN {value} < {lower} THEN {lower}", f"WHEN {value} > {upper} THEN {upper}"]', 'f"WHEN {value} < {lower} THEN {lower}"]', ("tests/compiler/test_totality.py", "tests/compiler/test_sensitivity.py")),
+    Mutant("printing: NaN stays", _PRINT, 'arms = [] if column.integral else [f"WHEN system.main.isnan({value}) THEN NULL"]', "arms = []", _T_PLAN),
+    Mutant("printing: dates not clamped", _PRINT, "THEN {lower} WHEN {value} > {upper} THEN {upper} ELSE {value} END)\"\n\n\ndef _whole", "THEN {lower} ELSE {value} END)\"\n\n\ndef _whole", ("tests/compiler/test_totality.py", "tests/compiler/test_sensitivity.py")),
+    Mutant("printing: long text whole", _PRINT, "THEN system.main.left({text}, {MAX_TEXT})", "THEN {text}", ("tests/compiler/test_totality.py", "tests/test_sources.py")),
+    Mutant("printing: collation of the column", _PRINT, " END COLLATE \"binary\")'", " END)'", ("tests/compiler/test_totality.py", "tests/test_sources.py", "tests/adversary/test_hostile_schemas.py")),
+    Mutant("printing: rows without a unit count", _PRINT, 'conditions.append(f"base.{quote(table.unit_key)} IS NOT NULL")', "pass", _T_PLAN),
+    Mutant("printing: a view's filter ignored", _PRINT, "    if table.filter is not None:\n        conditions.append(_view_filter(table, parameters))\n", "", ("tests/compiler/test_sensitivity.py", "tests/test_declarations.py")),
     # ---- bounding
     Mutant("emit: a unit's sum unbounded above", _EMIT, "CASE WHEN s{i}_0 > {high} THEN {high} WHEN s{i}_0", "CASE WHEN s{i}_0", _T),
     Mutant("emit: a unit's sum unbounded below", _EMIT, "WHEN s{i}_0 < {low} THEN {low} ELSE s{i}_0", "ELSE s{i}_0", _T),
@@ -33,32 +36,37 @@ READS: tuple[Mutant, ...] = (
     Mutant("emit: one group too many", _EMIT, "WHERE place <= {plan.groups}) AS kept", "WHERE place <= {plan.groups} + 1) AS kept", _T),
     Mutant("emit: groups kept over all units", _EMIT, "OVER (PARTITION BY {UNIT} ORDER BY {order})\"\n    return f\"(SELECT * FROM (SELECT *, {rank} AS place FROM {bounded})", "OVER (ORDER BY {order})\"\n    return f\"(SELECT * FROM (SELECT *, {rank} AS place FROM {bounded})", _T),
     Mutant("emit: keys outside the domain cross", _EMIT, 'return f"({value}) BETWEEN {low} AND {high}"', 'return f"({value}) IS NOT NULL"', _T),
-    Mutant("quantile: all rows of a unit", _QUANT, 'relation = print_chosen(inner, ["x"], ["x"], salt, table.max_rows)', 'relation = f"(SELECT x FROM {inner} AS r)"', ("tests/compiler/test_chosen_rows.py", "tests/mechanisms", "tests/test_session.py")),
-    Mutant("quantile: a unit is one row", _QUANT, "max_rows=table.max_rows if table.unit_key is not None else 1", "max_rows=1", ("tests/compiler", "tests/mechanisms", "tests/test_session.py")),
-    Mutant("quantile: no clamp to the grid", _QUANT, "(CASE WHEN {raw} >= {cells} THEN {cells} WHEN", "(CASE WHEN", ("tests/compiler", "tests/test_session.py", "tests/adversary")),
-    Mutant("chosen rows: over all units", _PRINT, "OVER (PARTITION BY r.unit ORDER BY {order}) AS place", "OVER (ORDER BY {order}) AS place", ("tests/compiler/test_chosen_rows.py",)),
-    Mutant("chosen rows: one too many", _PRINT, "WHERE r.place <= {most})", "WHERE r.place <= {most} + 1)", ("tests/compiler/test_chosen_rows.py",)),
+    Mutant("quantile: all rows of a unit", _QUANT, "FROM {print_chosen(inner, ['x'], salt, table.max_rows)} AS r", "FROM {inner} AS r", _T_QUANT),
+    Mutant("quantile: a unit is one row", _QUANT, "max_rows=table.max_rows if table.unit_key is not None else 1", "max_rows=1", _T_QUANT),
+    Mutant("quantile: no clamp to the grid", _QUANT, "(CASE WHEN {raw} >= {cells} THEN {cells} WHEN", "(CASE WHEN", _T_QUANT),
+    Mutant("chosen rows: over all units", _PRINT, 'over = "PARTITION BY r.unit ORDER BY', 'over = "ORDER BY', _T_CHOSEN),
+    Mutant("chosen rows: one too many", _PRINT, "nth_value(r.draw, {most + 1})", "nth_value(r.draw, {most + 2})", _T_CHOSEN),
+    Mutant("chosen rows: the edge too", _PRINT, "r.draw < r.edge)", "r.draw <= r.edge)", _T_CHOSEN),
+    Mutant("chosen rows: copies are one", _PRINT, "system.main.range(r.n)", "system.main.range(1)", _T_CHOSEN),
+    Mutant("chosen rows: copies are all or nothing", _PRINT, "{listed}, r.copy, CAST({salt}", "{listed}, CAST({salt}", _T_CHOSEN),
+    Mutant("chosen rows: a draw without the unit", _PRINT, "system.main.hash(r.unit, {listed}, r.copy", "system.main.hash({listed}, r.copy", _T_CHOSEN),
+    Mutant("chosen rows: by place", _PRINT, "AS copy FROM {counted} AS r)", "+ system.main.row_number() OVER () * 1000 AS copy FROM {counted} AS r)", _T_CHOSEN),
     Mutant("scan: heavy units weigh all", _SCAN, 'weight = f"CASE WHEN s.c <= {max_rows} THEN {number(1 << bits)} ELSE {share} END"', "weight = number(1 << bits)", _T_SUMS),
     Mutant("scan: counted over all units", _SCAN, "OVER (PARTITION BY s.{UNIT}) AS c", "OVER () AS c", _T_SUMS),
     Mutant("scan: null rule outside the bounds", _SCAN, "if filled is not None and not axis.lower <= as_number(filled) <= axis.upper:", "if False:", _T_SUMS),
     # ---- release
-    Mutant("release: threshold one lower", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if noisy[0] >= (self.plan.tau or 0) - 1:", ("tests/privacy/test_threshold.py", "tests/compiler")),
-    Mutant("release: no threshold", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if True:", ("tests/privacy/test_threshold.py", "tests/compiler", "tests/test_session.py")),
-    Mutant("release: only groups that exist", _REL, "exact = [found.get(key, zeros) for key in domain]", "exact = list(found.values())", ("tests/compiler", "tests/test_session.py")),
-    Mutant("release: cells beyond their range", _REL, "min(max(g[j], low), high) for j", "g[j] for j", ("tests/compiler",)),
-    Mutant("plan: a public count with a WHERE", _PLAN, "everyone = query.where is None and not query.keys", "everyone = not query.keys", ("tests/compiler",)),
-    Mutant("plan: a public count with keys", _PLAN, "everyone = query.where is None and not query.keys and", "everyone = query.where is None and", ("tests/compiler",)),
-    Mutant("plan: a public count of a view", _PLAN, "and query.table.filter is None and unit_is_row", "and unit_is_row", ("tests/compiler",)),
-    Mutant("plan: a public count under add-remove", _PLAN, "public_rows=everyone and neighbours is Neighbours.REPLACE", "public_rows=everyone", ("tests/compiler",)),
-    Mutant("plan: domain as large as it is", _PLAN, "if size is not None and size > MAX_DOMAIN:", "if False:", ("tests/compiler",)),
-    Mutant("plan: open keys without delta", _PLAN, "if found is not None and delta_atto == 0:", "if False:", ("tests/compiler", "tests/test_session.py")),
-    Mutant("plan: delta of keys and noise alike", _PLAN, "half = delta_atto // 2 if open_keys else 0", "half = 0", ("tests/compiler",)),
-    Mutant("plan: a unit in one group", _PLAN, "return query.table.max_groups if size is None else min(size, query.table.max_groups)", "return 1", ("tests/compiler",)),
-    Mutant("identity: WHERE left out", _PLAN, '"where": show(self.query.where),', '"where": "",', ("tests/compiler", "tests/test_session.py")),
-    Mutant("identity: the declaration left out", _PLAN, '"table": dump_table(self.query.table), "neighbours"', '"table": self.query.table.name, "neighbours"', ("tests/compiler", "tests/test_session.py")),
-    Mutant("identity: epsilon and scales left out", _PLAN, '"scales": [n.scale if n else 0 for n in self.noises],\n                "epsilon": self.loss.epsilon_nano, "delta": self.loss.delta_atto,', '"tail": 0,', ("tests/compiler", "tests/test_session.py")),
-    Mutant("engine: rows without a charge", _ENGINE, "if not isinstance(charge, Charge):", "if False:", ("tests",)),
-    Mutant("engine: any number of rows", _ENGINE, "    if most is not None and crossed > most:", "    if False:", ("tests",)),
-    Mutant("missing: replace moves once", _MISSING, "change = rows if self.neighbours is Neighbours.ADD_REMOVE else 2 * rows", "change = rows", ("tests/synthetic/test_missing.py",)),
-    Mutant("missing: a unit is one row", _MISSING, "rows = self.table.max_rows if self.table.unit_key is not None else 1", "rows = 1", ("tests/synthetic/test_missing.py",)),
+    Mutant("release: threshold one lower", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if noisy[0] >= (self.plan.tau or 0) - 1:", ("tests/privacy/test_threshold.py",)),
+    Mutant("release: no threshold", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if True:", ("tests/privacy/test_threshold.py",)),
+    Mutant("release: only groups that exist", _REL, "exact = [found.get(key, zeros) for key in domain]", "exact = list(found.values())", _T_PLAN),
+    Mutant("release: cells beyond their range", _REL, "min(max(g[j], low), high) for j", "g[j] for j", _T_PLAN),
+    Mutant("plan: a public count with a WHERE", _PLAN, "everyone = query.where is None and not query.keys", "everyone = not query.keys", _T_PLAN),
+    Mutant("plan: a public count with keys", _PLAN, "everyone = query.where is None and not query.keys and", "everyone = query.where is None and", _T_PLAN),
+    Mutant("plan: a public count of a view", _PLAN, "and query.table.filter is None and unit_is_row", "and unit_is_row", _T_PLAN),
+    Mutant("plan: a public count under add-remove", _PLAN, "public_rows=everyone and neighbours is Neighbours.REPLACE", "public_rows=everyone", _T_PLAN),
+    Mutant("plan: domain as large as it is", _PLAN, "if size is not None and size > MAX_DOMAIN:", "if False:", _T_PLAN),
+    Mutant("plan: open keys without delta", _PLAN, "if found is not None and delta_atto == 0:", "if False:", _T_PLAN),
+    Mutant("plan: delta of keys and noise alike", _PLAN, "half = delta_atto // 2 if open_keys else 0", "half = 0", _T_PLAN),
+    Mutant("plan: a unit in one group", _PLAN, "return query.table.max_groups if size is None else min(size, query.table.max_groups)", "return 1", _T_PLAN),
+    Mutant("identity: WHERE left out", _PLAN, '"where": show(self.query.where),', '"where": "",', _T_PLAN),
+    Mutant("identity: the declaration left out", _PLAN, '"table": dump_table(self.query.table), "neighbours"', '"table": self.query.table.name, "neighbours"', _T_PLAN),
+    Mutant("identity: epsilon and scales left out", _PLAN, '"scales": [n.scale if n else 0 for n in self.noises],\n                "epsilon": self.loss.epsilon_nano, "delta": self.loss.delta_atto,', '"tail": 0,', _T_PLAN),
+    Mutant("engine: rows without a charge", _ENGINE, "if not isinstance(charge, Charge):", "if False:", ("tests/compiler/test_totality.py", "tests/test_session.py")),
+    Mutant("engine: any number of rows", _ENGINE, "    if most is not None and crossed > most:", "    if False:", ("tests/compiler/test_totality.py", "tests/test_session.py")),
+    Mutant("missing: replace moves once", _MISSING, "change = rows if self.neighbours is Neighbours.ADD_REMOVE else 2 * rows", "change = rows", ("tests/synthetic/test_missing.py", LOSSES)),
+    Mutant("missing: a unit is one row", _MISSING, "rows = self.table.max_rows if self.table.unit_key is not None else 1", "rows = 1", ("tests/synthetic/test_missing.py", LOSSES)),
 )

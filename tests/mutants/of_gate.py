@@ -1,0 +1,90 @@
+"""Faults in what a statement may say and mean: tokens, names, types, bounds and domains that follow, caps, grants."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_PARSE, _TOKENS, _SELECT, _SCOPE = (f"duckdp/compiler/{n}.py" for n in ("parse", "tokens", "select", "scope"))
+_SCALARS, _OPERATORS, _ALLOWED = (f"duckdp/compiler/{n}.py" for n in ("scalars", "operators", "allowed"))
+_PRINT, _DOMAINS, _PLAN, _NUMBERS = (f"duckdp/compiler/{n}.py" for n in ("printing", "domains", "plan", "numbers"))
+_BINDER, _FRONT, _SESSION, _CURATOR = (f"duckdp/{n}.py" for n in ("binder", "front", "session", "curator"))
+_GUARDED, _VIEWS, _ROUTING = (f"duckdp/{n}.py" for n in ("guarded", "views", "routing"))
+_T_TOKENS, _T_PARSE = ("tests/compiler/test_tokens.py",), ("tests/compiler/test_parse.py",)
+_T_GATE = ("tests/adversary/test_more_attacks.py", "tests/compiler/test_parse.py", "tests/adversary/test_injection.py")
+_T_GRANTS, _T_CAPS = ("tests/test_grants.py",), ("tests/test_caps.py",)
+_T_FACTS = ("tests/compiler/test_totality.py", "tests/compiler/test_meaning.py")
+_T_DOMAINS = ("tests/compiler/test_domains.py",)
+_T_FRONT = ("tests/test_guarded.py", "tests/adversary/test_escapes.py", "tests/test_front.py")
+_T_ROUTING = ("tests/test_routing.py", "tests/test_routing_rows.py")
+_T_VIEWS = ("tests/test_declarations.py", "tests/adversary/test_hostile_schemas.py", "tests/test_sources.py")
+
+GATE: tuple[Mutant, ...] = (
+    # ---- tokens
+    Mutant("tokens: brackets in each other", _TOKENS, "            if len(levels) > MAX_BRACKETS:\n", "            if False:\n", _T_TOKENS),
+    Mutant("tokens: types in each other", _TOKENS, "            if levels[-1] > MAX_TYPED:\n", "            if False:\n", _T_TOKENS),
+    Mutant("tokens: types in a row", _TOKENS, "        if row > MAX_TYPES:\n", "        if False:\n", _T_TOKENS),
+    Mutant("tokens: texts after types", _TOKENS, "and len(token.text) > MAX_TYPE_TEXT:", "and False:", _T_TOKENS),
+    Mutant("tokens: stars after types", _TOKENS, "and after.text.upper() in _STAR_OPTIONS:", "and False:", _T_TOKENS),
+    Mutant("tokens: quoted types", _TOKENS, """            if quoted and ("(" in chain""", """            if False and ("(" in chain""", _T_TOKENS),
+    Mutant("tokens: as many as you like", _TOKENS, "    if len(tokens) > MAX_TOKENS:\n", "    if False:\n", (*_T_TOKENS, *_T_PARSE)),
+    Mutant("tokens: steps without end", _TOKENS, "        if self.steps < 0:\n", "        if False:\n", _T_TOKENS),
+    # ---- statements
+    Mutant("parse: several statements", _PARSE, "    if len(statements) > 1:\n", "    if False:\n", _T_GATE),
+    Mutant("parse: trees of any depth", _PARSE, "if depth > MAX_DEPTH or nodes > MAX_NODES:", "if False:", (*_T_PARSE, *_T_TOKENS)),
+    Mutant("parse: statements of any length", _PARSE, 'if len(text.encode("utf-8", "surrogatepass")) > MAX_STATEMENT:', "if False:", _T_PARSE),
+    Mutant("parse: predicates with clauses", _PARSE, "or extra or len(statement.expressions) != 1:", "or len(statement.expressions) != 1:", _T_GATE),
+    Mutant("parse: numbers glued to names", _PARSE, "    if token.token_type is TokenType.VAR:\n", "    if False:\n", _T_GATE),
+    Mutant("select: clauses that have no rule", _SELECT, "if value and clause not in CLAUSES:", "if False:", _T_GATE),
+    Mutant("select: tables with options", _SELECT, 'if not value or part in ("this", "alias"):', "if True:", _T_GATE),
+    Mutant("scope: fields of structures", _SCOPE, 'if node.args.get("db") or node.args.get("catalog"):', "if False:", _T_GATE),
+    Mutant("scope: other relations", _SCOPE, "if node.table and node.table.lower() not in (self.alias.lower(), self.table.name.lower()):", "if False:", _T_GATE),
+    Mutant("scope: rows of a star", _SCOPE, "if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):", "if False:", _T_GATE),
+    Mutant("scalars: options without a rule", _SCALARS, "        if any(v for k, v in node.args.items() if k not in allowed):\n", "        if False:\n", _T_GATE),
+    Mutant("views: clauses without a rule", _VIEWS, 'if any(v for k, v in body.args.items() if k not in ("expressions", "from_", "where")):', "if False:", _T_VIEWS),
+    Mutant("views: macros that win", _VIEWS, "        if macros:\n", "        if False:\n", _T_VIEWS),
+    Mutant("views: predicates without a rule", _VIEWS, "            read_predicate(parse_scalar(self.filter), stand_in, self.filter)\n", "            pass\n", _T_VIEWS),
+    # ---- what is known without data
+    Mutant("facts: NaN stays", _SCALARS, "if self.rows and undefined(call) else call", "if False else call", _T_FACTS),
+    Mutant("facts: 0 / 0 is a number", _OPERATORS, "return (zero_a and zero_b) or (not a.finite and not b.finite)", "return not a.finite and not b.finite", _T_FACTS),
+    Mutant("facts: infinity less infinity is a number", _OPERATORS, '        case "sub":\n            return not a.finite and not b.finite\n', '        case "sub":\n            return False\n', _T_FACTS),
+    Mutant("facts: remainders of 0 are numbers", _OPERATORS, "return zero_b or not a.finite", "return not a.finite", _T_FACTS),
+    Mutant("facts: what is NULL for NaN is never NULL", _ALLOWED, """lambda a, _: f"NULLIF({a[0]}, CAST('nan' AS DOUBLE))", nullable=_always""", """lambda a, _: f"NULLIF({a[0]}, CAST('nan' AS DOUBLE))", nullable=_any_nullable""", (*_T_FACTS, "tests/compiler/test_sensitivity.py")),
+    Mutant("facts: nullif is never NULL", _ALLOWED, 'sql=lambda a, _: f"NULLIF({a[0]}, {a[1]})", nullable=_always', 'sql=lambda a, _: f"NULLIF({a[0]}, {a[1]})", nullable=_any_nullable', (*_T_FACTS, "tests/compiler/test_sensitivity.py")),
+    Mutant("facts: CASE without ELSE is never NULL", _OPERATORS, "nullable = default is None or any(", "nullable = any(", (*_T_FACTS, "tests/compiler/test_sensitivity.py")),
+    Mutant("facts: any bounds of a root", _SCALARS, "if operator.domain is not None and not self.released:", "if False:", (*_T_FACTS, "tests/adversary/test_more_attacks.py")),
+    Mutant("facts: greatest of what may be NULL", _OPERATORS, "max((s.lower for s in sure), default=lowest)", "max(s.lower for s in spans)", _T_FACTS),
+    Mutant("facts: columns are never NULL", _OPERATORS, "return Facts(c.interval, c.integral, c.nullable, whole)", "return Facts(c.interval, c.integral, False, whole)", ("tests/compiler/test_sensitivity.py", *_T_FACTS)),
+    Mutant("printing: instants in the session's zone", _PRINT, "    if column.type.upper() == ZONED:", "    if False:", ("tests/test_zoned.py",)),
+    # ---- domains that follow
+    Mutant("domains: the label is a value", _DOMAINS, "    if isinstance(expr, ColumnRef) and expr.column.domain is not None:\n        return expr.column.domain\n    return tuple(v for v in domain.values if v != domain.other)", "    return tuple(v for v in domain.values)", _T_DOMAINS),
+    Mutant("domains: the last period is left out", _DOMAINS, "following <= last:", "following < last:", _T_DOMAINS),
+    Mutant("domains: coalesce keeps NULL", _DOMAINS, "        values.pop(None, None)  # the last", "        pass  # the last", _T_DOMAINS),
+    Mutant("domains: of any size", _DOMAINS, "or len(values) > (MAX_IMPLIED if implied else MAX_TRIED):", "or False:", _T_DOMAINS),
+    Mutant("domains: whole numbers by their lower end", _DOMAINS, "return tuple(range(low, high + 1)) if high - low < MAX_IMPLIED else None\n\n\ndef _of_shifted", "return tuple(range(low, high)) if high - low < MAX_IMPLIED else None\n\n\ndef _of_shifted", _T_DOMAINS),
+    # ---- caps
+    Mutant("caps: numbers of a statement", _PLAN, "if size is not None and size * (cells + outputs) > MAX_CELLS:", "if False:", _T_CAPS),
+    Mutant("caps: hidden numbers are free", _PLAN, "if size is not None and size * (cells + outputs) > MAX_CELLS:", "if size is not None and size * outputs > MAX_CELLS:", _T_CAPS),
+    Mutant("caps: fresh answers at no cost", _SESSION, "        fresh = fresh and task.loss != Loss(epsilon_nano=0)\n", "", _T_CAPS),
+    Mutant("caps: stored texts", _SESSION, "    if len(statement) > MOST_STORED:\n", "    if False:\n", _T_CAPS),
+    # ---- grants before what is remembered
+    Mutant("grants: remembered answers", _BINDER, "        self._open_session().require_grant()\n        with self._turn(token):", "        with self._turn(token):", _T_GRANTS),
+    Mutant("grants: binding", _BINDER, "        session.require_grant()\n        prepared", "        prepared", _T_GRANTS),
+    Mutant("grants: ordinary statements of a session", _SESSION, "        self.require_grant()\n        if not self._curator.names_protected(text):", "        if not self._curator.names_protected(text):", _T_GRANTS),
+    Mutant("grants: new sessions", _CURATOR, '        self.ledger.require_open(check_name(analyst, "analyst"))\n', "", (*_T_GRANTS, "tests/test_owner.py")),
+    Mutant("grants: where the ledger lies", _BINDER, 'return str(error).replace(path, "...") if path else str(error)', "return str(error)", _T_GRANTS),
+    # ---- fronts
+    Mutant("front: not locked", _FRONT, "        for lock in LOCKS:\n            self._con.execute(lock)\n", "", _T_FRONT),
+    Mutant("front: settings may change", _FRONT, ', "SET lock_configuration = true")', ")", _T_FRONT),
+    Mutant("front: frames are searched", _FRONT, '"python_enable_replacements": "false", "python_scan_all_frames": "false",', "", _T_FRONT),
+    Mutant("front: any error is told", _GUARDED, "return text if isinstance(error, USER_FACING) and not _MACHINE.search(shown) else WITHHELD", "return text", _T_FRONT),
+    Mutant("front: places in errors are told", _GUARDED, "isinstance(error, USER_FACING) and not _MACHINE.search(shown)", "isinstance(error, USER_FACING)", _T_FRONT),
+    Mutant("front: errors of Python are told", _BINDER, 'return None, f"X101: {CODES[\'X101\']}."', 'import sys\n            return None, str(sys.exc_info()[1])', ("tests/adversary/test_planted_secrets.py", *_T_FRONT, "tests/test_front_canary.py")),
+    Mutant("front: a column by another function", _BINDER, "if not 0 <= index < len(answer) or answer[index][0] != function:", "if not 0 <= index < len(answer):", ("tests/test_front.py", "tests/adversary/test_identity.py")),
+    Mutant("front: one for all", _FRONT, "    elif not binder.speaks_for(session):\n", "    elif False:\n", ("tests/test_register.py",)),
+    # ---- free answers
+    Mutant("routing: statements with a WHERE", _ROUTING, "    if query.where is not None:\n", "    if False:\n", _T_ROUTING),
+    Mutant("routing: errors that are not proved", _ROUTING, "        if one.estimated:\n", "        if False:\n", _T_ROUTING),
+    Mutant("routing: older declarations", _ROUTING, "    if any(known[c.name] != c for c in read):\n", "    if False:\n", _T_ROUTING),
+    Mutant("routing: rows with a NULL elsewhere", _ROUTING, "        if others:\n", "        if False:\n", _T_ROUTING),
+    Mutant("declarations: changed since the plan", _CURATOR, "if self.tables.get(table.name) != table:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
+)

@@ -1,0 +1,84 @@
+"""Faults in samplers, selections and what is claimed to be proved: noise of another law, bounds that do not hold."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import LOSSES, Mutant
+
+_VARIATES, _NOISE, _SMOOTH = "duckdp/core/variates.py", "duckdp/core/noise.py", "duckdp/mechanisms/smooth_sensitivity.py"
+_PROVED, _ENCLOSURE, _RATIO = "duckdp/smooth/fit/proved.py", "duckdp/smooth/fit/enclosure.py", "duckdp/core/ratiobars.py"
+_CHOOSE, _PSI, _SELECT, _BEST = (f"duckdp/synthetic/wide/{n}.py" for n in ("choose", "psi", "tree_select", "best"))
+_SUMMARY, _COUNTED, _GROUPED = (f"duckdp/smooth/{n}.py" for n in ("plan", "counted", "grouped"))
+_STORED, _SYNTHETIC, _QUANT = "duckdp/smooth/summary.py", "duckdp/synthetic/task.py", "duckdp/compiler/quantile.py"
+_T_VARIATES, _T_NOISE = ("tests/core/test_variates.py",), ("tests/core/test_noise.py",)
+_T_SMOOTH = ("tests/mechanisms/test_smooth_sensitivity.py",)
+_T_LOSSES = (LOSSES,)
+_T_PROVED, _T_ENCLOSURE = ("tests/smooth/test_proved.py",), ("tests/smooth/test_enclosure.py",)
+_T_RATIO = ("tests/core/test_ratiobars.py",)
+
+NUMERICS: tuple[Mutant, ...] = (
+    # ---- variates for private scales
+    Mutant("variate: half of the scale", _VARIATES, "scale.numerator // (scale.denominator << grid)", "scale.numerator // (scale.denominator << grid + 1)", _T_VARIATES),
+    Mutant("variate: never negative", _VARIATES, "return -found - 1 if drawn & 1 else found", "return found", _T_VARIATES),
+    Mutant("variate: 0 twice", _VARIATES, "return -found - 1 if drawn & 1 else found", "return -found if drawn & 1 else found", _T_VARIATES),
+    Mutant("variate: the sign's bit is used again", _VARIATES, "drawn = random_bits(BITS + 1)\n    found = magnitude(drawn >> 1)", "drawn = random_bits(BITS)\n    found = magnitude(drawn)", _T_VARIATES),
+    Mutant("variate: laplace at the ends of cells", _VARIATES, "p = _CONTEXT.divide(Decimal(2 * a + 1),", "p = _CONTEXT.divide(Decimal(2 * a + 2),", _T_VARIATES),
+    Mutant("variate: student of half the variance", _VARIATES, "(square << 2 * grid + 1)", "(square << 2 * grid)", _T_VARIATES),
+    Mutant("variate: few bits", _VARIATES, "BITS = 640", "BITS = 60", (*_T_VARIATES, *_T_SMOOTH)),
+    Mutant("variate: a coarse grid", _VARIATES, "GRID = 320", "GRID = 4", (*_T_VARIATES, *_T_SMOOTH)),
+    # ---- samplers
+    Mutant("noise: laws end where the sampler does", _NOISE, "    if not drawn or (min(drawn) > lowest and max(drawn) < highest):\n", "    if True:\n", _T_NOISE),
+    Mutant("noise: tails begin anew", _NOISE, "whole.append(lowest - further(-lowest))", "whole.append(-further(-lowest))", _T_NOISE),
+    Mutant("noise: gaussian tails are geometric", _NOISE, "        if bernoulli_exp(k * k / (2 * variance)):\n", "        if True:\n", _T_NOISE),
+    Mutant("noise: coins are turned", _NOISE, "    return k % 2 == 1\n", "    return k % 2 == 0\n", _T_NOISE),
+    Mutant("noise: geometric starts are uniform", _NOISE, "    while not _bernoulli_exp_below_one(start, b):\n", "    while False:\n", _T_NOISE),
+    Mutant("noise: geometric of another rate", _NOISE, "return (start + b * laps) // a", "return start + b * laps", _T_NOISE),
+    Mutant("noise: large rates are cut", _NOISE, "    for _ in range(whole):  # stops", "    for _ in range(0):  # stops", _T_NOISE),
+    # ---- smooth sensitivity
+    Mutant("smooth: half of the noise", _SMOOTH, "twice = 2 * Fraction(", "twice = Fraction(", _T_SMOOTH),
+    Mutant("smooth: alpha left out", _SMOOTH, "float(self.grid_cells))) / self.alpha", "float(self.grid_cells)))", _T_SMOOTH),
+    Mutant("smooth: rho of half", _SMOOTH, "PICO // (2 * NANO**2))", "PICO // (4 * NANO**2))", _T_SMOOTH),
+    Mutant("smooth: nothing beyond the window", _SMOOTH, "\n  UNION ALL SELECT {last_unit}, {top})", ")", _T_SMOOTH),
+    Mutant("smooth: one unit fewer", _SMOOTH, "above.d <= (k + 1) * {unit}\n  JOIN below ON below.d = (k + 1) * {unit} - above.d", "above.d <= k * {unit}\n  JOIN below ON below.d = k * {unit} - above.d", _T_SMOOTH),
+    Mutant("smooth: decay of another unit", _SMOOTH, "system.main.exp(k * -{decay})", "system.main.exp((k + 1) * -{decay})", _T_SMOOTH),
+    Mutant("smooth: a scale of 0", _SMOOTH, "wide = s if s > _LEAST_BOUND else _LEAST_BOUND", "wide = s", (*_T_SMOOTH, "tests/privacy/test_draws.py")),
+    Mutant("quantile: WHERE out of the identity", _QUANT, "self.column.name, show(self.where), str(q.quantile)", "self.column.name, str(q.quantile)", ("tests/adversary/test_identity.py", "tests/test_session.py")),
+    # ---- selections
+    Mutant("choice: both ways for one", _CHOOSE, "rate = Fraction(epsilon) / (2 * linf)", "rate = Fraction(epsilon) / linf", ("tests/synthetic/wide/test_wide_release.py", "tests/synthetic/wide/test_wide_tree_private.py", *_T_LOSSES)),
+    Mutant("choice: ties by place", _CHOOSE, "noisy = [(q + noise, orders[_PLACE * k : _PLACE * (k + 1)])", 'noisy = [(q + noise, b"")', ("tests/synthetic/wide/test_wide_release.py", "tests/synthetic/wide/test_wide_tree_private.py")),
+    Mutant("choice: the best", _CHOOSE, "noisy = [(q + noise,", "noisy = [(q + 0 * noise,", ("tests/synthetic/wide/test_wide_release.py", "tests/privacy/test_draws.py", *_T_LOSSES)),
+    Mutant("choice: scores move by one sum", _BEST, "linf=(4 << BITS) + _SLACK", "linf=1 << BITS", ("tests/synthetic/wide/test_wide_links.py", "tests/synthetic/wide/test_wide_path.py", *_T_LOSSES)),
+    Mutant("exponential: both ways for one", _SELECT, "Fraction(epsilon) * _SAFE / (2 * linf)", "Fraction(epsilon) * _SAFE / linf", ("tests/synthetic/wide/test_wide_tree_private.py",)),
+    Mutant("exponential: the best", _SELECT, "draw = random_bits(_DRAWN) * sum(weights) >> _DRAWN", "draw = max(weights) - 1; weights = [w if w == max(weights) else 0 for w in weights]", ("tests/synthetic/wide/test_wide_tree_private.py", "tests/privacy/test_draws.py")),
+    Mutant("psi: replace moves once", _PSI, "1 << BITS, 2 if purse.neighbours is Neighbours.REPLACE else 1", "1 << BITS, 1", ("tests/synthetic/wide/test_wide_links.py", *_T_LOSSES)),
+    Mutant("psi: one direction of many", _PSI, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit + d * k)) ** 2", _T_LOSSES),
+    Mutant("psi: l1 of one direction", _PSI, "math.ceil(unit * math.sqrt(k) * d**1.5)", "math.ceil(unit * d)", _T_LOSSES),
+    Mutant("psi: rounding left out", _PSI, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit * d)) ** 2", _T_LOSSES),
+    Mutant("psi: coordinates beyond 1", _PSI, "system.main.greatest(CAST(-1 AS DOUBLE), system.main.least(CAST(1 AS DOUBLE), {x}))", "{x}", ("tests/synthetic/wide/test_wide_tables.py", "tests/synthetic/wide/test_wide_links.py", *_T_LOSSES)),
+    # ---- summaries and tables
+    Mutant("summary: sums beyond row_cap", _SUMMARY, "*(max(-most, min(most, value)) for value in found[kept:])", "*found[kept:]", ("tests/privacy/test_draws.py", "tests/smooth/test_smooth_summary.py", "tests/smooth/test_bad_input.py")),
+    Mutant("summary: a public count where rows drop out", _SUMMARY, "table.filter is None and all(_always_counts(c) for c in chosen)", "table.filter is None", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_moments_sensitivity.py", *_T_LOSSES)),
+    Mutant("summary: a public count of a view", _SUMMARY, "Neighbours.REPLACE and table.filter is None and all(", "Neighbours.REPLACE and all(", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_moments_sensitivity.py")),
+    Mutant("summary: a public count under add-remove", _SUMMARY, "public = neighbours is Neighbours.REPLACE and table.filter", "public = table.filter", _T_LOSSES),
+    Mutant("summary: replace with keys", _SUMMARY, "    if neighbours is Neighbours.REPLACE and table.unit_key is not None:\n", "    if False:\n", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_bad_input.py")),
+    Mutant("summary: declaration out of the identity", _SUMMARY, '            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),\n', "", ("tests/smooth/test_smooth_summary.py", "tests/test_sources.py", "tests/adversary/test_identity.py")),
+    Mutant("summary: columns out of the identity", _SUMMARY, '"columns": [c.name for c in self.columns], "degree": self.basis.degree, "shape"', '"degree": self.basis.degree, "shape"', ("tests/smooth/test_smooth_summary.py", "tests/adversary/test_identity.py")),
+    Mutant("summary: charge out of the identity", _SUMMARY, '            "epsilon_nano": self.epsilon_nano, "delta_atto": self.loss.delta_atto, "path": self.moments.path,\n', "", ("tests/smooth/test_smooth_summary.py", "tests/adversary/test_identity.py")),
+    Mutant("counted: the exact count goes on", _COUNTED, "lambda: str(self._noisy_count(read()[0]))", "lambda: str(read()[0])", ("tests/smooth/test_counted.py", "tests/privacy/test_draws.py", *_T_LOSSES)),
+    Mutant("counted: the count's noise of half", _COUNTED, "laplace_noise(1, laplace_scale(share, self.largest.sensitivity.linf))", "laplace_noise(1, laplace_scale(2 * share, self.largest.sensitivity.linf))", ("tests/smooth/test_counted.py", *_T_LOSSES)),
+    Mutant("grouped: per out of the identity", _GROUPED, "json.dumps([KIND, self.by.name, self.one.canonical])", "json.dumps([KIND, self.one.canonical])", ("tests/smooth/test_grouped.py", "tests/adversary/test_identity.py")),
+    Mutant("stored summary: any noise", _STORED, "if not all(type(s) is float and LEAST_SCALE <= s < RANGE for s in self.scales):", "if False:", ("tests/smooth/test_bad_input.py", "tests/smooth/test_smooth_summary.py")),
+    Mutant("synthetic: NULLs are free", _SYNTHETIC, "whole = summary.epsilon_nano + self.missing.epsilon_nano", "whole = summary.epsilon_nano", ("tests/synthetic/test_missing.py", *_T_LOSSES)),
+    Mutant("synthetic: NULLs at the whole epsilon", _SYNTHETIC, "epsilon_nano=epsilon_nano - part, delta_atto", "epsilon_nano=epsilon_nano, delta_atto", ("tests/synthetic/test_missing.py", *_T_LOSSES)),
+    # ---- proved bounds and intervals
+    Mutant("proved: f is computed exactly", _PROVED, "own = 2.0**-44 * scale if exact is None else exact + 2.0**-46 * scale", "own = 0.0", _T_PROVED),
+    Mutant("proved: cancellation in f", _PROVED, "else exact + 2.0**-46 * scale", "else 2.0**-46 * scale", _T_PROVED),
+    Mutant("proved: rounding left out", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return lost", (*_T_PROVED, "tests/smooth/test_honesty.py")),
+    Mutant("proved: what the basis lacks", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return rounding(part, scales[0], own[0])", (*_T_PROVED, "tests/smooth/test_honesty.py", "tests/smooth/test_smooth_answer.py")),
+    Mutant("proved: on any grid", _PROVED, "    if complete and math.isfinite(own[1]):\n", "    if math.isfinite(own[1]):\n", (*_T_PROVED, "tests/smooth/test_honesty.py", "tests/smooth/test_smooth_answer.py")),
+    Mutant("proved: constants are exact to the last digit", _PROVED, "        room = _OWN * np.abs(known)\n", "        room = 0 * np.abs(known)\n", _T_PROVED),
+    Mutant("enclosure: weeks begin on Mondays", _ENCLOSURE, 'room = np.where(before | (expr.option == "week"), 1.0, 0.0)', "room = np.where(before, 1.0, 0.0)", _T_ENCLOSURE),
+    Mutant("enclosure: coalesce is its first", _ENCLOSURE, "found = _hull([own, found]) if self._may_be_null(argument) else own", "found = own", _T_ENCLOSURE),
+    Mutant("fieller: the denominator is exact", _RATIO, "- np.outer(np.array(h), np.sin(angles))", "- 0 * np.outer(np.array(h), np.sin(angles))", _T_RATIO),
+    Mutant("fieller: steps of small noise", _RATIO, "0.5 if n.scale < _SMOOTH else 0.0", "0.0", _T_RATIO),
+    Mutant("fieller: noise out of the range", _RATIO, "factor = np.where(outside, 2 * (excess(best, factor) + 1), factor)", "pass", _T_RATIO),
+)

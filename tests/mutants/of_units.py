@@ -1,0 +1,63 @@
+"""Faults in who a unit is, what its rows and figures give, stages, and what a source may hold."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import LOSSES, Mutant
+
+_UNITS, _PER, _HIST = "duckdp/units.py", "duckdp/compiler/per_unit.py", "duckdp/mechanisms/unit_histogram.py"
+_BOUNDS, _FINDER = "duckdp/compiler/bounds.py", "duckdp/mechanisms/bounds.py"
+_PRINT, _TASK, _CHARGES = "duckdp/compiler/printing.py", "duckdp/core/task.py", "duckdp/ledger/charges.py"
+_DECODING, _ENGINE, _ACCEPT = "duckdp/decoding.py", "duckdp/engine.py", "duckdp/accepting.py"
+_T_UNITS, _T_NULL = ("tests/test_units.py",), ("tests/test_null_units.py",)
+_T_FIGURES = ("tests/mechanisms/test_unit_histogram.py", "tests/test_bounds_functions.py")
+_T_LOCAL = ("tests/compiler/test_local_choice.py", "tests/test_bounds_functions.py")
+_T_STAGES = ("tests/test_stages.py", "tests/test_ledger.py")
+_T_HOSTILE = ("tests/adversary/test_hostile_storage.py", "tests/adversary/test_hostile_bytes.py", "tests/test_reading.py")
+
+UNITS: tuple[Mutant, ...] = (
+    # ---- one kind of unit
+    Mutant("units: rows and keys side by side", _UNITS, "if (new.unit_key is None) != (old.unit_key is None):", "if False:", _T_UNITS),
+    Mutant("units: two keys of one table", _UNITS, "if _key(new) != _key(old):", "if False:", _T_UNITS),
+    Mutant("units: two kinds", _UNITS, "    if mine != theirs:", "    if False:", _T_UNITS),
+    Mutant("units: two types", _UNITS, "if new.unit_type == old.unit_type:", "if True:", _T_UNITS),
+    Mutant("units: what was dropped is forgotten", _UNITS, "if one.charged or (one.stands and", "if (one.stands and", _T_UNITS),
+    Mutant("units: a key called id names all", _UNITS, 'return f"{_base(table)}.{key}" if key in SAYS_NOTHING else key', "return key", _T_UNITS),
+    Mutant("units: replace with keys", _UNITS, "if neighbours is Neighbours.REPLACE and table.unit_key is not None:", "if False:", ("tests/test_owner.py", "tests/test_units.py", "tests/test_declarations.py")),
+    Mutant("units: a name for another table", _UNITS, "and _base(other) != _base(one.table):", "and False:", _T_UNITS),
+    Mutant("units: declared together, compared apart", _UNITS, "[*kept, *(Declared(table=t, stands=True, charged=False) for t in new[:i])]", "[*kept]", _T_UNITS),
+    # ---- keys that name nobody
+    Mutant("null units: they count", _PRINT, "    if table.null_units:\n", "    if False:\n", _T_NULL),
+    Mutant("null units: only they count", _PRINT, 'NOT IN ({nobody})")', 'IN ({nobody})")', _T_NULL),
+    # ---- an owner's figures
+    Mutant("per unit: weighed by rows", _PER, "AS bin, system.main.count_star() FROM {counted}", "AS bin, system.main.sum(u.c) FROM {counted}", _T_FIGURES),
+    Mutant("per unit: counted by key", _PER, "FROM {rows} GROUP BY prepared.{UNIT})", "FROM {rows} GROUP BY ALL)", _T_FIGURES),
+    Mutant("per unit: rows for groups", _PER, "SELECT DISTINCT {", "SELECT {", _T_FIGURES),
+    Mutant("per unit: WHERE out of the identity", _PER, "dump_table(q.table), show(q.where), keys,", "dump_table(q.table), keys,", _T_FIGURES),
+    Mutant("per unit: keys out of the identity", _PER, "show(q.where), keys, self.epsilon_nano", "show(q.where), self.epsilon_nano", _T_FIGURES),
+    Mutant("per unit: noise for two epsilon", _HIST, "Fraction(self.epsilon_nano, NANO), 1)", "Fraction(2 * self.epsilon_nano, NANO), 1)", (*_T_FIGURES, LOSSES)),
+    Mutant("per unit: rho free", _HIST, "rho_pico=pure_rho(self.epsilon_nano)", "rho_pico=1", (LOSSES, *_T_FIGURES)),
+    Mutant("bounds: every row of a unit", _BOUNDS, 'rows = print_chosen(rows, ["x"], salt, 1) if keyed else rows', 'rows = f"(SELECT r.x FROM {rows} AS r)"', _T_LOCAL),
+    Mutant("bounds: two rows of a unit", _BOUNDS, 'print_chosen(rows, ["x"], salt, 1)', 'print_chosen(rows, ["x"], salt, 2)', _T_LOCAL),
+    Mutant("bounds: replace moves one bin", _FINDER, "change = 2 if self.neighbours is Neighbours.REPLACE else 1", "change = 1", ("tests/mechanisms/test_bounds.py",)),
+    Mutant("bounds: shares beyond the whole", _FINDER, "SHARES = (35, 30, 15, 20)", "SHARES = (35, 30, 35, 20)", ("tests/mechanisms/test_bounds.py",)),
+    Mutant("bounds: the third share spent twice", _FINDER, "scale = self.scales[3] if refined else", "scale = self.scales[3] if not refined else", ("tests/mechanisms/test_bounds.py",)),
+    Mutant("bounds: draws by what was found", _FINDER, "_noisy(sums, cuts, MOST + 2, self.scales[turn])", "_noisy(sums, cuts, len(cuts) + 1, self.scales[turn])", ("tests/mechanisms/test_bounds.py",)),
+    # ---- stages
+    Mutant("stages: a stored one is asked again", _TASK, "return self._known[number] if number < len(self._known) else self._keep(number, self._drawn(draw))", "return self._keep(number, self._drawn(draw))", _T_STAGES),
+    Mutant("stages: not stored", _TASK, "else self._keep(number, self._drawn(draw))", "else self._drawn(draw)", _T_STAGES),
+    Mutant("stages: what was drawn goes on, not what is stored", _TASK, "else self._keep(number, self._drawn(draw))", "else (lambda p: (self._keep(number, p), p)[1])(self._drawn(draw))", _T_STAGES),
+    Mutant("stages: reads outside of them", _TASK, "        if not self._drawing:\n", "        if False:\n", _T_STAGES),
+    Mutant("stages: within each other", _TASK, "        if self._drawing or self._ended:\n", "        if False:\n", _T_STAGES),
+    Mutant("stages: of a revoked analyst", _CHARGES, '    budgets.require_open(tx, charge.analyst)\n    _row_of(tx, charge)\n    rows = tx.rows("SELECT number', '    _row_of(tx, charge)\n    rows = tx.rows("SELECT number', ("tests/test_stages.py", "tests/test_ledger_owner.py")),
+    Mutant("stages: after the release", _CHARGES, 'if number > len(stored) or _row_of(tx, charge)["state"] == "released":', "if number > len(stored):", ("tests/test_ledger.py", "tests/test_ledger_owner.py", "tests/test_stages.py")),
+    Mutant("stages: beyond the next", _CHARGES, 'if number > len(stored) or _row_of(tx, charge)["state"] == "released":', 'if _row_of(tx, charge)["state"] == "released":', ("tests/test_ledger.py", "tests/test_ledger_owner.py", "tests/test_stages.py")),
+    # ---- what is read before any charge
+    Mutant("decoding: truth values that are neither", _DECODING, "    if wrong:\n", "    if False:\n", _T_HOSTILE),
+    Mutant("decoding: the beginning of a text", _DECODING, "if kind[0] is Kind.TEXT:", "if False:", _T_HOSTILE),
+    Mutant("decoding: keys are not read", _DECODING, "found = [name] if unit_key_allowed(raw.type) else []", "found = []", _T_HOSTILE),
+    Mutant("decoding: a file is believed", _DECODING, """con.execute(f"SET disabled_optimizers = '{','.join(BELIEVING)}'")""", "pass", _T_HOSTILE),
+    Mutant("decoding: what fails is accepted", _DECODING, "return message is None and not (flags and rows[0][-1])", "return True", _T_HOSTILE),
+    Mutant("reading: while somebody writes", _ENGINE, "        if self.source.stamp() != stamp:\n", "        if False:\n", _T_HOSTILE),
+    Mutant("reading: never for a known ledger", _ACCEPT, "if not unknown and (mark is None or not ledger.was_read(mark)):", "if False:", _T_HOSTILE),
+    Mutant("reading: never for a new one", _ACCEPT, "    if unknown:\n        engine.read_in_full(tell)", "    if False:\n        engine.read_in_full(tell)", _T_HOSTILE),
+)
