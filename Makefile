@@ -1,0 +1,15 @@
+.PHONY: test lint slow mutants
+
+test:  ## the fast suite
+	python -m pytest -q
+
+lint:  ## style and types
+	python -m ruff check .
+	python -m ruff format --check .
+	python -m mypy
+
+slow:  ## statistics, fuzz and load: an hour
+	python -m pytest -q -m slow
+
+mutants:  ## planted faults, each of which a fast test must notice
+	nice python tests/mutants/run.py
