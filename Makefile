@@ -12,4 +12,4 @@ slow:  ## statistics, fuzz and load: an hour
 	python -m pytest -q -m slow
 
 mutants:  ## planted faults, each of which a fast test must notice
-	nice python tests/mutants/run.py
+	nice python -m tests.mutants.run

@@ -163,7 +163,7 @@ def _makes_null(expr: Expr) -> bool:
     return any(
         (isinstance(n, Case) and n.default is None)
         or (isinstance(n, Literal) and n.value is None)
-        or (isinstance(n, Call) and n.operator.startswith("nullif_"))
+        or (isinstance(n, Call) and n.operator.startswith(("nullif_", "defined", "to_integer")))
         for n in walk(expr)
     )
 

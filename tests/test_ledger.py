@@ -47,6 +47,18 @@ def test_a_question_is_charged_once_and_answered_the_same(ledger):
     assert ledger.remaining("ana").text == "epsilon=9, delta=1e-6"
 
 
+def test_delta_adds_up_like_epsilon(empty):
+    set_up(empty, ana=10 * NANO, bob=10 * NANO)  # delta 10**12 of each, and of both together
+    for question, delta in (("a", 4 * 10**11), ("b", 5 * 10**11)):
+        empty.store_release(empty.admit(ask(question, 1, delta_atto=delta)), "42")
+    assert empty.remaining("ana").secondary == empty.remaining("bob").secondary == 10**11
+    for analyst in ("ana", "bob"):
+        with refused("B101"):
+            empty.admit(ask("c", 1, analyst=analyst, delta_atto=10**11 + 1))
+    empty.admit(ask("d", 1, analyst="bob", delta_atto=10**11))
+    assert empty.remaining("ana").secondary == 0
+
+
 def test_what_is_made_of_a_release_is_stored_once_beside_it(tmp_path):
     with Ledger.open(tmp_path / "a") as ledger:
         set_up(ledger)

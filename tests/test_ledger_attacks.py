@@ -309,6 +309,25 @@ def test_a_consistent_edit_is_told_by_the_chain_alone(path):
     assert "charge" in str(error.value)
 
 
+@pytest.mark.parametrize("entry", [1, 2, 5])
+def test_an_entry_rewritten_with_its_own_hash_breaks_the_next(path, entry):
+    """Who knows how entries are linked must rewrite all later ones too, and the anchor knows the last."""
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT * FROM event ORDER BY seq").fetchall()
+    connection.close()
+    assert entry < len(rows)
+    before = rows[entry - 2][6] if entry > 1 else None
+    changed = (rows[entry - 1][0], "2001-01-01T00:00:00Z", *rows[entry - 1][2:6])
+    if before is None:
+        with sqlite3.connect(path) as connection:
+            connection.row_factory = sqlite3.Row
+            before = chain._genesis(connection.execute("SELECT * FROM dataset").fetchone())
+        connection.close()
+    edit(path, f"UPDATE event SET at = '{changed[1]}', hash = '{chain._link(before, changed)}' WHERE seq = {entry}")
+    with refused("B202"):
+        opens(path)
+
+
 def test_the_refusal_is_the_chains_doing(path, monkeypatch):
     """The broken twin of the tests above."""
     edit(path, *EDITS["spent"])

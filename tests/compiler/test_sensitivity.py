@@ -144,6 +144,15 @@ def test_views_filter_before_bounding(con: duckdb.DuckDBPyConnection) -> None:
         assert search(con, plan_for(text, table), rng, 5) <= 1
 
 
+def test_a_views_rows_are_those_of_its_predicate(con: duckdb.DuckDBPyConnection) -> None:
+    rng, predicate = random.Random(4), "age > 40 OR score IS NULL"
+    rows = [_row(rng, rng.randint(1, 9)) for _ in range(60)]
+    view = plan_for("SELECT count(*), sum(income) FROM clinic", clinic(filter=predicate, base=clinic().columns))
+    all_rows = plan_for("SELECT count(*), sum(income) FROM clinic", clinic())
+    asked = plan_for(f"SELECT count(*), sum(income) FROM clinic WHERE {predicate}", clinic())
+    assert _cells(view, con, rows, 1) == _cells(asked, con, rows, 1) != _cells(all_rows, con, rows, 1)
+
+
 def test_the_public_count_under_replace_is_a_constant(con: duckdb.DuckDBPyConnection) -> None:
     """A fixed total is not noised, so it must not depend on the rows' values."""
     rng = random.Random(5)

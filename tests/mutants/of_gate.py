@@ -18,6 +18,7 @@ _T_FRONT = ("tests/test_guarded.py", "tests/adversary/test_escapes.py", "tests/t
 _T_ROUTING = ("tests/test_routing.py", "tests/test_routing_rows.py")
 _T_VIEWS = ("tests/test_declarations.py", "tests/adversary/test_hostile_schemas.py", "tests/test_sources.py")
 
+# fmt: off
 GATE: tuple[Mutant, ...] = (
     # ---- tokens
     Mutant("tokens: brackets in each other", _TOKENS, "            if len(levels) > MAX_BRACKETS:\n", "            if False:\n", _T_TOKENS),

@@ -10,10 +10,16 @@ _CHARGES, _BUDGETS, _CHAIN, _ANCHOR, _OBJECTS, _STORE = (
 _BINDER, _FRONT, _ROUTING, _SESSION, _CURATOR = (
     f"duckdp/{n}.py" for n in ("binder", "front", "routing", "session", "curator")
 )
-_T = ("tests/test_ledger.py", "tests/test_ledger_attacks.py", "tests/test_ledger_owner.py", "tests/test_ledger_model.py")
+_T = (
+    "tests/test_ledger.py",
+    "tests/test_ledger_attacks.py",
+    "tests/test_ledger_owner.py",
+    "tests/test_ledger_model.py",
+)
 _T_IDENTITY = ("tests/adversary/test_identity.py", "tests/test_front.py")
 _T_SESSION = ("tests/test_session.py", "tests/test_owner.py", "tests/test_kept_ledgers.py", "tests/test_sources.py")
 
+# fmt: off
 LEDGER: tuple[Mutant, ...] = (
     # ---- admitting
     Mutant("admit: both limits must be passed", _CHARGES, "if cost[0] > left[0] or cost[1] > left[1]:", "if cost[0] > left[0] and cost[1] > left[1]:", _T),

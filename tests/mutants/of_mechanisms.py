@@ -9,9 +9,7 @@ _CUBE, _SMOOTH = "duckdp/mechanisms/cube.py", "duckdp/mechanisms/smooth_sensitiv
 _THRESHOLD, _NOISE = "duckdp/mechanisms/threshold.py", "duckdp/core/noise.py"
 _BASIS, _SNOISE, _SHARES = "duckdp/smooth/basis.py", "duckdp/smooth/noise.py", "duckdp/smooth/shares.py"
 _MOMENTS, _COUNTED = "duckdp/smooth/sums/moments.py", "duckdp/smooth/counted.py"
-_PURSE, _TREE, _SELECT = (
-    f"duckdp/synthetic/wide/{n}.py" for n in ("release", "tree_counts", "tree_select")
-)
+_PURSE, _TREE, _SELECT = (f"duckdp/synthetic/wide/{n}.py" for n in ("release", "tree_counts", "tree_select"))
 _T_ACC, _T_MEA = ("tests/core/test_accountant.py",), ("tests/compiler/test_sensitivity.py",)
 _T_PURSE = (
     *(
@@ -29,6 +27,7 @@ _T_SMOOTH = ("tests/mechanisms/test_smooth_sensitivity.py",)
 _T_SPLIT = (SHARES, "tests/privacy/test_threshold.py")
 
 
+# fmt: off
 MECHANISMS: tuple[Mutant, ...] = (
     # ---- accountants
     Mutant("rho_for: half the logarithm", _ACC, "rest >= 0 and 4 * rho_pico", "rest >= 0 and 2 * rho_pico", _T_ACC),

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from tests.mutants.mutant import LOSSES, Mutant
 
-_VARIATES, _NOISE, _SMOOTH = "duckdp/core/variates.py", "duckdp/core/noise.py", "duckdp/mechanisms/smooth_sensitivity.py"
-_PROVED, _ENCLOSURE, _RATIO = "duckdp/smooth/fit/proved.py", "duckdp/smooth/fit/enclosure.py", "duckdp/core/ratiobars.py"
+_VARIATES, _NOISE, _SMOOTH = (
+    "duckdp/core/variates.py",
+    "duckdp/core/noise.py",
+    "duckdp/mechanisms/smooth_sensitivity.py",
+)
+_PROVED, _ENCLOSURE, _RATIO = (
+    "duckdp/smooth/fit/proved.py",
+    "duckdp/smooth/fit/enclosure.py",
+    "duckdp/core/ratiobars.py",
+)
 _CHOOSE, _PSI, _SELECT, _BEST = (f"duckdp/synthetic/wide/{n}.py" for n in ("choose", "psi", "tree_select", "best"))
 _SUMMARY, _COUNTED, _GROUPED = (f"duckdp/smooth/{n}.py" for n in ("plan", "counted", "grouped"))
 _STORED, _SYNTHETIC, _QUANT = "duckdp/smooth/summary.py", "duckdp/synthetic/task.py", "duckdp/compiler/quantile.py"
@@ -23,6 +31,7 @@ _T_CHOICE = tuple(
 )
 _T_RATIO = ("tests/core/test_ratiobars.py",)
 
+# fmt: off
 NUMERICS: tuple[Mutant, ...] = (
     # ---- variates for private scales
     Mutant("variate: half of the scale", _VARIATES, "scale.numerator // (scale.denominator << grid)", "scale.numerator // (scale.denominator << grid + 1)", _T_VARIATES),

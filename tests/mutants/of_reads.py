@@ -7,12 +7,27 @@ from tests.mutants.mutant import LOSSES, Mutant
 _EMIT, _PRINT, _QUANT = (f"duckdp/compiler/{n}.py" for n in ("emit", "printing", "quantile"))
 _REL, _PLAN, _SCAN = "duckdp/compiler/release.py", "duckdp/compiler/plan.py", "duckdp/smooth/sums/scan.py"
 _MISSING, _ENGINE = "duckdp/synthetic/missing.py", "duckdp/engine.py"
-_T = ("tests/compiler/test_sensitivity.py", "tests/compiler/test_local_choice.py", "tests/compiler/test_emit_equals.py", "tests/compiler/test_totality.py")
-_T_QUANT = ("tests/compiler/test_local_choice.py", "tests/compiler/test_chosen_rows.py", "tests/privacy/test_draws.py", LOSSES)
+_T = (
+    "tests/compiler/test_sensitivity.py",
+    "tests/compiler/test_local_choice.py",
+    "tests/compiler/test_emit_equals.py",
+    "tests/compiler/test_totality.py",
+)
+_T_QUANT = (
+    "tests/compiler/test_local_choice.py",
+    "tests/compiler/test_chosen_rows.py",
+    "tests/privacy/test_draws.py",
+    LOSSES,
+)
 _T_CHOSEN = ("tests/compiler/test_chosen_rows.py", "tests/compiler/test_local_choice.py")
 _T_PLAN = ("tests/compiler/test_sensitivity.py", LOSSES, "tests/compiler/test_emit_equals.py", "tests/test_session.py")
-_T_SUMS = ("tests/smooth/test_moments_sensitivity.py", "tests/smooth/test_moments_paths.py", "tests/smooth/test_smooth_moments.py")
+_T_SUMS = (
+    "tests/smooth/test_moments_sensitivity.py",
+    "tests/smooth/test_moments_paths.py",
+    "tests/smooth/test_smooth_moments.py",
+)
 
+# fmt: off
 READS: tuple[Mutant, ...] = (
     # ---- clamps
     Mutant("emit: sums not clamped above", _EMIT, "(CASE WHEN {value} >= {high} THEN CAST({high} AS BIGINT) WHEN", "(CASE WHEN", _T),

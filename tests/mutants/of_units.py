@@ -12,8 +12,13 @@ _T_UNITS, _T_NULL = ("tests/test_units.py",), ("tests/test_null_units.py",)
 _T_FIGURES = ("tests/mechanisms/test_unit_histogram.py", "tests/test_bounds_functions.py")
 _T_LOCAL = ("tests/compiler/test_local_choice.py", "tests/test_bounds_functions.py")
 _T_STAGES = ("tests/test_stages.py", "tests/test_ledger.py")
-_T_HOSTILE = ("tests/adversary/test_hostile_storage.py", "tests/adversary/test_hostile_bytes.py", "tests/test_reading.py")
+_T_HOSTILE = (
+    "tests/adversary/test_hostile_storage.py",
+    "tests/adversary/test_hostile_bytes.py",
+    "tests/test_reading.py",
+)
 
+# fmt: off
 UNITS: tuple[Mutant, ...] = (
     # ---- one kind of unit
     Mutant("units: rows and keys side by side", _UNITS, "if (new.unit_key is None) != (old.unit_key is None):", "if False:", _T_UNITS),

@@ -1,15 +1,15 @@
 """Mutation suite: every listed change of a privacy-critical line must make a fast test fail.
 
-    python tests/mutants/run.py                 all, two at a time
-    python tests/mutants/run.py additive ledger only those whose file or name holds one of the words
-    python tests/mutants/run.py --whole         what the named tests let live meets the whole fast suite
+    python -m tests.mutants.run                 all, two at a time
+    python -m tests.mutants.run additive ledger only those whose file or name holds one of the words
+    python -m tests.mutants.run --whole         what the named tests let live meets the whole fast suite
 
 Each mutant is the package copied to a folder of its own with one snippet replaced; the tests that are named for it run
 there. A mutant whose tests pass has survived: a test of meaning is missing. Mutants that change nothing that anybody
 could observe are listed apart, with the reason (``EQUIVALENT``), and are not run.
 
-A list of our own, not a library: generators (mutmut, cosmic-ray) make thousands of mutants, most of them in messages and
-costs of no privacy concern, and each would meet 4,000 tests; here each line was chosen because privacy hangs on it.
+A list of our own, not a library: generators (mutmut, cosmic-ray) make thousands of mutants, most of them in messages,
+and each would meet 4,000 tests; here each line was chosen because privacy hangs on it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-if __package__ in (None, ""):  # run as a script
-    sys.path.insert(0, str(ROOT))
-
 from tests.mutants.mutant import Mutant
 from tests.mutants.mutants import MUTANTS
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 900  # a mutant that hangs its tests is caught
 #: Imported once, before each mutant's process is forked: more than half of what its tests would take.
 SHARED = (
@@ -111,7 +108,21 @@ def _child(mutant: Mutant, package: pathlib.Path, place: pathlib.Path, whole: bo
 def _tested(place: pathlib.Path, tests: tuple[str, ...]) -> int:
     import pytest
 
-    return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--rootdir", str(place), *tests]))
+    return int(
+        pytest.main(
+            [
+                "-q",
+                "-x",
+                "-p",
+                "no:cacheprovider",
+                "-W",
+                "ignore::pytest.PytestAssertRewriteWarning",
+                "--rootdir",
+                str(place),
+                *tests,
+            ]
+        )
+    )
 
 
 def _plant(mutant: Mutant, package: pathlib.Path, place: pathlib.Path) -> None:
