@@ -71,6 +71,22 @@ def test_beyond_the_tolerance_the_statement_is_charged(shop: duckdp.Curator) -> 
     assert caught.value.code == "P101"
 
 
+def test_a_summary_of_older_data_answers_nothing(shop: duckdp.Curator, tmp_path: Path) -> None:
+    ana, statement = shop.session("ana"), "SELECT avg(price) AS p FROM sales"
+    assert ana.sql(statement, tolerance=100).cost == "nothing"
+    shop.close()
+    path = str(tmp_path / "shop.duckdb")
+    with duckdb.connect(path) as con:
+        con.execute("UPDATE sales SET price = 3")
+    with duckdp.open(path, ledger=str(tmp_path / "shop.ledger")) as owner:
+        owner.refresh(reason="prices fell")
+        ana = owner.session("ana")
+        assert "there is none of" in str(ana.explain(statement, tolerance=100, epsilon=1))
+        with pytest.raises(ParameterError) as caught:
+            ana.sql(statement, tolerance=100)
+        assert caught.value.code == "P101"
+
+
 def test_without_a_tolerance_nothing_is_routed(shop: duckdp.Curator) -> None:
     before = spent(shop)
     shop.session("ana").sql("SELECT avg(price) FROM sales", epsilon=1)

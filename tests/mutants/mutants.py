@@ -6,11 +6,12 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.of_gate import GATE
 from tests.mutants.of_ledger import LEDGER
 from tests.mutants.of_mechanisms import MECHANISMS
+from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_reads import READS
 from tests.mutants.of_units import UNITS
 
 MUTANTS: tuple[Mutant, ...] = (*MECHANISMS, *READS, *LEDGER, *UNITS, *GATE, *NUMERICS)
 
-# Changes that nobody could observe, and why: they are listed so that nobody plants them again.
-EQUIVALENT: tuple[tuple[Mutant, str], ...] = ()
+
+__all__ = ["EQUIVALENT", "MUTANTS"]

@@ -39,7 +39,6 @@ GATE: tuple[Mutant, ...] = (
     Mutant("select: tables with options", _SELECT, 'if not value or part in ("this", "alias"):', "if True:", _T_GATE),
     Mutant("scope: fields of structures", _SCOPE, 'if node.args.get("db") or node.args.get("catalog"):', "if False:", _T_GATE),
     Mutant("scope: other relations", _SCOPE, "if node.table and node.table.lower() not in (self.alias.lower(), self.table.name.lower()):", "if False:", _T_GATE),
-    Mutant("scope: rows of a star", _SCOPE, "if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):", "if False:", _T_GATE),
     Mutant("scalars: options without a rule", _SCALARS, "        if any(v for k, v in node.args.items() if k not in allowed):\n", "        if False:\n", _T_GATE),
     Mutant("views: clauses without a rule", _VIEWS, 'if any(v for k, v in body.args.items() if k not in ("expressions", "from_", "where")):', "if False:", _T_VIEWS),
     Mutant("views: macros that win", _VIEWS, "        if macros:\n", "        if False:\n", _T_VIEWS),
@@ -70,7 +69,7 @@ GATE: tuple[Mutant, ...] = (
     # ---- grants before what is remembered
     Mutant("grants: remembered answers", _BINDER, "        self._open_session().require_grant()\n        with self._turn(token):", "        with self._turn(token):", _T_GRANTS),
     Mutant("grants: binding", _BINDER, "        session.require_grant()\n        prepared", "        prepared", _T_GRANTS),
-    Mutant("grants: ordinary statements of a session", _SESSION, "        self.require_grant()\n        if not self._curator.names_protected(text):", "        if not self._curator.names_protected(text):", _T_GRANTS),
+    Mutant("grants: ordinary statements of a session", _SESSION, "        self.require_grant()\n        _require_text(text)\n", "        _require_text(text)\n", _T_GRANTS),
     Mutant("grants: new sessions", _CURATOR, '        self.ledger.require_open(check_name(analyst, "analyst"))\n', "", (*_T_GRANTS, "tests/test_owner.py")),
     Mutant("grants: where the ledger lies", _BINDER, 'return str(error).replace(path, "...") if path else str(error)', "return str(error)", _T_GRANTS),
     # ---- fronts

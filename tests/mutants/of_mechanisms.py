@@ -31,7 +31,6 @@ _T_SPLIT = (SHARES, "tests/privacy/test_threshold.py")
 MECHANISMS: tuple[Mutant, ...] = (
     # ---- accountants
     Mutant("rho_for: half the logarithm", _ACC, "rest >= 0 and 4 * rho_pico", "rest >= 0 and 2 * rho_pico", _T_ACC),
-    Mutant("rho_for: any rest", _ACC, "return rest >= 0 and 4 *", "return 4 *", _T_ACC),
     Mutant("pure_rho: rounds down", _ACC, "-(-(epsilon_nano**2) * PICO // (2 * NANO**2))", "epsilon_nano**2 * PICO // (2 * NANO**2)", _T_ACC),
     Mutant("pure_rho: half", _ACC, "PICO // (2 * NANO**2))", "PICO // (4 * NANO**2))", _T_ACC),
     Mutant("zcdp limits: delta spent twice", _ACC, "return rho_for(epsilon_nano, half), delta_atto - half", "return rho_for(epsilon_nano, half), delta_atto", _T_ACC),
@@ -41,7 +40,6 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("cost: zcdp epsilon without rho is free", _ACC, "if loss.epsilon_nano and not loss.rho_pico:", "if False:", _T_ACC),
     Mutant("how_many: the wider of the limits", _ACC, "return min((left // each", "return max((left // each", _T_ACC),
     Mutant("how_many: overdrawn fits", _ACC, "    if min(remaining) < 0:", "    if max(remaining) < 0:", _T_ACC),
-    Mutant("epsilon_for: rounds down", _ACC, "root += root * root < square", "root += 0", _T_ACC),
     Mutant("epsilon_for: half the root", _ACC, "square = 4 * rho_pico", "square = 1 * rho_pico", _T_ACC),
     Mutant("log of 1/delta: halved", _ACC, "return int(log.scaleb(_LOG_DIGITS, context)) + 1", "return int(log.scaleb(_LOG_DIGITS, context)) // 2", _T_ACC),
     Mutant("accountant: negative losses", _ACC, "    if min(units) < 0:\n        raise InternalError(\"a privacy loss", "    if False:\n        raise InternalError(\"a privacy loss", _T_ACC),
@@ -57,7 +55,6 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("zcdp: the threshold's delta left out", _ADD, "delta_zcdp_atto=threshold_delta_atto", "delta_zcdp_atto=0", _T_SPLIT),
     # ---- scales
     Mutant("laplace scale below", _NOISE, "near if near == math.inf or Fraction(near) >= exact else math.nextafter(near, math.inf)", "math.nextafter(near, 0)", ("tests/core/test_noise.py",)),
-    Mutant("gaussian scale: l2 of a half", _NOISE, "Fraction(_gaussian(sigma).map(l2)) <= rho", "Fraction(_gaussian(sigma).map(l2 / 2)) <= rho", ("tests/core/test_noise.py",)),
     Mutant("scale: sampler's own map not asked", _NOISE, "        if admitted(scale):\n", "        if True:\n", ("tests/core/test_noise.py",)),
     # ---- threshold
     Mutant("threshold: groups ignored", _THRESHOLD, "- math.log(ATTO) - math.log(groups)", "- math.log(ATTO)", ("tests/privacy/test_threshold.py",)),

@@ -38,7 +38,6 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("variate: never negative", _VARIATES, "return -found - 1 if drawn & 1 else found", "return found", _T_VARIATES),
     Mutant("variate: 0 twice", _VARIATES, "return -found - 1 if drawn & 1 else found", "return -found if drawn & 1 else found", _T_VARIATES),
     Mutant("variate: the sign's bit is used again", _VARIATES, "drawn = random_bits(BITS + 1)\n    found = magnitude(drawn >> 1)", "drawn = random_bits(BITS)\n    found = magnitude(drawn)", _T_VARIATES),
-    Mutant("variate: laplace at the ends of cells", _VARIATES, "p = _CONTEXT.divide(Decimal(2 * a + 1),", "p = _CONTEXT.divide(Decimal(2 * a + 2),", _T_VARIATES),
     Mutant("variate: student of half the variance", _VARIATES, "(square << 2 * grid + 1)", "(square << 2 * grid)", _T_VARIATES),
     Mutant("variate: few bits", _VARIATES, "BITS = 640", "BITS = 60", (*_T_VARIATES, *_T_SMOOTH)),
     Mutant("variate: a coarse grid", _VARIATES, "GRID = 320", "GRID = 4", (*_T_VARIATES, *_T_SMOOTH)),
@@ -61,7 +60,6 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("quantile: WHERE out of the identity", _QUANT, "self.column.name, show(self.where), str(q.quantile)", "self.column.name, str(q.quantile)", ("tests/adversary/test_identity.py", "tests/test_session.py")),
     # ---- selections
     Mutant("choice: both ways for one", _CHOOSE, "rate = Fraction(epsilon) / (2 * linf)", "rate = Fraction(epsilon) / linf", _T_CHOICE),
-    Mutant("choice: ties by place", _CHOOSE, "noisy = [(q + noise, orders[_PLACE * k : _PLACE * (k + 1)])", 'noisy = [(q + noise, b"")', _T_CHOICE),
     Mutant("choice: the best", _CHOOSE, "noisy = [(q + noise,", "noisy = [(q + 0 * noise,", _T_CHOICE),
     Mutant("choice: scores move by one sum", _BEST, "linf=(4 << BITS) + _SLACK", "linf=1 << BITS", ("tests/synthetic/wide/test_wide_links.py", "tests/synthetic/wide/test_wide_path.py", *_T_LOSSES)),
     Mutant("exponential: both ways for one", _SELECT, "Fraction(epsilon) * _SAFE / (2 * linf)", "Fraction(epsilon) * _SAFE / linf", ("tests/synthetic/wide/test_wide_tree_private.py",)),
@@ -92,7 +90,6 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("proved: rounding left out", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return lost", (*_T_PROVED, "tests/smooth/test_honesty.py")),
     Mutant("proved: what the basis lacks", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return rounding(part, scales[0], own[0])", (*_T_PROVED, "tests/smooth/test_honesty.py", "tests/smooth/test_smooth_answer.py")),
     Mutant("proved: on any grid", _PROVED, "    if complete and math.isfinite(own[1]):\n", "    if math.isfinite(own[1]):\n", (*_T_PROVED, "tests/smooth/test_honesty.py", "tests/smooth/test_smooth_answer.py")),
-    Mutant("proved: constants are exact to the last digit", _PROVED, "        room = _OWN * np.abs(known)\n", "        room = 0 * np.abs(known)\n", _T_PROVED),
     Mutant("enclosure: weeks begin on Mondays", _ENCLOSURE, 'room = np.where(before | (expr.option == "week"), 1.0, 0.0)', "room = np.where(before, 1.0, 0.0)", _T_ENCLOSURE),
     Mutant("enclosure: coalesce is its first", _ENCLOSURE, "found = _hull([own, found]) if self._may_be_null(argument) else own", "found = own", _T_ENCLOSURE),
     Mutant("fieller: the denominator is exact", _RATIO, "- np.outer(np.array(h), np.sin(angles))", "- 0 * np.outer(np.array(h), np.sin(angles))", _T_RATIO),

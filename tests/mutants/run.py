@@ -77,9 +77,8 @@ def run(
         pid, status = os.wait()
         mutant, begun = running.pop(pid)
         shutil.rmtree(folder / str(pid), ignore_errors=True)
-        # pytest: 1 is "tests failed", 2 an error of collection (the mutant broke an import)
-        code = os.waitstatus_to_exitcode(status)
-        fate = ALIVE if code == 0 else CAUGHT if code in (1, 2, -signal.SIGALRM) else BROKEN
+        code = os.waitstatus_to_exitcode(status)  # pytest: 1 is "tests failed"; else they could not be run
+        fate = ALIVE if code == 0 else CAUGHT if code in (1, -signal.SIGALRM) else BROKEN
         yield mutant, fate, time.monotonic() - begun
 
 

@@ -1,0 +1,29 @@
+"""Changes that nobody could observe, or that cost no privacy, and why: listed so that nobody plants them again."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+# fmt: off
+EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
+    (
+        Mutant("rho_for: any rest", "duckdp/core/accountant.py", "return rest >= 0 and 4 *", "return 4 *", ()),
+        "the bisection of rho_for never tries a rho above epsilon, so the rest is never negative",
+    ),
+    (
+        Mutant("epsilon_for: rounds down", "duckdp/core/accountant.py", "root += root * root < square", "root += 0", ()),
+        "only a sum in units of 1e-52 that ends on 43 zeros would show it, and ln(1/delta) is rounded up before",
+    ),
+    (
+        Mutant("variate: laplace at the ends of cells", "duckdp/core/variates.py", "p = _CONTEXT.divide(Decimal(2 * a + 1),", "p = _CONTEXT.divide(Decimal(2 * a + 2),", ()),
+        "a lattice of any offset meets the same bounds: the claim, of 2**-641, does not depend on it",
+    ),
+    (
+        Mutant("choice: ties by place", "duckdp/synthetic/wide/choose.py", "noisy = [(q + noise, orders[_PLACE * k : _PLACE * (k + 1)])", 'noisy = [(q + noise, b"")', ()),
+        "the proof holds for every order that no private value sets; the random one is fair among ties, no more private",
+    ),
+    (
+        Mutant("scope: rows of a star", "duckdp/compiler/scope.py", "if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):", "if False:", ()),
+        "a star is refused all the same, as a node without a rule; only the words are another's",
+    ),
+)
