@@ -37,7 +37,6 @@ GATE: tuple[Mutant, ...] = (
     Mutant("parse: numbers glued to names", _PARSE, "    if token.token_type is TokenType.VAR:\n", "    if False:\n", _T_GATE),
     Mutant("select: clauses that have no rule", _SELECT, "if value and clause not in CLAUSES:", "if False:", _T_GATE),
     Mutant("select: tables with options", _SELECT, 'if not value or part in ("this", "alias"):', "if True:", _T_GATE),
-    Mutant("scope: fields of structures", _SCOPE, 'if node.args.get("db") or node.args.get("catalog"):', "if False:", _T_GATE),
     Mutant("scope: other relations", _SCOPE, "if node.table and node.table.lower() not in (self.alias.lower(), self.table.name.lower()):", "if False:", _T_GATE),
     Mutant("scalars: options without a rule", _SCALARS, "        if any(v for k, v in node.args.items() if k not in allowed):\n", "        if False:\n", _T_GATE),
     Mutant("views: clauses without a rule", _VIEWS, 'if any(v for k, v in body.args.items() if k not in ("expressions", "from_", "where")):', "if False:", _T_VIEWS),

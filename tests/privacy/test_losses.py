@@ -296,8 +296,9 @@ def _within(plan: Plan, epsilon_nano: int, delta_atto: int) -> None:
     if plan.tau is not None:
         assert plan.noises[0] is not None
         for_keys = plan.groups * _tail(plan.noises[0], plan.tau - 1)
-    rest = (delta_atto - plan.loss.delta_zcdp_atto) / ATTO
-    assert for_keys <= plan.loss.delta_zcdp_atto / ATTO * (1 + 1e-9)
+    rest = (plan.loss.delta_atto - plan.loss.delta_zcdp_atto) / ATTO
+    for charged in (plan.loss.delta_zcdp_atto, plan.loss.delta_atto):  # whichever way charges add up
+        assert for_keys <= charged / ATTO * (1 + 1e-9)
     assert plan.loss.delta_atto <= delta_atto
     assert plan.loss.epsilon_nano <= epsilon_nano
     if plan.family == "laplace":
