@@ -26,6 +26,7 @@ MAX_BRACKETS = 64  # open at once
 MAX_TYPED = 4  # of them after the name of a type: DECIMAL(, ARRAY[, MAP(, DATE (
 MAX_TYPES = 4  # names of types in a row: TIMESTAMP WITH TIME ZONE has two
 MAX_CHAINED = 20_000  # calls of a function by a dot after a value, (a + b).f(), times all words and signs
+MAX_LAMBDAS = 40_000  # of lambdas in each other (or -> of JSON), times all words and signs
 MAX_TYPE_TEXT = 64  # characters of the text after one: INTERVAL '1 day', TIMESTAMP '2020-01-01 12:00:00'
 # A text in use takes one or two steps for each token, two thirds at most for each character.
 STEPS = 4  # for each character
@@ -82,6 +83,7 @@ def check_tokens(tokens: list[Token]) -> None:
     _check_types(tokens)
     _check_names(tokens)
     _check_chains(tokens)
+    _check_lambdas(tokens)
 
 
 @lru_cache(maxsize=1)
@@ -167,6 +169,23 @@ def _check_chains(tokens: list[Token]) -> None:
             calls += not named or before.token_type in _CLOSE | {TokenType.END}
             if calls * len(tokens) > MAX_CHAINED:
                 raise _refusal(dot, "too many functions are called by a dot after a value")
+
+
+def _check_lambdas(tokens: list[Token]) -> None:
+    """Few lambdas in each other: for each one the parser looks for its names in all that stands within it."""
+    levels = [0]  # arrows in each of the brackets open
+    within = 0
+    for token in tokens:
+        kind = token.token_type
+        if kind in _OPEN:
+            levels.append(0)
+        elif kind in _CLOSE and len(levels) > 1:
+            within -= levels.pop()
+        elif kind is TokenType.ARROW or token.text.lower() == "lambda":
+            levels[-1] += 1
+            within += 1
+            if within * len(tokens) > MAX_LAMBDAS:
+                raise _refusal(token, "too many lambdas in each other")
 
 
 def _refusal(token: Token, what: str) -> QueryError:

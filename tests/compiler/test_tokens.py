@@ -347,6 +347,14 @@ def test_few_functions_are_called_by_a_dot_after_a_value(end: str) -> None:
     parse_statement("SELECT " + ", ".join(["system.main.f(a)"] * 500))
 
 
+@pytest.mark.parametrize("opening", ["f(x -> ", "f((x, y) -> ", "f(lambda x: "])
+def test_few_lambdas_stand_in_each_other(opening: str) -> None:
+    parse_statement(f"SELECT {opening * 8}x{')' * 8}")
+    parse_statement("SELECT " + ", ".join([f"{opening}x + 1)"] * 500))  # beside each other: each looks at itself
+    with pytest.raises(QueryError, match="Q104"):
+        parse_statement(f"SELECT {opening * 30}g({'x, ' * 8000}x){')' * 30}")
+
+
 @pytest.mark.parametrize("repeated", REPEATED)
 def test_a_piece_costs_the_same_wherever_it_stands(repeated: str) -> None:
     assert grows_with_its_length(repeated)
