@@ -3,8 +3,9 @@
 The parser tries a type word before a bracket first as a type, then as a name or a function, and reads what stands in
 the bracket each time: twice the time for each level, and 200 characters for an hour. So the tokens are bounded before
 they are parsed, and the parser's own steps while it works. Each bound is several times what statements in use need.
-A token list that keeps to the bounds takes a few steps for each token whoever counts them (a compiled sqlglot does
-not); the count makes it a certainty.
+The bounds stop the families known; a long search still finds others (joins without conditions). The count stops all:
+of the parser's moves over tokens, and, where the parser is compiled and its moves cannot be counted, of the nodes it
+makes, those given up included.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from duckdp.errors import QueryError
 
 MAX_TOKENS = 20_000
 MAX_BRACKETS = 64  # open at once
-MAX_TYPED = 4  # of them after the name of a type: DECIMAL(, ARRAY[, MAP(, DATE (
+MAX_TYPED = 4  # of them after the name of a type, DECIMAL(, ARRAY[, MAP(, DATE (, or before FROM, (FROM t, (FROM
 MAX_TYPES = 4  # names of types in a row: TIMESTAMP WITH TIME ZONE has two
 MAX_CHAINED = 20_000  # calls of a function by a dot after a value, (a + b).f(), times all words and signs
 MAX_LAMBDAS = 40_000  # of lambdas in each other (or -> of JSON), times all words and signs
@@ -67,9 +68,10 @@ def parse_tokens(tokens: list[Token], text: str) -> list[exp.Expression]:
     Raises:
         TooManyStepsError, SqlglotError: and what else the parser meets in a text that is not SQL.
     """
-    parser: Any = _parser_class()(dialect=_DIALECT)
+    most = MORE_STEPS + STEPS * len(text)
+    parser: Any = _parser_class()(dialect=_DIALECT, max_nodes=most)
     if type(parser) is not _PARSER:
-        parser.steps = MORE_STEPS + STEPS * len(text)
+        parser.steps = most
     return [s for s in parser.parse(tokens, text) if isinstance(s, exp.Expression)]
 
 
@@ -103,18 +105,18 @@ def _parser_class() -> type[Parser]:
 
 
 def _check_brackets(tokens: list[Token]) -> None:
-    """So many brackets in each other, and so many of them after names of types."""
-    levels: list[int] = []  # of the brackets open, and each one before it: how many stand after the name of a type
+    """So many brackets in each other, and so many of them that the parser goes back over."""
+    levels: list[int] = []  # of each bracket open: how many up to it stand after the name of a type or before FROM
     before: TokenType | None = None
-    for token in tokens:
+    for token, after in zip_longest(tokens, tokens[1:]):
         kind = token.token_type
-        typed = before in _TYPES
-        if kind in _OPEN or (kind is TokenType.LT and typed):
+        typed = before in _TYPES or (after is not None and after.token_type is TokenType.FROM)
+        if kind in _OPEN or (kind is TokenType.LT and before in _TYPES):
             levels.append((levels[-1] if levels else 0) + typed)
             if len(levels) > MAX_BRACKETS:
                 raise _refusal(token, f"the statement nests too deeply: over {MAX_BRACKETS} brackets in each other")
             if levels[-1] > MAX_TYPED:
-                what = f"over {MAX_TYPED} types with brackets in each other (DECIMAL(, ARRAY[)"
+                what = f"over {MAX_TYPED} brackets of types, or before FROM, in each other (DECIMAL(, ARRAY[, (FROM)"
                 raise _refusal(token, f"the statement nests too deeply: {what}")
         elif kind in _CLOSE and levels:
             levels.pop()
