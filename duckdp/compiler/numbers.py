@@ -83,7 +83,9 @@ class NumberNodes(ABC):
         negative = isinstance(decimals, exp.Neg)
         digits = small_int(decimals.this if negative else decimals)
         if digits is None or digits > 12 or any(v for k, v in node.args.items() if k not in ("this", "decimals")):
-            refuse("Q202", "round takes a constant number of decimals from -12 to 12.", node, self.text)
+            refuse(
+                "Q202", "round takes a constant number of decimals from -12 to 12. Write round(x, 2).", node, self.text
+            )
         scale = Literal(10**digits, Kind.NUMBER)
         if negative:
             tens = self._operator("round", node, [self._operator("div", node, [value, scale])])

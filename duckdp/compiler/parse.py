@@ -7,6 +7,7 @@ translation, which knows every node it allows.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from functools import lru_cache
 from typing import NoReturn
@@ -31,6 +32,12 @@ def _not_ours(_: logging.LogRecord) -> bool:
 
 
 logging.getLogger("sqlglot").addFilter(_not_ours)
+
+
+# Keywords of nodes that may hold no token with a place
+_WORDS = {exp.Ordered: r"\border\s+by\b", exp.Interval: r"\binterval\b", exp.Qualify: r"\bqualify\b",
+          exp.Limit: r"\blimit\b", exp.Offset: r"\boffset\b", exp.Where: r"\bwhere\b",
+          exp.Having: r"\bhaving\b"}  # fmt: skip
 
 
 def parse_statement(text: str) -> exp.Expression:
@@ -104,12 +111,27 @@ def place(node: exp.Expression, text: str | None) -> dict[str, int]:
     """Line and column (from 1) of a node's first token, when the parser kept it."""
     if text is None:
         return {}
+    start = _start(node)
+    if start is None:  # words that keep no place: by their keyword, or next to their neighbours
+        word = next((w for kind, w in _WORDS.items() if isinstance(node, kind)), None)
+        found = list(re.finditer(word, text, re.IGNORECASE)) if word is not None else []
+        start = found[-1].start() if found else None
+    above: exp.Expr | None = node.parent
+    while start is None and above is not None:
+        start, above = _start(above), above.parent
+    if start is None:
+        return {}
+    before = text[:start]
+    return {"line": before.count("\n") + 1, "col": start - (before.rfind("\n") + 1) + 1}
+
+
+def _start(node: exp.Expr) -> int | None:
+    """Where the first token of a node stands in the text, if one kept it."""
     for found in (node, *node.find_all(exp.Expression)):
         start = found.meta.get("start") if found._meta else None
         if isinstance(start, int):
-            before = text[:start]
-            return {"line": before.count("\n") + 1, "col": start - (before.rfind("\n") + 1) + 1}
-    return {}
+            return start
+    return None
 
 
 def refuse(code: str, message: str, node: exp.Expression | None = None, text: str | None = None) -> NoReturn:

@@ -15,6 +15,7 @@ from typing import ClassVar, NoReturn
 from sqlglot import exp
 
 from duckdp.catalog import Kind, Scalar
+from duckdp.compiler import ways
 from duckdp.compiler.expression import Call, Case, Expr, Literal
 from duckdp.compiler.literals import encodable, like_operator, small_int
 from duckdp.compiler.nodes import (
@@ -62,7 +63,7 @@ class Scalars(NumberNodes):
         self._depth, self._parts = self._depth + 1, self._parts + 1
         try:
             if self._depth > MAX_DEPTH or self._parts > MAX_NODES:  # aliases unfold, maybe in a circle
-                refuse("Q104", "the statement is too deep or too large once its aliases are unfolded.", node, self.text)
+                self._refuse("Q104", "the statement is too deep or too large once its aliases are unfolded.", node)
             return self._translate(node)
         finally:
             self._depth -= 1
@@ -87,6 +88,9 @@ class Scalars(NumberNodes):
             self._no_rule(node)
         return method(self, node)
 
+    def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
+        refuse(code, message, node, self.text)
+
     # ---- pieces -------------------------------------------------------------------------------------------------
 
     def _arguments(self, node: exp.Expression, *also: str) -> list[Expr]:
@@ -102,15 +106,15 @@ class Scalars(NumberNodes):
         if operator.variadic:
             takes = takes + takes[-1:] * (len(args) - len(takes))
         if len(args) != len(takes):
-            refuse("Q203", f"{spell(node, self.text)} takes {len(takes)} arguments, not {len(args)}.", node, self.text)
+            called, way = spell(node, self.text), ways.call(spelled(node, self.text) or name, len(takes))
+            self._refuse("Q203", f"{called} takes {len(takes)} arguments, not {len(args)}. {way}", node)
         args = [self._coerce(a, k, node) for a, k in zip(args, takes, strict=True)]
         if operator.domain is not None and not self.released:  # a NaN of released values is an undefined answer
             span = facts(args[0]).interval
             if span.lower < operator.domain.lower or span.upper > operator.domain.upper:
-                refuse(
-                    "Q402", f"the argument of {name} must lie in [{operator.domain.lower:g}, {operator.domain.upper:g}]"
-                    " for every row. Clamp it, for example greatest(x, 1), or declare bounds.", node, self.text,
-                )  # fmt: skip
+                where = f"[{operator.domain.lower:g}, {operator.domain.upper:g}]"
+                way = "Clamp it, for example greatest(x, 1), or declare bounds."
+                self._refuse("Q402", f"the argument of {name} must lie in {where} for every row. {way}", node)
         if self.rows and name in STEPS:
             args = [exact(a) for a in args]
         call = Call(name, tuple(args), operator.gives or args[-1].kind, option)
@@ -130,9 +134,9 @@ class Scalars(NumberNodes):
             return self._moment(arg.value, kind, node)
         if kind is Kind.TIMESTAMP and arg.kind is Kind.DATE:
             return Call("to_timestamp", (arg,), kind)
-        refuse(
-            "Q203", f"{spell(node, self.text)} needs a {kind.value} where a {arg.kind.value} stands.", node, self.text
-        )
+        way = ways.NEEDED[kind] if isinstance(arg, Literal) else ways.needed(kind, arg.kind)
+        what = f"{spell(node, self.text)} needs a {kind.value}"
+        self._refuse("Q203", f"{what} where a {arg.kind.value} stands. {way}", node)
 
     def _compare(self, name: str, node: exp.Expression, args: list[Expr]) -> Expr:
         kind = self._common(args, node)
@@ -158,21 +162,20 @@ class Scalars(NumberNodes):
         if kinds == {Kind.DATE} and any(isinstance(a, Literal) and a.kind is Kind.TIMESTAMP for a in args):
             return Kind.TIMESTAMP
         if len(kinds) > 1:
-            refuse(
-                "Q203",
-                f"{spell(node, self.text)} compares {' with '.join(sorted(k.value for k in kinds))}.",
-                node,
-                self.text,
+            met, way = (
+                " with ".join(sorted(k.value for k in kinds)),
+                "Write both as one kind: 1, 'a', DATE '2020-01-31'.",
             )
+            self._refuse("Q203", f"{spell(node, self.text)} compares {met}. {way}", node)
         return kinds.pop() if kinds else Kind.NUMBER
 
     def _pattern(self, name: str, node: exp.Expression) -> Expr:
         args = self._arguments(node, "negate")
         pattern = args[1] if len(args) == 2 else None
         if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-            refuse("Q202", f"{spell(node, self.text)} needs a constant pattern.", node, self.text)
+            self._refuse("Q202", f"{spell(node, self.text)} needs a constant pattern. Write it in quotes: 'a%'.", node)
         if len(pattern.value.encode()) > MAX_PATTERN:
-            refuse("Q104", f"the pattern is longer than {MAX_PATTERN} bytes.", node, self.text)
+            self._refuse("Q104", f"the pattern is longer than {MAX_PATTERN} bytes.", node)
         if name in ("like", "ilike"):
             name, args[1] = like_operator(name, pattern.value)
         found = self._operator(name, node, args)
@@ -180,7 +183,7 @@ class Scalars(NumberNodes):
 
     def _part(self, name: str, node: exp.Expression, arg: Expr) -> Expr:
         if f"{name}_{arg.kind.value}" not in OPERATORS:
-            refuse("Q203", f"{name} needs a date or timestamp with that part.", node, self.text)
+            self._refuse("Q203", f"{name} needs a date or timestamp with that part. Use it on such a column.", node)
         return self._operator(f"{name}_{arg.kind.value}", node, [arg])
 
     def _moment(self, value: str, kind: Kind, node: exp.Expression) -> Literal:
@@ -189,9 +192,9 @@ class Scalars(NumberNodes):
                 dt.datetime.fromisoformat(value) if kind is Kind.TIMESTAMP else dt.date.fromisoformat(value)
             )
         except ValueError:
-            refuse("Q203", f"the text is not an ISO {kind.value}.", node, self.text)
+            self._refuse("Q203", f"the text is not an ISO {kind.value}. {ways.NEEDED[kind]}", node)
         if isinstance(moment, dt.datetime) and moment.tzinfo is not None:
-            refuse("Q203", "time zones are outside the allow-list; write the timestamp without one.", node, self.text)
+            self._refuse("Q203", "time zones are outside the allow-list. Write the timestamp without one.", node)
         return Literal(moment, kind)
 
     # ---- nodes with a shape of their own ------------------------------------------------------------------------
@@ -199,7 +202,7 @@ class Scalars(NumberNodes):
     def _literal(self, node: exp.Expression) -> Expr:
         raw = str(node.this)
         if len(raw.encode("utf-8", "surrogatepass")) > MAX_LITERAL:
-            refuse("Q104", f"a literal is longer than {MAX_LITERAL} bytes.", node, self.text)
+            self._refuse("Q104", f"a literal is longer than {MAX_LITERAL} bytes.", node)
         if node.args.get("is_string"):
             return self._value(raw, node)
         try:
@@ -213,11 +216,11 @@ class Scalars(NumberNodes):
             return Literal(value, Kind.BOOLEAN)
         if isinstance(value, (int, float)):
             if abs(value) > 1e300 or not math.isfinite(value):
-                refuse("Q104", "a number is beyond 1e300.", node, self.text)
+                self._refuse("Q104", "a number is beyond 1e300.", node)
             return Literal(value, Kind.NUMBER, type=getattr(value, "type", None))
         if isinstance(value, str):
             if "\x00" in value or len(value.encode("utf-8", "surrogatepass")) > MAX_LITERAL or not encodable(value):
-                refuse("Q104", f"a string is longer than {MAX_LITERAL} bytes or not valid text.", node, self.text)
+                self._refuse("Q104", f"a string is longer than {MAX_LITERAL} bytes or not valid text.", node)
             return Literal(value, Kind.TEXT)
         if isinstance(value, dt.datetime):
             return self._moment(value.isoformat(), Kind.TIMESTAMP, node)
@@ -225,14 +228,14 @@ class Scalars(NumberNodes):
             return Literal(value, Kind.DATE)
         if value is None:
             return Literal(None, Kind.NUMBER)
-        refuse("Q203", "a parameter has a type without a rule.", node, self.text)
+        self._refuse("Q203", "this type of parameter has no rule. Give a number, text, boolean or date.", node)
 
     def _placeholder(self, node: exp.Expression) -> Expr:
         index = small_int(node.this if isinstance(node.this, exp.Expression) else exp.Literal.number(node.this))
         if index is None:
-            refuse("Q201", "named parameters are outside the allow-list; use ? or $1.", node, self.text)
+            self._refuse("Q201", "named parameters are outside the allow-list. Use ? or $1.", node)
         if not 1 <= index <= len(self.parameters):
-            refuse("Q203", f"parameter {index} was not given.", node, self.text)
+            self._refuse("Q203", f"parameter {index} was not given. Give one value for each.", node)
         return self._value(self.parameters[index - 1], node)
 
     def _is(self, node: exp.Expression) -> Expr:
@@ -252,10 +255,10 @@ class Scalars(NumberNodes):
 
     def _in(self, node: exp.Expression) -> Expr:
         if any(v for k, v in node.args.items() if k not in ("this", "expressions")) or not node.expressions:
-            refuse("Q204", "IN takes a list of constants here, not a subquery.", node, self.text)
+            self._refuse("Q204", "IN takes a list of constants, not a subquery. Write IN (1, 2).", node)
         args = [self(node.this), *(self(e) for e in node.expressions)]
         if not all(isinstance(a, Literal) for a in args[1:]) or len(args) > 1001:
-            refuse("Q202", "IN takes a list of at most 1000 constants.", node, self.text)
+            self._refuse("Q202", "IN takes a list of at most 1000 constants. Use = and OR.", node)
         kind = self._common(args, node)
         return self._operator(f"in_{kind.value}", node, self._met(args, kind))
 
@@ -289,7 +292,7 @@ class Scalars(NumberNodes):
 
     def _cast(self, node: exp.Expression) -> Expr:
         if any(node.args.get(k) for k in ("format", "action", "default")) or node.args["to"].expressions:
-            refuse("Q202", "a cast takes a plain type here, without length, precision or format.", node, self.text)
+            self._refuse("Q202", "a cast takes a plain type, without length or format. Write CAST(x AS DOUBLE).", node)
         target = node.args["to"].this
         arg = self(node.this)
         if target in (exp.DType.DATE, *TIMESTAMP_TYPES):
@@ -307,7 +310,7 @@ class Scalars(NumberNodes):
             (Kind.BOOLEAN, exp.DType.BOOLEAN),
         ):
             return arg
-        refuse("Q202", f"this cast of a {arg.kind.value} can fail on a row or has no rule.", node, self.text)
+        self._refuse("Q202", f"this cast of a {arg.kind.value} can fail on a row. {ways.cast(arg.kind)}", node)
 
     def _slice(self, node: exp.Expression) -> Expr:
         if isinstance(node, exp.Substring):
@@ -317,7 +320,7 @@ class Scalars(NumberNodes):
             numbers, name = [node.args.get("expression")], type(node).__name__.lower()
         constants = [small_int(n) for n in numbers]
         if any(n is None or n > MAX_LITERAL for n in constants):
-            refuse("Q202", f"{name} takes constant numbers from 0 to {MAX_LITERAL}.", node, self.text)
+            self._refuse("Q202", f"{name} takes constant numbers from 0 to {MAX_LITERAL}. Write left(x, 2).", node)
         option = ",".join(map(str, constants))
         return self._operator(name, node, [self(node.this)], option)
 
@@ -330,12 +333,8 @@ class Scalars(NumberNodes):
         arg, unit = self(node.this), str(node.args["unit"].name).lower()
         allowed = {k for k in UNITS if arg.kind is Kind.TIMESTAMP or k not in ("hour", "minute")}
         if arg.kind not in (Kind.DATE, Kind.TIMESTAMP) or unit not in allowed:
-            refuse(
-                "Q202",
-                f"date_trunc takes a date or timestamp and one of {', '.join(sorted(allowed))}.",
-                node,
-                self.text,
-            )
+            units = ", ".join(sorted(allowed))
+            self._refuse("Q202", f"date_trunc takes a date or timestamp and a unit. Use one of {units}.", node)
         return self._operator("trunc_date" if arg.kind is Kind.DATE else "trunc_timestamp", node, [arg], unit)
 
     def _date_diff(self, node: exp.Expression) -> Expr:
@@ -343,7 +342,7 @@ class Scalars(NumberNodes):
         unit = str(node.args["unit"].name).lower() if node.args.get("unit") is not None else "day"
         kind = self._common(args, node)
         if f"date_diff_{kind.value}" not in OPERATORS or unit not in UNITS:
-            refuse("Q202", f"date_diff takes two dates and one of {', '.join(sorted(UNITS))}.", node, self.text)
+            self._refuse("Q202", f"date_diff takes two dates and a unit. Use one of {', '.join(sorted(UNITS))}.", node)
         return self._operator(f"date_diff_{kind.value}", node, args, unit)
 
     def _extract(self, node: exp.Expression) -> Expr:
@@ -362,14 +361,15 @@ class Scalars(NumberNodes):
             return self._pattern(
                 PATTERNS[kind], kind(this=node.expressions[0].copy(), expression=node.expressions[1].copy())
             )
-        refuse("Q202", f'function "{name[:40]}" is outside the allow-list. {instead(name)}', node, self.text)
+        self._refuse("Q202", f'function "{name[:40]}" is outside the allow-list. {instead(name)}', node)
 
     def _no_rule(self, node: exp.Expression) -> NoReturn:
         if node.find(exp.Select, exp.SetOperation):
-            refuse("Q204", "subqueries over a protected table are outside the allow-list.", node, self.text)
-        name = (spelled(node, self.text) or "") if isinstance(node, exp.Func) else ""
-        way = instead(name)
-        refuse("Q202", f"{spell(node, self.text)} is outside the allow-list. {way}", node, self.text)
+            self._refuse("Q204", ways.SUBQUERY, node)
+        if type(node) in ways.NO_RULE:
+            self._refuse("Q202", ways.NO_RULE[type(node)], node)
+        way = instead((spelled(node, self.text) or "") if isinstance(node, exp.Func) else "")
+        self._refuse("Q202", f"{spell(node, self.text)} is outside the allow-list. {way}", node)
 
     _methods: ClassVar[dict[type[exp.Expression], Callable[[Scalars, exp.Expression], Expr]]] = {
         exp.Literal: _literal,

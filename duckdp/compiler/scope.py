@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from duckdp.catalog import Column, Kind, Table, closest
+from duckdp.compiler import ways
 from duckdp.compiler.expression import ColumnRef, Expr
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.scalars import Scalars
@@ -15,7 +16,7 @@ def read_predicate(node: exp.Expression, table: Table, text: str) -> Expr:
     scope = RowScope(table, None, text)
     condition = Scalars(scope.leaf, text)(node)
     if condition.kind is not Kind.BOOLEAN:
-        refuse("Q203", "a predicate must be a boolean.", node, text)
+        refuse("Q203", f"a predicate must be a boolean. {ways.NEEDED[Kind.BOOLEAN]}", node, text)
     return condition
 
 
@@ -32,15 +33,20 @@ class RowScope:
         if isinstance(node, exp.AggFunc):
             refuse("Q301", "an aggregate stands where a row is computed; aggregates do not nest.", node, self.text)
         if isinstance(node, exp.Window):
-            refuse("Q201", "window functions are outside the allow-list.", node, self.text)
+            refuse("Q201", ways.WINDOW, node, self.text)
         return ColumnRef(self.column(node)) if isinstance(node, exp.Column) else None
 
     def column(self, node: exp.Column) -> Column:
         """The declared column a node names."""
         if node.args.get("db") or node.args.get("catalog"):
-            refuse("Q202", "field access is outside the allow-list.", node, self.text)
+            refuse("Q202", "field access is outside the allow-list. Name a column.", node, self.text)
         if node.table and node.table.lower() not in (self.alias.lower(), self.table.name.lower()):
-            refuse("Q205", f'"{node.table[:63]}" is not a relation of this query.', node, self.text)
+            refuse(
+                "Q205",
+                f'"{node.table[:63]}" is not a relation of this query. Write {self.table.name}.{node.name[:63]}.',
+                node,
+                self.text,
+            )
         found = self.table.column(node.name)
         if found is not None:
             return found

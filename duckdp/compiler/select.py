@@ -6,12 +6,13 @@ Default deny: every clause, relation, function and aggregate that has no rule he
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from duckdp.catalog import Kind, Table, closest
-from duckdp.compiler import arithmetic
+from duckdp.compiler import arithmetic, ways
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
 from duckdp.compiler.literals import small_int
@@ -74,7 +75,7 @@ class _Reader:
         condition = self._boolean(self.row(where.this), where, "WHERE") if where is not None else None
         self.keys = tuple(self._key(n) for n in self._group_nodes())
         if len({k.expr for k in self.keys}) != len(self.keys):
-            refuse("Q201", "GROUP BY names the same key twice.", self.select.args["group"], self.text)
+            self._refuse("Q201", "GROUP BY names the same key twice. Write it once.", self.select.args["group"])
         outputs = self._outputs()
         having = self.select.args.get("having")
         query = Query(
@@ -84,15 +85,15 @@ class _Reader:
         )  # fmt: skip
         if not any(isinstance(n, Aggregate) for o in outputs for n in walk(o.expr)):
             if not self.keys:
-                refuse(
-                    "Q301",
-                    "the query has no aggregate. Select count(*), sum, avg, variance or deviation.",
-                    self.select,
-                    self.text,
+                self._refuse(
+                    "Q301", "there is no aggregate. Select count(*), sum, avg, variance or deviation.", self.select
                 )
             if all(k.domain is not None for k in self.keys):
-                refuse("Q301", "the keys are public; add an aggregate such as count(*).", self.select, self.text)
+                self._refuse("Q301", "the keys are public; add an aggregate such as count(*).", self.select)
         return query
+
+    def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
+        refuse(code, message, node, self.text)
 
     # ---- the frame --------------------------------------------------------------------------------------------
 
@@ -100,56 +101,55 @@ class _Reader:
         if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
             statement = statement.this
         if isinstance(statement, exp.SetOperation):
-            refuse(
-                "Q204", "UNION, EXCEPT and INTERSECT are outside the allow-list. Ask one by one.", statement, self.text
-            )
+            self._refuse("Q204", "UNION, EXCEPT and INTERSECT are outside the allow-list. Ask one by one.", statement)
         if not isinstance(statement, exp.Select):
-            refuse("Q103", "only SELECT may name a protected table.", statement, self.text)
+            self._refuse("Q103", "only SELECT may name a protected table.", statement)
         for clause, value in statement.args.items():
             if value and clause not in CLAUSES:
                 self._refuse_clause(clause, value, statement)
         if not statement.expressions:
-            refuse("Q302", "FROM without SELECT would return rows. Select aggregates.", statement, self.text)
+            self._refuse("Q302", "FROM without SELECT would return rows. Select aggregates.", statement)
         return statement
 
-    def _refuse_clause(self, clause: str, value: object, statement: exp.Select) -> None:
+    def _refuse_clause(self, clause: str, value: object, statement: exp.Expression) -> None:
         parts = [p for p in (value if isinstance(value, list) else [value]) if isinstance(p, exp.Expression)]
         node = parts[0] if parts else statement
         if clause in ("with_", "joins", "laterals"):
             what = {"with_": "WITH", "joins": "a join", "laterals": "LATERAL"}[clause]
             way = "Ask one table at a time with FROM dp_query($$SELECT ...$$), and combine the answers."
-            refuse("Q204", f"{what} over a protected table is outside the allow-list. {way}", node, self.text)
+            self._refuse("Q204", f"{what} over a protected table is outside the allow-list. {way}", node)
         if clause == "distinct":
-            refuse("Q201", "SELECT DISTINCT is outside the allow-list. Use GROUP BY.", node, self.text)
+            self._refuse("Q201", "SELECT DISTINCT is outside the allow-list. Use GROUP BY.", node)
         name = clause.strip("_").upper()
-        refuse("Q201", f"{name} is outside the allow-list for protected tables.", node, self.text)
+        self._refuse("Q201", ways.CLAUSES.get(clause, f"{name} is outside the allow-list. {ways.CLAUSE}"), node)
 
     def _relation(self) -> tuple[Table, str | None]:
         clause = self.select.args.get("from_")
         if clause is None:
-            refuse("Q205", "the query names no table.", self.select, self.text)
+            self._refuse("Q205", "the query names no table. " + ways.names(list(self.tables)), self.select)
         node = clause.this
         if isinstance(node, exp.Subquery):
-            refuse("Q204", "subqueries over a protected table are outside the allow-list.", node, self.text)
+            self._refuse("Q204", ways.SUBQUERY, node)
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            refuse("Q205", "only a protected table may stand in FROM.", node, self.text)
+            self._refuse("Q205", f"only a protected table may stand in FROM. {ways.names(list(self.tables))}", node)
         for part, value in node.args.items():
             if not value or part in ("this", "alias"):
                 continue
             if part == "joins":
-                refuse("Q204", "a join over a protected table is outside the allow-list.", node, self.text)
-            if not (part == "db" and node.db.lower() == "main"):
-                refuse("Q201", f"{part.upper()} on a protected table is outside the allow-list.", node, self.text)
+                self._refuse_clause(part, value, node)
+            if part in ("db", "catalog"):
+                if part == "catalog" or node.db.lower() != "main":
+                    written = node.name[:63]
+                    self._refuse("Q201", f'a table stands here without catalog and schema. Write "{written}".', node)
+            else:
+                self._refuse_clause(part, value, node)
         alias = node.args.get("alias")
         if alias is not None and alias.args.get("columns"):
-            refuse("Q201", "column aliases on a table are outside the allow-list.", node, self.text)
+            self._refuse("Q201", "a table's columns have no aliases here. Use their own names.", node)
         table = self.tables.get(node.name.lower())
         if table is None:
-            refuse(
-                "Q205",
-                f'"{node.name[:63]}" is not a protected table. {closest(node.name, self.tables)}',
-                node,
-                self.text,
+            self._refuse(
+                "Q205", f'"{node.name[:63]}" is not a protected table. {closest(node.name, self.tables)}', node
             )
         return table, node.alias or None
 
@@ -161,7 +161,7 @@ class _Reader:
             return []
         for part, value in group.args.items():
             if value and part not in ("expressions", "all"):
-                refuse("Q201", f"GROUP BY {part.upper()} is outside the allow-list.", group, self.text)
+                self._refuse("Q201", ways.LEVELS, group)
         if group.args.get("all"):
             plain = [e.unalias() for e in self.select.expressions]
             return [e for e in plain if not e.find(exp.AggFunc) and not self._is_aggregate(e)]
@@ -171,7 +171,7 @@ class _Reader:
         index = small_int(node)
         if index is not None:
             if not 1 <= index <= len(self.select.expressions):
-                refuse("Q203", f"GROUP BY position {index} does not exist.", node, self.text)
+                self._refuse("Q203", ways.position("GROUP BY", index, len(self.select.expressions)), node)
             chosen: exp.Expression = self.select.expressions[index - 1].unalias()
             return chosen
         if isinstance(node, exp.Column) and not node.table and self.table.column(node.name) is None:
@@ -181,16 +181,13 @@ class _Reader:
 
     def _key(self, node: exp.Expression) -> Key:
         if isinstance(node, exp.Tuple):
-            refuse("Q201", "GROUP BY takes plain keys, not tuples.", node, self.text)
+            self._refuse("Q201", "GROUP BY takes plain keys, not tuples. Write GROUP BY a, b.", node)
         expr = self.row(node)
         found = self.domains.find(expr)
         if isinstance(expr, Literal):
-            refuse("Q303", "a constant is not a grouping key.", node, self.text)
+            self._refuse("Q303", "a constant is not a grouping key.", node)
         if found is None and expr.kind is Kind.NUMBER and not facts(expr).integral:
-            refuse(
-                "Q303", "a key of fractional numbers has no exact equality. Group by floor(x / width), or declare "
-                "a domain.", node, self.text,
-            )  # fmt: skip
+            self._refuse("Q303", "fractional numbers are no key. Group by floor(x / width), or declare a domain.", node)
         if found is None:
             return Key(name=_name(node), expr=expr, domain=None)
         return Key(
@@ -220,12 +217,14 @@ class _Reader:
             if isinstance(inner, exp.Var) or any(
                 v for k, v in node.args.items() if k not in ("this", "desc", "nulls_first")
             ):
-                refuse("Q201", "this ORDER BY form is outside the allow-list. Name the columns.", node, self.text)
+                self._refuse(
+                    "Q201", "this ORDER BY is outside the allow-list. Write the columns: ORDER BY 1, 2 DESC.", node
+                )
             index = small_int(inner)
             named = self.aliases.get(inner.name.lower()) if isinstance(inner, exp.Column) and not inner.table else None
             if index is not None:
                 if not 1 <= index <= len(outputs):
-                    refuse("Q203", f"ORDER BY position {index} does not exist.", node, self.text)
+                    self._refuse("Q203", ways.position("ORDER BY", index, len(outputs)), node)
                 expr = outputs[index - 1].expr
             elif named is not None:
                 expr = self._released(named)  # here an alias wins over a column of the same name
@@ -242,7 +241,7 @@ class _Reader:
             return None
         number = small_int(node.args.get("expression"))
         if number is None or any(v for k, v in node.args.items() if k != "expression"):
-            refuse("Q201", f"{clause.upper()} takes a constant whole number below 10**9.", node, self.text)
+            self._refuse("Q201", f"{clause.upper()} takes a whole number below 10**9. Write {clause.upper()} 10.", node)
         return number
 
     def _released(self, node: exp.Expression) -> Expr:
@@ -252,7 +251,9 @@ class _Reader:
         while level:
             for e in level:
                 if isinstance(e, Call) and not arithmetic.allowed(e.operator):
-                    refuse("Q202", f"{e.operator} works on rows, not on released values.", node, self.text)
+                    self._refuse(
+                        "Q202", f"{e.operator} works on rows, not on released values. Use it in an aggregate.", node
+                    )
             level = [c for e in level if not isinstance(e, Aggregate) for c in children(e)]
         return expr
 
@@ -261,7 +262,7 @@ class _Reader:
         if aggregate is not None:
             return aggregate
         if isinstance(node, exp.Window):
-            refuse("Q201", "window functions are outside the allow-list.", node, self.text)
+            self._refuse("Q201", ways.WINDOW, node)
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             alias = (
                 None if node.table or self.table.column(node.name) is not None else self.aliases.get(node.name.lower())
@@ -274,10 +275,12 @@ class _Reader:
         if isinstance(node, (exp.Column, exp.Star)):
             found = self.row(node)
             name = found.column.name if isinstance(found, ColumnRef) else ""
-            refuse(
-                "Q301", f'column "{name}" is private and stands outside an aggregate. Put it inside sum, avg or count, '
-                "or in GROUP BY.", node, self.text,
-            )  # fmt: skip
+            self._refuse(
+                "Q301",
+                f'column "{name}" is private and stands outside an aggregate. Put it inside sum, avg or count, '
+                "or in GROUP BY.",
+                node,
+            )
         return None
 
     def _as_key(self, node: exp.Expression) -> KeyRef | None:
@@ -299,14 +302,14 @@ class _Reader:
         if isinstance(node, exp.Filter):
             inner = self._aggregate(node.this)
             if inner is None:
-                refuse("Q201", "FILTER belongs to an aggregate.", node, self.text)
+                self._refuse("Q201", "FILTER belongs to an aggregate. Write count(*) FILTER (WHERE ...).", node)
             return self._filtered(inner, self._boolean(self.row(node.expression.this), node, "FILTER"))
         if isinstance(node, exp.Anonymous) and self._is_aggregate(node):
             if str(node.this).lower() == "count_star":
                 return Aggregate("count_rows", None, None)
             return self._numeric("avg", node, node.expressions)
         if isinstance(node, exp.IgnoreNulls) and node.find(exp.AnyValue):  # sqlglot's form of it
-            refuse("Q206", f"aggregate any_value has no private form here.{OTHER_AGGREGATES}", node, self.text)
+            self._refuse("Q206", f"aggregate any_value has no private form here.{OTHER_AGGREGATES}", node)
         if not isinstance(node, exp.AggFunc):
             return None
         if isinstance(node, exp.Count):
@@ -320,35 +323,39 @@ class _Reader:
             )
             hint = " Use dp_median_smooth('table', 'column', quantile := 0.5)." if quantile else OTHER_AGGREGATES
             called = spelled(node, self.text) or node.sql_name().lower()
-            refuse("Q206", f"aggregate {called} has no private form here.{hint}", node, self.text)
+            self._refuse("Q206", f"aggregate {called} has no private form here.{hint}", node)
         return self._numeric(name, node, [node.this])
 
     def _numeric(self, name: str, node: exp.Expression, arguments: list[exp.Expression]) -> Aggregate:
         if len(arguments) != 1 or any(v for k, v in node.args.items() if k not in ("this", "expressions")):
-            refuse("Q206", f"{name} takes one argument.", node, self.text)
+            self._refuse("Q206", f"{name} takes one argument. {ways.call(name, 1)}", node)
         if isinstance(arguments[0], exp.Distinct):
-            refuse("Q304", f"{name}(DISTINCT ...) has no bounded sensitivity here.", node, self.text)
+            self._refuse("Q304", f"{name}(DISTINCT ...) has no bounded sensitivity here.", node)
         argument = self.row(arguments[0])
         if argument.kind is Kind.BOOLEAN:
             argument = Call("number", (argument,), Kind.NUMBER)
         if argument.kind is not Kind.NUMBER:
-            refuse("Q203", f"{name} needs a number, not a {argument.kind.value}.", node, self.text)
+            self._refuse("Q203", f"{name} {ways.not_a(Kind.NUMBER, argument.kind)}", node)
         if not facts(argument).interval.finite:
             if isinstance(argument, ColumnRef):
-                refuse(
-                    "Q401", f'{name}("{argument.column.name}") has no bounds, so its sensitivity is infinite. The data '
-                    "owner declares lower and upper with protect(bounds=...).", node, self.text,
-                )  # fmt: skip
-            refuse(
-                "Q402", f"the argument of {name} has no finite bounds, so its sensitivity is infinite. Clamp it, for "
-                "example least(greatest(x, 0), 100).", node, self.text,
-            )  # fmt: skip
+                self._refuse(
+                    "Q401",
+                    f'{name}("{argument.column.name}") has no bounds, so its sensitivity is infinite. The data '
+                    "owner declares lower and upper with protect(bounds=...).",
+                    node,
+                )
+            self._refuse(
+                "Q402",
+                f"the argument of {name} has no finite bounds, so its sensitivity is infinite. Clamp it, for "
+                "example least(greatest(x, 0), 100).",
+                node,
+            )
         return Aggregate(name, argument, None)
 
     def _count_aggregate(self, node: exp.Count) -> Aggregate:
         inner = node.this
         if node.expressions:
-            refuse("Q206", "count takes one argument.", node, self.text)
+            self._refuse("Q206", "count takes one argument. Write count(*) FILTER (WHERE a > 0 AND b > 0).", node)
         if inner is None or isinstance(inner, exp.Star):
             return Aggregate("count_rows", None, None)
         if isinstance(inner, exp.Distinct):
@@ -361,7 +368,7 @@ class _Reader:
                 or parts[0].name.lower() != key.lower()
             ):
                 hint = f"count(DISTINCT {key}) is allowed." if key else "Here every row is a unit: use count(*)."
-                refuse("Q304", f"DISTINCT may count privacy units only. {hint}", node, self.text)
+                self._refuse("Q304", f"DISTINCT may count privacy units only. {hint}", node)
             return Aggregate("count_units", None, None)
         if isinstance(inner, exp.Column) and self.table.unit_key and inner.name.lower() == self.table.unit_key.lower():
             return Aggregate("count_rows", None, None)  # rows without a unit key are dropped everywhere
@@ -378,7 +385,7 @@ class _Reader:
         if isinstance(expr, Literal) and expr.value is None:
             return Literal(None, Kind.BOOLEAN)
         if expr.kind is not Kind.BOOLEAN:
-            refuse("Q203", f"{where} needs a boolean, not a {expr.kind.value}.", node, self.text)
+            self._refuse("Q203", f"{where} {ways.not_a(Kind.BOOLEAN, expr.kind)}", node)
         return expr
 
 

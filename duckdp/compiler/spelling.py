@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 from sqlglot import exp
 
 from duckdp.compiler.nodes import FUNCTION_NAMES
 
+AGGREGATE_NAMES = ("avg", "count", "count_if", "stddev_pop", "stddev_samp", "sum", "var_pop", "var_samp")
+# What does the work of functions that have no rule, where their names do not tell.
+NEIGHBOURS = {
+    "age": "date_diff('day', x, y)", "current_date": "a date: DATE '2020-01-31'", "dayname": "dayofweek(x)",
+    "last_day": "date_trunc('month', x)", "list_contains": "x IN (1, 2)", "monthname": "month(x)",
+    "now": "a timestamp: TIMESTAMP '2020-01-31 12:00:00'", "regexp_matches": "x LIKE 'a%'",
+    "strftime": "date_trunc('month', x)", "time_bucket": "date_trunc('month', x)",
+}  # fmt: skip
+# Words before a parenthesis that are no functions
+_KEYWORDS = frozenset(
+    ("and", "as", "by", "case", "else", "filter", "from", "having", "in", "like", "limit", "not", "on", "or", "over",
+     "select", "then", "when", "where")
+)  # fmt: skip
 _NAME_BEFORE = re.compile(r"([A-Za-z_]\w*)\s*\Z")
 
 
@@ -35,7 +47,7 @@ def spelled(node: exp.Expression, text: str | None) -> str | None:
             taken = found and any(
                 n._meta and n.meta.get("start") == found.start(1) for n in node.root().find_all(exp.Expression)
             )
-            return found[1].lower() if found and not taken else None
+            return found[1].lower() if found and not taken and found[1].lower() not in _KEYWORDS else None
     return None
 
 
@@ -47,13 +59,36 @@ def spell(node: exp.Expression, text: str | None) -> str:
         return f"function {spelled(node, text) or node.sql_name().lower()}"
     return {
         "EQ": "=", "NEQ": "<>", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<=",
+        "Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "IntDiv": "//", "Mod": "%", "Pow": "**", "BitwiseAnd": "&",
         "DPipe": "operator ||", "Bracket": "indexing", "Dot": "a qualified function or field",
     }.get(type(node).__name__, f"{type(node).__name__.upper()}")  # fmt: skip
 
 
 def instead(name: str) -> str:
-    """A way out for a function without a rule: the nearest that has one, or all."""
-    near = get_close_matches(name, FUNCTION_NAMES, n=2, cutoff=0.6)
-    if near:
-        return "Did you mean " + " or ".join(near) + "?"
+    """A way out for a function without a rule: a known neighbour, the nearest that has a rule, or all."""
+    if name in NEIGHBOURS:
+        return f"Use {NEIGHBOURS[name]}."
+    if name in FUNCTION_NAMES:
+        return f"Use {name} in its plain form, without further arguments."
+    near = sorted((distance(name, n), n) for n in (*FUNCTION_NAMES, *AGGREGATE_NAMES))
+    if near[0][0] <= max(1, len(name) // 4):
+        return "Did you mean " + " or ".join(n for far, n in near[:2] if far == near[0][0]) + "?"
     return "Allowed are + - * / // % **, comparisons, CASE, IN, LIKE and " + ", ".join(FUNCTION_NAMES) + "."
+
+
+def distance(one: str, two: str) -> int:
+    """Fewest letters to add, take, change, or swap with the next (each at most once) between two words.
+
+    >>> distance("coutn", "count"), distance("strftime", "trim")
+    (1, 4)
+    """
+    before, last = [0] * (len(two) + 1), list(range(len(two) + 1))
+    for i, a in enumerate(one):
+        row = [i + 1]
+        for j, b in enumerate(two):
+            best = min(row[j] + 1, last[j + 1] + 1, last[j] + (a != b))
+            if i and j and a == two[j - 1] and one[i - 1] == b:
+                best = min(best, before[j - 1] + 1)
+            row.append(best)
+        before, last = last, row
+    return last[-1]

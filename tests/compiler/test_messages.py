@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
 
 import duckdb
 import pytest
 
+from duckdp.compiler import spelling, ways
 from duckdp.compiler.nodes import FUNCTION_NAMES
+from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.select import read_predicate
 from duckdp.errors import QueryError
 from tests.gate import clinic, plan_for
 
@@ -97,3 +104,160 @@ def test_a_refusal_names_a_way_out(text: str) -> None:
     message = _message(text)
     assert message is not None
     assert re.search(r"\b(Use|Take|Ask|Did you mean|Allowed|Put|Select)\b", message), message
+
+
+# ---- every refusal of Q2xx ------------------------------------------------------------------------------------------
+
+WAY = re.compile(r"\b(Use|Take|Ask|Did you mean|Allowed|Known|Put|Select|Write|Give|Leave|Name|Apply|Clamp)\b")
+N = "SELECT count(*) FROM clinic"
+PARAMETERS = (1,)
+# refused, what its way out says, and that way taken (None: it is no statement over a protected table alone)
+WAYS = [
+    (f"{N} GROUP BY sex, sex", "Write it once", f"{N} GROUP BY sex"),
+    (f"{N} UNION {N}", "Ask one by one", N),
+    (f"{N} QUALIFY true", "Use HAVING", "SELECT sex, count(*) FROM clinic GROUP BY sex HAVING count(*) > 1"),
+    (f"{N}, clinic AS b", "dp_query(", None),
+    (f"{N} JOIN clinic AS b USING (age)", "dp_query(", None),
+    ("WITH x AS (SELECT 1) SELECT count(*) FROM clinic", "dp_query(", None),
+    ("SELECT DISTINCT sex FROM clinic", "GROUP BY", "SELECT sex, count(*) FROM clinic GROUP BY sex"),
+    (f"{N} USING SAMPLE 10", "Leave it out", N),
+    (f"{N} TABLESAMPLE 10%", "Leave it out", N),
+    (f"{N} WINDOW w AS ()", "dp_query(", None),
+    ("SELECT count(*)", 'Use "clinic"', N),
+    ("SELECT count(*) FROM range(3)", 'Use "clinic"', N),
+    ("SELECT count(*) FROM (VALUES (1))", 'Use "clinic"', N),
+    ("SELECT count(*) FROM clinicc", "clinic", N),
+    ("SELECT count(*) FROM hosp.clinic", 'Write "clinic"', 'SELECT count(*) FROM "clinic"'),
+    ("SELECT count(*) FROM hosp.main.clinic", 'Write "clinic"', 'SELECT count(*) FROM "clinic"'),
+    ("SELECT avg(n) FROM (SELECT count(*) AS n FROM clinic GROUP BY sex)", "dp_query(", None),
+    ("SELECT count(*) FROM (clinic)", "dp_query(", None),
+    (f"{N} WHERE EXISTS (SELECT 1 FROM clinic)", "dp_query(", None),
+    (f"{N} WHERE age > (SELECT avg(age) FROM clinic)", "dp_query(", None),
+    (f"{N} WHERE age IN (SELECT age FROM clinic)", "IN (1, 2)", f"{N} WHERE age IN (1, 2)"),
+    (f"{N} WHERE age IN (1, visits)", "Use = and OR", f"{N} WHERE age = 1 OR age = visits"),
+    ("SELECT row_number() OVER (ORDER BY age) FROM clinic", "dp_query(", None),
+    (f"{N} WHERE row_number() OVER () = 1", "dp_query(", None),
+    (f"{N} c(a, b)", "own names", "SELECT avg(age) FROM clinic"),
+    (f"{N} GROUP BY ROLLUP (sex)", "GROUP BY of its own", f"{N} GROUP BY sex"),
+    (f"{N} GROUP BY GROUPING SETS ((sex))", "GROUP BY of its own", f"{N} GROUP BY sex"),
+    (f"{N} GROUP BY sex WITH TOTALS", "GROUP BY of its own", f"{N} GROUP BY sex"),
+    (f"{N} GROUP BY (sex, smoker)", "GROUP BY a, b", f"{N} GROUP BY sex, smoker"),
+    ("SELECT sex, count(*) FROM clinic GROUP BY 3", "one from 1 to 2", "SELECT sex, count(*) FROM clinic GROUP BY 1"),
+    (f"{N} ORDER BY 2", "Write 1", f"{N} ORDER BY 1"),
+    ("SELECT sex, count(*) FROM clinic GROUP BY ALL ORDER BY ALL", "ORDER BY 1, 2 DESC",
+     "SELECT sex, count(*) FROM clinic GROUP BY ALL ORDER BY 1, 2 DESC"),
+    (f"{N} LIMIT 10%", "Write LIMIT 10", f"{N} LIMIT 10"),
+    ("SELECT lower(name) FROM clinic GROUP BY sex", "Put it inside",
+     "SELECT sex, count(lower(name)) FROM clinic GROUP BY 1"),
+    ("SELECT starts_with('ab', 'a') FROM clinic", "Use it in an aggregate",
+     "SELECT count(*) FILTER (WHERE starts_with('ab', 'a')) FROM clinic"),
+    ("SELECT round(age) FILTER (WHERE true) FROM clinic", "count(*) FILTER",
+     "SELECT count(*) FILTER (WHERE age > 3) FROM clinic"),
+    ("SELECT median(age) FROM clinic", "dp_median_smooth", None),
+    ("SELECT any_value(age) FROM clinic", "Take count", "SELECT avg(age) FROM clinic"),
+    ("SELECT max(age) FROM clinic", "Take count", "SELECT avg(age) FROM clinic"),
+    ("SELECT mean(age, 1) FROM clinic", "Write avg(x)", "SELECT avg(age) FROM clinic"),
+    ("SELECT count(age, cost) FROM clinic", "FILTER (WHERE a > 0 AND b > 0)",
+     "SELECT count(*) FILTER (WHERE age > 0 AND cost > 0) FROM clinic"),
+    ("SELECT avg(name) FROM clinic", "length(x)", "SELECT avg(least(length(name), 20)) FROM clinic"),
+    ("SELECT avg(born) FROM clinic", "year(x)", "SELECT avg(year(born)) FROM clinic"),
+    (f"{N} WHERE age", "x = 1", f"{N} WHERE age = 1"),
+    (f"{N} WHERE name.x = 1", "clinic.x", f"{N} WHERE clinic.age = 1"),
+    (f"{N} WHERE a.b.c = 1", "Name a column", f"{N} WHERE age = 1"),
+    (f"{N} WHERE agee = 1", '"age"', f"{N} WHERE age = 1"),
+    (f"{N} WHERE (age, cost) > (1, 2)", "a > 1 OR (a = 1 AND b > 2)", f"{N} WHERE age > 1 OR (age = 1 AND cost > 2)"),
+    (f"{N} WHERE born > DATE '2020-01-01' - INTERVAL 1 DAY", "DATE '2020-01-31'",
+     f"{N} WHERE born > DATE '2020-01-31'"),
+    (f"{N} WHERE seen - INTERVAL '1 day' > born", "date_diff('day', x, y)",
+     f"{N} WHERE date_diff('day', born, seen) > 1"),
+    (f"{N} WHERE log(3, age) > 1", "ln(x) / ln(base)", f"{N} WHERE ln(age + 1) / ln(3) > 1"),
+    (f"{N} WHERE round(age, visits) = 1", "round(x, 2)", f"{N} WHERE round(cost, 2) = 1"),
+    (f"{N} WHERE atan(age, 1) = 1", "atan(x)", f"{N} WHERE atan(age) = 1"),
+    (f"{N} WHERE length(name, 1) = 1", "plain form", f"{N} WHERE length(name) = 1"),
+    (f"{N} WHERE born + 1 > seen", "date_diff", f"{N} WHERE date_diff('day', born, seen) > 1"),
+    (f"{N} WHERE age = 'a'", "Write a number", f"{N} WHERE age = 1"),
+    (f"{N} WHERE age = name", "one kind", f"{N} WHERE age = 1"),
+    (f"{N} WHERE name LIKE sex", "'a%'", f"{N} WHERE name LIKE 'a%'"),
+    (f"{N} WHERE hour(age) = 1", "on such a column", f"{N} WHERE hour(seen) = 1"),
+    (f"{N} WHERE born > 'x'", "DATE '2020-01-31'", f"{N} WHERE born > DATE '2020-01-31'"),
+    (f"{N} WHERE seen > '2020-01-01 00:00:00+00:00'", "without one", f"{N} WHERE seen > '2020-01-01 00:00:00'"),
+    (f"{N} WHERE name = $x", "Use ? or $1", f"{N} WHERE age = $1"),
+    (f"{N} WHERE age = $2", "one value for each", f"{N} WHERE age = ?"),
+    (f"{N} WHERE CAST(age AS DECIMAL(9, 2)) = 1", "CAST(x AS DOUBLE)", f"{N} WHERE CAST(age AS DOUBLE) = 1"),
+    (f"{N} WHERE age::TEXT = 'a'", "the number itself", f"{N} WHERE CASE WHEN age > 1 THEN 'a' END = 'a'"),
+    (f"{N} WHERE name::INT = 1", "CASE x WHEN '1'", f"{N} WHERE CASE name WHEN '1' THEN 1 END = 1"),
+    (f"{N} WHERE smoker::TEXT = 'a'", "CASE WHEN x", f"{N} WHERE CASE WHEN smoker THEN 'a' END = 'a'"),
+    (f"{N} WHERE left(name, age) = 'a'", "left(x, 2)", f"{N} WHERE left(name, 2) = 'a'"),
+    (f"{N} WHERE date_trunc('eon', born) = born", "month", f"{N} WHERE date_trunc('month', born) = born"),
+    (f"{N} WHERE date_diff('eon', born, seen) = 1", "month", f"{N} WHERE date_diff('month', born, seen) = 1"),
+    (f"{N} WHERE lambdaa(name)", "Allowed are", f"{N} WHERE abs(age) = 1"),
+    (f"{N} WHERE age & 1 = 1", "Allowed are", f"{N} WHERE age % 2 = 1"),
+    ("SELECT coutn(*) FROM clinic", "Did you mean count?", N),
+    (f"{N} WHERE strftime(born, '%Y') = '1'", "date_trunc('month', x)", f"{N} WHERE date_trunc('month', born) = born"),
+    (f"{N} WHERE last_day(born) = born", "date_trunc('month', x)", f"{N} WHERE date_trunc('month', born) = born"),
+    (f"{N} WHERE dayname(born) = 'a'", "dayofweek(x)", f"{N} WHERE dayofweek(born) = 1"),
+]  # fmt: skip
+
+
+def _refused(text: str, parameters: tuple[object, ...] = PARAMETERS) -> tuple[QueryError, tuple[str, int]]:
+    """The error, and the file and line that gave its message."""
+    return _site(lambda: plan_for(text, TABLE, parameters=parameters))
+
+
+def _site(ask: Callable[[], object]) -> tuple[QueryError, tuple[str, int]]:
+    with pytest.raises(QueryError) as caught:
+        ask()
+    frames = [f for f in traceback.extract_tb(caught.value.__traceback__) if f.name not in ("refuse", "_refuse")]
+    return caught.value, (Path(frames[-1].filename).name, frames[-1].lineno or 0)
+
+
+def _sites() -> set[tuple[str, int, int]]:
+    """Every refusal of Q2xx in the compiler: file, first and last line."""
+    found = set()
+    for path in Path(ways.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("refuse", "_refuse"):
+                code = node.args[0]
+                if isinstance(code, ast.Constant) and str(code.value).startswith("Q2"):
+                    found.add((path.name, node.lineno, node.end_lineno or node.lineno))
+    return found
+
+
+@pytest.mark.parametrize(("text", "way", "taken"), WAYS)
+def test_a_refusal_has_a_place_and_a_way_that_works(text: str, way: str, taken: str | None) -> None:
+    error, _ = _refused(text)
+    assert way in str(error)
+    assert WAY.search(str(error)), str(error)
+    assert error.line == 1
+    assert "TUPLE" not in str(error)
+    if taken is not None:
+        plan_for(taken, TABLE, parameters=PARAMETERS, delta="1e-8")
+
+
+def test_every_refusal_is_tried() -> None:
+    """One that is added without a statement above is found here."""
+    reached = {_refused(text)[1] for text, _, _ in WAYS}
+    reached.add(_refused(f"{N} WHERE age = ?", ([1],))[1])  # a parameter of a type without a rule
+    reached.add(_site(lambda: read_predicate(parse_scalar("age"), TABLE, "age"))[1])
+    missed = [s for s in _sites() if not any(name == s[0] and s[1] <= line <= s[2] for name, line in reached)]
+    assert sorted(missed) == []
+
+
+def test_what_stands_for_unknown_functions_works() -> None:
+    for name, way in spelling.NEIGHBOURS.items():
+        assert way in spelling.instead(name)
+        if "x" in way:
+            values = {"1, 2": "age", "'a%'": "name"}
+            column = next((c for part, c in values.items() if part in way), "born")
+            call = re.sub(r"\by\b", "seen", re.sub(r"\bx\b", column, way))
+            assert _message(f"SELECT count(*) FROM clinic WHERE ({call}) IS NOT NULL") is None, call
+
+
+def test_a_suggestion_is_near() -> None:
+    """One slip of the hand is understood; a word of its own is not taken for another."""
+    for name in FUNCTION_NAMES:
+        for wrong in (name[1:] + "", name[:1] + name[2:], name[0] + name[:0:-1][-1:] + name[2:]):
+            if len(name) > 4 and wrong not in FUNCTION_NAMES:
+                assert "Did you mean" in spelling.instead(wrong), (name, wrong)
+    for name in ("strptime", "md5", "hash", "epoch", "random", "instr", "make_date", "to_days", "bit_count"):
+        assert "Did you mean" not in spelling.instead(name), name

@@ -1,0 +1,79 @@
+"""Ways out that refusals name: each is a form that works today. tests/compiler/test_messages.py runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from duckdp.catalog import Kind
+
+SUBQUERY = (
+    "subqueries over a protected table are outside the allow-list. Ask the inner question and go on with its answer: "
+    "SELECT avg(n) FROM dp_query($$SELECT key, count(*) AS n FROM ... GROUP BY key$$)."
+)
+WINDOW = (
+    "window functions are outside the allow-list. Use them on an answer: SELECT *, rank() OVER (ORDER BY n) FROM "
+    "dp_query($$SELECT key, count(*) AS n FROM ... GROUP BY key$$)."
+)
+SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, and ask about all rows."
+CLAUSES = {
+    "sample": SAMPLE,
+    "qualify": "QUALIFY is outside the allow-list for protected tables. Use HAVING.",
+    "windows": WINDOW,
+}
+CLAUSE = "Write SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ... ORDER BY ... LIMIT ... OFFSET."
+DATES = "Use date_diff('day', x, y), a part such as year(x), or write the date out: DATE '2020-01-31'."
+TUPLE = "a tuple is outside the allow-list. Write it out: a > 1 OR (a = 1 AND b > 2)."
+LEVELS = "ROLLUP, CUBE and GROUPING SETS are outside the allow-list. Ask for each level with a GROUP BY of its own."
+NO_RULE: dict[type[exp.Expression], str] = {
+    exp.Interval: f"INTERVAL is outside the allow-list. {DATES}",
+    exp.Tuple: TUPLE,
+    exp.Rollup: LEVELS,
+    exp.Cube: LEVELS,
+    exp.GroupingSets: LEVELS,
+}
+NEEDED = {
+    Kind.NUMBER: "Write a number.",
+    Kind.BOOLEAN: "Write a comparison such as x = 1, or x IS NOT NULL.",
+    Kind.TEXT: "Write a text in quotes: 'a'.",
+    Kind.DATE: "Write a date: DATE '2020-01-31'.",
+    Kind.TIMESTAMP: "Write a timestamp: TIMESTAMP '2020-01-31 12:00:00'.",
+}
+_NUMBER_OF = {Kind.TEXT: "Take length(x), or count(*) with x in GROUP BY or WHERE.", Kind.DATE: DATES,
+              Kind.TIMESTAMP: DATES}  # fmt: skip
+_CASTS = {
+    Kind.TEXT: "Use CASE x WHEN '1' THEN 1 END, with each value written out.",
+    Kind.NUMBER: "Use the number itself, or CASE WHEN x > 1 THEN 'a' END.",
+    Kind.BOOLEAN: "Use CASE WHEN x THEN 'a' END.",
+}
+
+
+def needed(kind: Kind, given: Kind) -> str:
+    """What to write where a kind is needed and another was given."""
+    return _NUMBER_OF.get(given, NEEDED[kind]) if kind is Kind.NUMBER else NEEDED[kind]
+
+
+def cast(kind: Kind) -> str:
+    """What to write in place of a cast that has no rule."""
+    return _CASTS.get(kind, DATES)
+
+
+def not_a(kind: Kind, given: Kind) -> str:
+    """That a kind is needed and another was given."""
+    return f"needs a {kind.value}, not a {given.value}. {needed(kind, given)}"
+
+
+def position(clause: str, index: int, count: int) -> str:
+    """That an output of that place does not exist."""
+    return f"{clause} position {index} does not exist. Write " + ("1." if count == 1 else f"one from 1 to {count}.")
+
+
+def call(name: str, count: int) -> str:
+    """A call with so many arguments."""
+    return f"Write {name}({', '.join('xyzuvw'[:count])})."
+
+
+def names(known: Sequence[str]) -> str:
+    """The tables that there are."""
+    return "Use " + ", ".join(f'"{n}"' for n in known[:20]) + "." if known else "Ask the data owner to protect one."
