@@ -30,7 +30,6 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("charge: the total is not touched", _CHARGES, 'for table, where, subject in (("dataset", "one", 1), ("analyst", "name", request.analyst)):', 'for table, where, subject in (("analyst", "name", request.analyst),):', _T),
     Mutant("charge: the analyst is not touched", _CHARGES, 'for table, where, subject in (("dataset", "one", 1), ("analyst", "name", request.analyst)):', 'for table, where, subject in (("dataset", "one", 1),):', _T),
     Mutant("charge: delta not added", _CHARGES, "SET primary_spent = primary_spent + ?, secondary_spent = secondary_spent + ? ", "SET primary_spent = primary_spent + ?, secondary_spent = secondary_spent + 0 * ? ", _T),
-    Mutant("attempts: without end", _CHARGES, "or row[\"attempt\"] >= MAX_ATTEMPTS:  # the last holder died just now", "or False:", _T),
     Mutant("attempts: interrupted ones are free", _CHARGES, 'attempt = row["attempt"] + 1', 'attempt = row["attempt"]', _T),
     Mutant("attempts: two holders at once", _CHARGES, 'if is_worked_on(tx, dataset["id"], row) or row["attempt"]', 'if row["attempt"]', (*_T, "tests/test_ledger_concurrency.py")),
     Mutant("same key, another cost", _CHARGES, 'if (_loss(row), row["kind"]) != (request.loss, request.kind):', "if False:", _T),

@@ -24,8 +24,14 @@ _T_PURSE = (
 _T_TREE = (LOSSES, "tests/synthetic/wide/test_wide_tree_private.py")
 _T_SUMS = ("tests/smooth/test_moments_sensitivity.py", LOSSES, "tests/smooth/test_smooth_basis.py")
 _T_SMOOTH = ("tests/mechanisms/test_smooth_sensitivity.py",)
-_T_SPLIT = (SHARES, "tests/privacy/test_threshold.py")
+_T_SPLIT = (SHARES,)
 
+_T_THRESHOLD = tuple(
+    f"tests/privacy/test_threshold.py::{name}"
+    for name in ("test_threshold_by_exact_summation", "test_a_key_is_shown_from_tau_on")
+)
+
+_T_ROW = ("tests/compiler/test_sensitivity.py::test_a_row", *_T_MEA)
 
 # fmt: off
 MECHANISMS: tuple[Mutant, ...] = (
@@ -57,21 +63,21 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("laplace scale below", _NOISE, "near if near == math.inf or Fraction(near) >= exact else math.nextafter(near, math.inf)", "math.nextafter(near, 0)", ("tests/core/test_noise.py",)),
     Mutant("scale: sampler's own map not asked", _NOISE, "        if admitted(scale):\n", "        if True:\n", ("tests/core/test_noise.py",)),
     # ---- threshold
-    Mutant("threshold: groups ignored", _THRESHOLD, "- math.log(ATTO) - math.log(groups)", "- math.log(ATTO)", ("tests/privacy/test_threshold.py",)),
-    Mutant("threshold: one lower", _THRESHOLD, "return 1 + max(1, math.ceil(t)) + 1", "return max(1, math.ceil(t))", ("tests/privacy/test_threshold.py",)),
-    Mutant("threshold: half the gaussian tail", _THRESHOLD, "math.sqrt(-2 * log_share)", "math.sqrt(-log_share)", ("tests/privacy/test_threshold.py",)),
-    Mutant("threshold: no scale", _THRESHOLD, "t = noise.scale * (-log_share", "t = (-log_share", ("tests/privacy/test_threshold.py",)),
+    Mutant("threshold: groups ignored", _THRESHOLD, "- math.log(ATTO) - math.log(groups)", "- math.log(ATTO)", _T_THRESHOLD),
+    Mutant("threshold: one lower", _THRESHOLD, "return 1 + max(1, math.ceil(t)) + 1", "return max(1, math.ceil(t))", _T_THRESHOLD),
+    Mutant("threshold: half the gaussian tail", _THRESHOLD, "math.sqrt(-2 * log_share)", "math.sqrt(-log_share)", _T_THRESHOLD),
+    Mutant("threshold: no scale", _THRESHOLD, "t = noise.scale * (-log_share", "t = (-log_share", _T_THRESHOLD),
     # ---- sensitivities of a SELECT
-    Mutant("replace sum: span without 0", _MEA, "high - low if whole else max(high, 0) - min(low, 0)", "high - low", _T_MEA),
-    Mutant("replace sum: one group of two", _MEA, "return Sensitivity(l1=2 * q, l2_squared=max(2 * q * q, span**2)", "return Sensitivity(l1=q, l2_squared=max(q * q, span**2)", _T_MEA),
-    Mutant("replace sum: l2 without the span", _MEA, "l2_squared=max(2 * q * q, span**2)", "l2_squared=2 * q * q", _T_MEA),
-    Mutant("replace cells: one group of two", _MEA, "return replace(measure, sensitivity=Sensitivity(l1=2 * d, l2_squared=2 * d * d, linf=d))", "return replace(measure, sensitivity=Sensitivity(l1=d, l2_squared=d * d, linf=d))", _T_MEA),
-    Mutant("replace cells: whole, degree 2 as 1", _MEA, "l1 = measure.largest * min(measure.degree, 2)", "l1 = measure.largest * min(measure.degree, 1)", _T_MEA),
+    Mutant("replace sum: span without 0", _MEA, "high - low if whole else max(high, 0) - min(low, 0)", "high - low", (LOSSES,)),
+    Mutant("replace sum: one group of two", _MEA, "return Sensitivity(l1=2 * q, l2_squared=max(2 * q * q, span**2)", "return Sensitivity(l1=q, l2_squared=max(q * q, span**2)", _T_ROW),
+    Mutant("replace sum: l2 without the span", _MEA, "l2_squared=max(2 * q * q, span**2)", "l2_squared=2 * q * q", _T_ROW),
+    Mutant("replace cells: one group of two", _MEA, "return replace(measure, sensitivity=Sensitivity(l1=2 * d, l2_squared=2 * d * d, linf=d))", "return replace(measure, sensitivity=Sensitivity(l1=d, l2_squared=d * d, linf=d))", _T_ROW),
+    Mutant("replace cells: whole, degree 2 as 1", _MEA, "l1 = measure.largest * min(measure.degree, 2)", "l1 = measure.largest * min(measure.degree, 1)", _T_ROW),
     Mutant("add-remove: groups free", _MEA, "Sensitivity(l1=groups * unit, l2_squared=groups * unit**2, linf=unit)", "Sensitivity(l1=unit, l2_squared=unit**2, linf=unit)", _T_MEA),
     Mutant("add-remove: l2 of groups free", _MEA, "l2_squared=groups * unit**2, linf=unit)", "l2_squared=unit**2, linf=unit)", _T_MEA),
     Mutant("add-remove: a unit is one row", _MEA, 'rows = 1 if table.unit_key is None or measure.kind == "units" else table.max_rows', "rows = 1", _T_MEA),
-    Mutant("whole although nullable", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and measure.filter is None", _T_MEA),
-    Mutant("whole although filtered", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and not nullable", _T_MEA),
+    Mutant("whole although nullable", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and measure.filter is None", _T_ROW),
+    Mutant("whole although filtered", _MEA, "whole = everyone and measure.filter is None and not nullable", "whole = everyone and not nullable", _T_ROW),
     Mutant("sum: largest by its upper end", _MEA, "largest=max(abs(low), abs(high), 1))", "largest=max(high, 1))", _T_MEA),
     Mutant("sum: range rounded inwards", _MEA, "math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)", "math.ceil(measure.lower * measure.steps), math.floor(measure.upper * measure.steps)", ("tests/compiler/test_sensitivity.py", LOSSES, "tests/compiler/test_totality.py")),
     Mutant("count rides on a nullable argument", _MEA, "whole = self.argument is None or self.null_cell or not facts(self.argument).nullable", "whole = True", ("tests/compiler/test_sensitivity.py", LOSSES, "tests/compiler/test_totality.py")),

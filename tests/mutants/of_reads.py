@@ -26,6 +26,10 @@ _T_SUMS = (
     "tests/smooth/test_moments_paths.py",
     "tests/smooth/test_smooth_moments.py",
 )
+_T_THRESHOLD = tuple(
+    f"tests/privacy/test_threshold.py::{name}"
+    for name in ("test_threshold_by_exact_summation", "test_a_key_is_shown_from_tau_on")
+)
 
 # fmt: off
 READS: tuple[Mutant, ...] = (
@@ -65,8 +69,8 @@ READS: tuple[Mutant, ...] = (
     Mutant("scan: counted over all units", _SCAN, "OVER (PARTITION BY s.{UNIT}) AS c", "OVER () AS c", _T_SUMS),
     Mutant("scan: null rule outside the bounds", _SCAN, "if filled is not None and not axis.lower <= as_number(filled) <= axis.upper:", "if False:", _T_SUMS),
     # ---- release
-    Mutant("release: threshold one lower", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if noisy[0] >= (self.plan.tau or 0) - 1:", ("tests/privacy/test_threshold.py",)),
-    Mutant("release: no threshold", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if True:", ("tests/privacy/test_threshold.py",)),
+    Mutant("release: threshold one lower", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if noisy[0] >= (self.plan.tau or 0) - 1:", _T_THRESHOLD),
+    Mutant("release: no threshold", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if True:", _T_THRESHOLD),
     Mutant("release: only groups that exist", _REL, "exact = [found.get(key, zeros) for key in domain]", "exact = list(found.values())", _T_PLAN),
     Mutant("release: cells beyond their range", _REL, "min(max(g[j], low), high) for j", "g[j] for j", _T_PLAN),
     Mutant("plan: a public count with a WHERE", _PLAN, "everyone = query.where is None and not query.keys", "everyone = not query.keys", _T_PLAN),

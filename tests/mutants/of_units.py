@@ -28,7 +28,7 @@ UNITS: tuple[Mutant, ...] = (
     Mutant("units: what was dropped is forgotten", _UNITS, "if one.charged or (one.stands and", "if (one.stands and", _T_UNITS),
     Mutant("units: a key called id names all", _UNITS, 'return f"{_base(table)}.{key}" if key in SAYS_NOTHING else key', "return key", _T_UNITS),
     Mutant("units: replace with keys", _UNITS, "if neighbours is Neighbours.REPLACE and table.unit_key is not None:", "if False:", ("tests/test_owner.py", "tests/test_units.py", "tests/test_declarations.py")),
-    Mutant("units: a name for another table", _UNITS, "and _base(other) != _base(one.table):", "and False:", _T_UNITS),
+    Mutant("units: a name for another table", _UNITS, "and _base(other) != _base(one.table):", "and False:", ("tests/test_ways_out.py",)),
     Mutant("units: declared together, compared apart", _UNITS, "[*kept, *(Declared(table=t, stands=True, charged=False) for t in new[:i])]", "[*kept]", _T_UNITS),
     # ---- keys that name nobody
     Mutant("null units: they count", _PRINT, "    if table.null_units:\n", "    if False:\n", _T_NULL),
