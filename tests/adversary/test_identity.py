@@ -6,11 +6,14 @@ import base64
 import json
 import re
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import duckdb
 import pytest
 
 import duckdp
+from duckdp import binder
 from duckdp.errors import DuckDPError, ParameterError
 from tests.adversary.conftest import World, protect
 
@@ -38,6 +41,25 @@ FORGERIES = (
     "CREATE SCHEMA ana",
     "CREATE OR REPLACE MACRO dp_budget() AS TABLE SELECT 'bob' AS analyst",
 )
+
+
+def test_a_token_is_for_the_columns_that_it_was_bound_to(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bound before a declaration changed, run after: nothing is charged, and no column is read as another."""
+    con, plain = world.curator.connect("ana"), binder.prepare
+    bound = con.execute(BIND.format(fresh="true")).fetchone()[0]  # type: ignore[index]
+    token = re.search(r"__dp_ask\('([^']+)'\)", bound)[1]  # type: ignore[index]
+
+    def changed(*call: Any) -> Any:
+        found = plain(*call)
+        return replace(found, columns=[*found.columns[1:], found.columns[0]])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(binder, "prepare", changed)
+        [(problem,)] = con.execute("SELECT __dp_ask(?)", [token]).fetchall()
+    assert problem.startswith("C103: ")
+    assert not payers(world)
+    assert con.execute("SELECT __dp_ask(?)", [token]).fetchall() == [("",)]
+    assert payers(world) == {"ana": 1}
 
 
 def test_no_statement_changes_who_pays(world: World) -> None:

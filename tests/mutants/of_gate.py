@@ -55,7 +55,6 @@ GATE: tuple[Mutant, ...] = (
     Mutant("facts: columns are never NULL", _OPERATORS, "return Facts(c.interval, c.integral, c.nullable, whole)", "return Facts(c.interval, c.integral, False, whole)", ("tests/compiler/test_sensitivity.py", *_T_FACTS)),
     Mutant("printing: instants in the session's zone", _PRINT, "    if column.type.upper() == ZONED:", "    if False:", ("tests/test_zoned.py",)),
     # ---- domains that follow
-    Mutant("domains: the label is a value", _DOMAINS, "    if isinstance(expr, ColumnRef) and expr.column.domain is not None:\n        return expr.column.domain\n    return tuple(v for v in domain.values if v != domain.other)", "    return tuple(v for v in domain.values)", _T_DOMAINS),
     Mutant("domains: the last period is left out", _DOMAINS, "following <= last:", "following < last:", _T_DOMAINS),
     Mutant("domains: coalesce keeps NULL", _DOMAINS, "        values.pop(None, None)  # the last", "        pass  # the last", _T_DOMAINS),
     Mutant("domains: of any size", _DOMAINS, "or len(values) > (MAX_IMPLIED if implied else MAX_TRIED):", "or False:", _T_DOMAINS),
