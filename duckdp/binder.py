@@ -148,7 +148,7 @@ class Binder:
         prepared = prepare(self._open_session(), name, arguments, listed)
         if _shape(prepared) != shape:  # bound before a declaration changed, run after
             raise CatalogError("C103", "the declarations changed since the statement was prepared. Prepare it again.")
-        parts = prepared.run(nonce).typed(intervals=prepared.intervals)
+        parts = prepared.run(nonce).typed(intervals=prepared.intervals, note=prepared.note)
         return [_crossing(kind, part[2]) for (_, kind), part in zip(prepared.columns, parts, strict=True)]
 
     def _remember(self, token: str, answer: Answer) -> None:

@@ -24,6 +24,11 @@ class Terms:
     error: float | Mapping[str, float] | None = None
     mechanism: MechanismChoice = "auto"
 
+    @property
+    def stated(self) -> bool:
+        """Whether they say what an answer may cost."""
+        return self.epsilon is not None or self.error is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Price:

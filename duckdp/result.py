@@ -171,15 +171,15 @@ class Result:
         assert isinstance(frame, pl.DataFrame)
         return frame
 
-    def typed(self, *, intervals: bool = True) -> list[tuple[str, str, list[Any]]]:
-        """(name, DuckDB type, values) of each column, error columns and the caveat after all others."""
+    def typed(self, *, intervals: bool = True, note: bool = False) -> list[tuple[str, str, list[Any]]]:
+        """(name, DuckDB type, values) of each column, error columns and the caveat (always with note) last."""
         found = [(c.name, c.type, list(c.values)) for c in self.columns]
         if intervals:
             for c in self.columns:
                 if c.estimates is not None:
                     found += [(f"{c.name}_{s}", "DOUBLE", [getattr(e, s) for e in c.estimates]) for s in SUFFIXES]
-            if self.caveat is not None:
-                found.append((note_name(self.names), "VARCHAR", [self.caveat] * len(self)))
+        if note or (intervals and self.caveat is not None):
+            found.append((note_name(self.names), "VARCHAR", [self.caveat] * len(self)))
         return found
 
     # ---- text -------------------------------------------------------------------------------------------------

@@ -80,6 +80,17 @@ def find_route(query: Query, summaries: Sequence[tuple[str, SmoothSummary]], tol
     return Route(summary=best, answers=found, why=tuple(why))
 
 
+def require_paid(route: Route | None, tolerance: object, paid: bool) -> None:
+    """Where no summary answers and nothing says what the statement may cost, say why none does.
+
+    Raises:
+        ParameterError: P106.
+    """
+    if route is not None and route.summary is None and not paid:
+        rule = f"no summary answers the statement within it: {'; '.join(route.why)}. Give epsilon= to buy the answer."
+        raise ParameterError("P106", "tolerance", tolerance, rule)
+
+
 def _try(query: Query, summary: SmoothSummary) -> list[SmoothAnswer] | str:
     """The summary's answers, or why it has none."""
     from duckdp.smooth.answer import answer

@@ -20,6 +20,7 @@ from duckdp import functions
 from duckdp.answers import answer_columns, known_answer
 from duckdp.calls import Calls
 from duckdp.compiler.describe import describe_plan
+from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import plan_caveat, plan_notes
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import MechanismChoice, Plan
@@ -34,7 +35,7 @@ from duckdp.ledger import ChargeRequest, ChargeRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Terms, price
 from duckdp.result import Result, ResultColumn
-from duckdp.routing import Tolerance, find_route
+from duckdp.routing import Tolerance, find_route, require_paid
 
 if TYPE_CHECKING:
     from duckdp.catalog import Table
@@ -98,6 +99,7 @@ class Session(Calls):
         if route is not None and route.summary is not None:
             return routed_result(query, route)
         terms = self._or_set(Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism))
+        require_paid(route, tolerance, terms.stated or is_known(query))
         quote = price(query, terms, self.neighbours)
         return self.answer(quote.plan, statement=text, fresh=fresh)
 
@@ -116,12 +118,14 @@ class Session(Calls):
         """As :meth:`explain`, on stated terms; what the dp function calls."""
         query = self.read(text, parameters)
         lines: tuple[str, ...] = ()
+        terms = self._or_set(terms) if use_set else terms
         if tolerance is not None:
             route = find_route(query, self.usable_summaries(query.table), tolerance)
             lines = route.why
             if route.summary is not None:
                 return explain_route(query, route, self.remaining_text())
-        quote = price(query, self._or_set(terms) if use_set else terms, self.neighbours)
+            require_paid(route, tolerance, terms.stated or is_known(query))
+        quote = price(query, terms, self.neighbours)
         return Explanation(
             plan="\n".join([describe_plan(quote.plan), *lines]),
             cost=str(quote.plan.loss) if quote.plan.measures else "nothing", errors=quote.errors,

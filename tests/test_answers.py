@@ -71,11 +71,23 @@ def test_counts_medians_and_summaries_say_which_rows_count(curator: Curator) -> 
     ana, con = curator.session("ana"), curator.connect("ana")
     assert CAP in str(ana.noisy_count("visits", epsilon=1))
     assert con.execute("SELECT note FROM dp_noisy_count('visits', epsilon := 1)").fetchone() == (CAP,)
-    assert CAP in str(ana.median_smooth("visits", "cost", epsilon=1))
+    median = ana.median_smooth("visits", "cost", epsilon=1)
+    assert CAP in str(median)
+    assert CAP in render(median, "csv")[0]
+    assert json.loads(render(median, "json")[0])[0]["note"] == CAP
+    found = con.execute("FROM dp_median_smooth('visits', 'cost', epsilon := 1)").fetchone()
+    assert found is not None
+    assert (len(found), found[-1]) == (2, CAP)
+    few = con.execute("FROM dp_median_smooth('few', 'cost', epsilon := 1)").fetchone()
+    assert few is not None
+    assert len(few) == 1
     assert HALF in str(ana.explain_summary("visits", ["cost"], epsilon=1, degree=4))
     assert HALF in str(ana.smooth_summary("visits", ["cost"], epsilon=1, degree=4, name="costs"))
     assert "each the less" in str(ana.smooth_answer("costs", "cost"))
     assert "each the less" in str(ana.smooth_answers("costs", ["cost"]))
+    for call in ("dp_smooth_answer('costs', 'cost')", "dp_smooth_answers('costs', ['cost'])",
+                 "dp_smooth_summary('visits', ['cost'], epsilon := 1, degree := 4, name := 'more')"):  # fmt: skip
+        assert "each the less" in str(con.execute(f"SELECT note FROM {call}").fetchone()), call
     routed = ana.sql("SELECT avg(cost) AS c FROM visits", tolerance=50.0)
     assert HALF in str(routed)
     assert routed.arrow()["note"].to_pylist() == [HALF]
@@ -230,3 +242,24 @@ def test_an_error_too_small_says_what_helps(curator: Curator) -> None:
 def test_a_comparison_is_called_by_its_sign(curator: Curator) -> None:
     with pytest.raises(duckdp.errors.QueryError, match=": > needs a number where a text stands"):
         curator.session("ana").explain("SELECT count(*) FROM visits WHERE cost > 'high'", epsilon=1)
+
+
+# ---- a tolerance without an epsilon ----------------------------------------------------------------------------------
+
+
+def test_a_tolerance_that_no_summary_meets_says_why(curator: Curator) -> None:
+    """Where nothing says what the statement may cost; with an epsilon it is bought."""
+    ana, con = curator.session("ana"), curator.connect("ana")
+    text = "SELECT ward, avg(cost) AS c FROM visits GROUP BY ward"
+    for ask in (
+        lambda: ana.sql(text, tolerance=5), lambda: ana.explain(text, tolerance=5),
+        lambda: con.execute(f"FROM dp_query($${text}$$, tolerance := 5)").fetchall(),
+        lambda: con.execute(f"FROM dp_explain($${text}$$, tolerance := 5)").fetchall(),
+    ):  # fmt: skip
+        with pytest.raises(Exception, match="the statement has groups") as caught:
+            ask()
+        assert "P106" in str(caught.value)
+        assert "Give epsilon=" in str(caught.value)
+    assert len(ana.sql(text, tolerance=5, epsilon=1)) == 7
+    assert "the statement has groups" in str(ana.explain(text, tolerance=5, epsilon=1))
+    assert ana.sql("SELECT count(*) AS n FROM visits WHERE cost > 99", tolerance=5).rows() == [(0,)]  # known, free

@@ -155,8 +155,18 @@ def test_few_rows_have_no_bounds(tmp_path: Path) -> None:
         curator.budget(epsilon=100)
         curator.grant("ana", epsilon=100)
         found = curator.session("ana").bounds("t", "x", epsilon=0.001)
-        assert "a larger epsilon" in found.notes[0] if not found.rows() else True
         assert found.names[:2] == ["lower", "upper"]
+        with curator.connect("ana") as con:
+            told = con.execute("SELECT * FROM dp_bounds('t', 'x', epsilon := 0.001)")
+            rows = told.fetchall()
+            assert told.description[-1][0] == "note"
+            assert len(rows) == len(found.rows()) > 0  # what was charged for is a row, even where it says: nothing
+        if found.rows()[0][0] is None:
+            assert "a larger epsilon" in found.notes[0]
+            assert "a larger epsilon" in str(rows[0][-1])
+            assert "NULL" in str(found)
+        else:
+            assert rows[0][-1] is None
 
 
 def test_bounds_that_are_one_number_leave_nothing_to_find() -> None:

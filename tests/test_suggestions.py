@@ -175,7 +175,7 @@ def test_people_go_before_what_more_tables_share(tmp_path: Path) -> None:
     )  # fmt: skip
     assert text.count('    unit_key="user_id"') == 2
     assert "low confidence" in text
-    assert '## "c": no column of this table names a user_id' in text
+    assert '## "c": no user_id here, the key that a, b share' in text
 
 
 def test_a_lone_key_is_a_guess(tmp_path: Path) -> None:
@@ -377,3 +377,26 @@ def test_a_domain_holds_what_the_type_can(type_: str, domain: list[Any], ok: boo
         with pytest.raises(ParameterError) as caught:
             curator.protect("t", row_cap=10, domains={"m": domain}, other=other)
         assert caught.value.code == "P104"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_of_another_name_a_key_of_one_row_and_generated_columns(form: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "n.duckdb")
+    with duckdb.connect(path) as con:
+        con.execute(
+            "CREATE TABLE people (person_id INTEGER PRIMARY KEY, age INTEGER); "
+            "CREATE TABLE visits (person_id INTEGER, cost DOUBLE, twice DOUBLE AS (cost * 2)); "
+            "CREATE TABLE labs (pid INTEGER, z DOUBLE)"
+        )
+    with duckdp.open(path, ledger=path + ".ledger") as owner:
+        labs = owner.suggest("labs", form=form)
+        assert [x for x in labs.splitlines() if names(x, "pid") and "bound" in x] == []
+        assert 'unit_key="pid", unit="person_id"' in labs
+        assert 'unit_key="pid", unit="person_id"' in owner.suggest(form=form)
+        owner.protect("visits", row_cap=9, unit_key="person_id", max_rows=2)
+        owner.protect("labs", row_cap=9, unit_key="pid", unit="person_id", max_rows=2)  # the way out
+        [generated] = [x for x in owner.suggest("visits", form=form).splitlines() if "twice" in x]
+        assert generated.lstrip().startswith("#")
+        assert "snapshot=True" in generated
+        assert re.search(r"max.rows ?=? ?1\b", owner.suggest("people", form=form))
+        assert re.search(r"max.rows ?=? ?\.\.\.", owner.suggest("visits", form=form))

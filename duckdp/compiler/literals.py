@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from duckdp.catalog import Kind
-from duckdp.compiler.expression import Literal
+from duckdp.compiler.expression import ColumnRef, Expr, Literal
 
 
 def small_int(node: object) -> int | None:
@@ -28,6 +30,25 @@ def like_operator(name: str, pattern: str) -> tuple[str, Literal]:
     parts = {"%": ".*", "_": "."}
     regex = "".join(parts.get(c) or (c if c.isalnum() and c.isascii() else f"\\x{{{ord(c):x}}}") for c in pattern)
     return name, Literal(regex, Kind.TEXT)
+
+
+def label_met(operator: str, arguments: Sequence[Expr]) -> str:
+    """What is wrong with comparing a column with its own label for others, or "": rows hold their own values.
+
+    >>> label_met("eq_number", [Literal(1, Kind.NUMBER)])
+    ''
+    """
+    if operator.partition("_")[0] not in ("eq", "ne", "in", "same", "distinct"):
+        return ""
+    given = [a.value for a in arguments if isinstance(a, Literal)]
+    for column in (a.column for a in arguments if isinstance(a, ColumnRef)):
+        label = column.other
+        if label is not None and label in given and label not in (column.domain or ()):
+            return (
+                f'"{label}" is what answers call values of "{column.name}" outside its domain; a row keeps its own. '
+                f"Use GROUP BY {column.name} and take that group, or {column.name} NOT IN (...)."
+            )
+    return ""
 
 
 def encodable(value: str) -> bool:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from duckdp.catalog import Kind, Scalar
 from duckdp.compiler import ways
 from duckdp.compiler.expression import Call, Case, Expr, Literal
-from duckdp.compiler.literals import encodable, like_operator, small_int
+from duckdp.compiler.literals import encodable, label_met, like_operator, small_int
 from duckdp.compiler.nodes import (
     ARITHMETIC,
     COMPARISONS,
@@ -115,6 +115,8 @@ class Scalars(NumberNodes):
                 where = f"[{operator.domain.lower:g}, {operator.domain.upper:g}]"
                 way = "Clamp it, for example greatest(x, 1), or declare bounds."
                 self._refuse("Q402", f"the argument of {name} must lie in {where} for every row. {way}", node)
+        if self.rows and (wrong := label_met(name, args)):
+            self._refuse("Q203", wrong, node)
         if self.rows and name in STEPS:
             args = [exact(a) for a in args]
         call = Call(name, tuple(args), operator.gives or args[-1].kind, option)
@@ -304,11 +306,8 @@ class Scalars(NumberNodes):
             number = self._coerce(arg, Kind.NUMBER, node)
             whole = WHOLE_TYPES.get(target)
             return self._real(number, target) if whole is None else self._whole(number, whole, node)
-        if (arg.kind, target) in (
-            (Kind.TEXT, exp.DType.TEXT),
-            (Kind.TEXT, exp.DType.VARCHAR),
-            (Kind.BOOLEAN, exp.DType.BOOLEAN),
-        ):
+        same = {Kind.TEXT: (exp.DType.TEXT, exp.DType.VARCHAR), Kind.BOOLEAN: (exp.DType.BOOLEAN,)}
+        if target in same.get(arg.kind, ()):
             return arg
         self._refuse("Q202", f"this cast of a {arg.kind.value} can fail on a row. {ways.cast(arg.kind)}", node)
 

@@ -9,13 +9,14 @@ from duckdp.catalog import Column, Kind
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.core.types import parse_epsilon
-from duckdp.functions.prepared import Prepared, read_flag, read_given, read_where, told, with_errors
+from duckdp.functions.prepared import NOTE, Prepared, read_flag, read_given, read_where, told, with_errors
 from duckdp.mechanisms.unit_histogram import ENDS
 from duckdp.result import Estimate, Result, ResultColumn, plain_result
 
 if TYPE_CHECKING:
     from duckdp.session import Session
 
+NOTHING = "no magnitude stands out from the noise, so no bounds: there are few rows; a larger epsilon sees more"
 FEWEST = 3  # figures shown of max_rows or max_groups
 _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "DECIMAL")
 
@@ -38,11 +39,15 @@ def bounds(
         for place in range(len(found.ranges)):
             for side, value in enumerate(found.clipped(place)):
                 clipped[side].append(_count(value, found.deviation(place), found.half_width(place)))
+        caveat = None if found.ranges else NOTHING
+        if caveat is not None:  # one row that says so
+            ends, clipped = [[None], [None]], [[Estimate(value=None)], [Estimate(value=None)]]
         made = [ResultColumn(name=n, type=kind, values=v) for n, v in zip(("lower", "upper"), ends, strict=True)]
         made += [_released(n, e) for n, e in zip(("clipped_below", "clipped_above"), clipped, strict=True)]
-        return session.dress(made, task.loss, done, notes=_bounds_notes(task, ends, sum(found.cells)))
+        notes = [NOTHING] if caveat is not None else _bounds_notes(task, ends, sum(found.cells))
+        return session.dress(made, task.loss, done, notes=notes, caveat=caveat)
 
-    return Prepared(columns=shape + with_errors(shape[2:])[2:], run=run, intervals=True)
+    return Prepared(columns=[*shape, *with_errors(shape[2:])[2:], NOTE], run=run, intervals=True, note=True)
 
 
 def rows_per_unit(session: Session, table: object, epsilon: object, predicate: str | None, fresh: object) -> Prepared:
@@ -110,8 +115,6 @@ def _per_unit(session: Session, task: PerUnitTask, text: str, figure: str, lost:
 
 
 def _bounds_notes(task: BoundsTask, ends: list[list[Any]], rows: int) -> list[str]:
-    if not ends[0]:
-        return ["no magnitude stands out from the noise, so no bounds: there are few rows; a larger epsilon sees more"]
     name, key = task.column.name, task.table.unit_key
     shown = ", ".join(repr(str(e[0])) if task.column.kind is not Kind.NUMBER else str(e[0]) for e in ends)
     whose = "" if key is None else f" (one row of each {key})"

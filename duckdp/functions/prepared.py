@@ -13,6 +13,8 @@ from duckdp.compiler.select import read_predicate
 from duckdp.errors import ParameterError
 from duckdp.result import Result, note_name
 
+NOTE = ("note", "VARCHAR")  # the caveat's column
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
@@ -21,12 +23,14 @@ class Prepared:
     Attributes:
         columns: (name, DuckDB type) in order.
         run: takes the call's nonce (which makes ``fresh`` the same question when retried); may charge.
-        intervals: whether error columns are among ``columns``.
+        intervals: whether error columns are among ``columns``, and the caveat where there is one.
+        note: whether the last of ``columns`` is the caveat, whatever it is.
     """
 
     columns: list[tuple[str, str]]
     run: Callable[[str], Result]
     intervals: bool = False
+    note: bool = False
 
 
 def read_where(text: str | None, table: Table) -> Expr | None:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
+from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
 from duckdp.compiler.quantile import plan_quantile
 from duckdp.compiler.select import Output, Query
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.explanation import routed_result
-from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_where, told, with_errors
+from duckdp.functions.prepared import NOTE, Prepared, read_flag, read_given, read_number, read_where, told, with_errors
 from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
 from duckdp.pricing import Terms, price
 from duckdp.result import Estimate, Result, ResultColumn, note_name, plain_result
-from duckdp.routing import find_route
+from duckdp.routing import find_route, require_paid
 
 if TYPE_CHECKING:
     from duckdp.session import Session
@@ -59,6 +60,7 @@ def median_smooth(
     )  # fmt: skip
     kind = "BIGINT" if task.column.integral else "DOUBLE"
     again = read_flag("fresh", fresh)
+    caveat = bounding_note(found) if drops_rows(found) else None
 
     def run(nonce: str) -> Result:
         text = f"dp_median_smooth({found.name}, {task.column.name}{told(predicate)})"
@@ -66,11 +68,11 @@ def median_smooth(
         value = json.loads(done.payload)["value"]
         estimate = Estimate(value=value, note=NO_INTERVAL_REASON)
         column = ResultColumn(name="value", type=kind, values=[value], estimates=[estimate])
-        caveat = bounding_note(found) if drops_rows(found) else None
         notes = [NO_INTERVAL_REASON] if caveat is None else [caveat, NO_INTERVAL_REASON]
         return session.dress([column], task.loss, done, notes=notes, caveat=caveat)
 
-    return Prepared(columns=[("value", kind)], run=run)
+    noted = caveat is not None
+    return Prepared(columns=[("value", kind), *([NOTE] if noted else [])], run=run, note=noted)
 
 
 def query(
@@ -84,6 +86,7 @@ def query(
         route = find_route(read, session.usable_summaries(read.table), read_number("tolerance", tolerance))
         if route.summary is not None:
             return _routed(routed_result(read, route), read_flag("intervals", intervals))
+        require_paid(route, tolerance, epsilon is not None or error is not None or is_known(read))
     wanted = None if error is None else read_number("error", error)
     terms = Terms(epsilon=epsilon, delta=delta, error=wanted, mechanism=str(mechanism))  # type: ignore[arg-type]
     plan = price(session.read(text), terms, session.neighbours).plan

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from duckdp.catalog import check_name, describe_unit
 from duckdp.compiler.notes import summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import ParameterError
-from duckdp.functions.prepared import Prepared, read_flag, read_given, read_list, read_number, read_whole
+from duckdp.functions.prepared import NOTE, Prepared, read_flag, read_given, read_list, read_number, read_whole
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ def smooth_summary(
                summary.family, show_decimal(summary.epsilon_nano, 9), error)  # fmt: skip
         made = plain_result([n for n, _ in shape], [row], [t for _, t in shape])
         notes = ["standard_error is that of the noisiest sum", *_caveats(task.table)]
-        return session.dress(made.columns, task.loss, done, notes=notes)
+        return session.dress(made.columns, task.loss, done, notes=notes, caveat=summary_note(task.table))
 
-    return Prepared(columns=shape, run=run)
+    noted = summary_note(task.table) is not None
+    return Prepared(columns=[*shape, *([NOTE] if noted else [])], run=run, note=noted)
 
 
 def explain_summary(
@@ -81,10 +82,11 @@ def smooth_answer(
     def run(_: str) -> Result:
         found = answer(summary, expr, statistic=str(statistic), tolerance=most, method=str(method))  # type: ignore[arg-type]
         made = plain_result(ANSWER, [_row(found)], TYPES)
-        notes = [found.note] if found.note else []
-        return Result(columns=made.columns, source=f"summary {name}", notes=[*notes, *_weighted(summary)])
+        notes, caveat = [found.note] if found.note else [], _weighted(summary)
+        notes += [] if caveat is None else [caveat]
+        return Result(columns=made.columns, source=f"summary {name}", notes=notes, caveat=caveat)
 
-    return Prepared(columns=list(zip(ANSWER, TYPES, strict=True)), run=run)
+    return _noted(zip(ANSWER, TYPES, strict=True), run, summary)
 
 
 def smooth_answers(
@@ -105,9 +107,11 @@ def smooth_answers(
     def run(_: str) -> Result:
         found = answers(summary, texts, statistic=str(statistic), tolerance=most)  # type: ignore[arg-type]
         made = plain_result(names, [(text, *_row(a)) for text, a in zip(texts, found, strict=True)], types)
-        return Result(columns=made.columns, source=f"summary {name}", notes=_weighted(summary))
+        caveat = _weighted(summary)
+        notes = [] if caveat is None else [caveat]
+        return Result(columns=made.columns, source=f"summary {name}", notes=notes, caveat=caveat)
 
-    return Prepared(columns=list(zip(names, types, strict=True)), run=run)
+    return _noted(zip(names, types, strict=True), run, summary)
 
 
 def _caveats(table: Table) -> list[str]:
@@ -115,8 +119,14 @@ def _caveats(table: Table) -> list[str]:
     return [] if note is None else [note]
 
 
-def _weighted(summary: SmoothSummary) -> list[str]:
-    return ["of a unit with more rows than max_rows all count, each the less"] if summary.weighted else []
+def _weighted(summary: SmoothSummary) -> str | None:
+    return "of a unit with more rows than max_rows all count, each the less" if summary.weighted else None
+
+
+def _noted(columns: Iterable[tuple[str, str]], run: Callable[[str], Result], summary: SmoothSummary) -> Prepared:
+    """A summary's answers, with a column that says which rows count where not all do alike."""
+    noted = _weighted(summary) is not None
+    return Prepared(columns=[*columns, *([NOTE] if noted else [])], run=run, note=noted)
 
 
 def _row(found: SmoothAnswer) -> tuple[float | bool | None, ...]:

@@ -54,9 +54,13 @@ def _propose(schema: Mapping[str, TableFacts], facts: TableFacts, best: frozense
     tables = sorted({t for t, _ in best} - {facts.name})
     if not own:
         missing = sorted({c for _, c in best})
-        return Proposal(column=None, unit=None, sure=False, left_out=True, why=(
-            f"no column of this table names a {' or '.join(missing)}, the key that {', '.join(tables)} share; a data "
-            "set has one kind of unit: leave the table out, or add the column"
+        guess = _guess(facts, names).column
+        guess = guess if guess is not None and _is_person(guess) else None
+        called = missing[0] if len(missing) == 1 and not set(missing) & SAYS_NOTHING else _called(best, schema)
+        own_name = f'unit_key="{guess or "its column"}", unit="{called}" if a column of it names the same ones'
+        return Proposal(column=guess, unit=called, sure=False, left_out=True, why=(
+            f"no {' or '.join(missing)} here, the key that {', '.join(tables)} share: {own_name}; else leave the "
+            "table out (a data set has one kind of unit)"
         ))  # fmt: skip
     linked = [t for t in (facts.name, *tables) if any(p == (t, c) for p in best for c in schema[t].references)]
     how = "foreign keys of " + ", ".join(linked) if linked else "by name and type alone: low confidence"

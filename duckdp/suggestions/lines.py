@@ -48,7 +48,9 @@ def suggest_lines(facts: TableFacts, key: Proposal) -> list[Line]:
         lines.append(_line("figure", "unit_key", key.column, key.why, live=key.sure))
         if key.unit is not None:
             lines.append(_line("figure", "unit", key.unit, "what the keys of these tables name", live=key.sure))
-        lines.append(_line("figure", "max_rows", ..., f"rows of one {key.column} that count, per group", live=key.sure))
+        single = key.column.lower() in facts.unique
+        most = 1 if single else ...
+        lines.append(_line("figure", "max_rows", most, f"rows of one {key.column} that count per group", live=key.sure))
         lines.append(_line("figure", "max_groups", ..., f"groups of one {key.column} that count", live=False))
         nobody = [...] if key.default is None else [key.default]
         why = (
@@ -58,7 +60,7 @@ def suggest_lines(facts: TableFacts, key: Proposal) -> list[Line]:
         )
         lines.append(_line("figure", "null_units", nobody, why, live=False))
     for column in facts.columns:
-        if not (key.column == column.name and key.sure):
+        if key.column != column.name or not (key.sure or key.left_out):
             lines.append(_column_line(facts, column))
     return lines
 
@@ -67,6 +69,8 @@ def _column_line(facts: TableFacts, column: RawColumn) -> Line:
     name, kind = column.name, kind_of(column.type)
     checks = facts.checks.get(name.lower(), [])
     said = "; ".join(f"CHECK {c.text}" for c in checks)
+    if column.generated:
+        return _line("note", name, None, "generated, computed in every read: open with snapshot=True, which stores it")
     if kind is None:
         return _line("note", name, None, f"{column.type} has no rule, so nobody can ask about it")
     if (listed := enum_values(column.type)) is not None:

@@ -37,7 +37,7 @@ def _condition(generator: random.Random, depth: int = 2) -> str:
         k=generator.choice([0, 1, 50, 110, 111, 200]),
         n=generator.choice([-5, 0, 1, 2, 3.5, 50, 110, 111, 5000, 5001, 10_000, 1e15]),
         m=generator.choice([-20, 0, 20, 200]),
-        t=generator.choice(["F", "M", "jfk", "Bern", "elsewhere", "A"]),
+        t=generator.choice(["F", "M", "jfk", "Bern", "A"]),
         d=generator.choice(["1989-12-31", "1990-01-01", "1991-06-01", "1992-12-31", "1993-01-01"]),
     )  # fmt: skip
 
@@ -111,7 +111,7 @@ def test_a_twin_that_takes_bounds_one_too_narrow_is_seen(monkeypatch: pytest.Mon
 KNOWN = ["town = 'jfk' AND false", "sex = 'jfk'", "age > 110", "age = 3.5",
          "born > DATE '1993-01-01'", "false", "NULL",
     "NOT (age <= 110) OR cost < 0", "income > 20"]  # fmt: skip
-OPEN = ["town = 'jfk'", "town = 'elsewhere'", "age >= 110", "age IS NULL", "name = 'jfk'", "visits > 3",
+OPEN = ["town = 'jfk'", "age >= 110", "age IS NULL", "name = 'jfk'", "visits > 3",
         "NOT (age > 110)",
     "coalesce(age, 500) > 200", "score > 1e15"]  # fmt: skip
 
