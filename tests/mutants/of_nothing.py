@@ -26,4 +26,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("scope: rows of a star", "duckdp/compiler/scope.py", "if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):", "if False:", ()),
         "a star is refused all the same, as a node without a rule; only the words are another's",
     ),
+    (
+        Mutant("quantile: no clamp to the grid", "duckdp/compiler/quantile.py", "(CASE WHEN {raw} >= {cells} THEN {cells} WHEN", "(CASE WHEN", ()),
+        "values are within the column's bounds by then (compiler/printing.py), and the mechanism's SQL moves them into the grid",
+    ),
 )

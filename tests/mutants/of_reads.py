@@ -13,12 +13,7 @@ _T = (
     "tests/compiler/test_emit_equals.py",
     "tests/compiler/test_totality.py",
 )
-_T_QUANT = (
-    "tests/compiler/test_local_choice.py",
-    "tests/compiler/test_chosen_rows.py",
-    "tests/privacy/test_draws.py",
-    LOSSES,
-)
+_T_QUANT = ("tests/compiler/test_quantile_neighbours.py", "tests/compiler/test_chosen_rows.py")
 _T_CHOSEN = ("tests/compiler/test_chosen_rows.py", "tests/compiler/test_local_choice.py")
 _T_PLAN = ("tests/compiler/test_sensitivity.py", LOSSES, "tests/compiler/test_emit_equals.py", "tests/test_session.py")
 _T_SUMS = (
@@ -57,7 +52,6 @@ READS: tuple[Mutant, ...] = (
     Mutant("emit: keys outside the domain cross", _EMIT, 'return f"({value}) BETWEEN {low} AND {high}"', 'return f"({value}) IS NOT NULL"', _T),
     Mutant("quantile: all rows of a unit", _QUANT, "FROM {print_chosen(inner, ['x'], salt, table.max_rows)} AS r", "FROM {inner} AS r", _T_QUANT),
     Mutant("quantile: a unit is one row", _QUANT, "max_rows=table.max_rows if table.unit_key is not None else 1", "max_rows=1", _T_QUANT),
-    Mutant("quantile: no clamp to the grid", _QUANT, "(CASE WHEN {raw} >= {cells} THEN {cells} WHEN", "(CASE WHEN", _T_QUANT),
     Mutant("chosen rows: over all units", _PRINT, 'over = "PARTITION BY r.unit ORDER BY', 'over = "ORDER BY', _T_CHOSEN),
     Mutant("chosen rows: one too many", _PRINT, "nth_value(r.draw, {most + 1})", "nth_value(r.draw, {most + 2})", _T_CHOSEN),
     Mutant("chosen rows: the edge too", _PRINT, "r.draw < r.edge)", "r.draw <= r.edge)", _T_CHOSEN),
