@@ -137,7 +137,9 @@ def explain_synthesize(
     )  # fmt: skip
     whom = describe_unit(session.table(table), session.neighbours.value)
     _require_few_cells(task.rows, len(task.columns))
-    lines = [(line,) for line in (*whom, *task.describe(), f"cost: {task.loss}, once; reading the rows again is free")]
+    method_line, *others = task.describe()
+    cost = f"cost: {task.loss}, once; reading the rows again is free"
+    lines = [(line,) for line in (method_line, *whom, *others, cost)]
     return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
 
 
