@@ -27,6 +27,12 @@ CALLS = {
     "dp_explain": "dp_explain('SELECT count(*) FROM visits', epsilon := 0.1)",
     "dp_budget": "dp_budget()", "dp_ledger": "dp_ledger()", "dp_summaries": "dp_summaries()",
     "dp_catalog": "dp_catalog()",
+    "dp_bounds": "dp_bounds('visits', 'age', epsilon := 0.5)",
+    "dp_explain_bounds": "dp_explain_bounds('visits', 'age', epsilon := 0.5)",
+    "dp_rows_per_unit": "dp_rows_per_unit('visits', epsilon := 0.5)",
+    "dp_explain_rows_per_unit": "dp_explain_rows_per_unit('visits', epsilon := 0.5)",
+    "dp_groups_per_unit": "dp_groups_per_unit('visits', 'sex', epsilon := 0.5)",
+    "dp_explain_groups_per_unit": "dp_explain_groups_per_unit('visits', 'sex', epsilon := 0.5)",
 }  # fmt: skip
 #: Also through a table that was bought, and a tolerance that a summary meets.
 MORE = {
