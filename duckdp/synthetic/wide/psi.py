@@ -40,6 +40,7 @@ from duckdp.synthetic.wide.start import normals, uniforms
 from duckdp.synthetic.wide.table import Request, WideTable
 
 DIRECTIONS, ROUNDS, POINTS = 3, 2, 2000
+LARGEST_SCALE = 2.0**55  # of a round's noise, grid units: half of what can be drawn; beyond it nothing is told of rows
 _MEANS, _SUBSPACE = Fraction(1, 2), Fraction(1, 2)
 Products = Callable[[Floats, Floats, int], Sequence[int]]
 """(centre float[d], X float[d, k], bits) -> d k exact sums of clamp(u - c) (clamp(u - c) . x_j): private."""
@@ -122,10 +123,10 @@ def psi_shares() -> list[Fraction]:
 def psi_fits(request: Request, purse: Purse) -> bool:
     """Whether the noise of a round can be drawn: by public figures, before the charge."""
     try:
-        _round_scale(request.columns, _directions(request.columns), purse, purse.cost(_SUBSPACE / ROUNDS))
+        scale = _round_scale(request.columns, _directions(request.columns), purse, purse.cost(_SUBSPACE / ROUNDS))
     except ParameterError:
         return False
-    return True
+    return scale <= LARGEST_SCALE
 
 
 def _directions(d: int) -> int:
