@@ -63,6 +63,21 @@ def decide(tx: Tx, request: ChargeRequest) -> Charge | StoredRelease | Pending:
     return _redeem(tx, dataset["id"], row)
 
 
+def known(tx: Tx, request: ChargeRequest) -> StoredRelease | None:
+    """What :func:`decide` would give back without writing anything: a stored release, under the name asked for if any.
+
+    Raises:
+        BudgetError: B102, B103, B107 before anything stored is looked at.
+    """
+    budgets.require_open(tx, request.analyst)
+    row = find(tx, request.analyst, request.key)
+    if row is None or row["state"] != "released" or (_loss(row), row["kind"]) != (request.loss, request.kind):
+        return None
+    if request.name is not None and objects.charge_of(tx, request.analyst, request.name) != row["id"]:
+        return None
+    return release_of(tx, row)
+
+
 def still_pending(tx: Tx, pending: Pending) -> bool:
     """Is the charge still without a release, and worked on?"""
     row = tx.one("SELECT * FROM charge WHERE id = ?", pending.charge_id)

@@ -257,6 +257,9 @@ class Ledger:
             CatalogError: C111 the name is taken; C103, C104 the plan is outdated.
             LedgerError: B206 the same question is still being answered elsewhere, and others as in :meth:`open`.
         """
+        known = self._store.read(lambda tx: charges.known(tx, request))
+        if known is not None:  # most often: a look waits for no writer
+            return known
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             decision = self._store.write(lambda tx: charges.decide(tx, request))
