@@ -275,6 +275,8 @@ def _kept(plan: Plan, bounded: str, keys: list[str], salt: int) -> str:
     size = plan.domain_size
     if not keys or (size is not None and size <= plan.groups):
         return bounded
-    order = f"system.main.hash({', '.join([UNIT, *keys, f'CAST({salt} AS UBIGINT)'])}), {', '.join(keys)}"
+    # hashed twice, as in print_chosen: the first joins the salt by XOR alone
+    draw = f"system.main.hash(system.main.hash({', '.join([UNIT, *keys, f'CAST({salt} AS UBIGINT)'])}))"
+    order = f"{draw}, {', '.join(keys)}"
     rank = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {order})"
     return f"(SELECT * FROM (SELECT *, {rank} AS place FROM {bounded}) AS ranked WHERE place <= {plan.groups}) AS kept"

@@ -9,12 +9,14 @@ import duckdb
 import pytest
 
 from duckdp.bench.measure import read_rows
+from duckdp.compiler.emit import emit
 from duckdp.compiler.printing import UNIT, print_chosen
 from duckdp.compiler.quantile import plan_quantile
 from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.synthetic.stored import read_synthesis
 from duckdp.synthetic.wide.task import plan_wide
+from tests.gate import plan_for
 from tests.smooth.tables import column, connect, table
 
 UNITS, EACH = 2000, 10  # one row of ten is sick and costs 90, the others 10
@@ -58,6 +60,23 @@ def test_every_row_of_one_unit_has_the_same_chance_over_the_salts() -> None:
     spread = 6 * (300 * 0.2 * 0.8) ** 0.5
     assert all(abs(mended[x] - 60) < spread for x in range(5))
     assert any(abs(once[x] - 60) > 2 * spread for x in range(5))
+
+
+def test_every_group_of_one_unit_has_the_same_chance_over_the_salts() -> None:
+    many = table(column("g", None, None, "VARCHAR", domain=tuple("abcde")), unit_key="pid", max_rows=1, max_groups=1)
+    plan = plan_for("SELECT g, count(*) FROM t GROUP BY g", many)
+    mended, once = Counter[str](), Counter[str]()
+    with connect() as con:
+        con.execute("CREATE TABLE t AS SELECT 9 AS pid, unnest(['a', 'b', 'c', 'd', 'e']) AS g")
+        for k in range(300):
+            query = emit(plan, k * 0x9E3779B97F4A7C15 % 2**64)
+            mended.update(row[0] for row in con.execute(query.sql, list(query.parameters)).fetchall() if row[1])
+            twin = query.sql.replace("system.main.hash(system.main.hash(", "(system.main.hash(")
+            once.update(row[0] for row in con.execute(twin, list(query.parameters)).fetchall() if row[1])
+    assert mended.total() == once.total() == 300
+    spread = 6 * (300 * 0.2 * 0.8) ** 0.5
+    assert all(abs(mended[g] - 60) < spread for g in "abcde")
+    assert any(abs(once[g] - 60) > 2 * spread for g in "abcde")
 
 
 def test_the_choice_is_that_of_the_units_own_rows() -> None:

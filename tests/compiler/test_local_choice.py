@@ -216,7 +216,7 @@ def test_a_hash_of_the_place_is_caught() -> None:
 
 def test_groups_in_the_order_of_the_hash_alone_are_caught() -> None:
     def twin(sql: str) -> str:
-        changed = sql.replace("AS UBIGINT)), k0) AS place", "AS UBIGINT))) AS place")
+        changed = sql.replace("AS UBIGINT))), k0) AS place", "AS UBIGINT)))) AS place")
         assert changed != sql
         return changed
 
