@@ -73,6 +73,9 @@ CODES: dict[str, str] = {
     "B205": "the ledger lies on a network file system",
     "B206": "the ledger is busy",
     "B207": "the file is not a ledger, or cannot be opened",
+    "B208": "the ledger's anchor is elsewhere, and is not what was given",
+    "B209": "the command that keeps the ledger's anchor failed",
+    "B210": "the ledger is a backup",
     "E101": "DuckDB could not finish the query; its message is withheld because it may quote rows",
     "E102": "the query was interrupted; its charge stays, and asking the same again (not fresh) costs nothing; "
     "three attempts may read the data",

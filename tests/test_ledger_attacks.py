@@ -12,7 +12,7 @@ import pytest
 
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import CODES, LedgerError
-from duckdp.ledger import ChargeRequest, Ledger, anchor, chain, files, store
+from duckdp.ledger import ChargeRequest, Ledger, anchor, chain, files, places
 from tests.ledgers import refused
 
 
@@ -107,7 +107,7 @@ def test_the_refusal_is_the_anchors_doing(path, tmp_path, monkeypatch):
     with Ledger.open(path) as ledger:
         spend(ledger, 10)
     shutil.copy(old, path)
-    monkeypatch.setattr(store, "_require_contained", lambda *_: None)
+    monkeypatch.setattr(places, "require_contained", lambda *_: None)
     with Ledger.open(path) as ledger:
         assert ledger.state().primary_spent == 4
 
@@ -162,7 +162,7 @@ def test_an_anchor_ahead_is_noticed_at_the_next_charge(path):
 def test_a_crash_between_commit_and_anchor_is_harmless(path, monkeypatch):
     before = anchor.read(str(path))
     with monkeypatch.context() as patch, Ledger.open(path) as ledger:
-        patch.setattr(anchor, "advance", lambda *_: None)
+        patch.setattr(anchor, "advance", lambda *_, **__: None)
         spend(ledger, 10)
     assert anchor.read(str(path)) == before
     with Ledger.open(path) as ledger:

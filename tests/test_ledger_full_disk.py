@@ -96,6 +96,6 @@ def test_backing_up(tmp_path: Path, size: int) -> None:
             assert not target.exists()
             ledger.backup(target)
         with Ledger.open(target, create=False) as copy:
-            assert copy.state().frozen
+            assert copy.state().backup
             assert copy.state().primary_spent == NANO
         assert not [name for name in files(tmp_path) if ".new-" in name]

@@ -141,6 +141,6 @@ def test_an_interrupt_anywhere_else_leaves_nothing_behind(ledger: Ledger, tmp_pa
             if not target.exists():
                 ledger.backup(target)
             with Ledger.open(target, create=False) as copy:
-                assert copy.state().frozen
+                assert copy.state().backup
         assert one_question(ledger, "first").payload == "42"
     assert any(error is not None for error in kept)

@@ -209,7 +209,7 @@ def test_one_name_for_one_ledger(ledger, tmp_path):
     assert ledger.state().primary_spent == NANO
 
 
-def test_a_backup_is_whole_and_frozen_until_it_is_needed(ledger, tmp_path):
+def test_a_backup_is_whole_and_answers_nothing_until_it_is_needed(ledger, tmp_path):
     first = answer(ledger, ask("a"))
     ledger.backup(tmp_path / "copy")
     for taken in ("copy", "a.ledger"):
@@ -218,10 +218,21 @@ def test_a_backup_is_whole_and_frozen_until_it_is_needed(ledger, tmp_path):
     answer(ledger, ask("b"))
     with Ledger.open(tmp_path / "copy", create=False) as copy:
         assert (copy.dataset_id, copy.salt, copy.state().primary_spent) == (ledger.dataset_id, ledger.salt, NANO)
-        with refused("B103"):
-            copy.admit(ask("a"))
-        copy.unfreeze("the original burned down")
+        for use in (
+            lambda: copy.admit(ask("a")), lambda: copy.admit(ask("c")), lambda: copy.release("ana", 1),
+            lambda: copy.objects("ana"), lambda: copy.require_open("ana"), lambda: copy.unfreeze("go on"),
+            lambda: copy.freeze("stop"), lambda: copy.save_table("t", "{}"), lambda: copy.accept_source("x"),
+            lambda: copy.backup(tmp_path / "second"), lambda: copy.move_anchor(tmp_path.parent / "x", reason="r"),
+            lambda: copy.grant("bob", epsilon_nano=1, delta_atto=0), lambda: set_up(copy, 5 * NANO),
+        ):  # fmt: skip
+            with refused("B210"):
+                use()
+        assert copy.state().backup is not None
+        copy.put_into_service(reason="the original burned down", nothing_lost=True)
         assert copy.admit(ask("a")) == first
+        assert (copy.state().backup, copy.log()[0].reason) == (None, "the original burned down")
+        with refused("B207"):
+            copy.put_into_service(reason="again")
     assert ledger.log()[0].kind == "backup"
 
 
@@ -241,9 +252,11 @@ def test_a_new_version_of_the_schema_is_reached_step_by_step(ledger, monkeypatch
     assert error.value.path == ledger.path
 
 
+DOWN_3 = ("ALTER TABLE dataset DROP COLUMN anchor", "ALTER TABLE dataset DROP COLUMN backup")
 DOWN = {
-    1: ("DROP TABLE stage", "DROP TABLE finished"),
-    2: ("DROP TABLE stage",),
+    1: (*DOWN_3, "DROP TABLE stage", "DROP TABLE finished"),
+    2: (*DOWN_3, "DROP TABLE stage"),
+    3: DOWN_3,
 }  # from the present version to an older one
 
 

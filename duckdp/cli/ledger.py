@@ -69,13 +69,13 @@ def log(source: str, ledger_path: str | None, style: str) -> None:
 @source_argument
 @click.argument("target")
 def backup(source: str, ledger_path: str | None, target: str) -> None:
-    """Write a complete copy to a new file; the copy is frozen.
+    """Write a complete copy to a new file; the copy answers nothing until ledger restore.
 
     A plain file copy may miss charges; this one does not.
     """
     with open_ledger(source, ledger_path) as found:
         found.backup(target)
-    click.echo(f"backup: {target} and {target}.anchor. It is frozen; unfreeze it only to replace a lost original.")
+    click.echo(f"backup: {target} and {target}.anchor. It answers nothing until ledger restore puts it into service.")
 
 
 @ledger.command()
@@ -87,6 +87,22 @@ def repair(source: str, ledger_path: str | None, reason: str) -> None:
 
     Ledger.repair_anchor(path_of_ledger(source, ledger_path), reason)
     click.echo("the anchor is in place")
+
+
+@ledger.command()
+@source_argument
+@click.option("--nothing-lost", is_flag=True, help="You vouch that nothing was charged after the backup.")
+@reason_option(required=True)
+def restore(source: str, ledger_path: str | None, reason: str, *, nothing_lost: bool) -> None:
+    """Put a backup into service: its original is gone for good, and --reason says how.
+
+    What was left of the budget is charged as lost, since any of it may have been spent after the backup; raise the
+    total by what surely was not: budget --raise --reason.
+    """
+    with open_ledger(source, ledger_path) as found:
+        found.put_into_service(reason=reason, nothing_lost=nothing_lost)
+        state = found.state()
+    click.echo(f"in service; {state.remaining} left" if state.remaining else "in service; no budget has been set")
 
 
 def _short(text: str, style: str) -> str:

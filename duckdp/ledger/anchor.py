@@ -1,10 +1,10 @@
 """The anchor: where the ledger's chain stood last, in a file of its own.
 
 A ledger restored from an older copy, or copied without its ``-wal`` file, is a valid database that has forgotten
-charges. The anchor ``<ledger>.anchor`` repeats the head of the chain (data set, number of events, hash) after each
-commit; a ledger that does not contain that position is refused. It holds two lines of fixed length, each with a
-checksum, of which the older one is overwritten in place: a write that is torn, cut short or refused leaves the other as
-it was. (Anchors of earlier versions hold one line.)
+charges. The anchor, ``<ledger>.anchor`` or a file elsewhere (``places.py``), repeats the head of the chain (data set,
+number of events, hash) after each commit; a ledger that does not contain that position is refused. It holds two lines
+of fixed length, each with a checksum, of which the older one is overwritten in place: a write that is torn, cut short
+or refused leaves the other as it was. (Anchors of earlier versions hold one line.)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,8 +41,12 @@ class Position:
         return (text + _checksum(text)).ljust(LENGTH - 1).encode("ascii") + b"\n"
 
 
-def read(path: str) -> Position | None:
+def read(path: str, file: str | None = None) -> Position | None:
     """Read the anchor of the ledger at ``path``.
+
+    Args:
+        path: of the ledger.
+        file: of the anchor; beside the ledger by default.
 
     Returns:
         The position, or None if the anchor is missing or empty.
@@ -49,59 +54,68 @@ def read(path: str) -> Position | None:
     Raises:
         LedgerError: B204, the anchor is damaged.
     """
+    name = file or path + SUFFIX
     try:
-        file = os.open(path + SUFFIX, os.O_RDONLY | os.O_CLOEXEC)
+        opened = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     except OSError:
-        raise damaged(path) from None
+        raise damaged(path, name) from None
     try:
-        text = _read(path, file)
+        text = _read(path, name, opened)
         try:
-            return _parse(path, text)
+            return _parse(path, name, text)
         except LedgerError:
-            with _lock(path, file, fcntl.LOCK_SH):  # perhaps read while it was being overwritten
-                return _parse(path, _read(path, file))
+            with _lock(path, opened, fcntl.LOCK_SH):  # perhaps read while it was being overwritten
+                return _parse(path, name, _read(path, name, opened))
     finally:
-        os.close(file)
+        os.close(opened)
 
 
-def advance(path: str, position: Position, *, create: bool = False, replace: bool = False) -> None:
+def advance(
+    path: str, position: Position, *, file: str | None = None, create: bool = False, replace: bool = False,
+    back: bool = False,
+) -> None:  # fmt: skip
     """Move the anchor forward to ``position``, durably; an anchor that is already further stays.
 
     Args:
         path: of the ledger.
         position: a committed position of the ledger.
+        file: of the anchor; beside the ledger by default.
         create: write the anchor if it is missing or empty; else that is an error.
         replace: overwrite a damaged anchor (the owner's repair).
+        back: move it wherever it stands, to another history of the data set too (a backup takes the original's place).
 
     Raises:
         LedgerError: B203, the anchor is at another history; B204, it is missing or damaged; B207, it cannot be written:
             it stays where it was.
     """
-    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create or replace else 0)
+    name = file or path + SUFFIX
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_CREAT if create or replace else 0)
     try:
-        file = os.open(path + SUFFIX, flags, 0o600)
+        opened = os.open(name, flags, 0o600)
     except FileNotFoundError:
-        raise damaged(path) from None
+        raise damaged(path, name) from None
     except OSError:
-        raise _unwritten(path) from None
+        raise _unwritten(path, name) from None
     try:
-        with _lock(path, file, fcntl.LOCK_EX):
-            known, line = _known(path, file, replace=replace)
+        with _lock(path, opened, fcntl.LOCK_EX):
+            known, line = _known(path, name, opened, replace=replace)
             if known is None and not (create or replace):
-                raise damaged(path)
+                raise damaged(path, name)
             if known is not None:
-                _same_history(path, known, position)
+                _same_history(path, known, position, back=back)
             if known is None or known.count < position.count:
-                _write(path, file, position, line)
+                _write(path, name, opened, position, (line,))
+            elif back and known != position:
+                _write(path, name, opened, position, (line, 1 - line))
     finally:
-        os.close(file)
+        os.close(opened)
     if create or replace:
         try:
-            sync_folder(path)
+            sync_folder(name)
         except OSError:
-            raise _unwritten(path) from None
+            raise _unwritten(path, name) from None
 
 
 def sync_folder(path: str) -> None:
@@ -113,11 +127,11 @@ def sync_folder(path: str) -> None:
         os.close(folder)
 
 
-def damaged(path: str) -> LedgerError:
-    """The error for a missing or damaged anchor."""
+def damaged(path: str, name: str = "") -> LedgerError:
+    """The error for a missing or damaged anchor; ``name``: what it is, a file by default."""
     return LedgerError(
         "B204",
-        f'the anchor "{path}{SUFFIX}", which proves that the ledger is the newest one, is missing or damaged. '
+        f'the anchor "{name or path + SUFFIX}", which proves that the ledger is the newest one, is missing or damaged. '
         "Put it back, or, if you are certain that this ledger is the newest, call Ledger.repair_anchor with a reason.",
         path=path,
     )
@@ -133,11 +147,11 @@ def rolled_back(path: str, found: str) -> LedgerError:
     )
 
 
-def _known(path: str, file: int, *, replace: bool) -> tuple[Position | None, int]:
+def _known(path: str, name: str, file: int, *, replace: bool) -> tuple[Position | None, int]:
     """The position, and which line may be overwritten."""
     try:
-        text = _read(path, file)
-        known = _parse(path, text)
+        text = _read(path, name, file)
+        known = _parse(path, name, text)
     except LedgerError:
         if replace:
             return None, 0
@@ -146,25 +160,26 @@ def _known(path: str, file: int, *, replace: bool) -> tuple[Position | None, int
     return known, 1 if newest_first else 0
 
 
-def _same_history(path: str, known: Position, position: Position) -> None:
+def _same_history(path: str, known: Position, position: Position, *, back: bool) -> None:
     if known.dataset_id != position.dataset_id:
         raise rolled_back(path, "the ledger belongs to another data set than its anchor")
-    if known.count == position.count and known.digest != position.digest:
+    if not back and known.count == position.count and known.digest != position.digest:
         raise rolled_back(path, "the ledger has another history than its anchor")
 
 
-def _parse(path: str, text: bytes) -> Position | None:
+def _parse(path: str, name: str, text: bytes) -> Position | None:
     """The newest true line; None where there is no text at all."""
     if not text:
         return None
-    lines = [_parse_line(text[start : start + LENGTH]) for start in (0, LENGTH)]
+    lines = [parse_line(text[start : start + LENGTH]) for start in (0, LENGTH)]
     found = [line for line in lines if line is not None]
     if not found or len(text) > 2 * LENGTH or len({line.dataset_id for line in found}) > 1:
-        raise damaged(path)
+        raise damaged(path, name)
     return max(found, key=lambda line: line.count)
 
 
-def _parse_line(text: bytes) -> Position | None:
+def parse_line(text: bytes) -> Position | None:
+    """A line as :meth:`Position.line` writes it; None if it is anything else."""
     try:
         magic, dataset_id, count, digest, _ = text.decode("ascii").split()
         position = Position(dataset_id=dataset_id, count=int(count), digest=digest)
@@ -173,30 +188,31 @@ def _parse_line(text: bytes) -> Position | None:
     return position if magic == _MAGIC and position.line() == text else None
 
 
-def _read(path: str, file: int) -> bytes:
+def _read(path: str, name: str, file: int) -> bytes:
     try:
-        return os.pread(file, 2 * LENGTH + 1, 0)
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            return os.pread(file, 2 * LENGTH + 1, 0)
     except OSError:
-        raise damaged(path) from None
+        pass
+    raise damaged(path, name)
 
 
-def _write(path: str, file: int, position: Position, line: int) -> None:
-    text, start = position.line(), line * LENGTH
+def _write(path: str, name: str, file: int, position: Position, lines: tuple[int, ...]) -> None:
+    text = position.line()
     try:
-        done = 0
-        while done < LENGTH:
-            done += os.pwrite(file, text[done:], start + done)
+        for line in lines:
+            done = 0
+            while done < LENGTH:
+                done += os.pwrite(file, text[done:], line * LENGTH + done)
         if os.fstat(file).st_size > 2 * LENGTH:  # the remains of a damaged, longer anchor
             os.ftruncate(file, 2 * LENGTH)
         _sync(file)
     except OSError:
-        raise _unwritten(path) from None
+        raise _unwritten(path, name) from None
 
 
-def _unwritten(path: str) -> LedgerError:
-    return LedgerError(
-        "B207", f'the anchor "{path}{SUFFIX}" cannot be written. Check its permissions and the disk.', path=path
-    )
+def _unwritten(path: str, name: str) -> LedgerError:
+    return LedgerError("B207", f'the anchor "{name}" cannot be written. Check its permissions and the disk.', path=path)
 
 
 def _checksum(text: str) -> str:

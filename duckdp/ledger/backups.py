@@ -1,20 +1,33 @@
-"""A complete copy of a ledger, frozen: two ledgers in service would spend one budget twice."""
+"""A complete copy of a ledger, which says that it is one: two ledgers in service would spend one budget twice.
+
+A backup answers nothing and nothing is written into it (B210), until the owner puts it into service because the
+original is gone for good. Charges made after the backup are missing from it. So what was left is charged as lost,
+unless the original's anchor, kept elsewhere, shows that there are none, or the owner vouches for it. From then on that
+anchor follows the backup, and refuses the original (B203) should it come back.
+"""
 
 from __future__ import annotations
 
 import os
 
+from duckdp.core import accountant as accounting
+from duckdp.core.types import AccountantKind, Loss
 from duckdp.errors import LedgerError
-from duckdp.ledger import anchor, budgets, chain, files
+from duckdp.ledger import anchor, budgets, chain, charges, files
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.connections import close_whole, connect, translated
+from duckdp.ledger.places import BESIDE, Place, places_in, require_contained
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
+from duckdp.ledger.types import ChargeRequest, check_reason
+
+#: Who is charged with what may have been spent after a backup.
+LOST = "lost_with_the_original"
 
 
 def backup(store: Store, target: str | os.PathLike[str]) -> None:
     """See :meth:`duckdp.ledger.Ledger.backup`; drafted under another name, so that a failed copy leaves nothing."""
-    name = files.resolve(target)
+    name = files.resolve(target, "target")
     files.refuse_network(name)
     if any(os.path.lexists(name + suffix) for suffix in ("", "-wal", "-shm")) or _is_foreign(store, name):
         raise LedgerError("B207", f'"{name}" exists and is not overwritten. Give a new file.', path=name)
@@ -29,6 +42,78 @@ def backup(store: Store, target: str | os.PathLike[str]) -> None:
         files.discard(draft)
 
 
+def put_into_service(store: Store, reason: str, *, nothing_lost: bool) -> None:
+    """See :meth:`duckdp.ledger.Ledger.put_into_service`.
+
+    Each step may be the last one of its process: the backup stays one until the last, and what was charged as lost
+    stays so when it is tried again.
+    """
+    check_reason(reason)
+    had = store.read(lambda tx: _of_original(tx, store.path))
+    store.anchors.require_given(had)
+    places = [place for place in had if place != BESIDE]  # the file beside the original is gone with it
+    known = store.ask(lambda _: [p for p in map(store.anchors.read, places) if p is not None])
+    store.write(lambda tx: _begin(tx, store.path, reason, known, nothing_lost=nothing_lost))
+    for place in places:
+        store.ask(lambda tx, place=place: store.anchors.set_back(place, tx.head()))  # type: ignore[misc]
+    store.write(lambda tx: _end(tx, reason))
+
+
+def _of_original(tx: Tx, path: str) -> tuple[Place, ...]:
+    """Where the anchors of the original are.
+
+    Raises:
+        LedgerError: B207, this is no backup.
+    """
+    dataset = tx.dataset()
+    if dataset["backup"] is None and dataset["frozen"] != budgets.OLD_BACKUP:
+        raise LedgerError("B207", f'the ledger "{path}" is not a backup: it is in service.', path=path)
+    return places_in(dataset["anchor"], path)
+
+
+def _begin(tx: Tx, path: str, reason: str, known: list[Position], *, nothing_lost: bool) -> None:
+    """Note the reason, and charge what may be lost."""
+    complete = bool(known)  # by what the original's anchors say
+    try:
+        for position in known:
+            require_contained(path, tx, position)
+    except LedgerError:
+        complete = False
+        if nothing_lost:
+            raise
+    chain.append(tx, "restoring", detail={"known": [p.count for p in known]}, reason=reason)
+    if not (complete or nothing_lost):
+        _charge_rest(tx)
+
+
+def _charge_rest(tx: Tx) -> None:
+    """Charge all that is left: any of it may have been spent after the backup."""
+    dataset = tx.dataset()
+    rest = budgets.rest(dataset)
+    if dataset["accountant"] is None or max(rest) <= 0:
+        return
+    kind = budgets.kind_of(dataset)
+    loss = Loss(epsilon_nano=rest[0], delta_atto=rest[1])
+    if kind is AccountantKind.ZCDP:
+        epsilon = accounting.epsilon_for(rest[0], max(dataset["delta_atto"] // 2, 1))
+        loss = Loss(epsilon_nano=epsilon, delta_atto=rest[1], rho_pico=rest[0], delta_zcdp_atto=rest[1])
+    budgets.set_cap(tx, LOST, dataset["epsilon_nano"], dataset["delta_atto"], kind, "what may have been spent")
+    request = ChargeRequest(
+        analyst=LOST, key=os.urandom(32).hex(), loss=loss, mechanism="lost", parameters="{}",
+        statement="what may have been charged after the backup",
+    )  # fmt: skip
+    charges.write_off(tx, request)
+    budgets.revoke(tx, LOST, "nobody")
+
+
+def _end(tx: Tx, reason: str) -> None:
+    old = tx.dataset()["frozen"] == budgets.OLD_BACKUP
+    tx.run("UPDATE dataset SET backup = NULL")
+    chain.append(tx, "restored", reason=reason)
+    if old:
+        budgets.thaw(tx, reason)
+
+
 def _is_foreign(store: Store, name: str) -> bool:
     """Whether an anchor lies there that is not the remains of a backup of this data set that failed."""
     known = anchor.read(name)
@@ -36,15 +121,16 @@ def _is_foreign(store: Store, name: str) -> bool:
 
 
 def _copy_to(store: Store, draft: str, name: str) -> Position:
-    """Write the copy, frozen, into an empty file; nothing of it is in a journal."""
+    """Write the copy, marked as one, into an empty file; nothing of it is in a journal."""
     with translated(name):
         connection = connect(draft)
         try:
             store.copy_to(connection)
             connection.execute("BEGIN IMMEDIATE")
             tx = Tx(connection)
-            if tx.dataset()["frozen"] is None:
-                budgets.freeze(tx, "this is a backup; unfreeze it only to replace a lost original")
+            at = chain.now()
+            tx.run("UPDATE dataset SET backup = ?", at)
+            chain.append(tx, "copy", detail={"at": at})
             head = tx.head()
             connection.execute("COMMIT")
         except BaseException:

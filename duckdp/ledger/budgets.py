@@ -8,10 +8,13 @@ from duckdp.core import accountant as accounting
 from duckdp.core.types import DELTA_RULE, AccountantKind, Loss, Neighbours, show_decimal
 from duckdp.errors import BudgetError, CatalogError, ParameterError
 from duckdp.ledger import chain
+from duckdp.ledger.places import places_in
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import MAX_INTEGER, AnalystState, DataSetState, Remaining, check_name, check_reason
 
 Pair = tuple[int, int]
+#: The reason by which ledgers up to version 3 were frozen as backups.
+OLD_BACKUP = "this is a backup; unfreeze it only to replace a lost original"
 
 
 def set_budget(
@@ -48,7 +51,7 @@ def set_budget(
     chain.append(tx, "budget", detail=dict(zip(chain.BUDGET_COLUMNS, values, strict=True)), reason=reason)
     if accountant.value != old["accountant"]:
         for row in tx.rows("SELECT name, epsilon_nano, delta_atto FROM analyst WHERE revoked IS NULL"):
-            _set_cap(tx, row["name"], row["epsilon_nano"], row["delta_atto"], accountant, "the accountant changed")
+            set_cap(tx, row["name"], row["epsilon_nano"], row["delta_atto"], accountant, "the accountant changed")
 
 
 def grant(tx: Tx, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to: bool, reason: str | None) -> None:
@@ -75,7 +78,7 @@ def grant(tx: Tx, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to:
         if old["revoked"] is not None and not (raise_to and reason):
             raise _raising_needs(f'analyst "{analyst}", whose grant is revoked,')
         _allow_change(old, epsilon_nano, delta_atto, limit, raise_to=raise_to, reason=reason, what="analyst")
-    _set_cap(tx, analyst, epsilon_nano, delta_atto, kind, reason)
+    set_cap(tx, analyst, epsilon_nano, delta_atto, kind, reason)
 
 
 def revoke(tx: Tx, analyst: str, reason: str) -> None:
@@ -90,6 +93,7 @@ def revoke(tx: Tx, analyst: str, reason: str) -> None:
 def freeze(tx: Tx, reason: str) -> None:
     """See :meth:`duckdp.ledger.Ledger.freeze`."""
     check_reason(reason)
+    require_service(tx)
     if tx.dataset()["frozen"] is None:
         tx.run("UPDATE dataset SET frozen = ?", reason)
         chain.append(tx, "freeze", reason=reason)
@@ -97,6 +101,23 @@ def freeze(tx: Tx, reason: str) -> None:
 
 def unfreeze(tx: Tx, reason: str) -> None:
     """See :meth:`duckdp.ledger.Ledger.unfreeze`."""
+    require_service(tx)
+    thaw(tx, reason)
+
+
+def require_service(tx: Tx) -> None:
+    """Nothing, if the ledger is no backup.
+
+    Raises:
+        BudgetError: B210.
+    """
+    dataset = tx.dataset()
+    if dataset["backup"] is not None or dataset["frozen"] == OLD_BACKUP:
+        raise chain.is_backup()
+
+
+def thaw(tx: Tx, reason: str) -> None:
+    """Go on after a freeze, whatever its reason."""
     check_reason(reason)
     if tx.dataset()["frozen"] is not None:
         tx.run("UPDATE dataset SET frozen = NULL")
@@ -107,8 +128,9 @@ def require_open(tx: Tx, analyst: str) -> tuple[sqlite3.Row, sqlite3.Row]:
     """The rows of the data set and the analyst, if the analyst may ask now; before anything stored is looked at.
 
     Raises:
-        BudgetError: B107 no budget, B103 frozen or revoked, B102 no grant.
+        BudgetError: B210 a backup, B107 no budget, B103 frozen or revoked, B102 no grant.
     """
+    require_service(tx)
     dataset = tx.dataset()
     kind_of(dataset)
     row = find_analyst(tx, analyst)
@@ -202,6 +224,8 @@ def state(tx: Tx) -> DataSetState:
         data_version=row["data_version"],
         catalog_version=row["catalog_version"],
         source=row["source"],
+        anchor=" and ".join(map(str, places_in(row["anchor"], "ledger"))),
+        backup=row["backup"],
     )
 
 
@@ -257,9 +281,8 @@ def _raising_needs(what: str) -> BudgetError:
     )
 
 
-def _set_cap(
-    tx: Tx, analyst: str, epsilon_nano: int, delta_atto: int, kind: AccountantKind, reason: str | None
-) -> None:
+def set_cap(tx: Tx, analyst: str, epsilon_nano: int, delta_atto: int, kind: AccountantKind, reason: str | None) -> None:
+    """Give an analyst a cap, whatever it was before."""
     values = (epsilon_nano, delta_atto, *limits_of(kind, epsilon_nano, delta_atto))
     tx.run(
         "INSERT INTO analyst (name, epsilon_nano, delta_atto, primary_limit, secondary_limit) VALUES (?, ?, ?, ?, ?) "

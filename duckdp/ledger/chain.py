@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from duckdp.errors import LedgerError
+from duckdp.errors import BudgetError, LedgerError
 from duckdp.ledger.tx import Tx
 
 # The columns of a charge that never change, in the order in which they are hashed.
@@ -24,6 +24,8 @@ CHARGE_COLUMNS = (
     *("data_version", "catalog_version", "at"),
 )
 BUDGET_COLUMNS = ("epsilon_nano", "delta_atto", "neighbours", "accountant", "primary_limit", "secondary_limit")
+# What may be written into a backup: how it comes to replace its original.
+OF_BACKUPS = ("copy", "restoring", "restored", "repair_anchor")
 CAP_COLUMNS = ("epsilon_nano", "delta_atto", "primary_limit", "secondary_limit")
 
 
@@ -36,8 +38,10 @@ def append(
     tx: Tx, kind: str, subject: str = "", detail: dict[str, Any] | None = None, reason: str | None = None
 ) -> None:
     """Append an event to the chain."""
-    head = tx.head()
-    before = head.digest or _genesis(tx.dataset())
+    head, dataset = tx.head(), tx.dataset()
+    if dataset["backup"] is not None and kind not in OF_BACKUPS:
+        raise is_backup()
+    before = head.digest or _genesis(dataset)
     row = (head.count + 1, now(), kind, subject, json.dumps(detail or {}, sort_keys=True), reason)
     tx.run(
         "INSERT INTO event (seq, at, kind, subject, detail, reason, hash) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -66,6 +70,15 @@ def damaged(path: str, found: str) -> LedgerError:
     )
 
 
+def is_backup() -> BudgetError:
+    """The error for whatever a backup does not do."""
+    return BudgetError(
+        "B210",
+        "this ledger is a backup, which answers nothing and stays as it is. If the original is gone for good, the data "
+        "owner puts it into service with Ledger.put_into_service.",
+    )
+
+
 def verify(tx: Tx, path: str) -> None:
     """Check the whole chain, and every table against it.
 
@@ -81,6 +94,7 @@ def verify(tx: Tx, path: str) -> None:
         ("a stage of a release was altered, added or removed", _stages_fit(tx, story)),
         ("a release was altered, added or removed", _releases_fit(tx, story)),
         ("the budget was altered", _budget_fits(dataset, story)),
+        ("where its anchor is, or that it is a backup, was altered", _places_fit(dataset, story)),
         ("a grant was altered", _grants_fit(tx, story)),
         ("a declaration was altered", _catalog_fits(tx, dataset, story)),
         ("what was spent is not the sum of the charges", _sums_fit(tx, dataset)),
@@ -100,6 +114,8 @@ class _Story:
     finished: dict[int, str] = field(default_factory=dict)
     budget: dict[str, Any] | None = None
     frozen: str | None = None
+    anchor: str | None = None
+    backup: str | None = None
     caps: dict[str, dict[str, Any]] = field(default_factory=dict)
     revoked: dict[str, str | None] = field(default_factory=dict)
     tables: dict[str, str] = field(default_factory=dict)
@@ -149,7 +165,13 @@ def _tell(story: _Story, kind: str, subject: str, detail: dict[str, Any], reason
             story.catalog_version = detail["version"]
         case "source":
             story.source = (detail["version"], detail["fingerprint"])
-        case "create" | "share" | "backup" | "repair_anchor" | "look":
+        case "create" | "repair_anchor" | "anchor":
+            story.anchor = detail.get("anchor", story.anchor)
+        case "copy":
+            story.backup = detail["at"]
+        case "restored":
+            story.backup = None
+        case "share" | "backup" | "look" | "restoring":
             pass
         case _:
             raise ValueError(kind)
@@ -179,6 +201,10 @@ def _budget_fits(dataset: sqlite3.Row, story: _Story) -> bool:
     unset = dict.fromkeys(BUDGET_COLUMNS) | {"primary_limit": 0, "secondary_limit": 0}
     source = (dataset["data_version"], dataset["source"])
     return budget == (story.budget or unset) and dataset["frozen"] == story.frozen and source == story.source
+
+
+def _places_fit(dataset: sqlite3.Row, story: _Story) -> bool:
+    return (dataset["anchor"], dataset["backup"]) == (story.anchor, story.backup)
 
 
 def _grants_fit(tx: Tx, story: _Story) -> bool:

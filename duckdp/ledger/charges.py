@@ -147,6 +147,13 @@ def fail(tx: Tx, charge: Charge) -> None:
     )
 
 
+def write_off(tx: Tx, request: ChargeRequest) -> None:
+    """Charge what will never have a release."""
+    charge = _enter(tx, request, tx.dataset(), budgets.find_analyst(tx, request.analyst))
+    holders.let_go(tx.dataset_id(), charge)
+    fail(tx, charge)
+
+
 def charges(tx: Tx, analyst: str | None) -> list[ChargeRow]:
     """See :meth:`duckdp.ledger.Ledger.charges`."""
     rows = tx.rows("SELECT * FROM charge WHERE ? IS NULL OR analyst = ? ORDER BY id", analyst, analyst)

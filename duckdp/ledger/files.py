@@ -16,13 +16,15 @@ NETWORK = frozenset(
     | {"glusterfs", "davfs", "davfs2", "sshfs", "s3fs", "rclone", "gcsfuse", "blobfuse", "goofys"}
 )
 
+PATH_RULE = "must be the path of a file: text in Unicode, without the character NUL."
+
 _OCTAL = re.compile(r"\\([0-7]{3})")  # /proc/mounts writes a space as \\040
 
 
 def default_ledger(data: object, ledger: str | os.PathLike[str] | None) -> str:
     """The ledger file to use: the one named, else the one beside a DuckDB file."""
     if ledger is not None:
-        return os.fspath(ledger)
+        return text_of(ledger, "ledger")
     if isinstance(data, (str, os.PathLike)) and not os.fspath(data).endswith(".parquet"):
         return os.path.splitext(os.fspath(data))[0] + ".ledger"
     raise ParameterError(
@@ -30,9 +32,29 @@ def default_ledger(data: object, ledger: str | os.PathLike[str] | None) -> str:
     )
 
 
-def resolve(path: str | os.PathLike[str]) -> str:
-    """The one name of the ledger: absolute and without symbolic links, so that it has one anchor and one journal."""
-    return os.path.realpath(os.fspath(path))
+def text_of(path: object, name: str) -> str:
+    """A path as text: of ``str`` or ``os.PathLike``, in Unicode, without NUL.
+
+    Raises:
+        ParameterError: P107.
+    """
+    try:
+        found = os.fspath(path)  # type: ignore[call-overload]
+        if isinstance(found, str) and "\x00" not in found:
+            found.encode("utf-8")
+            return found
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise ParameterError("P107", name, path, PATH_RULE)
+
+
+def resolve(path: object, name: str = "ledger") -> str:
+    """The one name of the ledger: absolute and without symbolic links, so that it has one anchor and one journal.
+
+    Raises:
+        ParameterError: P107, not a path in Unicode.
+    """
+    return text_of(os.path.realpath(text_of(path, name)), name)
 
 
 def refuse_network(path: str) -> None:
@@ -84,6 +106,8 @@ def wanted(path: str, *, create: bool) -> bool:
         raise anchor.rolled_back(path, f"the ledger is missing, its anchor knows of {known.count} entries,")
     if os.path.lexists(path + anchor.SUFFIX):
         raise anchor.rolled_back(path, "the ledger is missing, its anchor was emptied,")
+    if any(os.path.lexists(path + suffix) for suffix in ("-wal", "-shm", "-journal")):
+        raise anchor.rolled_back(path, "the ledger is missing, its journal is there,")
     return True
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from types import TracebackType
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
-from duckdp.ledger import backups, budgets, charges, holders, objects
+from duckdp.ledger import budgets, charges, holders, objects
 from duckdp.ledger.charges import Pending
+from duckdp.ledger.keeping import Keeping
+from duckdp.ledger.places import Where
 from duckdp.ledger.store import Store
 from duckdp.ledger.types import (
     AnalystState,
@@ -24,13 +25,12 @@ from duckdp.ledger.types import (
     Remaining,
     Review,
     StoredRelease,
-    check_reason,
 )
 
 WAIT_SECONDS = 600.0  # for somebody else's answer to the same question
 
 
-class Ledger:
+class Ledger(Keeping):
     """A data set's ledger, open; safe for many threads, many objects and many processes on one file.
 
     Attributes:
@@ -40,45 +40,28 @@ class Ledger:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self.path = store.path
+        super().__init__(store)
         row = store.read(lambda tx: tx.dataset())
         self.dataset_id: str = row["id"]
         self.salt: bytes = row["salt"]
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, create: bool = True) -> Ledger:
+    def open(cls, path: str | os.PathLike[str], *, create: bool = True, anchor: Where | None = None) -> Ledger:
         """Open a ledger and check it from end to end; make it if ``create`` and there is none.
 
-        Raises:
-            LedgerError: B201 newer version, B202 damaged, B203 older than its anchor, B204 no anchor,
-                B205 network file system, B206 busy, B207 not a ledger.
-        """
-        return cls(Store.open(path, create=create))
-
-    @classmethod
-    def repair_anchor(cls, path: str | os.PathLike[str], reason: str) -> None:
-        """Write a missing or damaged anchor anew; the owner vouches that this ledger is the newest.
-
-        An intact anchor is left alone, and a ledger that is older than its anchor is still refused (B203).
-
         Args:
-            path: of the ledger, which must exist.
-            reason: kept in the log.
+            path: of its file.
+            create: make it if there is none, and no anchor knows of one.
+            anchor: where the head of its chain is kept: a file on another disk, or a command as a list of words (see
+                ``anchor_command.py`` for what it has to do). By default where it was, for a new ledger in the file
+                beside it. Given each time, it also tells that somebody put back a ledger from before it was chosen.
+
+        Raises:
+            LedgerError: B201 newer version, B202 damaged, B203 older than its anchor, B204 no anchor, B205 network file
+                system, B206 busy, B207 not a ledger, B208 another anchor, B209 the anchor's command failed.
+            ParameterError: P107.
         """
-        Store.open(path, create=False, repair=check_reason(reason)).close()
-
-    def close(self) -> None:
-        """Write the journal back into the file and close it."""
-        self._store.close()
-
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return cls(Store.open(path, create=create, where=anchor))
 
     # -- the owner ----------------------------------------------------------------------------------------------------
 
@@ -149,7 +132,7 @@ class Ledger:
         self._store.write(lambda tx: budgets.freeze(tx, reason))
 
     def unfreeze(self, reason: str) -> None:
-        """Go on after :meth:`freeze`, or put a backup into service."""
+        """Go on after :meth:`freeze`."""
         self._store.write(lambda tx: budgets.unfreeze(tx, reason))
 
     def save_table(self, name: str, declaration: str, *, reason: str | None = None) -> int:
@@ -228,17 +211,6 @@ class Ledger:
             )
         )
         return [Event(**dict(row)) for row in rows]
-
-    def backup(self, target: str | os.PathLike[str]) -> None:
-        """Write a complete copy, with its own anchor, to a new file.
-
-        The copy is frozen: two ledgers in service would spend the budget twice. To put it into service after the
-        original is lost, open it and call :meth:`unfreeze` with a reason.
-
-        Raises:
-            LedgerError: B205 network file system, B207 the target exists or cannot be made.
-        """
-        backups.backup(self._store, target)
 
     # -- the analyst --------------------------------------------------------------------------------------------------
 

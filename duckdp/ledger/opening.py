@@ -15,11 +15,15 @@ from duckdp.resources import read_sql
 
 APPLICATION_ID = 0x64706C67  # "dplg", in the header of the file
 # script i leads from version i to version i + 1; published scripts never change
-SCHEMAS = ("ledger.sql", "ledger_2.sql", "ledger_3.sql")
+SCHEMAS = ("ledger.sql", "ledger_2.sql", "ledger_3.sql", "ledger_4.sql")
 
 
-def create(path: str) -> None:
+def create(path: str, anchors: str | None = None) -> None:
     """Make a new data set: drafted under another name, so that a ledger is whole from the moment it has its own.
+
+    Args:
+        path: of the ledger.
+        anchors: where its anchor is, as ``places.text_of`` writes it.
 
     Raises:
         LedgerError: B207; nothing is left behind.
@@ -35,8 +39,8 @@ def create(path: str) -> None:
                 _run_scripts(connection, 0)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 tx, secrets = Tx(connection), (os.urandom(16).hex(), os.urandom(16))
-                tx.run("INSERT INTO dataset (one, id, salt) VALUES (1, ?, ?)", *secrets)
-                chain.append(tx, "create")
+                tx.run("INSERT INTO dataset (one, id, salt, anchor) VALUES (1, ?, ?, ?)", *secrets, anchors)
+                chain.append(tx, "create", detail={} if anchors is None else {"anchor": anchors})
                 connection.execute("COMMIT")
             except BaseException:
                 connection.close()

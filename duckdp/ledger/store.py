@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import anchor, chain, files, opening
+from duckdp.ledger import anchor, chain, files, opening, places
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.connections import connect, set_pragmas, translated
+from duckdp.ledger.places import BESIDE, Anchors, Place, Where, place_of, text_of
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.writer import Writer
 
@@ -31,9 +32,10 @@ T = TypeVar("T")
 
 @dataclass
 class _Place:
-    """The file that was opened: its path, and device and inode, by which another one in its place is noticed."""
+    """The file that was opened: its path, device and inode, by which another one in its place is noticed; anchors."""
 
     path: str
+    anchors: Anchors
     file: tuple[int, int] = (0, 0)
 
 
@@ -44,38 +46,52 @@ class Store:
         path: absolute, without symbolic links.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, given: Place | None = None) -> None:
         self.path = path
-        self._place = _Place(path)
+        self.anchors = Anchors(path, given)
+        self._place = _Place(path, self.anchors)
         self._closed = False
         self._begin()
         _stores.add(self)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, create: bool, repair: str | None = None) -> Store:
+    def open(
+        cls, path: str | os.PathLike[str], *, create: bool, repair: str | None = None, where: Where | None = None
+    ) -> Store:
         """Open, create or repair a ledger and check it from end to end.
 
         Args:
             path: of the ledger.
             create: make it if it does not exist.
             repair: the owner's reason to write a missing or damaged anchor anew.
+            where: its anchor is, as far as the caller says; in a repair, where it is to be.
 
         Raises:
-            LedgerError: B201 to B207.
+            LedgerError: B201 to B209.
         """
         name = files.resolve(path)
         files.refuse_network(name)
+        given = place_of(name, where)
         if files.wanted(name, create=create):
-            opening.create(name)
-        store = cls(name)
+            _require_nothing(name, given or BESIDE)
+            opening.create(name, text_of([given or BESIDE]))
+        store = cls(name, given)
+        store.anchors.instead = given if repair is not None else None
         try:
             lost = store._writer.alone(lambda connection: _check(connection, store._place, repair))
-            if lost:
-                store.write(lambda tx: chain.append(tx, "repair_anchor", reason=repair))
+            store._note_repair(given, repair, lost=lost)
+            store.anchors.instead = None
         except BaseException:
             store.close()
             raise
         return store
+
+    def _note_repair(self, instead: Place | None, reason: str | None, *, lost: bool) -> None:
+        """Log that an anchor was repaired, and where it is from now on."""
+        before = self.read(lambda tx: tx.dataset()["anchor"])
+        now = before if reason is None or instead is None else text_of([instead])
+        if lost or now != before:
+            self.write(lambda tx: _repaired(tx, now, reason))
 
     def write(self, work: Callable[[Tx], T]) -> T:
         """A transaction that excludes all other writers; committed durably and anchored when this returns, or undone.
@@ -102,6 +118,10 @@ class Store:
                 connection.backup(target)
             finally:
                 self._give_back(connection)
+
+    def ask(self, work: Callable[[Tx], T]) -> T:
+        """Work on the writer's thread, outside of any transaction: what asks and moves anchors."""
+        return self._writer.alone(lambda connection: work(Tx(connection)))
 
     def close(self) -> None:
         """Write the journal back into the file and close; again is harmless."""
@@ -145,82 +165,105 @@ class Store:
 
 def _commit(place: _Place, connection: sqlite3.Connection, body: Callable[[Tx], None]) -> None:
     """One durable, anchored transaction around ``body``; undone if anything fails before it is committed."""
+    place.anchors.ready()
     try:
         connection.execute("BEGIN IMMEDIATE")
         tx = Tx(connection)
-        _require_newest(place, tx)
+        held = _require_newest(place, tx)
         before = tx.head()
         body(tx)
         head = tx.head()
+        if head != before:
+            held = tuple(dict.fromkeys((*held, *place.anchors.places(tx))))
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
     if head != before:
-        anchor.advance(place.path, head)
+        for each in held:
+            place.anchors.advance(tx, each, head)
 
 
-def _require_newest(place: _Place, tx: Tx) -> None:
+def _require_newest(place: _Place, tx: Tx) -> tuple[Place, ...]:
     """Nobody put an older file under our name, or in the anchor's place, since the ledger was opened."""
     if files.identity(place.path) != place.file:
         raise anchor.rolled_back(place.path, "the ledger was replaced while it was open")
-    known = anchor.read(place.path)
-    if known is None:
-        raise anchor.damaged(place.path)
-    _require_contained(place.path, tx, known)
+    held = place.anchors.places(tx)
+    place.anchors.require_newest(tx, held)
+    return held
+
+
+def _require_nothing(path: str, place: Place) -> None:
+    """There is no ledger yet, and no anchor knows of one.
+
+    Raises:
+        LedgerError: B203, B204, B209.
+    """
+    known = Anchors(path).read(place)
+    if known is not None:
+        raise anchor.rolled_back(path, f"the ledger is missing, its anchor knows of {known.count} entries,")
+    if place.file and os.path.lexists(place.file):
+        raise anchor.rolled_back(path, "the ledger is missing, its anchor was emptied,")
+    if place.file and not os.path.isdir(os.path.dirname(place.file)):
+        raise anchor.damaged(path, place.file)  # its disk is not there
+
+
+def _repaired(tx: Tx, anchors: str | None, reason: str | None) -> None:
+    tx.run("UPDATE dataset SET anchor = ?", anchors)
+    chain.append(tx, "repair_anchor", detail={"anchor": anchors}, reason=reason)
 
 
 def _check(connection: sqlite3.Connection, place: _Place, repair: str | None) -> bool:
-    """Check a ledger that is being opened, and bring its anchor up; returns whether the anchor was repaired."""
-    path = place.path
-    # The anchor is read before the ledger: it never runs ahead of what is committed by then.
-    known, lost = _read_anchor(path, forgiving=repair is not None)
-    opening.identify(connection, path, anchored=known is not None)
+    """Check a ledger that is being opened, and bring its anchors up; returns whether one was repaired."""
+    path, anchors = place.path, place.anchors
+    opening.identify(connection, path, anchored=os.path.lexists(path + anchor.SUFFIX))
     set_pragmas(connection)
     opening.migrate(connection)
-    try:
-        connection.execute("BEGIN")
+    while True:
         tx = Tx(connection)
-        opening.check(tx, path)
-        head = tx.head()
-        if known is not None:
-            _require_contained(path, tx, known)
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        held = anchors.places(tx, opening=True)
+        # Anchors are read before the ledger: they never run ahead of what is committed by then.
+        found = [(each, *_read_anchor(anchors, each, forgiving=repair is not None)) for each in held]
+        try:
+            connection.execute("BEGIN")
+            opening.check(tx, path)
+            head, same = tx.head(), anchors.places(tx, opening=True) == held
+            for _, known, _ in found if same else ():
+                if known is not None:
+                    places.require_contained(path, tx, known)
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        if same:
+            break
     place.file = files.identity(path)
+    repaired = [_bring_up(anchors, tx, head, *each, repair=repair is not None) for each in found]
+    return any(repaired)
+
+
+def _bring_up(
+    anchors: Anchors, tx: Tx, head: Position, place: Place, known: Position | None, lost: bool, *, repair: bool
+) -> bool:
+    """An anchor after the check of its ledger: at its head, made for a new ledger, or repaired; whether it was."""
     if known is not None and not lost:
         if known.count < head.count:  # a crash between commit and anchor
-            anchor.advance(path, head)
+            anchors.advance(tx, place, head)
         return False
     new = head.count <= 1 and not lost  # the ledger was just made: nothing can have been lost
-    if not new and repair is None:
-        raise anchor.damaged(path)
-    anchor.advance(path, head, create=new, replace=not new)
-    return repair is not None
+    if not new and not repair:
+        raise anchors.missing(place)
+    anchors.advance(tx, place, head, create=True, replace=not new)
+    return repair
 
 
-def _read_anchor(path: str, *, forgiving: bool) -> tuple[Position | None, bool]:
+def _read_anchor(anchors: Anchors, place: Place, *, forgiving: bool) -> tuple[Position | None, bool]:
     try:
-        return anchor.read(path), False
-    except LedgerError:
-        if not forgiving:
+        return anchors.read(place), False
+    except LedgerError as error:
+        if not forgiving or error.code != "B204":
             raise
         return None, True
-
-
-def _require_contained(path: str, tx: Tx, known: Position) -> None:
-    """The anchor's position must be on the ledger's chain."""
-    if known.dataset_id != tx.dataset_id():
-        raise anchor.rolled_back(path, "the ledger belongs to another data set than its anchor")
-    row = tx.one("SELECT hash FROM event WHERE seq = ?", known.count)
-    if row is None:
-        raise anchor.rolled_back(
-            path, f"the ledger holds {tx.head().count} entries where its anchor knows of {known.count}"
-        )
-    if row["hash"] != known.digest:
-        raise anchor.rolled_back(path, "the ledger has another history than its anchor")
 
 
 def _forget_all() -> None:

@@ -128,7 +128,12 @@ class StoredRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSetState:
-    """The data set as the ledger knows it; budget fields are None before the first ``set_budget``."""
+    """The data set as the ledger knows it; budget fields are None before the first ``set_budget``.
+
+    Attributes:
+        anchor: where the head of the chain is kept, in words.
+        backup: when this was made as a backup, UTC; None of a ledger in service.
+    """
 
     dataset_id: str
     neighbours: Neighbours | None
@@ -146,6 +151,8 @@ class DataSetState:
     data_version: int
     catalog_version: int
     source: str | None
+    anchor: str
+    backup: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,97 @@
+"""What the owner does with the ledger as files: its anchor, its backups, its end."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Self
+
+from duckdp.ledger import backups, moving
+from duckdp.ledger.places import Where
+from duckdp.ledger.store import Store
+from duckdp.ledger.types import check_reason
+
+
+class Keeping:
+    """The part of :class:`duckdp.ledger.Ledger` that is about files.
+
+    Attributes:
+        path: of the ledger, absolute.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.path = store.path
+
+    @classmethod
+    def repair_anchor(cls, path: str | os.PathLike[str], reason: str, *, anchor: Where | None = None) -> None:
+        """Write a missing or damaged anchor anew; the owner vouches that this ledger is the newest.
+
+        An intact anchor is left alone, and a ledger that is older than its anchor is still refused (B203).
+
+        Args:
+            path: of the ledger, which must exist.
+            reason: kept in the log.
+            anchor: where the anchor is from now on; the one that it had is not asked, it is gone for good. A command
+                must be given even if it stays.
+        """
+        Store.open(path, create=False, repair=check_reason(reason), where=anchor).close()
+
+    def move_anchor(self, anchor: Where, *, reason: str) -> None:
+        """Keep the head of the chain elsewhere from now on; the same place again is no change.
+
+        Until both know of it, the old and the new anchor are in force. The old one stays where it is: it refuses
+        ledgers from before the change.
+
+        Args:
+            anchor: as in :meth:`open`; ``<ledger>.anchor`` is the file beside the ledger.
+            reason: kept in the log.
+
+        Raises:
+            LedgerError: B203, the new anchor knows of something else; B204, B205, B207, B209; as they were then.
+            ParameterError: P107.
+        """
+        moving.move(self._store, anchor, reason)
+
+    def put_into_service(self, *, reason: str, nothing_lost: bool = False) -> None:
+        """Let a backup take the place of its original, which is gone for good.
+
+        What was left of the budget is charged as lost, since any of it may have been spent after the backup; raise the
+        total by what surely was not. Nothing is charged if the original's anchor, kept elsewhere, shows that nothing
+        happened after the backup, or with ``nothing_lost``.
+
+        An original that was not gone goes on beside the backup, and the budget is spent twice. Only an anchor elsewhere
+        tells: it follows the backup from now on, and the original is refused (B203) when it next charges or is opened.
+
+        Args:
+            reason: what became of the original; kept in the log.
+            nothing_lost: the owner vouches that nothing was charged after the backup.
+
+        Raises:
+            LedgerError: B203, ``nothing_lost`` contradicts the anchor; B207, this is no backup; B204, B208, B209.
+            ParameterError: P107.
+        """
+        backups.put_into_service(self._store, reason, nothing_lost=nothing_lost)
+
+    def backup(self, target: str | os.PathLike[str]) -> None:
+        """Write a complete copy, with its own anchor, to a new file.
+
+        The copy answers nothing (B210): two ledgers in service would spend the budget twice. After the original is
+        lost, open it and call :meth:`put_into_service`.
+
+        Raises:
+            LedgerError: B205 network file system, B207 the target exists or cannot be made.
+        """
+        backups.backup(self._store, target)
+
+    def close(self) -> None:
+        """Write the journal back into the file and close it."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
