@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from duckdp.core.types import AccountantKind, Loss, Neighbours
-from duckdp.errors import InsufficientBudgetError, InternalError
-from duckdp.ledger import Charge, ChargeRequest, Ledger, charges
+from duckdp.errors import DuckDPError, InsufficientBudgetError, InternalError
+from duckdp.ledger import Charge, ChargeRequest, Ledger, charges, connections
 from duckdp.ledger import ledger as ledger_module
 from tests.ledgers import NANO, answer, ask, key, refused, set_up
 
@@ -393,3 +394,54 @@ def test_what_is_stopped_while_it_runs_does_not_leave(ledger, stop):
     ledger.unfreeze("go")
     ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12, raise_to=True, reason="go")
     assert answer(ledger, ask("a"), "y").payload == "y"
+
+
+# -- what is remembered between two writes -----------------------------------------------------------------------------
+
+
+def _facts(ledger: Ledger) -> list[object]:
+    found: list[object] = [ledger.state()]
+    for analyst in ("ana", "bob", "eve"):
+        try:
+            found.append(ledger.require_open(analyst))
+        except DuckDPError as error:
+            found.append(str(error))
+    return found
+
+
+def _stale(acts: list[Callable[[], object]], kept: Ledger, path: str) -> int:
+    """After how many acts a ledger that remembers says something else than one that was just opened."""
+    wrong = 0
+    for act in acts:
+        _facts(kept)
+        act()
+        with Ledger.open(path) as other:
+            wrong += _facts(kept) != _facts(other)
+    return wrong
+
+
+def test_what_is_remembered_is_as_new_as_the_last_write_of_anybody(ledger, monkeypatch):
+    with Ledger.open(ledger.path) as other:
+        ledger.grant("bob", epsilon_nano=NANO, delta_atto=0)
+        acts = [
+            act
+            for writer in (ledger, other)
+            for act in (
+                lambda w=writer: w.freeze("for now"),
+                lambda w=writer: w.unfreeze(reason="again"),
+                lambda w=writer: w.revoke("bob", "left"),
+                lambda w=writer: w.grant("bob", epsilon_nano=NANO, delta_atto=0, raise_to=True, reason="back"),
+                lambda w=writer: answer(w, ask(f"by {w is other}", 1)),
+                lambda w=writer: w.save_table("t", f'{{"by": "{w is other}"}}'),
+            )
+        ]
+        assert _stale(acts, ledger, ledger.path) == 0
+        monkeypatch.setattr(connections.Connection, "remembered", lambda connection: connection.found)  # for ever
+        assert _stale(acts[:4], ledger, ledger.path) > 0
+
+
+def test_what_is_remembered_is_bounded(ledger, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_FOUND", 10)
+    for k in range(100):
+        assert ledger._store.recall(k, lambda tx, k=k: k) == k
+        assert len(ledger._store._idle[-1].found) <= 10

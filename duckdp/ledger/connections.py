@@ -10,11 +10,13 @@ import sqlite3
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from duckdp.errors import InternalError, LedgerError
 from duckdp.ledger import anchor, chain
 
 BUSY_SECONDS = 30.0
+MOST_FOUND = 1000
 
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -26,11 +28,39 @@ _PRAGMAS = (
 )
 
 
-def connect(path: str) -> sqlite3.Connection:
+class Connection(sqlite3.Connection):
+    """A connection that remembers what it found, for as long as nobody writes.
+
+    Attributes:
+        version: SQLite's data_version when it last looked; it changes with every commit of any other connection.
+        found: by key, while the version stands.
+    """
+
+    version = -1
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.found: dict[object, Any] = {}
+
+    def remembered(self) -> dict[object, Any]:
+        """What was found since the last commit of anybody; a look at a counter in shared memory."""
+        version = self.execute("PRAGMA data_version").fetchone()[0]
+        if version != self.version or len(self.found) >= MOST_FOUND:
+            self.found = {}
+            self.version = version
+        return self.found
+
+
+def connect(path: str) -> Connection:
     """Connect to an existing file without changing it."""
     name = urllib.parse.quote(path)
     connection = sqlite3.connect(
-        f"file:{name}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        f"file:{name}?mode=rw",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=Connection,
     )
     connection.row_factory = sqlite3.Row
     return connection

@@ -67,7 +67,7 @@ class Ledger(Keeping):
 
     def state(self) -> DataSetState:
         """The data set's budget, versions and whether it is frozen."""
-        return self._store.read(lambda tx: budgets.state(tx))
+        return self._store.recall("state", budgets.state)
 
     def analysts(self) -> list[AnalystState]:
         """All analysts that were ever granted something."""
@@ -295,7 +295,7 @@ class Ledger(Keeping):
         Raises:
             BudgetError: B102, B103, B107.
         """
-        self._store.read(lambda tx: budgets.require_open(tx, analyst))
+        self._store.recall(("open", analyst), lambda tx: budgets.require_open(tx, analyst))
 
     def remaining(self, analyst: str) -> Remaining:
         """What an analyst can still spend: the smaller of the cap's and the total's rest.

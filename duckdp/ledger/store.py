@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from duckdp.errors import LedgerError
 from duckdp.ledger import anchor, chain, files, opening, places
 from duckdp.ledger.anchor import Position
-from duckdp.ledger.connections import connect, set_pragmas, translated
+from duckdp.ledger.connections import Connection, connect, set_pragmas, translated
 from duckdp.ledger.places import BESIDE, Anchors, Place, Where, place_of, text_of
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.writer import Writer
@@ -110,6 +110,25 @@ class Store:
             finally:
                 self._give_back(connection)
 
+    def recall(self, key: object, work: Callable[[Tx], T]) -> T:
+        """As :meth:`read`, or what ``work`` gave under that key before, if nobody has written since.
+
+        Args:
+            key: says all that ``work`` depends on, but for the ledger.
+            work: its value, which is shared, is never changed.
+        """
+        with translated(self.path):
+            connection = self._take()
+            try:
+                found = connection.remembered()
+                if key not in found:
+                    connection.execute("BEGIN")  # later than the look: whoever wrote between is noticed by the next one
+                    found[key] = work(Tx(connection))
+                value: T = found[key]
+                return value
+            finally:
+                self._give_back(connection)
+
     def copy_to(self, target: sqlite3.Connection) -> None:
         """Copy the whole ledger, journal included, into another connection."""
         with translated(self.path):
@@ -138,10 +157,10 @@ class Store:
 
     def _begin(self) -> None:
         self._writer = Writer(self.path, partial(_commit, self._place))
-        self._idle: deque[sqlite3.Connection] = deque()
+        self._idle: deque[Connection] = deque()
         self._end = weakref.finalize(self, Writer.close, self._writer)
 
-    def _take(self) -> sqlite3.Connection:
+    def _take(self) -> Connection:
         if self._closed:
             raise LedgerError("B207", f'the ledger "{self.path}" is closed. Open it again.', path=self.path)
         try:
@@ -154,7 +173,7 @@ class Store:
             connection.execute("ROLLBACK")
         return connection
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _give_back(self, connection: Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         if self._closed or len(self._idle) >= IDLE:
