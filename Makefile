@@ -12,4 +12,4 @@ slow:  ## statistics, fuzz and load: an hour
 	python -m pytest -q -m slow
 
 mutants:  ## planted faults, each of which a fast test must notice
-	nice python -m tests.mutants.run
+	nice -n 10 python -m tests.mutants.run

@@ -11,7 +11,15 @@ from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_reads import READS
 from tests.mutants.of_units import UNITS
 
-MUTANTS: tuple[Mutant, ...] = (*MECHANISMS, *READS, *LEDGER, *UNITS, *GATE, *NUMERICS)
+LISTS: dict[str, tuple[Mutant, ...]] = {
+    "mechanisms": MECHANISMS,
+    "reads": READS,
+    "ledger": LEDGER,
+    "units": UNITS,
+    "gate": GATE,
+    "numerics": NUMERICS,
+}
+MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 
 
-__all__ = ["EQUIVALENT", "MUTANTS"]
+__all__ = ["EQUIVALENT", "LISTS", "MUTANTS"]
