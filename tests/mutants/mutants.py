@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_gate import GATE
+from tests.mutants.of_hostile import HOSTILE
 from tests.mutants.of_ledger import LEDGER
 from tests.mutants.of_mechanisms import MECHANISMS
 from tests.mutants.of_nothing import EQUIVALENT
@@ -18,6 +19,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "units": UNITS,
     "gate": GATE,
     "numerics": NUMERICS,
+    "hostile": HOSTILE,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

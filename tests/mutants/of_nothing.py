@@ -30,4 +30,12 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("quantile: no clamp to the grid", "duckdp/compiler/quantile.py", "(CASE WHEN {raw} >= {cells} THEN {cells} WHEN", "(CASE WHEN", ()),
         "values are within the column's bounds by then (compiler/printing.py), and the mechanism's SQL moves them into the grid",
     ),
+    (
+        Mutant("identity: mechanism left out", "duckdp/session.py", "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, kind, name, unique]", ()),
+        "every canonical text tells the mechanism: no two tasks of one text have two (tests/privacy/test_identities.py)",
+    ),
+    (
+        Mutant("identity: domains of keys left out", "duckdp/compiler/plan.py", "[[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys]", "[[show(k.expr)] for k in self.query.keys]", ()),
+        "a key's domain follows from its expression and the declaration, which are in the text; it is there for later versions",
+    ),
 )

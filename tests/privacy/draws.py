@@ -278,12 +278,13 @@ def watched(seed: int) -> Iterator[Draws]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a bystander sees: the failure, if any, and the draws; outputs of stages; how many rows crossed."""
+    """What a bystander sees: a failure, the draws, how many rows crossed; and what is released, in stages."""
 
     failure: str | None
     draws: tuple[Any, ...]
     outputs: tuple[str, ...] = field(repr=False, default=())
     crossed: int = 0
+    payload: str = field(repr=False, default="")
 
 
 def observe(
@@ -319,10 +320,10 @@ def observe(
 
     with watched(seed=1) as calls:
         try:
-            task.work(7)(Stages(read, keep=keep))
+            payload = task.work(7)(Stages(read, keep=keep))
         except Exception as problem:  # noqa: BLE001 - any failure would be seen
             return Seen(f"{type(problem).__name__}: {problem}", tuple(calls), tuple(outputs), crossed)
-    return Seen(None, tuple(calls), tuple(outputs), crossed)
+    return Seen(None, tuple(calls), tuple(outputs), crossed, payload)
 
 
 def connect(rows: list[tuple[Any, ...]]) -> duckdb.DuckDBPyConnection:

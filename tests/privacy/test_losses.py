@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
 
 from duckdp.compiler import measures
@@ -388,3 +389,88 @@ def test_twins_that_spend_twice_are_caught(spend: str, monkeypatch: pytest.Monke
     with pytest.raises(AssertionError):
         for given in _plans(60):
             _within(*given)
+
+
+# ---- the shares of every purse: whatever is bought with them, in whatever parts
+
+
+def _drawn_at(module: Any, call: Callable[[], Any]) -> Fraction:
+    """The scale, or rate, at which the one draw of a call is made."""
+    met: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("laplace_noise", "gaussian_noise", "cube_noise"):
+            if hasattr(module, name):
+                patch.setattr(module, name, lambda count, scale: met.append(scale) or [0] * count)
+        call()
+    (scale,) = met
+    return Fraction(scale)
+
+
+def _spent(purse: release.Purse, rng: random.Random, parts: int) -> Fraction:
+    """What a purse pays for when it is spent in random parts: epsilon (pure), or rho."""
+    cuts = sorted(Fraction(rng.randint(1, 10**6 - 1), 10**6) for _ in range(parts - 1))
+    whole = Fraction(0)
+    for share in (b - a for a, b in zip([Fraction(0), *cuts], [*cuts, Fraction(1)], strict=True) if b > a):
+        match rng.choice(("noisy maximum", "exponential", "sums", "tables")):
+            case "noisy maximum":
+                epsilon = purse.take_epsilon(share)
+                whole += epsilon**2 / 2 if purse.gaussian else epsilon
+            case "exponential":
+                epsilon = tree_counts.choice_epsilon(purse, share)
+                whole += epsilon**2 / 8 if purse.gaussian else epsilon
+            case "sums":
+                size, unit = rng.randint(1, 60), 1 << 24
+                change = release.sensitivity(size, unit, purse.neighbours)
+                move = unit * (2 if purse.neighbours is Neighbours.REPLACE else 1)
+                scale = _drawn_at(release, lambda: purse._noise([0] * size, change, share))  # noqa: B023 - called now
+                whole += size * move**2 / (2 * scale**2) if purse.gaussian else scale * move
+            case "tables":
+                size, moved = rng.randint(1, 9), 2 if purse.neighbours is Neighbours.REPLACE else 1
+                tables = tree_counts.Tables(merges=(np.arange(2),) * size, sets=tuple((i,) for i in range(size)))
+                nothing = np.zeros(tables.cells, dtype=np.int64)
+                scale = _drawn_at(tree_counts, lambda: tree_counts.measure(tables, purse, share, lambda _: nothing))  # noqa: B023
+                cells = size * moved  # one cell of every table, or two, by one each
+                whole += cells / (2 * scale**2) if purse.gaussian else cells / scale
+    return whole
+
+
+def _purse_holds(purse: release.Purse, whole: Fraction) -> bool:
+    if not purse.gaussian:
+        return Fraction(99, 100) * purse.loss.epsilon < whole <= purse.loss.epsilon
+    spent = epsilon_for(math.ceil(whole * PICO * (1 - Fraction(1, 10**12))), purse.delta_atto)
+    within = whole <= purse.loss.rho * (1 + Fraction(1, 10**12)) and spent <= purse.epsilon_nano
+    return within and whole > Fraction(98, 100) * purse.loss.rho
+
+
+def _purses(count: int) -> Iterator[tuple[release.Purse, Fraction]]:
+    rng = random.Random(17)
+    for _ in range(count):
+        gaussian = rng.random() < 0.6
+        purse = release.Purse(
+            epsilon_nano=rng.randint(NANO // 10, 9 * NANO), delta_atto=10 ** rng.randint(4, 16), gaussian=gaussian,
+            neighbours=rng.choice(list(Neighbours)),
+        )  # fmt: skip
+        yield purse, _spent(purse, rng, rng.randint(1, 12))
+
+
+def test_shares_of_every_purse_add_up_to_its_charge() -> None:
+    """Choices, sums and tables: each fits its share, so any of them together fit the charge, and use it."""
+    for purse, whole in _purses(300):
+        assert _purse_holds(purse, whole), purse
+
+
+@pytest.mark.parametrize("spend", ["choices", "exponential", "sums", "tables"])
+def test_twins_of_purses_are_caught(spend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if spend == "choices":
+        plain = release.Purse.take_epsilon
+        monkeypatch.setattr(release.Purse, "take_epsilon", lambda self, share: 2 * plain(self, share))
+    elif spend == "exponential":
+        choice = tree_counts.choice_epsilon
+        monkeypatch.setattr(tree_counts, "choice_epsilon", lambda *given: 2 * choice(*given))
+    else:
+        owner = release if spend == "sums" else tree_counts
+        change = owner.sensitivity
+        monkeypatch.setattr(owner, "sensitivity", lambda size, *given: change(max(1, size // 2), *given))
+        if spend == "sums":  # a cube's noise follows linf alone
+            monkeypatch.setattr(release, "cube_rate", lambda epsilon, linf, _: 2 * Fraction(epsilon) / linf)
+    assert not all(_purse_holds(purse, whole) for purse, whole in _purses(100))

@@ -1,0 +1,155 @@
+"""Faults that a hostile reviewer tries next: off by one, branches swapped, one draw for two cells, salts of 0, leaks."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import LOSSES, SHARES, Mutant
+
+_PLAN, _REL, _EMIT, _PRINT, _MEA, _QUANT = (
+    f"duckdp/compiler/{n}.py" for n in ("plan", "release", "emit", "printing", "measures", "quantile")
+)
+_ADD, _SMOOTH, _TYPES, _CATALOG = (
+    "duckdp/mechanisms/additive.py",
+    "duckdp/mechanisms/smooth_sensitivity.py",
+    "duckdp/core/types.py",
+    "duckdp/catalog.py",
+)
+_CHARGES, _BUDGETS, _OBJECTS, _STORE, _OPENING, _LTYPES = (
+    f"duckdp/ledger/{n}.py" for n in ("charges", "budgets", "objects", "store", "opening", "types")
+)
+_SESSION, _CURATOR, _ENGINE, _FRONT, _GUARDED, _OWNER = (
+    f"duckdp/{n}.py" for n in ("session", "curator", "engine", "front", "guarded", "owner")
+)
+_SNOISE, _COUNTED, _GROUPED, _SCAN, _SUMMARY = (
+    f"duckdp/smooth/{n}.py" for n in ("noise", "counted", "grouped", "sums/scan", "plan")
+)
+_DIRECT, _GRID, _BLOCKS = (f"duckdp/smooth/sums/{n}.py" for n in ("direct", "grid", "blocks"))
+_PURSE, _TREE, _FEATURES, _WIDE, _BEST = (
+    f"duckdp/synthetic/wide/{n}.py" for n in ("release", "tree_counts", "features", "task", "best")
+)
+_SYNTHETIC, _MISSING, _THEOREM, _BOUNDS = (
+    "duckdp/synthetic/task.py",
+    "duckdp/synthetic/missing.py",
+    "duckdp/synthetic/theorem.py",
+    "duckdp/compiler/bounds.py",
+)
+_IDENTITIES = ("tests/privacy/test_identities.py",)
+_ALONE = ("tests/privacy/test_noise_alone.py",)
+_T_LEDGER = (
+    "tests/test_ledger.py", "tests/test_ledger_owner.py", "tests/test_ledger_attacks.py", "tests/test_ledger_model.py",
+)  # fmt: skip
+_T_OWNER = ("tests/test_owner.py", "tests/test_units.py", "tests/test_session.py")
+_T_SOURCE = ("tests/test_sources.py", "tests/test_session.py", "tests/test_owner.py")
+_T_SENS = ("tests/compiler/test_sensitivity.py", LOSSES)
+_T_CHOSEN = ("tests/compiler/test_chosen_rows.py", "tests/compiler/test_local_choice.py")
+_T_SUMS = ("tests/smooth/test_moments_sensitivity.py", "tests/smooth/test_moments_paths.py", LOSSES)
+_T_GROUPED = ("tests/smooth/test_grouped.py", LOSSES)
+_T_SMOOTH = ("tests/mechanisms/test_smooth_sensitivity.py",)
+_T_SECRETS = ("tests/adversary/test_planted_secrets.py", "tests/test_session.py")
+_T_FRONT = ("tests/test_guarded.py", "tests/adversary/test_escapes.py", "tests/test_front.py")
+_T_PURSE = ("tests/synthetic/wide/test_wide_release.py", LOSSES)
+
+# fmt: off
+HOSTILE: tuple[Mutant, ...] = (
+    # ---- thresholds and measures
+    Mutant("keys: the whole delta for the threshold", _PLAN, "tau = threshold(noises[0], delta_atto=calibration.loss.delta_zcdp_atto, groups=groups)", "tau = threshold(noises[0], delta_atto=calibration.loss.delta_atto, groups=groups)", (SHARES,)),
+    Mutant("keys: a unit shows one key", _PLAN, "tau = threshold(noises[0], delta_atto=calibration.loss.delta_zcdp_atto, groups=groups)", "tau = threshold(noises[0], delta_atto=calibration.loss.delta_zcdp_atto, groups=1)", (SHARES,)),
+    Mutant("keys: the threshold of another noise", _PLAN, "tau = threshold(noises[0],", "tau = threshold(noises[-1] or noises[0],", (SHARES,)),
+    Mutant("keys: any cell passes the threshold", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if max(noisy) >= (self.plan.tau or 0):", ("tests/privacy/test_threshold.py",)),
+    Mutant("keys: rows pass the threshold", _MEA, 'chosen.append(Measure(kind="cells" if unit_is_row else "units"))', 'chosen.append(Measure(kind="cells"))', ("tests/privacy/test_threshold.py", *_T_SENS, "tests/compiler/test_emit_equals.py")),
+    Mutant("keys: in the order in which they are found", _EMIT, """ ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}\"""", '"', ("tests/privacy/test_noise_alone.py", "tests/compiler/test_emit_equals.py", "tests/compiler/test_local_choice.py")),
+    Mutant("measures: relations swapped", _MEA, "    if not replacing:\n        unit", "    if replacing:\n        unit", _T_SENS),
+    Mutant("measures: a filter is for everyone", _MEA, "        if aggregate.filter != self.filter:\n            return False\n", "", ("tests/compiler/test_emit_equals.py", "tests/compiler/test_evaluate.py", *_T_SENS)),
+    Mutant("laplace: a share too small is 1e-9", _ADD, "        if share == 0:\n            raise", "        share = max(1, share)\n        if share == 0:\n            raise", (SHARES, "tests/compiler/test_properties.py", "tests/compiler/test_fixtures.py", "tests/test_extremes.py")),
+    # ---- one draw for two cells, exact values
+    Mutant("noise: one draw for all cells", _ADD, "for value, z in zip(values, drawn, strict=True)]", "for value, z in zip(values, [drawn[:1] * len(drawn)][0], strict=True)]", (LOSSES, *_ALONE)),
+    Mutant("summary noise: one draw for all sums", _SNOISE, "            found[member] = value\n", "            found[member] = drawn[0]\n", (LOSSES, *_ALONE)),
+    Mutant("summary noise: drawn at twice the rate", _SNOISE, "drawn = cube_noise(len(members), cube_rate(budget, plan.linf, len(members)))", "drawn = cube_noise(len(members), cube_rate(2 * budget, plan.linf, len(members)))", (LOSSES,)),
+    Mutant("summary noise: the first group alone", _SNOISE, "        members = np.flatnonzero(noise.groups == group).tolist()\n", "        members = np.flatnonzero(noise.groups == group).tolist() if group == 0 else []\n", (LOSSES, *_ALONE)),
+    Mutant("purse: the exact count under add-remove", _PURSE, "        if self.neighbours is Neighbours.REPLACE:\n            self.rows = float(found)\n", "        if True:\n            self.rows = float(found)\n", _ALONE),
+    Mutant("tree: the exact count under add-remove", _TREE, "    if purse.neighbours is Neighbours.REPLACE:\n        purse.rows", "    if True:\n        purse.rows", _ALONE),
+    Mutant("counted: the degree of the exact count", _COUNTED, "return stages.last(lambda: self._noised(read(), count))", "return stages.last(lambda: self._noised(read(), read()[0]))", (*_ALONE, "tests/privacy/test_draws.py")),
+    Mutant("counted: the count is public under add-remove", _COUNTED, "            if self.largest.count_public:\n                return", "            if True:\n                return", (*_ALONE, LOSSES, "tests/smooth/test_counted.py")),
+    Mutant("theorem: the number of rows under add-remove", _THEOREM, "            if self.planned.count_public:\n                found", "            if True:\n                found", (*_ALONE, "tests/privacy/test_draws.py", "tests/synthetic/test_theorem.py")),
+    Mutant("tree: cells where something was found alone", _TREE, "noisy = [value + z for value, z in zip(exact, drawn, strict=True)]", "noisy = [value + z if value else 0 for value, z in zip(exact, drawn, strict=True)]", (*_ALONE, LOSSES)),
+    Mutant("missing: patterns that are there alone", _MISSING, "counts = [value + z for value, z in zip(exact, laplace_noise(len(exact), scale), strict=True)]", "counts = [value + z if value else 0 for value, z in zip(exact, laplace_noise(len(exact), scale), strict=True)]", (*_ALONE, LOSSES)),
+    Mutant("release: groups that are there alone", _REL, "noised = [] if noise is None else add_noise(drawn, noise)", "noised = [] if noise is None else [z if v else 0 for v, z in zip(drawn, add_noise(drawn, noise), strict=True)]", (*_ALONE, LOSSES)),
+    # ---- bounding and clamps
+    Mutant("emit: as many groups as count and one", _EMIT, "if not keys or (size is not None and size <= plan.groups):", "if not keys or (size is not None and size <= plan.groups + 1):", ("tests/compiler/test_sensitivity.py", "tests/compiler/test_emit_equals.py", LOSSES)),
+    Mutant("emit: groups chosen without the salt", _EMIT, "f'CAST({salt} AS UBIGINT)'])})", "'CAST(0 AS UBIGINT)'])})", _T_CHOSEN),
+    Mutant("emit: equal hashes in any order", _EMIT, "'])}), {', '.join(keys)}\"", "'])})\"", _T_CHOSEN),
+    Mutant("emit: groups chosen by their size", _EMIT, 'order = f"system.main.hash(', 'order = f"c0_0 DESC, system.main.hash(', ("tests/compiler/test_local_choice.py", "tests/compiler/test_emit_equals.py", "tests/compiler/test_sensitivity.py")),
+    Mutant("chosen rows: without the salt", _PRINT, "r.copy, CAST({salt} AS UBIGINT)))", "r.copy, CAST(0 AS UBIGINT)))", _T_CHOSEN),
+    Mutant("printing: NULL rule not applied", _PRINT, "    if column.null_value is not None:\n        value", "    if False:\n        value", ("tests/compiler/test_sensitivity.py", "tests/compiler/test_emit_equals.py", "tests/compiler/test_totality.py")),
+    Mutant("printing: the NULL rule before the clamp", _PRINT, 'value = f"COALESCE({value}, {print_literal(column.null_value, column.kind, parameters)})"', 'value = f"COALESCE(CAST({raw} AS {SQL_TYPES[column.kind]}), {print_literal(column.null_value, column.kind, parameters)})"', ("tests/compiler/test_sensitivity.py", "tests/compiler/test_totality.py", "tests/compiler/test_emit_equals.py")),
+    Mutant("scan: one row more weighs whole", _SCAN, 'weight = f"CASE WHEN s.c <= {max_rows} THEN', 'weight = f"CASE WHEN s.c <= {max_rows} + 1 THEN', _T_SUMS),
+    Mutant("scan: counted before rows are left out", _SCAN, "system.main.count_star() OVER (PARTITION BY s.{UNIT}) AS c FROM", "system.main.count(s.a0) FILTER (WHERE s.a0 > 0) OVER (PARTITION BY s.{UNIT}) AS c FROM", _T_SUMS),
+    Mutant("sums: a row beyond 1", _DIRECT, "while basis.float_error() * 2.0**bits > 0.25:", "while basis.float_error() * 2.0**bits > 2.0**20:", _T_SUMS),
+    Mutant("grid: weights of units are rows", _GRID, "        half = 1 << (self.bits - 1)\n        return [(total + half) >> self.bits for total in totals]", "        half = 1 << (self.bits - 1)\n        return [(total + half) >> (self.bits - 1) for total in totals]", (*_T_SUMS, "tests/synthetic/test_theorem.py")),
+    Mutant("wide: functions beyond 1", _FEATURES, "scaled = f\"{_clamp(text)} * {constant(2.0**bits)} + {constant(0.5)}\"", "scaled = f\"2 * {text} * {constant(2.0**bits)} + {constant(0.5)}\"", (LOSSES, "tests/synthetic/wide/test_wide_features.py")),
+    Mutant("wide: all rows of a unit", _WIDE, "rows = print_chosen(rows, [quote(c.name) for c in self.columns], salt, 1)", "rows = print_chosen(rows, [quote(c.name) for c in self.columns], salt, 2)", (LOSSES, "tests/compiler/test_local_choice.py")),
+    Mutant("wide: replace with units", _WIDE, "if neighbours is Neighbours.REPLACE and (table.unit_key is not None or table.filter is not None):", "if False:", ("tests/synthetic/wide/test_wide_task.py", "tests/synthetic/test_bad_tables.py")),
+    Mutant("grouped: units of many rows", _GROUPED, "    if table.unit_key is not None:\n        raise ParameterError(\"P107\", \"per\"", "    if False:\n        raise ParameterError(\"P107\", \"per\"", _T_GROUPED),
+    Mutant("grouped: rounding of one group", _GROUPED, "groups * spread * error) + groups", "spread * error) + 1", _T_GROUPED),
+    Mutant("grouped: count public for every group", _GROUPED, "single = replace(one, moments=moments_of_one, plan=plan, count_public=False, sensitivity=sensitivity)", "single = replace(one, moments=moments_of_one, plan=plan, count_public=one.count_public, sensitivity=sensitivity)", (*_T_GROUPED, *_ALONE)),
+    Mutant("smooth: the far end one unit further", _SMOOTH, "last_unit=window.units + 1,", "last_unit=window.units + 2,", _T_SMOOTH),
+    Mutant("smooth: beta whatever delta", _SMOOTH, "    return Fraction(low, _RESOLUTION)\n", "    return half\n", _T_SMOOTH),
+    Mutant("smooth: positions beyond the data are the last", _SMOOTH, "  UNION ALL SELECT {top}, n, m + {steps} FROM rank),", "  ),", _T_SMOOTH),
+    Mutant("smooth: a scale above the grid", _SMOOTH, "twice = 2 * Fraction(min(wide, float(self.grid_cells))) / self.alpha", "twice = 2 * Fraction(wide) / self.alpha", (*_T_SMOOTH, "tests/privacy/test_draws.py")),
+    # ---- purses
+    Mutant("purse: shares are rounded up", _PURSE, "        return math.floor(whole * share)\n", "        return math.ceil(whole * share)\n", _T_PURSE),
+    Mutant("purse: epsilon of the whole rho", _PURSE, "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(2 * cost * PICO), PICO)", "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(2 * self.cost(Fraction(1)) * PICO), PICO)", _T_PURSE),
+    Mutant("purse: delta free", _PURSE, "return Loss(epsilon_nano=self.epsilon_nano, delta_atto=self.delta_atto, rho_pico=rho)", "return Loss(epsilon_nano=self.epsilon_nano, rho_pico=rho)", _T_PURSE),
+    Mutant("purse: what was stored costs nothing", _PURSE, "found, self.rows, self.spent = self.keep(drawn)", "found, self.rows, _ = self.keep(drawn)", ("tests/synthetic/wide/test_wide_release.py", "tests/synthetic/test_resume.py")),
+    Mutant("best: every pick for the share of all", _BEST, "purse.take_epsilon(share / picks)", "(purse.take_epsilon(share / picks) * picks)", (LOSSES, "tests/synthetic/wide/test_wide_links.py")),
+    Mutant("wide: marginals free", _WIDE, "        whole = links.epsilon_nano + self.marginal_nano\n", "        whole = links.epsilon_nano\n", (LOSSES,)),
+    Mutant("wide: links at the whole epsilon", _WIDE, "request = replace(whole, epsilon_nano=epsilon_nano - part)", "request = whole", (LOSSES, *_IDENTITIES, "tests/synthetic/wide/test_wide_task.py")),
+    # ---- identities: equal texts, equal questions
+    Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),
+    Mutant("identity: measures left out", _PLAN, '"measures": [m.describe() for m in self.measures], "bits"', '"measures": [], "bits"', _IDENTITIES),
+    Mutant("identity: bounds left out", _CATALOG, 'if k != "unit"})', 'if k not in ("unit", "columns")})', (*_IDENTITIES, "tests/test_sources.py", "tests/test_session.py")),
+    Mutant("identity: units that are nobody left out", _CATALOG, 'if k != "unit"})', 'if k not in ("unit", "null_units")})', (*_IDENTITIES, "tests/test_null_units.py")),
+    Mutant("quantile: the column out of the identity", _QUANT, "parts = [dump_table(self.table), self.column.name, show(self.where)", "parts = [dump_table(self.table), show(self.where)", _IDENTITIES),
+    Mutant("quantile: which one out of the identity", _QUANT, "show(self.where), str(q.quantile), self.neighbours.value]", "show(self.where), self.neighbours.value]", _IDENTITIES),
+    Mutant("quantile: epsilon out of the identity", _QUANT, "*parts, q.epsilon_nano, q.delta_atto, q.grid_cells])", "*parts, q.delta_atto, q.grid_cells])", _IDENTITIES),
+    Mutant("quantile: delta out of the identity", _QUANT, "*parts, q.epsilon_nano, q.delta_atto, q.grid_cells])", "*parts, q.epsilon_nano, q.grid_cells])", _IDENTITIES),
+    Mutant("bounds: WHERE out of the identity", _BOUNDS, "self.column.name, show(self.where), self.neighbours.value, self.epsilon_nano]", "self.column.name, self.neighbours.value, self.epsilon_nano]", _IDENTITIES),
+    Mutant("bounds: the column out of the identity", _BOUNDS, "parts = [dump_table(self.table), self.column.name, show(self.where)", "parts = [dump_table(self.table), show(self.where)", _IDENTITIES),
+    Mutant("synthetic: rows out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part])", "json.dumps([KIND, self.summary.canonical, part])", _IDENTITIES),
+    Mutant("synthetic: NULLs out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part])", "json.dumps([KIND, self.summary.canonical, self.rows])", _IDENTITIES),
+    Mutant("wide: columns out of the identity", _WIDE, '"columns": [c.name for c in self.columns], "method": self.method, "rows": self.rows,\n            "epsilon_nano"', '"method": self.method, "rows": self.rows,\n            "epsilon_nano"', _IDENTITIES),
+    Mutant("wide: target out of the identity", _WIDE, '"target": r.target, "expected_rows"', '"expected_rows"', _IDENTITIES),
+    Mutant("wide: method out of the identity", _WIDE, '"columns": [c.name for c in self.columns], "method": self.method, "rows": self.rows,\n            "epsilon_nano"', '"columns": [c.name for c in self.columns], "rows": self.rows,\n            "epsilon_nano"', _IDENTITIES),
+    # ---- salts
+    Mutant("salt: one for all ledgers", _OPENING, "secrets = Tx(connection), (os.urandom(16).hex(), os.urandom(16))", "secrets = Tx(connection), (os.urandom(16).hex(), bytes(16))", ("tests/test_ledger.py", "tests/test_session.py")),
+    Mutant("salt: not the ledger's", _CURATOR, 'return int.from_bytes(self.ledger.salt[:8], "big")', "return 0", ("tests/test_session.py", "tests/test_ledger.py")),
+    # ---- budgets
+    Mutant("rest: delta is never used up", _BUDGETS, 'row["secondary_limit"] - row["secondary_spent"]', 'row["secondary_limit"]', _T_LEDGER),
+    Mutant("rest: epsilon is never used up", _BUDGETS, 'return row["primary_limit"] - row["primary_spent"],', 'return row["primary_limit"],', _T_LEDGER),
+    Mutant("budget: another relation after charges", _BUDGETS, 'if relation != (old["neighbours"], old["accountant"]) and started(tx):', "if False:", _T_LEDGER),
+    Mutant("budget: caps keep the old accountant's units", _BUDGETS, '    if accountant.value != old["accountant"]:\n', "    if False:\n", _T_LEDGER),
+    Mutant("budget: replace over keyed tables", _CURATOR, "if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):", "if False:", _T_OWNER),
+    Mutant("charge: a negative loss gives back", _LTYPES, "not 0 <= units <= MAX_INTEGER:", "not -MAX_INTEGER <= units <= MAX_INTEGER:", ("tests/test_ledger.py", "tests/test_ledger_attacks.py")),
+    Mutant("types: delta of 1", _TYPES, "if units is None or not 0 <= units < ATTO:", "if units is None or not 0 <= units <= ATTO:", ("tests/core/test_accountant.py", "tests/test_extremes.py", "tests/test_owner.py", "tests/test_session.py")),
+    Mutant("attempts: as many as you like", _CHARGES, "MAX_ATTEMPTS = 3", "MAX_ATTEMPTS = 3000", ("tests/adversary/test_planted_secrets.py::test_three_failures_are_final", "tests/test_ledger_model.py")),
+    Mutant("attempts: one that was overtaken ends the newer", _CHARGES, "AND state = 'open' AND attempt = ?\", charge.id, charge.attempt", "AND state = 'open' AND attempt >= ?\", charge.id, charge.attempt", _T_LEDGER),
+    Mutant("charges: everybody's", _CHARGES, 'tx.rows("SELECT * FROM charge WHERE ? IS NULL OR analyst = ? ORDER BY id", analyst, analyst)', 'tx.rows("SELECT * FROM charge WHERE ? IS NULL OR ? IS NOT NULL ORDER BY id", analyst, analyst)', ("tests/test_ledger.py", "tests/adversary/test_identity.py")),
+    Mutant("release: of anybody by its charge", _CHARGES, "    if row is None or row[\"id\"] != charge.id or _loss(row) != charge.loss:\n", "    if row is None:\n", _T_LEDGER),
+    Mutant("source: another one keeps the version", _OBJECTS, '    version = int(dataset["data_version"]) + 1\n', '    version = max(1, int(dataset["data_version"]))\n', _T_SOURCE),
+    Mutant("declarations: a change keeps the version", _OBJECTS, 'version = int(tx.dataset()["catalog_version"]) + 1', 'version = max(1, int(tx.dataset()["catalog_version"]))', (*_T_OWNER, *_T_LEDGER)),
+    Mutant("declarations: charged since the next version", _OBJECTS, 'charged=any(row["version"] <= c < end for c in charged),', 'charged=any(row["version"] < c < end for c in charged),', ("tests/test_units.py", "tests/test_ledger.py")),
+    Mutant("objects: shared ones first", _OBJECTS, "ORDER BY is_shared, object.name, owner", "ORDER BY is_shared DESC, object.name, owner", (*_T_LEDGER, "tests/synthetic/test_again.py", "tests/adversary/test_identity.py")),
+    Mutant("objects: a freed name keeps its readers", _OBJECTS, '    tx.run("DELETE FROM share WHERE analyst = ? AND name = ?", analyst, name)\n', "", (*_T_LEDGER, "tests/synthetic/test_again.py")),
+    Mutant("store: an older file between two writes", _STORE, "        _require_newest(place, tx)\n", "", (*_T_LEDGER, "tests/test_ledger_concurrency.py")),
+    Mutant("opening: other tables and triggers", _OPENING, "    if _schema(tx) != expected:\n", "    if False:\n", ("tests/test_ledger_attacks.py",)),
+    Mutant("opening: the chain is believed", _OPENING, "        chain.verify(tx, path)\n", "        pass\n", ("tests/test_ledger_attacks.py",)),
+    # ---- what else leaks
+    Mutant("engine: the source's own errors", _ENGINE, """failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101\"""", "raise", _T_SECRETS),
+    Mutant("front: what was withheld hangs on the error", _GUARDED, "            finally:  # a traceback, or whoever holds the error, would show what was withheld\n                found.__context__ = None", "            finally:  # a traceback, or whoever holds the error, would show what was withheld\n                pass", _T_FRONT),
+    Mutant("front: files of the machine", _FRONT, '"SET enable_external_access = false", ', "", _T_FRONT),
+    Mutant("front: extensions load themselves", _FRONT, '"autoload_known_extensions": "false", "autoinstall_known_extensions": "false",\n', "", _T_FRONT),
+    Mutant("sessions: the same for other analysts", _SESSION, "return self._curator is other._curator and self.analyst == other.analyst", "return self._curator is other._curator", ("tests/test_register.py",)),
+    Mutant("sessions: the same for other curators", _SESSION, "return self._curator is other._curator and self.analyst == other.analyst", "return self.analyst == other.analyst", ("tests/test_register.py",)),
+    Mutant("session: tables without a grant", _SESSION, '        """Protected tables by lower-case name."""\n        self.require_grant()\n', '        """Protected tables by lower-case name."""\n', ("tests/test_grants.py", "tests/adversary/test_identity.py")),
+    Mutant("refresh: answers go on meanwhile", _CURATOR, '        self._fingerprint = ""  # nothing', '        pass  # nothing', _T_SOURCE),
+    Mutant("owner: exact looks are not noted", _OWNER, "    note_look(curator.ledger, declared.name, [c.name for c in declared.columns])\n", "", ("tests/test_suggestions.py", "tests/test_owner.py", "tests/test_bounds_functions.py", "tests/cli/test_commands.py")),
+)

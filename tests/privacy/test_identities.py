@@ -1,0 +1,258 @@
+"""Another question has another text: else its answer would be one that was bought for something else.
+
+A stored answer is given again, free, to whoever asks the same question; what "the same" means is the task's canonical
+text. Every kind of release is planned in many ways that differ in one public figure each. All of their texts differ,
+and a text that is planned twice stands for one cost, one law of noise and one private read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from duckdp.compiler.bounds import BoundsTask, plan_bounds
+from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.per_unit import plan_per_unit
+from duckdp.compiler.quantile import QuantileTask, plan_quantile
+from duckdp.compiler.release import SelectTask
+from duckdp.compiler.select import read_predicate
+from duckdp.core.types import ATTO, NANO, Neighbours
+from duckdp.smooth.counted import CountedTask, plan_counted
+from duckdp.smooth.grouped import plan_grouped
+from duckdp.smooth.plan import Wishes, plan_summary
+from duckdp.synthetic.task import SynthesisTask, plan_synthesis
+from duckdp.synthetic.theorem import TheoremTask, plan_theorem
+from duckdp.synthetic.wide.task import plan_wide
+from tests.gate import COLUMNS, clinic, plan_for
+from tests.privacy.draws import TASKS
+
+ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+Make = Callable[..., Any]
+
+
+def _with(name: str, **changes: Any) -> tuple[Any, ...]:
+    """The declared columns, one of them changed."""
+    return tuple(replace(c, **changes) if c.name == name else c for c in COLUMNS)
+
+
+DECLARATIONS: tuple[dict[str, Any], ...] = (
+    {"max_rows": 4}, {"max_groups": 1}, {"row_cap": 999}, {"null_units": (0,)}, {"null_units": (0, 1)},
+    {"filter": "age > 20", "base": COLUMNS}, {"filter": "age > 21", "base": COLUMNS}, {"expected_rows": 500},
+    {"relation": ("memory", "main", "other")}, {"unit_key": "town", "unit_type": "VARCHAR"},
+    {"columns": _with("age", upper=111)}, {"columns": _with("age", lower=1)}, {"columns": _with("age", null_value=3)},
+    {"columns": _with("sex", domain=("M", "F"))}, {"columns": _with("sex", domain=("F", "M", "X"))},
+    {"columns": _with("town", other=None)}, {"columns": _with("cost", source="price")},
+)  # fmt: skip
+
+
+def _varied(make: Make, base: dict[str, Any], *changes: dict[str, Any]) -> Iterator[Any]:
+    """The base, each change of it alone, and the declarations."""
+    for change in ({}, *changes):
+        yield make(**{**base, **change})
+    for declared in DECLARATIONS:
+        yield make(**{**base, "table": clinic(**declared)})
+
+
+def _where(text: str | None) -> Any:
+    return None if text is None else read_predicate(parse_scalar(text), clinic(), text)
+
+
+def _selects() -> Iterator[Any]:
+    def make(text: str, table: Any, **options: Any) -> SelectTask:
+        return SelectTask(plan=plan_for(text, table, **options))
+
+    texts = (
+        "SELECT count(age) FROM clinic", "SELECT count(cost) FROM clinic", "SELECT count(*) FROM clinic",
+        "SELECT count(DISTINCT pid) FROM clinic", "SELECT count(age) FROM clinic WHERE smoker",
+        "SELECT count(age) FROM clinic WHERE NOT smoker", "SELECT count(age) FILTER (WHERE smoker) FROM clinic",
+        "SELECT count(age) FILTER (WHERE NOT smoker) FROM clinic", "SELECT sum(age) FROM clinic",
+        "SELECT avg(age) FROM clinic", "SELECT avg(110 - age) FROM clinic", "SELECT variance(age) FROM clinic",
+        "SELECT sum(cost) FROM clinic", "SELECT sum(5000 - cost) FROM clinic",
+        "SELECT count(age) FROM clinic WHERE age > 30", "SELECT count(age) FROM clinic WHERE age >= 30",
+        "SELECT count(age) FROM clinic WHERE town = 'Uri'",
+        "SELECT count(age) FROM clinic WHERE town = 'uri'", "SELECT sex, count(age) FROM clinic GROUP BY sex",
+        "SELECT smoker, count(age) FROM clinic GROUP BY smoker", "SELECT name, count(age) FROM clinic GROUP BY name",
+        "SELECT level, count(age) FROM clinic GROUP BY level", "SELECT town, count(age) FROM clinic GROUP BY town",
+        "SELECT upper(name) AS n, count(age) FROM clinic GROUP BY upper(name)",
+        "SELECT sex, town, count(age) FROM clinic GROUP BY sex, town",
+    )  # fmt: skip
+    base = {"text": texts[0], "table": clinic()}
+    more = [{"epsilon": "0.5"}, {"mechanism": "gaussian"}, {"mechanism": "gaussian", "delta": "1e-9"}]
+    more += [{"table": clinic(unit_key=None)}, {"table": clinic(unit_key=None), "neighbours": REPLACE}]
+    more += [{"text": texts[20], "delta": "1e-9"}]
+    yield from _varied(make, base, *({"text": t} for t in texts[1:]), *more)
+
+
+def _quantiles() -> Iterator[Any]:
+    def make(where: str | None, **given: Any) -> QuantileTask:
+        return plan_quantile(where=_where(where), **given)
+
+    base = {"table": clinic(), "name": "cost", "where": None, "epsilon_nano": NANO, "delta_atto": 0}
+    base |= {"quantile": Fraction(1, 2), "neighbours": ADD_REMOVE}
+    changes: tuple[dict[str, Any], ...] = (
+        {"name": "income"}, {"where": "smoker"}, {"where": "age > 3"}, {"epsilon_nano": NANO + 1}, {"delta_atto": 10},
+        {"delta_atto": 11}, {"quantile": Fraction(1, 4)}, {"table": clinic(unit_key=None)},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )  # fmt: skip
+    yield from _varied(make, base, *changes)
+
+
+def _bounds() -> Iterator[Any]:
+    def make(where: str | None, **given: Any) -> BoundsTask:
+        return plan_bounds(where=_where(where), **given)
+
+    base = {"table": clinic(), "name": "cost", "where": None, "epsilon_nano": NANO, "neighbours": ADD_REMOVE}
+    yield from _varied(
+        make, base, {"name": "income"}, {"name": "born"}, {"where": "smoker"}, {"epsilon_nano": NANO + 1},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )  # fmt: skip
+
+
+def _per_units() -> Iterator[Any]:
+    def make(table: Any, keys: str | None, where: str | None, epsilon_nano: int) -> Any:
+        return plan_per_unit(table, keys, _where(where), epsilon_nano=epsilon_nano)
+
+    yield from _varied(
+        make, {"table": clinic(), "keys": None, "where": None, "epsilon_nano": NANO}, {"keys": "sex"},
+        {"keys": "town"}, {"keys": "sex, town"}, {"where": "smoker"}, {"where": "age > 3"}, {"epsilon_nano": NANO + 1},
+    )  # fmt: skip
+
+
+WISHES = (
+    {"degree": 4}, {"shape": "total_degree"}, {"order": 1}, {"weights": "uniform"}, {"noise": "laplace"},
+    {"noise": "cube"}, {"noise": "gaussian"}, {"path": "blocks"},
+)  # fmt: skip
+
+
+def _summaries() -> Iterator[Any]:
+    def make(table: Any, columns: tuple[str, ...], wishes: dict[str, Any], **given: Any) -> Any:
+        return plan_summary(table, columns, wishes=Wishes(**wishes), **given)
+
+    plain = {"degree": 5, "noise": "cube", "path": "sums"}
+    base = {"table": clinic(), "columns": ("age", "cost"), "epsilon_nano": NANO, "neighbours": ADD_REMOVE}
+    base |= {"delta_atto": ATTO // 10**6, "wishes": plain}
+    changes: list[dict[str, Any]] = [{"wishes": {**plain, **w}} for w in WISHES if w != {"noise": "cube"}]
+    changes += [{"columns": ("cost", "age")}, {"columns": ("age",)}, {"columns": ("age", "income")}]
+    changes += [{"epsilon_nano": NANO + 10**6}, {"table": clinic(unit_key=None), "neighbours": REPLACE}]
+    changes += [{"wishes": {**plain, "noise": "gaussian"}, "delta_atto": ATTO // 10**7}]
+    yield from _varied(make, base, *changes)
+
+
+def _counted() -> Iterator[Any]:
+    def make(table: Any, columns: tuple[str, ...], smoothness: int, **given: Any) -> Any:
+        return plan_counted(table, columns, wishes=Wishes(smoothness=smoothness), delta_atto=0, **given)
+
+    base = {"table": clinic(), "columns": ("age",), "smoothness": 2, "epsilon_nano": NANO, "neighbours": ADD_REMOVE}
+    yield from (
+        task
+        for task in _varied(make, base, {"smoothness": 3}, {"columns": ("cost",)}, {"epsilon_nano": 2 * NANO})
+        if isinstance(task, CountedTask)
+    )
+
+
+def _grouped() -> Iterator[Any]:
+    def make(table: Any, columns: tuple[str, ...], by: str, degree: int, epsilon_nano: int) -> Any:
+        wishes = Wishes(degree=degree)
+        return plan_grouped(
+            table, columns, by, epsilon_nano=epsilon_nano, neighbours=ADD_REMOVE, delta_atto=0, wishes=wishes
+        )
+
+    base = {"table": clinic(unit_key=None), "columns": ("age",), "by": "sex", "degree": 4, "epsilon_nano": NANO}
+    changes: tuple[dict[str, Any], ...] = (
+        {"by": "level"}, {"by": "town"}, {"columns": ("cost",)}, {"degree": 5}, {"epsilon_nano": 2 * NANO},
+    )  # fmt: skip
+    for change in ({}, *changes):
+        yield make(**{**base, **change})
+
+
+def _syntheses() -> Iterator[Any]:
+    def make(**given: Any) -> SynthesisTask:
+        return plan_synthesis(**given)
+
+    base = {"table": clinic(), "columns": ("age", "cost"), "epsilon_nano": NANO, "delta_atto": 0, "rows": 50}
+    base |= {"neighbours": ADD_REMOVE, "smoothness": None, "degree": 3}
+    changes: tuple[dict[str, Any], ...] = (
+        {"rows": 51}, {"epsilon_nano": NANO - 1},  # of which the summary gets the same
+        {"columns": ("age",)}, {"columns": ("age", "income")}, {"degree": 4}, {"epsilon_nano": 2 * NANO},
+    )  # fmt: skip
+    yield from _varied(make, base, *changes)
+
+
+def _theorems() -> Iterator[Any]:
+    def make(**given: Any) -> TheoremTask:
+        return plan_theorem(**given)
+
+    base = {"table": clinic(), "columns": ["cost"], "epsilon_nano": NANO, "delta_atto": 0, "rows": None}
+    base |= {"neighbours": ADD_REMOVE, "smoothness": 2}
+    changes: tuple[dict[str, Any], ...] = (
+        {"rows": 60}, {"rows": 61}, {"columns": ["income"]}, {"smoothness": 3}, {"epsilon_nano": 2 * NANO},
+        {"delta_atto": ATTO // 10**6},
+    )  # fmt: skip
+    yield from _varied(make, base, *changes)
+
+
+def _wide() -> Iterator[Any]:
+    def make(**given: Any) -> Any:
+        return plan_wide(**given)
+
+    base = {"table": clinic(), "columns": ["age", "cost", "smoker"], "epsilon_nano": NANO, "delta_atto": 0}
+    base |= {"neighbours": ADD_REMOVE, "rows": 50, "method": "tree", "target": None}
+    changes: tuple[dict[str, Any], ...] = (
+        {"method": "moments", "target": ""}, {"method": "psi"}, {"target": "smoker"}, {"rows": 51},
+        {"columns": ["age", "income", "smoker"]}, {"columns": ["cost", "age", "smoker"]}, {"epsilon_nano": 2 * NANO},
+        {"method": "moments", "target": "smoker"}, {"method": "psi", "target": "smoker"},
+        {"delta_atto": ATTO // 5}, {"delta_atto": ATTO // 6}, {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )  # fmt: skip
+    yield from _varied(make, base, *changes)
+
+
+FAMILIES = (
+    _selects, _quantiles, _bounds, _per_units, _summaries, _counted, _grouped, _syntheses, _theorems, _wide,
+)  # fmt: skip
+
+
+def _said(task: Any) -> str:
+    """Everything that a charge and a private read take from a task."""
+    query = task.query(7) if hasattr(task, "query") else None
+    read = None if query is None else [query.sql, [repr(p) for p in query.parameters], query.rows]
+    return json.dumps([repr(task.loss), task.mechanism, task.parameters, read], default=str)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
+def test_every_public_figure_is_in_the_text(family: Callable[[], Iterator[Any]]) -> None:
+    tasks = list(family())
+    same = [(a, b) for a, b in combinations(range(len(tasks)), 2) if tasks[a].canonical == tasks[b].canonical]
+    assert same == []
+    assert [t.canonical for t in family()] == [t.canonical for t in tasks]
+    assert [_said(t) for t in family()] == [_said(t) for t in tasks]
+
+
+def test_no_text_is_of_two_kinds() -> None:
+    """Neither of two families, nor of two mechanisms."""
+    texts: dict[str, str] = {}
+    for family in FAMILIES:
+        for task in family():
+            assert texts.setdefault(task.canonical, family.__name__) == family.__name__
+    kinds = {kind.__name__ for kind in TASKS}
+    assert {type(t).__name__ for family in FAMILIES for t in [next(family())]} == kinds
+
+
+@pytest.mark.parametrize("forgotten", ["where", "epsilon", "column"])
+def test_twin_that_forgets_a_figure_is_caught(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = QuantileTask.canonical.fget
+
+    def short(self: QuantileTask) -> str:
+        quantile = replace(self.quantile, epsilon_nano=NANO) if forgotten == "epsilon" else self.quantile
+        where = None if forgotten == "where" else self.where
+        column = self.table.columns[1] if forgotten == "column" else self.column
+        return plain(replace(self, quantile=quantile, where=where, column=column))  # type: ignore[misc, no-any-return]
+
+    monkeypatch.setattr(QuantileTask, "canonical", property(short))
+    with pytest.raises(AssertionError):
+        test_every_public_figure_is_in_the_text(_quantiles)

@@ -1,0 +1,141 @@
+"""What leaves follows the data through noise alone: with every noisy number held, all tables release the same bytes.
+
+Each draw of noise, where it is added to an exact number, gives a public figure of its own in place of the sum, and
+choices take a fixed place. Whatever still differs between tables that have nothing in common, in the release or in the
+output of a stage, has gone past the noise: an exact count, a degree that follows from it, a cell that is noised only
+where it is occupied. (Quantiles are not among these: their noise is scaled by the data, and is looked at in
+mechanisms/test_smooth_sensitivity.py.)
+
+And one draw is for one number: two numbers that share a draw give their difference away.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from duckdp.compiler.per_unit import PerUnitTask
+from duckdp.compiler.quantile import QuantileTask
+from duckdp.core.types import Neighbours
+from duckdp.mechanisms import additive
+from duckdp.mechanisms import bounds as bounds_module
+from duckdp.smooth import counted
+from duckdp.smooth import noise as sum_noise
+from duckdp.synthetic import missing
+from duckdp.synthetic.wide import best, psi, release, tree, tree_counts
+from tests.privacy.draws import LOW, SLOW, TASKS, Case, Seen, connect, observe, tables
+from tests.privacy.test_draws import _case
+from tests.privacy.test_losses import _holder
+
+CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases if kind is not QuantileTask]
+PARAMETERS = [
+    pytest.param(c, id=f"{k.__name__}-{c.name}", marks=[pytest.mark.slow] if c.name in SLOW else []) for k, c in CASES
+]
+MODULES = (additive, sum_noise, counted, missing, release, tree_counts, psi, bounds_module)
+Held = list["Figure"]
+
+
+class Figure(int):
+    """A draw that gives a public figure of its own for whatever it is added to; it counts how often."""
+
+    met: int
+
+    def __radd__(self, exact: int) -> int:
+        self.met += 1
+        return int(self)
+
+
+def _figures(count: int, scale: Any, held: Held) -> list[int]:
+    rng = random.Random(len(held))  # other figures for every draw, of the size of the noise: all of them positive
+    found = [Figure(abs(rng.gauss(0, 4)) * float(scale) + 20) for _ in range(count)]
+    for figure in found:
+        figure.met = 0
+    held += found
+    return list[int](found)
+
+
+@contextmanager
+def held_noise() -> Iterator[Held]:
+    """Noise whose sums are public figures, in the order in which it is drawn."""
+    held: Held = []
+    with pytest.MonkeyPatch.context() as patch:
+        for module in MODULES:
+            for name in ("laplace_noise", "gaussian_noise"):
+                if hasattr(module, name):
+                    patch.setattr(module, name, lambda count, scale: _figures(count, scale, held))
+            if hasattr(module, "cube_noise"):
+                patch.setattr(module, "cube_noise", lambda size, rate: _figures(size, 1 / rate, held))
+        for module, name in ((best, "choose_best"), (tree, "choose_exponential")):
+            patch.setattr(module, name, lambda scores, **_: len(scores) // 2)
+        yield held
+
+
+def released(case: Case, rows: Sequence[tuple[Any, ...]]) -> tuple[Seen, Held]:
+    with connect(list(rows)) as con, held_noise() as held:
+        seen = observe(case.make(), con)
+    assert seen.failure is None, seen.failure
+    return seen, held
+
+
+def differences(case: Case) -> list[str]:
+    """Where tables that have nothing in common, under REPLACE their number of rows, differ in what leaves."""
+    task, found = case.make(), []
+    known = tables()
+    rows = [known["usual"], known["empty"], known["beyond row_cap"]]
+    if not isinstance(task, PerUnitTask) and _holder(task, "neighbours").neighbours is Neighbours.REPLACE:
+        rows = [known["usual"], known["extremes"][:300], [(i, *LOW) for i in range(300)]]
+    first, *others = (released(case, part)[0] for part in rows)
+    for other in others:
+        if first.payload != other.payload:
+            found.append("the release")
+        found += [f"stage {i}" for i, (a, b) in enumerate(zip(first.outputs, other.outputs, strict=True)) if a != b]
+    return found
+
+
+@pytest.mark.parametrize("case", [p for p in PARAMETERS if not p.values[0].open_keys])  # type: ignore[attr-defined]
+def test_what_leaves_follows_the_data_through_noise_alone(case: Case) -> None:
+    assert differences(case) == []
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_every_draw_is_for_one_number_and_the_order_on_the_disk_for_none(case: Case) -> None:
+    """Drawn in vain is no harm where a bin may be missing; met twice is."""
+    rows = tables()["usual"][:80]
+    (first, held), (again, _) = released(case, rows), released(case, rows[::-1])
+    assert max(figure.met for figure in held) == 1
+    if not case.name.startswith(("numbers", "dates", "of rows, replaced")):  # bins that there are not (bounds)
+        assert min(figure.met for figure in held) == 1
+    assert (first.payload, first.outputs) == (again.payload, again.outputs)
+
+
+# ---- broken twins
+
+
+def test_twin_that_stores_the_exact_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = tree_counts.measure
+
+    def telling(tables: Any, purse: Any, share: Any, read: Any) -> Any:
+        purse.rows = float(read(tables).sum())
+        return plain(tables, purse, share, read)
+
+    monkeypatch.setattr(tree, "measure", telling)
+    assert differences(_case("WideTask", "tree, gaussian, target"))
+
+
+def test_twin_whose_degree_is_that_of_the_exact_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = counted.CountedTask._noised
+    monkeypatch.setattr(counted.CountedTask, "_noised", lambda self, exact, _: plain(self, exact, exact[0] << 3))
+    assert differences(_case("CountedTask", "large epsilon"))
+
+
+def test_twin_that_noises_only_what_is_there_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = additive.add_noise
+    monkeypatch.setattr(
+        "duckdp.compiler.release.add_noise",
+        lambda values, noise: [z if v else 0 for v, z in zip(values, plain(values, noise), strict=True)],
+    )
+    assert differences(_case("SelectTask", "public keys"))
