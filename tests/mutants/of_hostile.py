@@ -75,9 +75,9 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("release: groups that are there alone", _REL, "noised = [] if noise is None else add_noise(drawn, noise)", "noised = [] if noise is None else [z if v else 0 for v, z in zip(drawn, add_noise(drawn, noise), strict=True)]", (*_ALONE, LOSSES)),
     # ---- bounding and clamps
     Mutant("emit: as many groups as count and one", _EMIT, "if not keys or (size is not None and size <= plan.groups):", "if not keys or (size is not None and size <= plan.groups + 1):", ("tests/compiler/test_sensitivity.py", "tests/compiler/test_emit_equals.py", LOSSES)),
-    Mutant("emit: groups chosen without the salt", _EMIT, "f'CAST({salt} AS UBIGINT)'])})", "'CAST(0 AS UBIGINT)'])})", _T_CHOSEN),
-    Mutant("emit: equal hashes in any order", _EMIT, "'])}), {', '.join(keys)}\"", "'])})\"", _T_CHOSEN),
-    Mutant("emit: groups chosen by their size", _EMIT, 'order = f"system.main.hash(', 'order = f"c0_0 DESC, system.main.hash(', ("tests/compiler/test_local_choice.py", "tests/compiler/test_emit_equals.py", "tests/compiler/test_sensitivity.py")),
+    Mutant("emit: groups chosen without the salt", _EMIT, "f'CAST({salt} AS UBIGINT)'])}))", "'CAST(0 AS UBIGINT)'])}))", _T_CHOSEN),
+    Mutant("emit: equal hashes in any order", _EMIT, """order = f"{draw}, {', '.join(keys)}\"""", "order = draw", _T_CHOSEN),
+    Mutant("emit: groups chosen by their size", _EMIT, 'order = f"{draw}, ', 'order = f"c0_0 DESC, {draw}, ', ("tests/compiler/test_local_choice.py", "tests/compiler/test_emit_equals.py", "tests/compiler/test_sensitivity.py")),
     Mutant("chosen rows: without the salt", _PRINT, "r.copy, CAST({salt} AS UBIGINT)))", "r.copy, CAST(0 AS UBIGINT)))", _T_CHOSEN),
     Mutant("printing: NULL rule not applied", _PRINT, "    if column.null_value is not None:\n        value", "    if False:\n        value", ("tests/compiler/test_sensitivity.py", "tests/compiler/test_emit_equals.py", "tests/compiler/test_totality.py")),
     Mutant("printing: the NULL rule before the clamp", _PRINT, 'value = f"COALESCE({value}, {print_literal(column.null_value, column.kind, parameters)})"', 'value = f"COALESCE(CAST({raw} AS {SQL_TYPES[column.kind]}), {print_literal(column.null_value, column.kind, parameters)})"', ("tests/compiler/test_sensitivity.py", "tests/compiler/test_totality.py", "tests/compiler/test_emit_equals.py")),
@@ -139,7 +139,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("declarations: charged since the next version", _OBJECTS, 'charged=any(row["version"] <= c < end for c in charged),', 'charged=any(row["version"] < c < end for c in charged),', ("tests/test_units.py", "tests/test_ledger.py")),
     Mutant("objects: shared ones first", _OBJECTS, "ORDER BY is_shared, object.name, owner", "ORDER BY is_shared DESC, object.name, owner", (*_T_LEDGER, "tests/synthetic/test_again.py", "tests/adversary/test_identity.py")),
     Mutant("objects: a freed name keeps its readers", _OBJECTS, '    tx.run("DELETE FROM share WHERE analyst = ? AND name = ?", analyst, name)\n', "", (*_T_LEDGER, "tests/synthetic/test_again.py")),
-    Mutant("store: an older file between two writes", _STORE, "        _require_newest(place, tx)\n", "", (*_T_LEDGER, "tests/test_ledger_concurrency.py")),
+    Mutant("store: an older file between two writes", _STORE, "    place.anchors.require_newest(tx, held)\n", "", (*_T_LEDGER, "tests/test_ledger_concurrency.py")),
     Mutant("opening: other tables and triggers", _OPENING, "    if _schema(tx) != expected:\n", "    if False:\n", ("tests/test_ledger_attacks.py",)),
     Mutant("opening: the chain is believed", _OPENING, "        chain.verify(tx, path)\n", "        pass\n", ("tests/test_ledger_attacks.py",)),
     # ---- what else leaks

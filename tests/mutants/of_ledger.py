@@ -63,11 +63,11 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("chain: sums not compared", _CHAIN, 'return spent == kept and total == (dataset["primary_spent"], dataset["secondary_spent"])', "return True", _T),
     Mutant("chain: entries not compared", _CHAIN, 'if row["seq"] != count or row["hash"] != before:', "if False:", _T),
     Mutant("anchor: other data set", _ANCHOR, "    if known.dataset_id != position.dataset_id:", "    if False:", _T),
-    Mutant("anchor: other history", _ANCHOR, "    if known.count == position.count and known.digest != position.digest:", "    if False:", _T),
+    Mutant("anchor: other history", _ANCHOR, "    if not back and known.count == position.count and known.digest != position.digest:", "    if False:", _T),
     Mutant("anchor: never moves", _ANCHOR, "if known is None or known.count < position.count:", "if known is None:", _T),
     Mutant("anchor: moves back", _ANCHOR, "if known is None or known.count < position.count:", "if True:", _T),
     Mutant("anchor: checksum not read", _ANCHOR, "return position if magic == _MAGIC and position.line() == text else None", "return position if magic == _MAGIC else None", _T),
-    Mutant("store: anchor not moved", _STORE, "    if head != before:\n        anchor.advance(place.path, head)", "    if False:\n        anchor.advance(place.path, head)", _T),
+    Mutant("store: anchor not moved", _STORE, "    if head != before:\n        for each in held:", "    if False:\n        for each in held:", _T),
     Mutant("store: fsync off", "duckdp/ledger/connections.py", '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', _T),
     Mutant("store: a replaced file", _STORE, "if files.identity(place.path) != place.file:", "if False:", _T),
     # ---- objects
