@@ -387,8 +387,12 @@ def test_who_may_ask_is_checked_before_what_is_stored(empty):
 @pytest.mark.parametrize("stop", ["freeze", "revoke"])
 def test_what_is_stopped_while_it_runs_does_not_leave(ledger, stop):
     charge = ledger.admit(ask("a"))
+    ledger.store_stage(charge, 0, "w")
     ledger.freeze("stop") if stop == "freeze" else ledger.revoke("ana", "stop")
-    for leave in (lambda: ledger.store_stage(charge, 0, "x"), lambda: ledger.store_release(charge, "x")):
+    for leave in (
+        lambda: ledger.stages(charge), lambda: ledger.store_stage(charge, 0, "x"),
+        lambda: ledger.store_stage(charge, 1, "x"), lambda: ledger.store_release(charge, "x"),
+    ):  # fmt: skip
         with refused("B103"):
             leave()
     ledger.unfreeze("go")

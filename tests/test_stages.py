@@ -361,6 +361,13 @@ def test_private_rows_are_read_within_a_stage_only() -> None:
         stages.run(lambda: "after the last")
 
 
+def test_what_is_stored_goes_on_and_not_what_was_drawn() -> None:
+    """Two who hold the charge at once draw both; what was stored first is what both go on from."""
+    stages = Stages(lambda _: [], stored=lambda: ["of an earlier one"], keep=lambda n, payload: f"{n}, not {payload}")
+    assert stages.run(lambda: "drawn") == "of an earlier one"
+    assert stages.run(lambda: "drawn") == "1, not drawn"
+
+
 @pytest.mark.parametrize("what", ["tree", "moments with a target", "psi"])
 def test_stages_hold_nothing_of_the_rows_but_noisy_figures(tmp_path: Path, what: str) -> None:
     """Figures that are alike in three releases of one table are those of another table too: public.

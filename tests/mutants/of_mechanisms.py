@@ -108,7 +108,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("summary noise: cube at twice epsilon", _SNOISE, "rates = [cube_rate(epsilon, linf, size)", "rates = [cube_rate(2 * epsilon, linf, size)", ("tests/smooth/test_shares.py", LOSSES)),
     Mutant("summary noise: gaussian group of one", _SNOISE, "min(sensitivity.l2_squared, size * sensitivity.linf**2)", "sensitivity.linf**2", ("tests/smooth/test_shares.py", LOSSES)),
     Mutant("summary noise: laplace from linf", _SNOISE, "laplace_scale(epsilon, sensitivity.l1)", "laplace_scale(epsilon, sensitivity.linf)", ("tests/smooth/test_shares.py", LOSSES)),
-    Mutant("shares: more than all", _SHARES, "np.floor(share / share.sum() * _STEPS * (1 - 1e-9))", "np.floor(share / share.max() * _STEPS)", ("tests/smooth/test_shares.py",)),
+    Mutant("shares: more than all", _SHARES, "/ share.sum() * _STEPS * (1 - 1e-9))).astype(np.int64).tolist()\n    return tuple(whole * Fraction(part, max(_STEPS, sum(parts))) for part in parts)", "/ share.max() * _STEPS)).astype(np.int64).tolist()\n    return tuple(whole * Fraction(part, _STEPS) for part in parts)", ("tests/smooth/test_shares.py",)),
     Mutant("counted: the count is free", _COUNTED, "return count, max(1, whole - count)", "return count, whole", ("tests/smooth/test_counted.py", LOSSES)),
     Mutant("counted: rho of the count is free", _COUNTED, "rho_pico=pure_rho(count) + rho_for(rest, whole.delta_atto)", "rho_pico=rho_for(rest, whole.delta_atto)", ("tests/smooth/test_counted.py", LOSSES)),
     # ---- wide tables

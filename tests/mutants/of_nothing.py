@@ -38,4 +38,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("identity: domains of keys left out", "duckdp/compiler/plan.py", "[[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys]", "[[show(k.expr)] for k in self.query.keys]", ()),
         "a key's domain follows from its expression and the declaration, which are in the text; it is there for later versions",
     ),
+    (
+        Mutant("shares: parts of the largest", "duckdp/smooth/shares.py", "np.floor(share / share.sum() * _STEPS * (1 - 1e-9))", "np.floor(share / share.max() * _STEPS)", ()),
+        "parts that add up to more than the whole are divided by their sum, so the same shares come out",
+    ),
 )

@@ -138,6 +138,10 @@ TASKS: dict[type, tuple[Case, ...]] = {
             _select("SELECT sum(greatest(least(age, 110), 50)) FROM clinic WHERE smoker", ROWS, neighbours=REPLACE),
         ),
         Case(
+            "replaced, NULLs in a sum",
+            _select("SELECT sum(age + 50) FROM clinic", ROWS, neighbours=REPLACE),
+        ),
+        Case(
             "replaced, negative",
             _select("SELECT sum(least(income, -5)) FILTER (WHERE smoker) FROM clinic", ROWS, neighbours=REPLACE),
         ),

@@ -170,7 +170,7 @@ def pairs(neighbours: Neighbours, keyed: bool) -> Iterator[tuple[list[Any], list
     base = tables()["usual"][:60]
     units = ([EDGE], [OTHER], [HIGH, LOW], [EDGE, (*EDGE[:3], "F", "Uri", *EDGE[5:])])
     if neighbours is Neighbours.REPLACE:
-        for one, other in ((EDGE, OTHER), (HIGH, LOW), ((*OTHER[:8], True, *OTHER[9:]), OTHER)):
+        for one, other in ((EDGE, OTHER), (HIGH, LOW), ((*OTHER[:8], True, *OTHER[9:]), OTHER), (EDGE, NONE)):
             yield [*base, (999, *one)], [*base, (999, *other)]
     else:
         for unit in units:

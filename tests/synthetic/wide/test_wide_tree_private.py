@@ -177,11 +177,15 @@ def test_every_choice_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_tree_plan(asked, units, purse)
     for name in ("choice_epsilon", "choose_exponential"):
         real = getattr(tree_module, name)
-        monkeypatch.setattr(tree_module, name, lambda *a, real=real, name=name, **k: done.append(name) or real(*a, **k))
+        monkeypatch.setattr(
+            tree_module, name, lambda *a, real=real, name=name, **k: done.append((name, a)) or real(*a, **k)
+        )
     bins = make_bins(units, plan.bins)
     codes = np.stack([b.encode(unit) for b in bins], axis=1)
-    grow_tree(bins, plan, purse, None, memory_counts(codes), memory_sums(unit))
-    assert done.count("choice_epsilon") == done.count("choose_exponential") > 1
+    tree = grow_tree(bins, plan, purse, None, memory_counts(codes), memory_sums(unit))
+    paid = [given[1] for name, given in done if name == "choice_epsilon"]
+    assert len(paid) == sum(name == "choose_exponential" for name, _ in done) > 1
+    assert purse.spent == sum(paid) + sum(share for name, _, share in tree.stages if name != "choice of pairs")
 
 
 def test_counts_of_batches_and_scores_are_those_of_single_rows() -> None:
