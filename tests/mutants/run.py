@@ -16,7 +16,8 @@ and that the same test passes where nothing was changed, in the same kind of fol
 a full disk, a limit that was hit are no verdict. Limits are of processor time: a busy machine changes no verdict.
 
 What was found is kept in a file that git does not know (``.mutants/results.jsonl``): a run that was stopped goes on
-where it was, and a result stands as long as the mutant, its file and the files of its tests stay what they are.
+where it was. What was caught stands as long as the mutant and its file stay what they are, anything else as long as the
+files of its tests do too; ``--anew`` believes nothing.
 
 A list of our own, not a library: generators (mutmut, cosmic-ray) make thousands of mutants, most of them in messages,
 and each would meet 5,000 tests; here each line was chosen because privacy hangs on it.
@@ -76,7 +77,7 @@ class Result:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("words", nargs="*", help="only mutants whose file or name holds one of these")
+    parser.add_argument("words", nargs="*", help="only mutants whose list, file or name holds one of these")
     parser.add_argument("-k", dest="part", default="", help="only mutants whose name holds this")
     parser.add_argument("--anew", action="store_true", help="run what is settled as well")
     parser.add_argument("--whole", action="store_true", help="let survivors meet the whole fast suite")
@@ -85,14 +86,14 @@ def main() -> int:
     given = parser.parse_args()
     chosen = [
         m
-        for mutants in LISTS.values()
+        for part, mutants in LISTS.items()
         for m in mutants
-        if given.part in m.name and (not given.words or any(w in f"{m.file} {m.name}" for w in given.words))
+        if given.part in m.name and (not given.words or any(w in f"{part} {m.file} {m.name}" for w in given.words))
     ]
-    settled = {r.key: r for r in _kept()}
-    keys = {m.name: _key(m) for m in chosen}
-    waiting = [m for m in chosen if given.anew or keys[m.name] not in settled]
-    found = {m.name: settled[keys[m.name]] for m in chosen if m not in waiting}
+    settled = {r.key: r for r in ([] if given.anew else _kept())}
+    keys = {m.name: (_key(m, with_tests=False), _key(m, with_tests=True)) for m in chosen}
+    found = {m.name: settled[k] for m in chosen for k in keys[m.name] if k in settled}
+    waiting = [m for m in chosen if m.name not in found]
     start = time.monotonic()
     if waiting:
         found |= _found(waiting, keys, given)
@@ -104,7 +105,7 @@ def main() -> int:
     return 0 if all(r.fate == CAUGHT for r in found.values()) else 1
 
 
-def _found(waiting: Sequence[Mutant], keys: dict[str, str], given: argparse.Namespace) -> dict[str, Result]:
+def _found(waiting: Sequence[Mutant], keys: dict[str, tuple[str, str]], given: argparse.Namespace) -> dict[str, Result]:
     for name in SHARED:
         importlib.import_module(name)
     found: dict[str, Result] = {}
@@ -116,7 +117,8 @@ def _found(waiting: Sequence[Mutant], keys: dict[str, str], given: argparse.Name
         compileall.compile_dir(folder / "duckdp", quiet=2)  # once for all
         for mutant, fate, test, how, seconds in run(waiting, folder, given.jobs, whole=given.whole):
             print(f"{fate:10} {seconds:6.1f} s  {mutant.name}  [{how or '-'}] {test}", flush=True)
-            found[mutant.name] = Result(mutant.name, fate, test, how, round(seconds, 1), keys[mutant.name])
+            key = keys[mutant.name][0 if fate == CAUGHT else 1]
+            found[mutant.name] = Result(mutant.name, fate, test, how, round(seconds, 1), key)
             if fate != CAUGHT:
                 _keep([found[mutant.name]])
             elif len(fresh := [r for r in found.values() if r.fate == CAUGHT and r.test not in PASSES]) >= 20:
@@ -142,9 +144,10 @@ def _settle(fresh: Sequence[Result], folder: pathlib.Path, found: dict[str, Resu
         if result.fate == CAUGHT and name not in _WRITTEN and result.test in PASSES:
             _WRITTEN.add(name)
             if not PASSES[result.test]:
-                found[name] = Result(name, UNCLEAR, result.test, "fails without it too", result.seconds, result.key)
+                found[name] = Result(name, UNCLEAR, result.test, "fails without it too", result.seconds, "")
                 print(f"{UNCLEAR:10} {name}: {result.test} fails without the fault", flush=True)
-            _keep([found[name]])
+            else:
+                _keep([result])
 
 
 def run(
@@ -225,10 +228,10 @@ def _line(name: str, n: collections.Counter[str]) -> str:
 # ---- what is kept
 
 
-def _key(mutant: Mutant) -> str:
+def _key(mutant: Mutant, *, with_tests: bool) -> str:
     """A result stands as long as this stays."""
-    files = sorted({mutant.file, *(t.partition("::")[0] for t in mutant.tests)})
-    parts = [json.dumps(asdict(mutant)), *((ROOT / f).read_text(encoding="utf-8") for f in files)]
+    files = [mutant.file, *(sorted({t.partition("::")[0] for t in mutant.tests}) if with_tests else [])]
+    parts = [mutant.old, mutant.new, *((ROOT / f).read_text(encoding="utf-8") for f in files)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
