@@ -122,11 +122,19 @@ class Engine:
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
-        """While it lasts, :meth:`interrupt` ends that post-processing too; what was paid for is stored."""
+        """While it lasts, :meth:`interrupt` ends that post-processing or waiting too; what was paid for is stored.
+
+        Raises:
+            ExecutionError: E102, it was interrupted so.
+        """
         with self._lock:
             self._running.add(watch)
         try:
             yield
+        except KeyboardInterrupt:
+            if not watch.interrupted:  # by whoever watches, or by Ctrl-C
+                raise
+            raise ExecutionError("E102", None) from None
         finally:
             with self._lock:
                 self._running.discard(watch)

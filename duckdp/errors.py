@@ -71,7 +71,7 @@ CODES: dict[str, str] = {
     "B203": "the ledger is older than its anchor: it was restored from a copy or lost its journal",
     "B204": "the ledger's anchor is missing or damaged",
     "B205": "the ledger lies on a network file system",
-    "B206": "the ledger is busy",
+    "B206": "the ledger is busy, or the same question is being answered elsewhere",
     "B207": "the file is not a ledger, or cannot be opened",
     "B208": "the ledger's anchor is elsewhere, and is not what was given",
     "B209": "the command that keeps the ledger's anchor failed",

@@ -27,11 +27,11 @@ from duckdp.compiler.plan import MechanismChoice, Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, describe, how_many
-from duckdp.core.task import Stages, Task, Watch
+from duckdp.core.task import Stages, Task, Watch, Work
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError, ParameterError
 from duckdp.explanation import Explanation, explain_route, routed_result
-from duckdp.ledger import ChargeRequest, ChargeRow, StoredRelease
+from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Terms, price
 from duckdp.result import Result, ResultColumn
@@ -171,25 +171,33 @@ class Session(Calls):
             kind=kind, name=name, data_version=state.data_version, catalog_version=curator.version_of(table),
             again=fresh and name is not None,
         )  # fmt: skip
-        admitted = ledger.admit(request)
-        if isinstance(admitted, StoredRelease):
-            return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
-        problem: DuckDPError | None = None
+        claim, watch = Claim(), Watch()
         try:
-            stages = Stages(
-                lambda query: curator.engine.run(query, admitted), stored=lambda: ledger.stages(admitted),
-                keep=lambda number, payload: ledger.store_stage(admitted, number, payload),
-            )  # fmt: skip
-            stored = ledger.store_release(admitted, work(stages))
-        except KeyboardInterrupt as error:
-            error.__cause__ = error.__context__ = error.__traceback__ = None
-            problem = ExecutionError("E102", admitted.id)
+            with curator.engine.watched(watch):  # whoever waits for an equal question is interrupted too
+                admitted = ledger.admit(request, claim=claim, check=watch.check)
+            if isinstance(admitted, StoredRelease):
+                return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
+            return self._release(admitted, work)
+        finally:
+            claim.end()  # from here on an equal question may redeem the charge, if there is one
+
+    def _release(self, charge: Charge, work: Work) -> Performed:
+        """Read, noise, store."""
+        curator, ledger = self._curator, self._curator.ledger
+        problem: DuckDPError | None = None
+        stages = Stages(
+            lambda query: curator.engine.run(query, charge), stored=lambda: ledger.stages(charge),
+            keep=lambda number, payload: ledger.store_stage(charge, number, payload),
+        )  # fmt: skip
+        try:
+            stored = ledger.store_release(charge, work(stages))
         except BaseException as error:  # noqa: BLE001 - text, cause, context and frames of any other may hold rows
-            problem = _laundered(error, admitted.id)
+            problem = _laundered(error, charge.id)
         if problem is not None:
-            ledger.fail(admitted)  # the charge stays; an equal question may redeem it
+            with suppress(DuckDPError):  # full disk, closed: that its claim ended is seen without a word too
+                ledger.fail(charge)  # the charge stays; an equal question may redeem it
             raise problem
-        return Performed(payload=stored.payload, charge_id=admitted.id, stored=False)
+        return Performed(payload=stored.payload, charge_id=charge.id, stored=False)
 
     def complete(self, done: Performed, watch: Watch | None = None) -> Performed:
         """A synthetic table's release with its rows; made now if they are not, and stored: all readers get the same.
@@ -363,11 +371,7 @@ class Session(Calls):
             raise CatalogError("C111", f'the name "{name}" is that of a protected table. Choose another.')
 
     def require_grant(self) -> None:
-        """Nothing, if the analyst may ask now; checked before any name is looked at and anything remembered is given.
-
-        Raises:
-            BudgetError: B102, B103, B107.
-        """
+        """B102, B103, B107 unless the analyst may ask now; before any name is looked at, anything remembered given."""
         self._curator.ledger.require_open(self.analyst)
 
 
@@ -377,6 +381,8 @@ def _laundered(error: BaseException, charge: int) -> DuckDPError:
     Whoever else holds the error finds no frames on it either.
     """
     error.__cause__ = error.__context__ = error.__traceback__ = None
+    if isinstance(error, KeyboardInterrupt):
+        return ExecutionError("E102", charge)
     if not isinstance(error, DuckDPError):
         return InternalError(f"the release of charge {charge} failed; the charge stays spent.")
     return error

@@ -18,7 +18,6 @@ import pytest
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import InsufficientBudgetError, LedgerError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, anchor, connections, holders
-from duckdp.ledger import ledger as ledger_module
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -190,9 +189,9 @@ def test_waiting_ends_when_the_other_thread_drops_its_charge(path):
         assert ledger.admit(request("a")).attempt == 2
 
 
-def test_waiting_has_an_end(path, monkeypatch):
-    monkeypatch.setattr(ledger_module, "WAIT_SECONDS", 0.01)
+def test_waiting_has_an_end(path):
     with Ledger.open(path) as ledger, ThreadPoolExecutor(1) as pool:
+        ledger.patience = 0.01
         held = pool.submit(ledger.admit, request("a")).result()
         with pytest.raises(LedgerError, match=r"^B206:"):
             ledger.admit(request("a"))
@@ -231,15 +230,15 @@ def test_killing_a_process_loses_nothing_that_was_acknowledged(path, _):
         assert ledger.state().primary_spent == len(ledger.charges())
 
 
-def test_the_charge_of_a_killed_process_is_redeemed_by_another(path, monkeypatch):
-    monkeypatch.setattr(ledger_module, "WAIT_SECONDS", 60.0)
+def test_the_charge_of_a_killed_process_is_redeemed_by_another(path):
     worker = start(path, "k", 1, 5, "hang")
     go(worker)
     assert json.loads(worker.stdout.readline()) == ["charged", 0]
     with Ledger.open(path) as ledger:
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(LedgerError, match=r"^B206:"):
-            patch.setattr(ledger_module, "WAIT_SECONDS", 0.05)
+        ledger.patience = 0.05
+        with pytest.raises(LedgerError, match=r"^B206:"):
             ledger.admit(request("k0", 5))  # it lives: wait
+        ledger.patience = 60.0
         os.kill(worker.pid, signal.SIGKILL)
         charge = ledger.admit(request("k0", 5))  # a zombie counts as dead
         assert (charge.attempt, ledger.state().primary_spent) == (2, 5)

@@ -50,7 +50,7 @@ def test_creating(tmp_path: Path, size: int) -> None:
         answer(ledger, ask("a"))
     with Ledger.open(path, create=False) as ledger:
         assert ledger.state().primary_spent == NANO
-    assert files(tmp_path) == ["a.ledger", "a.ledger.anchor"]
+    assert files(tmp_path) == ["a.ledger", "a.ledger.anchor", "a.ledger.locks"]
 
 
 @pytest.mark.parametrize("room", [0, 200, 4096, 8000, 20_000, 30_000, 50_000])

@@ -97,6 +97,7 @@ def others_can_write(path: str) -> None:
         connection.close()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # an interrupt as a Charge is collected
 def test_a_question_interrupted_anywhere_is_answered_when_it_is_asked_again(ledger: Ledger) -> None:
     points = steps(lambda: one_question(ledger, "counted"))
     assert points > 50

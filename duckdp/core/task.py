@@ -200,6 +200,11 @@ class Watch:
         if self._interrupted.is_set():
             raise KeyboardInterrupt
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether another thread ended the work."""
+        return self._interrupted.is_set()
+
     def interrupt(self) -> None:
         """End the work from another thread; what was paid for stays."""
         self._interrupted.set()

@@ -7,12 +7,14 @@
     objects.py      declarations, source, names     chain.py    T  hash chain, verification at opening
     store.py     T  SQLite, transactions, errors    anchor.py   T  the head of the chain in a second file
     holders.py      who is still working            files.py       where the file lies
+    locks.py        of charges, by the kernel
     backups.py      copies                          looks.py        of the owner at exact figures
     tx.py, types.py
 
 A charge is on the disk before the data is read; a release is on the disk before it leaves.
 """
 
+from duckdp.ledger.holders import Claim
 from duckdp.ledger.ledger import Ledger
 from duckdp.ledger.types import (
     AnalystState,
@@ -33,6 +35,7 @@ __all__ = [
     "Charge",
     "ChargeRequest",
     "ChargeRow",
+    "Claim",
     "DataSetState",
     "DeclarationRow",
     "Event",

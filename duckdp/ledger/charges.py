@@ -27,6 +27,7 @@ from duckdp.core import accountant as accounting
 from duckdp.core.types import AccountantKind, Loss
 from duckdp.errors import BudgetError, CatalogError, InsufficientBudgetError, InternalError
 from duckdp.ledger import budgets, chain, holders, objects
+from duckdp.ledger.holders import Claim
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import Charge, ChargeRequest, ChargeRow, StoredRelease
 
@@ -40,8 +41,8 @@ class Pending:
     charge_id: int
 
 
-def decide(tx: Tx, request: ChargeRequest) -> Charge | StoredRelease | Pending:
-    """Give back a stored release, redeem an abandoned charge, or enter a new one.
+def decide(tx: Tx, request: ChargeRequest, claim: Claim | None = None) -> Charge | StoredRelease | Pending:
+    """Give back a stored release, redeem an abandoned charge, or enter a new one; it is held until the claim ends.
 
     Raises:
         BudgetError: B102, B103, B107 before anything stored is looked at; B101, B106.
@@ -51,7 +52,7 @@ def decide(tx: Tx, request: ChargeRequest) -> Charge | StoredRelease | Pending:
     request, row = _last_asked(tx, request)
     if row is None:
         _require_versions(dataset, request)
-        return _enter(tx, request, dataset, analyst)
+        return _enter(tx, request, dataset, analyst, claim)
     if (_loss(row), row["kind"]) != (request.loss, request.kind):
         raise InternalError(f"charge {row['id']} was another question with the same key.")
     if request.name is not None:
@@ -60,7 +61,7 @@ def decide(tx: Tx, request: ChargeRequest) -> Charge | StoredRelease | Pending:
         return release_of(tx, row)
     if is_worked_on(tx, dataset["id"], row) or row["attempt"] >= MAX_ATTEMPTS:  # the last holder died just now
         return Pending(charge_id=row["id"])
-    return _redeem(tx, dataset["id"], row)
+    return _redeem(tx, dataset["id"], row, claim)
 
 
 def known(tx: Tx, request: ChargeRequest) -> StoredRelease | None:
@@ -149,7 +150,7 @@ def fail(tx: Tx, charge: Charge) -> None:
 
 def write_off(tx: Tx, request: ChargeRequest) -> None:
     """Charge what will never have a release."""
-    charge = _enter(tx, request, tx.dataset(), budgets.find_analyst(tx, request.analyst))
+    charge = _enter(tx, request, tx.dataset(), budgets.find_analyst(tx, request.analyst), None)
     holders.let_go(tx.dataset_id(), charge)
     fail(tx, charge)
 
@@ -202,7 +203,7 @@ def release_of(tx: Tx, charge: sqlite3.Row) -> StoredRelease:
 def is_worked_on(tx: Tx, dataset_id: str, charge: sqlite3.Row) -> bool:
     """Is the charge open, with a live holder?"""
     attempt = (charge["holder"], dataset_id, charge["id"], charge["attempt"])
-    return charge["state"] == "open" and holders.working(*attempt, tx.thread)
+    return charge["state"] == "open" and holders.working(*attempt, tx.thread, tx.path)
 
 
 def is_final(tx: Tx, dataset_id: str, charge: sqlite3.Row) -> bool:
@@ -247,16 +248,19 @@ def _reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None
     objects.reserve(tx, analyst, name, kind, charge_id)
 
 
-def _enter(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, analyst: sqlite3.Row) -> Charge:
+def _enter(
+    tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, analyst: sqlite3.Row, claim: Claim | None
+) -> Charge:  # fmt: skip
     kind = budgets.kind_of(dataset)
     cost = accounting.cost(kind, request.loss)
     require_budget(kind, cost, dataset, analyst)
     values = _values(tx, request, dataset, cost)
+    charge, holder = _hand_out(tx, dataset["id"], values, request.loss, claim, attempt=1)
     columns = [*values, "holder"]
     tx.run(
         f"INSERT INTO charge ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
         *values.values(),
-        holders.me(),
+        holder,
     )
     for table, where, subject in (("dataset", "one", 1), ("analyst", "name", request.analyst)):
         tx.run(
@@ -269,7 +273,7 @@ def _enter(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, analyst: sqlite
         _reserve(tx, request.analyst, request.name, request.kind, values["id"])
     detail = {"charge": values["id"], "digest": chain.digest(*values.values())}
     chain.append(tx, "charge", request.analyst, detail)
-    return _hand_out(tx, dataset["id"], values, request.loss, attempt=1)
+    return charge
 
 
 def require_budget(kind: AccountantKind, cost: tuple[int, int], dataset: sqlite3.Row, analyst: sqlite3.Row) -> None:
@@ -296,14 +300,18 @@ def _values(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, cost: tuple[in
     return dict(zip(chain.CHARGE_COLUMNS, values, strict=True))
 
 
-def _redeem(tx: Tx, dataset_id: str, row: sqlite3.Row) -> Charge:
+def _redeem(tx: Tx, dataset_id: str, row: sqlite3.Row, claim: Claim | None) -> Charge:
     attempt = row["attempt"] + 1
-    tx.run("UPDATE charge SET attempt = ?, state = 'open', holder = ? WHERE id = ?", attempt, holders.me(), row["id"])
+    charge, holder = _hand_out(tx, dataset_id, dict(row), _loss(row), claim, attempt=attempt)
+    tx.run("UPDATE charge SET attempt = ?, state = 'open', holder = ? WHERE id = ?", attempt, holder, row["id"])
     chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt})
-    return _hand_out(tx, dataset_id, dict(row), _loss(row), attempt=attempt)
+    return charge
 
 
-def _hand_out(tx: Tx, dataset_id: str, row: dict[str, Any], loss: Loss, *, attempt: int) -> Charge:
+def _hand_out(
+    tx: Tx, dataset_id: str, row: dict[str, Any], loss: Loss, claim: Claim | None, *, attempt: int
+) -> tuple[Charge, str]:
+    """The charge, held before the commit, so that others see the charge and its holder at once; and who holds it."""
     charge = Charge(
         id=row["id"],
         analyst=row["analyst"],
@@ -313,8 +321,7 @@ def _hand_out(tx: Tx, dataset_id: str, row: dict[str, Any], loss: Loss, *, attem
         catalog_version=row["catalog_version"],
         attempt=attempt,
     )
-    holders.hold(dataset_id, charge, tx.thread)  # before the commit: then others see the charge and its holder at once
-    return charge
+    return charge, holders.hold(tx.path, dataset_id, charge, tx.thread, claim)
 
 
 def _row_of(tx: Tx, charge: Charge) -> sqlite3.Row:

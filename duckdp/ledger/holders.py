@@ -1,22 +1,72 @@
-"""Who is working on a charge, and is it still alive?
+"""Who is working on a charge, and is it still at work?
 
-A charge without a release may be redeemed only when nobody is working on it. Its holder is a process, named by boot,
-process id and start time (so that a reused id is another process), and within this process a live ``Charge`` object.
-A wrong "dead" costs an attempt and never a second release: the ledger keeps one release per charge.
+A charge without a release may be redeemed only when nobody is working on it. Who holds it is named by boot, process id
+and start time (so that a reused id is another process), followed by ``:lock`` where a lock of the kernel says whether
+the work goes on (``locks``); without it, as in ledgers of earlier versions, the life of the process does. Work ends
+with a release, a failure, or the process, when its :class:`Claim` ends, or when nobody has the ``Charge`` any more.
+A wrong "ended" costs an attempt and never a second release: the ledger keeps one release per charge.
 """
 
 from __future__ import annotations
 
 import os
 import weakref
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from duckdp.errors import LedgerError
+from duckdp.ledger import locks
 from duckdp.ledger.types import Charge
 
 _Key = tuple[str, int, int]  # data set, charge, attempt
+_LOCKED = ":lock"
 
-_live: dict[_Key, tuple[weakref.ref[Charge], int]] = {}
+
+@dataclass(frozen=True, eq=False)
+class _Hold:
+    """A thread's work on a charge; of one that was rolled back another may follow under the same key."""
+
+    key: _Key
+    charge: weakref.ref[Charge]
+    thread: int
+    lock: locks.Lock | None
+
+    def end(self) -> None:
+        if _live.get(self.key) is self:
+            _live.pop(self.key, None)
+        if self.lock is not None:
+            self.lock.free()
+
+
+_live: dict[_Key, _Hold] = {}
+
+
+class Claim:
+    """The work on one question: it holds the charge that is handed out for it until the work ends, however it ends.
+
+    An interrupt may fall between the charge's commit, on the ledger's thread, and whoever asked for it, and an
+    interactive shell keeps the frames of the last error: so the end of the work is told, not seen from what is left.
+    """
+
+    __slots__ = ("__weakref__", "_holds", "ended")
+
+    def __init__(self) -> None:
+        self._holds: list[_Hold] = []
+        self.ended = False
+
+    def take(self, hold: _Hold) -> None:
+        """Note what is handed out; after the end it is let go at once."""
+        self._holds.append(hold)
+        if self.ended:
+            self.end()
+
+    def end(self) -> None:
+        """The work ended; again is harmless."""
+        self.ended = True
+        for hold in list(self._holds):
+            hold.end()
+        self._holds.clear()
 
 
 def me() -> str:
@@ -24,28 +74,67 @@ def me() -> str:
     return _identity(os.getpid())
 
 
-def hold(dataset_id: str, charge: Charge, thread: int) -> None:
-    """Note that a thread works on ``charge`` as long as the object lives."""
+def hold(path: str, dataset_id: str, charge: Charge, thread: int, claim: Claim | None = None) -> str:
+    """Note that a thread works on ``charge`` as long as the object lives and the claim has not ended.
+
+    Returns:
+        Who holds it, for the ledger.
+
+    Raises:
+        LedgerError: B207, see :func:`locks.take`.
+    """
+    _sweep()
     key = (dataset_id, charge.id, charge.attempt)
-    _live[key] = (weakref.ref(charge, lambda _: _live.pop(key, None)), thread)
+    lock = locks.take(path, charge.id) if path else None
+
+    def garbage(_: object) -> None:
+        found.end()
+
+    found = _live[key] = _Hold(key, weakref.ref(charge, garbage), thread, lock)
+    if claim is not None:
+        claim.take(found)
+    return me() + (_LOCKED if lock is not None else "")
 
 
 def let_go(dataset_id: str, charge: Charge) -> None:
     """Note that the work on ``charge`` ended."""
-    _live.pop((dataset_id, charge.id, charge.attempt), None)
+    found = _live.get((dataset_id, charge.id, charge.attempt))
+    if found is not None:
+        found.end()
 
 
-def working(holder: str, dataset_id: str, charge_id: int, attempt: int, asking: int) -> bool:
+def working(holder: str, dataset_id: str, charge_id: int, attempt: int, asking: int, path: str = "") -> bool:
     """Is ``holder`` still working on this attempt?
 
     A thread that asks again (``asking``) what it holds itself is not working on it: it gave up without saying so.
+
+    Args:
+        holder: as the ledger has it.
+        dataset_id: of the ledger.
+        charge_id: the charge.
+        attempt: its last one.
+        asking: a thread of this process.
+        path: of the ledger.
     """
-    if holder == me():
-        reference, thread = _live.get((dataset_id, charge_id, attempt), (None, 0))
-        return reference is not None and reference() is not None and thread != asking
-    boot, _, rest = holder.partition(":")
+    name = holder.removesuffix(_LOCKED)
+    if name == me():
+        found = _live.get((dataset_id, charge_id, attempt))
+        return found is not None and found.charge() is not None and found.thread != asking
+    if path and name != holder:
+        try:
+            return locks.is_taken(path, charge_id)
+        except LedgerError:  # then the life of the process has to do
+            pass
+    boot, _, rest = name.partition(":")
     pid, _, start = rest.partition(":")
     return boot == _boot() and pid.isascii() and pid.isdigit() and _start(int(pid)) == start
+
+
+def _sweep() -> None:
+    """End what an interrupt kept from ending when its Charge became garbage; few are at work at a time."""
+    for found in list(_live.values()):
+        if found.charge() is None:
+            found.end()
 
 
 @lru_cache(maxsize=1)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
 from duckdp.ledger import budgets, charges, holders, objects
 from duckdp.ledger.charges import Pending
+from duckdp.ledger.holders import Claim
 from duckdp.ledger.keeping import Keeping
 from duckdp.ledger.places import Where
 from duckdp.ledger.store import Store
@@ -27,7 +28,7 @@ from duckdp.ledger.types import (
     StoredRelease,
 )
 
-WAIT_SECONDS = 600.0  # for somebody else's answer to the same question
+WAIT_SECONDS = 10.0  # for somebody else's answer to the same question, unless :attr:`Ledger.patience` says otherwise
 
 
 class Ledger(Keeping):
@@ -37,6 +38,7 @@ class Ledger(Keeping):
         path: of the file, absolute.
         dataset_id: random, 32 hex digits.
         salt: 16 random bytes, secret (it keys the choice of rows and groups that are kept).
+        patience: seconds to wait while somebody else answers the same question, before B206 says so.
     """
 
     def __init__(self, store: Store) -> None:
@@ -44,6 +46,7 @@ class Ledger(Keeping):
         row = store.read(lambda tx: tx.dataset())
         self.dataset_id: str = row["id"]
         self.salt: bytes = row["salt"]
+        self.patience = WAIT_SECONDS
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, create: bool = True, anchor: Where | None = None) -> Ledger:
@@ -214,11 +217,19 @@ class Ledger(Keeping):
 
     # -- the analyst --------------------------------------------------------------------------------------------------
 
-    def admit(self, request: ChargeRequest) -> Charge | StoredRelease:
+    def admit(
+        self, request: ChargeRequest, *, claim: Claim | None = None, check: Callable[[], None] = lambda: None
+    ) -> Charge | StoredRelease:  # fmt: skip
         """Charge for a question, durably, or give back what it released before.
 
-        Equal questions asked at once are one charge: the others wait for its release. A charge whose holder failed or
-        died is redeemed, without being charged again, up to three attempts in all; then its name is free again.
+        Equal questions asked at once are one charge: the others wait for its release, for at most :attr:`patience`
+        seconds. A charge that nobody works on any more, however its holder ended, is redeemed at once, without being
+        charged again, up to three attempts in all; then its name is free again.
+
+        Args:
+            request: the question.
+            claim: holds the charge until it is told that the work ended; without it, as long as the Charge lives.
+            check: called again and again while waiting; what it raises ends the wait.
 
         Returns:
             A Charge: read the data, then :meth:`store_release` or :meth:`fail`. A StoredRelease: free of charge.
@@ -232,12 +243,17 @@ class Ledger(Keeping):
         known = self._store.read(lambda tx: charges.known(tx, request))
         if known is not None:  # most often: a look waits for no writer
             return known
-        deadline = time.monotonic() + WAIT_SECONDS
-        while True:
-            decision = self._store.write(lambda tx: charges.decide(tx, request))
-            if not isinstance(decision, Pending):
-                return decision
-            self._wait(decision, deadline)
+        claim = Claim() if claim is None else claim
+        deadline = time.monotonic() + self.patience
+        try:
+            while True:
+                decision = self._store.write(lambda tx: charges.decide(tx, request, claim))
+                if not isinstance(decision, Pending):
+                    return decision
+                self._wait(decision, deadline, check)
+        except BaseException:  # perhaps it was charged, and nobody is told
+            claim.end()
+            raise
 
     def store_release(self, charge: Charge, payload: str) -> StoredRelease:
         """Store what is released for a charge, durably; only what this returns may leave.
@@ -335,14 +351,19 @@ class Ledger(Keeping):
         """
         return self._store.read(lambda tx: charges.named(tx, analyst, name))
 
-    def _wait(self, pending: Pending, deadline: float) -> None:
+    def _wait(self, pending: Pending, deadline: float, check: Callable[[], None]) -> None:
         pause = 0.001
         while True:
-            time.sleep(pause)
             if not self._store.read(lambda tx: charges.still_pending(tx, pending)):
                 return
+            check()
             if time.monotonic() > deadline:
                 raise LedgerError(
-                    "B206", "the same question is still being answered elsewhere. Try again later.", path=self.path
+                    "B206",
+                    f"the same question is being answered elsewhere right now, as charge {pending.charge_id}, for "
+                    f"longer than {self.patience:g} seconds. Ask it again: as soon as it is answered, its answer is "
+                    "free, and if that work ends without one, asking again takes it over.",
+                    path=self.path,
                 )
+            time.sleep(pause)
             pause = min(2 * pause, 0.05)

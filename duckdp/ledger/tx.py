@@ -38,6 +38,11 @@ class Tx:
         """Execute a change and return the id of the last inserted row."""
         return self._connection.execute(sql, values).lastrowid or 0
 
+    @property
+    def path(self) -> str:
+        """The ledger's file, "" in memory."""
+        return str(self.rows("PRAGMA database_list")[0][2])
+
     def is_open(self) -> bool:
         """Whether the transaction is still there; SQLite itself undoes one that meets a full or failing disk."""
         return self._connection.in_transaction

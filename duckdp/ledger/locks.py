@@ -1,0 +1,123 @@
+"""A lock for each charge that is being worked on, held by the system's kernel: whoever holds it is at work.
+
+It is a lock on one byte, that of the charge's number, of the empty file ``<ledger>.locks``, held through an open file
+of its own. It ends with the work, with the process (however that ends), or when nobody holds the Charge any more,
+and anybody can see that without waiting. The file never grows, nothing is ever written to it or read from it, and it is
+made anew where it is missing; without it the ledger is whole.
+
+Locks of the open file (Linux: F_OFD_SETLK) are what this needs: the older ones of POSIX end as soon as the process
+closes any descriptor of that file. Where there are none, :func:`take` says so, and the life of the process has to do.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from duckdp.errors import LedgerError
+
+SUFFIX = ".locks"
+
+_SET: int | None = getattr(fcntl, "F_OFD_SETLK", None)
+_GET: int | None = getattr(fcntl, "F_OFD_GETLK", None)
+_FLOCK = "hhqqi"  # type, whence, start, length, process
+
+
+class Lock:
+    """The lock of one charge, until :meth:`free`."""
+
+    __slots__ = ("__weakref__", "_file")
+
+    def __init__(self, file: int) -> None:
+        self._file: list[int | None] = [None, file]
+        _held.add(self)
+
+    def free(self, close: Callable[[Any], None] = os.close) -> None:
+        """Give it up; again is harmless, also at once from several threads."""
+        while self._file:
+            with suppress(IndexError):  # one step, with no room for an interrupt between its two
+                list(map(close, iter(self._file.pop, None)))
+
+    def __del__(self) -> None:
+        self.free()
+
+
+_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def take(path: str, charge_id: int) -> Lock | None:
+    """Take the lock of a charge.
+
+    Returns:
+        The lock; None where the system has no such locks, or somebody else still holds this one.
+
+    Raises:
+        LedgerError: B207, the file of locks cannot be opened.
+    """
+    if _SET is None:
+        return None
+    file = _open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.fcntl(file, _SET, _byte(charge_id))
+    except BaseException as error:
+        os.close(file)
+        if isinstance(error, OSError):
+            return None
+        raise
+    return Lock(file)
+
+
+def is_taken(path: str, charge_id: int) -> bool:
+    """Whether somebody holds the lock of a charge; looks, and waits for nobody.
+
+    Raises:
+        LedgerError: B207, the file of locks cannot be opened.
+    """
+    if _GET is None or not os.path.exists(path + SUFFIX):
+        return False
+    file = _open(path, os.O_RDWR)
+    try:
+        found = fcntl.fcntl(file, _GET, _byte(charge_id))
+    except OSError:
+        raise _unusable(path) from None
+    finally:
+        os.close(file)
+    return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+
+
+def _open(path: str, flags: int) -> int:
+    try:
+        return os.open(path + SUFFIX, flags | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ENOENT and not flags & os.O_CREAT:  # removed just now
+            return _open(path, flags | os.O_CREAT)
+        raise _unusable(path) from None
+
+
+def _unusable(path: str) -> LedgerError:
+    return LedgerError(
+        "B207",
+        f'the file "{path}{SUFFIX}", which shows who is working on a charge, cannot be opened. '
+        "Check its permissions and the disk, or remove it: it holds nothing.",
+        path=path,
+    )
+
+
+def _byte(charge_id: int) -> bytes:
+    return struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, charge_id, 1, 0)
+
+
+def _left() -> None:
+    """In a forked child: the locks are the parent's, and end with it, not with the child."""
+    for lock in list(_held):
+        lock.free()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_left)
