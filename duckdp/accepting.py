@@ -11,9 +11,12 @@ from duckdp.declare import drifted
 from duckdp.decoding import reading_mark
 from duckdp.engine import Engine
 from duckdp.ledger import Ledger
+from duckdp.ledger.places import Where
 
 
-def accept_first(engine: Engine, path: str, tell: Tell | None = None) -> tuple[Ledger, str]:
+def accept_first(
+    engine: Engine, path: str, tell: Tell | None = None, anchor: Where | None = None
+) -> tuple[Ledger, str]:
     """Open the ledger, and accept the source if it is new to it.
 
     A source read in full under the fingerprint that the ledger accepted is not read again: the fingerprint (size, time,
@@ -24,6 +27,7 @@ def accept_first(engine: Engine, path: str, tell: Tell | None = None) -> tuple[L
         engine: with the source attached.
         path: the ledger's; made if missing, but not for a source that is refused.
         tell: told how far reading is.
+        anchor: where the ledger's anchor is.
 
     Returns:
         The ledger, and the source's fingerprint; another than the accepted one is answered C104.
@@ -35,7 +39,7 @@ def accept_first(engine: Engine, path: str, tell: Tell | None = None) -> tuple[L
     mark, unknown = _mark(engine, fingerprint), not os.path.exists(path)
     if unknown:
         engine.read_in_full(tell)
-    ledger = Ledger.open(path)
+    ledger = Ledger.open(path, anchor=anchor)
     try:
         if ledger.state().source in (None, fingerprint):
             if not unknown and (mark is None or not ledger.was_read(mark)):

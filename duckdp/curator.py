@@ -17,6 +17,7 @@ from duckdp.engine import Engine
 from duckdp.errors import BudgetError, CatalogError, ParameterError
 from duckdp.ledger import DataSetState
 from duckdp.ledger.files import default_ledger
+from duckdp.ledger.places import Where
 from duckdp.protection import Protected, protect_tables
 from duckdp.result import Result, plain_result
 from duckdp.session import Session
@@ -33,7 +34,8 @@ E = TypeVar("E", Neighbours, AccountantKind)
 
 
 def open(
-    data: object, *, ledger: str | os.PathLike[str] | None = None, snapshot: bool = False, progress: Tell | None = None
+    data: object, *, ledger: str | os.PathLike[str] | None = None, anchor: Where | None = None,
+    snapshot: bool = False, progress: Tell | None = None,
 ) -> Curator:  # fmt: skip
     """Put data under a curator.
 
@@ -43,6 +45,8 @@ def open(
         data: a DuckDB file, a Parquet file or glob, several of them, data frames or paths by name, or an open
             DuckDB connection (its tables are copied).
         ledger: file of budgets and charges, made if missing; next to a DuckDB file by default.
+        anchor: where the ledger's newest state is known, so that an older one is refused: a file on another disk, or a
+            command as a list of words. By default where it was; for a new ledger in the file beside it.
         snapshot: copy the data, so that the original is free for others; generated columns become plain ones.
         progress: told (stage, share done, 0 to 1) while the source is read, here and at a refresh.
 
@@ -50,7 +54,8 @@ def open(
         CatalogError: C104 (the source changed), C107, C108.
         LedgerError: B2xx.
     """
-    return Curator(data, ledger=default_ledger(data, ledger), snapshot=snapshot, progress=progress)
+    path = default_ledger(data, ledger)
+    return Curator(data, ledger=path, anchor=anchor, snapshot=snapshot, progress=progress)
 
 
 class Curator:
@@ -64,10 +69,13 @@ class Curator:
             releases, unless a call brings its own.
     """
 
-    def __init__(self, data: object, *, ledger: str, snapshot: bool = False, progress: Tell | None = None) -> None:
+    def __init__(
+        self, data: object, *, ledger: str, anchor: Where | None = None, snapshot: bool = False,
+        progress: Tell | None = None,
+    ) -> None:  # fmt: skip
         self.engine = Engine(Source(data, snapshot=snapshot))
         try:
-            self.ledger, self._fingerprint = accept_first(self.engine, ledger, progress)
+            self.ledger, self._fingerprint = accept_first(self.engine, ledger, progress, anchor)
         except BaseException:
             self.engine.close()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from duckdp.errors import DuckDPError
 if TYPE_CHECKING:
     from duckdp.curator import Curator
     from duckdp.ledger import Ledger
+    from duckdp.ledger.places import Where
     from duckdp.result import Result
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,11 +43,52 @@ class Commands(click.Group):
 
 
 def source_argument(function: F) -> F:
-    """SOURCE and --ledger."""
-    where = click.option(
-        "--ledger", "ledger_path", metavar="FILE", help="Budgets and charges; beside SOURCE by default."
-    )
-    return click.argument("source")(where(function))
+    """SOURCE and --ledger; --anchor and --anchor-command, which :func:`anchor_given` reads."""
+    for option in (
+        click.option(
+            "--anchor-command", metavar="WORDS", envvar="DUCKDP_ANCHOR_COMMAND", expose_value=False,
+            callback=_remember, help="The command that keeps the ledger's anchor; run without a shell.",
+        ),
+        click.option(
+            "--anchor", metavar="FILE", envvar="DUCKDP_ANCHOR", expose_value=False, callback=_remember,
+            help="The ledger's anchor on another disk.",
+        ),
+        click.option("--ledger", "ledger_path", metavar="FILE", help="Budgets and charges; beside SOURCE by default."),
+    ):  # fmt: skip
+        function = option(function)
+    return click.argument("source")(function)
+
+
+def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.meta[f"duckdp.{option.name}"] = value
+
+
+def anchor_given() -> Where | None:
+    """What --anchor or --anchor-command says.
+
+    Raises:
+        ParameterError: P107.
+    """
+    meta = click.get_current_context().meta
+    file, words = meta.get("duckdp.anchor"), meta.get("duckdp.anchor_command")
+    if file is not None and words is not None:
+        raise click.UsageError("Give --anchor or --anchor-command, not both.")
+    return file if words is None else words_in(words)
+
+
+def words_in(text: str) -> list[str]:
+    """A command line taken apart as a shell would, and nothing more.
+
+    Raises:
+        ParameterError: P107.
+    """
+    from duckdp.errors import ParameterError
+
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise ParameterError("P107", "anchor_command", text, "has quotes that are not closed.") from None
 
 
 def analyst_option(function: F) -> F:
@@ -71,7 +114,8 @@ def open_curator(source: str, ledger_path: str | None) -> Iterator[Curator]:
     """The curator of a source, closed at the end."""
     import duckdp
 
-    curator = duckdp.open(source, ledger=ledger_path, progress=say_reading if sys.stderr.isatty() else None)
+    tell = say_reading if sys.stderr.isatty() else None
+    curator = duckdp.open(source, ledger=ledger_path, anchor=anchor_given(), progress=tell)
     try:
         yield curator
     finally:
@@ -91,7 +135,7 @@ def open_ledger(source: str, ledger_path: str | None) -> Iterator[Ledger]:
     """The ledger alone: works while the source is locked or away."""
     from duckdp.ledger import Ledger
 
-    ledger = Ledger.open(path_of_ledger(source, ledger_path), create=False)
+    ledger = Ledger.open(path_of_ledger(source, ledger_path), create=False, anchor=anchor_given())
     try:
         yield ledger
     finally:

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 import click
 
-from duckdp.cli.common import format_option, open_ledger, path_of_ledger, print_result, reason_option, source_argument
+from duckdp.cli.common import (
+    anchor_given,
+    format_option,
+    open_ledger,
+    path_of_ledger,
+    print_result,
+    reason_option,
+    source_argument,
+    words_in,
+)  # fmt: skip
 
 
 class _ShowsByDefault(click.Group):
@@ -82,11 +91,30 @@ def backup(source: str, ledger_path: str | None, target: str) -> None:
 @source_argument
 @reason_option(required=True)
 def repair(source: str, ledger_path: str | None, reason: str) -> None:
-    """Write a missing or damaged anchor anew: you vouch that this ledger is the newest."""
+    """Write a missing or damaged anchor anew: you vouch that this ledger is the newest.
+
+    With --anchor or --anchor-command it is there from now on, and the one that it was is not asked.
+    """
     from duckdp.ledger import Ledger
 
-    Ledger.repair_anchor(path_of_ledger(source, ledger_path), reason)
+    Ledger.repair_anchor(path_of_ledger(source, ledger_path), reason, anchor=anchor_given())
     click.echo("the anchor is in place")
+
+
+@ledger.command()
+@source_argument
+@click.option("--to", metavar="FILE", help="A file on another disk; LEDGER.anchor is the file beside the ledger.")
+@click.option("--to-command", metavar="WORDS", help="A command, run without a shell.")
+@reason_option(required=False)
+def anchor(source: str, ledger_path: str | None, to: str | None, to_command: str | None, reason: str | None) -> None:
+    """Where the anchor is; with --to or --to-command and --reason, where it is from now on."""
+    if to is not None and to_command is not None:
+        raise click.UsageError("Give --to or --to-command, not both.")
+    with open_ledger(source, ledger_path) as found:
+        new = words_in(to_command) if to_command is not None else to
+        if new is not None:
+            found.move_anchor(new, reason=reason)  # type: ignore[arg-type]
+        click.echo(f"the anchor is {found.state().anchor}")
 
 
 @ledger.command()

@@ -97,6 +97,7 @@ def _charge_rest(tx: Tx) -> None:
     if kind is AccountantKind.ZCDP:
         epsilon = accounting.epsilon_for(rest[0], max(dataset["delta_atto"] // 2, 1))
         loss = Loss(epsilon_nano=epsilon, delta_atto=rest[1], rho_pico=rest[0], delta_zcdp_atto=rest[1])
+    tx.run("UPDATE dataset SET backup = NULL")  # a backup charges nothing, but this
     budgets.set_cap(tx, LOST, dataset["epsilon_nano"], dataset["delta_atto"], kind, "what may have been spent")
     request = ChargeRequest(
         analyst=LOST, key=os.urandom(32).hex(), loss=loss, mechanism="lost", parameters="{}",
@@ -104,6 +105,7 @@ def _charge_rest(tx: Tx) -> None:
     )  # fmt: skip
     charges.write_off(tx, request)
     budgets.revoke(tx, LOST, "nobody")
+    tx.run("UPDATE dataset SET backup = ?", dataset["backup"])
 
 
 def _end(tx: Tx, reason: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duckdp.ledger import budgets, chain
-from duckdp.ledger.places import Place, Where, place_of, places_in, require_contained, text_of
+from duckdp.ledger.places import Place, Where, place_of, places_in, text_of
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import check_reason
@@ -34,7 +34,7 @@ def _begin(store: Store, tx: Tx, new: Place) -> None:
     """Let an anchor that knows nothing, or an earlier position of this ledger, know the present one."""
     known = store.anchors.read(new)
     if known is not None:
-        require_contained(store.path, tx, known)
+        store.anchors.require(tx, new, known)
     store.anchors.advance(tx, new, tx.head(), create=True)
 
 

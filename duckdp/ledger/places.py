@@ -100,8 +100,8 @@ class Anchors:
         self.said = given
         self.commands = {given} if given is not None and given.command else set()  # that may be run
         self.instead: Place | None = None  # the owner's repair: whatever the ledger says
-        self._believed: dict[Place, Position | None] = {}  # what a command answered last
-        self._failing: set[Place] = set()
+        self._believed: dict[Place, Position] = {}  # what a command keeps, which this ledger was seen to hold
+        self._behind: set[Place] = set()  # commands that failed to follow a commit
 
     def places(self, tx: Tx, *, opening: bool = False) -> tuple[Place, ...]:
         """The anchors in force; ``opening``: the owner is told which.
@@ -135,20 +135,25 @@ class Anchors:
         """
         if not place.command:
             return anchor.read(self.path, place.file or None)
-        believed = self._believed.get(place)
-        self._failing.add(place)
-        self._believed[place] = known = anchor_command.exchange(self.path, place.command, believed, believed)
-        self._failing.discard(place)
-        return known
+        return anchor_command.exchange(self.path, place.command, None, None)
 
-    def ready(self) -> None:
-        """A command that failed answers again: else nothing more is charged.
+    def require(self, tx: Tx, place: Place, known: Position) -> None:
+        """The ledger holds what an anchor of it knows; only such a position of a command is ever replaced.
 
         Raises:
-            LedgerError: B209.
+            LedgerError: B203.
         """
-        for place in list(self._failing):
-            self.read(place)
+        require_contained(self.path, tx, known)
+        self._believed[place] = known
+
+    def ready(self, tx: Tx) -> None:
+        """A command that failed has caught up with what is committed; before that nothing more is charged.
+
+        Raises:
+            LedgerError: B203, B204, B209.
+        """
+        for place in self._behind and self._behind & set(self.places(tx)):
+            self.advance(tx, place, tx.head())
 
     def require_newest(self, tx: Tx, places: Iterable[Place]) -> None:
         """The ledger holds what its anchors know; commands are asked when they are moved, after the commit.
@@ -161,7 +166,7 @@ class Anchors:
                 known = self.read(place)
                 if known is None:
                     raise self.missing(place)
-                require_contained(self.path, tx, known)
+                self.require(tx, place, known)
 
     def advance(self, tx: Tx, place: Place, head: Position, *, create: bool = False, replace: bool = False) -> None:
         """Move an anchor forward to a committed position, durably.
@@ -179,18 +184,19 @@ class Anchors:
         if not place.command:
             anchor.advance(self.path, head, file=place.file or None, create=create, replace=replace)
             return
+        self._behind.add(place)
         while True:
             believed = self._believed.get(place)
-            kept = self._exchange(place, believed, head)
+            kept = anchor_command.exchange(self.path, place.command, believed, head)
             if kept is None and not create:
                 raise self.missing(place)
-            if kept is not None and kept != head:
-                require_contained(self.path, tx, kept)
-            if kept is not None and kept.count >= head.count:
-                return
-            if kept == believed:
-                self._failing.add(place)
+            if kept == believed != head:
                 raise anchor_command.silent(self.path)  # it does not keep what it is given
+            assert kept is not None
+            self.require(tx, place, kept)
+            if kept.count >= head.count:
+                self._behind.discard(place)
+                return
 
     def set_back(self, place: Place, head: Position) -> None:
         """Move an anchor wherever it stands: its ledger is gone, and this one takes its place.
@@ -204,20 +210,15 @@ class Anchors:
         known = self.read(place)
         if known is not None and known.dataset_id != head.dataset_id:
             raise anchor.rolled_back(self.path, "the ledger belongs to another data set than its anchor")
-        if self._exchange(place, known, head) != head:
+        if anchor_command.exchange(self.path, place.command, known, head) != head:
             raise anchor_command.silent(self.path)
+        self._believed[place] = head
 
     def missing(self, place: Place) -> LedgerError:
         """The error for an anchor that knows nothing."""
         if place.command:
             return anchor_command.silent(self.path)
         return anchor.damaged(self.path, place.file)
-
-    def _exchange(self, place: Place, believed: Position | None, head: Position) -> Position | None:
-        self._failing.add(place)
-        self._believed[place] = kept = anchor_command.exchange(self.path, place.command, believed, head)
-        self._failing.discard(place)
-        return kept
 
 
 def require_contained(path: str, tx: Tx, known: Position) -> None:

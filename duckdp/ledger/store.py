@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import anchor, chain, files, opening, places
+from duckdp.ledger import anchor, chain, files, opening
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.connections import Connection, connect, set_pragmas, translated
 from duckdp.ledger.places import BESIDE, Anchors, Place, Where, place_of, text_of
@@ -184,7 +184,7 @@ class Store:
 
 def _commit(place: _Place, connection: sqlite3.Connection, body: Callable[[Tx], None]) -> None:
     """One durable, anchored transaction around ``body``; undone if anything fails before it is committed."""
-    place.anchors.ready()
+    place.anchors.ready(Tx(connection))
     try:
         connection.execute("BEGIN IMMEDIATE")
         tx = Tx(connection)
@@ -248,9 +248,9 @@ def _check(connection: sqlite3.Connection, place: _Place, repair: str | None) ->
             connection.execute("BEGIN")
             opening.check(tx, path)
             head, same = tx.head(), anchors.places(tx, opening=True) == held
-            for _, known, _ in found if same else ():
+            for each, known, _ in found if same else ():
                 if known is not None:
-                    places.require_contained(path, tx, known)
+                    anchors.require(tx, each, known)
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import duckdb
 import pytest
 
 import duckdp
-from tests.cli.conftest import PROTECT, Process, Run, environment
+from tests.cli.conftest import PROTECT, ROOT, Process, Run, environment
 
 COUNT = "SELECT sex, count(*) AS n FROM visits GROUP BY sex"
 
@@ -195,6 +197,65 @@ def test_ledger_backup_and_repair(run: Run, clinic: Path, tmp_path: Path) -> Non
     assert run("ledger", "repair", clinic).exit_code == 2
     assert run("ledger", "repair", clinic, "--reason", "the disk was restored").exit_code == 0
     assert run("ledger", clinic).exit_code == 0
+
+
+def test_the_restoring_that_readme_describes_works(run: Run, clinic: Path, tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    after = text[text.index("A backup says that it is one") :]
+    lines = [line.split("#")[0].strip() for line in after.splitlines()[1:9] if line.startswith("    ")]
+    assert len(lines) == 5
+    ask = ("query", clinic, COUNT, "--analyst", "ana", "--epsilon", "0.1")
+    other, ledger = tmp_path / "other", clinic.with_name("clinic.ledger")
+    other.mkdir()
+    stored = run(*ask).stdout.split("cost")[0]
+    for i, line in enumerate(lines):
+        words = [str(other / w[11:]) if w.startswith("/mnt/other/") else w for w in shlex.split(line)]
+        words = [str(clinic.with_name(w)) if w.startswith("clinic.") else w for w in words]
+        if words[0] == "cp":
+            shutil.copy(words[1], words[2])
+        else:
+            words = ["7" if w == "12" else w for w in words]
+            done = run(*words[1:])
+            assert done.exit_code == 0, done.output
+        if i == 0:
+            for file in (ledger, ledger.with_name("clinic.ledger.anchor")):
+                file.unlink()
+        if i == 2:
+            assert run(*ask).stderr.startswith("B210: ")
+            assert run("unfreeze", clinic, "--reason", "go on").stderr.startswith("B210: ")
+    assert run(*ask).stdout.split("cost")[0] == stored
+    assert "lost" in run("ledger", clinic).output
+    assert run(*ask, "--fresh").exit_code == 0
+
+
+def test_the_anchor_may_be_elsewhere(run: Run, clinic: Path, tmp_path: Path) -> None:
+    disk, kept = tmp_path / "disk", tmp_path / "kept"
+    disk.mkdir()
+    file, words = disk / "clinic.anchor", shlex.join([str(ROOT / "examples" / "keep-anchor.sh"), str(kept)])
+    show = ("ledger", "anchor", clinic)
+    assert "beside the ledger" in run(*show).output
+    assert run(*show, "--to", file).stderr.startswith("P107: reason=")
+    assert run(*show, "--to", file, "--to-command", words, "--reason", "both").exit_code == 2
+    assert str(file) in run(*show, "--to", file, "--reason", "a disk of its own").output
+    assert "a disk of its own" in run("ledger", "log", clinic).output
+    assert run("ledger", clinic, "--anchor", file).exit_code == 0
+    assert run("ledger", clinic, "--anchor", disk / "other").stderr.startswith("B208: ")
+    assert run("ledger", clinic, "--anchor-command", "'").stderr.startswith("P107: ")
+    if shutil.which("flock") is None:
+        return
+    assert str(kept) in run(*show, "--to-command", words, "--reason", "another machine").output
+    assert run("ledger", clinic).stderr.startswith("B208: ")
+    assert run("ledger", clinic, "--anchor", file, "--anchor-command", words).exit_code == 2
+    ask = ("query", clinic, COUNT, "--analyst", "ana", "--epsilon", "0.1")
+    assert run(*ask, "--anchor-command", words).exit_code == 0
+    kept.unlink()
+    assert run(*ask, "--anchor-command", words).stderr.startswith("B204: ")
+    reason = ("--reason", "that machine is gone")
+    assert (
+        run("ledger", "repair", clinic, "--anchor", f"{clinic.with_name('clinic.ledger')}.anchor", *reason).exit_code
+        == 0
+    )
+    assert run(*ask).exit_code == 0
 
 
 def test_refresh_accepts_changed_data(run: Run, clinic: Path) -> None:
