@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from duckdp.accepting import accept_changed, accept_first
 from duckdp.catalog import Table, check_name, load_table, missing_table
 from duckdp.computed import require_stored
 from duckdp.core.task import Tell
-from duckdp.core.types import AccountantKind, Neighbours, parse_delta, parse_epsilon
+from duckdp.core.types import AccountantKind, Neighbours, parse_choice, parse_delta, parse_epsilon
 from duckdp.engine import Engine
 from duckdp.errors import BudgetError, CatalogError, ParameterError
 from duckdp.ledger import DataSetState
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     import duckdb
 
     from duckdp.front import Front
-
-
-E = TypeVar("E", Neighbours, AccountantKind)
 
 
 def open(
@@ -240,7 +237,10 @@ class Curator:
         Raises:
             BudgetError: B104, B105. CatalogError: C105, C109. ParameterError: P101, P102, P107.
         """
-        relation, kind = _enum(Neighbours, "neighbours", neighbours), _enum(AccountantKind, "accountant", accountant)
+        relation, kind = (
+            parse_choice(Neighbours, "neighbours", neighbours),
+            parse_choice(AccountantKind, "accountant", accountant),
+        )
         if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):
             raise CatalogError(
                 "C105", 'neighbours="replace" protects rows. Protect tables without unit_key, or say "add_remove".'
@@ -396,10 +396,3 @@ class Curator:
         if "ledger" not in vars(self):
             return "<duckdp.Curator that is not open>"
         return f"<duckdp.Curator of {len(self.tables)} protected tables, ledger {self.ledger.path!r}>"
-
-
-def _enum(kind: type[E], name: str, value: object) -> E:
-    for member in kind:
-        if value in (member, member.value):
-            return member
-    raise ParameterError("P107", name, value, "must be " + " or ".join(f'"{m.value}"' for m in kind) + ".")

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from fractions import Fraction
+from typing import TypeVar
 
 from duckdp.errors import ParameterError
+
+E = TypeVar("E", bound=Enum)
 
 NANO = 10**9
 PICO = 10**12
@@ -90,6 +93,18 @@ class Loss:
     def __str__(self) -> str:
         parts = f"epsilon={show_decimal(self.epsilon_nano, 9)}"
         return parts + (f", delta={show_decimal(self.delta_atto, 18)}" if self.delta_atto else "")
+
+
+def parse_choice(kind: type[E], name: str, value: object) -> E:
+    """One of an enumeration's members, given as such or by its text.
+
+    Raises:
+        ParameterError: P107.
+    """
+    for member in kind:
+        if value is member or (isinstance(value, str) and value == member.value):
+            return member
+    raise ParameterError("P107", name, value, "must be " + " or ".join(f'"{m.value}"' for m in kind) + ".")
 
 
 def parse_epsilon(value: object, name: str = "epsilon", *, total: bool = False) -> int:
