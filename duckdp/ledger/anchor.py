@@ -15,7 +15,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from duckdp.errors import LedgerError
@@ -52,7 +52,7 @@ def read(path: str, file: str | None = None) -> Position | None:
         The position, or None if the anchor is missing or empty.
 
     Raises:
-        LedgerError: B204, the anchor is damaged.
+        LedgerError: B204, the anchor is damaged; B207, it cannot be read, which says nothing of what it holds.
     """
     name = file or path + SUFFIX
     try:
@@ -60,7 +60,7 @@ def read(path: str, file: str | None = None) -> Position | None:
     except FileNotFoundError:
         return None
     except OSError:
-        raise damaged(path, name) from None
+        raise _unread(path, name) from None
     try:
         text = _read(path, name, opened)
         try:
@@ -69,7 +69,7 @@ def read(path: str, file: str | None = None) -> Position | None:
             with _lock(path, opened, fcntl.LOCK_SH):  # perhaps read while it was being overwritten
                 return _parse(path, name, _read(path, name, opened))
     finally:
-        os.close(opened)
+        _close(opened)
 
 
 def advance(
@@ -110,7 +110,7 @@ def advance(
             elif back and known != position:
                 _write(path, name, opened, position, (line, 1 - line))
     finally:
-        os.close(opened)
+        _close(opened)
     if create or replace:
         try:
             sync_folder(name)
@@ -124,7 +124,7 @@ def sync_folder(path: str) -> None:
     try:
         os.fsync(folder)
     finally:
-        os.close(folder)
+        _close(folder)
 
 
 def damaged(path: str, name: str = "") -> LedgerError:
@@ -193,8 +193,14 @@ def _read(path: str, name: str, file: int) -> bytes:
         if stat.S_ISREG(os.fstat(file).st_mode):
             return os.pread(file, 2 * LENGTH + 1, 0)
     except OSError:
-        pass
+        raise _unread(path, name) from None
     raise damaged(path, name)
+
+
+def _close(file: int) -> None:
+    """Whatever the system says to it, the file is closed, and what had to be durable was synced before."""
+    with suppress(OSError):
+        os.close(file)
 
 
 def _write(path: str, name: str, file: int, position: Position, lines: tuple[int, ...]) -> None:
@@ -209,6 +215,10 @@ def _write(path: str, name: str, file: int, position: Position, lines: tuple[int
         _sync(file)
     except OSError:
         raise _unwritten(path, name) from None
+
+
+def _unread(path: str, name: str) -> LedgerError:
+    return LedgerError("B207", f'the anchor "{name}" cannot be read. Check its permissions and the disk.', path=path)
 
 
 def _unwritten(path: str, name: str) -> LedgerError:

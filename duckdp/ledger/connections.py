@@ -9,7 +9,7 @@ import os
 import sqlite3
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from duckdp.errors import InternalError, LedgerError
@@ -80,7 +80,7 @@ def close(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    except sqlite3.Error:
+    except (sqlite3.Error, MemoryError):
         pass
     finally:
         connection.close()
@@ -103,13 +103,17 @@ def close_whole(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours; its texts may quote what the ledger holds."""
+    """Turn SQLite's errors and the system's into ours; their texts may quote what the ledger holds."""
     try:
         yield
     except sqlite3.Error as error:
         raise _translate(error, path) from None
     except UnicodeDecodeError:
         raise chain.damaged(path, "it holds text that cannot be read") from None
+    except MemoryError:
+        raise no_memory(path) from None
+    except OSError:
+        raise unusable(path) from None
 
 
 def _translate(error: sqlite3.Error, path: str) -> LedgerError | InternalError:
@@ -120,15 +124,56 @@ def _translate(error: sqlite3.Error, path: str) -> LedgerError | InternalError:
         return InternalError(f'the ledger "{path}" refused an inconsistent entry; nothing was written.')
     if code == sqlite3.SQLITE_NOTADB and not os.path.exists(path + anchor.SUFFIX):
         return not_a_ledger(path)
-    broken = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
+    broken = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
+    if code == sqlite3.SQLITE_CORRUPT:
+        return unsound(path)
     if code in broken or "decode to UTF-8" in str(error):
         return chain.damaged(path, "its structure is broken")
     if code == sqlite3.SQLITE_FULL:
         return LedgerError(
             "B207", f'the ledger "{path}" cannot be written: the disk is full. Free some space.', path=path
         )
+    return unusable(path)
+
+
+def unsound(path: str) -> LedgerError:
+    """The error for a file that SQLite calls corrupt, as it does a page that the disk did not give.
+
+    A second look, by a connection of its own, tells the one from the other.
+    """
+    try:
+        with closing(connect(path)) as connection:
+            found = [row[0] for row in connection.execute("PRAGMA integrity_check(1)")]
+    except (sqlite3.DatabaseError, MemoryError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CORRUPT:
+            return unusable(path)
+        found = []
+    return chain.damaged(path, "its structure is broken") if found != ["ok"] and _is_readable(path) else unusable(path)
+
+
+def _is_readable(path: str) -> bool:
+    """Whether the disk gives all bytes of the file and its journal."""
+    try:
+        for name in (path, path + "-wal"):
+            with suppress(FileNotFoundError), open(name, "rb") as file:
+                while file.read(1 << 20):
+                    pass
+    except OSError:
+        return False
+    return True
+
+
+def unusable(path: str) -> LedgerError:
+    """The error for a file that the system does not let us use, which says nothing of what it holds."""
     return LedgerError(
         "B207", f'the ledger "{path}" cannot be read or written. Check its permissions and the disk.', path=path
+    )
+
+
+def no_memory(path: str) -> LedgerError:
+    """The error for want of memory."""
+    return LedgerError(
+        "B207", f'the ledger "{path}" cannot be used: there is no memory left. Try again with more of it.', path=path
     )
 
 

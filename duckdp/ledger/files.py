@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -96,10 +97,11 @@ def wanted(path: str, *, create: bool) -> bool:
     Raises:
         LedgerError: B203, the ledger is gone but its anchor is there; B207, it is missing or not a file.
     """
-    if os.path.isfile(path):
+    mode = _mode(path)
+    if mode is not None and stat.S_ISREG(mode):
         return False
-    if os.path.exists(path) or not create:
-        what = "is not a file" if os.path.exists(path) else "does not exist"
+    if mode is not None or not create:
+        what = "does not exist" if mode is None else "is not a file"
         raise LedgerError("B207", f'the ledger "{path}" {what}. Give the path of a ledger.', path=path)
     known = anchor.read(path)
     if known is not None:
@@ -111,6 +113,20 @@ def wanted(path: str, *, create: bool) -> bool:
     return True
 
 
+def _mode(path: str) -> int | None:
+    """What lies there; None for nothing.
+
+    Raises:
+        LedgerError: B207, the system does not say.
+    """
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        raise _unseen(path) from None
+
+
 def make(path: str) -> None:
     """Create an empty file for the owner's eyes only.
 
@@ -118,9 +134,11 @@ def make(path: str) -> None:
         LedgerError: B207, also if it exists.
     """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError:
         raise LedgerError("B207", f'the ledger "{path}" cannot be created there.', path=path) from None
+    with suppress(OSError):  # it is closed, whatever the system says to it
+        os.close(file)
 
 
 def publish(draft: str, path: str) -> None:
@@ -149,10 +167,18 @@ def identity(path: str) -> tuple[int, int]:
     """Device and inode: another pair means that another file took the ledger's place.
 
     Raises:
-        LedgerError: B203.
+        LedgerError: B203; B207, the system does not say.
     """
     try:
         found = os.stat(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         raise anchor.rolled_back(path, "the ledger was removed while it was open") from None
+    except OSError:
+        raise _unseen(path) from None
     return found.st_dev, found.st_ino
+
+
+def _unseen(path: str) -> LedgerError:
+    return LedgerError(
+        "B207", f'the ledger "{path}" cannot be looked at. Check its permissions and the disk.', path=path
+    )

@@ -64,7 +64,12 @@ class Ledger(Keeping):
                 system, B206 busy, B207 not a ledger, B208 another anchor, B209 the anchor's command failed.
             ParameterError: P107.
         """
-        return cls(Store.open(path, create=create, where=anchor))
+        store = Store.open(path, create=create, where=anchor)
+        try:
+            return cls(store)
+        except BaseException:
+            store.close()
+            raise
 
     # -- the owner ----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from duckdp.errors import LedgerError
 from duckdp.ledger import anchor, chain, files
-from duckdp.ledger.connections import close_whole, connect, not_a_ledger, set_pragmas, translated
+from duckdp.ledger.connections import close_whole, connect, not_a_ledger, set_pragmas, translated, unsound
 from duckdp.ledger.tx import Tx
 from duckdp.resources import read_sql
 
@@ -93,7 +93,7 @@ def check(tx: Tx, path: str) -> None:
         LedgerError: B202.
     """
     if [row[0] for row in tx.rows("PRAGMA integrity_check(1)")] != ["ok"]:
-        raise chain.damaged(path, "its structure is broken")
+        raise unsound(path)
     if tx.rows("PRAGMA foreign_key_check"):
         raise chain.damaged(path, "its tables contradict each other")
     model = sqlite3.connect(":memory:", isolation_level=None)

@@ -102,7 +102,7 @@ class Writer:
                 del job  # a job holds what it was asked with
         finally:
             if self._connection is not None:
-                with suppress(sqlite3.Error):
+                with suppress(sqlite3.Error, MemoryError):
                     connections.close(self._connection)
             self._serving.release()
 
@@ -169,9 +169,9 @@ class Writer:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-        except sqlite3.Error:
+        except (sqlite3.Error, MemoryError):
             self._connection = None
-            with suppress(sqlite3.Error):
+            with suppress(sqlite3.Error, MemoryError):
                 connection.close()
 
 

@@ -1,0 +1,432 @@
+"""Fault loops: the n-th call fails, for every n, and after the fault everything goes on.
+
+Run with the library loaded: ``python -m tests.faults.loops FOLDER SPECIFICATION`` (see ``Loop``); prints findings.
+
+One round: a scenario's folder is made from its template, its act runs while the n-th call of some classes fails (once
+or from then on), and then, the fault gone,
+
+- whatever left the act was an error of ours, and none of those that condemn a ledger (B202, B203, B204) or call it
+  somebody else's;
+- the same process goes on, the act is done again, and others can write;
+- every file that has its final name is whole, and nothing else lies there;
+- what was acknowledged is there, charged once, answered once; the sums fit; no file is left open.
+
+Rounds go on until the fault finds no call left to fail.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import sqlite3
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from duckdp.errors import DuckDPError
+from duckdp.ledger import Charge, Ledger, StoredRelease, anchor, connections
+from tests.faults.library import Call, Faults, Way
+from tests.ledgers import NANO, ask, set_up
+
+KEPT = Path(__file__).resolve().parents[1] / "fixtures" / "ledgers"
+COST = 1000
+MOST_FOUND = 10  # then a loop ends
+CONDEMNING = ("B201", "B202", "B203", "B204", "B205")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """Which calls fail, how, and at which n: from ``start`` on each ``step``-th."""
+
+    scenario: str
+    calls: tuple[str, ...]
+    error: str = "EIO"
+    way: str = "BEFORE"
+    times: int = 1
+    start: int = 1
+    step: int = 1
+
+
+@dataclass
+class Round:
+    """A scenario's state in one round; ``answers`` are the acknowledged payloads by question."""
+
+    folder: Path
+    ledger: Ledger | None = None
+    charge: Charge | None = None
+    answers: dict[str, str] = field(default_factory=dict)
+    spent: int = 0  # what was charged before the act, in 1e-9
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "a.ledger"
+
+    @property
+    def open(self) -> Ledger:
+        assert self.ledger is not None
+        return self.ledger
+
+
+# ---- scenarios -------------------------------------------------------------------------------------------------------
+
+
+class Scenario:
+    """What is done under faults: a ledger with two answered questions stands open, unless it says otherwise."""
+
+    opened = True
+    asks: tuple[str, ...] = ()  # questions of the act: each may be charged once
+
+    def template(self, folder: Path) -> None:
+        """Files to begin each round with."""
+        with Ledger.open(folder / "a.ledger") as ledger:
+            set_up(ledger, 1000 * NANO)
+            for question in ("first", "second"):
+                answer(ledger, question, f"{question} answer")
+
+    def begin(self, this: Round) -> None:
+        """Before the fault."""
+        this.answers = {"first": "first answer", "second": "second answer"}
+        this.spent = 2 * COST
+        if self.opened:
+            this.ledger = Ledger.open(this.path, create=False)
+
+    def act(self, this: Round) -> None:
+        """Under the fault; what it is told it notes in ``this.answers``."""
+
+    def again(self, this: Round) -> None:
+        """The fault is gone: the same must succeed."""
+        self.act(this)
+
+    def check(self, this: Round) -> None:
+        """What only this scenario knows."""
+
+
+class Charging(Scenario):
+    asks = ("new",)
+
+    def act(self, this: Round) -> None:
+        this.charge = None
+        this.open.admit(ask("new", COST))
+
+    def again(self, this: Round) -> None:
+        this.answers["new"] = answer(this.open, "new", "late")
+
+
+class Storing(Scenario):
+    asks = ("new",)
+
+    def begin(self, this: Round) -> None:
+        super().begin(this)
+        found = this.open.admit(ask("new", COST))
+        assert isinstance(found, Charge)
+        this.charge = found
+
+    def act(self, this: Round) -> None:
+        assert this.charge is not None
+        try:
+            this.answers["new"] = this.open.store_release(this.charge, "drawn").payload
+        except DuckDPError:
+            with suppress(DuckDPError):
+                this.open.fail(this.charge)
+            raise
+
+    def again(self, this: Round) -> None:
+        payload = answer(this.open, "new", "drawn again")
+        assert this.answers.setdefault("new", payload) == payload, "a second answer was given"
+
+
+class Staging(Storing):
+    stage = ""
+
+    def act(self, this: Round) -> None:
+        assert this.charge is not None
+        self.stage = ""
+        self.stage = this.open.store_stage(this.charge, 0, "drawn stage")
+
+    def again(self, this: Round) -> None:
+        assert this.charge is not None
+        stage = this.open.store_stage(this.charge, 0, "another stage")
+        assert self.stage in ("", stage), "a second stage was drawn"
+        this.answers["new"] = this.open.store_release(this.charge, f"{stage} and the rest").payload
+
+
+class Finishing(Scenario):
+    def act(self, this: Round) -> None:
+        charge = next(row.id for row in this.open.charges() if row.key == ask("first").key)
+        this.answers["first"] = this.open.finish_release(charge, "finished").payload
+        assert this.answers["first"] == "finished"
+
+
+class Giving(Scenario):
+    """What is stored is given again, and listed."""
+
+    def act(self, this: Round) -> None:
+        assert answer(this.open, "first", "another") == "first answer"
+        assert len(this.open.charges()) == 2
+        this.open.remaining("ana")
+
+
+class Owning(Scenario):
+    """The owner's changes."""
+
+    def act(self, this: Round) -> None:
+        ledger = this.open
+        ledger.grant("bob", epsilon_nano=NANO, delta_atto=0)
+        ledger.save_table("visits", "{}")
+        ledger.freeze("for a test")
+        ledger.unfreeze("for a test")
+
+
+class Checkpointing(Scenario):
+    """So many transactions that the journal is brought into the file again and again."""
+
+    asks = tuple(f"many {i}" for i in range(6))
+
+    def act(self, this: Round) -> None:
+        for question in self.asks:
+            this.answers[question] = answer(this.open, question, question * 50)
+
+
+class Creating(Scenario):
+    opened = False
+
+    def template(self, folder: Path) -> None:
+        pass
+
+    def begin(self, this: Round) -> None:
+        pass
+
+    def act(self, this: Round) -> None:
+        Ledger.open(this.path).close()
+
+    def again(self, this: Round) -> None:
+        with Ledger.open(this.path) as ledger:
+            set_up(ledger, 1000 * NANO)
+
+
+class Opening(Scenario):
+    """A ledger whose process was killed: its journal is not in the file."""
+
+    opened = False
+
+    def template(self, folder: Path) -> None:
+        super().template(folder)
+        with Ledger.open(folder / "a.ledger") as ledger:
+            ledger.freeze("in the journal")
+            ledger.unfreeze("in the journal")
+            for name in ("a.ledger", "a.ledger-wal"):
+                shutil.copy(folder / name, folder / f"{name}.kept")
+        for name in ("a.ledger", "a.ledger-wal"):
+            (folder / f"{name}.kept").rename(folder / name)
+
+    def act(self, this: Round) -> None:
+        with Ledger.open(this.path, create=False) as ledger:
+            assert len(ledger.charges()) == 2
+
+
+class OpeningUnanchored(Opening):
+    """The crash fell between the commit and the anchor."""
+
+    def template(self, folder: Path) -> None:
+        super().template(folder)
+        kept = (folder / "a.ledger.anchor").read_bytes()
+        lines = [kept[: anchor.LENGTH], kept[anchor.LENGTH :]]
+        (folder / "a.ledger.anchor").write_bytes(min(lines))  # counts have a fixed length
+
+
+class Repairing(Opening):
+    """The owner writes a lost anchor anew."""
+
+    def template(self, folder: Path) -> None:
+        super().template(folder)
+        (folder / "a.ledger.anchor").write_bytes(b"lost")
+
+    def act(self, this: Round) -> None:
+        Ledger.repair_anchor(this.path, "for a test")
+
+
+class Closing(Scenario):
+    def act(self, this: Round) -> None:
+        this.open.admit(ask("first", COST))
+        this.open.close()
+
+    def again(self, this: Round) -> None:
+        this.open.close()
+        this.ledger = Ledger.open(this.path, create=False)
+
+
+class BackingUp(Scenario):
+    def act(self, this: Round) -> None:
+        this.open.backup(this.folder / "copy.ledger")
+
+    def again(self, this: Round) -> None:
+        if not (this.folder / "copy.ledger").exists():
+            self.act(this)
+
+    def check(self, this: Round) -> None:
+        with Ledger.open(this.folder / "copy.ledger", create=False) as copy:
+            assert copy.state().frozen
+            assert len(copy.charges()) == 2
+
+
+class Migrating(Scenario):
+    """A kept ledger of an earlier version."""
+
+    opened = False
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+    def template(self, folder: Path) -> None:
+        for kept, name in (("keyed.db", "a.ledger"), ("keyed.anchor", "a.ledger.anchor")):
+            shutil.copy(KEPT / self.version / kept, folder / name)
+
+    def begin(self, this: Round) -> None:
+        with closing(sqlite3.connect(f"file:{this.path}?mode=ro", uri=True)) as connection:
+            this.spent = connection.execute("SELECT primary_spent FROM dataset").fetchone()[0]
+
+    def act(self, this: Round) -> None:
+        Ledger.open(this.path, create=False).close()
+
+
+SCENARIOS: dict[str, Callable[[], Scenario]] = {
+    "charge": Charging,
+    "store": Storing,
+    "stage": Staging,
+    "finish": Finishing,
+    "give": Giving,
+    "own": Owning,
+    "checkpoint": Checkpointing,
+    "create": Creating,
+    "open": Opening,
+    "unanchored": OpeningUnanchored,
+    "repair": Repairing,
+    "close": Closing,
+    "backup": BackingUp,
+    **{f"migrate-{path.name}": (lambda name=path.name: Migrating(name)) for path in sorted(KEPT.glob("version_*"))},
+}
+
+
+def answer(ledger: Ledger, question: str, payload: str) -> str:
+    """The stored answer, or the one that is stored now."""
+    found = ledger.admit(ask(question, COST))
+    return (found if isinstance(found, StoredRelease) else ledger.store_release(found, payload)).payload
+
+
+# ---- the loop --------------------------------------------------------------------------------------------------------
+
+
+def run(loop: Loop, faults: Faults, folder: Path) -> dict[str, object]:
+    """All rounds of a loop: how many there were, and what was wrong in which."""
+    scenario = SCENARIOS[loop.scenario]()
+    template = folder / "template"
+    template.mkdir()
+    scenario.template(template)
+    rounds, found, codes = 0, list[str](), set[str]()
+    for at in _points(loop):
+        this = Round(folder / "round")
+        shutil.copytree(template, this.folder)
+        try:
+            codes.add(_round(scenario, loop, faults, this, at))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+            where = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[-5:]]
+            found.append(f"{loop.scenario} {loop} at {at}: {type(error).__name__}: {error} in {' '.join(where)}"[:700])
+        finally:
+            if this.ledger is not None:
+                this.ledger.close()
+            shutil.rmtree(this.folder, ignore_errors=True)
+        if not faults.fired or len(found) >= MOST_FOUND:
+            break
+        rounds += 1
+    shutil.rmtree(template)
+    return {"rounds": rounds, "found": found, "codes": sorted(codes - {""})}
+
+
+def _points(loop: Loop) -> Iterator[int]:
+    at = loop.start
+    while True:
+        yield at
+        at += loop.step
+
+
+def _round(scenario: Scenario, loop: Loop, faults: Faults, this: Round, at: int) -> str:
+    files = faults.open_files
+    scenario.begin(this)
+    problem: Exception | None = None
+    calls = {Call[name] for name in loop.calls}
+    with faults.failing(calls, at, getattr(errno, loop.error), Way[loop.way], loop.times):
+        try:
+            scenario.act(this)
+        except Exception as error:  # noqa: BLE001 - judged below, when the fault is gone
+            problem = error
+    code = _code(problem)
+    _others_can_write(this.path)
+    scenario.again(this)
+    if this.ledger is not None:
+        _judge(scenario, this, this.ledger)
+        this.ledger.close()
+    with Ledger.open(this.path, create=False) as again:
+        _judge(scenario, this, again)
+    scenario.check(this)
+    if faults.open_files > files:
+        raise AssertionError(f"{faults.open_files - files} files are left open")
+    kept = {"a.ledger", "a.ledger.anchor", "copy.ledger", "copy.ledger.anchor"}
+    litter = sorted(path.name for path in this.folder.iterdir() if path.name not in kept)
+    if litter and not (calls & {Call.UNLINK, Call.LOOK, Call.OPEN} or _journal_left(litter)):
+        raise AssertionError(f"left behind: {litter}")
+    return code
+
+
+def _code(problem: Exception | None) -> str:
+    if problem is None:
+        return ""
+    if not isinstance(problem, DuckDPError):
+        raise problem
+    if problem.code in CONDEMNING or "not a ledger" in str(problem):
+        raise AssertionError(f"a passing fault condemned the ledger: {problem}") from problem
+    return problem.code
+
+
+def _journal_left(litter: list[str]) -> bool:
+    return all(name.endswith(("-wal", "-shm")) and ".new-" not in name for name in litter)
+
+
+def _others_can_write(path: Path) -> None:
+    if not path.exists():
+        return
+    with closing(sqlite3.connect(path, timeout=1, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+
+
+def _judge(scenario: Scenario, this: Round, ledger: Ledger) -> None:
+    """Everything acknowledged is there, and nothing was paid twice."""
+    state = ledger.state()
+    asked = {ask(question).key for question in scenario.asks}
+    new = [row for row in ledger.charges() if row.key in asked]
+    if len({row.key for row in new}) != len(new) or state.primary_spent != this.spent + COST * len(new):
+        raise AssertionError(f"spent {state.primary_spent}, {len(new)} new charges")
+    for question, payload in this.answers.items():
+        if (given := answer(ledger, question, "another")) != payload:
+            raise AssertionError(f"{question}: {given}, not {payload}")
+    if ledger.state().primary_spent != state.primary_spent:
+        raise AssertionError("something was charged again")
+
+
+def main(folder: str, specification: str) -> None:
+    """Run loops, given as JSON."""
+    faults = Faults(folder)
+    loops = [Loop(**{**given, "calls": tuple(given["calls"])}) for given in json.loads(specification)]
+    if any("MEMORY" in loop.calls for loop in loops):
+        faults.watch_memory()
+    connections._PRAGMAS = (*connections._PRAGMAS, "PRAGMA wal_autocheckpoint = 10")
+    connections.BUSY_SECONDS = anchor.LOCK_SECONDS = 0.05
+    print(json.dumps([run(loop, faults, Path(folder)) for loop in loops]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
