@@ -91,9 +91,10 @@ def advance(
             it stays where it was.
     """
     name = file or path + SUFFIX
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_CREAT if create or replace else 0)
+    if create or replace:
+        _make(path, name, position)
     try:
-        opened = os.open(name, flags, 0o600)
+        opened = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise damaged(path, name) from None
     except OSError:
@@ -116,6 +117,26 @@ def advance(
             sync_folder(name)
         except OSError:
             raise _unwritten(path, name) from None
+
+
+def _make(path: str, name: str, position: Position) -> None:
+    """Make an anchor that is missing; it is whole, and on the disk, before it has its name."""
+    if os.path.lexists(name):
+        return
+    draft = f"{name}.new-{os.urandom(8).hex()}"
+    try:
+        opened = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _write(path, name, opened, position, (0,))
+        finally:
+            _close(opened)
+        with suppress(FileExistsError):  # somebody was faster
+            os.link(draft, name)
+    except OSError:
+        raise _unwritten(path, name) from None
+    finally:
+        with suppress(OSError):
+            os.unlink(draft)
 
 
 def sync_folder(path: str) -> None:

@@ -90,6 +90,7 @@ class Faults:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.fired = 0  # how often a call failed under the last ``failing``
         self._library = ctypes.CDLL(None)
         for name in ("arm", "disarm", "counted", "total", "open_files"):
             getattr(self._library, f"faults_{name}").restype = ctypes.c_long
@@ -138,6 +139,18 @@ class Faults:
     def mark(self, *words: object) -> None:
         """Put a mark into the trace: all that is true by now was said before what comes after."""
         self._library.faults_mark(json.dumps(words).encode())
+
+    @contextmanager
+    def without_memory(self, room: int) -> Iterator[None]:
+        """While it lasts, SQLite may take only so many bytes more; ``PRAGMA hard_heap_limit``, which can be undone."""
+        sqlite = sqlite_library()
+        sqlite.sqlite3_memory_used.restype = ctypes.c_longlong
+        sqlite.sqlite3_hard_heap_limit64(ctypes.c_longlong(sqlite.sqlite3_memory_used() + room))
+        self.fired = 1
+        try:
+            yield
+        finally:
+            sqlite.sqlite3_hard_heap_limit64(ctypes.c_longlong(0))
 
     def watch_memory(self) -> None:
         """Let SQLite's allocations be calls of the class MEMORY; before any connection is made."""

@@ -40,7 +40,15 @@ CONDEMNING = ("B201", "B202", "B203", "B204", "B205")
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """Which calls fail, how, and at which n: from ``start`` on each ``step``-th."""
+    """Which calls fail, how, and at which n: from ``start`` on each ``step``-th.
+
+    Attributes:
+        scenario: its name.
+        calls: their classes; none: SQLite may take only n bytes more than it has.
+        error: which they fail with.
+        way: how they fail.
+        times: how often; -1: from then on.
+    """
 
     scenario: str
     calls: tuple[str, ...]
@@ -269,8 +277,56 @@ class BackingUp(Scenario):
 
     def check(self, this: Round) -> None:
         with Ledger.open(this.folder / "copy.ledger", create=False) as copy:
-            assert copy.state().frozen
+            assert copy.state().backup
             assert len(copy.charges()) == 2
+
+
+class Elsewhere(Scenario):
+    """Charges, with the anchor on another disk."""
+
+    asks = ("new",)
+
+    def template(self, folder: Path) -> None:
+        (folder / "other").mkdir()
+        super().template(folder)
+        with Ledger.open(folder / "a.ledger") as ledger:
+            ledger.move_anchor(folder / "other" / "anchor", reason="for a test")
+        (folder / "a.ledger.anchor").unlink()
+
+    def act(self, this: Round) -> None:
+        self.again(this)
+
+    def again(self, this: Round) -> None:
+        this.answers["new"] = answer(this.open, "new", "late")
+
+
+class Moving(Scenario):
+    """The owner keeps the anchor elsewhere from now on."""
+
+    def template(self, folder: Path) -> None:
+        super().template(folder)
+        (folder / "other").mkdir()
+
+    def act(self, this: Round) -> None:
+        this.open.move_anchor(this.folder / "other" / "anchor", reason="for a test")
+
+
+class Restoring(Scenario):
+    """A backup takes the place of its original."""
+
+    def template(self, folder: Path) -> None:
+        super().template(folder)
+        with Ledger.open(folder / "a.ledger") as ledger:
+            ledger.backup(folder / "copy.ledger")
+        for suffix in ("", ".anchor"):
+            (folder / f"copy.ledger{suffix}").replace(folder / f"a.ledger{suffix}")
+
+    def act(self, this: Round) -> None:
+        this.open.put_into_service(reason="for a test", nothing_lost=True)
+
+    def again(self, this: Round) -> None:
+        if this.open.state().backup is not None:
+            self.act(this)
 
 
 class Migrating(Scenario):
@@ -307,6 +363,9 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "repair": Repairing,
     "close": Closing,
     "backup": BackingUp,
+    "elsewhere": Elsewhere,
+    "move": Moving,
+    "restore": Restoring,
     **{f"migrate-{path.name}": (lambda name=path.name: Migrating(name)) for path in sorted(KEPT.glob("version_*"))},
 }
 
@@ -323,12 +382,13 @@ def answer(ledger: Ledger, question: str, payload: str) -> str:
 def run(loop: Loop, faults: Faults, folder: Path) -> dict[str, object]:
     """All rounds of a loop: how many there were, and what was wrong in which."""
     scenario = SCENARIOS[loop.scenario]()
-    template = folder / "template"
-    template.mkdir()
-    scenario.template(template)
+    template, place = folder / "template", folder / "round"
+    place.mkdir()
+    scenario.template(place)  # where it is used: an anchor elsewhere has an absolute path
+    place.rename(template)
     rounds, found, codes = 0, list[str](), set[str]()
     for at in _points(loop):
-        this = Round(folder / "round")
+        this = Round(place)
         shutil.copytree(template, this.folder)
         try:
             codes.add(_round(scenario, loop, faults, this, at))
@@ -358,11 +418,14 @@ def _round(scenario: Scenario, loop: Loop, faults: Faults, this: Round, at: int)
     scenario.begin(this)
     problem: Exception | None = None
     calls = {Call[name] for name in loop.calls}
-    with faults.failing(calls, at, getattr(errno, loop.error), Way[loop.way], loop.times):
+    failing = faults.failing(calls, at, getattr(errno, loop.error), Way[loop.way], loop.times)
+    with failing if calls else faults.without_memory(at):
         try:
             scenario.act(this)
         except Exception as error:  # noqa: BLE001 - judged below, when the fault is gone
             problem = error
+    if not calls:
+        faults.fired = problem is not None
     code = _code(problem)
     _others_can_write(this.path)
     scenario.again(this)
@@ -374,7 +437,7 @@ def _round(scenario: Scenario, loop: Loop, faults: Faults, this: Round, at: int)
     scenario.check(this)
     if faults.open_files > files:
         raise AssertionError(f"{faults.open_files - files} files are left open")
-    kept = {"a.ledger", "a.ledger.anchor", "copy.ledger", "copy.ledger.anchor"}
+    kept = {"a.ledger", "a.ledger.anchor", "copy.ledger", "copy.ledger.anchor", "other"}
     litter = sorted(path.name for path in this.folder.iterdir() if path.name not in kept)
     if litter and not (calls & {Call.UNLINK, Call.LOOK, Call.OPEN} or _journal_left(litter)):
         raise AssertionError(f"left behind: {litter}")

@@ -101,7 +101,7 @@ def lost(folder: Path, told: Told) -> str:
             problem = _missing(ledger, told, known.count if known is not None else 0) or _goes_on(ledger, told)
         if not problem and (folder / COPY).exists():
             with Ledger.open(folder / COPY, create=False) as copy:
-                problem = "" if copy.state().frozen else "the copy is in service"
+                problem = "" if copy.state().backup else "the copy is in service"
         elif not problem and told.copied:
             problem = "the copy is missing"
     except DuckDPError as error:
