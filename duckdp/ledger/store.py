@@ -25,6 +25,8 @@ from duckdp.ledger.writer import Writer
 
 IDLE = 8  # reading connections that are kept
 
+_READING = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON", "PRAGMA query_only = ON")
+
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()
 _abandoned: list[Any] = []
 T = TypeVar("T")
@@ -163,23 +165,32 @@ class Store:
     def _take(self) -> Connection:
         if self._closed:
             raise LedgerError("B207", f'the ledger "{self.path}" is closed. Open it again.', path=self.path)
+        pragmas: tuple[str, ...] = ()
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = connect(self.path)
-            for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
-                connection.execute(f"PRAGMA {pragma}")
-        if connection.in_transaction:  # an interrupt fell into the end of a read
-            connection.execute("ROLLBACK")
+            connection, pragmas = connect(self.path), _READING
+        try:
+            for pragma in pragmas:
+                connection.execute(pragma)
+            if connection.in_transaction:  # an interrupt fell into the end of a read
+                connection.execute("ROLLBACK")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _give_back(self, connection: Connection) -> None:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        if self._closed or len(self._idle) >= IDLE:
-            connection.close()
-        else:
-            self._idle.append(connection)
+        whole = False
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            whole = not self._closed and len(self._idle) < IDLE
+        finally:
+            if whole:
+                self._idle.append(connection)
+            else:
+                connection.close()
 
 
 def _commit(place: _Place, connection: sqlite3.Connection, body: Callable[[Tx], None]) -> None:
