@@ -41,7 +41,7 @@ class Lock:
     def free(self, close: Callable[[Any], None] = os.close) -> None:
         """Give it up; again is harmless, also at once from several threads."""
         while self._file:
-            with suppress(IndexError):  # one step, with no room for an interrupt between its two
+            with suppress(IndexError, OSError):  # one step, with no room for an interrupt between its two
                 list(map(close, iter(self._file.pop, None)))
 
     def __del__(self) -> None:
@@ -66,7 +66,7 @@ def take(path: str, charge_id: int) -> Lock | None:
     try:
         fcntl.fcntl(file, _SET, _byte(charge_id))
     except BaseException as error:
-        os.close(file)
+        _close(file)
         if isinstance(error, OSError):
             return None
         raise
@@ -87,8 +87,13 @@ def is_taken(path: str, charge_id: int) -> bool:
     except OSError:
         raise _unusable(path) from None
     finally:
-        os.close(file)
+        _close(file)
     return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+
+
+def _close(file: int) -> None:
+    with suppress(OSError):  # it is closed, whatever the system says to it
+        os.close(file)
 
 
 def _open(path: str, flags: int) -> int:

@@ -428,6 +428,7 @@ def _round(scenario: Scenario, loop: Loop, faults: Faults, this: Round, at: int)
     if not calls:
         faults.fired = problem is not None
     code = _code(problem)
+    problem = None  # whoever keeps an error keeps the charges in its frames
     _others_can_write(this.path)
     scenario.again(this)
     if this.ledger is not None:

@@ -38,6 +38,8 @@ FAULTS: list[tuple[list[str], str, str, int, int]] = [
 def loops(scenario: str, *, short: bool) -> list[dict[str, Any]]:
     found = []
     for kind, (calls, error, way, times, step) in enumerate(FAULTS):
+        if short and (kind + list(SCENARIOS).index(scenario)) % 3:
+            continue
         given = {"scenario": scenario, "calls": calls, "error": error, "way": way, "times": times}
         memory = not calls or calls == ["MEMORY"]
         start = 1 + kind % step
@@ -47,7 +49,7 @@ def loops(scenario: str, *, short: bool) -> list[dict[str, Any]]:
 
 def findings(library: Path, folder: Path, given: list[dict[str, Any]]) -> list[str]:
     results = run(library, "tests.faults.loops", folder, json.dumps(given))
-    assert sum(result["rounds"] for result in results) >= len(given) // 3
+    assert sum(result["rounds"] for result in results) >= 2
     return [problem for result in results for problem in result["found"]]
 
 
