@@ -34,14 +34,14 @@ def default_ledger(data: object, ledger: str | os.PathLike[str] | None) -> str:
 
 
 def text_of(path: object, name: str) -> str:
-    """A path as text: of ``str`` or ``os.PathLike``, in Unicode, without NUL.
+    """A path as text: of ``str`` or ``os.PathLike``, in Unicode, not blank, without NUL.
 
     Raises:
         ParameterError: P107.
     """
     try:
         found = os.fspath(path)  # type: ignore[call-overload]
-        if isinstance(found, str) and "\x00" not in found:
+        if isinstance(found, str) and found.strip() and "\x00" not in found:
             found.encode("utf-8")
             return found
     except (TypeError, UnicodeEncodeError):
