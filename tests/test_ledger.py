@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -111,6 +112,15 @@ def test_a_ledger_remembers(tmp_path):
         assert ledger.admit(ask("a")) == first
         assert re.fullmatch("[0-9a-f]{32}", ledger.dataset_id)
         assert len(ledger.salt) == 16
+
+
+def test_every_ledger_has_a_secret_of_its_own(tmp_path):
+    salts = []
+    for name in "abcd":
+        with Ledger.open(tmp_path / name) as ledger:
+            salts.append(ledger.salt)
+    assert len({salt[:8] for salt in salts}) == 4  # what the choice of rows and groups is keyed by
+    assert all(len(set(salt)) > 4 for salt in salts)  # of 16 random bytes: fewer once in 10^17
 
 
 def test_the_same_question_of_two_analysts_is_two_charges(empty):
@@ -354,6 +364,24 @@ def test_a_made_up_charge_is_refused(ledger):
     )
     with refused("X101"):
         ledger.store_release(charge, "x")
+    real = ledger.admit(ask("a"))
+    for other in (replace(real, id=real.id + 1), replace(real, loss=Loss(epsilon_nano=1)), replace(real, key=key("b"))):
+        for store in (ledger.store_release, lambda c, payload: ledger.store_stage(c, 0, payload)):
+            with refused("X101"):
+                store(other, "x")
+        with refused("X101"):
+            ledger.stages(other)
+    assert ledger.store_release(real, "y").payload == "y"
+
+
+def test_ones_own_name_goes_before_a_shared_one(empty):
+    set_up(empty, ana=NANO, bob=NANO)
+    answer(empty, ask("a", name="s", kind="summary"), "ana's")
+    empty.share("s", "ana", "bob")
+    assert empty.object("bob", "s").payload == "ana's"
+    answer(empty, ask("b", name="s", kind="summary", analyst="bob"), "bob's")
+    assert empty.object("bob", "s").payload == "bob's"
+    assert [(o.name, o.owner) for o in empty.objects("bob")] == [("s", "bob"), ("s", "ana")]
 
 
 # -- who may ask -------------------------------------------------------------------------------------------------------

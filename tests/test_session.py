@@ -62,6 +62,29 @@ def test_the_charge_is_durable_before_a_row_is_read(curator: duckdp.Curator, mon
     assert seen == [(1, "open", "epsilon=1")]
 
 
+def test_the_choice_of_rows_and_groups_is_keyed_by_the_ledgers_secret(
+    curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever knew the key could tell, of a row of their own, whether it counted; it is shown nowhere."""
+    texts: list[str] = []
+    original = Engine.run
+
+    def run(self: Engine, query: Any, charge: Any) -> Iterator[tuple[Any, ...]]:
+        texts.append(query.sql)
+        return original(self, query, charge)
+
+    monkeypatch.setattr(Engine, "run", run)
+    ana, salt = curator.session("ana"), int.from_bytes(curator.ledger.salt[:8], "big")
+    ana.median_smooth("visits", "age", epsilon=1)
+    ana.sql("SELECT name, count(*) FROM visits GROUP BY name", epsilon=1, delta="1e-7")
+    ana.bounds("visits", "age", epsilon=1)
+    ana.synthesize("visits", ["age", "cost"], epsilon=1, rows=10, method="moments", name="made")
+    assert len(texts) >= 4
+    assert all(f"CAST({salt} AS UBIGINT)" in text for text in texts)
+    shown = [str(ana.explain("SELECT count(*) FROM visits", epsilon=1)), str(curator.charges()), repr(curator)]
+    assert not any(str(salt) in text or curator.ledger.salt.hex() in text for text in shown)
+
+
 def test_an_answer_is_given_again_for_nothing(curator: duckdp.Curator, reads: list[int]) -> None:
     session = curator.session("ana")
     first = session.sql(COUNT, epsilon=1)

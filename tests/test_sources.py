@@ -159,6 +159,36 @@ def test_changed_frames_need_a_refresh(folder: Path) -> None:
         curator.session("ana").noisy_count("t", epsilon=1)
 
 
+def test_nothing_is_answered_while_a_change_is_accepted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From when the new rows are attached until their version stands, an answer would be that of the old ones."""
+    path = str(folder / "t.duckdb")
+
+    def write(rows: int) -> None:
+        with duckdb.connect(path) as con:
+            con.execute(f"CREATE OR REPLACE TABLE t AS SELECT i FROM range({rows}) AS r(i)")
+
+    write(10)
+    with duckdp.open(path, ledger=folder / "ledger", snapshot=True) as curator:
+        curator.protect("t", row_cap=100)
+        curator.budget(epsilon=10)
+        curator.grant("ana", epsilon=10)
+        ana, codes = curator.session("ana"), []
+        accept = curator.ledger.accept_source
+
+        def asked_meanwhile(*given: object, **named: object) -> int:
+            with pytest.raises(CatalogError) as caught:
+                ana.noisy_count("t", epsilon=1)
+            codes.append(caught.value.code)
+            return accept(*given, **named)  # type: ignore[arg-type]
+
+        write(11)
+        monkeypatch.setattr(curator.ledger, "accept_source", asked_meanwhile)
+        assert curator.refresh(reason="eleven now") == 2
+        assert codes == ["C104"]
+        assert not curator.ledger.charges()
+        ana.noisy_count("t", epsilon=1)
+
+
 def test_rows_of_a_query_with_parameters_are_streamed() -> None:
     """No row becomes a Python object: with parameters a query takes about the time that it takes without.
 

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 _CHARGES, _BUDGETS, _CHAIN, _ANCHOR, _OBJECTS, _STORE = (
     f"duckdp/ledger/{n}.py" for n in ("charges", "budgets", "chain", "anchor", "objects", "store")
 )
+_CONNECTIONS, _LEDGER = "duckdp/ledger/connections.py", "duckdp/ledger/ledger.py"
 _BINDER, _FRONT, _ROUTING, _SESSION, _CURATOR = (
     f"duckdp/{n}.py" for n in ("binder", "front", "routing", "session", "curator")
 )
@@ -40,6 +41,12 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("release: grant not asked", _CHARGES, '    """See :meth:`duckdp.ledger.Ledger.release`."""\n    budgets.require_open(tx, analyst)\n', '    """See :meth:`duckdp.ledger.Ledger.release`."""\n', _T),
     Mutant("key of any analyst", _CHARGES, 'return tx.one("SELECT * FROM charge WHERE analyst = ? AND key = ?", analyst, key)', 'return tx.one("SELECT * FROM charge WHERE key = ?", key)', _T),
     Mutant("stages: a stored one is drawn again", _CHARGES, "    if number < len(stored):\n        return stored[number]\n", "    if number < len(stored):\n        return payload\n", _T),
+    # ---- answers given again, and what is remembered
+    Mutant("known: grant not asked", _CHARGES, "    budgets.require_open(tx, request.analyst)\n    row = find(tx, request.analyst, request.key)\n    if row is None or", "    row = find(tx, request.analyst, request.key)\n    if row is None or", _T),
+    Mutant("known: another cost", _CHARGES, 'row["state"] != "released" or (_loss(row), row["kind"]) != (request.loss, request.kind):', 'row["state"] != "released":', _T),
+    Mutant("known: under any name", _CHARGES, "    if request.name is not None and objects.charge_of(tx, request.analyst, request.name) != row[\"id\"]:\n        return None\n", "", (*_T, "tests/synthetic/test_again.py")),
+    Mutant("recall: whatever was written", _CONNECTIONS, "if version != self.version or len(self.found) >= MOST_FOUND:", "if len(self.found) >= MOST_FOUND:", (*_T, "tests/test_grants.py")),
+    Mutant("recall: who may ask, once for all", _LEDGER, 'self._store.recall(("open", analyst), lambda', 'self._store.recall("open", lambda', (*_T, "tests/test_grants.py")),
     # ---- owner's side
     Mutant("frozen: asks go on", _BUDGETS, '    if dataset["frozen"] is not None:\n        raise BudgetError("B103", "the data set is frozen', '    if False:\n        raise BudgetError("B103", "the data set is frozen', _T),
     Mutant("revoked: asks go on", _BUDGETS, '    if row["revoked"] is not None:\n        raise BudgetError(\n', '    if False:\n        raise BudgetError(\n', _T),
@@ -68,7 +75,7 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("anchor: moves back", _ANCHOR, "if known is None or known.count < position.count:", "if True:", _T),
     Mutant("anchor: checksum not read", _ANCHOR, "return position if magic == _MAGIC and position.line() == text else None", "return position if magic == _MAGIC else None", _T),
     Mutant("store: anchor not moved", _STORE, "    if head != before:\n        for each in held:", "    if False:\n        for each in held:", _T),
-    Mutant("store: fsync off", "duckdp/ledger/connections.py", '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', _T),
+    Mutant("store: fsync off", _CONNECTIONS, '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', _T),
     Mutant("store: a replaced file", _STORE, "if files.identity(place.path) != place.file:", "if False:", _T),
     # ---- objects
     Mutant("objects: everybody's", _OBJECTS, '"WHERE object.analyst = ?1 OR EXISTS', '"WHERE ?1 IS NOT NULL OR EXISTS', _T),
