@@ -78,7 +78,7 @@ def test_the_choice_of_rows_and_groups_is_keyed_by_the_ledgers_secret(
     ana.median_smooth("visits", "age", epsilon=1)
     ana.sql("SELECT name, count(*) FROM visits GROUP BY name", epsilon=1, delta="1e-7")
     ana.bounds("visits", "age", epsilon=1)
-    ana.synthesize("visits", ["age", "cost"], epsilon=1, rows=10, method="moments", name="made")
+    ana.synthesize("visits", columns=["age", "cost"], epsilon=1, rows=10, method="moments", name="made")
     assert len(texts) >= 4
     assert all(f"CAST({salt} AS UBIGINT)" in text for text in texts)
     shown = [str(ana.explain("SELECT count(*) FROM visits", epsilon=1)), str(curator.charges()), repr(curator)]
