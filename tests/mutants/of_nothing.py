@@ -42,4 +42,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("shares: parts of the largest", "duckdp/smooth/shares.py", "np.floor(share / share.sum() * _STEPS * (1 - 1e-9))", "np.floor(share / share.max() * _STEPS)", ()),
         "parts that add up to more than the whole are divided by their sum, so the same shares come out",
     ),
+    (
+        Mutant("sum: range rounded inwards", "duckdp/compiler/measures.py", "math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)", "math.ceil(measure.lower * measure.steps), math.floor(measure.upper * measure.steps)", ()),
+        "what clamps a row's value and what bounds its change are one range: less than a step of accuracy is lost",
+    ),
 )

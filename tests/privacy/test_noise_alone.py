@@ -20,6 +20,7 @@ import pytest
 
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.quantile import QuantileTask
+from duckdp.compiler.release import SelectTask
 from duckdp.core.types import Neighbours
 from duckdp.mechanisms import additive
 from duckdp.mechanisms import bounds as bounds_module
@@ -27,11 +28,15 @@ from duckdp.smooth import counted
 from duckdp.smooth import noise as sum_noise
 from duckdp.synthetic import missing
 from duckdp.synthetic.wide import best, psi, release, tree, tree_counts
-from tests.privacy.draws import LOW, SLOW, TASKS, Case, Seen, connect, observe, tables
+from tests.gate import plan_for
+from tests.privacy.draws import LOW, REPLACE, ROWS, SLOW, TASKS, Case, Seen, connect, observe, tables
 from tests.privacy.test_draws import _case
 from tests.privacy.test_losses import _holder
 
-CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases if kind is not QuantileTask]
+SOME = "SELECT count(*), count(*) FILTER (WHERE smoker), count(score), avg(income) FILTER (WHERE age > 30) FROM clinic"
+#: Beside the usual ones: counts that only some rows enter, where the number of rows is public.
+MORE = [(SelectTask, Case("some rows of all", lambda: SelectTask(plan=plan_for(SOME, ROWS, neighbours=REPLACE))))]
+CASES = MORE + [(kind, case) for kind, cases in TASKS.items() for case in cases if kind is not QuantileTask]
 PARAMETERS = [
     pytest.param(c, id=f"{k.__name__}-{c.name}", marks=[pytest.mark.slow] if c.name in SLOW else []) for k, c in CASES
 ]
