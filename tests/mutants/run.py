@@ -83,6 +83,7 @@ def main() -> int:
     parser.add_argument("--whole", action="store_true", help="let survivors meet the whole fast suite")
     parser.add_argument("--note", action="store_true", help="write which test caught what to caught.json")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--cpu", type=int, default=CPU_SECONDS, help="seconds of processor time for one mutant")
     given = parser.parse_args()
     chosen = [
         m
@@ -115,7 +116,7 @@ def _found(waiting: Sequence[Mutant], keys: dict[str, tuple[str, str]], given: a
             copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
             copy(ROOT / part, folder / part)
         compileall.compile_dir(folder / "duckdp", quiet=2)  # once for all
-        for mutant, fate, test, how, seconds in run(waiting, folder, given.jobs, whole=given.whole):
+        for mutant, fate, test, how, seconds in run(waiting, folder, given):
             print(f"{fate:10} {seconds:6.1f} s  {mutant.name}  [{how or '-'}] {test}", flush=True)
             key = keys[mutant.name][0 if fate == CAUGHT else 1]
             found[mutant.name] = Result(mutant.name, fate, test, how, round(seconds, 1), key)
@@ -135,7 +136,7 @@ def _settle(fresh: Sequence[Result], folder: pathlib.Path, found: dict[str, Resu
     """Keep what was caught by a test that passes without a fault; any other is no verdict."""
     tests = sorted({r.test for r in fresh})
     if tests:
-        pid, end = _fork(None, folder, tests, whole=False, every=True)
+        pid, end = _fork(None, folder, tests, argparse.Namespace(whole=False, cpu=5 * CPU_SECONDS), every=True)
         os.wait4(pid, 0)
         failed = {f["test"] for f in _told(folder, pid)}
         ended = end(pid)
@@ -151,17 +152,17 @@ def _settle(fresh: Sequence[Result], folder: pathlib.Path, found: dict[str, Resu
 
 
 def run(
-    mutants: Sequence[Mutant], folder: pathlib.Path, jobs: int, *, whole: bool
+    mutants: Sequence[Mutant], folder: pathlib.Path, given: argparse.Namespace
 ) -> Iterator[tuple[Mutant, str, str, str, float]]:
     """What became of each mutant, in a process each, so many at a time: fate, test, how it failed, seconds."""
     noted: dict[str, str] = json.loads(NOTED.read_text())
     waiting, running = list(reversed(mutants)), dict[int, Mutant]()
     try:
         while waiting or running:
-            while waiting and len(running) < jobs:
+            while waiting and len(running) < given.jobs:
                 mutant = waiting.pop()
                 first = [noted[mutant.name]] if mutant.name in noted else []
-                pid, _ = _fork(mutant, folder, [*first, *mutant.tests], whole=whole, first=len(first))
+                pid, _ = _fork(mutant, folder, [*first, *mutant.tests], given, first=len(first))
                 running[pid] = mutant
             pid, status, used = os.wait4(-1, 0)
             if pid not in running:
@@ -251,12 +252,12 @@ def _keep(results: Sequence[Result]) -> None:
 
 
 def _fork(
-    mutant: Mutant | None, folder: pathlib.Path, tests: Sequence[str], *, whole: bool, first: int = 0,
+    mutant: Mutant | None, folder: pathlib.Path, tests: Sequence[str], given: argparse.Namespace, *, first: int = 0,
     every: bool = False,
 ) -> tuple[int, Any]:  # fmt: skip
     pid = os.fork()
     if not pid:
-        _child(mutant, folder, tests, whole=whole, first=first, every=every)
+        _child(mutant, folder, tests, given, first=first, every=every)
 
     def end(pid: int) -> bool:
         ended = (folder / f"{pid}.ended").exists()
@@ -281,13 +282,14 @@ def _told(folder: pathlib.Path, pid: int) -> list[dict[str, str]]:
 
 
 def _child(
-    mutant: Mutant | None, folder: pathlib.Path, tests: Sequence[str], *, whole: bool, first: int, every: bool
-) -> None:
+    mutant: Mutant | None, folder: pathlib.Path, tests: Sequence[str], given: argparse.Namespace, *, first: int,
+    every: bool,
+) -> None:  # fmt: skip
     """Run a mutant's tests and end this process by pytest's exit code."""
     code = 3
     try:
         os.setpgid(0, 0)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS * (5 if every else 1), resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_CPU, (given.cpu, resource.RLIM_INFINITY))
         signal.alarm(WALL_SECONDS)
         pathlib.Path("/proc/self/oom_score_adj").write_text("900")
         place = folder / str(os.getpid())
@@ -302,8 +304,11 @@ def _child(
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
         note = _Note(place.with_suffix(".failed"))
-        given = [tests[:first], tests[first:], ["tests"] if whole else []]
-        for these in given:  # what is not there any more (4, 5) says nothing yet
+        for these in (
+            tests[:first],
+            tests[first:],
+            ["tests"] if given.whole else [],
+        ):  # what is not there any more (4, 5) says nothing yet
             if these and (code := _tested(place, these, note, every=every)) not in (0, 4, 5):
                 break
         place.with_suffix(".ended").touch()
