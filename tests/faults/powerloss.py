@@ -45,7 +45,10 @@ class Told:
                 assert self.released.setdefault(question, payload) == payload, "a second answer to one question"
 
 
-def losses(trace: Path, folder: Path, scratch: Path, images: int, seed: int, before: Path | None = None) -> list[str]:
+def losses(
+    trace: Path, folder: Path, scratch: Path, images: int, seed: int, *, before: Path | None = None,
+    told: Told | None = None,
+) -> list[str]:  # fmt: skip
     """Make crash images all along a trace, and tell what any of them lost.
 
     Args:
@@ -55,6 +58,7 @@ def losses(trace: Path, folder: Path, scratch: Path, images: int, seed: int, bef
         images: how many, besides the worst case at each mark.
         seed: of the points and of what is on the disk.
         before: what the folder held at the beginning.
+        told: what was acknowledged before.
     """
     chance = random.Random(seed)
     records = list(read_trace(trace))
@@ -63,7 +67,8 @@ def losses(trace: Path, folder: Path, scratch: Path, images: int, seed: int, bef
     at: dict[int, int] = {}
     for moment in moments:
         at[moment] = at.get(moment, 0) + 1
-    disk, told, found = Disk(folder, before), Told(opened=before is not None), []
+    disk, found = Disk(folder, before), list[str]()
+    told = Told(opened=before is not None) if told is None else told
     target = scratch / "image"
     for number, record in enumerate(records):
         disk.replay(record)
