@@ -36,10 +36,11 @@ def stored(name: str, rows: list[list[str]]) -> list[list[str]]:
     return [row[:2] for row in rows] if name == "answer" else rows
 
 
+@pytest.mark.parametrize("version", ["version_2", "version_3"])
 @pytest.mark.parametrize("keyed", [True, False])
-def test_stored_answers_stay_free(tmp_path: pathlib.Path, keyed: bool) -> None:
-    copy("version_2", tmp_path)
-    answers = json.loads((KEPT / "version_2" / "answers.json").read_text())["keyed" if keyed else "rows"]
+def test_stored_answers_stay_free(tmp_path: pathlib.Path, version: str, keyed: bool) -> None:
+    copy(version, tmp_path)
+    answers = json.loads((KEPT / version / "answers.json").read_text())["keyed" if keyed else "rows"]
     with make.open_visits(str(tmp_path), keyed=keyed) as curator:
         charges = len(curator.ledger.charges())
         session = curator.session("ana" if keyed else "ben")
