@@ -12,7 +12,7 @@ import pytest
 
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import CODES, LedgerError
-from duckdp.ledger import ChargeRequest, Ledger, anchor, chain, files, places
+from duckdp.ledger import ChargeRequest, Ledger, anchor, chain, files, places, tx
 from tests.ledgers import refused
 
 
@@ -57,6 +57,12 @@ def path(tmp_path):
 
 def opens(path: Path) -> None:
     Ledger.open(path, create=False).close()
+
+
+def is_sound(path: Path) -> None:
+    """Opens, and stands the full check."""
+    with Ledger.open(path, create=False) as ledger:
+        ledger.verify()
 
 
 def copy(path: Path, target: Path, *suffixes: str) -> Path:
@@ -264,7 +270,7 @@ EDITS = {
     "total": ["UPDATE dataset SET epsilon_nano = 9999"],
     "limit": ["UPDATE dataset SET primary_limit = 9999"],
     "cap": ["UPDATE analyst SET primary_limit = 9999"],
-    "analyst": ["INSERT INTO analyst VALUES ('eve', 9, 0, 9, 0, 0, 0, NULL)"],
+    "analyst": ["INSERT INTO analyst VALUES ('eve', 9, 0, 9, 0, 0, 0, NULL, 0, x'')"],
     "freeze": ["UPDATE dataset SET frozen = 'x'"],
     "declaration": ["""UPDATE catalog SET declaration = '{"max_rows": 1}'"""],
     "source": ["UPDATE dataset SET source = 'two'"],
@@ -291,10 +297,11 @@ EDITS = {
 
 
 @pytest.mark.parametrize("statements", EDITS.values(), ids=EDITS)
-def test_an_edited_ledger_is_refused(path, statements):
+def test_an_edited_ledger_is_refused_or_found_by_verify(path, statements):
+    is_sound(path)
     edit(path, *statements)
     with refused("B202"):
-        opens(path)
+        is_sound(path)
 
 
 def test_a_consistent_edit_is_told_by_the_chain_alone(path):
@@ -305,8 +312,8 @@ def test_a_consistent_edit_is_told_by_the_chain_alone(path):
         "UPDATE analyst SET primary_spent = primary_spent - 1",
     )
     with refused("B202") as error:
-        opens(path)
-    assert "charge" in str(error.value)
+        is_sound(path)
+    assert "row" in str(error.value)
 
 
 @pytest.mark.parametrize("entry", [1, 2, 5])
@@ -321,17 +328,17 @@ def test_an_entry_rewritten_with_its_own_hash_breaks_the_next(path, entry):
     if before is None:
         with sqlite3.connect(path) as connection:
             connection.row_factory = sqlite3.Row
-            before = chain._genesis(connection.execute("SELECT * FROM dataset").fetchone())
+            before = chain.genesis(connection.execute("SELECT * FROM dataset").fetchone())
         connection.close()
-    edit(path, f"UPDATE event SET at = '{changed[1]}', hash = '{chain._link(before, changed)}' WHERE seq = {entry}")
+    edit(path, f"UPDATE event SET at = '{changed[1]}', hash = '{chain.link(before, changed)}' WHERE seq = {entry}")
     with refused("B202"):
-        opens(path)
+        is_sound(path)
 
 
-def test_the_refusal_is_the_chains_doing(path, monkeypatch):
+def test_the_refusal_is_the_seals_doing(path, monkeypatch):
     """The broken twin of the tests above."""
     edit(path, *EDITS["spent"])
-    monkeypatch.setattr(chain, "verify", lambda *_: None)
+    monkeypatch.setattr(tx, "fits", lambda *_: True)
     opens(path)
 
 
@@ -349,7 +356,7 @@ def test_code_cannot_rewrite_history(path):
         "DELETE FROM charge",
         "UPDATE charge SET primary_cost = 0",
         "INSERT INTO charge SELECT 99, analyst, key, kind, mechanism, parameters, statement, 0, 0, 0, 0, 0, 0, 0, 0, "
-        "'', 1, 'open', '' FROM charge WHERE id = 1",
+        "'', 1, 'open', '', 9, NULL, NULL, 0, NULL, x'' FROM charge WHERE id = 1",
         "UPDATE dataset SET primary_spent = primary_limit + 1",
         "UPDATE analyst SET primary_spent = 0.5",
     ):
@@ -380,7 +387,7 @@ def test_no_single_page_of_noise_goes_unnoticed(path):
     for start in range(0, len(clean), 4096):
         path.write_bytes(clean[:start] + os.urandom(4096) + clean[start + 4096 :])
         with pytest.raises(LedgerError, match=r"^B20[27]:"):
-            opens(path)
+            is_sound(path)
 
 
 def test_other_files_are_refused_and_left_alone(tmp_path):

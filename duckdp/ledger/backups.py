@@ -97,7 +97,7 @@ def _charge_rest(tx: Tx) -> None:
     if kind is AccountantKind.ZCDP:
         epsilon = accounting.epsilon_for(rest[0], max(dataset["delta_atto"] // 2, 1))
         loss = Loss(epsilon_nano=epsilon, delta_atto=rest[1], rho_pico=rest[0], delta_zcdp_atto=rest[1])
-    tx.run("UPDATE dataset SET backup = NULL")  # a backup charges nothing, but this
+    tx.change_dataset(backup=None)  # a backup charges nothing, but this
     budgets.set_cap(tx, LOST, dataset["epsilon_nano"], dataset["delta_atto"], kind, "what may have been spent")
     request = ChargeRequest(
         analyst=LOST, key=os.urandom(32).hex(), loss=loss, mechanism="lost", parameters="{}",
@@ -105,12 +105,12 @@ def _charge_rest(tx: Tx) -> None:
     )  # fmt: skip
     charges.write_off(tx, request)
     budgets.revoke(tx, LOST, "nobody")
-    tx.run("UPDATE dataset SET backup = ?", dataset["backup"])
+    tx.change_dataset(backup=dataset["backup"])
 
 
 def _end(tx: Tx, reason: str) -> None:
     old = tx.dataset()["frozen"] == budgets.OLD_BACKUP
-    tx.run("UPDATE dataset SET backup = NULL")
+    tx.change_dataset(backup=None)
     chain.append(tx, "restored", reason=reason)
     if old:
         budgets.thaw(tx, reason)
@@ -131,8 +131,9 @@ def _copy_to(store: Store, draft: str, name: str) -> Position:
             connection.execute("BEGIN IMMEDIATE")
             tx = Tx(connection)
             at = chain.now()
-            tx.run("UPDATE dataset SET backup = ?", at)
+            tx.change_dataset(backup=at)
             chain.append(tx, "copy", detail={"at": at})
+            tx.flush()
             head = tx.head()
             connection.execute("COMMIT")
         except BaseException:

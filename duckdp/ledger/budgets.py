@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from duckdp.core import accountant as accounting
 from duckdp.core.types import DELTA_RULE, AccountantKind, Loss, Neighbours, show_decimal
 from duckdp.errors import BudgetError, CatalogError, ParameterError
-from duckdp.ledger import chain
+from duckdp.ledger import chain, directory
 from duckdp.ledger.places import places_in
+from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import MAX_INTEGER, AnalystState, DataSetState, Remaining, check_name, check_reason
 
@@ -43,15 +42,13 @@ def set_budget(
                 "open(..., ledger=...), whose budget adds to this one's.",
             )
         _allow_change(old, epsilon_nano, delta_atto, limit, raise_to=raise_to, reason=reason, what="data set")
-    tx.run(
-        "UPDATE dataset SET epsilon_nano = ?, delta_atto = ?, neighbours = ?, accountant = ?, primary_limit = ?, "
-        "secondary_limit = ?",
-        *values,
-    )
-    chain.append(tx, "budget", detail=dict(zip(chain.BUDGET_COLUMNS, values, strict=True)), reason=reason)
+    detail = dict(zip(chain.BUDGET_COLUMNS, values, strict=True))
+    tx.change_dataset(**detail)
+    chain.append(tx, "budget", detail=detail, reason=reason)
     if accountant.value != old["accountant"]:
-        for row in tx.rows("SELECT name, epsilon_nano, delta_atto FROM analyst WHERE revoked IS NULL"):
-            set_cap(tx, row["name"], row["epsilon_nano"], row["delta_atto"], accountant, "the accountant changed")
+        for row in _all(tx):
+            if row["revoked"] is None:
+                set_cap(tx, row["name"], row["epsilon_nano"], row["delta_atto"], accountant, "the accountant changed")
 
 
 def grant(tx: Tx, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to: bool, reason: str | None) -> None:
@@ -70,7 +67,7 @@ def grant(tx: Tx, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to:
             )
             raise ParameterError("P107", name, show_decimal(units, decimals), rule)
     limit = limits_of(kind, epsilon_nano, delta_atto)
-    old = tx.one("SELECT * FROM analyst WHERE name = ?", analyst)
+    old = look_up(tx, analyst)
     if old is not None:
         same = (epsilon_nano, delta_atto, *limit) == tuple(old[column] for column in chain.CAP_COLUMNS)
         if same and old["revoked"] is None:
@@ -86,7 +83,7 @@ def revoke(tx: Tx, analyst: str, reason: str) -> None:
     row = find_analyst(tx, analyst)
     check_reason(reason)
     if row["revoked"] is None:
-        tx.run("UPDATE analyst SET revoked = ? WHERE name = ?", reason, analyst)
+        tx.change("analyst", row, ("name",), revoked=reason)
         chain.append(tx, "revoke", analyst, reason=reason)
 
 
@@ -95,7 +92,7 @@ def freeze(tx: Tx, reason: str) -> None:
     check_reason(reason)
     require_service(tx)
     if tx.dataset()["frozen"] is None:
-        tx.run("UPDATE dataset SET frozen = ?", reason)
+        tx.change_dataset(frozen=reason)
         chain.append(tx, "freeze", reason=reason)
 
 
@@ -120,11 +117,11 @@ def thaw(tx: Tx, reason: str) -> None:
     """Go on after a freeze, whatever its reason."""
     check_reason(reason)
     if tx.dataset()["frozen"] is not None:
-        tx.run("UPDATE dataset SET frozen = NULL")
+        tx.change_dataset(frozen=None)
         chain.append(tx, "unfreeze", reason=reason)
 
 
-def require_open(tx: Tx, analyst: str) -> tuple[sqlite3.Row, sqlite3.Row]:
+def require_open(tx: Tx, analyst: str) -> tuple[Row, Row]:
     """The rows of the data set and the analyst, if the analyst may ask now; before anything stored is looked at.
 
     Raises:
@@ -145,13 +142,13 @@ def require_open(tx: Tx, analyst: str) -> tuple[sqlite3.Row, sqlite3.Row]:
     return dataset, row
 
 
-def find_analyst(tx: Tx, analyst: str) -> sqlite3.Row:
+def find_analyst(tx: Tx, analyst: str) -> Row:
     """The analyst's row.
 
     Raises:
         BudgetError: B102.
     """
-    row = tx.one("SELECT * FROM analyst WHERE name = ?", analyst)
+    row = look_up(tx, analyst)
     if row is None:
         raise BudgetError(
             "B102",
@@ -160,7 +157,15 @@ def find_analyst(tx: Tx, analyst: str) -> sqlite3.Row:
     return row
 
 
-def kind_of(dataset: sqlite3.Row) -> AccountantKind:
+def look_up(tx: Tx, analyst: str) -> Row | None:
+    """The analyst's row; None if it is proved that there is none."""
+    row = tx.get("analyst", name=analyst)
+    if row is None and directory.find(tx, directory.analyst(analyst)) is not None:
+        raise Damage("a grant is lost")
+    return row
+
+
+def kind_of(dataset: Row) -> AccountantKind:
     """The data set's accountant.
 
     Raises:
@@ -185,14 +190,14 @@ def limits_of(kind: AccountantKind, epsilon_nano: int, delta_atto: int) -> Pair:
     return limit
 
 
-def rest(row: sqlite3.Row) -> Pair:
+def rest(row: Row) -> Pair:
     """What is left of a data set's or an analyst's limits."""
     return row["primary_limit"] - row["primary_spent"], row["secondary_limit"] - row["secondary_spent"]
 
 
 def started(tx: Tx) -> bool:
     """Has anything ever been charged?"""
-    return tx.one("SELECT 1 FROM charge LIMIT 1") is not None
+    return bool(tx.dataset()["charges"])
 
 
 def remaining(tx: Tx, analyst: str) -> Remaining:
@@ -231,7 +236,7 @@ def state(tx: Tx) -> DataSetState:
 
 def analysts(tx: Tx) -> list[AnalystState]:
     """See :meth:`duckdp.ledger.Ledger.analysts`."""
-    rows = tx.rows("SELECT * FROM analyst ORDER BY name")
+    rows = _all(tx)
     if not rows:
         return []
     kind = kind_of(tx.dataset())
@@ -253,7 +258,7 @@ def analysts(tx: Tx) -> list[AnalystState]:
 
 
 def _allow_change(
-    old: sqlite3.Row,
+    old: Row,
     epsilon_nano: int,
     delta_atto: int,
     limit: Pair,
@@ -281,14 +286,22 @@ def _raising_needs(what: str) -> BudgetError:
     )
 
 
+def _all(tx: Tx) -> list[Row]:
+    """The rows of all analysts, by name."""
+    rows = [tx.get("analyst", name=name.decode()) for name, _ in directory.listed(tx, directory.analyst(""))]
+    if None in rows:
+        raise Damage("a grant is lost")
+    return [row for row in rows if row is not None]
+
+
 def set_cap(tx: Tx, analyst: str, epsilon_nano: int, delta_atto: int, kind: AccountantKind, reason: str | None) -> None:
     """Give an analyst a cap, whatever it was before."""
     values = (epsilon_nano, delta_atto, *limits_of(kind, epsilon_nano, delta_atto))
-    tx.run(
-        "INSERT INTO analyst (name, epsilon_nano, delta_atto, primary_limit, secondary_limit) VALUES (?, ?, ?, ?, ?) "
-        "ON CONFLICT (name) DO UPDATE SET epsilon_nano = excluded.epsilon_nano, delta_atto = excluded.delta_atto, "
-        "primary_limit = excluded.primary_limit, secondary_limit = excluded.secondary_limit, revoked = NULL",
-        analyst,
-        *values,
-    )
-    chain.append(tx, "grant", analyst, dict(zip(chain.CAP_COLUMNS, values, strict=True)), reason)
+    detail = dict(zip(chain.CAP_COLUMNS, values, strict=True))
+    row = look_up(tx, analyst)
+    if row is None:
+        tx.insert("analyst", name=analyst, **detail)
+        directory.enter(tx, directory.analyst(analyst), 0)
+    else:
+        tx.change("analyst", row, ("name",), **detail, revoked=None)
+    chain.append(tx, "grant", analyst, detail, reason)

@@ -19,17 +19,17 @@ Attempts:     that and when an attempt ended is seen, and an analyst may choose 
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from dataclasses import dataclass, replace
 from typing import Any
 
 from duckdp.core import accountant as accounting
 from duckdp.core.types import AccountantKind, Loss
 from duckdp.errors import BudgetError, CatalogError, InsufficientBudgetError, InternalError
-from duckdp.ledger import budgets, chain, holders, objects
+from duckdp.ledger import budgets, chain, directory, holders, objects
 from duckdp.ledger.holders import Claim
+from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import Charge, ChargeRequest, ChargeRow, StoredRelease
+from duckdp.ledger.types import Charge, ChargeRequest, StoredRelease
 
 MAX_ATTEMPTS = 3
 
@@ -55,8 +55,8 @@ def decide(tx: Tx, request: ChargeRequest, claim: Claim | None = None) -> Charge
         return _enter(tx, request, dataset, analyst, claim)
     if (_loss(row), row["kind"]) != (request.loss, request.kind):
         raise InternalError(f"charge {row['id']} was another question with the same key.")
-    if request.name is not None:
-        _reserve(tx, request.analyst, request.name, row["kind"], row["id"])
+    if request.name is not None and _reserve(tx, request.analyst, request.name, row["kind"], row["id"]):
+        chain.append(tx, "name", request.analyst, {"name": request.name, "charge": row["id"]})
     if row["state"] == "released":
         return release_of(tx, row)
     if is_worked_on(tx, dataset["id"], row) or row["attempt"] >= MAX_ATTEMPTS:  # the last holder died just now
@@ -81,8 +81,7 @@ def known(tx: Tx, request: ChargeRequest) -> StoredRelease | None:
 
 def still_pending(tx: Tx, pending: Pending) -> bool:
     """Is the charge still without a release, and worked on?"""
-    row = tx.one("SELECT * FROM charge WHERE id = ?", pending.charge_id)
-    return row is not None and is_worked_on(tx, tx.dataset_id(), row)
+    return is_worked_on(tx, tx.dataset_id(), by_id(tx, pending.charge_id))
 
 
 def store(tx: Tx, charge: Charge, payload: str) -> StoredRelease:
@@ -94,9 +93,11 @@ def store(tx: Tx, charge: Charge, payload: str) -> StoredRelease:
     budgets.require_open(tx, charge.analyst)
     row = _row_of(tx, charge)
     if row["state"] != "released":
+        digest = chain.digest(payload)
         tx.run("INSERT INTO release (charge, payload) VALUES (?, ?)", charge.id, payload)
-        tx.run("UPDATE charge SET state = 'released' WHERE id = ?", charge.id)
-        chain.append(tx, "release", charge.analyst, {"charge": charge.id, "digest": chain.digest(payload)})
+        row = tx.change("charge", row, ("id",), state="released", released=digest)
+        chain.append(tx, "release", charge.analyst, {"charge": charge.id, "digest": digest})
+        return _stored(row, payload)
     return release_of(tx, row)
 
 
@@ -107,9 +108,7 @@ def stages(tx: Tx, charge: Charge) -> list[str]:
         BudgetError: B103, frozen or revoked meanwhile.
     """
     budgets.require_open(tx, charge.analyst)
-    _row_of(tx, charge)
-    rows = tx.rows("SELECT number, payload FROM stage WHERE charge = ? ORDER BY number", charge.id)
-    return [row["payload"] for row in rows]
+    return _stages_of(tx, _row_of(tx, charge))
 
 
 def store_stage(tx: Tx, charge: Charge, number: int, payload: str) -> str:
@@ -118,34 +117,38 @@ def store_stage(tx: Tx, charge: Charge, number: int, payload: str) -> str:
     Raises:
         BudgetError: B103, frozen or revoked meanwhile: nothing is stored.
     """
-    stored = stages(tx, charge)
-    if number < len(stored):
-        return stored[number]
-    if number > len(stored) or _row_of(tx, charge)["state"] == "released":
+    budgets.require_open(tx, charge.analyst)
+    row = _row_of(tx, charge)
+    if number < row["stages"]:
+        return _stages_of(tx, row)[number]
+    if number > row["stages"] or row["state"] == "released":
         raise InternalError(f"stage {number} of charge {charge.id} is not its next one.")
+    digest = chain.digest(payload)
     tx.run("INSERT INTO stage (charge, number, payload) VALUES (?, ?, ?)", charge.id, number, payload)
-    detail = {"charge": charge.id, "number": number, "digest": chain.digest(payload)}
-    chain.append(tx, "stage", charge.analyst, detail)
+    tx.change("charge", row, ("id",), stages=number + 1, staged=chain.digest(row["staged"], digest))
+    chain.append(tx, "stage", charge.analyst, {"charge": charge.id, "number": number, "digest": digest})
     return payload
 
 
 def finish(tx: Tx, charge_id: int, payload: str) -> StoredRelease:
     """Store what was made from a release by post-processing; what was stored first stays and is returned."""
-    row = tx.one("SELECT * FROM charge WHERE id = ? AND state = 'released'", charge_id)
-    if row is None:
+    row = by_id(tx, charge_id) if 1 <= charge_id <= tx.dataset()["charges"] else None
+    if row is None or row["state"] != "released":
         raise InternalError(f"charge {charge_id} has no release to finish.")
-    if tx.one("SELECT 1 FROM finished WHERE charge = ?", charge_id) is None:
+    if row["finished"] is None:
+        digest = chain.digest(payload)
         tx.run("INSERT INTO finished (charge, payload) VALUES (?, ?)", charge_id, payload)
-        chain.append(tx, "finish", row["analyst"], {"charge": charge_id, "digest": chain.digest(payload)})
+        row = tx.change("charge", row, ("id",), finished=digest)
+        chain.append(tx, "finish", row["analyst"], {"charge": charge_id, "digest": digest})
     return release_of(tx, row)
 
 
 def fail(tx: Tx, charge: Charge) -> None:
     """Note that this attempt ended without a release; an attempt that was overtaken changes nothing."""
-    _row_of(tx, charge)
-    tx.run(
-        "UPDATE charge SET state = 'failed' WHERE id = ? AND state = 'open' AND attempt = ?", charge.id, charge.attempt
-    )
+    row = _row_of(tx, charge)
+    if (row["state"], row["attempt"]) == ("open", charge.attempt):
+        tx.change("charge", row, ("id",), state="failed")
+        chain.append(tx, "fail", charge.analyst, {"charge": charge.id, "attempt": charge.attempt})
 
 
 def write_off(tx: Tx, request: ChargeRequest) -> None:
@@ -155,20 +158,12 @@ def write_off(tx: Tx, request: ChargeRequest) -> None:
     fail(tx, charge)
 
 
-def charges(tx: Tx, analyst: str | None) -> list[ChargeRow]:
-    """See :meth:`duckdp.ledger.Ledger.charges`."""
-    rows = tx.rows("SELECT * FROM charge WHERE ? IS NULL OR analyst = ? ORDER BY id", analyst, analyst)
-    return [
-        ChargeRow(loss=_loss(row), **{name: row[name] for name in ChargeRow.__dataclass_fields__ if name != "loss"})
-        for row in rows
-    ]
-
-
 def release(tx: Tx, analyst: str, charge_id: int) -> StoredRelease:
     """See :meth:`duckdp.ledger.Ledger.release`."""
     budgets.require_open(tx, analyst)
-    row = tx.one("SELECT * FROM charge WHERE id = ? AND analyst = ? AND state = 'released'", charge_id, analyst)
-    if row is None:
+    known = type(charge_id) is int and 1 <= charge_id <= tx.dataset()["charges"]
+    row = by_id(tx, charge_id) if known else None
+    if row is None or row["analyst"] != analyst or row["state"] != "released":
         raise CatalogError(
             "C110", f"release {charge_id} is unknown or belongs to somebody else. dp_ledger() lists yours."
         )
@@ -177,42 +172,50 @@ def release(tx: Tx, analyst: str, charge_id: int) -> StoredRelease:
 
 def named(tx: Tx, analyst: str, name: str) -> StoredRelease:
     """See :meth:`duckdp.ledger.Ledger.object`."""
-    row = tx.one("SELECT * FROM charge WHERE id = ?", objects.find(tx, analyst, name).charge_id)
+    return release_of(tx, by_id(tx, objects.find(tx, analyst, name).charge_id))
+
+
+def find(tx: Tx, analyst: str, key: str) -> Row | None:
+    """The charge of an analyst's question; None if it is proved that it was never asked."""
+    charge_id = directory.find(tx, directory.charge(tx, analyst, key))
+    if charge_id is None:
+        return None
+    row = by_id(tx, charge_id)
+    if (row["analyst"], row["key"]) != (analyst, key):
+        raise Damage("a charge is entered as another one")
+    return row
+
+
+def by_id(tx: Tx, charge_id: int) -> Row:
+    """A charge that there is."""
+    row = tx.get("charge", id=charge_id)
     if row is None:
-        raise InternalError(f'the object "{name}" has no charge.')
-    return release_of(tx, row)
+        raise Damage("a charge is lost")
+    return row
 
 
-def find(tx: Tx, analyst: str, key: str) -> sqlite3.Row | None:
-    """The charge of an analyst's question, if it was asked before."""
-    return tx.one("SELECT * FROM charge WHERE analyst = ? AND key = ?", analyst, key)
-
-
-def release_of(tx: Tx, charge: sqlite3.Row) -> StoredRelease:
+def release_of(tx: Tx, charge: Row) -> StoredRelease:
     """The stored release of a charge that has one, as it was finished if it was."""
-    row = tx.one("SELECT payload FROM finished WHERE charge = ?", charge["id"]) or tx.one(
-        "SELECT payload FROM release WHERE charge = ?", charge["id"]
-    )
-    if row is None:
-        raise InternalError(f"charge {charge['id']} has no release.")
-    return StoredRelease(
-        charge_id=charge["id"], analyst=charge["analyst"], key=charge["key"], payload=row["payload"], at=charge["at"]
-    )
+    table, digest = ("finished", charge["finished"]) if charge["finished"] else ("release", charge["released"])
+    row = tx.one(f"SELECT payload FROM {table} WHERE charge = ?", charge["id"])
+    if row is None or not chain.vouches(digest, row["payload"]):
+        raise Damage("a release was altered or is lost")
+    return _stored(charge, row["payload"])
 
 
-def is_worked_on(tx: Tx, dataset_id: str, charge: sqlite3.Row) -> bool:
+def is_worked_on(tx: Tx, dataset_id: str, charge: Row) -> bool:
     """Is the charge open, with a live holder?"""
     attempt = (charge["holder"], dataset_id, charge["id"], charge["attempt"])
     return charge["state"] == "open" and holders.working(*attempt, tx.thread, tx.path)
 
 
-def is_final(tx: Tx, dataset_id: str, charge: sqlite3.Row) -> bool:
+def is_final(tx: Tx, dataset_id: str, charge: Row) -> bool:
     """Has the charge no release, and no attempt left?"""
     unanswered = charge["state"] != "released" and charge["attempt"] >= MAX_ATTEMPTS
     return unanswered and not is_worked_on(tx, dataset_id, charge)
 
 
-def _last_asked(tx: Tx, request: ChargeRequest) -> tuple[ChargeRequest, sqlite3.Row | None]:
+def _last_asked(tx: Tx, request: ChargeRequest) -> tuple[ChargeRequest, Row | None]:
     """The request with the key of its last charge, and that charge; with a new key past a final one, if wanted.
 
     Raises:
@@ -231,8 +234,8 @@ def _last_asked(tx: Tx, request: ChargeRequest) -> tuple[ChargeRequest, sqlite3.
     return request, row
 
 
-def _reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None:
-    """Give a name to a charge's release, and take it from a charge that will have none.
+def _reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> bool:
+    """Give a name to a charge's release, and take it from a charge that will have none; whether it is new to it.
 
     That is a final one, or one for an earlier version of the data, whose question cannot be asked again.
 
@@ -240,43 +243,42 @@ def _reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None
         CatalogError: C111.
     """
     dataset, held = tx.dataset(), objects.charge_of(tx, analyst, name)
-    row = None if held is None else tx.one("SELECT * FROM charge WHERE id = ?", held)
+    row = None if held is None else by_id(tx, held)
     if row is not None and held != charge_id:
         waits = row["state"] != "released" and not is_worked_on(tx, dataset["id"], row)
         if is_final(tx, dataset["id"], row) or (waits and row["data_version"] != dataset["data_version"]):
             objects.free(tx, analyst, name)
-    objects.reserve(tx, analyst, name, kind, charge_id)
+    return objects.reserve(tx, analyst, name, kind, charge_id)
 
 
-def _enter(
-    tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, analyst: sqlite3.Row, claim: Claim | None
-) -> Charge:  # fmt: skip
+def _enter(tx: Tx, request: ChargeRequest, dataset: Row, analyst: Row, claim: Claim | None) -> Charge:
     kind = budgets.kind_of(dataset)
     cost = accounting.cost(kind, request.loss)
     require_budget(kind, cost, dataset, analyst)
-    values = _values(tx, request, dataset, cost)
+    values, number = _values(request, dataset, cost), analyst["charges"] + 1
     charge, holder = _hand_out(tx, dataset["id"], values, request.loss, claim, attempt=1)
-    columns = [*values, "holder"]
-    tx.run(
-        f"INSERT INTO charge ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
-        *values.values(),
-        holder,
-    )
-    for table, where, subject in (("dataset", "one", 1), ("analyst", "name", request.analyst)):
-        tx.run(
-            f"UPDATE {table} SET primary_spent = primary_spent + ?, secondary_spent = secondary_spent + ? "
-            f"WHERE {where} = ?",
-            *cost,
-            subject,
-        )
+    tx.insert("charge", **values, holder=holder, number=number)
+    directory.enter(tx, directory.charge(tx, request.analyst, request.key), values["id"])
+    tx.change("analyst", analyst, ("name",), charges=number, **_spent(analyst, cost))
+    tx.change_dataset(charges=values["id"], **_spent(dataset, cost))
+    objects.note_charged(tx)
+    detail = {"charge": values["id"], "digest": chain.digest(*values.values()), "holder": holder}
     if request.name is not None:
         _reserve(tx, request.analyst, request.name, request.kind, values["id"])
-    detail = {"charge": values["id"], "digest": chain.digest(*values.values())}
+        detail["name"] = request.name
     chain.append(tx, "charge", request.analyst, detail)
     return charge
 
 
-def require_budget(kind: AccountantKind, cost: tuple[int, int], dataset: sqlite3.Row, analyst: sqlite3.Row) -> None:
+def _spent(row: Row, cost: tuple[int, int]) -> dict[str, int]:
+    """The sums of a data set or an analyst after a cost."""
+    return {
+        "primary_spent": row["primary_spent"] + cost[0],
+        "secondary_spent": row["secondary_spent"] + cost[1],
+    }
+
+
+def require_budget(kind: AccountantKind, cost: tuple[int, int], dataset: Row, analyst: Row) -> None:
     """Check a cost against the analyst's cap and the data set's total.
 
     Raises:
@@ -288,23 +290,22 @@ def require_budget(kind: AccountantKind, cost: tuple[int, int], dataset: sqlite3
             raise InsufficientBudgetError(accounting.describe(kind, *cost), accounting.describe(kind, *left), scope)
 
 
-def _values(tx: Tx, request: ChargeRequest, dataset: sqlite3.Row, cost: tuple[int, int]) -> dict[str, Any]:
+def _values(request: ChargeRequest, dataset: Row, cost: tuple[int, int]) -> dict[str, Any]:
     """What never changes in the new charge, in the order of :data:`chain.CHARGE_COLUMNS`."""
-    last = tx.rows("SELECT coalesce(max(id), 0) FROM charge")[0][0]
     loss = request.loss
     values = (
-        *(last + 1, request.analyst, request.key, request.kind, request.mechanism, request.parameters),
+        *(dataset["charges"] + 1, request.analyst, request.key, request.kind, request.mechanism, request.parameters),
         *(request.statement, loss.epsilon_nano, loss.delta_atto, loss.rho_pico, loss.delta_zcdp_atto),
         *(*cost, dataset["data_version"], dataset["catalog_version"], chain.now()),
     )
     return dict(zip(chain.CHARGE_COLUMNS, values, strict=True))
 
 
-def _redeem(tx: Tx, dataset_id: str, row: sqlite3.Row, claim: Claim | None) -> Charge:
+def _redeem(tx: Tx, dataset_id: str, row: Row, claim: Claim | None) -> Charge:
     attempt = row["attempt"] + 1
-    charge, holder = _hand_out(tx, dataset_id, dict(row), _loss(row), claim, attempt=attempt)
-    tx.run("UPDATE charge SET attempt = ?, state = 'open', holder = ? WHERE id = ?", attempt, holder, row["id"])
-    chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt})
+    charge, holder = _hand_out(tx, dataset_id, row, _loss(row), claim, attempt=attempt)
+    tx.change("charge", row, ("id",), attempt=attempt, state="open", holder=holder)
+    chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt, "holder": holder})
     return charge
 
 
@@ -324,21 +325,38 @@ def _hand_out(
     return charge, holders.hold(tx.path, dataset_id, charge, tx.thread, claim)
 
 
-def _row_of(tx: Tx, charge: Charge) -> sqlite3.Row:
+def _row_of(tx: Tx, charge: Charge) -> Row:
     row = find(tx, charge.analyst, charge.key)
     if row is None or row["id"] != charge.id or _loss(row) != charge.loss:
         raise InternalError(f"charge {charge.id} is not in this ledger.")
     return row
 
 
-def _require_versions(dataset: sqlite3.Row, request: ChargeRequest) -> None:
+def _stages_of(tx: Tx, row: Row) -> list[str]:
+    """The stored stages of a charge, as its row vouches for them."""
+    stored = tx.rows("SELECT payload FROM stage WHERE charge = ? ORDER BY number", row["id"])
+    payloads, staged = [str(found["payload"]) for found in stored], None
+    for payload in payloads:
+        staged = chain.digest(staged, chain.digest(payload))
+    if (len(payloads), staged) != (row["stages"], row["staged"]):
+        raise Damage("a stage of a release was altered or is lost")
+    return payloads
+
+
+def _stored(charge: Row, payload: str) -> StoredRelease:
+    return StoredRelease(
+        charge_id=charge["id"], analyst=charge["analyst"], key=charge["key"], payload=payload, at=charge["at"]
+    )
+
+
+def _require_versions(dataset: Row, request: ChargeRequest) -> None:
     if request.data_version not in (None, dataset["data_version"]):
         raise CatalogError("C104", "the data set has a new version since the query was planned. Run it again.")
     if request.catalog_version not in (None, dataset["catalog_version"]):
         raise CatalogError("C103", "the declarations changed since the query was planned. Run it again.")
 
 
-def _loss(row: sqlite3.Row) -> Loss:
+def _loss(row: Row) -> Loss:
     return Loss(
         epsilon_nano=row["epsilon_nano"],
         delta_atto=row["delta_atto"],

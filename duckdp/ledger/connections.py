@@ -14,9 +14,20 @@ from typing import Any
 
 from duckdp.errors import InternalError, LedgerError
 from duckdp.ledger import anchor, chain
+from duckdp.ledger.seals import Damage
 
 BUSY_SECONDS = 30.0
 MOST_FOUND = 1000
+
+# What is entered is proved to be new, and what it refers to was read: then an index says otherwise.
+_CONTRADICTIONS = frozenset(
+    {
+        sqlite3.SQLITE_CONSTRAINT_UNIQUE,
+        sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+        sqlite3.SQLITE_CONSTRAINT_ROWID,
+        sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY,
+    }
+)
 
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -110,6 +121,8 @@ def translated(path: str) -> Iterator[None]:
         raise _translate(error, path) from None
     except UnicodeDecodeError:
         raise chain.damaged(path, "it holds text that cannot be read") from None
+    except Damage as error:
+        raise chain.damaged(path, error.found) from None
     except MemoryError:
         raise no_memory(path) from None
     except OSError:
@@ -120,6 +133,8 @@ def _translate(error: sqlite3.Error, path: str) -> LedgerError | InternalError:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LedgerError("B206", f'the ledger "{path}" is in use by another process. Try again.', path=path)
+    if getattr(error, "sqlite_errorcode", 0) in _CONTRADICTIONS:
+        return chain.damaged(path, "its tables contradict each other")
     if code == sqlite3.SQLITE_CONSTRAINT:
         return InternalError(f'the ledger "{path}" refused an inconsistent entry; nothing was written.')
     if code == sqlite3.SQLITE_NOTADB and not os.path.exists(path + anchor.SUFFIX):

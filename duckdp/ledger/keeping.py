@@ -10,6 +10,7 @@ from duckdp.ledger import backups, moving
 from duckdp.ledger.places import Where
 from duckdp.ledger.store import Store
 from duckdp.ledger.types import check_reason
+from duckdp.ledger.verification import Tell, Verified
 
 
 class Keeping:
@@ -83,6 +84,21 @@ class Keeping:
             LedgerError: B205 network file system, B207 the target exists or cannot be made.
         """
         backups.backup(self._store, target)
+
+    def verify(self, tell: Tell = lambda *_: None) -> Verified:
+        """Check every row, every entry of the history and every index; others go on meanwhile.
+
+        Opening checks what everything else hangs on, and each row is checked when it is used: damage never changes an
+        answer, a charge or a limit. Only this finds damage that nothing has met yet, so run it now and then, and before
+        a backup replaces an older one.
+
+        Args:
+            tell: hears what is being done, and the share of it that is done.
+
+        Raises:
+            LedgerError: B202, with what was found.
+        """
+        return self._store.verify(tell)
 
     def close(self) -> None:
         """Write the journal back into the file and close it."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
-from duckdp.ledger import budgets, charges, holders, objects
+from duckdp.ledger import budgets, charges, holders, listing, objects
 from duckdp.ledger.charges import Pending
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.keeping import Keeping
@@ -50,7 +50,9 @@ class Ledger(Keeping):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, create: bool = True, anchor: Where | None = None) -> Ledger:
-        """Open a ledger and check it from end to end; make it if ``create`` and there is none.
+        """Open a ledger, and check what all else hangs on; make it if ``create`` and there is none.
+
+        What is not checked here is checked when it is used, and by :meth:`verify`.
 
         Args:
             path: of its file.
@@ -209,16 +211,14 @@ class Ledger(Keeping):
         """
         self._store.write(lambda tx: objects.share(tx, name, owner_analyst, with_analyst, reason))
 
-    def log(self, limit: int = 100) -> list[Event]:
-        """The owner's last actions, newest first."""
-        rows = self._store.read(
-            lambda tx: tx.rows(
-                "SELECT seq, at, kind, subject, detail, reason FROM event "
-                "WHERE kind NOT IN ('charge', 'redeem', 'stage', 'release', 'finish') ORDER BY seq DESC LIMIT ?",
-                limit,
-            )
-        )
-        return [Event(**dict(row)) for row in rows]
+    def log(self, limit: int = 100, *, before: int | None = None) -> list[Event]:
+        """The owner's last actions, newest first.
+
+        Args:
+            limit: at most so many.
+            before: only actions with a smaller number, to go on from a page.
+        """
+        return self._store.read(lambda tx: listing.log(tx, limit, before))
 
     # -- the analyst --------------------------------------------------------------------------------------------------
 
@@ -326,9 +326,28 @@ class Ledger(Keeping):
         """
         return self._store.read(lambda tx: budgets.remaining(tx, analyst))
 
-    def charges(self, analyst: str | None = None) -> list[ChargeRow]:
-        """The charges of one analyst or of all, oldest first."""
-        return self._store.read(lambda tx: charges.charges(tx, analyst))
+    def charges(
+        self, analyst: str | None = None, *, limit: int | None = None, before: int | None = None,
+        after: int | None = None,
+    ) -> list[ChargeRow]:  # fmt: skip
+        """The charges of one analyst or of all, oldest first.
+
+        Args:
+            analyst: whose.
+            limit: at most so many, the newest of them, or with ``after`` the oldest; else all.
+            before: only those with a smaller id, to go back from a page.
+            after: only those with a larger id, to go on from a page; not together with ``before``.
+        """
+        return self._store.read(lambda tx: listing.charges(tx, analyst, limit=limit, before=before, after=after))
+
+    def count_charges(self, analyst: str | None = None) -> int:
+        """How many charges one analyst has, or all together."""
+        return self._store.read(lambda tx: listing.count_charges(tx, analyst))
+
+    def charge(self, charge_id: int) -> ChargeRow | None:
+        """A charge by its id."""
+        found = self.charges(limit=1, before=charge_id + 1) if charge_id > 0 else []
+        return found[0] if found and found[0].id == charge_id else None
 
     def release(self, analyst: str, charge_id: int) -> StoredRelease:
         """The release of one of the analyst's own charges.

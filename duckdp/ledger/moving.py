@@ -40,5 +40,5 @@ def _begin(store: Store, tx: Tx, new: Place) -> None:
 
 def _choose(tx: Tx, places: tuple[Place, ...], reason: str) -> None:
     text = text_of(places)
-    tx.run("UPDATE dataset SET anchor = ?", text)
+    tx.change_dataset(anchor=text)
     chain.append(tx, "anchor", " and ".join(map(str, places)), {"anchor": text}, reason)

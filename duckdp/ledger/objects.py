@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 
 from duckdp.errors import CatalogError, ParameterError
-from duckdp.ledger import budgets, chain
+from duckdp.ledger import budgets, chain, directory
+from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import DeclarationRow, ObjectRow, Review, check_name, check_reason
-
-# A name is found among the analyst's own objects first, then among those shared with the analyst.
-_VISIBLE = (
-    "SELECT object.analyst AS owner, object.name, object.kind, object.charge, charge.at, charge.state, "
-    "object.analyst <> ?1 AS is_shared FROM object JOIN charge ON charge.id = object.charge "
-    "WHERE object.analyst = ?1 OR EXISTS (SELECT 1 FROM share WHERE share.analyst = object.analyst "
-    "AND share.name = object.name AND share.reader = ?1)"
-)
 
 
 def save_tables(tx: Tx, declared: Mapping[str, str], review: Review | None, reason: str | None) -> int:
@@ -31,10 +22,10 @@ def save_tables(tx: Tx, declared: Mapping[str, str], review: Review | None, reas
         if tables(tx).get(name) == declaration:
             continue
         version = _next_catalog(tx)
-        tx.run("UPDATE catalog SET active = 0 WHERE name = ?", name)
-        tx.run(
-            "INSERT INTO catalog (name, version, declaration, active) VALUES (?, ?, ?, 1)", name, version, declaration
-        )
+        _end(tx, name, version)
+        tx.insert("catalog", name=name, version=version, declaration=declaration, active=1)
+        tx.change_dataset(declared=tx.dataset()["declared"] + 1)
+        directory.enter(tx, directory.table(name), version)
         detail = {"version": version, "digest": chain.digest(declaration)}
         if changes.get(name):
             detail["changes"] = list(changes[name])
@@ -49,37 +40,37 @@ def drop_table(tx: Tx, name: str, reason: str) -> int:
         known = ", ".join(f'"{n}"' for n in list(tables(tx))[:20]) or "none"
         raise CatalogError("C101", f'table "{name}" is not protected here. Protected: {known}.', table=name)
     version = _next_catalog(tx)
-    tx.run("UPDATE catalog SET active = 0 WHERE name = ?", name)
+    _end(tx, name, version)
     chain.append(tx, "drop_table", name, {"version": version}, reason)
     return version
 
 
 def tables(tx: Tx) -> dict[str, str]:
     """See :meth:`duckdp.ledger.Ledger.tables`."""
-    rows = tx.rows("SELECT name, declaration FROM catalog WHERE active = 1 ORDER BY name")
-    return {row["name"]: row["declaration"] for row in rows}
+    return {row["name"]: row["declaration"] for row in _in_force(tx)}
 
 
 def declarations(tx: Tx) -> list[DeclarationRow]:
     """See :meth:`duckdp.ledger.Ledger.declarations`."""
-    dropped = tx.rows("SELECT subject, detail FROM event WHERE kind = 'drop_table'")
-    ends: dict[str, list[int]] = {}
-    for row in dropped:
-        ends.setdefault(row["subject"], []).append(int(json.loads(row["detail"])["version"]))
-    rows = tx.rows("SELECT name, version, declaration, active FROM catalog ORDER BY version")
-    for row in rows:
-        ends.setdefault(row["name"], []).append(row["version"])
-    charged = [int(row[0]) for row in tx.rows("SELECT DISTINCT catalog_version FROM charge")]
-    found = []
-    for row in rows:
-        end = min((v for v in ends[row["name"]] if v > row["version"]), default=math.inf)
-        found.append(
-            DeclarationRow(
-                name=row["name"], version=row["version"], declaration=row["declaration"], active=bool(row["active"]),
-                charged=any(row["version"] <= c < end for c in charged),
-            )
-        )  # fmt: skip
-    return found
+    rows = [tx.checked("catalog", row) for row in tx.rows("SELECT * FROM catalog ORDER BY version")]
+    if len(rows) != tx.dataset()["declared"]:
+        raise Damage("a declaration is lost")
+    return [
+        DeclarationRow(
+            name=row["name"], version=row["version"], declaration=row["declaration"], active=bool(row["active"]),
+            charged=bool(row["charged"]),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def note_charged(tx: Tx) -> None:
+    """Note that something is charged under the declarations that are in force."""
+    version = tx.dataset()["catalog_version"]
+    if tx.dataset()["charged"] != version:
+        for row in _in_force(tx):
+            tx.change("catalog", row, ("version",), charged=1)
+        tx.change_dataset(charged=version)
 
 
 def accept_source(tx: Tx, fingerprint: str, reason: str | None, read: str | None = None) -> int:
@@ -89,6 +80,7 @@ def accept_source(tx: Tx, fingerprint: str, reason: str | None, read: str | None
     if dataset["source"] == fingerprint:
         version = int(dataset["data_version"])
         if read is not None and not was_read(tx, read):
+            tx.change_dataset(read=read)
             chain.append(tx, "source", detail={"version": version, "fingerprint": fingerprint, **noted})
         return version
     if dataset["source"] is not None and reason is None:
@@ -100,19 +92,21 @@ def accept_source(tx: Tx, fingerprint: str, reason: str | None, read: str | None
     if reason is not None:
         check_reason(reason)
     version = int(dataset["data_version"]) + 1
-    tx.run("UPDATE dataset SET source = ?, data_version = ?", fingerprint, version)
+    tx.change_dataset(source=fingerprint, data_version=version, read=read)
     chain.append(tx, "source", detail={"version": version, "fingerprint": fingerprint, **noted}, reason=reason)
     return version
 
 
 def was_read(tx: Tx, mark: str) -> bool:
     """See :meth:`duckdp.ledger.Ledger.was_read`."""
-    row = tx.one("SELECT detail FROM event WHERE kind = 'source' ORDER BY seq DESC LIMIT 1")
-    return row is not None and json.loads(row["detail"]).get("read") == mark
+    return bool(tx.dataset()["read"] == mark)
 
 
-def reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None:
+def reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> bool:
     """Give a name to the release of a charge, for ever.
+
+    Returns:
+        Whether it had not got it before; then the chain must tell.
 
     Raises:
         CatalogError: C111, the analyst used the name for another one.
@@ -120,46 +114,49 @@ def reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> None:
     held = charge_of(tx, analyst, name)
     if held is None:
         tx.run("INSERT INTO object (analyst, name, kind, charge) VALUES (?, ?, ?, ?)", analyst, name, kind, charge_id)
+        directory.enter(tx, directory.named(analyst, name), charge_id)
     elif held != charge_id:
-        raise _taken(name) if tx.one("SELECT 1 FROM release WHERE charge = ?", held) else _pending(name, held)
+        raise _taken(name) if _charge(tx, held)["state"] == "released" else _pending(name, held)
+    return held is None
 
 
 def charge_of(tx: Tx, analyst: str, name: str) -> int | None:
     """The charge that holds an analyst's name."""
-    row = tx.one("SELECT charge FROM object WHERE analyst = ? AND name = ?", analyst, name)
-    return None if row is None else int(row["charge"])
+    return directory.find(tx, directory.named(analyst, name))
 
 
 def free(tx: Tx, analyst: str, name: str) -> None:
     """Take a name from a charge that will never have a release; who was to read that does not read the next."""
+    charge_id = charge_of(tx, analyst, name)
+    readers = [
+        row["reader"] for row in tx.rows("SELECT reader FROM share WHERE analyst = ? AND name = ?", analyst, name)
+    ]
+    for reader in readers:
+        directory.remove(tx, directory.shared(reader, name))
     tx.run("DELETE FROM share WHERE analyst = ? AND name = ?", analyst, name)
     tx.run("DELETE FROM object WHERE analyst = ? AND name = ?", analyst, name)
+    directory.remove(tx, directory.named(analyst, name))
+    chain.append(tx, "free", analyst, {"name": name, "charge": charge_id, "readers": readers})
 
 
 def objects(tx: Tx, analyst: str) -> list[ObjectRow]:
     """See :meth:`duckdp.ledger.Ledger.objects`."""
     budgets.require_open(tx, analyst)
-    return [
-        ObjectRow(
-            name=row["name"],
-            kind=row["kind"],
-            owner=row["owner"],
-            charge_id=row["charge"],
-            ready=row["state"] == "released",
-            at=row["at"],
-        )
-        for row in tx.rows(f"{_VISIBLE} ORDER BY is_shared, object.name, owner", analyst)
-    ]
+    own = directory.listed(tx, directory.named(analyst))
+    others = directory.listed(tx, directory.shared(analyst))
+    return [_object(tx, name.decode(), charge_id) for name, charge_id in (*own, *others)]
 
 
 def find(tx: Tx, analyst: str, name: str) -> ObjectRow:
-    """The object an analyst means by a name.
+    """The object an analyst means by a name: one of their own, or else one that was shared with them.
 
     Raises:
         CatalogError: C110, the same for unknown, somebody else's and not yet released.
     """
-    for row in objects(tx, analyst):
-        if row.name == name and row.ready:
+    budgets.require_open(tx, analyst)
+    for entry in (directory.named(analyst, name), directory.shared(analyst, name)):
+        charge_id = directory.find(tx, entry)
+        if charge_id is not None and (row := _object(tx, name, charge_id)).ready:
             return row
     raise _unknown(name)
 
@@ -171,21 +168,55 @@ def share(tx: Tx, name: str, owner_analyst: str, with_analyst: str, reason: str 
     budgets.find_analyst(tx, with_analyst)
     if reason is not None:
         check_reason(reason)
-    if tx.one("SELECT 1 FROM object WHERE analyst = ? AND name = ?", owner_analyst, name) is None:
+    charge_id = charge_of(tx, owner_analyst, name)
+    if charge_id is None:
         raise _unknown(name)
-    rows = tx.rows(f"SELECT owner FROM ({_VISIBLE}) WHERE name = ?2", with_analyst, name)
-    if owner_analyst in {row["owner"] for row in rows}:
+    known = [directory.find(tx, entry(with_analyst, name)) for entry in (directory.named, directory.shared)]
+    if charge_id in known:
         return
-    if rows:
+    if known != [None, None]:
         raise _taken(name)
     tx.run("INSERT INTO share (analyst, name, reader) VALUES (?, ?, ?)", owner_analyst, name, with_analyst)
-    chain.append(tx, "share", name, {"owner": owner_analyst, "with": with_analyst}, reason)
+    directory.enter(tx, directory.shared(with_analyst, name), charge_id)
+    chain.append(tx, "share", name, {"owner": owner_analyst, "with": with_analyst, "charge": charge_id}, reason)
 
 
 def _next_catalog(tx: Tx) -> int:
     version = int(tx.dataset()["catalog_version"]) + 1
-    tx.run("UPDATE dataset SET catalog_version = ?", version)
+    tx.change_dataset(catalog_version=version)
     return version
+
+
+def _in_force(tx: Tx) -> list[Row]:
+    """The declarations in force, by name of the table."""
+    rows = [tx.get("catalog", version=version) for _, version in directory.listed(tx, directory.table())]
+    if any(row is None or not row["active"] for row in rows):
+        raise Damage("a declaration is lost")
+    return [row for row in rows if row is not None]
+
+
+def _end(tx: Tx, name: str, version: int) -> None:
+    """End the declaration of a table that is in force, if there is one."""
+    standing = directory.find(tx, directory.table(name))
+    if standing is not None:
+        row = tx.get("catalog", version=standing)
+        if row is None:
+            raise Damage("a declaration is lost")
+        tx.change("catalog", row, ("version",), active=0, until=version)
+        directory.remove(tx, directory.table(name))
+
+
+def _object(tx: Tx, name: str, charge_id: int) -> ObjectRow:
+    row = _charge(tx, charge_id)
+    ready = row["state"] == "released"
+    return ObjectRow(name=name, kind=row["kind"], owner=row["analyst"], charge_id=charge_id, ready=ready, at=row["at"])
+
+
+def _charge(tx: Tx, charge_id: int) -> Row:
+    row = tx.get("charge", id=charge_id)
+    if row is None:
+        raise Damage("a charge is lost")
+    return row
 
 
 def _unknown(name: str) -> CatalogError:

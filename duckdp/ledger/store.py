@@ -16,11 +16,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import anchor, chain, files, opening
+from duckdp.ledger import anchor, chain, files, opening, verification
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.connections import Connection, connect, set_pragmas, translated
 from duckdp.ledger.places import BESIDE, Anchors, Place, Where, place_of, text_of
 from duckdp.ledger.tx import Tx
+from duckdp.ledger.verification import Tell, Verified
 from duckdp.ledger.writer import Writer
 
 IDLE = 8  # reading connections that are kept
@@ -131,6 +132,23 @@ class Store:
             finally:
                 self._give_back(connection)
 
+    def verify(self, tell: Tell) -> Verified:
+        """Check all of it, as it stands now; others go on meanwhile.
+
+        Raises:
+            LedgerError: B202, with what was found.
+        """
+        with translated(self.path):
+            connection = self._take()
+            try:
+                connection.execute("BEGIN")
+                found, checked = verification.verify(connection, tell)
+            finally:
+                self._give_back(connection)
+        if found:
+            raise chain.damaged(self.path, "; ".join(found))
+        return checked
+
     def copy_to(self, target: sqlite3.Connection) -> None:
         """Copy the whole ledger, journal included, into another connection."""
         with translated(self.path):
@@ -202,6 +220,7 @@ def _commit(place: _Place, connection: sqlite3.Connection, body: Callable[[Tx], 
         held = _require_newest(place, tx)
         before = tx.head()
         body(tx)
+        tx.flush()
         head = tx.head()
         if head != before:
             held = tuple(dict.fromkeys((*held, *place.anchors.places(tx))))
@@ -240,7 +259,7 @@ def _require_nothing(path: str, place: Place) -> None:
 
 
 def _repaired(tx: Tx, anchors: str | None, reason: str | None) -> None:
-    tx.run("UPDATE dataset SET anchor = ?", anchors)
+    tx.change_dataset(anchor=anchors)
     chain.append(tx, "repair_anchor", detail={"anchor": anchors}, reason=reason)
 
 
@@ -249,15 +268,15 @@ def _check(connection: sqlite3.Connection, place: _Place, repair: str | None) ->
     path, anchors = place.path, place.anchors
     opening.identify(connection, path, anchored=os.path.lexists(path + anchor.SUFFIX))
     set_pragmas(connection)
-    opening.migrate(connection)
+    opening.migrate(connection, path)
     while True:
-        tx = Tx(connection)
-        held = anchors.places(tx, opening=True)
         # Anchors are read before the ledger: they never run ahead of what is committed by then.
+        held = anchors.places(Tx(connection), opening=True)
         found = [(each, *_read_anchor(anchors, each, forgiving=repair is not None)) for each in held]
         try:
             connection.execute("BEGIN")
-            opening.check(tx, path)
+            tx = Tx(connection)
+            opening.check(tx)
             head, same = tx.head(), anchors.places(tx, opening=True) == held
             for each, known, _ in found if same else ():
                 if known is not None:

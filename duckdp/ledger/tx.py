@@ -1,4 +1,8 @@
-"""A transaction as the other modules of the ledger see it."""
+"""A transaction as the other modules of the ledger see it.
+
+Tables with a column ``seal`` are written and read by :meth:`Tx.insert`, :meth:`Tx.change` and :meth:`Tx.get`, which
+seal what they write and check what they read. The data set's row is read once, held, and written when the work is done.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import sqlite3
 import threading
 from typing import Any
 
-from duckdp.errors import InternalError
+from duckdp.ledger import schema
 from duckdp.ledger.anchor import Position
+from duckdp.ledger.seals import Damage, Row, seal_of
 
 
 class Tx:
@@ -20,23 +25,33 @@ class Tx:
     def __init__(self, connection: sqlite3.Connection, thread: int | None = None) -> None:
         self._connection = connection
         self.thread = threading.get_ident() if thread is None else thread
+        self._dataset: Row | None = None
+        self._changes: Row = {}
 
     def asked_by(self, thread: int) -> Tx:
         """The same transaction, for another who asked."""
-        return Tx(self._connection, thread)
+        other = Tx(self._connection, thread)
+        other._dataset = self._dataset
+        return other
+
+    def after(self, other: Tx) -> None:
+        """Go on from what another's work, which is written, left."""
+        self._dataset = other._dataset
+
+    # ---- statements --------------------------------------------------------------------------------------------------
 
     def one(self, sql: str, *values: object) -> sqlite3.Row | None:
-        """The first row, or None."""
+        """The first row, or None; unchecked."""
         row: sqlite3.Row | None = self._connection.execute(sql, values).fetchone()
         return row
 
     def rows(self, sql: str, *values: object) -> list[Any]:
-        """All rows."""
+        """All rows; unchecked."""
         return self._connection.execute(sql, values).fetchall()
 
     def run(self, sql: str, *values: object) -> int:
-        """Execute a change and return the id of the last inserted row."""
-        return self._connection.execute(sql, values).lastrowid or 0
+        """Execute a change and return how many rows it changed."""
+        return self._connection.execute(sql, values).rowcount
 
     @property
     def path(self) -> str:
@@ -47,12 +62,91 @@ class Tx:
         """Whether the transaction is still there; SQLite itself undoes one that meets a full or failing disk."""
         return self._connection.in_transaction
 
-    def dataset(self) -> sqlite3.Row:
-        """The data set's row."""
-        row = self.one("SELECT * FROM dataset")
-        if row is None:
-            raise InternalError("the ledger has no data set.")
+    # ---- sealed rows -------------------------------------------------------------------------------------------------
+
+    def get(self, table: str, **key: object) -> Row | None:
+        """A row by its key, checked; None if the table has none (which a damaged index may say too).
+
+        Raises:
+            Damage: its seal does not fit.
+        """
+        where = " AND ".join(f"{column} = ?" for column in key)
+        row = self.one(f"SELECT * FROM {table} WHERE {where}", *key.values())
+        return None if row is None else self.checked(table, row)
+
+    def checked(self, table: str, row: sqlite3.Row) -> Row:
+        """All columns of a row, if its seal fits.
+
+        Raises:
+            Damage: it does not.
+        """
+        found = dict(row)
+        if not fits(self.dataset()["salt"], table, found):
+            raise Damage(f"a row of {table} was altered")
+        return found
+
+    def insert(self, table: str, **values: Any) -> Row:
+        """Enter a row, sealed; what is not given is as the schema says."""
+        row = {**schema.defaults(table), **values}
+        row["seal"] = self._seal(table, row)
+        self.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", *row.values())
         return row
+
+    def change(self, table: str, row: Row, key: tuple[str, ...], **changes: Any) -> Row:
+        """Change a row that was read by :meth:`get`, and renew its seal.
+
+        Args:
+            table: its name.
+            row: as it was read.
+            key: the columns that tell it from the others.
+            changes: new values by column.
+
+        Raises:
+            Damage: it is not there.
+        """
+        new = {**row, **changes}
+        new["seal"] = changes["seal"] = self._seal(table, new)
+        columns = ", ".join(f"{column} = ?" for column in changes)
+        where = " AND ".join(f"{column} = ?" for column in key)
+        if self.run(f"UPDATE {table} SET {columns} WHERE {where}", *changes.values(), *(row[k] for k in key)) != 1:
+            raise Damage(f"a row of {table} is lost")
+        return new
+
+    def _seal(self, table: str, row: Row) -> bytes:
+        return seal_of(self.dataset()["salt"], table, [row[column] for column in row if column != "seal"])
+
+    # ---- the data set ------------------------------------------------------------------------------------------------
+
+    def dataset(self) -> Row:
+        """The data set's row, with the changes of this transaction.
+
+        Raises:
+            Damage: it is lost or altered.
+        """
+        if self._dataset is None:
+            row = self.one("SELECT * FROM dataset")
+            if row is None:
+                raise Damage("it has no data set")
+            found = dict(row)
+            if not isinstance(found.get("salt"), bytes) or not fits(found["salt"], "dataset", found):
+                raise Damage("the data set's row was altered")
+            self._dataset = found
+        return self._dataset
+
+    def change_dataset(self, **changes: Any) -> None:
+        """Change the data set's row; it is written by :meth:`flush`."""
+        self._dataset = {**self.dataset(), **changes}
+        self._changes.update(changes)
+
+    def flush(self) -> None:
+        """Write the data set's row, if it changed.
+
+        Raises:
+            sqlite3.IntegrityError: more would be spent than the limit.
+        """
+        if self._changes:
+            changes, self._changes = self._changes, {}
+            self._dataset = self.change("dataset", self.dataset(), ("one",), **changes)
 
     def dataset_id(self) -> str:
         """The data set's random id."""
@@ -60,7 +154,13 @@ class Tx:
 
     def head(self) -> Position:
         """The end of the chain."""
-        row = self.one("SELECT seq, hash FROM event ORDER BY seq DESC LIMIT 1")
-        if row is None:
-            return Position(dataset_id=self.dataset_id(), count=0, digest="")
-        return Position(dataset_id=self.dataset_id(), count=row["seq"], digest=row["hash"])
+        row = self.dataset()
+        return Position(dataset_id=row["id"], count=row["events"], digest=row["head"])
+
+
+def fits(salt: bytes, table: str, row: Row) -> bool:
+    """Whether a row's seal is its own."""
+    try:
+        return bool(row["seal"] == seal_of(salt, table, [row[column] for column in row if column != "seal"]))
+    except (TypeError, KeyError, ValueError):
+        return False

@@ -234,8 +234,9 @@ class DeclarationRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """An action of the owner; ``detail`` is JSON."""
+    """An action of the owner; ``number`` counts them from 1, ``seq`` all entries, ``detail`` is JSON."""
 
+    number: int
     seq: int
     at: str
     kind: str

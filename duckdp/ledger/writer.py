@@ -140,7 +140,10 @@ class Writer:
             tx.run("SAVEPOINT job")
             try:
                 with connections.translated(self.path):
-                    job.run(tx.asked_by(job.thread))
+                    own = tx.asked_by(job.thread)
+                    job.run(own)
+                    own.flush()
+                tx.after(own)
             except BaseException as error:
                 if not tx.is_open():  # SQLite itself undid the whole: full disk, failing disk, no memory
                     raise

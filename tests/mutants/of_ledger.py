@@ -8,6 +8,7 @@ _CHARGES, _BUDGETS, _CHAIN, _ANCHOR, _OBJECTS, _STORE = (
     f"duckdp/ledger/{n}.py" for n in ("charges", "budgets", "chain", "anchor", "objects", "store")
 )
 _CONNECTIONS, _LEDGER = "duckdp/ledger/connections.py", "duckdp/ledger/ledger.py"
+_REPLAY, _COMPARISON = (f"duckdp/ledger/{n}.py" for n in ("replay", "comparison"))
 _BINDER, _FRONT, _ROUTING, _SESSION, _CURATOR = (
     f"duckdp/{n}.py" for n in ("binder", "front", "routing", "session", "curator")
 )
@@ -17,6 +18,7 @@ _T = (
     "tests/test_ledger_owner.py",
     "tests/test_ledger_model.py",
 )
+_T_DAMAGE = (*_T, "tests/test_ledger_damage.py")
 _T_IDENTITY = ("tests/adversary/test_identity.py", "tests/test_front.py")
 _T_SESSION = ("tests/test_session.py", "tests/test_owner.py", "tests/test_kept_ledgers.py", "tests/test_sources.py")
 
@@ -28,19 +30,19 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("admit: only the analyst's cap", _CHARGES, 'for row, scope in ((analyst, "analyst"), (dataset, "data set")):', 'for row, scope in ((analyst, "analyst"),):', _T),
     Mutant("admit: only the total", _CHARGES, 'for row, scope in ((analyst, "analyst"), (dataset, "data set")):', 'for row, scope in ((dataset, "data set"),):', _T),
     Mutant("admit: budget not asked", _CHARGES, "    require_budget(kind, cost, dataset, analyst)\n", "", _T),
-    Mutant("charge: the total is not touched", _CHARGES, 'for table, where, subject in (("dataset", "one", 1), ("analyst", "name", request.analyst)):', 'for table, where, subject in (("analyst", "name", request.analyst),):', _T),
-    Mutant("charge: the analyst is not touched", _CHARGES, 'for table, where, subject in (("dataset", "one", 1), ("analyst", "name", request.analyst)):', 'for table, where, subject in (("dataset", "one", 1),):', _T),
-    Mutant("charge: delta not added", _CHARGES, "SET primary_spent = primary_spent + ?, secondary_spent = secondary_spent + ? ", "SET primary_spent = primary_spent + ?, secondary_spent = secondary_spent + 0 * ? ", _T),
-    Mutant("attempts: interrupted ones are free", _CHARGES, 'attempt = row["attempt"] + 1', 'attempt = row["attempt"]', _T),
+    Mutant("charge: the total is not touched", _CHARGES, 'tx.change_dataset(charges=values["id"], **_spent(dataset, cost))', 'tx.change_dataset(charges=values["id"])', _T),
+    Mutant("charge: the analyst is not touched", _CHARGES, 'tx.change("analyst", analyst, ("name",), charges=number, **_spent(analyst, cost))', 'tx.change("analyst", analyst, ("name",), charges=number)', _T),
+    Mutant("charge: delta not added", _CHARGES, 'row["secondary_spent"] + cost[1]', 'row["secondary_spent"]', _T),
+    Mutant("attempts: interrupted ones are free", _CHARGES, 'attempt, holder = row["attempt"] + 1, holders.me()', 'attempt, holder = row["attempt"], holders.me()', _T),
     Mutant("attempts: two holders at once", _CHARGES, 'if is_worked_on(tx, dataset["id"], row) or row["attempt"]', 'if row["attempt"]', (*_T, "tests/test_ledger_concurrency.py")),
     Mutant("same key, another cost", _CHARGES, 'if (_loss(row), row["kind"]) != (request.loss, request.kind):', "if False:", _T),
     Mutant("versions not asked", _CHARGES, "        _require_versions(dataset, request)\n", "", (*_T, *_T_SESSION)),
     Mutant("release stored for a revoked analyst", _CHARGES, "    budgets.require_open(tx, charge.analyst)\n    row = _row_of(tx, charge)\n    if row[\"state\"] != \"released\":", "    row = _row_of(tx, charge)\n    if row[\"state\"] != \"released\":", _T),
-    Mutant("release: a second replaces the first", _CHARGES, '    if row["state"] != "released":\n        tx.run("INSERT INTO release', '    if True:\n        tx.run("INSERT OR REPLACE INTO release', _T),
-    Mutant("release of anybody", _CHARGES, "WHERE id = ? AND analyst = ? AND state = 'released'\", charge_id, analyst)", "WHERE id = ? AND state = 'released'\", charge_id)", _T),
+    Mutant("release: a second replaces the first", _CHARGES, '    if row["state"] != "released":\n        digest = chain.digest(payload)\n        tx.run("INSERT INTO release', '    if True:\n        digest = chain.digest(payload)\n        tx.run("INSERT OR REPLACE INTO release', _T),
+    Mutant("release of anybody", _CHARGES, 'if row is None or row["analyst"] != analyst or row["state"] != "released":', 'if row is None or row["state"] != "released":', _T),
     Mutant("release: grant not asked", _CHARGES, '    """See :meth:`duckdp.ledger.Ledger.release`."""\n    budgets.require_open(tx, analyst)\n', '    """See :meth:`duckdp.ledger.Ledger.release`."""\n', _T),
-    Mutant("key of any analyst", _CHARGES, 'return tx.one("SELECT * FROM charge WHERE analyst = ? AND key = ?", analyst, key)', 'return tx.one("SELECT * FROM charge WHERE key = ?", key)', _T),
-    Mutant("stages: a stored one is drawn again", _CHARGES, "    if number < len(stored):\n        return stored[number]\n", "    if number < len(stored):\n        return payload\n", _T),
+    Mutant("key of any analyst", "duckdp/ledger/directory.py", '_text(f"{analyst} {key}"), digest_size', '_text(key), digest_size', _T),
+    Mutant("stages: a stored one is drawn again", _CHARGES, "        return _stages_of(tx, row)[number]\n", "        return payload\n", _T),
     # ---- answers given again, and what is remembered
     Mutant("known: grant not asked", _CHARGES, "    budgets.require_open(tx, request.analyst)\n    row = find(tx, request.analyst, request.key)\n    if row is None or", "    row = find(tx, request.analyst, request.key)\n    if row is None or", _T),
     Mutant("known: another cost", _CHARGES, 'row["state"] != "released" or (_loss(row), row["kind"]) != (request.loss, request.kind):', 'row["state"] != "released":', _T),
@@ -57,18 +59,24 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("grant: more than the total", _BUDGETS, "        if units > total:\n", "        if False:\n", _T),
     # ---- chain and anchor
     Mutant("chain: links forget the past", _CHAIN, "    return digest(before, *row)\n", "    return digest(*row)\n", _T),
-    Mutant("chain: charges not compared", _CHAIN, "== story.charges and attempts == story.attempts", "is not None and attempts == story.attempts", _T),
-    Mutant("chain: attempts not compared", _CHAIN, "== story.charges and attempts == story.attempts", "== story.charges", _T),
-    Mutant("chain: releases not compared", _CHAIN, "return found == story.releases and released", "return released", _T),
-    Mutant("chain: made tables not compared", _CHAIN, "released == set(story.releases) and finished == story.finished", "released == set(story.releases)", _T),
-    Mutant("chain: stages not compared", _CHAIN, "for row in rows} == story.stages", "for row in rows} is not None", _T),
-    Mutant("chain: budget not compared", _CHAIN, "return budget == (story.budget or unset) and", "return", _T),
-    Mutant("chain: caps not compared", _CHAIN, "return caps == story.caps and", "return", _T),
-    Mutant("chain: revocations not compared", _CHAIN, 'return caps == story.caps and {row["name"]: row["revoked"] for row in rows} == story.revoked', "return caps == story.caps", _T),
-    Mutant("chain: declarations not compared", _CHAIN, "    same = tables == story.tables and declared == story.declared\n    return same and", "    return", _T),
-    Mutant("chain: earlier declarations not compared", _CHAIN, "same = tables == story.tables and declared == story.declared", "same = tables == story.tables", _T),
-    Mutant("chain: sums not compared", _CHAIN, 'return spent == kept and total == (dataset["primary_spent"], dataset["secondary_spent"])', "return True", _T),
-    Mutant("chain: entries not compared", _CHAIN, 'if row["seq"] != count or row["hash"] != before:', "if False:", _T),
+    Mutant("chain: recent links not compared", _CHAIN, 'if row["seq"] != count or row["hash"] != head:', "if False:", _T),
+    Mutant("seals: not looked at", "duckdp/ledger/tx.py", 'if not fits(self.dataset()["salt"], table, found):', "if False:", _T_DAMAGE),
+    Mutant("seals: the data set's is not looked at", "duckdp/ledger/tx.py", 'or not fits(found["salt"], "dataset", found):', "or False:", _T_DAMAGE),
+    Mutant("directory: gaps not compared", "duckdp/ledger/directory.py", 'if not row["name"] <= name or not (row["next"] == END or name < row["next"]):', "if False:", _T_DAMAGE),
+    Mutant("releases: not compared with their charge", _CHARGES, 'if row is None or not chain.vouches(digest, row["payload"]):', "if row is None:", _T_DAMAGE),
+    Mutant("stages: not compared with their charge", _CHARGES, 'if (len(payloads), staged) != (row["stages"], row["staged"]):', "if False:", _T_DAMAGE),
+    Mutant("verify: charges not compared", _REPLAY, 'if chain.charge_digest(row) != detail["digest"]:', "if False:", _T),
+    Mutant("verify: attempts and states not compared", _COMPARISON, "    return said == stand\n", "    return True\n", _T),
+    Mutant("verify: releases not compared", _REPLAY, "if row is None or not chain.vouches(digest, row[0]):", "if row is None:", _T),
+    Mutant("verify: added releases not counted", _COMPARISON, "return counts == {table: replay.payloads[table] for table in counts} and", "return", _T),
+    Mutant("verify: budget not compared", _COMPARISON, "return budget == (replay.budget or unset) and", "return", _T),
+    Mutant("verify: caps not compared", _COMPARISON, "return caps == replay.caps and", "return", _T),
+    Mutant("verify: declarations not compared", _COMPARISON, "    same = in_force == replay.tables and declared == replay.declared\n", "    same = True\n", _T),
+    Mutant("verify: sums not compared", _COMPARISON, "    return kept == total and set(", "    return bool(total) or set(", _T),
+    Mutant("verify: entries not compared", _REPLAY, "if row[0] != self.events or not chain.is_link(before, row):", "if False:", _T),
+    Mutant("verify: names not compared", _COMPARISON, "return objects.value == replay.objects.value and", "return", _T),
+    Mutant("verify: shares not compared", _COMPARISON, " and shares.value == replay.shares.value", "", _T),
+    Mutant("verify: directory not compared", _COMPARISON, "return wanted == directory.END and entries.value == replay.entries.value", "return True", _T),
     Mutant("anchor: other data set", _ANCHOR, "    if known.dataset_id != position.dataset_id:", "    if False:", _T),
     Mutant("anchor: other history", _ANCHOR, "    if not back and known.count == position.count and known.digest != position.digest:", "    if False:", _T),
     Mutant("anchor: never moves", _ANCHOR, "if known is None or known.count < position.count:", "if known is None:", _T),
@@ -78,9 +86,9 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("store: fsync off", _CONNECTIONS, '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', _T),
     Mutant("store: a replaced file", _STORE, "if files.identity(place.path) != place.file:", "if False:", _T),
     # ---- objects
-    Mutant("objects: everybody's", _OBJECTS, '"WHERE object.analyst = ?1 OR EXISTS', '"WHERE ?1 IS NOT NULL OR EXISTS', _T),
-    Mutant("objects: shares of any reader", _OBJECTS, '"AND share.name = object.name AND share.reader = ?1)"', '"AND share.name = object.name)"', _T),
-    Mutant("objects: grant not asked", _OBJECTS, "    budgets.require_open(tx, analyst)\n    return [\n        ObjectRow(", "    return [\n        ObjectRow(", _T),
+    Mutant("objects: everybody's", _OBJECTS, "own = directory.listed(tx, directory.named(analyst))", 'own = directory.listed(tx, b"o")', _T),
+    Mutant("objects: shares of any reader", _OBJECTS, "others = directory.listed(tx, directory.shared(analyst))", 'others = directory.listed(tx, b"s")', _T),
+    Mutant("objects: grant not asked", _OBJECTS, "    budgets.require_open(tx, analyst)\n    own = ", "    own = ", _T),
     Mutant("objects: names overwritten", _OBJECTS, "    elif held != charge_id:\n", "    elif False:\n", _T),
     Mutant("source: a changed one in silence", _OBJECTS, 'if dataset["source"] is not None and reason is None:', "if False:", (*_T, *_T_SESSION)),
     # ---- identities and tokens

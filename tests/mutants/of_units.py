@@ -59,9 +59,9 @@ UNITS: tuple[Mutant, ...] = (
     Mutant("stages: what was drawn goes on, not what is stored", _TASK, "else self._keep(number, self._drawn(draw))", "else (lambda p: (self._keep(number, p), p)[1])(self._drawn(draw))", ("tests/test_stages.py::test_what_is_stored_goes_on_and_not_what_was_drawn",)),
     Mutant("stages: reads outside of them", _TASK, "        if not self._drawing:\n", "        if False:\n", _T_STAGES),
     Mutant("stages: within each other", _TASK, "        if self._drawing or self._ended:\n", "        if False:\n", _T_STAGES),
-    Mutant("stages: of a revoked analyst", _CHARGES, '    budgets.require_open(tx, charge.analyst)\n    _row_of(tx, charge)\n    rows = tx.rows("SELECT number', '    _row_of(tx, charge)\n    rows = tx.rows("SELECT number', ("tests/test_ledger.py::test_what_is_stopped_while_it_runs_does_not_leave",)),
-    Mutant("stages: after the release", _CHARGES, 'if number > len(stored) or _row_of(tx, charge)["state"] == "released":', "if number > len(stored):", ("tests/test_ledger.py", "tests/test_ledger_owner.py", "tests/test_stages.py")),
-    Mutant("stages: beyond the next", _CHARGES, 'if number > len(stored) or _row_of(tx, charge)["state"] == "released":', 'if _row_of(tx, charge)["state"] == "released":', ("tests/test_ledger.py", "tests/test_ledger_owner.py", "tests/test_stages.py")),
+    Mutant("stages: of a revoked analyst", _CHARGES, '    budgets.require_open(tx, charge.analyst)\n    return _stages_of(', '    return _stages_of(', ("tests/test_ledger.py::test_what_is_stopped_while_it_runs_does_not_leave",)),
+    Mutant("stages: after the release", _CHARGES, 'if number > row["stages"] or row["state"] == "released":', 'if number > row["stages"]:', ("tests/test_ledger.py", "tests/test_ledger_owner.py", "tests/test_stages.py")),
+    Mutant("stages: beyond the next", _CHARGES, 'if number > row["stages"] or row["state"] == "released":', 'if row["state"] == "released":', ("tests/test_ledger.py", "tests/test_ledger_owner.py", "tests/test_stages.py")),
     # ---- what is read before any charge
     Mutant("decoding: truth values that are neither", _DECODING, "    if wrong:\n", "    if False:\n", _T_HOSTILE),
     Mutant("decoding: the beginning of a text", _DECODING, "if kind[0] is Kind.TEXT:", "if False:", _T_HOSTILE),
