@@ -7,7 +7,7 @@ import sqlite3
 
 from duckdp.errors import LedgerError
 from duckdp.ledger import anchor, budgets, chain, files, objects, schema, sealing, verification
-from duckdp.ledger.connections import close_whole, connect, not_a_ledger, set_pragmas, translated
+from duckdp.ledger.connections import close_whole, connect, not_a_ledger, set_pragmas, translated, unsound
 from duckdp.ledger.seals import Damage
 from duckdp.ledger.tx import Tx
 
@@ -84,7 +84,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         connection.execute("BEGIN IMMEDIATE")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version < len(schema.SCHEMAS):
-            verification.require_sound(connection, version)
+            _require_sound(connection, path, version)
             _require_contained(connection, path)
             schema.run_scripts(connection, version)
             if version < schema.SEALED:
@@ -94,6 +94,11 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _require_sound(connection: sqlite3.Connection, path: str, version: int) -> None:
+    for found in verification.findings(connection, version):
+        raise unsound(path) if found == verification.STRUCTURE else Damage(found)
 
 
 def _require_contained(connection: sqlite3.Connection, path: str) -> None:

@@ -23,6 +23,7 @@ from duckdp.ledger.seals import Damage
 Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
 MOST_FOUND = 20
+STRUCTURE = "its structure is broken"
 _UNREADABLE = (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError)
 
 
@@ -61,16 +62,6 @@ def verify(connection: sqlite3.Connection, tell: Tell = lambda *_: None) -> tupl
     return found, Verified(**counted, bytes=size[0] * size[1])
 
 
-def require_sound(connection: sqlite3.Connection, version: int) -> None:
-    """Check a ledger of some version within the transaction that is open.
-
-    Raises:
-        Damage: the first thing that was found.
-    """
-    for found in findings(connection, version):
-        raise Damage(found)
-
-
 def findings(connection: sqlite3.Connection, version: int, tell: Tell = lambda *_: None) -> Iterator[str]:
     """What is wrong with a ledger, one text each; nothing if it is sound.
 
@@ -81,7 +72,7 @@ def findings(connection: sqlite3.Connection, version: int, tell: Tell = lambda *
     """
     tell("structure", 0.0)
     if [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] != ["ok"]:
-        yield "its structure is broken"
+        yield STRUCTURE
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
         yield "its tables contradict each other"
     if version == len(schema.SCHEMAS) and schema.described(connection.execute) != schema.expected():
