@@ -22,10 +22,11 @@ import pytest
 import duckdp
 from duckdp.errors import DuckDPError, LedgerError
 from duckdp.ledger import Charge, Claim, Ledger, charges, holders, locks
+from tests.interruptions import Interruptions
 from tests.ledgers import NANO, answer, ask, refused, set_up
-from tests.test_ledger_interrupts import LEDGER, Interruptions
 
 ROOT = Path(__file__).resolve().parents[1]
+LEDGER, SESSION = ("ledger",), ("ledger", "session.py")
 #: For each line "question epsilon_nano patience": asks, answers if it may, and says what came of it.
 OTHER = """
 import json, sys
@@ -98,12 +99,12 @@ def claimed_question(ledger: Ledger, question: str) -> str:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # an interrupt as a Charge is collected
 def test_whoever_is_interrupted_anywhere_blocks_nobody(ledger: Ledger, other: Other) -> None:
     """Interrupted at every point, and nothing is told to the ledger afterwards; the holder lives on, idle."""
-    with Interruptions(-1) as counted:
+    with Interruptions(-1, LEDGER) as counted:
         claimed_question(ledger, "counted")
     kept, attempts = [], set()
     for at in range(1, counted.steps + 1):
         try:
-            with Interruptions(at):
+            with Interruptions(at, LEDGER):
                 claimed_question(ledger, f"q{at}")
         except KeyboardInterrupt as error:
             kept.append(error)
@@ -121,26 +122,17 @@ def test_a_session_that_is_interrupted_anywhere_blocks_nobody(curator: duckdp.Cu
     """Another thread of the process asks the same; at the points between charge and read too."""
     session, kept, second = curator.session("ana"), [], ThreadPoolExecutor(1)
     curator.ledger.patience = 0.0
-    folder = str(Path(duckdp.__file__).parent / "session.py")
-
-    class Watched(Interruptions):
-        def _trace(self, frame, event, arg):
-            name = frame.f_code.co_filename
-            if not (name == folder or name.startswith(LEDGER)):
-                return None
-            self._step()
-            return self._line
 
     def asked(at: int) -> object:
         text = f"SELECT count(*) FROM visits WHERE cost > {at}"
         return session.sql(text, epsilon="0.001").one()
 
     asked(0)
-    with Watched(-1) as counted:
+    with Interruptions(-1, SESSION) as counted:
         asked(1)
     for at in range(2, counted.steps + 1, 1 + counted.steps // 150):
         try:
-            with Watched(at):
+            with Interruptions(at, SESSION):
                 asked(at)
         except (KeyboardInterrupt, DuckDPError) as error:
             kept.append(error)

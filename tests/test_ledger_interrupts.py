@@ -7,67 +7,18 @@ transaction or a lock must not matter.
 
 from __future__ import annotations
 
-import sqlite3
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-import duckdp
-from duckdp.errors import DuckDPError
 from duckdp.ledger import Charge, Ledger, StoredRelease
+from tests.interruptions import interrupted, others_can_write, steps
 from tests.ledgers import ask, set_up
 
-LEDGER = str(Path(duckdp.__file__).parent / "ledger")
-
-
-class Interruptions:
-    """Raises KeyboardInterrupt at the n-th step of the watched code in this thread."""
-
-    def __init__(self, at: int) -> None:
-        self.left, self.steps = at, 0
-
-    def __enter__(self) -> Interruptions:
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _trace(self, frame, event, arg):
-        if not frame.f_code.co_filename.startswith(LEDGER):
-            return None
-        self._step()
-        return self._line
-
-    def _line(self, frame, event, arg):
-        if event in ("line", "return"):
-            self._step()
-        return self._line
-
-    def _step(self) -> None:
-        self.steps += 1
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
-def steps(work: Callable[[], object]) -> int:
-    with Interruptions(-1) as counted:
-        work()
-    return counted.steps
-
-
-def interrupted(work: Callable[[], object], at: int) -> BaseException | None:
-    """Runs work with an interrupt at that step; the error keeps its traceback and all frames."""
-    try:
-        with Interruptions(at):
-            work()
-    except (KeyboardInterrupt, DuckDPError) as error:
-        return error
-    return None
+LEDGER = ("ledger",)
+OTHERS = ("open", "create", "backup", "read")
 
 
 def one_question(ledger: Ledger, question: str) -> StoredRelease:
@@ -88,22 +39,13 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield set_up(opened)
 
 
-def others_can_write(path: str) -> None:
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
-    finally:
-        connection.close()
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # an interrupt as a Charge is collected
 def test_a_question_interrupted_anywhere_is_answered_when_it_is_asked_again(ledger: Ledger) -> None:
-    points = steps(lambda: one_question(ledger, "counted"))
+    points = steps(lambda: one_question(ledger, "counted"), LEDGER)
     assert points > 50
     kept = []
     for at in range(1, points + 1):
-        kept.append(interrupted(lambda at=at: one_question(ledger, f"q{at}"), at))
+        kept.append(interrupted(lambda at=at: one_question(ledger, f"q{at}"), at, LEDGER))
         ledger._store.write(lambda tx: None)  # the transaction of an interrupted wait may be under way: comes after it
         others_can_write(ledger.path)
         assert one_question(ledger, f"q{at}").payload == "42", at
@@ -115,8 +57,20 @@ def test_a_question_interrupted_anywhere_is_answered_when_it_is_asked_again(ledg
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # an interrupt within a finalizer
-@pytest.mark.parametrize("name", ["open", "create", "backup", "read"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_interrupt_somewhere_else_leaves_nothing_behind(ledger: Ledger, tmp_path: Path, name: str) -> None:
+    interrupt(ledger, tmp_path, name, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", OTHERS)
 def test_an_interrupt_anywhere_else_leaves_nothing_behind(ledger: Ledger, tmp_path: Path, name: str) -> None:
+    interrupt(ledger, tmp_path, name, 10**6)
+
+
+def interrupt(ledger: Ledger, tmp_path: Path, name: str, most: int) -> None:
+    """Interrupt at so many of the points."""
     one_question(ledger, "first")
 
     def work(at: int) -> None:
@@ -129,10 +83,10 @@ def test_an_interrupt_anywhere_else_leaves_nothing_behind(ledger: Ledger, tmp_pa
         else:
             ledger.charges()
 
-    points = steps(lambda: work(0))
+    points = steps(lambda: work(0), LEDGER)
     kept = []
-    for at in range(1, points + 1, 1 + points // 40):
-        kept.append(interrupted(lambda at=at: work(at), at))
+    for at in range(1, points + 1, 1 + points // most):
+        kept.append(interrupted(lambda at=at: work(at), at, LEDGER))
         others_can_write(ledger.path)
         if name == "create":
             with Ledger.open(tmp_path / f"new{at}.ledger") as made:

@@ -1,0 +1,144 @@
+"""Ctrl-C at every point of what users call: nothing is locked, lost or called damaged, and asking again answers.
+
+Watched is the code that charges, reads, stores and gives, at each of its steps; parsing and arithmetic, which hold
+nothing, only now and then. See ``test_ledger_interrupts.py`` for the ledger alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import duckdp
+from duckdp.ledger import Ledger
+from tests.interruptions import interrupted, others_can_write, steps
+from tests.ledgers import set_up
+
+ACTING = (
+    *("session.py", "engine.py", "attempt.py", "answers.py", "curator.py", "calls.py", "front.py", "binder.py"),
+    *("ledger", "functions", "core/task.py", "compiler/release.py", "dataset.py", "source.py"),
+)
+ALL = ("",)
+KEPT = Path(__file__).parent / "fixtures" / "ledgers"
+EPSILON = "0.0005"
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # within a finalizer
+
+
+@pytest.fixture
+def open_curator(curator: duckdp.Curator) -> Iterator[duckdp.Curator]:
+    with curator.connect("ana") as connection:
+        connection.execute(f"SET VARIABLE dp_epsilon = {EPSILON}")
+        yield curator
+
+
+def query(curator: duckdp.Curator, at: int) -> Any:
+    return curator.session("ana").sql(
+        f"SELECT sex, count(*) FROM visits WHERE cost > {at / 1000} GROUP BY sex", epsilon=EPSILON
+    ).rows()  # fmt: skip
+
+
+def summary(curator: duckdp.Curator, at: int) -> Any:
+    bought = curator.session("ana").smooth_summary("visits", ["age"], epsilon=EPSILON, degree=4, name=f"s{at}")
+    return bought.rows()
+
+
+def table(curator: duckdp.Curator, at: int) -> Any:
+    return curator.session("ana").synthesize(
+        "visits", epsilon=EPSILON, rows=5, columns=["age", "sex"], method="tree", name=f"t{at}"
+    ).rows()  # fmt: skip
+
+
+def front(curator: duckdp.Curator, at: int) -> Any:
+    text = f"SELECT dp_noisy_count('visits', epsilon := {EPSILON}, predicate := 'cost > {at / 1000}')"
+    return curator.front("ana").sql(text).rows()
+
+
+ACTS: dict[str, Callable[[duckdp.Curator, int], Any]] = {
+    "query": query, "summary": summary, "table": table, "front": front,
+}  # fmt: skip
+
+
+def interrupt_everywhere(curator: duckdp.Curator, act: Callable[[duckdp.Curator, int], Any], few: int | None) -> None:
+    """An interrupt at each of the steps, or at a few; then the same is asked again, and answered, charged once."""
+    questions = 1
+    act(curator, questions)  # what is made on first use
+    before = len(curator.ledger.charges()) - 1
+    for within, most in ((ACTING, few), (ALL, few or 400)):
+        questions += 1
+        points = steps(lambda number=questions: act(curator, number), within)
+        assert points > 100
+        kept = []
+        for at in range(1, points + 1, max(points // most, 1) if most else 1):
+            questions += 1
+            kept.append(interrupted(lambda number=questions: act(curator, number), at, within))
+            curator.ledger._store.write(lambda tx: None)  # the transaction of an interrupted wait may be under way
+            others_can_write(curator.ledger.path)
+            assert act(curator, questions) == act(curator, questions), at
+            charges = curator.ledger.charges()
+            assert (len(charges), charges[-1].state) == (before + questions, "released"), (at, kept[-1])
+        assert sum(error is not None for error in kept) > len(kept) // 2
+    spent = curator.ledger.state().primary_spent
+    assert spent == sum(row.primary_cost for row in curator.ledger.charges())
+    with Ledger.open(curator.ledger.path, create=False) as again:
+        assert again.state().primary_spent == spent
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_what_is_interrupted_somewhere_is_answered_when_asked_again(open_curator: duckdp.Curator, name: str) -> None:
+    interrupt_everywhere(open_curator, ACTS[name], 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACTS)
+def test_what_is_interrupted_anywhere_is_answered_when_asked_again(open_curator: duckdp.Curator, name: str) -> None:
+    interrupt_everywhere(open_curator, ACTS[name], None)
+
+
+def interrupt_opening(folder: Path, version: str | None, few: int | None) -> None:
+    """Opening a data set, whose ledger is perhaps of an earlier version and is migrated by that."""
+    template = folder / "template"
+    template.mkdir()
+    if version is None:
+        with Ledger.open(template / "a.ledger") as ledger:
+            set_up(ledger)
+    else:
+        shutil.copy(KEPT / version / "keyed.db", template / "a.ledger")
+        shutil.copy(KEPT / version / "keyed.anchor", template / "a.ledger.anchor")
+    work = folder / "work"
+    data = str(KEPT / "version_2" / "visits.parquet")
+
+    def act() -> None:
+        with duckdp.open(data, ledger=str(work / "a.ledger")):
+            pass
+
+    shutil.copytree(template, work)
+    points = steps(act, ("",))
+    assert points > 100
+    for at in range(1, points + 1, max(points // few, 1) if few else 1):
+        shutil.rmtree(work)
+        shutil.copytree(template, work)
+        error = interrupted(act, at, ("",))
+        others_can_write(work / "a.ledger")
+        act()
+        with Ledger.open(work / "a.ledger", create=False) as ledger:
+            assert ledger.state().epsilon_nano is not None
+        del error
+
+
+VERSIONS = [None, *(path.name for path in sorted(KEPT.glob("version_*")))]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_opening_interrupted_somewhere(tmp_path: Path, version: str | None) -> None:
+    interrupt_opening(tmp_path, version, 15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_opening_interrupted_anywhere(tmp_path: Path, version: str | None) -> None:
+    interrupt_opening(tmp_path, version, None)
