@@ -43,7 +43,7 @@ def loops(scenario: str, *, short: bool) -> list[dict[str, Any]]:
         given = {"scenario": scenario, "calls": calls, "error": error, "way": way, "times": times}
         memory = not calls or calls == ["MEMORY"]
         start = 1 + kind % step
-        found.append(given | ({"step": step, "start": start} if short else {"step": step // 40 if memory else 1}))
+        found.append(given | ({"step": step, "start": start} if short else {"step": step // 12 if memory else 1}))
     return found
 
 
