@@ -159,7 +159,7 @@ def find_analyst(tx: Tx, analyst: str) -> Row:
 
 def look_up(tx: Tx, analyst: str) -> Row | None:
     """The analyst's row; None if it is proved that there is none."""
-    row = tx.get("analyst", name=analyst)
+    row = tx.held("analyst", name=analyst)
     if row is None and directory.find(tx, directory.analyst(analyst)) is not None:
         raise Damage("a grant is lost")
     return row

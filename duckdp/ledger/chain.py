@@ -9,13 +9,13 @@ The data set's sealed row repeats the head, so that it need not be looked for.
 from __future__ import annotations
 
 import hashlib
-import json
+import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from duckdp.errors import BudgetError, LedgerError
 from duckdp.ledger.seals import Damage
+from duckdp.ledger.texts import ordered, plain
 from duckdp.ledger.tx import Tx
 
 # The columns of a charge that never change, in the order in which they are hashed.
@@ -36,7 +36,7 @@ RECENT = 1000  # links that are checked at each opening
 
 def now() -> str:
     """The time as it is stored: UTC, whole seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def append(
@@ -46,7 +46,7 @@ def append(
     dataset = tx.dataset()
     if dataset["backup"] is not None and kind not in OF_BACKUPS:
         raise is_backup()
-    row = (dataset["events"] + 1, now(), kind, subject, json.dumps(detail or {}, sort_keys=True), reason)
+    row = (dataset["events"] + 1, now(), kind, subject, ordered(detail or {}), reason)
     head = link(dataset["head"] or genesis(dataset), row)
     action = None if kind in MACHINE else dataset["actions"] + 1
     tx.run(
@@ -60,7 +60,7 @@ def append(
 
 def digest(*values: object) -> str:
     """sha256 of a list of texts and integers, in hex."""
-    return hashlib.sha256(json.dumps(values).encode("utf-8")).hexdigest()
+    return hashlib.sha256(plain(values).encode()).hexdigest()
 
 
 def charge_digest(row: Mapping[str, Any]) -> str:

@@ -326,8 +326,8 @@ def _hand_out(
 
 
 def _row_of(tx: Tx, charge: Charge) -> Row:
-    row = find(tx, charge.analyst, charge.key)
-    if row is None or row["id"] != charge.id or _loss(row) != charge.loss:
+    row = by_id(tx, charge.id) if 1 <= charge.id <= tx.dataset()["charges"] else None
+    if row is None or (row["analyst"], row["key"], _loss(row)) != (charge.analyst, charge.key, charge.loss):
         raise InternalError(f"charge {charge.id} is not in this ledger.")
     return row
 

@@ -74,7 +74,7 @@ def enter(tx: Tx, name: bytes, subject: int) -> None:
     if before["name"] == name:
         raise Damage("a name is entered twice")
     tx.insert("directory", name=name, next=before["next"], subject=subject)
-    tx.change("directory", before, ("name",), next=name)
+    tx.spanning = tx.change("directory", before, ("name",), next=name)
 
 
 def remove(tx: Tx, name: bytes) -> None:
@@ -88,7 +88,7 @@ def remove(tx: Tx, name: bytes) -> None:
     before = None if found is None else tx.checked("directory", found)
     if row["name"] != name or before is None or before["next"] != name:
         raise Damage("the directory is broken")
-    tx.change("directory", before, ("name",), next=row["next"])
+    tx.spanning = tx.change("directory", before, ("name",), next=row["next"])
     if tx.run("DELETE FROM directory WHERE name = ?", name) != 1:
         raise Damage("a row of directory is lost")
 
@@ -125,13 +125,20 @@ def _walk(tx: Tx, start: bytes) -> Iterator[Row]:
 
 def _spanning(tx: Tx, name: bytes) -> Row:
     """The row of a name, or of the last one before it."""
+    row = tx.spanning
+    if row is not None and _spans(row, name):
+        return row
     found = tx.one("SELECT * FROM directory WHERE name <= ? ORDER BY name DESC LIMIT 1", name)
     if found is None:
         raise Damage("the directory is broken")
-    row = tx.checked("directory", found)
-    if not row["name"] <= name or not (row["next"] == END or name < row["next"]):
+    row = tx.spanning = tx.checked("directory", found)
+    if not _spans(row, name):
         raise Damage("the directory is broken")
     return row
+
+
+def _spans(row: Row, name: bytes) -> bool:
+    return bool(row["name"] <= name and (row["next"] == END or name < row["next"]))
 
 
 def _text(name: str) -> bytes:

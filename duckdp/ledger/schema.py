@@ -29,6 +29,11 @@ def defaults(table: str) -> dict[str, Any]:
     return _defaults(SCHEMAS, table)
 
 
+def place_of_seal(table: str) -> int:
+    """Which of its columns is the seal."""
+    return _place_of_seal(SCHEMAS, table)
+
+
 def described(rows_of: Callable[[str], Iterable[Any]]) -> list[tuple[str, ...]]:
     """Tables, indexes and triggers of a ledger, without comments; ``rows_of`` runs a query on it."""
     rows = rows_of("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema ORDER BY type, name")
@@ -44,6 +49,11 @@ def expected() -> list[tuple[str, ...]]:
 def _expected(scripts: tuple[str, ...]) -> list[tuple[str, ...]]:
     with closing(_model(scripts)) as model:
         return described(model.execute)
+
+
+@cache
+def _place_of_seal(scripts: tuple[str, ...], table: str) -> int:
+    return list(_defaults(scripts, table)).index("seal")
 
 
 @cache

@@ -8,15 +8,14 @@ but for a chance of 2**-128. It is against accidents: whoever may read the file 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from typing import Any
+
+from duckdp.ledger.texts import compact
 
 Row = dict[str, Any]
 
 SIZE = 16  # bytes of a seal
-
-_encode = json.JSONEncoder(separators=(",", ":"), default=bytes.hex).encode
 
 
 class Damage(Exception):
@@ -42,4 +41,4 @@ def seal_of(salt: bytes, table: str, values: Iterable[Any]) -> bytes:
     Raises:
         TypeError: a value is none that SQLite gives.
     """
-    return hashlib.blake2b(_encode([table, *values]).encode(), digest_size=SIZE, key=salt).digest()
+    return hashlib.blake2b(compact([table, *values]).encode(), digest_size=SIZE, key=salt).digest()

@@ -109,7 +109,7 @@ class Store:
             connection = self._take()
             try:
                 connection.execute("BEGIN")
-                return work(Tx(connection))
+                return work(Tx(connection, held=connection.remembered()))
             finally:
                 self._give_back(connection)
 
@@ -211,12 +211,12 @@ class Store:
                 connection.close()
 
 
-def _commit(place: _Place, connection: sqlite3.Connection, body: Callable[[Tx], None]) -> None:
+def _commit(place: _Place, connection: Connection, body: Callable[[Tx], None]) -> None:
     """One durable, anchored transaction around ``body``; undone if anything fails before it is committed."""
     place.anchors.ready(Tx(connection))
     try:
         connection.execute("BEGIN IMMEDIATE")
-        tx = Tx(connection)
+        tx = Tx(connection, held=connection.remembered())
         held = _require_newest(place, tx)
         before = tx.head()
         body(tx)
@@ -226,6 +226,7 @@ def _commit(place: _Place, connection: sqlite3.Connection, body: Callable[[Tx], 
             held = tuple(dict.fromkeys((*held, *place.anchors.places(tx))))
         connection.execute("COMMIT")
     except BaseException:
+        connection.found.clear()
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise

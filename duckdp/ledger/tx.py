@@ -1,13 +1,15 @@
 """A transaction as the other modules of the ledger see it.
 
 Tables with a column ``seal`` are written and read by :meth:`Tx.insert`, :meth:`Tx.change` and :meth:`Tx.get`, which
-seal what they write and check what they read. The data set's row is read once, held, and written when the work is done.
+seal what they write and check what they read. The data set's row is written when the work is done. It and the rows of
+analysts are held as they stand, from one transaction of a connection to the next if nobody else wrote in between.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+from functools import cache
 from typing import Any
 
 from duckdp.ledger import schema
@@ -22,21 +24,23 @@ class Tx:
         thread: who asked for it; transactions run on a thread of their own.
     """
 
-    def __init__(self, connection: sqlite3.Connection, thread: int | None = None) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, thread: int | None = None, held: dict[Any, Any] | None = None
+    ) -> None:
         self._connection = connection
         self.thread = threading.get_ident() if thread is None else thread
-        self._dataset: Row | None = None
+        self.spanning: Row | None = None  # of the directory, the row that was read last
+        self._held: dict[Any, Any] = {} if held is None else held
         self._changes: Row = {}
 
     def asked_by(self, thread: int) -> Tx:
         """The same transaction, for another who asked."""
-        other = Tx(self._connection, thread)
-        other._dataset = self._dataset
-        return other
+        return Tx(self._connection, thread, self._held)
 
-    def after(self, other: Tx) -> None:
-        """Go on from what another's work, which is written, left."""
-        self._dataset = other._dataset
+    def forget(self) -> None:
+        """What was done is undone: hold nothing that may come of it."""
+        self._held.clear()
+        self._changes = {}
 
     # ---- statements --------------------------------------------------------------------------------------------------
 
@@ -70,9 +74,17 @@ class Tx:
         Raises:
             Damage: its seal does not fit.
         """
-        where = " AND ".join(f"{column} = ?" for column in key)
-        row = self.one(f"SELECT * FROM {table} WHERE {where}", *key.values())
+        row = self.one(_selection(table, tuple(key)), *key.values())
         return None if row is None else self.checked(table, row)
+
+    def held(self, table: str, **key: object) -> Row | None:
+        """As :meth:`get`, for rows that are few and used all the time."""
+        found: Row | None = self._held.get((table, *key.values()))
+        if found is None:
+            found = self.get(table, **key)
+            if found is not None:
+                self._held[(table, *key.values())] = found
+        return found
 
     def checked(self, table: str, row: sqlite3.Row) -> Row:
         """All columns of a row, if its seal fits.
@@ -89,7 +101,7 @@ class Tx:
         """Enter a row, sealed; what is not given is as the schema says."""
         row = {**schema.defaults(table), **values}
         row["seal"] = self._seal(table, row)
-        self.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", *row.values())
+        self.run(_insertion(table, tuple(row)), *row.values())
         return row
 
     def change(self, table: str, row: Row, key: tuple[str, ...], **changes: Any) -> Row:
@@ -106,14 +118,15 @@ class Tx:
         """
         new = {**row, **changes}
         new["seal"] = changes["seal"] = self._seal(table, new)
-        columns = ", ".join(f"{column} = ?" for column in changes)
-        where = " AND ".join(f"{column} = ?" for column in key)
-        if self.run(f"UPDATE {table} SET {columns} WHERE {where}", *changes.values(), *(row[k] for k in key)) != 1:
+        values = [row[column] for column in key]
+        if self.run(_update(table, tuple(changes), key), *changes.values(), *values) != 1:
             raise Damage(f"a row of {table} is lost")
+        if (table, *values) in self._held:
+            self._held[(table, *values)] = new
         return new
 
     def _seal(self, table: str, row: Row) -> bytes:
-        return seal_of(self.dataset()["salt"], table, [row[column] for column in row if column != "seal"])
+        return seal_of(self.dataset()["salt"], table, _sealed(table, row))
 
     # ---- the data set ------------------------------------------------------------------------------------------------
 
@@ -123,19 +136,20 @@ class Tx:
         Raises:
             Damage: it is lost or altered.
         """
-        if self._dataset is None:
+        found: Row | None = self._held.get("dataset")
+        if found is None:
             row = self.one("SELECT * FROM dataset")
             if row is None:
                 raise Damage("it has no data set")
             found = dict(row)
             if not isinstance(found.get("salt"), bytes) or not fits(found["salt"], "dataset", found):
                 raise Damage("the data set's row was altered")
-            self._dataset = found
-        return self._dataset
+            self._held["dataset"] = found
+        return found
 
     def change_dataset(self, **changes: Any) -> None:
         """Change the data set's row; it is written by :meth:`flush`."""
-        self._dataset = {**self.dataset(), **changes}
+        self._held["dataset"] = {**self.dataset(), **changes}
         self._changes.update(changes)
 
     def flush(self) -> None:
@@ -146,7 +160,7 @@ class Tx:
         """
         if self._changes:
             changes, self._changes = self._changes, {}
-            self._dataset = self.change("dataset", self.dataset(), ("one",), **changes)
+            self._held["dataset"] = self.change("dataset", self.dataset(), ("one",), **changes)
 
     def dataset_id(self) -> str:
         """The data set's random id."""
@@ -161,6 +175,29 @@ class Tx:
 def fits(salt: bytes, table: str, row: Row) -> bool:
     """Whether a row's seal is its own."""
     try:
-        return bool(row["seal"] == seal_of(salt, table, [row[column] for column in row if column != "seal"]))
+        return bool(row["seal"] == seal_of(salt, table, _sealed(table, row)))
     except (TypeError, KeyError, ValueError):
         return False
+
+
+def _sealed(table: str, row: Row) -> list[Any]:
+    """What the seal of a row is over."""
+    values = list(row.values())
+    del values[schema.place_of_seal(table)]
+    return values
+
+
+@cache
+def _selection(table: str, key: tuple[str, ...]) -> str:
+    return f"SELECT * FROM {table} WHERE {' AND '.join(f'{column} = ?' for column in key)}"
+
+
+@cache
+def _insertion(table: str, columns: tuple[str, ...]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+@cache
+def _update(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
+    where = " AND ".join(f"{column} = ?" for column in key)
+    return f"UPDATE {table} SET {', '.join(f'{column} = ?' for column in columns)} WHERE {where}"

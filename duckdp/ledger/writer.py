@@ -28,7 +28,7 @@ _END_SECONDS = 0.0005  # how often who closes looks whether it is done
 _LOOK_SECONDS = 1.0  # how often who waits looks whether anybody serves
 
 T = TypeVar("T")
-Commit = Callable[[sqlite3.Connection, Callable[[Tx], None]], None]
+Commit = Callable[[connections.Connection, Callable[[Tx], None]], None]
 
 
 class Writer:
@@ -46,7 +46,7 @@ class Writer:
         self._serving = _thread.allocate_lock()  # of the thread that serves, as long as it does; nobody else takes it
         self._ident = 0  # of that thread
         self._closed = False
-        self._connection: sqlite3.Connection | None = None
+        self._connection: connections.Connection | None = None
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Run a transaction; returns when it is durable.
@@ -143,12 +143,12 @@ class Writer:
                     own = tx.asked_by(job.thread)
                     job.run(own)
                     own.flush()
-                tx.after(own)
             except BaseException as error:
                 if not tx.is_open():  # SQLite itself undid the whole: full disk, failing disk, no memory
                     raise
                 job.fail(error)
                 tx.run("ROLLBACK TO job")
+                tx.forget()
             tx.run("RELEASE job")
 
     def _waiting(self, first: _Job, following: list[_Job | None]) -> Iterator[_Job]:

@@ -133,7 +133,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("attempts: as many as you like", _CHARGES, "MAX_ATTEMPTS = 3", "MAX_ATTEMPTS = 3000", ("tests/adversary/test_planted_secrets.py::test_three_failures_are_final", "tests/test_ledger_model.py")),
     Mutant("attempts: one that was overtaken ends the newer", _CHARGES, 'if (row["state"], row["attempt"]) == ("open", charge.attempt):', 'if row["state"] == "open":', _T_LEDGER),
     Mutant("charges: everybody's", "duckdp/ledger/listing.py", '"analyst = ? AND"', '"? IS NOT NULL AND"', ("tests/test_ledger.py", "tests/adversary/test_identity.py")),
-    Mutant("release: of anybody by its charge", _CHARGES, "    if row is None or row[\"id\"] != charge.id or _loss(row) != charge.loss:\n", "    if row is None:\n", _T_LEDGER),
+    Mutant("release: of anybody by its charge", _CHARGES, '    if row is None or (row["analyst"], row["key"], _loss(row)) != (charge.analyst, charge.key, charge.loss):\n', "    if row is None:\n", _T_LEDGER),
     Mutant("source: another one keeps the version", _OBJECTS, '    version = int(dataset["data_version"]) + 1\n', '    version = max(1, int(dataset["data_version"]))\n', _T_SOURCE),
     Mutant("declarations: a change keeps the version", _OBJECTS, 'version = int(tx.dataset()["catalog_version"]) + 1', 'version = max(1, int(tx.dataset()["catalog_version"]))', (*_T_OWNER, *_T_LEDGER)),
     Mutant("declarations: charged is forgotten", _OBJECTS, 'tx.change("catalog", row, ("version",), charged=1)', "pass", ("tests/test_units.py", "tests/test_ledger.py")),

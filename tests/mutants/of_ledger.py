@@ -62,7 +62,7 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("chain: recent links not compared", _CHAIN, 'if row["seq"] != count or row["hash"] != head:', "if False:", _T),
     Mutant("seals: not looked at", "duckdp/ledger/tx.py", 'if not fits(self.dataset()["salt"], table, found):', "if False:", _T_DAMAGE),
     Mutant("seals: the data set's is not looked at", "duckdp/ledger/tx.py", 'or not fits(found["salt"], "dataset", found):', "or False:", _T_DAMAGE),
-    Mutant("directory: gaps not compared", "duckdp/ledger/directory.py", 'if not row["name"] <= name or not (row["next"] == END or name < row["next"]):', "if False:", _T_DAMAGE),
+    Mutant("directory: gaps not compared", "duckdp/ledger/directory.py", "    if not _spans(row, name):\n", "    if False:\n", _T_DAMAGE),
     Mutant("releases: not compared with their charge", _CHARGES, 'if row is None or not chain.vouches(digest, row["payload"]):', "if row is None:", _T_DAMAGE),
     Mutant("stages: not compared with their charge", _CHARGES, 'if (len(payloads), staged) != (row["stages"], row["staged"]):', "if False:", _T_DAMAGE),
     Mutant("verify: charges not compared", _REPLAY, 'if chain.charge_digest(row) != detail["digest"]:', "if False:", _T),
