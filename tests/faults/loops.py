@@ -436,6 +436,7 @@ def _round(scenario: Scenario, loop: Loop, faults: Faults, this: Round, at: int)
         this.ledger.close()
     with Ledger.open(this.path, create=False) as again:
         _judge(scenario, this, again)
+        again.verify()
     scenario.check(this)
     if faults.open_files > files:
         raise AssertionError(f"{faults.open_files - files} files are left open")

@@ -104,6 +104,7 @@ def lost(folder: Path, told: Told) -> str:
         known = anchor.read(str(path))
         with Ledger.open(path, create=False) as ledger:
             problem = _missing(ledger, told, known.count if known is not None else 0) or _goes_on(ledger, told)
+            ledger.verify()
         if not problem and (folder / COPY).exists():
             with Ledger.open(folder / COPY, create=False) as copy:
                 problem = "" if copy.state().backup else "the copy is in service"
