@@ -245,7 +245,7 @@ class Ledger(Keeping):
             CatalogError: C111 the name is taken; C103, C104 the plan is outdated.
             LedgerError: B206 the same question is still being answered elsewhere, and others as in :meth:`open`.
         """
-        known = self._store.read(lambda tx: charges.known(tx, request))
+        known = self._store.give(lambda tx: charges.known(tx, request))
         if known is not None:  # most often: a look waits for no writer
             return known
         claim = Claim() if claim is None else claim
@@ -356,7 +356,7 @@ class Ledger(Keeping):
             BudgetError: B102, B103, B107.
             CatalogError: C110, unknown, somebody else's, or nothing was released.
         """
-        return self._store.read(lambda tx: charges.release(tx, analyst, charge_id))
+        return self._store.give(lambda tx: charges.release(tx, analyst, charge_id))
 
     def objects(self, analyst: str) -> list[ObjectRow]:
         """Named summaries and synthetic tables of the analyst, then those shared with the analyst.
@@ -373,7 +373,7 @@ class Ledger(Keeping):
             BudgetError: B102, B103, B107.
             CatalogError: C110, the same for unknown and somebody else's.
         """
-        return self._store.read(lambda tx: charges.named(tx, analyst, name))
+        return self._store.give(lambda tx: charges.named(tx, analyst, name))
 
     def _wait(self, pending: Pending, deadline: float, check: Callable[[], None]) -> None:
         pause = 0.001

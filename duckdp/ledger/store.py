@@ -35,11 +35,19 @@ T = TypeVar("T")
 
 @dataclass
 class _Place:
-    """The file that was opened: its path, device and inode, by which another one in its place is noticed; anchors."""
+    """The file that was opened, and its anchors.
+
+    Attributes:
+        path: absolute.
+        anchors: those in force, and what is known of them.
+        file: device and inode, by which another one in its place is noticed.
+        anchored: how many entries of the history the anchors know of, at least.
+    """
 
     path: str
     anchors: Anchors
     file: tuple[int, int] = (0, 0)
+    anchored: int = 0
 
 
 class Store:
@@ -112,6 +120,25 @@ class Store:
                 return work(Tx(connection, held=connection.remembered()))
             finally:
                 self._give_back(connection)
+
+    def give(self, work: Callable[[Tx], T]) -> T:
+        """As :meth:`read`, of what may leave: the anchors know of all that was read, as they do of what is written.
+
+        Else a release could be seen whose transaction failed, or is still at work, between its commit and its anchor.
+        """
+        value, head, behind = self.read(lambda tx: (work(tx), tx.head(), self._is_behind(tx)))
+        if behind:
+            self.write(lambda _: None)
+        self._place.anchored = max(self._place.anchored, head.count)
+        return value
+
+    def _is_behind(self, tx: Tx) -> bool:
+        """Whether an anchor may not know of the whole history; commands are not asked."""
+        head = tx.head()
+        if head.count <= self._place.anchored:
+            return False
+        known = [None if place.command else self.anchors.read(place) for place in self.anchors.places(tx)]
+        return any(position is None or position.count < head.count for position in known)
 
     def recall(self, key: object, work: Callable[[Tx], T]) -> T:
         """As :meth:`read`, or what ``work`` gave under that key before, if nobody has written since.
@@ -230,9 +257,10 @@ def _commit(place: _Place, connection: Connection, body: Callable[[Tx], None]) -
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    if head != before:
+    if head != before or head.count > place.anchored:
         for each in held:
             place.anchors.advance(tx, each, head)
+        place.anchored = max(place.anchored, head.count)
 
 
 def _require_newest(place: _Place, tx: Tx) -> tuple[Place, ...]:
