@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from duckdp.catalog import plain_type
 from duckdp.compiler.printing import quote
 from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError
-from duckdp.functions import Prepared, prepare
+from duckdp.functions import Prepared, describe_call, prepare
 
 if TYPE_CHECKING:
     from duckdp.session import Session
@@ -107,10 +107,12 @@ class Binder:
 
     def _bind(self, name: str, arguments: list[str | None], listed: list[str] | None) -> str:
         session = self._open_session()
-        session.require_grant()
-        prepared = prepare(session, name, arguments, listed)
-        call = [name, arguments, listed, secrets.token_hex(16), _shape(prepared)]
-        token = self._seal(json.dumps(call, ensure_ascii=False))
+        with session.asking(lambda: describe_call(name, arguments, listed)) as asking:
+            session.require_grant()
+            prepared = prepare(session, name, arguments, listed)
+            call = [name, arguments, listed, secrets.token_hex(16), _shape(prepared)]
+            token = self._seal(json.dumps(call, ensure_ascii=False))
+            asking.leave_out()  # nothing was asked yet
         items = [
             f"CAST(unnest({FETCH.get(kind, TEXT_FETCH)}('{token}', {i})) AS {plain_type(kind)}) AS {quote(column)}"
             for i, (column, kind) in enumerate(prepared.columns)
@@ -133,14 +135,20 @@ class Binder:
 
     def _answer(self, token: str) -> Answer:
         """The answer to a token's call: remembered, or charged and computed now; of a revoked or frozen grant none."""
-        call = self._open(token)
-        self._open_session().require_grant()
-        with self._turn(token):
-            with self._lock:
-                found = self._answers.get(token)
-            if found is None:
-                found = self._compute(call)
-                self._remember(token, found)
+        session = self._open_session()
+        with session.asking("(a token that was not made by this connection)") as asking:
+            call = self._open(token)
+            asking.is_about(lambda: describe_call(*call[:3]))
+            asking.outcome = "explained" if call[0].startswith("dp_explain") else "answered"
+            session.require_grant()
+            with self._turn(token):
+                with self._lock:
+                    found = self._answers.get(token)
+                if found is None:
+                    found = self._compute(call)
+                    self._remember(token, found)
+                else:
+                    asking.leave_out()  # another column, or another reader, of what was asked
         return found
 
     def _compute(self, call: list[Any]) -> Answer:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from duckdp import functions
+from duckdp.asking import Asking, noted
 from duckdp.errors import ParameterError
 from duckdp.functions.prepared import read_given
 from duckdp.result import Result
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 class Calls:
     """Methods of ``Session``; each charges what its SQL function charges."""
 
+    @noted()
     def noisy_count(
         self, table: str, *, epsilon: object = None, predicate: str | None = None, unit: bool = False,
         error: float | None = None, fresh: bool = False,
@@ -30,6 +32,7 @@ class Calls:
         """A noisy number of rows, or (``unit``) of privacy units."""
         return self._call(functions.noisy_count(self._session, table, epsilon, predicate, unit, error, fresh))
 
+    @noted()
     def median_smooth(
         self, table: str, column: str, *, epsilon: object = None, delta: object = 0, predicate: str | None = None,
         quantile: float | str = 0.5, fresh: bool = False,
@@ -38,6 +41,7 @@ class Calls:
         given = (table, column, epsilon, delta, predicate, quantile, fresh)
         return self._call(functions.median_smooth(self._session, *given))
 
+    @noted()
     def smooth_summary(
         self, table: str, columns: Sequence[str], *, name: str, epsilon: object = None, delta: object = 0,
         smoothness: int | None = None, degree: int | None = None, **more: Any,
@@ -50,6 +54,7 @@ class Calls:
         given = (table, columns, epsilon, delta, smoothness, degree, name)
         return self._call(functions.smooth_summary(self._session, *given, **more))
 
+    @noted("explained")
     def explain_summary(
         self, table: str, columns: Sequence[str], *, epsilon: object, delta: object = 0,
         smoothness: int | None = None, degree: int | None = None, **more: Any,
@@ -59,6 +64,7 @@ class Calls:
             functions.explain_summary(self._session, table, columns, epsilon, delta, smoothness, degree, **more)
         )
 
+    @noted()
     def smooth_answer(
         self, name: str, function: str, *, statistic: str = "mean", tolerance: float | None = None,
         method: str = "interpolation", category: object = None,
@@ -67,6 +73,7 @@ class Calls:
         given = (name, function, statistic, tolerance, method, category)
         return self._call(functions.smooth_answer(self._session, *given))
 
+    @noted()
     def smooth_answers(
         self, name: str, listed: Sequence[str], *, statistic: str = "mean", tolerance: float | None = None,
         category: object = None,
@@ -74,6 +81,7 @@ class Calls:
         """Answer many functions of a summary's columns at once, one row each; free."""
         return self._call(functions.smooth_answers(self._session, name, listed, statistic, tolerance, category))
 
+    @noted()
     def synthesize(
         self, source: str, *, epsilon: object = None, delta: object = 0, rows: int | str = "auto",
         columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
@@ -94,6 +102,7 @@ class Calls:
         given = (epsilon, delta, rows, columns, smoothness, degree, name, method, target, time_limit, fresh, progress)
         return self._call(functions.synthesize(self._session, source, *given))
 
+    @noted("explained")
     def explain_synthesize(
         self, table: str, *, epsilon: object = None, delta: object = 0, rows: int | str = "auto",
         columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
@@ -103,18 +112,21 @@ class Calls:
         given = (epsilon, delta, rows, columns, smoothness, degree, method, target)
         return self._call(functions.explain_synthesize(self._session, table, *given))
 
+    @noted()
     def bounds(
         self, table: str, column: str, *, epsilon: object = None, predicate: str | None = None, fresh: bool = False
     ) -> Result:
         """Suggested bounds of a visible column, widest first, and how many rows each range would clip."""
         return self._call(functions.bounds(self._session, table, column, epsilon, predicate, fresh))
 
+    @noted()
     def rows_per_unit(
         self, table: str, *, epsilon: object = None, predicate: str | None = None, fresh: bool = False
     ) -> Result:
         """How many units have more rows than a ``max_rows`` of 1, 2, 5, 10, ... and what share of rows it drops."""
         return self._call(functions.rows_per_unit(self._session, table, epsilon, predicate, fresh))
 
+    @noted()
     def groups_per_unit(
         self, table: str, keys: str | Sequence[str], *, epsilon: object = None, predicate: str | None = None,
         fresh: bool = False,
@@ -122,22 +134,26 @@ class Calls:
         """How many units are in more groups, by ``keys`` as in GROUP BY, than a ``max_groups`` of 1, 2, 5, 10, ..."""
         return self._call(functions.groups_per_unit(self._session, table, keys, epsilon, predicate, fresh))
 
+    @noted("explained")
     def explain_bounds(
         self, table: str, column: str, *, epsilon: object = None, predicate: str | None = None
     ) -> Result:  # fmt: skip
         """What :meth:`bounds` would do and cost; free."""
         return self._call(functions.explain_bounds(self._session, table, column, epsilon, predicate))
 
+    @noted("explained")
     def explain_rows_per_unit(self, table: str, *, epsilon: object = None, predicate: str | None = None) -> Result:
         """What :meth:`rows_per_unit` would do and cost; free."""
         return self._call(functions.explain_rows_per_unit(self._session, table, epsilon, predicate))
 
+    @noted("explained")
     def explain_groups_per_unit(
         self, table: str, keys: str | Sequence[str], *, epsilon: object = None, predicate: str | None = None
     ) -> Result:
         """What :meth:`groups_per_unit` would do and cost; free."""
         return self._call(functions.explain_groups_per_unit(self._session, table, keys, epsilon, predicate))
 
+    @noted(prefix="")
     def export_summary(self, name: str, path: str | os.PathLike[str], *, category: object = None) -> None:
         """Write a stored summary to a file that ``duckdp.smooth.load`` reads: released, so public.
 
@@ -152,6 +168,7 @@ class Calls:
         payload = summary_of(self._session.stored(read_given("name", name)))
         _write_new(path, exported(payload, None if category is None else str(category)))
 
+    @noted(prefix="")
     def export_tables(self, names: Sequence[str], path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write stored synthetic tables into one DuckDB file that shells from 1.0 on read: released, so free.
 
@@ -163,6 +180,7 @@ class Calls:
         payloads = {str(n): self._session.completed(str(n)).payload for n in names}
         write_database(path, open_tables(payloads), replace=replace)
 
+    @noted(prefix="")
     def synthetic_report(self, name: str, path: str | os.PathLike[str] | None = None) -> SyntheticReport:
         """How well a stored synthetic table meets its release, beside the release's own error bars; free.
 
@@ -182,21 +200,29 @@ class Calls:
             _write_new(path, report.html)
         return report
 
+    @noted()
     def budget(self) -> Result:
         """What was granted, spent and is left."""
         return self._call(functions.budget(self._session))
 
+    @noted()
     def ledger(self) -> Result:
         """The analyst's own charges."""
         return self._call(functions.ledger(self._session))
 
+    @noted()
     def summaries(self) -> Result:
         """Stored summaries and synthetic tables."""
         return self._call(functions.summaries(self._session))
 
+    @noted()
     def catalog(self) -> Result:
         """Declared tables and columns."""
         return self._call(functions.catalog(self._session))
+
+    def asking(self, text: str | Callable[[], str]) -> Asking:
+        """A statement that begins."""
+        raise NotImplementedError
 
     def _call(self, prepared: functions.Prepared) -> Result:
         return prepared.run(secrets.token_hex(16))

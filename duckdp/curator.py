@@ -14,12 +14,12 @@ from duckdp.computed import require_stored
 from duckdp.core.task import Tell
 from duckdp.core.types import AccountantKind, Neighbours, parse_choice, parse_delta, parse_epsilon
 from duckdp.engine import Engine
-from duckdp.errors import BudgetError, CatalogError, ParameterError
+from duckdp.errors import BudgetError, CatalogError, DuckDPError, ParameterError
 from duckdp.ledger import DataSetState
 from duckdp.ledger.files import default_ledger
 from duckdp.ledger.places import Where
 from duckdp.protection import Protected, protect_tables
-from duckdp.result import Result, plain_result
+from duckdp.records import Records
 from duckdp.session import Session
 from duckdp.source import Source
 from duckdp.suggestions import suggest
@@ -55,7 +55,7 @@ def open(
     return Curator(data, ledger=path, anchor=anchor, snapshot=snapshot, progress=progress)
 
 
-class Curator:
+class Curator(Records):
     """Holds private data and answers for it. Use :func:`open`.
 
     Attributes:
@@ -289,15 +289,6 @@ class Curator:
         self._fingerprint = fingerprint
         return version
 
-    def charges(self, analyst: str | None = None) -> Result:
-        """The ledger as a table: who was charged how much for what."""
-        rows = [
-            (c.id, c.at, c.analyst, c.kind, c.mechanism, str(c.loss), c.state, " ".join(c.statement.split())[:100])
-            for c in self.ledger.charges(analyst)
-        ]
-        names = ["charge", "at", "analyst", "kind", "mechanism", "cost", "state", "statement"]
-        return plain_result(names, rows, ["BIGINT"] + ["VARCHAR"] * 7)
-
     # ---- analysts ---------------------------------------------------------------------------------------------
 
     def session(self, analyst: str) -> Session:
@@ -306,7 +297,12 @@ class Curator:
         Raises:
             BudgetError: B102, B103.
         """
-        self.ledger.require_open(check_name(analyst, "analyst"))
+        try:
+            self.ledger.require_open(check_name(analyst, "analyst"))
+        except DuckDPError as error:
+            name = analyst[:63] if isinstance(analyst, str) else type(analyst).__name__
+            self.ledger.statements.note(name, "refused", "a session", error.code, granted=False)
+            raise
         return Session(self, analyst)
 
     def connect(self, analyst: str) -> duckdb.DuckDBPyConnection:

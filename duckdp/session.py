@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckdp import functions
 from duckdp.answers import answer_columns, known_answer
+from duckdp.asking import Asking, charged, given_again, leave_out, noted_text
 from duckdp.calls import Calls
 from duckdp.compiler.describe import describe_plan
 from duckdp.compiler.known import is_known
@@ -36,14 +37,12 @@ from duckdp.ledger.types import Kind
 from duckdp.pricing import Terms, price
 from duckdp.result import Result, ResultColumn
 from duckdp.routing import Tolerance, find_route, require_paid
+from duckdp.texts import storable
 
 if TYPE_CHECKING:
     from duckdp.catalog import Table
     from duckdp.curator import Curator
     from duckdp.smooth.summary import SmoothSummary
-
-
-MOST_STORED = 4096  # characters of a statement in the ledger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +66,7 @@ class Session(Calls):
         self._curator = curator
         self.analyst = analyst
 
+    @noted_text()
     def sql(
         self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
         mechanism: MechanismChoice = "auto", fresh: bool = False, parameters: Sequence[object] = (),
@@ -93,6 +93,7 @@ class Session(Calls):
         self.require_grant()
         _require_text(text)
         if not self._curator.names_protected(text):
+            leave_out()
             return self._curator.front(self.analyst).sql(text)
         query = self.read(text, parameters)
         route = None if tolerance is None else find_route(query, self.usable_summaries(query.table), tolerance)
@@ -103,6 +104,7 @@ class Session(Calls):
         quote = price(query, terms, self.neighbours)
         return self.answer(quote.plan, statement=text, fresh=fresh)
 
+    @noted_text("EXPLAIN ", "explained")
     def explain(
         self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
         mechanism: MechanismChoice = "auto", parameters: Sequence[object] = (), tolerance: Tolerance | None = None,
@@ -167,7 +169,7 @@ class Session(Calls):
         identity = json.dumps([task.canonical, state.data_version, task.mechanism, kind, name, unique])
         request = ChargeRequest(
             analyst=self.analyst, key=hashlib.sha256(identity.encode()).hexdigest(), loss=task.loss,
-            mechanism=task.mechanism, parameters=json.dumps(task.parameters), statement=_storable(statement),
+            mechanism=task.mechanism, parameters=json.dumps(task.parameters), statement=storable(statement),
             kind=kind, name=name, data_version=state.data_version, catalog_version=curator.version_of(table),
             again=fresh and name is not None,
         )  # fmt: skip
@@ -176,7 +178,9 @@ class Session(Calls):
             with curator.engine.watched(watch):  # whoever waits for an equal question is interrupted too
                 admitted = ledger.admit(request, claim=claim, check=watch.check)
             if isinstance(admitted, StoredRelease):
+                given_again(admitted.charge_id)
                 return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
+            charged(admitted.id)
             return self._release(admitted, work)
         finally:
             claim.end()  # from here on an equal question may redeem the charge, if there is one
@@ -307,6 +311,10 @@ class Session(Calls):
             ledger.remaining(self.analyst).text,
         )
 
+    def asking(self, text: str | Callable[[], str]) -> Asking:
+        """A statement of the analyst's that begins; ``with`` it."""
+        return Asking(self._curator.ledger.statements, self.analyst, text)
+
     def own_charges(self) -> Sequence[ChargeRow]:
         """The analyst's charges."""
         return self._curator.ledger.charges(self.analyst)
@@ -391,10 +399,3 @@ def _laundered(error: BaseException, charge: int) -> DuckDPError:
 def _require_text(text: object) -> None:
     if not isinstance(text, str):
         raise ParameterError("P107", "text", text, "must be the text of one statement.")
-
-
-def _storable(statement: str) -> str:
-    """A statement as the ledger keeps it: its beginning, and how long it was; what is not Unicode is replaced."""
-    if len(statement) > MOST_STORED:
-        statement = f"{statement[:MOST_STORED]}... ({len(statement):,} characters)"
-    return statement.encode("utf-8", "replace").decode()

@@ -17,6 +17,7 @@ from duckdp.cli.common import (
     source_argument,
     words_in,
 )  # fmt: skip
+from duckdp.cli.history import export, history
 
 
 class _ShowsByDefault(click.Group):
@@ -72,6 +73,10 @@ def log(source: str, ledger_path: str | None, style: str) -> None:
     changes = ["; ".join(json.loads(e.detail).get("changes", [])) for e in events]
     rows = [(e.at, e.kind, e.subject, escape(e.reason or ""), escape(c)) for e, c in zip(events, changes, strict=True)]
     print_result(plain_result(names, rows), style)
+
+
+ledger.add_command(history)
+ledger.add_command(export)
 
 
 @ledger.command()

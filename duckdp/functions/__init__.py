@@ -7,8 +7,10 @@ a session and the SQL functions of a front go through the same preparation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from duckdp.asking import call_text
 from duckdp.errors import ParameterError
 from duckdp.functions.bounds import (
     bounds,
@@ -29,10 +31,10 @@ if TYPE_CHECKING:
     from duckdp.smooth.summary import SmoothSummary
 
 __all__ = [
-    "FUNCTIONS", "Prepared", "bounds", "budget", "catalog", "explain", "explain_bounds", "explain_groups_per_unit",
-    "explain_rows_per_unit", "explain_summary", "explain_synthesize", "groups_per_unit", "ledger", "median_smooth",
-    "noisy_count", "open_summary", "prepare", "query", "rows_per_unit", "smooth_answer", "smooth_answers",
-    "smooth_summary", "summaries", "synthesize",
+    "FUNCTIONS", "Prepared", "bounds", "budget", "catalog", "describe_call", "explain", "explain_bounds",
+    "explain_groups_per_unit", "explain_rows_per_unit", "explain_summary", "explain_synthesize", "groups_per_unit",
+    "ledger", "median_smooth", "noisy_count", "open_summary", "prepare", "query", "rows_per_unit", "smooth_answer",
+    "smooth_answers", "smooth_summary", "summaries", "synthesize",
 ]  # fmt: skip
 
 Function = Callable[..., Prepared]
@@ -65,6 +67,24 @@ def prepare(session: Session, name: str, arguments: Sequence[str | None], listed
     if place is not None:
         args.insert(place, listed)
     return function(session, *args)
+
+
+def describe_call(name: str, arguments: Sequence[str | None], listed: Sequence[str] | None) -> str:
+    """A call as :func:`prepare` takes it, in words of SQL; what is left out or false in it is not shown.
+
+    >>> describe_call("dp_noisy_count", ["care", "0.1", None, "false", None, "false"], [])
+    "dp_noisy_count('care', epsilon := '0.1')"
+    """
+    found = FUNCTIONS.get(name)
+    if found is None or len(arguments) != found[2]:
+        return call_text(name[:64], arguments, {})
+    function, place, _ = found
+    args: list[Any] = list(arguments)
+    if place is not None:
+        args.insert(place, listed or None)
+    named = dict(zip(list(signature(function).parameters)[1:], args, strict=False))
+    first = next(iter(named), "")
+    return call_text(name, args[:1], {k: v for k, v in named.items() if k != first and v != "false"})
 
 
 def open_summary(payload: str, category: str | None = None) -> SmoothSummary:

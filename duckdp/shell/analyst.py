@@ -130,12 +130,16 @@ class Analyst:
         if (found := _EXPLAIN.match(text)) is not None and self._names_protected(text[found.end() :]):
             return self.explain(text[found.end() :])
         if (found := _KEEP.match(text)) is not None and self._names_protected(text[found.end() :]):
-            return self._own(self._kept(found[0], text[found.end() :]), most)
+            with self.session.asking(text) as asking:
+                kept = self._kept(found[0], text[found.end() :])
+                asking.leave_out()  # what it asks comes as a call of dp_query
+            return self._own(kept, most)
         try:
             tree = parse_statement(text)
         except QueryError as refusal:
             if refusal.code != "Q101":
-                raise
+                with self.session.asking(text):
+                    raise
             return self._unparsed(text, refusal, most)
         if isinstance(tree, exp.Query) and names_tables(tree) & set(self.session.tables()):
             return self.session.sql(text, epsilon=self.epsilon, delta=self.delta)
@@ -153,7 +157,8 @@ class Analyst:
         try:
             return self._own(text, most)
         except duckdb.ParserException:
-            raise refusal from None
+            with self.session.asking(text):
+                raise refusal from None
 
     def _own(self, text: str, most: int | None) -> Result:
         done = self.cursor.execute(text)

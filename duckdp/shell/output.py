@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import Any
 
 from duckdp.result import Result
+from duckdp.texts import csv_cell, escape
+
+__all__ = ["FORMATS", "escape", "render"]
 
 FORMATS = ("table", "csv", "json")
 
@@ -28,22 +30,6 @@ def render(result: Result, style: str) -> tuple[str, str]:
         return escape(text), "\n".join(result.footer())
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_cell(n) for n in names])
-    writer.writerows([_cell(v) for v in row] for row in rows)
+    writer.writerow([csv_cell(n) for n in names])
+    writer.writerows([csv_cell(v) for v in row] for row in rows)
     return out.getvalue().removesuffix("\n"), "\n".join(result.footer())
-
-
-def escape(text: str) -> str:
-    r"""Text that is safe on a terminal: whatever is not printable stands as an escape; line ends stay.
-
-    >>> escape("SELECT 1\x1b[2J")
-    'SELECT 1\\x1b[2J'
-    """
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
-
-
-def _cell(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    shown = escape(value)
-    return "'" + shown if shown[:1] in ("=", "+", "-", "@", "\t") else shown

@@ -1,0 +1,232 @@
+"""The log of what analysts asked and was not charged: stored and free answers, refusals, failures; never a value.
+
+    who asks --note--> a buffer in memory --a thread, every second or 500 entries--> <ledger>.statements
+
+Who asks pays an append to a queue. The thread formats, hashes, writes, and syncs once for all that waited.
+
+Lost:    what a killed process had not yet written, at most ``WAIT_SECONDS`` or ``MOST_TOGETHER`` entries old. A write
+         that fails (full disk, a log that is damaged or locked) is tried again with the next; meanwhile the buffer
+         fills, and what it has no room for is counted and said by an entry of kind "lost". No statement ever fails or
+         waits for the log.
+Shares:  in the buffer each analyst has ``OWN_SHARE`` entries that nobody else can take; in the file, see there.
+Found:   by ``duckdp ledger verify``: an entry that was altered, added, removed or put elsewhere; entries missing at
+         the end, up to the last that a charge of that analyst names (a charge's place in the ledger's chain holds the
+         head of the analyst's log as it was then on the disk). Later ones can be cut off unseen.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import queue
+import threading
+import time
+import weakref
+from collections import Counter, deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from duckdp.errors import InternalError
+from duckdp.ledger.statement_file import NOBODY, Head, Statement, StatementFile, path_of
+
+MOST_TEXT = 1024  # characters of a statement
+MOST_WAITING = 4096  # entries in the buffer
+OWN_SHARE = 64  # of them, that an analyst has to themselves
+MOST_TOGETHER = 500  # that wake the thread
+WAIT_SECONDS = 1.0
+_IDLE = 30  # waits without an entry, after which the thread ends
+
+_logs: weakref.WeakSet[StatementLog] = weakref.WeakSet()
+_abandoned: list[Any] = []
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An entry in the buffer, as it was noted."""
+
+    asked: float
+    who: str
+    kind: str
+    text: str
+    outcome: str
+    charge: int | None
+
+
+class StatementLog:
+    """The log beside one ledger, in this process; safe for many threads, and many processes on one file.
+
+    Args:
+        ledger: path of the ledger.
+        dataset_id: of the data set.
+        salt: of the data set.
+
+    Attributes:
+        path: of the log.
+        heads: by analyst, how far this process knows the log to be on the disk: number of entries, hash.
+        problem: why the last write failed, if it did.
+    """
+
+    def __init__(self, ledger: str, dataset_id: str, salt: bytes) -> None:
+        self.path = path_of(ledger)
+        self._identity = dataset_id, salt
+        self._closed = False
+        self._begin()
+        _logs.add(self)
+
+    def note(
+        self, who: str, kind: str, text: str, outcome: str, *, charge: int | None = None, asked: float | None = None,
+        granted: bool = True,
+    ) -> None:  # fmt: skip
+        """Note a statement; never fails, never waits.
+
+        Args:
+            who: the analyst.
+            kind: "free", "refused" or "failed".
+            text: what was asked; its beginning is kept.
+            outcome: "answered", "explained", "stored", or a code.
+            charge: whose release was given, or whose read failed.
+            asked: when, in seconds since 1970; now by default.
+            granted: ``who`` is an analyst of the ledger. All others share one place.
+        """
+        if self._closed:
+            return
+        name = who if granted else NOBODY
+        own = self._queues.get(name)
+        if own is None:
+            own = self._queues.setdefault(name, deque())
+        if self._waiting >= MOST_WAITING and len(own) >= OWN_SHARE:
+            with self._counting:
+                self._lost[name] += 1
+            return
+        own.append(_Waiting(time.time() if asked is None else asked, who, kind, _cut(text), outcome, charge))
+        self._waiting += 1  # threads may lose a count between them: the bound is soft, and each write counts anew
+        if self._waiting == MOST_TOGETHER:
+            self._bell.put(None)
+        if not self._serving.locked():
+            with suppress(RuntimeError):  # no more threads: then the end, or the next one, writes
+                _thread.start_new_thread(self._serve, ())
+
+    def head(self, analyst: str) -> Head | None:
+        """How far an analyst's entries are known to be on the disk."""
+        return self.heads.get(analyst)
+
+    def flush(self) -> bool:
+        """Write what waits; returns whether all of it is on the disk."""
+        with self._writing:
+            self._write()
+        return not self._pending()
+
+    def close(self) -> None:
+        """Write what waits and close the file; again is harmless."""
+        with self._writing:
+            self._write()
+            self._closed = True
+            self._file.close()
+        self._bell.put(None)
+
+    def forget(self) -> None:
+        """After a fork, in the child: what waits is its parent's to write."""
+        _abandoned.append(self._file)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._queues: dict[str, deque[_Waiting]] = {}
+        self._lost: Counter[str] = Counter()
+        self._waiting = 0
+        self._counting = threading.Lock()
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._serving = _thread.allocate_lock()  # of the thread, as long as it lives
+        self._writing = threading.Lock()  # of who writes
+        self._file = StatementFile(self.path, *self._identity)
+        self.heads: dict[str, Head] = {}
+        self.problem: Exception | None = None
+
+    # ---- on the thread -----------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Write now and then, until nothing has come for a while."""
+        while self._serving.acquire(blocking=False):
+            try:
+                idle = 0
+                while idle < _IDLE and not self._closed:
+                    with suppress(queue.Empty):
+                        self._bell.get(timeout=WAIT_SECONDS)
+                    idle = 0 if self._pending() else idle + 1
+                    with self._writing:
+                        self._write()
+            finally:
+                self._serving.release()
+            if self._closed or not self._pending():  # who notes after this look starts a thread anew
+                return
+
+    def _pending(self) -> bool:
+        return any(self._queues.copy().values()) or bool(self._lost)
+
+    def _write(self) -> None:
+        """Write all that waits; what fails stays in the buffer."""
+        waiting = {name: own.copy() for name, own in self._queues.copy().items() if own}
+        with self._counting:
+            lost = self._lost.copy()
+        if self._closed or not (waiting or lost):
+            return
+        try:
+            entries = {name: [_finished(entry) for entry in own] for name, own in waiting.items()}
+            for name, count in lost.items():
+                entries.setdefault(name, []).append(_lost(name, count))
+            self.heads |= self._file.append(entries)
+        except InternalError as error:  # an entry that the file refuses would stand in the way of all others for ever
+            self.problem = error
+            self._done(waiting)
+            with self._counting:
+                self._lost.update({name: len(own) for name, own in waiting.items()})
+            return
+        except Exception as error:  # noqa: BLE001 - nobody waits for it, and no statement may fail by it
+            self.problem = error
+            self._done({})
+            return
+        self._done(waiting)
+        with self._counting:
+            self._lost -= lost
+        self.problem = None
+
+    def _done(self, written: dict[str, deque[_Waiting]]) -> None:
+        """Take entries out of the buffer, and count what is left."""
+        for name, own in written.items():
+            for _ in own:
+                self._queues[name].popleft()
+        self._waiting = sum(map(len, self._queues.copy().values()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}... ({len(text):,} characters)"
+
+
+def _finished(entry: _Waiting) -> Statement:
+    return Statement(
+        at=_utc(entry.asked), who=_plain(entry.who), kind=entry.kind, text=_plain(entry.text), outcome=entry.outcome,
+        charge=entry.charge,
+    )  # fmt: skip
+
+
+def _lost(name: str, count: int) -> Statement:
+    text = f"{count:,} statements could not be noted"
+    return Statement(at=_utc(time.time()), who=name, kind="lost", text=text, outcome="")
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _plain(text: str) -> str:
+    """What is not Unicode is replaced."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _forget_all() -> None:
+    for log in list(_logs):
+        log.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
