@@ -221,8 +221,8 @@ class Calls:
         return self._call(functions.catalog(self._session))
 
     def asking(self, text: str | Callable[[], str]) -> Asking:
-        """A statement that begins."""
-        raise NotImplementedError
+        """A statement of the analyst's that begins; ``with`` it."""
+        return Asking(self._session._curator.ledger.statements, self._session.analyst, text)
 
     def _call(self, prepared: functions.Prepared) -> Result:
         return prepared.run(secrets.token_hex(16))

@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckdp import functions
 from duckdp.answers import answer_columns, known_answer
-from duckdp.asking import Asking, charged, given_again, leave_out, noted_text
+from duckdp.asking import charged, given_again, leave_out, noted_text
 from duckdp.calls import Calls
 from duckdp.compiler.describe import describe_plan
 from duckdp.compiler.known import is_known
@@ -310,10 +310,6 @@ class Session(Calls):
             describe(kind, mine.primary_spent, mine.secondary_spent),
             ledger.remaining(self.analyst).text,
         )
-
-    def asking(self, text: str | Callable[[], str]) -> Asking:
-        """A statement of the analyst's that begins; ``with`` it."""
-        return Asking(self._curator.ledger.statements, self.analyst, text)
 
     def own_charges(self) -> Sequence[ChargeRow]:
         """The analyst's charges."""

@@ -266,6 +266,8 @@ def _enter(tx: Tx, request: ChargeRequest, dataset: Row, analyst: Row, claim: Cl
     if request.name is not None:
         _reserve(tx, request.analyst, request.name, request.kind, values["id"])
         detail["name"] = request.name
+    if request.logged is not None:
+        detail["statements"] = list(request.logged)
     chain.append(tx, "charge", request.analyst, detail)
     return charge
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from duckdp.core.types import Loss
 from duckdp.errors import ParameterError
-from duckdp.ledger.statement_check import read_pages
+from duckdp.ledger.statement_check import problems, read_pages
+from duckdp.ledger.statement_file import Head
 
 if TYPE_CHECKING:
     from duckdp.ledger.ledger import Ledger
@@ -101,6 +102,20 @@ def walk(
     if newest_first:
         sources.reverse()
     return heapq.merge(*sources, key=lambda entry: entry.at, reverse=newest_first)
+
+
+def check_statements(ledger: Ledger) -> list[str]:
+    """What is wrong with the log of statements, a sentence each; the ledger itself is taken as checked.
+
+    See :mod:`duckdp.ledger.statement_check` for what is found, and what cannot be.
+    """
+    ledger.statements.flush()
+    named: dict[str, Head] = {}
+    where = "kind = 'charge' AND instr(detail, '\"statements\"')"
+    for row in _paged(ledger, "event", "seq", where, (), newest_first=False):
+        count, digest = json.loads(row["detail"])["statements"]
+        named[row["subject"]] = int(count), str(digest)
+    return problems(ledger.path, ledger.dataset_id, ledger.salt, named)
 
 
 def parse_since(value: object) -> str:

@@ -6,6 +6,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
@@ -260,6 +261,7 @@ class Ledger(Keeping):
         known = self._store.give(lambda tx: charges.known(tx, request))
         if known is not None:  # most often: a look waits for no writer
             return known
+        request = replace(request, logged=self.statements.head(request.analyst))
         claim = Claim() if claim is None else claim
         deadline = time.monotonic() + self.patience
         try:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import chain
+from duckdp.ledger import chain, connections
 from duckdp.ledger.connections import connect, translated
 from duckdp.ledger.statement_file import COLUMNS, NOBODY, Head, beginning, identify, path_of, size_of
 from duckdp.resources import read_sql
@@ -68,7 +68,7 @@ def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head
         ledger: path of the ledger.
         dataset_id: of its data set.
         salt: of its data set.
-        named: by analyst, the last head that a charge names, as :func:`named_heads` finds them.
+        named: by analyst, the last head that a charge in the ledger names.
 
     Returns:
         One sentence each; none where all is well, or where there is no log and the ledger knows of none.
@@ -84,16 +84,6 @@ def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head
         return [error.message]
 
 
-def named_heads(events: Iterator[tuple[str, Mapping[str, Any]]]) -> dict[str, Head]:
-    """By analyst, the last head of their log that a charge names, from the charges' (subject, detail), oldest first."""
-    found: dict[str, Head] = {}
-    for subject, detail in events:
-        if "statements" in detail:
-            count, digest = detail["statements"]
-            found[subject] = (int(count), str(digest))
-    return found
-
-
 @contextmanager
 def _reading(path: str, dataset_id: str) -> Iterator[sqlite3.Connection]:
     with translated(path):
@@ -104,7 +94,8 @@ def _reading(path: str, dataset_id: str) -> Iterator[sqlite3.Connection]:
             identify(connection, path, dataset_id)
             yield connection
         finally:
-            connection.close()
+            connection.execute("PRAGMA query_only = OFF")  # the last one to close brings the journal in
+            connections.close(connection)
 
 
 def _problems(

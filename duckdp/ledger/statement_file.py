@@ -272,7 +272,8 @@ def _make_room(connection: sqlite3.Connection, chains: Mapping[str, _Chain]) -> 
         return trimmed
     rows, size = rows + MOST_ROWS // _SPARE, size + MOST_BYTES // _SPARE
     while rows > 0 or size > 0:
-        analyst = max(chains, key=lambda name: chains[name].share)
+        full = [name for name, found in chains.items() if found.trimmed < found.count]
+        analyst = max(full, key=lambda name: chains[name].share)
         others = max((found.share for name, found in chains.items() if name != analyst), default=0.0)
         gone, freed = _trim(connection, analyst, chains[analyst], others, rows, size)
         rows, size = rows - gone, size - freed

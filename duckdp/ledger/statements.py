@@ -19,7 +19,6 @@ from __future__ import annotations
 import _thread
 import os
 import queue
-import threading
 import time
 import weakref
 from collections import Counter, deque
@@ -36,6 +35,7 @@ OWN_SHARE = 64  # of them, that an analyst has to themselves
 MOST_TOGETHER = 500  # that wake the thread
 WAIT_SECONDS = 1.0
 _IDLE = 30  # waits without an entry, after which the thread ends
+_PATIENCE = 20  # half seconds that a flush or the end waits for the thread
 
 _logs: weakref.WeakSet[StatementLog] = weakref.WeakSet()
 _abandoned: list[Any] = []
@@ -51,6 +51,17 @@ class _Waiting:
     text: str
     outcome: str
     charge: int | None
+
+
+class _Wish:
+    """Somebody waits until all is written, or closed."""
+
+    __slots__ = ("asked", "done", "end")
+
+    def __init__(self, end: bool) -> None:
+        self.end, self.asked = end, False
+        self.done = _thread.allocate_lock()
+        self.done.acquire()
 
 
 class StatementLog:
@@ -96,16 +107,13 @@ class StatementLog:
         if own is None:
             own = self._queues.setdefault(name, deque())
         if self._waiting >= MOST_WAITING and len(own) >= OWN_SHARE:
-            with self._counting:
-                self._lost[name] += 1
+            self._refused.append(name)
             return
         own.append(_Waiting(time.time() if asked is None else asked, who, kind, _cut(text), outcome, charge))
         self._waiting += 1  # threads may lose a count between them: the bound is soft, and each write counts anew
         if self._waiting == MOST_TOGETHER:
             self._bell.put(None)
-        if not self._serving.locked():
-            with suppress(RuntimeError):  # no more threads: then the end, or the next one, writes
-                _thread.start_new_thread(self._serve, ())
+        self._ensure()
 
     def head(self, analyst: str) -> Head | None:
         """How far an analyst's entries are known to be on the disk."""
@@ -113,17 +121,12 @@ class StatementLog:
 
     def flush(self) -> bool:
         """Write what waits; returns whether all of it is on the disk."""
-        with self._writing:
-            self._write()
+        self._wish(end=False)
         return not self._pending()
 
     def close(self) -> None:
         """Write what waits and close the file; again is harmless."""
-        with self._writing:
-            self._write()
-            self._closed = True
-            self._file.close()
-        self._bell.put(None)
+        self._wish(end=True)
 
     def forget(self) -> None:
         """After a fork, in the child: what waits is its parent's to write."""
@@ -132,15 +135,33 @@ class StatementLog:
 
     def _begin(self) -> None:
         self._queues: dict[str, deque[_Waiting]] = {}
-        self._lost: Counter[str] = Counter()
         self._waiting = 0
-        self._counting = threading.Lock()
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._serving = _thread.allocate_lock()  # of the thread, as long as it lives
-        self._writing = threading.Lock()  # of who writes
+        self._refused: list[str] = []  # whose entries the buffer had no room for, until the thread counts them
+        self._lost: Counter[str] = Counter()
+        self._bell: queue.SimpleQueue[_Wish | None] = queue.SimpleQueue()
+        self._serving = _thread.allocate_lock()  # of the thread, as long as it lives; nobody else takes it
         self._file = StatementFile(self.path, *self._identity)
         self.heads: dict[str, Head] = {}
         self.problem: Exception | None = None
+
+    def _wish(self, *, end: bool) -> None:
+        """Ask the thread to write now, and wait for it; no lock is held that an interrupt could leave locked."""
+        wish = _Wish(end)
+        for _ in range(_PATIENCE):
+            if self._closed:
+                return
+            if not wish.asked:
+                self._bell.put(wish)
+                wish.asked = True
+            self._ensure()
+            if wish.done.acquire(timeout=0.5):
+                return
+
+    def _ensure(self) -> None:
+        """Start the thread if none serves; of several that are started at once, one does."""
+        if not self._serving.locked():
+            with suppress(RuntimeError):  # no more threads: then who comes later starts one
+                _thread.start_new_thread(self._serve, ())
 
     # ---- on the thread -----------------------------------------------------------------------------------------------
 
@@ -150,49 +171,46 @@ class StatementLog:
             try:
                 idle = 0
                 while idle < _IDLE and not self._closed:
+                    wish = None
                     with suppress(queue.Empty):
-                        self._bell.get(timeout=WAIT_SECONDS)
-                    idle = 0 if self._pending() else idle + 1
-                    with self._writing:
-                        self._write()
+                        wish = self._bell.get(timeout=WAIT_SECONDS)
+                    idle = idle + 1 if wish is None and not self._pending() else 0
+                    self._write()
+                    if wish is not None:
+                        if wish.end:
+                            self._closed = True
+                            self._file.close()
+                        wish.done.release()
             finally:
                 self._serving.release()
-            if self._closed or not self._pending():  # who notes after this look starts a thread anew
-                return
+            if self._closed or (self._bell.empty() and not self._pending()):
+                return  # who comes after this look starts a thread anew
 
     def _pending(self) -> bool:
-        return any(self._queues.copy().values()) or bool(self._lost)
+        return any(self._queues.copy().values()) or bool(self._lost) or bool(self._refused)
 
     def _write(self) -> None:
         """Write all that waits; what fails stays in the buffer."""
+        refused = len(self._refused)
+        self._lost.update(self._refused[:refused])
+        del self._refused[:refused]
         waiting = {name: own.copy() for name, own in self._queues.copy().items() if own}
-        with self._counting:
-            lost = self._lost.copy()
-        if self._closed or not (waiting or lost):
+        if not waiting and not self._lost:
             return
         try:
             entries = {name: [_finished(entry) for entry in own] for name, own in waiting.items()}
-            for name, count in lost.items():
+            for name, count in self._lost.items():
                 entries.setdefault(name, []).append(_lost(name, count))
             self.heads |= self._file.append(entries)
+            self._lost.clear()
+            self.problem = None
         except InternalError as error:  # an entry that the file refuses would stand in the way of all others for ever
             self.problem = error
-            self._done(waiting)
-            with self._counting:
-                self._lost.update({name: len(own) for name, own in waiting.items()})
-            return
+            self._lost.update({name: len(own) for name, own in waiting.items()})
         except Exception as error:  # noqa: BLE001 - nobody waits for it, and no statement may fail by it
             self.problem = error
-            self._done({})
-            return
-        self._done(waiting)
-        with self._counting:
-            self._lost -= lost
-        self.problem = None
-
-    def _done(self, written: dict[str, deque[_Waiting]]) -> None:
-        """Take entries out of the buffer, and count what is left."""
-        for name, own in written.items():
+            waiting = {}
+        for name, own in waiting.items():
             for _ in own:
                 self._queues[name].popleft()
         self._waiting = sum(map(len, self._queues.copy().values()))

@@ -60,6 +60,8 @@ class ChargeRequest:
         data_version: the version of the data the plan was made for; refused if it is not the present one.
         catalog_version: the same for the declarations.
         again: pay for a new charge where the question's last one is final.
+        logged: what the analyst's log of statements holds on the disk by now: how many entries, and the last one's
+            hash. Kept with the charge, it shows when such entries go missing.
     """
 
     analyst: str
@@ -73,6 +75,7 @@ class ChargeRequest:
     data_version: int | None = None
     catalog_version: int | None = None
     again: bool = False
+    logged: tuple[int, str] | None = None
 
     def __post_init__(self) -> None:
         check_name(self.analyst, "analyst")
