@@ -151,6 +151,7 @@ def _write(ledger: Ledger, draft: str, form: str) -> int:
     options = "FORMAT csv, HEADER" if form == "csv" else "FORMAT parquet, COMPRESSION zstd"
     quoted = "'" + draft.replace("'", "''") + "'"
     con = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false", "threads": 1})
+    con.execute("SET enable_progress_bar = false")
     try:
         con.register("history", pa.RecordBatchReader.from_batches(schema, batches()))
         con.execute(f"COPY (FROM history) TO {quoted} ({options}, USE_TMP_FILE false)")

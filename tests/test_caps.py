@@ -11,12 +11,11 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp import session as sessions
 from duckdp.compiler import plan as plans
 from duckdp.errors import DuckDPError
 from duckdp.functions import smooth
-from duckdp.session import MOST_STORED
 from duckdp.synthetic import synthesize, theorem
+from duckdp.texts import MOST_STORED, storable
 
 
 @pytest.fixture(params=["add_remove", "replace"])
@@ -114,4 +113,4 @@ def test_stored_texts_are_bounded(world: duckdp.Curator) -> None:
     assert row.statement.endswith("characters)")
     assert len(row.statement) < MOST_STORED + 50
     assert len(row.parameters) < 2000
-    assert sessions._storable("SELECT 1") == "SELECT 1"
+    assert storable("SELECT 1") == "SELECT 1"

@@ -1,0 +1,223 @@
+"""Whatever is edited in the log of statements is found; what cannot be found is what the docs say."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from duckdp.ledger import Ledger, chain, statement_check, statement_file
+from duckdp.ledger.statement_file import beginning, path_of
+from tests.ledgers import answer, ask, set_up
+from tests.statements import found
+
+Edit = Callable[[sqlite3.Connection], object]
+ENTRIES = 12
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[str]:
+    """Twelve entries of ana's, of which a charge names eight; five of bea's, none named; two of nobody's."""
+    path = str(tmp_path / "a.ledger")
+    with Ledger.open(path) as opened:
+        set_up(opened, ana=10**9, bea=10**9)
+        for i in range(8):
+            opened.statements.note("ana", "refused", f"SELECT {i}", "Q301")
+        opened.statements.flush()
+        answer(opened, ask("a", 1000))
+        for i in range(8, ENTRIES):
+            opened.statements.note("ana", "free", f"SELECT {i}", "stored", charge=1)
+        for i in range(5):
+            opened.statements.note("bea", "free", f"SELECT {i}", "answered")
+        for i in range(2):
+            opened.statements.note(f"x{i}", "refused", "a session", "B102", granted=False)
+    assert found(path) == []
+    return path
+
+
+def edit(ledger: str, *statements: str | Edit) -> None:
+    """Change the log with SQLite alone, and put its trigger back."""
+    with sqlite3.connect(path_of(ledger)) as con:
+        [trigger] = con.execute("SELECT sql FROM sqlite_schema WHERE type = 'trigger'").fetchone()
+        con.execute("DROP TRIGGER statement_update")
+        for statement in statements:
+            statement(con) if callable(statement) else con.execute(statement)
+        con.execute(trigger)
+    con.close()
+
+
+ROWS = [f"chain = 'ana' AND number = {n}" for n in (1, 2, 7, 8, 9, 12)] + ["chain = 'bea' AND number = 3", "chain = ''"]
+CHANGES = (
+    *("at = '2020-01-01T00:00:00Z'", "who = 'eve'", "kind = 'lost'", "text = text || ' '", "outcome = 'Q302'"),
+    *("charge = 7", f"hash = '{'0' * 64}'", "number = number + 100", "chain = 'eve'"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "change"), [*itertools.product(ROWS, CHANGES)])
+def test_an_altered_entry_is_found(ledger: str, row: str, change: str) -> None:
+    edit(ledger, "PRAGMA foreign_keys = OFF", f"UPDATE statement SET {change} WHERE {row}")
+    assert found(ledger)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_removed_entry_is_found(ledger: str, row: str) -> None:
+    edit(ledger, f"DELETE FROM statement WHERE {row}")
+    assert found(ledger)
+
+
+@pytest.mark.parametrize("number", [1, 5, 8, 12])
+def test_an_entry_removed_with_all_after_it_renumbered_is_found(ledger: str, number: int) -> None:
+    edit(
+        ledger,
+        f"DELETE FROM statement WHERE chain = 'ana' AND number = {number}",
+        f"UPDATE statement SET number = number - 1 WHERE chain = 'ana' AND number > {number}",
+        "UPDATE chain SET count = count - 1 WHERE analyst = 'ana'",
+    )
+    assert found(ledger)
+
+
+def test_swapped_and_added_entries_are_found(ledger: str) -> None:
+    edit(
+        ledger,
+        "UPDATE statement SET number = CASE number WHEN 3 THEN 30 ELSE 3 END WHERE chain = 'ana' AND number IN (3, 4)",
+    )
+    assert found(ledger)
+
+
+def test_an_added_entry_is_found(ledger: str) -> None:
+    edit(
+        ledger,
+        "INSERT INTO statement (chain, number, at, who, kind, text, outcome, hash) "
+        f"VALUES ('ana', 13, '2026-01-01T00:00:00Z', 'ana', 'free', 'x', 'answered', '{'0' * 64}')",
+    )
+    assert found(ledger)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["count = count + 1", "trimmed = 1", "bytes = bytes + 1", f"hash = '{'1' * 64}'", f"before = '{'1' * 64}'"],
+)
+def test_an_altered_chain_is_found(ledger: str, change: str) -> None:
+    edit(ledger, f"UPDATE chain SET {change} WHERE analyst = 'ana'")
+    assert found(ledger)
+
+
+def cut(con: sqlite3.Connection, analyst: str, last: int) -> None:
+    """Cut off the end of a chain as one would who knows how."""
+    [digest] = con.execute("SELECT hash FROM statement WHERE chain = ? AND number = ?", (analyst, last)).fetchone()
+    con.execute("DELETE FROM statement WHERE chain = ? AND number > ?", (analyst, last))
+    [size] = con.execute(
+        "SELECT sum(256 + length(CAST(text AS BLOB))) FROM statement WHERE chain = ?", (analyst,)
+    ).fetchone()  # fmt: skip
+    con.execute("UPDATE chain SET count = ?, hash = ?, bytes = ? WHERE analyst = ?", (last, digest, size, analyst))
+
+
+@pytest.mark.parametrize("last", [1, 5, 7])
+def test_entries_that_a_charge_names_cannot_be_cut_off_unseen(ledger: str, last: int) -> None:
+    edit(ledger, lambda con: cut(con, "ana", last))
+    assert found(ledger) == ["the log of statements of ana lacks entries up to 8, which a charge names"]
+
+
+@pytest.mark.parametrize(("analyst", "last"), [("ana", 8), ("ana", 11), ("bea", 2)])
+def test_later_ones_can_as_the_docs_say(ledger: str, analyst: str, last: int) -> None:
+    edit(ledger, lambda con: cut(con, analyst, last))
+    assert found(ledger) == []
+
+
+def forge(con: sqlite3.Connection, dataset_id: str, salt: bytes) -> None:
+    """Compute ana's whole chain anew over an altered entry, as whoever reads the ledger can."""
+    con.execute("UPDATE statement SET text = 'SELECT 9' WHERE chain = 'ana' AND number = 3")
+    before = beginning(dataset_id, salt, "ana")
+    columns = ", ".join(statement_file.COLUMNS)
+    for row in con.execute(f"SELECT {columns} FROM statement WHERE chain = 'ana' ORDER BY number").fetchall():
+        before = chain.digest(before, *row)
+        con.execute("UPDATE statement SET hash = ? WHERE chain = 'ana' AND number = ?", (before, row[0]))
+    con.execute("UPDATE chain SET hash = ? WHERE analyst = 'ana'", (before,))
+
+
+def test_a_chain_computed_anew_is_found_by_what_the_ledger_names(ledger: str) -> None:
+    with Ledger.open(ledger) as opened:
+        secrets = opened.dataset_id, opened.salt
+    edit(ledger, lambda con: forge(con, *secrets))
+    assert found(ledger) == ["the log of statements of ana has another history than a charge names"]
+
+
+def test_a_beginning_taken_away_as_if_trimmed_is_found(ledger: str) -> None:
+    def trim(con: sqlite3.Connection) -> None:
+        [digest, size] = con.execute(
+            "SELECT hash, (SELECT sum(256 + length(text)) FROM statement WHERE chain = 'ana' AND number <= 4) "
+            "FROM statement WHERE chain = 'ana' AND number = 4"
+        ).fetchone()
+        con.execute("DELETE FROM statement WHERE chain = 'ana' AND number <= 4")
+        con.execute("UPDATE chain SET trimmed = 4, before = ?, bytes = bytes - ? WHERE analyst = 'ana'", (digest, size))
+
+    edit(ledger, trim)
+    assert found(ledger) == ["the log of statements was trimmed though it had room"]
+
+
+def test_a_missing_log_is_found_where_the_ledger_names_one(ledger: str, tmp_path: Path) -> None:
+    Path(path_of(ledger)).unlink()
+    assert len(found(ledger)) == 1
+    with Ledger.open(tmp_path / "b.ledger"):
+        pass
+    assert found(str(tmp_path / "b.ledger")) == []
+
+
+def test_a_log_of_another_data_set_and_altered_tables_are_found(ledger: str, tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "b.ledger") as other:
+        other.statements.note("ana", "free", "SELECT 1", "answered")
+    Path(path_of(str(tmp_path / "b.ledger"))).replace(path_of(ledger))
+    assert "belongs to another data set" in found(ledger)[0]
+
+
+@pytest.mark.parametrize(
+    "statement", ["DROP INDEX statement_at", "CREATE TABLE more (a)", "DROP TRIGGER statement_update"]
+)
+def test_altered_tables_are_found(ledger: str, statement: str) -> None:
+    con = sqlite3.connect(path_of(ledger), isolation_level=None)
+    con.execute(statement)
+    con.close()
+    assert found(ledger) == ["the log of statements is damaged: its tables were altered"]
+
+
+def test_no_flipped_byte_is_raw_or_changes_an_entry_unseen(ledger: str) -> None:
+    """One byte at a time, all over the file: found, or of no effect on any entry."""
+    place = Path(path_of(ledger))
+    good = place.read_bytes()
+    columns = ", ".join((*statement_file.COLUMNS, "hash"))
+
+    def entries() -> list[object]:
+        with sqlite3.connect(place) as con:
+            return con.execute(f"SELECT chain, {columns} FROM statement ORDER BY seq").fetchall()
+
+    before = entries()
+    unseen = 0
+    for at in range(0, len(good), max(1, len(good) // 300)):
+        place.write_bytes(good[:at] + bytes([good[at] ^ 0x41]) + good[at + 1 :])
+        if not found(ledger):
+            unseen += 1
+            assert entries() == before, at
+    assert unseen < 300
+    place.write_bytes(good)
+    assert found(ledger) == []
+
+
+def test_a_check_that_skips_the_hashes_would_be_noticed(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Anything(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __ne__(self, other: object) -> bool:
+            return False
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    edit(ledger, "UPDATE statement SET outcome = 'Q302' WHERE chain = 'ana' AND number = 5")
+    assert found(ledger)
+    real = statement_check.chain.digest
+    monkeypatch.setattr(statement_check.chain, "digest", lambda *values: Anything(real(*values)))
+    assert found(ledger) == []
