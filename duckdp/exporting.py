@@ -34,7 +34,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "kind": ("VARCHAR", "charge, act (of the owner), free, refused, failed (after a charge), lost (not noted)"),
     "at_utc": ("TIMESTAMP", "when it was asked or done, in whole seconds"),
     "analyst": ("VARCHAR", "who asked; NULL for acts"),
-    "number": ("BIGINT", "of the charge; of the act in the ledger's chain; of the statement in its analyst's log"),
+    "number": ("BIGINT", "of the charge; of the act among the owner's; of the statement in its analyst's log"),
     "statement": ("VARCHAR", "what was asked: of a charge 4,096 characters, of others 1,024"),
     "outcome": ("VARCHAR", "released, open, failed (charges); answered, explained, stored, an error's code (others)"),
     "charge": ("BIGINT", "the charge that this is, whose release was given again, or whose read failed"),
@@ -56,11 +56,11 @@ COLUMNS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 _OF_CHARGES = {
-    "statement": "statement", "outcome": "state", "charge": "id", "epsilon": "epsilon_nano", "delta": "delta_atto",
-    "rho": "rho_pico", "delta_zcdp": "delta_zcdp_atto", "charge_kind": "kind", "mechanism": "mechanism",
+    "statement": "statement", "outcome": "state", "charge": "id", "charge_kind": "kind", "mechanism": "mechanism",
     "parameters": "parameters", "question": "key", "data_version": "data_version",
     "catalog_version": "catalog_version", "attempt": "attempt",
 }  # fmt: skip
+_OF_LOSSES = {"epsilon": "epsilon_nano", "delta": "delta_atto", "rho": "rho_pico", "delta_zcdp": "delta_zcdp_atto"}
 _OF_ACTS = {"act": "kind", "subject": "subject", "reason": "reason", "detail": "detail"}
 _OF_STATEMENTS = {"statement": "text", "outcome": "outcome", "charge": "charge"}
 
@@ -187,10 +187,11 @@ def _cells(entry: Entry) -> dict[str, Any]:
     row = entry.row
     cells: dict[str, Any] = {"kind": entry.kind, "at_utc": entry.at, "number": entry.number}
     if entry.kind == "act":
-        return cells | {name: row[column] for name, column in _OF_ACTS.items()}
+        return cells | {name: getattr(row, part) for name, part in _OF_ACTS.items()}
     cells["analyst"] = entry.who
     if entry.kind == "charge":
-        return cells | {name: row[column] for name, column in _OF_CHARGES.items()}
+        cells |= {name: getattr(row, part) for name, part in _OF_CHARGES.items()}
+        return cells | {name: getattr(row.loss, part) for name, part in _OF_LOSSES.items()}
     return cells | {name: row[column] for name, column in _OF_STATEMENTS.items()}
 
 

@@ -60,4 +60,4 @@ def logged(ledger: str) -> Counter[Note]:
 def found(ledger: str) -> list[str]:
     """What a check of the log finds."""
     with Ledger.open(ledger, create=False) as opened:
-        return check_statements(opened)
+        return check_statements(opened)[0]

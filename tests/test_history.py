@@ -175,11 +175,9 @@ def rows_of(ledger: str) -> list[dict[str, object]]:
                 "question": row["key"], "data_version": row["data_version"], "catalog_version": row["catalog_version"],
                 "attempt": row["attempt"],
             })  # fmt: skip
-        for row in con.execute(
-            "SELECT * FROM event WHERE kind NOT IN ('charge', 'redeem', 'stage', 'release', 'finish')"
-        ):
+        for row in con.execute("SELECT * FROM event WHERE action IS NOT NULL"):
             made.append({
-                "kind": "act", "at_utc": row["at"], "number": row["seq"], "act": row["kind"], "subject": row["subject"],
+                "kind": "act", "at_utc": row["at"], "number": row["action"], "act": row["kind"], "subject": row["subject"],
                 "reason": row["reason"], "detail": row["detail"],
             })  # fmt: skip
         for row in log.execute("SELECT * FROM statement"):
@@ -321,14 +319,17 @@ def test_a_damaged_log_is_told_and_charges_are_still_listed(clinic: str, tmp_pat
 MANY = """
 import resource, sys
 from duckdp import exporting
+from duckdp.core.types import Loss
 from duckdp.ledger.history import Entry
-numbers = ("id", "data_version", "catalog_version", "attempt", "epsilon_nano", "delta_atto", "rho_pico")
-row = dict.fromkeys((*numbers, "delta_zcdp_atto"), 7)
-row |= {"state": "released", "kind": "query", "mechanism": "laplace", "parameters": "{}"}
+from duckdp.ledger.types import ChargeRow
+loss = Loss(epsilon_nano=7)
+known = {"analyst": "ana", "kind": "query", "mechanism": "laplace", "parameters": "{}", "state": "released"}
+known |= {"loss": loss, "attempt": 1, "primary_cost": 7, "secondary_cost": 0, "data_version": 1, "catalog_version": 1}
+known["at"] = "2026"
 def walk(ledger, newest_first):
     for i in range(count):
-        full = row | {"statement": f"{i} " * 60, "key": f"{i:064}"}
-        yield Entry(kind="charge", at="2026-01-01T00:00:00Z", number=i, who="ana", row=full)
+        row = ChargeRow(id=i, statement=f"{i} " * 60, key=f"{i:064}", **known)
+        yield Entry(kind="charge", at="2026-01-01T00:00:00Z", number=i, who="ana", row=row)
 exporting.walk = walk
 peaks = []
 for count in (10_000, int(sys.argv[2])):

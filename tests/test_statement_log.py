@@ -289,7 +289,7 @@ def room(log: StatementLog) -> int:
 def check(log: StatementLog) -> list[str]:
     from duckdp.ledger.statement_check import problems
 
-    return problems(log.path.removesuffix(".statements"), "0" * 32, b"s" * 16, log.heads)
+    return problems(log.path.removesuffix(".statements"), "0" * 32, b"s" * 16, log.heads)[0]
 
 
 def test_a_flood_neither_fills_the_disk_nor_pushes_out_others(

@@ -19,12 +19,12 @@ from duckdp.ledger.statement_check import problems, read_pages
 from duckdp.ledger.statement_file import Head
 
 if TYPE_CHECKING:
+    from duckdp.ledger.keeping import Keeping
     from duckdp.ledger.ledger import Ledger
+    from duckdp.ledger.tx import Tx
 
 PAGE = 2000
 KINDS = ("charge", "act", "free", "refused", "failed", "lost")
-#: Events of the chain that are part of a charge's life, not an act of the owner's.
-OF_CHARGES = ("charge", "redeem", "stage", "release", "finish")
 OUTCOMES = {"released": "answered", "open": "not answered yet", "failed": "not answered"}
 
 
@@ -35,9 +35,9 @@ class Entry:
     Attributes:
         kind: one of :data:`KINDS`.
         at: UTC, whole seconds, as ISO 8601.
-        number: of the charge, of the act in the ledger's chain, of the statement in its analyst's log.
+        number: of the charge, of the act among the owner's, of the statement in its analyst's log.
         who: the analyst; "owner" for acts.
-        row: all columns, as the ledger or the log has them.
+        row: a charge as :class:`ChargeRow`, an act as :class:`Event`, a statement's row in the log.
     """
 
     kind: str
@@ -50,24 +50,22 @@ class Entry:
     def text(self) -> str:
         """What was asked, or done."""
         if self.kind != "act":
-            return str(self.row["statement"] if self.kind == "charge" else self.row["text"])
-        detail = json.loads(self.row["detail"])
-        parts = [self.row["kind"], self.row["subject"], _told(detail)]
-        reason = self.row["reason"]
-        return " ".join(p for p in parts if p) + ("" if reason is None else f": {reason}")
+            return str(self.row.statement if self.kind == "charge" else self.row["text"])
+        parts = [self.row.kind, self.row.subject, _told(json.loads(self.row.detail))]
+        return " ".join(p for p in parts if p) + ("" if self.row.reason is None else f": {self.row.reason}")
 
     @property
     def cost(self) -> str:
         """What it cost."""
         if self.kind == "charge":
-            return str(loss_of(self.row))
+            return str(self.row.loss)
         return "" if self.kind in ("act", "lost") else "nothing"
 
     @property
     def outcome(self) -> str:
         """What came of it: how it was answered, or the code of the error."""
         if self.kind == "charge":
-            return f"charge {self.number}: {OUTCOMES.get(self.row['state'], self.row['state'])}"
+            return f"charge {self.number}: {OUTCOMES[self.row.state]}"
         if self.kind in ("act", "lost"):
             return ""
         charge = self.row["charge"]
@@ -104,18 +102,26 @@ def walk(
     return heapq.merge(*sources, key=lambda entry: entry.at, reverse=newest_first)
 
 
-def check_statements(ledger: Ledger) -> list[str]:
-    """What is wrong with the log of statements, a sentence each; the ledger itself is taken as checked.
+def check_statements(ledger: Keeping) -> tuple[list[str], int]:
+    """What is wrong with the log of statements, a sentence each, and how many entries it has; the ledger is sound.
 
     See :mod:`duckdp.ledger.statement_check` for what is found, and what cannot be.
     """
     ledger.statements.flush()
+    return problems(ledger.path, ledger.dataset_id, ledger.salt, ledger._store.read(_named))
+
+
+def _named(tx: Tx) -> dict[str, Head]:
+    """By analyst, the last head of their log that a charge names."""
     named: dict[str, Head] = {}
-    where = "kind = 'charge' AND instr(detail, '\"statements\"')"
-    for row in _paged(ledger, "event", "seq", where, (), newest_first=False):
-        count, digest = json.loads(row["detail"])["statements"]
-        named[row["subject"]] = int(count), str(digest)
-    return problems(ledger.path, ledger.dataset_id, ledger.salt, named)
+    sql = "SELECT seq, subject, detail FROM event WHERE seq > ? AND kind = 'charge' AND instr(detail, ?) ORDER BY seq "
+    last = 0
+    while rows := tx.rows(f"{sql} LIMIT {PAGE}", last, '"statements"'):
+        for row in rows:
+            count, digest = json.loads(row["detail"])["statements"]
+            named[row["subject"]] = int(count), str(digest)
+        last = rows[-1]["seq"]
+    return named
 
 
 def parse_since(value: object) -> str:
@@ -144,25 +150,29 @@ def parse_since(value: object) -> str:
         raise ParameterError("P107", "since", value, "lies outside the years 1 to 9999.") from None
 
 
-def loss_of(row: Any) -> Loss:
-    """What a charge's row cost."""
-    return Loss(
-        epsilon_nano=row["epsilon_nano"], delta_atto=row["delta_atto"], rho_pico=row["rho_pico"],
-        delta_zcdp_atto=row["delta_zcdp_atto"],
-    )  # fmt: skip
-
-
 def _charges(ledger: Ledger, newest_first: bool, analyst: str | None, since: str) -> Iterator[Entry]:
-    where = "at >= ? AND (? IS NULL OR analyst = ?)"
-    for row in _paged(ledger, "charge", "id", where, (since, analyst, analyst), newest_first):
-        yield Entry(kind="charge", at=row["at"], number=row["id"], who=row["analyst"], row=row)
+    before, after, long_ago = None, 0, _a_day_before(since)
+    while page := ledger.charges(analyst, limit=PAGE, before=before, after=None if newest_first else after):
+        for row in reversed(page) if newest_first else page:
+            if row.at >= since:
+                yield Entry(kind="charge", at=row.at, number=row.id, who=row.analyst, row=row)
+        before, after = page[0].id, page[-1].id
+        if newest_first and max(row.at for row in page) < long_ago:
+            return
 
 
 def _acts(ledger: Ledger, newest_first: bool, analyst: str | None, since: str) -> Iterator[Entry]:
-    listed = ", ".join(f"'{kind}'" for kind in OF_CHARGES)
-    where = f"kind NOT IN ({listed}) AND at >= ? AND (? IS NULL OR (subject = ? AND kind IN ('grant', 'revoke')))"
-    for row in _paged(ledger, "event", "seq", where, (since, analyst, analyst), newest_first):
-        yield Entry(kind="act", at=row["at"], number=row["seq"], who="owner", row=row)
+    last = next((event.number for event in ledger.log(1)), 0)
+    if newest_first:
+        spans = [(max(top - PAGE, 1), top) for top in range(last + 1, 1, -PAGE)]
+    else:
+        spans = [(first, min(first + PAGE, last + 1)) for first in range(1, last + 1, PAGE)]
+    for first, top in spans:
+        page = ledger.log(top - first, before=top)
+        for row in page if newest_first else reversed(page):
+            of_them = analyst is None or (row.subject == analyst and row.kind in ("grant", "revoke"))
+            if of_them and row.at >= since:
+                yield Entry(kind="act", at=row.at, number=row.number, who="owner", row=row)
 
 
 def _statements(
@@ -176,19 +186,12 @@ def _statements(
             yield Entry(kind=row["kind"], at=row["at"], number=row["number"], who=row["who"], row=row)
 
 
-def _paged(
-    ledger: Ledger, table: str, key: str, where: str, values: tuple[object, ...], newest_first: bool
-) -> Iterator[Any]:
-    """Rows of a table of the ledger by its key, each page in a read of its own."""
-    order, sign, last = ("DESC", "<", 2**62) if newest_first else ("ASC", ">", -1)
-    sql = f"SELECT * FROM {table} WHERE {key} {sign} ? AND {where} ORDER BY {key} {order} LIMIT {PAGE}"
-    while rows := _read(ledger, sql, (last, *values)):
-        yield from rows
-        last = rows[-1][key]
-
-
-def _read(ledger: Ledger, sql: str, values: tuple[object, ...]) -> list[Any]:
-    return ledger._store.read(lambda tx: tx.rows(sql, *values))
+def _a_day_before(moment: str) -> str:
+    """When no older entry is looked for any more: clocks may have been set back, by less than a day."""
+    if not moment:
+        return ""
+    at = dt.datetime.fromisoformat(moment)
+    return "" if at.year < 2 else (at - dt.timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _told(detail: dict[str, Any]) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import weakref
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from duckdp.ledger import backups, moving
+from duckdp.errors import LedgerError
+from duckdp.ledger import backups, history, moving
 from duckdp.ledger.places import Where
+from duckdp.ledger.statements import StatementLog
 from duckdp.ledger.store import Store
 from duckdp.ledger.types import check_reason
 from duckdp.ledger.verification import Tell, Verified
@@ -18,11 +22,19 @@ class Keeping:
 
     Attributes:
         path: of the ledger, absolute.
+        dataset_id: random, 32 hex digits.
+        salt: 16 random bytes, secret (it keys the choice of rows and groups that are kept).
+        statements: the log of what was asked and not charged, in a file beside the ledger.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.path = store.path
+        row = store.read(lambda tx: tx.dataset())
+        self.dataset_id: str = row["id"]
+        self.salt: bytes = row["salt"]
+        self.statements = StatementLog(self.path, self.dataset_id, self.salt)
+        weakref.finalize(self, self.statements.close)
 
     @classmethod
     def repair_anchor(cls, path: str | os.PathLike[str], reason: str, *, anchor: Where | None = None) -> None:
@@ -86,7 +98,7 @@ class Keeping:
         backups.backup(self._store, target)
 
     def verify(self, tell: Tell = lambda *_: None) -> Verified:
-        """Check every row, every entry of the history and every index; others go on meanwhile.
+        """Check every row, every entry of the history and every index, and the log of statements; others go on.
 
         Opening checks what everything else hangs on, and each row is checked when it is used: damage never changes an
         answer, a charge or a limit. Only this finds damage that nothing has met yet, so run it now and then, and before
@@ -98,11 +110,18 @@ class Keeping:
         Raises:
             LedgerError: B202, with what was found.
         """
-        return self._store.verify(tell)
+        checked = self._store.verify(tell)
+        found, count = history.check_statements(self)
+        if found:
+            raise LedgerError("B202", f'the ledger "{self.path}" is sound, but {"; ".join(found)}.', path=self.path)
+        return replace(checked, statements=count)
 
     def close(self) -> None:
-        """Write the journal back into the file and close it."""
-        self._store.close()
+        """Write what waits for the log of statements, write the journal back into the file, and close both."""
+        try:
+            self.statements.close()
+        finally:
+            self._store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from duckdp.ledger.charges import Pending
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.keeping import Keeping
 from duckdp.ledger.places import Where
-from duckdp.ledger.statements import StatementLog
 from duckdp.ledger.store import Store
 from duckdp.ledger.types import (
     AnalystState,
@@ -38,21 +36,12 @@ class Ledger(Keeping):
     """A data set's ledger, open; safe for many threads, many objects and many processes on one file.
 
     Attributes:
-        path: of the file, absolute.
-        dataset_id: random, 32 hex digits.
-        salt: 16 random bytes, secret (it keys the choice of rows and groups that are kept).
         patience: seconds to wait while somebody else answers the same question, before B206 says so.
-        statements: the log of what was asked and not charged, in a file beside the ledger.
     """
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        row = store.read(lambda tx: tx.dataset())
-        self.dataset_id: str = row["id"]
-        self.salt: bytes = row["salt"]
         self.patience = WAIT_SECONDS
-        self.statements = StatementLog(self.path, self.dataset_id, self.salt)
-        weakref.finalize(self, self.statements.close)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, create: bool = True, anchor: Where | None = None) -> Ledger:
@@ -78,13 +67,6 @@ class Ledger(Keeping):
         except BaseException:
             store.close()
             raise
-
-    def close(self) -> None:
-        """Write what waits for the log of statements, write the journal back into the file, and close both."""
-        try:
-            self.statements.close()
-        finally:
-            super().close()
 
     # -- the owner ----------------------------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ def read_pages(
             after = rows[-1]["at"], rows[-1]["seq"]
 
 
-def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head]) -> list[str]:
+def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head]) -> tuple[list[str], int]:
     """What is wrong with the log of a ledger.
 
     Args:
@@ -71,17 +71,19 @@ def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head
         named: by analyst, the last head that a charge in the ledger names.
 
     Returns:
-        One sentence each; none where all is well, or where there is no log and the ledger knows of none.
+        One sentence each, none where all is well, or where there is no log and the ledger knows of none; and how many
+        entries there are.
     """
     path = path_of(ledger)
     if not os.path.lexists(path):
-        return [f'the log of statements "{path}" is missing'] if named else []
+        return [f'the log of statements "{path}" is missing'] if named else [], 0
     try:
         with _reading(path, dataset_id) as connection:
             connection.execute("BEGIN")
-            return list(_problems(connection, dataset_id, salt, named))
+            found = list(_problems(connection, dataset_id, salt, named))
+            return found, 0 if found else int(connection.execute("SELECT count(*) FROM statement").fetchone()[0])
     except LedgerError as error:
-        return [error.message]
+        return [error.message], 0
 
 
 @contextmanager

@@ -38,6 +38,7 @@ class Verified:
     declarations: int
     names: int
     bytes: int
+    statements: int = 0
 
     def __str__(self) -> str:
         parts = ", ".join(f"{getattr(self, name):,} {name}" for name in self.__dataclass_fields__ if name != "bytes")
