@@ -84,7 +84,7 @@ def test_filters(clinic: str) -> None:
         for since in ("2026-01-01", dt.date(2020, 1, 1), now - dt.timedelta(hours=1), "2020-01-01T00:00+05:30"):
             assert len(curator.history(since=since, last=1000)) == len(everything)
         assert curator.history(kind="charge", analyst="bea").rows()[0][2:] == (
-            "charge", "epsilon=0.000001", "charge 3: answered", "SELECT count(*) FROM visits",
+            "charge", "epsilon=1e-6", "charge 3: answered", "SELECT count(*) FROM visits",
         )  # fmt: skip
 
 
@@ -136,12 +136,12 @@ def test_the_command(clinic: str) -> None:
     lines = call("history", clinic, "--kind", "charge", "--kind", "act").splitlines()
     assert lines[0].split() == ["at", "who", "kind", "cost", "outcome", "what"]
     assert [line.split()[2] for line in lines[2:]].count("charge") == 3
-    assert lines[2].endswith("revoke bea: =cmd|' /C calc'!A0")
+    assert any(line.endswith("revoke bea: =cmd|' /C calc'!A0") for line in lines)
     assert lines[-1].endswith("create")
     assert len(call("history", clinic, "--last", 2).splitlines()) == 4
     assert "--since" in call("history", "--help")
     rows = json.loads(call("history", clinic, "--format", "json", "--kind", "charge"))
-    assert [row["cost"] for row in rows] == ["epsilon=0.000001", "epsilon=0.125", "epsilon=0.125"]
+    assert [row["cost"] for row in rows] == ["epsilon=1e-6", "epsilon=0.125", "epsilon=0.125"]
     for wrong in (["--since", "x"], ["--last", "0"], ["--analyst", "No"]):
         done = CliRunner().invoke(main, ["ledger", "history", clinic, *wrong])
         assert (done.exit_code, done.output[:3]) == (1, "P10")
@@ -177,8 +177,8 @@ def rows_of(ledger: str) -> list[dict[str, object]]:
             })  # fmt: skip
         for row in con.execute("SELECT * FROM event WHERE action IS NOT NULL"):
             made.append({
-                "kind": "act", "at_utc": row["at"], "number": row["action"], "act": row["kind"], "subject": row["subject"],
-                "reason": row["reason"], "detail": row["detail"],
+                "kind": "act", "at_utc": row["at"], "number": row["action"], "act": row["kind"],
+                "subject": row["subject"], "reason": row["reason"], "detail": row["detail"],
             })  # fmt: skip
         for row in log.execute("SELECT * FROM statement"):
             made.append({
