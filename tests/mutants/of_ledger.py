@@ -7,6 +7,9 @@ from tests.mutants.mutant import Mutant
 _CHARGES, _BUDGETS, _CHAIN, _ANCHOR, _OBJECTS, _STORE = (
     f"duckdp/ledger/{n}.py" for n in ("charges", "budgets", "chain", "anchor", "objects", "store")
 )
+_ANCHORS, _PLACES, _MOVING, _BACKUPS = (
+    "tests/test_ledger_anchors.py", *(f"duckdp/ledger/{n}.py" for n in ("places", "moving", "backups")),
+)  # fmt: skip
 _CONNECTIONS, _LEDGER = "duckdp/ledger/connections.py", "duckdp/ledger/ledger.py"
 _REPLAY, _COMPARISON = (f"duckdp/ledger/{n}.py" for n in ("replay", "comparison"))
 _BINDER, _FRONT, _ROUTING, _SESSION, _CURATOR = (
@@ -85,6 +88,21 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("store: anchor not moved", _STORE, "    if head != before:\n        for each in held:", "    if False:\n        for each in held:", _T),
     Mutant("store: fsync off", _CONNECTIONS, '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', _T),
     Mutant("store: a replaced file", _STORE, "if files.identity(place.path) != place.file:", "if False:", _T),
+    # ---- anchors elsewhere, backups
+    Mutant("places: a command is run because a file says so", _PLACES, "if self.said not in (None, *found) or any(p.command and p not in self.commands for p in found):", "if self.said not in (None, *found):", (f"{_ANCHORS}::test_a_command_is_demanded_and_never_run_because_a_file_says_so",)),
+    Mutant("places: another anchor than the remembered one", _PLACES, "if self.said not in (None, *found) or any(", "if any(", (f"{_ANCHORS}::test_another_anchor_than_the_remembered_one_is_refused",)),
+    Mutant("places: what a command knows is not looked for", _PLACES, "            self.require(tx, place, kept)\n", "            self._believed[place] = kept\n", (f"{_ANCHORS}::test_an_open_ledger_that_is_put_back_under_us_buys_nothing", _ANCHORS)),
+    Mutant("places: an anchor that forgot", _PLACES, "                if known is None:\n                    raise self.missing(place)\n                self.require", "                if known is None:\n                    continue\n                self.require", (f"{_ANCHORS}::test_an_anchor_that_forgot_is_refused_and_repaired_only_by_the_owner",)),
+    Mutant("places: beside the ledger under another name", _PLACES, "    if os.path.dirname(name) == os.path.dirname(path):\n", "    if False:\n", (f"{_ANCHORS}::test_files_that_cannot_be_an_anchor",)),
+    Mutant("moving: to an anchor that knows more", _MOVING, "        store.anchors.require(tx, new, known)\n", "        pass\n", (f"{_ANCHORS}::test_an_anchor_is_of_one_ledger", _ANCHORS)),
+    Mutant("moving: the old anchor is left before the new one is known", _MOVING, "    store.write(lambda tx: _choose(tx, tuple(dict.fromkeys((*before, new))), reason))\n", "", (f"{_ANCHORS}::test_a_crash_anywhere_in_a_move_loses_nothing", f"{_ANCHORS}::test_it_is_moved_with_a_reason_and_older_ledgers_stay_refused", _ANCHORS)),
+    Mutant("command: any line is an answer", "duckdp/ledger/anchor_command.py", "    if status != 0:\n", "    if False:\n", (f"{_ANCHORS}::test_whatever_the_command_does_nothing_leaves_and_everything_goes_on_after_it",)),
+    Mutant("backup: it answers", _BUDGETS, '    if dataset["backup"] is not None or dataset["frozen"] == OLD_BACKUP:\n', "    if False:\n", (f"{_ANCHORS}::test_a_backup_takes_the_place_and_what_was_left_is_charged_as_lost", "tests/test_ledger_owner.py", _ANCHORS)),
+    Mutant("backup: of an earlier version it answers", _BUDGETS, 'if dataset["backup"] is not None or dataset["frozen"] == OLD_BACKUP:', 'if dataset["backup"] is not None:', (f"{_ANCHORS}::test_a_backup_of_an_earlier_version_says_that_it_is_one",)),
+    Mutant("backup: nothing is charged as lost", _BACKUPS, "    if not (complete or nothing_lost):\n", "    if False:\n", (f"{_ANCHORS}::test_a_backup_takes_the_place_and_what_was_left_is_charged_as_lost",)),
+    Mutant("backup: delta is not lost", _BACKUPS, "    loss = Loss(epsilon_nano=rest[0], delta_atto=rest[1])\n", "    loss = Loss(epsilon_nano=rest[0])\n", (f"{_ANCHORS}::test_a_backup_takes_the_place_and_what_was_left_is_charged_as_lost",)),
+    Mutant("backup: any anchor shows that nothing was lost", _BACKUPS, "            require_contained(path, tx, position)\n", "            pass\n", (f"{_ANCHORS}::test_a_backup_takes_the_place_and_what_was_left_is_charged_as_lost", f"{_ANCHORS}::test_an_original_that_was_not_gone_is_refused", _ANCHORS)),
+    Mutant("backup: the original's anchor is not set back", _BACKUPS, "    for place in places:\n        store.ask(", "    for place in ():\n        store.ask(", (f"{_ANCHORS}::test_an_original_that_was_not_gone_is_refused", _ANCHORS)),
     # ---- objects
     Mutant("objects: everybody's", _OBJECTS, "own = directory.listed(tx, directory.named(analyst))", 'own = directory.listed(tx, b"o")', _T),
     Mutant("objects: shares of any reader", _OBJECTS, "others = directory.listed(tx, directory.shared(analyst))", 'others = directory.listed(tx, b"s")', _T),
