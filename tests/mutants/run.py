@@ -40,15 +40,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.mutants import EQUIVALENT, LISTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RESULTS = ROOT / ".mutants" / "results.jsonl"
+RESULTS, PASSES = ROOT / ".mutants" / "results.jsonl", ROOT / ".mutants" / "passes.jsonl"
 NOTED = pathlib.Path(__file__).with_name("caught.json")
 PARTS = ("duckdp", "tests", "sql", "examples", "pyproject.toml", "README.md", "LICENSE", "Makefile")
 CPU_SECONDS = 900  # of one mutant's tests; several times what the slowest need
@@ -82,6 +82,7 @@ def main() -> int:
     parser.add_argument("--anew", action="store_true", help="run what is settled as well")
     parser.add_argument("--whole", action="store_true", help="let survivors meet the whole fast suite")
     parser.add_argument("--note", action="store_true", help="write which test caught what to caught.json")
+    parser.add_argument("--unconfirmed", action="store_true", help="leave for later whether tests pass without faults")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--cpu", type=int, default=CPU_SECONDS, help="seconds of processor time for one mutant")
     given = parser.parse_args()
@@ -94,10 +95,20 @@ def main() -> int:
     settled = {r.key: r for r in ([] if given.anew else _kept())}
     keys = {m.name: (_key(m, with_tests=False), _key(m, with_tests=True)) for m in chosen}
     found = {m.name: settled[k] for m in chosen for k in keys[m.name] if k in settled}
-    waiting = [m for m in chosen if m.name not in found]
-    start = time.monotonic()
-    if waiting:
-        found |= _found(waiting, keys, given)
+    waiting, start = [m for m in chosen if m.name not in found], time.monotonic()
+    with _folder() as folder:
+        for mutant, fate, test, how, seconds in run(waiting, folder, given):
+            print(f"{fate:10} {seconds:6.1f} s  {mutant.name}  [{how or '-'}] {test}", flush=True)
+            key = keys[mutant.name][0 if fate == CAUGHT else 1]
+            found[mutant.name] = Result(mutant.name, fate, test, how, round(seconds, 1), key)
+            _keep(RESULTS, asdict(found[mutant.name]))
+        if given.unconfirmed:
+            table(chosen, found, time.monotonic() - start)
+            return 2
+        passing = confirmed({r.test for r in found.values() if r.fate == CAUGHT}, folder)
+    for name, result in found.items():
+        if result.fate == CAUGHT and result.test not in passing:
+            found[name] = replace(result, fate=UNCLEAR, how="fails without the fault too")
     table(chosen, found, time.monotonic() - start)
     if given.note:
         caught = json.loads(NOTED.read_text()) | {r.name: r.test for r in found.values() if r.fate == CAUGHT}
@@ -106,49 +117,35 @@ def main() -> int:
     return 0 if all(r.fate == CAUGHT for r in found.values()) else 1
 
 
-def _found(waiting: Sequence[Mutant], keys: dict[str, tuple[str, str]], given: argparse.Namespace) -> dict[str, Result]:
+@contextlib.contextmanager
+def _folder() -> Iterator[pathlib.Path]:
+    """What mutants are copies of: the tree as it is now, since work on it goes on."""
     for name in SHARED:
         importlib.import_module(name)
-    found: dict[str, Result] = {}
     with tempfile.TemporaryDirectory(prefix="mutants-") as text:
         folder = pathlib.Path(text)
-        for part in PARTS:  # as they are now: work on the tree goes on
+        for part in PARTS:
             copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
             copy(ROOT / part, folder / part)
         compileall.compile_dir(folder / "duckdp", quiet=2)  # once for all
-        for mutant, fate, test, how, seconds in run(waiting, folder, given):
-            print(f"{fate:10} {seconds:6.1f} s  {mutant.name}  [{how or '-'}] {test}", flush=True)
-            key = keys[mutant.name][0 if fate == CAUGHT else 1]
-            found[mutant.name] = Result(mutant.name, fate, test, how, round(seconds, 1), key)
-            if fate != CAUGHT:
-                _keep([found[mutant.name]])
-            elif len(fresh := [r for r in found.values() if r.fate == CAUGHT and r.test not in PASSES]) >= 20:
-                _settle(fresh, folder, found)
-        _settle([r for r in found.values() if r.fate == CAUGHT and r.test not in PASSES], folder, found)
-    return found
+        yield folder
 
 
-PASSES: dict[str, bool] = {}
-_WRITTEN: set[str] = set()
-
-
-def _settle(fresh: Sequence[Result], folder: pathlib.Path, found: dict[str, Result]) -> None:
-    """Keep what was caught by a test that passes without a fault; any other is no verdict."""
-    tests = sorted({r.test for r in fresh})
-    if tests:
-        pid, end = _fork(None, folder, tests, argparse.Namespace(whole=False, cpu=5 * CPU_SECONDS), every=True)
+def confirmed(tests: Iterable[str], folder: pathlib.Path) -> set[str]:
+    """Those of the tests that pass where nothing was changed: what they catch, the fault did."""
+    known = {(p["test"], p["of"]) for p in _read(PASSES)}
+    marks = {test: _digest([(ROOT / test.partition("::")[0]).read_text(encoding="utf-8")]) for test in tests}
+    left = sorted(test for test, mark in marks.items() if (test, mark) not in known)
+    if left:
+        pid = _fork(None, folder, left, argparse.Namespace(whole=False, cpu=20 * CPU_SECONDS), every=True)
         os.wait4(pid, 0)
-        failed = {f["test"] for f in _told(folder, pid)}
-        ended = end(pid)
-        PASSES.update({t: ended and t not in failed for t in tests})
-    for name, result in found.items():
-        if result.fate == CAUGHT and name not in _WRITTEN and result.test in PASSES:
-            _WRITTEN.add(name)
-            if not PASSES[result.test]:
-                found[name] = Result(name, UNCLEAR, result.test, "fails without it too", result.seconds, "")
-                print(f"{UNCLEAR:10} {name}: {result.test} fails without the fault", flush=True)
-            else:
-                _keep([result])
+        failed, ended = {f["test"] for f in _told(folder, pid)}, (folder / f"{pid}.ended").exists()
+        _clear(folder, pid)
+        for test in left:
+            if ended and test not in failed:
+                known.add((test, marks[test]))
+                _keep(PASSES, {"test": test, "of": marks[test]})
+    return {test for test, mark in marks.items() if (test, mark) in known}
 
 
 def run(
@@ -162,7 +159,7 @@ def run(
             while waiting and len(running) < given.jobs:
                 mutant = waiting.pop()
                 first = [noted[mutant.name]] if mutant.name in noted else []
-                pid, _ = _fork(mutant, folder, [*first, *mutant.tests], given, first=len(first))
+                pid = _fork(mutant, folder, [*first, *mutant.tests], given, first=len(first))
                 running[pid] = mutant
             pid, status, used = os.wait4(-1, 0)
             if pid not in running:
@@ -233,19 +230,27 @@ def _key(mutant: Mutant, *, with_tests: bool) -> str:
     """A result stands as long as this stays."""
     files = [mutant.file, *(sorted({t.partition("::")[0] for t in mutant.tests}) if with_tests else [])]
     parts = [mutant.old, mutant.new, *((ROOT / f).read_text(encoding="utf-8") for f in files)]
+    return _digest(parts)
+
+
+def _digest(parts: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def _kept() -> list[Result]:
-    if not RESULTS.is_file():
+    return [Result(**raw) for raw in _read(RESULTS)]
+
+
+def _read(file: pathlib.Path) -> list[dict[str, Any]]:
+    if not file.is_file():
         return []
-    return [Result(**json.loads(line)) for line in RESULTS.read_text().splitlines() if line.endswith("}")]
+    return [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
 
 
-def _keep(results: Sequence[Result]) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.writelines(json.dumps(asdict(r)) + "\n" for r in results)
+def _keep(file: pathlib.Path, raw: dict[str, Any]) -> None:
+    file.parent.mkdir(exist_ok=True)
+    with file.open("a") as opened:
+        opened.write(json.dumps(raw) + "\n")
 
 
 # ---- a mutant's process
@@ -254,17 +259,11 @@ def _keep(results: Sequence[Result]) -> None:
 def _fork(
     mutant: Mutant | None, folder: pathlib.Path, tests: Sequence[str], given: argparse.Namespace, *, first: int = 0,
     every: bool = False,
-) -> tuple[int, Any]:  # fmt: skip
+) -> int:  # fmt: skip
     pid = os.fork()
     if not pid:
         _child(mutant, folder, tests, given, first=first, every=every)
-
-    def end(pid: int) -> bool:
-        ended = (folder / f"{pid}.ended").exists()
-        _clear(folder, pid)
-        return ended
-
-    return pid, end
+    return pid
 
 
 def _clear(folder: pathlib.Path, pid: int) -> None:
