@@ -404,3 +404,15 @@ def test_a_million_rows(connection):
     assert m == 500_001  # every value from 0 to 1000002 once
     k = np.arange(mechanism.window.exact + 1)
     assert s == pytest.approx(float(np.max((k + 1) * np.exp(-mechanism.decay * k))), rel=1e-12)
+
+
+@pytest.mark.parametrize("delta_atto", [0, 10**4, 10**10, ATTO // 3])
+def test_the_rate_that_is_printed_leaves_room_for_floats(delta_atto):
+    """Beta less 2^-40, which covers what DuckDB's exp and products round: the proof is about that rate."""
+    rng = random.Random(delta_atto)
+    for _ in range(40):
+        smooth = SmoothQuantile(
+            epsilon_nano=rng.randint(10_000_000, 100 * 10**9), delta_atto=delta_atto, max_rows=1, grid_cells=100
+        )
+        room = smooth.beta - Fraction(float(f"{smooth.decay:.17e}"))
+        assert Fraction(1, 2**40) <= room < Fraction(1, 2**39)

@@ -89,7 +89,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("smooth: alpha doubled", _SMOOTH, "square = 32 * epsilon**2 / 81", "square = 128 * epsilon**2 / 81", _T_SMOOTH),
     Mutant("smooth: beta doubled", _SMOOTH, "self.delta_atto else epsilon / 3", "self.delta_atto else 2 * epsilon / 3", _T_SMOOTH),
     Mutant("smooth: laplace alpha doubled", _SMOOTH, "return epsilon / 2  # proof sketch, 5", "return epsilon  # proof sketch, 5", _T_SMOOTH),
-    Mutant("smooth: no float margin", _SMOOTH, "below = float(self.beta - _FLOAT_MARGIN)", "below = float(self.beta)", _T_SMOOTH),
+    Mutant("smooth: no float margin", _SMOOTH, "below = float(self.beta - _FLOAT_MARGIN)", "below = float(self.beta)", (f"{_T_SMOOTH[0]}::test_the_rate_that_is_printed_leaves_room_for_floats",)),
     Mutant("smooth: a unit is one row", _SMOOTH, "steps, block = (window.units + 1) * u,", "steps, block = (window.units + 1),", _T_SMOOTH),
     Mutant("smooth: delta of zcdp free", _SMOOTH, "delta_zcdp_atto=self.delta_atto", "delta_zcdp_atto=0", _T_SMOOTH),
     # ---- summaries
