@@ -46,4 +46,12 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("sum: range rounded inwards", "duckdp/compiler/measures.py", "math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)", "math.ceil(measure.lower * measure.steps), math.floor(measure.upper * measure.steps)", ()),
         "what clamps a row's value and what bounds its change are one range: less than a step of accuracy is lost",
     ),
+    (
+        Mutant("keys: the threshold of another noise", "duckdp/compiler/plan.py", "tau = threshold(noises[0],", "tau = threshold(noises[-1] or noises[0],", ()),
+        "units change by 1, anything else by as much or more, so its noise is no smaller and its threshold no lower",
+    ),
+    (
+        Mutant("laplace: a share too small is 1e-9", "duckdp/mechanisms/additive.py", "        if share == 0:\n            raise", "        share = max(1, share)\n        if share == 0:\n            raise", ()),
+        "a statement has at most 64 measures and at least 1,000 units of epsilon: no share is below 15",
+    ),
 )
