@@ -110,6 +110,8 @@ def test_what_leaves_follows_the_data_through_noise_alone(case: Case) -> None:
 def test_every_draw_is_for_one_number_and_the_order_on_the_disk_for_none(case: Case) -> None:
     """Drawn in vain is no harm where a bin may be missing; met twice is."""
     rows = tables()["usual"][:80]
+    if case.open_keys:  # so many that they would come as they are found, not only as they hash
+        rows = [(*row[:6], f"name {i}", *row[7:]) for i, row in enumerate(tables()["usual"])]
     (first, held), (again, _) = released(case, rows), released(case, rows[::-1])
     assert max(figure.met for figure in held) == 1
     if not case.name.startswith(("numbers", "dates", "of rows, replaced")):  # bins that there are not (bounds)
