@@ -10,6 +10,10 @@ _CHARGES, _BUDGETS, _CHAIN, _ANCHOR, _OBJECTS, _STORE = (
 _ANCHORS, _PLACES, _MOVING, _BACKUPS = (
     "tests/test_ledger_anchors.py", *(f"duckdp/ledger/{n}.py" for n in ("places", "moving", "backups")),
 )  # fmt: skip
+_DAMAGE, _TX, _SEALS, _DIRECTORY, _LISTING, _OPENING = (
+    "tests/test_ledger_damage.py", *(f"duckdp/ledger/{n}.py" for n in ("tx", "seals", "directory", "listing", "opening")),
+)  # fmt: skip
+_POWER = ("tests/faults/test_power_loss.py::test_nothing_acknowledged_is_lost",)
 _CONNECTIONS, _LEDGER = "duckdp/ledger/connections.py", "duckdp/ledger/ledger.py"
 _REPLAY, _COMPARISON = (f"duckdp/ledger/{n}.py" for n in ("replay", "comparison"))
 _BINDER, _FRONT, _ROUTING, _SESSION, _CURATOR = (
@@ -86,8 +90,23 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("anchor: moves back", _ANCHOR, "if known is None or known.count < position.count:", "if True:", _T),
     Mutant("anchor: checksum not read", _ANCHOR, "return position if magic == _MAGIC and position.line() == text else None", "return position if magic == _MAGIC else None", _T),
     Mutant("store: anchor not moved", _STORE, "    if head != before:\n        for each in held:", "    if False:\n        for each in held:", _T),
-    Mutant("store: fsync off", _CONNECTIONS, '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', _T),
+    Mutant("store: fsync off", _CONNECTIONS, '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', _POWER),
+    Mutant("store: fsync of the journal alone", _CONNECTIONS, '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = NORMAL"', _POWER),
+    Mutant("anchor: not on the disk", _ANCHOR, "        _sync(file)\n", "        pass\n", _POWER),
     Mutant("store: a replaced file", _STORE, "if files.identity(place.path) != place.file:", "if False:", _T),
+    # ---- seals, the directory, listings
+    Mutant("seal: rows are believed", _TX, '        if not fits(self.dataset()["salt"], table, found):\n', "        if False:\n", (_DAMAGE, *_T)),
+    Mutant("seal: the data set's row is believed", _TX, """ or not fits(found["salt"], "dataset", found):""", ":", (_DAMAGE, *_T)),
+    Mutant("seal: of any table", _SEALS, "_encode([table, *values])", "_encode([*values])", (_DAMAGE, *_T)),
+    Mutant("seal: without the salt", _SEALS, "digest_size=SIZE, key=salt)", "digest_size=SIZE)", (_DAMAGE, *_T)),
+    Mutant("directory: nothing is proved", _DIRECTORY, """    if not row["name"] <= name or not (row["next"] == END or name < row["next"]):\n""", "    if False:\n", (_DAMAGE,)),
+    Mutant("directory: the next is whichever comes", _DIRECTORY, """        if row["name"] != wanted:\n""", "        if False:\n", (_DAMAGE,)),
+    Mutant("directory: names entered twice", _DIRECTORY, """    if before["name"] == name:\n        raise""", "    if False:\n        raise", (_DAMAGE,)),
+    Mutant("listing: pages that miss a charge", _LISTING, "    if [row[number] for row in rows] != list(range(first, last + 1)):\n", "    if False:\n", (_DAMAGE, *_T)),
+    Mutant("listing: a log that misses an entry", _LISTING, """    if [row["action"] for row in rows] != list(range(last, max(last - limit, 0), -1)):\n""", "    if False:\n", (_DAMAGE, *_T)),
+    Mutant("opening: recent history is believed", _OPENING, "    chain.check_recent(tx)\n", "", (*_T, _DAMAGE)),
+    Mutant("opening: older ledgers are sealed unseen", _OPENING, "            _require_sound(connection, path, version)\n", "", (*_T, _DAMAGE, "tests/test_kept_ledgers.py")),
+    Mutant("opening: older ledgers whose anchor is elsewhere", _OPENING, "            _require_contained(connection, path)\n", "", (*_T, _DAMAGE, "tests/test_kept_ledgers.py")),
     # ---- anchors elsewhere, backups
     Mutant("places: a command is run because a file says so", _PLACES, "if self.said not in (None, *found) or any(p.command and p not in self.commands for p in found):", "if self.said not in (None, *found):", (f"{_ANCHORS}::test_a_command_is_demanded_and_never_run_because_a_file_says_so",)),
     Mutant("places: another anchor than the remembered one", _PLACES, "if self.said not in (None, *found) or any(", "if any(", (f"{_ANCHORS}::test_another_anchor_than_the_remembered_one_is_refused",)),

@@ -54,4 +54,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("laplace: a share too small is 1e-9", "duckdp/mechanisms/additive.py", "        if share == 0:\n            raise", "        share = max(1, share)\n        if share == 0:\n            raise", ()),
         "a statement has at most 64 measures and at least 1,000 units of epsilon: no share is below 15",
     ),
+    (
+        Mutant("emit: groups chosen by their size", "duckdp/compiler/emit.py", 'order = f"{draw}, ', 'order = f"c0_0 DESC, {draw}, ', ()),
+        "which groups a unit keeps may follow from its own rows in any way; less fair, no less private",
+    ),
 )
