@@ -29,6 +29,7 @@ _T_CHOICE = tuple(
     f"tests/synthetic/wide/test_wide_release.py::{name}"
     for name in ("test_choice_has_the_law_of_the_noisy_maximum", "test_choice_costs_epsilon_and_not_less")
 )
+_T_PSI = ("tests/synthetic/wide/test_wide_psi.py",)
 _T_RATIO = ("tests/core/test_ratiobars.py",)
 
 # fmt: off
@@ -64,10 +65,10 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("choice: scores move by one sum", _BEST, "linf=(4 << BITS) + _SLACK", "linf=1 << BITS", ("tests/synthetic/wide/test_wide_links.py", "tests/synthetic/wide/test_wide_path.py", *_T_LOSSES)),
     Mutant("exponential: both ways for one", _SELECT, "Fraction(epsilon) * _SAFE / (2 * linf)", "Fraction(epsilon) * _SAFE / linf", ("tests/synthetic/wide/test_wide_tree_private.py",)),
     Mutant("exponential: the best", _SELECT, "draw = random_bits(_DRAWN) * sum(weights) >> _DRAWN", "draw = max(weights) - 1; weights = [w if w == max(weights) else 0 for w in weights]", ("tests/synthetic/wide/test_wide_tree_private.py", "tests/privacy/test_draws.py")),
-    Mutant("psi: replace moves once", _PSI, "1 << BITS, 2 if purse.neighbours is Neighbours.REPLACE else 1", "1 << BITS, 1", ("tests/synthetic/wide/test_wide_links.py", *_T_LOSSES)),
-    Mutant("psi: one direction of many", _PSI, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit + d * k)) ** 2", _T_LOSSES),
-    Mutant("psi: l1 of one direction", _PSI, "math.ceil(unit * math.sqrt(k) * d**1.5)", "math.ceil(unit * d)", _T_LOSSES),
-    Mutant("psi: rounding left out", _PSI, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit * d)) ** 2", _T_LOSSES),
+    Mutant("psi: replace moves once", _PSI, "1 << BITS, 2 if purse.neighbours is Neighbours.REPLACE else 1", "1 << BITS, 1", _T_PSI),
+    Mutant("psi: one direction of many", _PSI, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit + d * k)) ** 2", _T_PSI),
+    Mutant("psi: l1 of one direction", _PSI, "math.ceil(unit * math.sqrt(k) * d**1.5)", "math.ceil(unit * d)", _T_PSI),
+    Mutant("psi: rounding left out", _PSI, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit * d)) ** 2", _T_PSI),
     Mutant("psi: coordinates beyond 1", _PSI, "system.main.greatest(CAST(-1 AS DOUBLE), system.main.least(CAST(1 AS DOUBLE), {x}))", "{x}", ("tests/synthetic/wide/test_wide_tables.py", "tests/synthetic/wide/test_wide_links.py", *_T_LOSSES)),
     # ---- summaries and tables
     Mutant("summary: sums beyond row_cap", _SUMMARY, "*(max(-most, min(most, value)) for value in found[kept:])", "*found[kept:]", ("tests/privacy/test_draws.py", "tests/smooth/test_smooth_summary.py", "tests/smooth/test_bad_input.py")),
