@@ -17,9 +17,10 @@ import duckdb
 import pytest
 
 from duckdp.catalog import Kind
-from duckdp.compiler.emit import emit
+from duckdp.compiler.emit import _row_terms, emit
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal, walk
 from duckdp.compiler.literals import like_operator
+from duckdp.compiler.measures import sum_range
 from duckdp.compiler.nodes import PART_NAMES
 from duckdp.compiler.operators import OPERATORS, UNITS, facts
 from duckdp.compiler.parse import parse_scalar
@@ -441,3 +442,23 @@ def test_no_number_is_nan_and_its_facts_hold(seed: int, con: duckdb.DuckDBPyConn
 
 def test_part_names_have_operators() -> None:
     assert all(f"{name}_date" in OPERATORS for name in PART_NAMES.values())
+
+
+def test_what_a_row_adds_is_in_its_range_for_every_double(con: duckdb.DuckDBPyConnection) -> None:
+    """The last clamp before a sum: noise covers a row's range, whatever reached it."""
+    con.execute(f"CREATE TABLE v AS SELECT unnest([{', '.join(f'CAST({x} AS DOUBLE)' for x in NUMBERS)}]) AS v0")
+    con.execute("INSERT INTO v SELECT unnest([1e0 + 2e-16, -5e-324, 1.5e0, -0.25e0, 12345.5e0])")
+    for text in ("avg(cost)", "variance(cost)", "sum(cost)", "sum(income)", "sum(age)", "sum(cost - 4000)"):
+        plan = plan_for(f"SELECT {text} FROM clinic", clinic())
+        (measure,) = plan.measures
+        terms = _row_terms(0, measure)
+        rows = con.execute(f"SELECT v0, {', '.join(terms)} FROM v").fetchall()
+        assert len(rows) == len(NUMBERS) + 5
+        for value, *added in rows:
+            if measure.kind == "sum":
+                low, high = sum_range(measure)
+                assert (value is None) == (added[0] is None)
+                assert added[0] is None or low <= added[0] <= high
+            else:
+                assert all(0 <= a <= measure.largest for a in added)
+                assert sum(added) <= measure.largest

@@ -58,4 +58,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("emit: groups chosen by their size", "duckdp/compiler/emit.py", 'order = f"{draw}, ', 'order = f"c0_0 DESC, {draw}, ', ()),
         "which groups a unit keeps may follow from its own rows in any way; less fair, no less private",
     ),
+    (
+        Mutant("plan: a public count under add-remove", "duckdp/compiler/plan.py", "public_rows=everyone and neighbours is Neighbours.REPLACE", "public_rows=everyone", ()),
+        "it keeps count(*) from sharing a measure, no more: what is public is decided by the relation, in bound_measure",
+    ),
 )
