@@ -118,6 +118,20 @@ def test_the_refusal_is_the_anchors_doing(path, tmp_path, monkeypatch):
         assert ledger.state().primary_spent == 4
 
 
+def test_an_anchor_never_moves_back(path):
+    """Of two who committed one after the other, the first may come to the anchor last."""
+    with Ledger.open(path) as ledger:
+        first = ledger._store.read(lambda tx: tx.head())
+        spend(ledger, 10)
+        last = ledger._store.read(lambda tx: tx.head())
+        assert anchor.read(str(path)) == last
+        assert first.count < last.count
+        anchor.advance(str(path), first)
+        assert anchor.read(str(path)) == last
+        anchor.advance(str(path), last)
+        assert anchor.read(str(path)) == last
+
+
 def test_another_history_of_the_same_length_is_refused(path, tmp_path):
     fork = copy(path, tmp_path / "fork", "", ".anchor")
     for name, question in ((path, "a"), (fork, "b")):

@@ -71,7 +71,7 @@ READS: tuple[Mutant, ...] = (
     Mutant("plan: a public count with keys", _PLAN, "everyone = query.where is None and not query.keys and", "everyone = query.where is None and", _T_PLAN),
     Mutant("plan: a public count of a view", _PLAN, "and query.table.filter is None and unit_is_row", "and unit_is_row", _T_PLAN),
     Mutant("plan: domain as large as it is", _PLAN, "if size is not None and size > MAX_DOMAIN:", "if False:", _T_PLAN),
-    Mutant("plan: open keys without delta", _PLAN, "if found is not None and delta_atto == 0:", "if False:", _T_PLAN),
+    Mutant("plan: open keys without delta", _PLAN, "if found is not None and delta_atto == 0:", "if False:", ("tests/privacy/test_threshold.py::test_keys_without_a_domain_cost_delta",)),
     Mutant("plan: delta of keys and noise alike", _PLAN, "half = delta_atto // 2 if open_keys else 0", "half = 0", _T_PLAN),
     Mutant("plan: a unit in one group", _PLAN, "return query.table.max_groups if size is None else min(size, query.table.max_groups)", "return 1", _T_PLAN),
     Mutant("identity: WHERE left out", _PLAN, '"where": show(self.query.where),', '"where": "",', _T_PLAN),

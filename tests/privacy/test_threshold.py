@@ -13,6 +13,7 @@ from duckdp.compiler.plan import Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, Neighbours
+from duckdp.errors import QueryError
 from duckdp.mechanisms import additive
 from duckdp.mechanisms.threshold import threshold
 from tests.gate import clinic, plan_for
@@ -89,3 +90,18 @@ def test_a_key_is_shown_from_tau_on(family: str, monkeypatch: pytest.MonkeyPatch
     rows = [(str(n), n, *[0] * (plan.cells - 1)) for n in range(plan.tau - 3, plan.tau + 3)]
     shown = [int(key) for (key,) in json.loads(SelectTask(plan=plan).release(rows))["keys"]]
     assert shown == [plan.tau, plan.tau + 1, plan.tau + 2]
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "laplace", "gaussian"])
+@pytest.mark.parametrize(
+    "text", ["SELECT name, count(*) FROM clinic GROUP BY name", "SELECT name FROM clinic GROUP BY 1"]
+)
+def test_keys_without_a_domain_cost_delta(text: str, mechanism: str) -> None:
+    """With delta 0 no threshold is safe: refused by the statement, before anything is charged or read."""
+    for table in (clinic(), clinic(unit_key=None)):
+        with pytest.raises(QueryError) as caught:
+            plan_for(text, table, delta=0, mechanism=mechanism)
+        assert caught.value.code == "Q404"
+        plan = plan_for(text, table, delta="1e-8", mechanism=mechanism)
+        assert plan.tau is not None
+        assert plan.loss.delta_atto > 0
