@@ -11,7 +11,7 @@ import pytest
 
 from duckdp.ledger import Ledger, chain, statement_check, statement_file
 from duckdp.ledger.statement_file import beginning, path_of
-from tests.ledgers import answer, ask, set_up
+from tests.ledgers import answer, ask, refused, set_up
 from tests.statements import found
 
 Edit = Callable[[sqlite3.Connection], object]
@@ -221,3 +221,80 @@ def test_a_check_that_skips_the_hashes_would_be_noticed(ledger: str, monkeypatch
     real = statement_check.chain.digest
     monkeypatch.setattr(statement_check.chain, "digest", lambda *values: Anything(real(*values)))
     assert found(ledger) == []
+
+
+# ---- copies, and ways out --------------------------------------------------------------------------------------------
+
+
+def test_verify_says_what_is_wrong_with_the_log_and_counts_it(ledger: str) -> None:
+    with Ledger.open(ledger) as opened:
+        assert opened.verify().statements == ENTRIES + 7
+        edit(ledger, "UPDATE statement SET outcome = 'Q302' WHERE chain = 'ana' AND number = 5")
+        with refused("B202") as caught:
+            opened.verify()
+    assert "is sound, but entry 5 of the log of statements of ana was altered" in str(caught.value)
+
+
+@pytest.mark.parametrize("what", ["missing", "altered", "garbage", "cut"])
+def test_the_owner_accepts_what_is_gone(ledger: str, tmp_path: Path, what: str) -> None:
+    place = Path(path_of(ledger))
+    if what == "missing":
+        place.unlink()
+    elif what == "garbage":
+        place.write_bytes(b"x" * 5000)
+    elif what == "cut":
+        edit(ledger, lambda con: cut(con, "ana", 5))
+    else:
+        edit(ledger, "UPDATE statement SET outcome = 'Q302' WHERE chain = 'ana' AND number = 5")
+    with Ledger.open(ledger) as opened:
+        with refused("B202"):
+            opened.verify()
+        with refused("P107"):
+            opened.repair_statements(" ")
+        moved = opened.repair_statements("a disk failed")
+        assert (moved is not None) == (what in ("altered", "garbage"))
+        assert moved is None or Path(moved).exists()
+        assert opened.verify().statements == {"cut": 5 + 7}.get(what, 0)
+        opened.statements.note("ana", "free", "SELECT 1", "answered")
+        opened.statements.flush()
+        answer(opened, ask("after", 1000))
+        assert opened.verify().statements == {"cut": 5 + 7}.get(what, 0) + 1
+        assert opened.log(1)[0].kind == "statements"
+    edit(ledger, lambda con: con.execute("DELETE FROM statement WHERE chain = 'ana'"))
+    assert found(ledger)  # what comes after is asked for again
+
+
+def test_a_backup_has_its_log(ledger: str, tmp_path: Path) -> None:
+    target = tmp_path / "copy.ledger"
+    with Ledger.open(ledger) as opened:
+        opened.statements.note("ana", "free", "the last", "answered")
+        opened.backup(target)
+        assert sorted(f.name for f in tmp_path.iterdir() if "copy" in f.name) == [
+            "copy.ledger", "copy.ledger.anchor", "copy.ledger.statements",
+        ]  # fmt: skip
+    with sqlite3.connect(path_of(str(target))) as con:
+        assert con.execute("SELECT count(*) FROM statement WHERE text = 'the last'").fetchone() == (1,)
+    assert found(str(target)) == []
+
+
+def test_a_backup_overwrites_no_log_of_others_and_needs_none(ledger: str, tmp_path: Path) -> None:
+    target = tmp_path / "copy.ledger"
+    with Ledger.open(tmp_path / "b.ledger") as other, Ledger.open(ledger) as opened:
+        other.backup(tmp_path / "none.ledger")
+        assert not (tmp_path / "none.ledger.statements").exists()
+        other.statements.note("ana", "free", "SELECT 1", "answered")
+        other.statements.flush()
+        Path(path_of(str(target))).write_bytes(Path(path_of(other.path)).read_bytes())
+        for content in (None, b"my notes"):
+            if content is not None:
+                Path(path_of(str(target))).write_bytes(content)
+            with refused("B207"):
+                opened.backup(target)
+            assert not target.exists()
+        Path(path_of(str(target))).unlink()
+        opened.backup(target)
+        target.unlink()
+        opened.backup(target)  # over the remains of one that failed
+        Path(path_of(ledger)).write_bytes(b"x" * 5000)
+        opened.backup(tmp_path / "third.ledger")
+        assert not (tmp_path / "third.ledger.statements").exists()

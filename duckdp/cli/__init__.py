@@ -4,6 +4,7 @@
 
     common.py   errors, options, the curator     owner.py    suggest, protect, unprotect, refresh, catalog
     budgets.py  budget, grant, revoke, freeze    ledger.py   ledger show, log, backup, repair
+    history.py  ledger history, export
     analyst.py  explain, query, shell            tools.py    demo, bench
 
 Heavy imports happen inside the commands: ``--help`` and ``--version`` are fast.

@@ -94,12 +94,19 @@ def backup(source: str, ledger_path: str | None, target: str) -> None:
 
 @ledger.command()
 @source_argument
+@click.option("--statements", is_flag=True, help="The log of statements instead: begin it anew where it is damaged.")
 @reason_option(required=True)
-def repair(source: str, ledger_path: str | None, reason: str) -> None:
+def repair(source: str, ledger_path: str | None, reason: str, *, statements: bool) -> None:
     """Write a missing or damaged anchor anew: you vouch that this ledger is the newest.
 
-    With --anchor or --anchor-command it is there from now on, and the one that it was is not asked.
+    With --anchor or --anchor-command it is there from now on, and the one that it was is not asked. With --statements,
+    what is missing from the log of statements is accepted, and ledger verify no longer asks for it.
     """
+    if statements:
+        with open_ledger(source, ledger_path) as found:
+            moved = found.repair_statements(reason)
+        click.echo("what is missing from the log of statements is accepted" + (f"; it is at {moved}" if moved else ""))
+        return
     from duckdp.ledger import Ledger
 
     Ledger.repair_anchor(path_of_ledger(source, ledger_path), reason, anchor=anchor_given())

@@ -9,6 +9,7 @@ anchor follows the backup, and refuses the original (B203) should it come back.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from duckdp.core import accountant as accounting
 from duckdp.core.types import AccountantKind, Loss
@@ -25,8 +26,14 @@ from duckdp.ledger.types import ChargeRequest, check_reason
 LOST = "lost_with_the_original"
 
 
-def backup(store: Store, target: str | os.PathLike[str]) -> None:
-    """See :meth:`duckdp.ledger.Ledger.backup`; drafted under another name, so that a failed copy leaves nothing."""
+def backup(store: Store, target: str | os.PathLike[str], beside: Callable[[str], None] = lambda _: None) -> None:
+    """See :meth:`duckdp.ledger.Ledger.backup`; drafted under another name, so that a failed copy leaves nothing.
+
+    Args:
+        store: of the ledger.
+        target: of the copy.
+        beside: copies what lies beside the ledger, given the copy's path; after the ledger, before it has its name.
+    """
     name = files.resolve(target, "target")
     files.refuse_network(name)
     if any(os.path.lexists(name + suffix) for suffix in ("", "-wal", "-shm")) or _is_foreign(store, name):
@@ -36,6 +43,7 @@ def backup(store: Store, target: str | os.PathLike[str]) -> None:
     files.make(draft)
     try:
         head = _copy_to(store, draft, name)
+        beside(name)
         anchor.advance(name, head, create=True, replace=True)
         files.publish(draft, name)
     finally:

@@ -114,10 +114,15 @@ def check_statements(ledger: Keeping) -> tuple[list[str], int]:
 def _named(tx: Tx) -> dict[str, Head]:
     """By analyst, the last head of their log that a charge names."""
     named: dict[str, Head] = {}
-    sql = "SELECT seq, subject, detail FROM event WHERE seq > ? AND kind = 'charge' AND instr(detail, ?) ORDER BY seq "
+    where = "seq > ? AND (kind = 'statements' OR (kind = 'charge' AND instr(detail, '\"statements\"')))"
     last = 0
-    while rows := tx.rows(f"{sql} LIMIT {PAGE}", last, '"statements"'):
+    while rows := tx.rows(
+        f"SELECT seq, kind, subject, detail FROM event WHERE {where} ORDER BY seq LIMIT {PAGE}", last
+    ):
         for row in rows:
+            if row["kind"] == "statements":  # the owner accepted what was missing by then
+                named.clear()
+                continue
             count, digest = json.loads(row["detail"])["statements"]
             named[row["subject"]] = int(count), str(digest)
         last = rows[-1]["seq"]

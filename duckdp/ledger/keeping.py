@@ -9,8 +9,10 @@ from types import TracebackType
 from typing import Self
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import backups, history, moving
+from duckdp.ledger import backups, chain, history, moving
 from duckdp.ledger.places import Where
+from duckdp.ledger.statement_check import begin_anew
+from duckdp.ledger.statement_file import copy_log
 from duckdp.ledger.statements import StatementLog
 from duckdp.ledger.store import Store
 from duckdp.ledger.types import check_reason
@@ -87,7 +89,7 @@ class Keeping:
         backups.put_into_service(self._store, reason, nothing_lost=nothing_lost)
 
     def backup(self, target: str | os.PathLike[str]) -> None:
-        """Write a complete copy, with its own anchor, to a new file.
+        """Write a complete copy, with its own anchor and log of statements, to a new file.
 
         The copy answers nothing (B210): two ledgers in service would spend the budget twice. After the original is
         lost, open it and call :meth:`put_into_service`.
@@ -95,7 +97,24 @@ class Keeping:
         Raises:
             LedgerError: B205 network file system, B207 the target exists or cannot be made.
         """
-        backups.backup(self._store, target)
+        self.statements.flush()
+        backups.backup(self._store, target, beside=lambda name: copy_log(self.path, name, self.dataset_id))
+
+    def repair_statements(self, reason: str) -> str | None:
+        """Accept that entries are missing from the log of statements, and begin it anew if it is damaged.
+
+        From here on :meth:`verify` asks only for entries that later charges name.
+
+        Args:
+            reason: kept in the history.
+
+        Returns:
+            Where the damaged log is now, if it was.
+        """
+        check_reason(reason)
+        moved = begin_anew(self.path, self.dataset_id, self.salt)
+        self._store.write(lambda tx: chain.append(tx, "statements", reason=reason))
+        return moved
 
     def verify(self, tell: Tell = lambda *_: None) -> Verified:
         """Check every row, every entry of the history and every index, and the log of statements; others go on.

@@ -147,7 +147,7 @@ class Replay:
                 self.backup = detail["at"]
             case "restored":
                 self.backup = None
-            case "backup" | "look" | "restoring" | "seal":
+            case "backup" | "look" | "restoring" | "seal" | "statements":
                 pass
             case _:
                 raise ValueError(kind)

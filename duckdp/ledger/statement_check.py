@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from duckdp.errors import LedgerError
@@ -84,6 +84,26 @@ def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head
             return found, 0 if found else int(connection.execute("SELECT count(*) FROM statement").fetchone()[0])
     except LedgerError as error:
         return [error.message], 0
+
+
+def begin_anew(ledger: str, dataset_id: str, salt: bytes) -> str | None:
+    """Move a log that is damaged out of the way; returns where to, None of a sound or missing one.
+
+    Raises:
+        LedgerError: B207, it cannot be moved.
+    """
+    path = path_of(ledger)
+    if not problems(ledger, dataset_id, salt, {})[0]:
+        return None
+    away = f"{path}.damaged"
+    try:
+        os.replace(path, away)
+        for suffix in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.replace(path + suffix, away + suffix)
+    except OSError:
+        raise LedgerError("B207", f'"{path}" cannot be moved to "{away}".', path=path) from None
+    return away
 
 
 @contextmanager

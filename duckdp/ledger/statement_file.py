@@ -83,7 +83,8 @@ def unusable(path: str, found: str) -> LedgerError:
     """The error for a log that is something else, or damaged."""
     return LedgerError(
         "B202",
-        f'the log of statements "{path}" {found}. Move it away, and a new one is begun. The ledger is not concerned.',
+        f'the log of statements "{path}" {found}. The ledger is not concerned; duckdp ledger repair --statements '
+        "begins a new log.",
         path=path,
     )
 
@@ -102,6 +103,68 @@ def identify(connection: sqlite3.Connection, path: str, dataset_id: str) -> None
     row = connection.execute("SELECT dataset FROM log").fetchone()
     if row is None or row[0] != dataset_id:
         raise unusable(path, "belongs to another data set")
+
+
+def copy_log(ledger: str, target: str, dataset_id: str) -> None:
+    """Copy the log of a ledger to where that of its copy is; none where there is none, or it is damaged.
+
+    Raises:
+        LedgerError: B202, B207, something else lies there; B207, the disk is full or failed.
+    """
+    path, copy = path_of(ledger), path_of(target)
+    if not os.path.lexists(path):
+        return
+    draft = f"{copy}.new-{os.urandom(8).hex()}"
+    with translated(copy):
+        if os.path.lexists(copy):
+            _require_own(copy, dataset_id)
+        try:
+            files.make(draft)
+            try:
+                _copy_pages(path, draft, dataset_id)
+            except (LedgerError, sqlite3.DatabaseError) as error:
+                if _is_full(error):
+                    raise
+                return
+            os.replace(draft, copy)
+            anchor.sync_folder(copy)
+        except OSError:
+            raise LedgerError("B207", f'"{copy}" cannot be written.', path=copy) from None
+        finally:
+            files.discard(draft)
+
+
+def _require_own(copy: str, dataset_id: str) -> None:
+    """What lies where a copy is to be made is the remains of one that failed."""
+    try:
+        found = connect(copy)
+        try:
+            identify(found, copy, dataset_id)
+        finally:
+            found.close()
+    except (LedgerError, sqlite3.Error):
+        raise LedgerError("B207", f'"{copy}" exists and is not overwritten. Give a new file.', path=copy) from None
+
+
+def _copy_pages(path: str, draft: str, dataset_id: str) -> None:
+    source = connect(path)
+    try:
+        identify(source, path, dataset_id)
+        target = connect(draft)
+        try:
+            source.backup(target)
+        except BaseException:
+            target.close()
+            raise
+        connections.close_whole(target)
+    finally:
+        source.close()
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether writing failed, rather than what was to be read."""
+    codes = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
 
 
 @dataclass
