@@ -5,6 +5,7 @@ fixtures/sql/    accept, reject, plan and emit pairs, run by compiler/test_fixtu
 privacy/         noise laws, coverage, audits of neighbouring tables; long ones are marked slow
 adversary/       attacks that must fail
 benchmarks/      ratios of run times
+faults/          the ledger on failing disks: faults at every call, power loss, kills, races, endurance (a C compiler)
 test_*.py        the ledger, layers, documentation, and what crosses the whole package
 
 Every database a fixture opens is closed again. Helpers without state: ledgers.py (ledger), gate.py (SELECT).

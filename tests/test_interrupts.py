@@ -63,6 +63,9 @@ ACTS: dict[str, Callable[[duckdp.Curator, int], Any]] = {
 }  # fmt: skip
 
 
+FEW = {"query": 10, "summary": 6, "table": 3, "front": 6}
+
+
 def interrupt_everywhere(curator: duckdp.Curator, act: Callable[[duckdp.Curator, int], Any], few: int | None) -> None:
     """An interrupt at each of the steps, or at a few; then the same is asked again, and answered, charged once."""
     questions = 1
@@ -90,7 +93,7 @@ def interrupt_everywhere(curator: duckdp.Curator, act: Callable[[duckdp.Curator,
 
 @pytest.mark.parametrize("name", ACTS)
 def test_what_is_interrupted_somewhere_is_answered_when_asked_again(open_curator: duckdp.Curator, name: str) -> None:
-    interrupt_everywhere(open_curator, ACTS[name], 12)
+    interrupt_everywhere(open_curator, ACTS[name], FEW[name])
 
 
 @pytest.mark.slow
@@ -135,7 +138,7 @@ VERSIONS = [None, *(path.name for path in sorted(KEPT.glob("version_*")))]
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_opening_interrupted_somewhere(tmp_path: Path, version: str | None) -> None:
-    interrupt_opening(tmp_path, version, 15)
+    interrupt_opening(tmp_path, version, 8)
 
 
 @pytest.mark.slow

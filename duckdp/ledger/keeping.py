@@ -127,7 +127,7 @@ class Keeping:
             tell: hears what is being done, and the share of it that is done.
 
         Raises:
-            LedgerError: B202, with what was found.
+            LedgerError: B202, with what was found; B207, it could not be read.
         """
         checked = self._store.verify(tell)
         found, count = history.check_statements(self)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from duckdp.errors import LedgerError
 from duckdp.ledger import anchor, chain, files, opening, verification
 from duckdp.ledger.anchor import Position
-from duckdp.ledger.connections import Connection, connect, set_pragmas, translated
+from duckdp.ledger.connections import Connection, connect, set_pragmas, translated, unsound
 from duckdp.ledger.places import BESIDE, Anchors, Place, Where, place_of, text_of
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.verification import Tell, Verified
@@ -163,7 +163,7 @@ class Store:
         """Check all of it, as it stands now; others go on meanwhile.
 
         Raises:
-            LedgerError: B202, with what was found.
+            LedgerError: B202, with what was found; B207, it could not be read.
         """
         with translated(self.path):
             connection = self._take()
@@ -172,6 +172,8 @@ class Store:
                 found, checked = verification.verify(connection, tell)
             finally:
                 self._give_back(connection)
+        if verification.STRUCTURE in found and (unread := unsound(self.path)).code != "B202":
+            raise unread
         if found:
             raise chain.damaged(self.path, "; ".join(found))
         return checked

@@ -22,26 +22,29 @@ import shutil
 import sqlite3
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import duckdp
 from duckdp.errors import DuckDPError
-from duckdp.ledger import Charge, Ledger, StoredRelease, anchor, connections
+from duckdp.ledger import Charge, ChargeRow, Ledger, StoredRelease, anchor, connections
 from tests.faults.library import Call, Faults, Way
 from tests.ledgers import NANO, ask, set_up
 
 KEPT = Path(__file__).resolve().parents[1] / "fixtures" / "ledgers"
 COST = 1000
 MOST_FOUND = 10  # then a loop ends
+NEVER = 10**9  # no act has so many calls
+ROOM = 600_000  # bytes of SQLite's that suffice for any act
 KEPT_NAMES = {"other", *(n + s for n in ("a.ledger", "copy.ledger") for s in ("", ".anchor", ".locks"))}
 CONDEMNING = ("B201", "B202", "B203", "B204", "B205")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """Which calls fail, how, and at which n: from ``start`` on each ``step``-th.
+    """Which calls fail, how, and at how many n.
 
     Attributes:
         scenario: its name.
@@ -49,6 +52,8 @@ class Loop:
         error: which they fail with.
         way: how they fail.
         times: how often; -1: from then on.
+        rounds: at most so many, evenly over all calls; 0: each of them.
+        number: of the loop; where the first of a few falls.
     """
 
     scenario: str
@@ -56,8 +61,8 @@ class Loop:
     error: str = "EIO"
     way: str = "BEFORE"
     times: int = 1
-    start: int = 1
-    step: int = 1
+    rounds: int = 0
+    number: int = 0
 
 
 @dataclass
@@ -110,8 +115,17 @@ class Scenario:
         """The fault is gone: the same must succeed."""
         self.act(this)
 
+    def end(self, this: Round) -> None:
+        """The round is over."""
+        if this.ledger is not None:
+            this.ledger.close()
+
     def check(self, this: Round) -> None:
         """What only this scenario knows."""
+
+    def is_new(self, row: ChargeRow) -> bool:
+        """Whether a charge was made by the act."""
+        return row.key in {ask(question).key for question in self.asks}
 
 
 class Charging(Scenario):
@@ -198,6 +212,53 @@ class Checkpointing(Scenario):
     def act(self, this: Round) -> None:
         for question in self.asks:
             this.answers[question] = answer(this.open, question, question * 50)
+
+
+class Verifying(Scenario):
+    """All of the ledger is checked, and listed."""
+
+    def act(self, this: Round) -> None:
+        this.open.verify()
+        this.open.analysts()
+        this.open.log()
+
+
+class Asking(Scenario):
+    """An analyst's session asks two questions, by SQL and by a function, of data that nothing is wrong with."""
+
+    opened = False
+    texts = ("SELECT count(*) FROM visits WHERE age > 30", "SELECT sex, avg(age) FROM visits GROUP BY sex")
+
+    def template(self, folder: Path) -> None:
+        super().template(folder)
+        with self._curator(folder) as curator:
+            curator.protect(
+                "visits", unit_key="patient", max_rows=3, row_cap=10_000, bounds={"age": (0, 110)},
+                domains={"sex": ["F", "M"]},
+            )  # fmt: skip
+            curator.budget(epsilon=1000, delta="0.000001")
+
+    def begin(self, this: Round) -> None:
+        super().begin(this)
+        self.curator = self._curator(this.folder)
+        self.told = dict[str, str]()
+        this.ledger = self.curator.ledger
+
+    def act(self, this: Round) -> None:
+        session = self.curator.session("ana")
+        for text in self.texts:
+            given = repr(session.sql(text, epsilon="0.000001").rows())
+            assert self.told.setdefault(text, given) == given, "a second answer was given"
+        session.remaining_text()
+
+    def end(self, this: Round) -> None:
+        self.curator.close()
+
+    def is_new(self, row: ChargeRow) -> bool:
+        return row.statement in self.texts
+
+    def _curator(self, folder: Path) -> duckdp.Curator:
+        return duckdp.open(KEPT / "version_2" / "visits.parquet", ledger=folder / "a.ledger")
 
 
 class Creating(Scenario):
@@ -357,6 +418,8 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "finish": Finishing,
     "give": Giving,
     "own": Owning,
+    "verify": Verifying,
+    "ask": Asking,
     "checkpoint": Checkpointing,
     "create": Creating,
     "open": Opening,
@@ -387,31 +450,29 @@ def run(loop: Loop, faults: Faults, folder: Path) -> dict[str, object]:
     place.mkdir()
     scenario.template(place)  # where it is used: an anchor elsewhere has an absolute path
     place.rename(template)
-    rounds, found, codes = 0, list[str](), set[str]()
-    for at in _points(loop):
+    rounds, found, codes, step, at = 0, list[str](), set[str](), 0, NEVER
+    while True:
         this = Round(place)
-        shutil.copytree(template, this.folder)
+        shutil.copytree(template, place)
         try:
             codes.add(_round(scenario, loop, faults, this, at))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
             where = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[-5:]]
             found.append(f"{loop.scenario} {loop} at {at}: {type(error).__name__}: {error} in {' '.join(where)}"[:700])
         finally:
-            if this.ledger is not None:
-                this.ledger.close()
-            shutil.rmtree(this.folder, ignore_errors=True)
-        if not faults.fired or len(found) >= MOST_FOUND:
+            scenario.end(this)
+            shutil.rmtree(place, ignore_errors=True)
+        if len(found) >= MOST_FOUND or (step and not faults.fired):
             break
-        rounds += 1
+        rounds += faults.fired > 0
+        if step:
+            at += step
+            continue
+        calls = faults.counted if loop.calls else ROOM
+        step = max(calls // loop.rounds, 1) if loop.rounds else 1 if loop.calls else ROOM // 100
+        at = 1 + loop.number % step
     shutil.rmtree(template)
     return {"rounds": rounds, "found": found, "codes": sorted(codes - {""})}
-
-
-def _points(loop: Loop) -> Iterator[int]:
-    at = loop.start
-    while True:
-        yield at
-        at += loop.step
 
 
 def _round(scenario: Scenario, loop: Loop, faults: Faults, this: Round, at: int) -> str:
@@ -433,7 +494,7 @@ def _round(scenario: Scenario, loop: Loop, faults: Faults, this: Round, at: int)
     scenario.again(this)
     if this.ledger is not None:
         _judge(scenario, this, this.ledger)
-        this.ledger.close()
+        scenario.end(this)
     with Ledger.open(this.path, create=False) as again:
         _judge(scenario, this, again)
         again.verify()
@@ -471,8 +532,7 @@ def _others_can_write(path: Path) -> None:
 def _judge(scenario: Scenario, this: Round, ledger: Ledger) -> None:
     """Everything acknowledged is there, and nothing was paid twice."""
     state = ledger.state()
-    asked = {ask(question).key for question in scenario.asks}
-    new = [row for row in ledger.charges() if row.key in asked]
+    new = [row for row in ledger.charges() if scenario.is_new(row)]
     if len({row.key for row in new}) != len(new) or state.primary_spent != this.spent + COST * len(new):
         raise AssertionError(f"spent {state.primary_spent}, {len(new)} new charges")
     for question, payload in this.answers.items():

@@ -41,7 +41,7 @@ def check(found: list[dict[str, float]], *, memory: int, slower: float) -> None:
 
 @pytest.mark.parametrize("what", ["sessions", "ledger"])
 def test_some_hundred_questions(folder: Path, what: str) -> None:
-    check(samples(what, folder, 200), memory=40 * MEGABYTE, slower=1000)
+    check(samples(what, folder, 120), memory=40 * MEGABYTE, slower=1000)
 
 
 @pytest.mark.slow
