@@ -67,9 +67,9 @@ def interrupted(work: Callable[[], object], at: int, within: Sequence[str]) -> B
     return None
 
 
-def others_can_write(path: str | Path) -> None:
-    """Nobody holds the ledger's lock."""
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+def others_can_write(path: str | Path, seconds: float = 0) -> None:
+    """Nobody holds the ledger's lock, or not for long."""
+    connection = sqlite3.connect(path, timeout=seconds, isolation_level=None)
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")

@@ -126,7 +126,7 @@ def interrupt_opening(folder: Path, version: str | None, few: int | None) -> Non
         shutil.rmtree(work)
         shutil.copytree(template, work)
         error = interrupted(act, at, ("",))
-        others_can_write(work / "a.ledger")
+        others_can_write(work / "a.ledger", 60.0)  # the ledger's thread may just begin
         act()
         with Ledger.open(work / "a.ledger", create=False) as ledger:
             assert ledger.state().epsilon_nano is not None

@@ -38,7 +38,7 @@ COST = 1000
 MOST_FOUND = 10  # then a loop ends
 NEVER = 10**9  # no act has so many calls
 ROOM = 600_000  # bytes of SQLite's that suffice for any act
-KEPT_NAMES = {"other", *(n + s for n in ("a.ledger", "copy.ledger") for s in ("", ".anchor", ".locks"))}
+KEPT_NAMES = {"other", *(n + s for n in ("a.ledger", "copy.ledger") for s in ("", ".anchor", ".locks", ".statements"))}
 CONDEMNING = ("B201", "B202", "B203", "B204", "B205")
 
 
