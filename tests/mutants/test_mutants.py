@@ -28,11 +28,11 @@ def test_each_changes_one_place_of_todays_code() -> None:
     for mutant in ALL:
         try:
             changed = mutant.applied(_lines(mutant.file))
-        except (ValueError, OSError) as problem:
-            moved.append(str(problem))
+            compile(changed, mutant.file, "exec", ast.PyCF_ONLY_AST)
+        except (ValueError, OSError, SyntaxError) as problem:
+            moved.append(f"{mutant.name}: {problem}")
             continue
         assert changed != _lines(mutant.file), mutant.name
-        compile(changed, mutant.file, "exec", ast.PyCF_ONLY_AST)
     assert moved == [], "the code changed: change these mutants with it"
 
 
