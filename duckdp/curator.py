@@ -9,10 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from duckdp.accepting import accept_changed, accept_first
+from duckdp.budgeting import Budgeting
 from duckdp.catalog import Table, check_name, load_table, missing_table
 from duckdp.computed import require_stored
 from duckdp.core.task import Tell
-from duckdp.core.types import AccountantKind, Neighbours, parse_choice, parse_delta, parse_epsilon
+from duckdp.core.types import Neighbours
 from duckdp.engine import Engine
 from duckdp.errors import BudgetError, CatalogError, DuckDPError, ParameterError
 from duckdp.ledger import DataSetState
@@ -55,7 +56,7 @@ def open(
     return Curator(data, ledger=path, anchor=anchor, snapshot=snapshot, progress=progress)
 
 
-class Curator(Records):
+class Curator(Budgeting, Records):
     """Holds private data and answers for it. Use :func:`open`.
 
     Attributes:
@@ -218,62 +219,7 @@ class Curator(Records):
             raise missing_table(str(name)[:63], self.tables)
         return found
 
-    # ---- budgets ----------------------------------------------------------------------------------------------
-
-    def budget(
-        self, *, epsilon: object, delta: object = 0, neighbours: str = "add_remove", accountant: str = "basic",
-        raise_to: bool = False, reason: str | None = None,
-    ) -> None:  # fmt: skip
-        """Set what all analysts together may spend on this data set, for ever. Idempotent.
-
-        Args:
-            epsilon: the total.
-            delta: the total; for Gaussian noise, keys without a domain, and the zcdp accountant.
-            neighbours: "add_remove" or "replace" (unit = row; the number of rows is public).
-            accountant: "basic" or "zcdp" (more queries for the same total; needs delta > 0).
-            raise_to: allow a larger total than before.
-            reason: for the log; needed with raise_to.
-
-        Raises:
-            BudgetError: B104, B105. CatalogError: C105, C109. ParameterError: P101, P102, P107.
-        """
-        relation, kind = (
-            parse_choice(Neighbours, "neighbours", neighbours),
-            parse_choice(AccountantKind, "accountant", accountant),
-        )
-        if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):
-            raise CatalogError(
-                "C105", 'neighbours="replace" protects rows. Protect tables without unit_key, or say "add_remove".'
-            )
-        self.ledger.set_budget(
-            epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), neighbours=relation,
-            accountant=kind, raise_to=raise_to, reason=reason,
-        )  # fmt: skip
-
-    def grant(
-        self, analyst: str, *, epsilon: object, delta: object = 0, raise_to: bool = False, reason: str | None = None
-    ) -> None:
-        """Let an analyst in, up to a cap within the total. Idempotent."""
-        self.ledger.grant(
-            analyst, epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), raise_to=raise_to,
-            reason=reason,
-        )  # fmt: skip
-
-    def revoke(self, analyst: str, *, reason: str = "revoked by the owner") -> None:
-        """Stop one analyst."""
-        self.ledger.revoke(analyst, reason)
-
-    def freeze(self, *, reason: str = "frozen by the owner") -> None:
-        """Stop everything."""
-        self.ledger.freeze(reason)
-
-    def unfreeze(self, *, reason: str) -> None:
-        """Go on after ``freeze``."""
-        self.ledger.unfreeze(reason)
-
-    def share(self, name: str, *, owner: str, to: str) -> None:
-        """Let another analyst use a stored summary or synthetic table of ``owner``."""
-        self.ledger.share(name, owner, to)
+    # ---- data ---------------------------------------------------------------------------------------------------
 
     def refresh(self, *, reason: str) -> int:
         """Accept changed data: a new data version under the same budget.

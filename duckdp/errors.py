@@ -66,6 +66,8 @@ CODES: dict[str, str] = {
     "B105": "a budget is raised only with raise_to and a reason",
     "B106": "the charge is final: its release failed three times",
     "B107": "no budget has been set",
+    "B108": "the interactive release has ended: what it answered is given again, and nothing new is answered",
+    "B109": "the reservation has ended, is held elsewhere, or is one too many",
     "B201": "the ledger was written by a newer version of duckdp",
     "B202": "the ledger is damaged",
     "B203": "the ledger is older than its anchor: it was restored from a copy or lost its journal",
@@ -79,6 +81,7 @@ CODES: dict[str, str] = {
     "E101": "DuckDB could not finish the query; its message is withheld because it may quote rows",
     "E102": "the query was interrupted; its charge stays, and asking the same again (not fresh) costs nothing; "
     "three attempts may read the data",
+    "E103": "the question to an interactive release was interrupted; the release goes on, and asking again is free",
     "N101": "the solver did not reach an answer",
     "N102": "the function is not finite on the nodes",
     "X101": "an internal invariant does not hold",
@@ -133,16 +136,27 @@ class InsufficientBudgetError(BudgetError):
     Attributes:
         requested: text of what the query costs, for example ``epsilon=0.5``.
         remaining: text of what is left of ``scope``.
-        scope: ``"analyst"`` or ``"data set"``.
+        scope: ``"analyst"``, ``'team "name"'``, ``"data set"`` or ``"reservation"``.
+        month: of whose limit it is what is left, ``"2026-11"``; None: of the limit for ever.
+        replenishes: when the next month begins.
+        held: text of what reservations hold of it.
     """
 
-    def __init__(self, requested: str, remaining: str, scope: str) -> None:
+    def __init__(
+        self, requested: str, remaining: str, scope: str, *, month: str | None = None, replenishes: str | None = None,
+        held: str | None = None,
+    ) -> None:  # fmt: skip
         self.requested, self.remaining, self.scope = requested, remaining, scope
-        super().__init__(
-            "B101",
-            f"the query needs {requested} and {remaining} remains of the {scope}'s budget. "
-            "Nothing was read or charged; lower epsilon, or ask the data owner for more.",
-        )
+        self.month, self.replenishes, self.held = month, replenishes, held
+        whose = "the reservation" if scope == "reservation" else f"the {scope}'s budget"
+        parts = [f"the query needs {requested} and {remaining} remains of {whose}{f' for {month}' if month else ''}."]
+        if held is not None:
+            parts.append(f"Reservations hold {held} of it.")
+        if replenishes is not None:
+            parts.append(f"The next month's begins on {replenishes}.")
+        way = "wait until then" if replenishes else "ask outside of it" if scope == "reservation" else None
+        ways = ["lower epsilon", *([way] if way else []), "or ask the data owner for more."]
+        super().__init__("B101", " ".join([*parts, f"Nothing was read or charged; {', '.join(ways)}"]))
 
 
 class LedgerError(BudgetError):

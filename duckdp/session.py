@@ -27,11 +27,13 @@ from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import MechanismChoice, Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
-from duckdp.core.accountant import cost, describe, how_many
+from duckdp.core.accountant import cost, how_many
 from duckdp.core.task import Stages, Task, Watch, Work
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError, ParameterError
+from duckdp.errors import CatalogError, DuckDPError, ParameterError
 from duckdp.explanation import Explanation, explain_route, routed_result
+from duckdp.holding import Holding
+from duckdp.laundering import laundered
 from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Terms, price
@@ -54,7 +56,7 @@ class Performed:
     stored: bool
 
 
-class Session(Calls):
+class Session(Calls, Holding):
     """What one analyst may do. Made by ``Curator.session``; not a security boundary inside the curator's process.
 
     Args:
@@ -171,7 +173,7 @@ class Session(Calls):
             analyst=self.analyst, key=hashlib.sha256(identity.encode()).hexdigest(), loss=task.loss,
             mechanism=task.mechanism, parameters=json.dumps(task.parameters), statement=storable(statement),
             kind=kind, name=name, data_version=state.data_version, catalog_version=curator.version_of(table),
-            again=fresh and name is not None,
+            again=fresh and name is not None, reservation=self.reservation_id,
         )  # fmt: skip
         claim, watch = Claim(), Watch()
         try:
@@ -196,7 +198,7 @@ class Session(Calls):
         try:
             stored = ledger.store_release(charge, work(stages))
         except BaseException as error:  # noqa: BLE001 - text, cause, context and frames of any other may hold rows
-            problem = _laundered(error, charge.id)
+            problem = laundered(error, charge.id)
         if problem is not None:
             with suppress(DuckDPError):  # full disk, closed: that its claim ended is seen without a word too
                 ledger.fail(charge)  # the charge stays; an equal question may redeem it
@@ -256,8 +258,8 @@ class Session(Calls):
 
     def remaining_text(self, loss: Loss | None = None) -> str:
         """What the analyst can still spend, and about how many such queries that is."""
-        left = self._curator.ledger.remaining(self.analyst)
-        text = f"{left.text} left"
+        left = self._curator.ledger.remaining(self.analyst, self.reservation_id)
+        text = left.sentence
         if loss is not None and loss.epsilon_nano:
             accountant = self._curator.ledger.state().accountant
             assert accountant is not None
@@ -297,19 +299,16 @@ class Session(Calls):
                 found.append((name, self.summary(name)))
         return [(name, summary) for name, summary in found if summary.table == table.name]
 
-    def budget_row(self) -> tuple[str, ...]:
-        """(analyst, granted, spent, remaining) as text."""
+    def budget_rows(self) -> list[tuple[str, ...]]:
+        """(analyst, scope, granted, spent, remaining) as text: what can be spent now, then other limits one by one."""
         ledger = self._curator.ledger
-        mine = next(a for a in ledger.analysts() if a.name == self.analyst)
-        kind = ledger.state().accountant
-        assert kind is not None
-        granted = str(Loss(epsilon_nano=mine.epsilon_nano, delta_atto=mine.delta_atto))
-        return (
-            self.analyst,
-            granted,
-            describe(kind, mine.primary_spent, mine.secondary_spent),
-            ledger.remaining(self.analyst).text,
-        )
+        own, *others = ledger.limits(self.analyst)
+        left = ledger.remaining(self.analyst).text
+        rows: list[tuple[str, ...]] = [(self.analyst, own.scope, str(own.granted), own.spent, left)]
+        for row in others:
+            scope = row.scope if row.month is None else f"{row.scope}, {row.month}"
+            rows.append((self.analyst, scope, str(row.granted), row.spent, row.remaining))
+        return rows
 
     def own_charges(self) -> Sequence[ChargeRow]:
         """The analyst's charges."""
@@ -377,19 +376,6 @@ class Session(Calls):
     def require_grant(self) -> None:
         """B102, B103, B107 unless the analyst may ask now; before any name is looked at, anything remembered given."""
         self._curator.ledger.require_open(self.analyst)
-
-
-def _laundered(error: BaseException, charge: int) -> DuckDPError:
-    """What may be told of a failed release: an error of ours without its past, or a constant text.
-
-    Whoever else holds the error finds no frames on it either.
-    """
-    error.__cause__ = error.__context__ = error.__traceback__ = None
-    if isinstance(error, KeyboardInterrupt):
-        return ExecutionError("E102", charge)
-    if not isinstance(error, DuckDPError):
-        return InternalError(f"the release of charge {charge} failed; the charge stays spent.")
-    return error
 
 
 def _require_text(text: object) -> None:

@@ -15,8 +15,8 @@ RANKS = {
     "compiler": 4, "values": 4, "smooth": 5, "source": 5, "pricing": 5, "answers": 5, "synthetic": 6, "engine": 6,
     "views": 6, "routing": 6, "units": 6, "explanation": 7, "naming": 7, "declare": 7.5, "protection": 8,
     "suggestions": 8, "functions": 8, "calls": 9, "session": 10, "binder": 10, "front": 11, "curator": 12, "data": 0,
-    "attempt": 0, "copies": 4.5, "decoding": 5.5, "accepting": 8, "computed": 7,
-    "texts": 0, "asking": 3, "exporting": 3, "records": 9,
+    "attempt": 0, "copies": 4.5, "decoding": 5.5, "accepting": 8, "computed": 7, "laundering": 1, "interactive": 8,
+    "texts": 0, "asking": 3, "exporting": 3, "records": 9, "holding": 9, "budgeting": 11,
     "bench": 13, "demo": 13, "owner": 13, "shell": 13, "cli": 14, "__main__": 15,
 }  # fmt: skip
 PRIVATE_SIDE = {"engine", "session", "ledger", "front", "curator", "source", "copies", "decoding", "functions"}

@@ -284,7 +284,10 @@ EDITS = {
     "total": ["UPDATE dataset SET epsilon_nano = 9999"],
     "limit": ["UPDATE dataset SET primary_limit = 9999"],
     "cap": ["UPDATE analyst SET primary_limit = 9999"],
-    "analyst": ["INSERT INTO analyst VALUES ('eve', 9, 0, 9, 0, 0, 0, NULL, 0, x'')"],
+    "analyst": [
+        "INSERT INTO analyst (name, epsilon_nano, delta_atto, primary_limit, secondary_limit) "
+        "VALUES ('eve', 9, 0, 9, 0)"
+    ],
     "freeze": ["UPDATE dataset SET frozen = 'x'"],
     "declaration": ["""UPDATE catalog SET declaration = '{"max_rows": 1}'"""],
     "source": ["UPDATE dataset SET source = 'two'"],

@@ -252,15 +252,33 @@ def test_a_new_version_of_the_schema_is_reached_step_by_step(ledger, monkeypatch
     assert error.value.path == ledger.path
 
 
+MONTHS = (
+    *("month_epsilon_nano", "month_delta_atto", "primary_month_limit", "secondary_month_limit"),
+    *("primary_month_spent", "secondary_month_spent"),
+)
 SEALS = {
-    "dataset": ("events", "head", "actions", "charges", "declared", "charged", "read", "anchor", "backup", "seal"),
-    "analyst": ("charges", "seal"),
+    "dataset": (
+        "month",
+        "reservations",
+        "reserved",
+        "events",
+        "head",
+        "actions",
+        "charges",
+        "declared",
+        "charged",
+        "read",
+        "anchor",
+        "backup",
+        "seal",
+    ),
+    "analyst": ("charges", "seal", "teams", "month", *MONTHS),
     "catalog": ("until", "charged", "seal"),
     "charge": ("number", "released", "finished", "stages", "staged", "seal"),
     "event": ("action",),
 }
 TO_3 = (
-    "DROP TABLE directory",
+    *(f"DROP TABLE {table}" for table in ("step", "interaction", "reservation", "team", "directory")),
     "DROP INDEX charge_analyst",
     "DROP INDEX event_action",
     "DROP TRIGGER charge_number",

@@ -3,7 +3,7 @@
 ::
 
     common.py   errors, options, the curator     owner.py    suggest, protect, unprotect, refresh, catalog
-    budgets.py  budget, grant, revoke, freeze    ledger.py   ledger show, log, backup, repair
+    budgets.py  budget, grant, team, freeze      ledger.py   ledger show, log, backup, repair
     history.py  ledger history, export
     analyst.py  explain, query, shell            tools.py    demo, bench
 
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 for command in (
-    tools.demo, owner.suggest, owner.protect, budgets.budget, budgets.grant, analyst.shell, analyst.query,
+    tools.demo, owner.suggest, owner.protect, budgets.budget, budgets.grant, budgets.team, analyst.shell, analyst.query,
     analyst.explain, owner.catalog, ledger.ledger, budgets.revoke, budgets.freeze, budgets.unfreeze, budgets.share,
     owner.unprotect, owner.refresh, tools.bench,
 ):  # fmt: skip

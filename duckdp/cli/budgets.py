@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import click
 
 from duckdp.cli.common import open_curator, open_ledger, reason_option, source_argument
+
+if TYPE_CHECKING:
+    from duckdp.ledger import Ledger
+    from duckdp.ledger.types import CapState
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _month_options(function: F) -> F:
+    """--per-month and --per-month-delta."""
+    delta = click.option("--per-month-delta", metavar="X", help="The same of delta.")
+    return click.option("--per-month", metavar="X", help="The most of it in a calendar month (UTC).")(delta(function))
 
 
 @click.command()
@@ -36,20 +51,57 @@ def budget(
 @click.argument("analyst")
 @click.option("--epsilon", required=True, metavar="X", help="The analyst's cap within the total.")
 @click.option("--delta", default="0", metavar="X")
+@_month_options
 @click.option("--raise", "raise_to", is_flag=True, help="Allow a larger cap than before; needs --reason.")
 @reason_option(required=False)
 def grant(
-    source: str, ledger_path: str | None, analyst: str, epsilon: str, delta: str, raise_to: bool, reason: str | None
-) -> None:
+    source: str, ledger_path: str | None, analyst: str, epsilon: str, delta: str, per_month: str | None,
+    per_month_delta: str | None, raise_to: bool, reason: str | None,
+) -> None:  # fmt: skip
     """Let an analyst in, up to a cap."""
-    from duckdp.core.types import parse_delta, parse_epsilon
+    from dataclasses import asdict
+
+    from duckdp.ledger.types import read_cap
+
+    cap = read_cap(epsilon, delta, per_month, per_month_delta)
+    with open_ledger(source, ledger_path) as ledger:
+        ledger.grant(analyst, **asdict(cap), raise_to=raise_to, reason=reason)
+        click.echo(f"{analyst}: {ledger.remaining(analyst).sentence}")
+
+
+@click.command()
+@source_argument
+@click.argument("name", required=False)
+@click.option("--epsilon", metavar="X", help="The team's cap within the total.")
+@click.option("--delta", default="0", metavar="X")
+@_month_options
+@click.option("--add", multiple=True, metavar="ANALYST", help="Who joins; again for more.")
+@click.option("--remove", multiple=True, metavar="ANALYST", help="Who leaves; needs --reason.")
+@click.option("--raise", "raise_to", is_flag=True, help="Allow a larger cap than before; needs --reason.")
+@reason_option(required=False)
+def team(
+    source: str, ledger_path: str | None, name: str | None, epsilon: str | None, delta: str, per_month: str | None,
+    per_month_delta: str | None, add: tuple[str, ...], remove: tuple[str, ...], raise_to: bool, reason: str | None,
+) -> None:  # fmt: skip
+    """Give some analysts a cap that they share; without NAME, show the teams.
+
+    Without --epsilon the caps stay as they are.
+    """
+    from duckdp.ledger.types import read_cap
 
     with open_ledger(source, ledger_path) as ledger:
-        ledger.grant(
-            analyst, epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), raise_to=raise_to,
-            reason=reason,
-        )  # fmt: skip
-        click.echo(f"{analyst}: {ledger.remaining(analyst).text} left")
+        if name is None:
+            _show_teams(ledger)
+            return
+        known = next((found for found in ledger.teams() if found.name == name), None)
+        if epsilon is None and known is None:
+            raise click.UsageError("Missing option '--epsilon'.")
+        cap = (
+            known.cap if known is not None and epsilon is None else read_cap(epsilon, delta, per_month, per_month_delta)
+        )
+        members = sorted((set(known.members if known else ()) | set(add)) - set(remove))
+        ledger.set_team(name, cap, members=members, raise_to=raise_to, reason=reason)
+        _show_teams(ledger)
 
 
 @click.command()
@@ -114,10 +166,32 @@ def _show(ledger: object) -> None:
         )
     ]
     for found in ledger.analysts():
-        granted = _granted(Loss, found.epsilon_nano, found.delta_atto)
-        rows.append((found.name, granted, found.remaining, _state(found.revoked, "revoked")))
+        rows += _cap_rows(found.name, found, _state(found.revoked, "revoked"))
+    for team in ledger.teams():
+        rows += _cap_rows(f"team {team.name}", team, "active")
     click.echo(f"neighbours: {state.neighbours.value}; accountant: {state.accountant.value}")
     click.echo(str(plain_result(["who", "granted", "left", "state"], rows)))
+
+
+def _show_teams(ledger: Ledger) -> None:
+    from duckdp.result import plain_result
+
+    rows = [(*row[:3], ", ".join(team.members)) for team in ledger.teams() for row in _cap_rows(team.name, team, "")]
+    if not rows:
+        click.echo("there is no team; duckdp team SOURCE NAME --epsilon X --add ANALYST makes one")
+        return
+    click.echo(str(plain_result(["team", "granted", "left", "members"], rows)))
+
+
+def _cap_rows(name: str, cap: CapState, state: str) -> list[tuple[str, str, str, str]]:
+    """A cap, and its month's part if it has one."""
+    from duckdp.core.types import Loss
+
+    rows = [(name, _granted(Loss, cap.epsilon_nano, cap.delta_atto), cap.remaining, state)]
+    if cap.month is not None:
+        left = f"{cap.month.remaining} until {cap.month.replenishes}"
+        rows.append((name, f"{cap.month.granted} a month", left, state))
+    return rows
 
 
 def _granted(loss: type, epsilon_nano: int, delta_atto: int | None) -> str:

@@ -4,6 +4,9 @@ The session treats all of them alike: charge ``loss`` durably, run the stages wi
 it out. A task is built from public figures only. Most have one stage; the others decide by the noisy outputs of earlier
 stages what the next one reads, and whether there is one.
 
+Some releases go on as long as questions come (:class:`Interactive`): each question is a stage of its own, stored before
+its output leaves, and what it follows from beside the data is stored too, secrets included.
+
 Nobody can end a release because of a draw of noise and be given another for the same charge: the draw of every stage is
 stored before anything follows from it, and a retry under the same charge takes the stored ones as they stand
 (:class:`Stages`). Post-processing that is long comes after the release is stored, outside of the task, followed and
@@ -142,6 +145,123 @@ class Task(Charged, Protocol):
 
         A single read is printed here: what cannot be printed is refused before the charge.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """What an interactive release has come to so far; the whole of what a next step may follow from, beside the data.
+
+    Attributes:
+        outputs: of the steps, in order; they left.
+        secrets: what the steps kept, in order, the first drawn before all questions. Never to be raised, logged or put
+            into an output.
+    """
+
+    outputs: tuple[str, ...]
+    secrets: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What a question to an interactive release came to.
+
+    Attributes:
+        output: what leaves: noisy figures, or what follows from such; never an exact value.
+        secret: noise, or a noised figure, for later steps, that must not leave; none if nothing new is kept.
+        last: the release ends with this step; decided by outputs and public figures alone.
+    """
+
+    output: str
+    secret: str | None = field(default=None, repr=False)
+    last: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One question to an interactive release.
+
+    Attributes:
+        canonical: text that is equal for equal questions; an equal question is given the stored output.
+        draw: reads, adds noise, gives the step. It must follow from its arguments and fresh noise alone.
+    """
+
+    canonical: str
+    draw: Callable[[Read, Past], Step]
+
+
+class Interactive(Charged, Protocol):
+    """A private release of open-ended stages: question after question under one charge, which pays for all of them.
+
+    Its ``loss`` holds for questions that are chosen one after another in view of all outputs so far, whatever their
+    number.
+    """
+
+    def begin(self) -> str:
+        """Draw the secret state from which all steps follow; from public figures, before the charge."""
+
+
+class Dialogue:
+    """An interactive release under way: the only way of its questions to private rows.
+
+    Privacy:      as one undisturbed run of the mechanism: a step is stored before its output leaves, an equal question
+                  is given the stored output, and a step is kept only as the next after those that its drawing knew.
+    Assumes:      ``keep`` stores durably and refuses a number that is not the next (ledger/interactions.py, where the
+                  proof is).
+
+    Args:
+        read: runs private reads with the charge.
+        past: gives the stored steps, (key of what was asked, step), the first without a question; and whether it ended.
+        keep: stores a step by its number and key, durably; returns the output that is stored, and whether it is this
+            step's: an attempt that was interrupted may have stored one.
+        key: of a canonical text.
+    """
+
+    def __init__(
+        self, read: Read, *, past: Callable[[], tuple[Sequence[tuple[str, Step]], bool]],
+        keep: Callable[[int, str, Step], tuple[str, bool]], key: Callable[[str], str] = lambda text: text,
+    ) -> None:  # fmt: skip
+        self._read, self._past, self._keep, self._key = read, past, keep, key
+        self._known: dict[str, Step] | None = None  # by key, in order
+        self._drawing = self._ended = False
+
+    def ask(self, question: Question) -> str | None:
+        """The output of a question: the stored one, or what is drawn now and stored before this returns.
+
+        Returns:
+            None: the release has ended, and the question was never asked.
+        """
+        known, key = self._steps(), self._key(question.canonical)
+        if key in known:
+            return known[key].output
+        if self._ended:
+            return None
+        if self._drawing:
+            raise InternalError("a question within another")
+        self._drawing = True
+        try:
+            step = question.draw(self._read, _past_of(known))
+            self._known = None  # until this step is known to be the stored one
+            output, ours = self._keep(len(known), key, step)
+        finally:
+            self._drawing = False
+        if ours:
+            known[key] = step
+            self._known, self._ended = known, step.last
+        return output
+
+    def _steps(self) -> dict[str, Step]:
+        if self._known is None:
+            steps, self._ended = self._past()
+            self._known = dict(steps)
+        return self._known
+
+
+def _past_of(known: dict[str, Step]) -> Past:
+    steps = list(known.values())
+    return Past(
+        outputs=tuple(step.output for step in steps[1:]),
+        secrets=tuple(step.secret for step in steps if step.secret is not None),
+    )
 
 
 @dataclass(kw_only=True, eq=False)

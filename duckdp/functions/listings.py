@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def budget(session: Session) -> Prepared:
-    """What the analyst was granted, spent and has left."""
+    """What the analyst was granted, spent and has left, of each limit."""
     session.require_grant()
-    names = ["analyst", "granted", "spent", "remaining"]
+    names = ["analyst", "scope", "granted", "spent", "remaining"]
     return Prepared(
-        columns=[(n, "VARCHAR") for n in names], run=lambda _: plain_result(names, [session.budget_row()])
+        columns=[(n, "VARCHAR") for n in names], run=lambda _: plain_result(names, session.budget_rows())
     )  # fmt: skip
 
 

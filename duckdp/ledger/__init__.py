@@ -18,20 +18,26 @@ from duckdp.ledger.holders import Claim
 from duckdp.ledger.ledger import Ledger
 from duckdp.ledger.types import (
     AnalystState,
+    Cap,
     Charge,
     ChargeRequest,
     ChargeRow,
     DataSetState,
     DeclarationRow,
     Event,
+    LimitRow,
     ObjectRow,
     Remaining,
+    Reservation,
     Review,
     StoredRelease,
+    StoredStep,
+    TeamState,
 )
 
 __all__ = [
     "AnalystState",
+    "Cap",
     "Charge",
     "ChargeRequest",
     "ChargeRow",
@@ -40,8 +46,12 @@ __all__ = [
     "DeclarationRow",
     "Event",
     "Ledger",
+    "LimitRow",
     "ObjectRow",
     "Remaining",
+    "Reservation",
     "Review",
     "StoredRelease",
+    "StoredStep",
+    "TeamState",
 ]

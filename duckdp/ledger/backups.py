@@ -14,13 +14,13 @@ from collections.abc import Callable
 from duckdp.core import accountant as accounting
 from duckdp.core.types import AccountantKind, Loss
 from duckdp.errors import LedgerError
-from duckdp.ledger import anchor, budgets, chain, charges, files
+from duckdp.ledger import anchor, budgets, caps, chain, charges, files, interactions
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.connections import close_whole, connect, translated
 from duckdp.ledger.places import BESIDE, Place, places_in, require_contained
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import ChargeRequest, check_reason
+from duckdp.ledger.types import Cap, ChargeRequest, check_reason
 
 #: Who is charged with what may have been spent after a backup.
 LOST = "lost_with_the_original"
@@ -92,6 +92,16 @@ def _begin(tx: Tx, path: str, reason: str, known: list[Position], *, nothing_los
     chain.append(tx, "restoring", detail={"known": [p.count for p in known]}, reason=reason)
     if not (complete or nothing_lost):
         _charge_rest(tx)
+        _end_what_went_on(tx)
+
+
+def _end_what_went_on(tx: Tx) -> None:
+    """What was released, or answered question by question, after the backup is not known here and not drawn again."""
+    backup = tx.dataset()["backup"]
+    tx.change_dataset(backup=None)
+    charges.give_up_all(tx)
+    interactions.end_all(tx, "what it answered after the backup is lost")
+    tx.change_dataset(backup=backup)
 
 
 def _charge_rest(tx: Tx) -> None:
@@ -106,7 +116,8 @@ def _charge_rest(tx: Tx) -> None:
         epsilon = accounting.epsilon_for(rest[0], max(dataset["delta_atto"] // 2, 1))
         loss = Loss(epsilon_nano=epsilon, delta_atto=rest[1], rho_pico=rest[0], delta_zcdp_atto=rest[1])
     tx.change_dataset(backup=None)  # a backup charges nothing, but this
-    budgets.set_cap(tx, LOST, dataset["epsilon_nano"], dataset["delta_atto"], kind, "what may have been spent")
+    cap = Cap(epsilon_nano=dataset["epsilon_nano"], delta_atto=dataset["delta_atto"])
+    caps.set_cap(tx, LOST, cap, kind, "what may have been spent")
     request = ChargeRequest(
         analyst=LOST, key=os.urandom(32).hex(), loss=loss, mechanism="lost", parameters="{}",
         statement="what may have been charged after the backup",

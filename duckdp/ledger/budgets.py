@@ -1,17 +1,22 @@
-"""The owner's side: totals, caps, and stopping everything or someone. All functions run within a transaction."""
+"""The owner's side: the total, and stopping everything or someone. All functions run within a transaction.
+
+Caps of analysts and teams: caps.py; what a charge must fit: limits.py.
+"""
 
 from __future__ import annotations
 
-from duckdp.core import accountant as accounting
-from duckdp.core.types import DELTA_RULE, AccountantKind, Loss, Neighbours, show_decimal
-from duckdp.errors import BudgetError, CatalogError, ParameterError
-from duckdp.ledger import chain, directory
-from duckdp.ledger.places import places_in
-from duckdp.ledger.seals import Damage, Row
-from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import MAX_INTEGER, AnalystState, DataSetState, Remaining, check_name, check_reason
+from collections.abc import Sequence
 
-Pair = tuple[int, int]
+from duckdp.core import accountant as accounting
+from duckdp.core.types import AccountantKind, Neighbours
+from duckdp.errors import BudgetError, CatalogError
+from duckdp.ledger import caps, chain
+from duckdp.ledger.limits import Pair
+from duckdp.ledger.places import places_in
+from duckdp.ledger.seals import Row
+from duckdp.ledger.tx import Tx
+from duckdp.ledger.types import Cap, DataSetState, check_reason
+
 #: The reason by which ledgers up to version 3 were frozen as backups.
 OLD_BACKUP = "this is a backup; unfreeze it only to replace a lost original"
 
@@ -28,7 +33,7 @@ def set_budget(
 ) -> None:
     """See :meth:`duckdp.ledger.Ledger.set_budget`."""
     old = tx.dataset()
-    limit = limits_of(accountant, epsilon_nano, delta_atto)
+    limit = caps.limits_of(accountant, epsilon_nano, delta_atto)
     values = (epsilon_nano, delta_atto, neighbours.value, accountant.value, *limit)
     if values == tuple(old[column] for column in chain.BUDGET_COLUMNS):
         return
@@ -41,41 +46,24 @@ def set_budget(
                 f'accountant="{old["accountant"]}", which stay. Say these, or begin a data set of its own, '
                 "open(..., ledger=...), whose budget adds to this one's.",
             )
-        _allow_change(old, epsilon_nano, delta_atto, limit, raise_to=raise_to, reason=reason, what="data set")
+        caps.allow_change(old, epsilon_nano, delta_atto, limit, raise_to=raise_to, reason=reason, what="data set")
     detail = dict(zip(chain.BUDGET_COLUMNS, values, strict=True))
     tx.change_dataset(**detail)
     chain.append(tx, "budget", detail=detail, reason=reason)
     if accountant.value != old["accountant"]:
-        for row in _all(tx):
-            if row["revoked"] is None:
-                set_cap(tx, row["name"], row["epsilon_nano"], row["delta_atto"], accountant, "the accountant changed")
+        caps.recount(tx, accountant)
 
 
-def grant(tx: Tx, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to: bool, reason: str | None) -> None:
+def grant(tx: Tx, analyst: str, cap: Cap, *, raise_to: bool, reason: str | None) -> None:
     """See :meth:`duckdp.ledger.Ledger.grant`."""
-    check_name(analyst, "analyst")
-    dataset = tx.dataset()
-    kind = kind_of(dataset)
-    for name, units, total, decimals in (
-        ("epsilon", epsilon_nano, dataset["epsilon_nano"], 9),
-        ("delta", delta_atto, dataset["delta_atto"], 18),
-    ):
-        if units > total:
-            rule = (
-                f"is more than the data set's total {name}={show_decimal(total, decimals)}. Grant at most that, or "
-                "raise the total first."
-            )
-            raise ParameterError("P107", name, show_decimal(units, decimals), rule)
-    limit = limits_of(kind, epsilon_nano, delta_atto)
-    old = look_up(tx, analyst)
-    if old is not None:
-        same = (epsilon_nano, delta_atto, *limit) == tuple(old[column] for column in chain.CAP_COLUMNS)
-        if same and old["revoked"] is None:
-            return
-        if old["revoked"] is not None and not (raise_to and reason):
-            raise _raising_needs(f'analyst "{analyst}", whose grant is revoked,')
-        _allow_change(old, epsilon_nano, delta_atto, limit, raise_to=raise_to, reason=reason, what="analyst")
-    set_cap(tx, analyst, epsilon_nano, delta_atto, kind, reason)
+    caps.grant(tx, kind_of(tx.dataset()), analyst, cap, raise_to=raise_to, reason=reason)
+
+
+def set_team(
+    tx: Tx, team: str, cap: Cap, members: Sequence[str] | None, *, raise_to: bool, reason: str | None
+) -> None:  # fmt: skip
+    """See :meth:`duckdp.ledger.Ledger.set_team`."""
+    caps.set_team(tx, kind_of(tx.dataset()), team, cap, members, raise_to=raise_to, reason=reason)
 
 
 def revoke(tx: Tx, analyst: str, reason: str) -> None:
@@ -148,20 +136,9 @@ def find_analyst(tx: Tx, analyst: str) -> Row:
     Raises:
         BudgetError: B102.
     """
-    row = look_up(tx, analyst)
+    row = caps.look_up(tx, analyst)
     if row is None:
-        raise BudgetError(
-            "B102",
-            f'analyst "{analyst}" has no grant. The data owner gives one: curator.grant("{analyst}", epsilon=...).',
-        )
-    return row
-
-
-def look_up(tx: Tx, analyst: str) -> Row | None:
-    """The analyst's row; None if it is proved that there is none."""
-    row = tx.held("analyst", name=analyst)
-    if row is None and directory.find(tx, directory.analyst(analyst)) is not None:
-        raise Damage("a grant is lost")
+        raise caps.no_grant(analyst)
     return row
 
 
@@ -176,20 +153,6 @@ def kind_of(dataset: Row) -> AccountantKind:
     return AccountantKind(dataset["accountant"])
 
 
-def limits_of(kind: AccountantKind, epsilon_nano: int, delta_atto: int) -> Pair:
-    """The accountant's limits for a declared budget, small enough to be stored and added exactly."""
-    if type(epsilon_nano) is not int or not 0 < epsilon_nano <= MAX_INTEGER:
-        raise ParameterError("P107", "epsilon_nano", epsilon_nano, "must be an integer above 0, epsilon in 1e-9.")
-    if type(delta_atto) is not int:
-        raise ParameterError("P107", "delta_atto", delta_atto, "must be an integer, delta in 1e-18.")
-    if not 0 <= delta_atto < 10**18:
-        raise ParameterError("P102", "delta", show_decimal(delta_atto, 18), DELTA_RULE)
-    limit = accounting.limits(kind, epsilon_nano, delta_atto)
-    if max(limit) > MAX_INTEGER:
-        raise ParameterError("P107", "epsilon_nano", epsilon_nano, "is too large to be counted exactly.")
-    return limit
-
-
 def rest(row: Row) -> Pair:
     """What is left of a data set's or an analyst's limits."""
     return row["primary_limit"] - row["primary_spent"], row["secondary_limit"] - row["secondary_spent"]
@@ -198,14 +161,6 @@ def rest(row: Row) -> Pair:
 def started(tx: Tx) -> bool:
     """Has anything ever been charged?"""
     return bool(tx.dataset()["charges"])
-
-
-def remaining(tx: Tx, analyst: str) -> Remaining:
-    """See :meth:`duckdp.ledger.Ledger.remaining`."""
-    dataset = tx.dataset()
-    kind, row = kind_of(dataset), find_analyst(tx, analyst)
-    primary, secondary = (min(parts) for parts in zip(rest(dataset), rest(row), strict=True))
-    return Remaining(primary=primary, secondary=secondary, text=accounting.describe(kind, primary, secondary))
 
 
 def state(tx: Tx) -> DataSetState:
@@ -232,76 +187,3 @@ def state(tx: Tx) -> DataSetState:
         anchor=" and ".join(map(str, places_in(row["anchor"], "ledger"))),
         backup=row["backup"],
     )
-
-
-def analysts(tx: Tx) -> list[AnalystState]:
-    """See :meth:`duckdp.ledger.Ledger.analysts`."""
-    rows = _all(tx)
-    if not rows:
-        return []
-    kind = kind_of(tx.dataset())
-    return [
-        AnalystState(
-            name=row["name"],
-            epsilon_nano=row["epsilon_nano"],
-            delta_atto=row["delta_atto"],
-            primary_limit=row["primary_limit"],
-            secondary_limit=row["secondary_limit"],
-            primary_spent=row["primary_spent"],
-            secondary_spent=row["secondary_spent"],
-            remaining=accounting.describe(kind, *rest(row)),
-            revoked=row["revoked"] is not None,
-            revoked_reason=row["revoked"],
-        )
-        for row in rows
-    ]
-
-
-def _allow_change(
-    old: Row,
-    epsilon_nano: int,
-    delta_atto: int,
-    limit: Pair,
-    *,
-    raise_to: bool,
-    reason: str | None,
-    what: str,
-) -> None:
-    if (epsilon_nano > old["epsilon_nano"] or delta_atto > old["delta_atto"]) and not (raise_to and reason):
-        raise _raising_needs(f"the {what}")
-    if reason is not None:
-        check_reason(reason)
-    if limit[0] < old["primary_spent"] or limit[1] < old["secondary_spent"]:
-        wanted = Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto)
-        raise BudgetError(
-            "B104",
-            f"{wanted} is less than the {what} has already spent. Set at least what was spent, or stop with freeze or "
-            "revoke.",
-        )
-
-
-def _raising_needs(what: str) -> BudgetError:
-    return BudgetError(
-        "B105", f"the budget of {what} is raised only with raise_to=True and reason=..., kept in the log."
-    )
-
-
-def _all(tx: Tx) -> list[Row]:
-    """The rows of all analysts, by name."""
-    rows = [tx.get("analyst", name=name.decode()) for name, _ in directory.listed(tx, directory.analyst(""))]
-    if None in rows:
-        raise Damage("a grant is lost")
-    return [row for row in rows if row is not None]
-
-
-def set_cap(tx: Tx, analyst: str, epsilon_nano: int, delta_atto: int, kind: AccountantKind, reason: str | None) -> None:
-    """Give an analyst a cap, whatever it was before."""
-    values = (epsilon_nano, delta_atto, *limits_of(kind, epsilon_nano, delta_atto))
-    detail = dict(zip(chain.CAP_COLUMNS, values, strict=True))
-    row = look_up(tx, analyst)
-    if row is None:
-        tx.insert("analyst", name=analyst, **detail)
-        directory.enter(tx, directory.analyst(analyst), 0)
-    else:
-        tx.change("analyst", row, ("name",), **detail, revoked=None)
-    chain.append(tx, "grant", analyst, detail, reason)

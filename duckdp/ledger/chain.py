@@ -28,8 +28,14 @@ BUDGET_COLUMNS = ("epsilon_nano", "delta_atto", "neighbours", "accountant", "pri
 # What may be written into a backup: how it comes to replace its original.
 OF_BACKUPS = ("copy", "restoring", "restored", "repair_anchor")
 CAP_COLUMNS = ("epsilon_nano", "delta_atto", "primary_limit", "secondary_limit")
+MONTH_COLUMNS = ("month_epsilon_nano", "month_delta_atto", "primary_month_limit", "secondary_month_limit")
 # Events that are no actions of the owner, and so not in the log.
-MACHINE = frozenset({"charge", "redeem", "stage", "release", "finish", "fail", "name", "free", "seal", "hold"})
+MACHINE = frozenset(
+    {
+        *("charge", "redeem", "stage", "release", "finish", "fail", "name", "free", "seal", "hold"),
+        *("reserve", "unreserve", "turn", "step", "ended"),
+    }
+)
 COLUMNS = "seq, at, kind, subject, detail, reason, hash"
 RECENT = 1000  # links that are checked at each opening
 

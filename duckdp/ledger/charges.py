@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from duckdp.core import accountant as accounting
-from duckdp.core.types import AccountantKind, Loss
-from duckdp.errors import BudgetError, CatalogError, InsufficientBudgetError, InternalError
-from duckdp.ledger import budgets, chain, directory, holders, objects
+from duckdp.core.types import Loss
+from duckdp.errors import BudgetError, CatalogError, InternalError
+from duckdp.ledger import budgets, chain, directory, holders, limits, objects, reservations
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
@@ -51,10 +51,9 @@ def decide(tx: Tx, request: ChargeRequest, claim: Claim | None = None) -> Charge
     dataset, analyst = budgets.require_open(tx, request.analyst)
     request, row = _last_asked(tx, request)
     if row is None:
-        _require_versions(dataset, request)
-        return _enter(tx, request, dataset, analyst, claim)
-    if (_loss(row), row["kind"]) != (request.loss, request.kind):
-        raise InternalError(f"charge {row['id']} was another question with the same key.")
+        require_versions(dataset, request)
+        return enter(tx, request, dataset, analyst, claim)
+    require_same(row, request)
     if request.name is not None and _reserve(tx, request.analyst, request.name, row["kind"], row["id"]):
         chain.append(tx, "name", request.analyst, {"name": request.name, "charge": row["id"]})
     if row["state"] == "released":
@@ -93,12 +92,17 @@ def store(tx: Tx, charge: Charge, payload: str) -> StoredRelease:
     budgets.require_open(tx, charge.analyst)
     row = _row_of(tx, charge)
     if row["state"] != "released":
-        digest = chain.digest(payload)
-        tx.run("INSERT INTO release (charge, payload) VALUES (?, ?)", charge.id, payload)
-        row = tx.change("charge", row, ("id",), state="released", released=digest)
-        chain.append(tx, "release", charge.analyst, {"charge": charge.id, "digest": digest})
+        note_release(tx, row, payload)
         return _stored(row, payload)
     return release_of(tx, row)
+
+
+def note_release(tx: Tx, row: Row, payload: str) -> None:
+    """Store the release of a charge that has none."""
+    digest = chain.digest(payload)
+    tx.run("INSERT INTO release (charge, payload) VALUES (?, ?)", row["id"], payload)
+    tx.change("charge", row, ("id",), state="released", released=digest)
+    chain.append(tx, "release", row["analyst"], {"charge": row["id"], "digest": digest})
 
 
 def stages(tx: Tx, charge: Charge) -> list[str]:
@@ -153,9 +157,20 @@ def fail(tx: Tx, charge: Charge) -> None:
 
 def write_off(tx: Tx, request: ChargeRequest) -> None:
     """Charge what will never have a release."""
-    charge = _enter(tx, request, tx.dataset(), budgets.find_analyst(tx, request.analyst), None)
+    charge = enter(tx, request, tx.dataset(), budgets.find_analyst(tx, request.analyst), None)
     holders.let_go(tx.dataset_id(), charge)
     fail(tx, charge)
+
+
+def give_up_all(tx: Tx) -> None:
+    """Make all charges without a release final, but those of interactive ones: they may have one that is not known."""
+    wanted = "state <> 'released' AND attempt < ? AND id NOT IN (SELECT charge FROM interaction)"
+    for found in tx.rows(f"SELECT id FROM charge WHERE {wanted} ORDER BY id", MAX_ATTEMPTS):
+        row = by_id(tx, found["id"])
+        for attempt in range(row["attempt"] + 1, MAX_ATTEMPTS + 1):
+            chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt, "holder": ""})
+        tx.change("charge", row, ("id",), attempt=MAX_ATTEMPTS, state="failed", holder="")
+        chain.append(tx, "fail", row["analyst"], {"charge": row["id"]})
 
 
 def release(tx: Tx, analyst: str, charge_id: int) -> StoredRelease:
@@ -251,18 +266,23 @@ def _reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> bool
     return objects.reserve(tx, analyst, name, kind, charge_id)
 
 
-def _enter(tx: Tx, request: ChargeRequest, dataset: Row, analyst: Row, claim: Claim | None) -> Charge:
-    kind = budgets.kind_of(dataset)
-    cost = accounting.cost(kind, request.loss)
-    require_budget(kind, cost, dataset, analyst)
+def enter(tx: Tx, request: ChargeRequest, dataset: Row, analyst: Row, claim: Claim | None) -> Charge:
+    """Enter a new charge, if it fits all limits.
+
+    Raises:
+        BudgetError: B101, B109. CatalogError: C111.
+    """
+    cost = accounting.cost(budgets.kind_of(dataset), request.loss)
+    require_budget(tx, request, cost, dataset, analyst)
     values, number = _values(request, dataset, cost), analyst["charges"] + 1
-    charge, holder = _hand_out(tx, dataset["id"], values, request.loss, claim, attempt=1)
+    charge, holder = hand_out(tx, dataset["id"], values, claim, attempt=1)
     tx.insert("charge", **values, holder=holder, number=number)
     directory.enter(tx, directory.charge(tx, request.analyst, request.key), values["id"])
-    tx.change("analyst", analyst, ("name",), charges=number, **_spent(analyst, cost))
-    tx.change_dataset(charges=values["id"], **_spent(dataset, cost))
+    counted = limits.add(tx, dataset, analyst, cost)
     objects.note_charged(tx)
-    detail = {"charge": values["id"], "digest": chain.digest(*values.values()), "holder": holder}
+    detail = {"charge": values["id"], "digest": chain.digest(*values.values()), "holder": holder, **counted}
+    if request.reservation is not None:
+        detail["reservation"] = request.reservation
     if request.name is not None:
         _reserve(tx, request.analyst, request.name, request.kind, values["id"])
         detail["name"] = request.name
@@ -272,24 +292,19 @@ def _enter(tx: Tx, request: ChargeRequest, dataset: Row, analyst: Row, claim: Cl
     return charge
 
 
-def _spent(row: Row, cost: tuple[int, int]) -> dict[str, int]:
-    """The sums of a data set or an analyst after a cost."""
-    return {
-        "primary_spent": row["primary_spent"] + cost[0],
-        "secondary_spent": row["secondary_spent"] + cost[1],
-    }
-
-
-def require_budget(kind: AccountantKind, cost: tuple[int, int], dataset: Row, analyst: Row) -> None:
-    """Check a cost against the analyst's cap and the data set's total.
+def require_budget(tx: Tx, request: ChargeRequest, cost: limits.Pair, dataset: Row, analyst: Row) -> None:
+    """Check a cost against the limits, and take it from the request's reservation if it has one.
 
     Raises:
-        InsufficientBudgetError: B101.
+        InsufficientBudgetError: B101. BudgetError: B109.
     """
-    for row, scope in ((analyst, "analyst"), (dataset, "data set")):
-        left = budgets.rest(row)
-        if cost[0] > left[0] or cost[1] > left[1]:
-            raise InsufficientBudgetError(accounting.describe(kind, *cost), accounting.describe(kind, *left), scope)
+    kind = budgets.kind_of(dataset)
+    if request.reservation is None:
+        limits.require(kind, cost, limits.limits_on(tx, dataset, analyst, reservations.live(tx, sweep=True)))
+        return
+    held = reservations.find(tx, request.analyst, request.reservation)
+    limits.require(kind, cost, [reservations.as_limit(kind, held), *limits.limits_on(tx, dataset, analyst)])
+    reservations.take(tx, held, cost)
 
 
 def _values(request: ChargeRequest, dataset: Row, cost: tuple[int, int]) -> dict[str, Any]:
@@ -305,26 +320,29 @@ def _values(request: ChargeRequest, dataset: Row, cost: tuple[int, int]) -> dict
 
 def _redeem(tx: Tx, dataset_id: str, row: Row, claim: Claim | None) -> Charge:
     attempt = row["attempt"] + 1
-    charge, holder = _hand_out(tx, dataset_id, row, _loss(row), claim, attempt=attempt)
+    charge, holder = hand_out(tx, dataset_id, row, claim, attempt=attempt)
     tx.change("charge", row, ("id",), attempt=attempt, state="open", holder=holder)
     chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt, "holder": holder})
     return charge
 
 
-def _hand_out(
-    tx: Tx, dataset_id: str, row: dict[str, Any], loss: Loss, claim: Claim | None, *, attempt: int
-) -> tuple[Charge, str]:
+def hand_out(tx: Tx, dataset_id: str, row: Row, claim: Claim | None, *, attempt: int) -> tuple[Charge, str]:
     """The charge, held before the commit, so that others see the charge and its holder at once; and who holds it."""
-    charge = Charge(
+    charge = as_charge(row, attempt=attempt)
+    return charge, holders.hold(tx.path, dataset_id, charge, tx.thread, claim)
+
+
+def as_charge(row: Row, *, attempt: int) -> Charge:
+    """A charge, held by nobody."""
+    return Charge(
         id=row["id"],
         analyst=row["analyst"],
         key=row["key"],
-        loss=loss,
+        loss=_loss(row),
         data_version=row["data_version"],
         catalog_version=row["catalog_version"],
         attempt=attempt,
     )
-    return charge, holders.hold(tx.path, dataset_id, charge, tx.thread, claim)
 
 
 def _row_of(tx: Tx, charge: Charge) -> Row:
@@ -351,7 +369,18 @@ def _stored(charge: Row, payload: str) -> StoredRelease:
     )
 
 
-def _require_versions(dataset: Row, request: ChargeRequest) -> None:
+def require_same(row: Row, request: ChargeRequest) -> None:
+    """Equal keys are equal questions."""
+    if (_loss(row), row["kind"]) != (request.loss, request.kind):
+        raise InternalError(f"charge {row['id']} was another question with the same key.")
+
+
+def require_versions(dataset: Row, request: ChargeRequest) -> None:
+    """The request was planned for the present data and declarations.
+
+    Raises:
+        CatalogError: C103, C104.
+    """
     if request.data_version not in (None, dataset["data_version"]):
         raise CatalogError("C104", "the data set has a new version since the query was planned. Run it again.")
     if request.catalog_version not in (None, dataset["catalog_version"]):

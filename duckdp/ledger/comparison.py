@@ -23,6 +23,7 @@ def compare(connection: sqlite3.Connection, replay: Replay) -> Iterator[str]:
     if replay.sealed:
         places = (replay.dataset["anchor"], replay.dataset["backup"])
         checks["where its anchor is, or that it is a backup, was altered"] = places == (replay.anchor, replay.backup)
+        checks |= dict(replay.retold.fits(replay.dataset, replay.caps, replay.entries))
         checks["the head of its history was altered"] = _head_fits(replay)
         checks["a name or a share was altered, added or removed"] = _names_fit(connection, replay)
         checks["the directory was altered"] = _directory_fits(connection, replay)
@@ -71,7 +72,8 @@ def _grants_fit(connection: sqlite3.Connection, replay: Replay) -> bool:
     for row in rows:
         replay.entries.add(directory.analyst(row["name"]), 0)
     caps = {row["name"]: {column: row[column] for column in chain.CAP_COLUMNS} for row in rows}
-    return caps == replay.caps and {row["name"]: row["revoked"] for row in rows} == replay.revoked
+    said = {name: {column: cap[column] for column in chain.CAP_COLUMNS} for name, cap in replay.caps.items()}
+    return caps == said and {row["name"]: row["revoked"] for row in rows} == replay.revoked
 
 
 def _catalog_fits(connection: sqlite3.Connection, replay: Replay) -> bool:

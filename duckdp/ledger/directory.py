@@ -44,6 +44,11 @@ def shared(reader: str, name: str = "") -> bytes:
     return b"s" + _text(f"{reader} {name}")
 
 
+def team(name: str = "") -> bytes:
+    """The entry of a team."""
+    return b"g" + _text(name)
+
+
 def table(name: str = "") -> bytes:
     """The entry of a protected table."""
     return b"t" + _text(name)

@@ -96,6 +96,11 @@ def hold(path: str, dataset_id: str, charge: Charge, thread: int, claim: Claim |
     return me() + (_LOCKED if lock is not None else "")
 
 
+def is_mine(holder: str) -> bool:
+    """Whether a holder, as the ledger has it, is the present process."""
+    return holder.removesuffix(_LOCKED) == me()
+
+
 def let_go(dataset_id: str, charge: Charge) -> None:
     """Note that the work on ``charge`` ended."""
     found = _live.get((dataset_id, charge.id, charge.attempt))
@@ -116,10 +121,15 @@ def working(holder: str, dataset_id: str, charge_id: int, attempt: int, asking: 
         asking: a thread of this process.
         path: of the ledger.
     """
-    name = holder.removesuffix(_LOCKED)
-    if name == me():
+    if is_mine(holder):
         found = _live.get((dataset_id, charge_id, attempt))
         return found is not None and found.charge() is not None and found.thread != asking
+    return seems_working(holder, charge_id, path)
+
+
+def seems_working(holder: str, charge_id: int, path: str = "") -> bool:
+    """As :func:`working`, for whoever is another process."""
+    name = holder.removesuffix(_LOCKED)
     if path and name != holder:
         try:
             return locks.is_taken(path, charge_id)

@@ -11,12 +11,13 @@ from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
 from duckdp.ledger import budgets, charges, holders, listing, objects
 from duckdp.ledger.charges import Pending
+from duckdp.ledger.granting import Granting
 from duckdp.ledger.holders import Claim
+from duckdp.ledger.holding import Holding
 from duckdp.ledger.keeping import Keeping
 from duckdp.ledger.places import Where
 from duckdp.ledger.store import Store
 from duckdp.ledger.types import (
-    AnalystState,
     Charge,
     ChargeRequest,
     ChargeRow,
@@ -24,7 +25,6 @@ from duckdp.ledger.types import (
     DeclarationRow,
     Event,
     ObjectRow,
-    Remaining,
     Review,
     StoredRelease,
 )
@@ -32,7 +32,7 @@ from duckdp.ledger.types import (
 WAIT_SECONDS = 10.0  # for somebody else's answer to the same question, unless :attr:`Ledger.patience` says otherwise
 
 
-class Ledger(Keeping):
+class Ledger(Keeping, Granting, Holding):
     """A data set's ledger, open; safe for many threads, many objects and many processes on one file.
 
     Attributes:
@@ -74,10 +74,6 @@ class Ledger(Keeping):
         """The data set's budget, versions and whether it is frozen."""
         return self._store.recall("state", budgets.state)
 
-    def analysts(self) -> list[AnalystState]:
-        """All analysts that were ever granted something."""
-        return self._store.read(lambda tx: budgets.analysts(tx))
-
     def set_budget(
         self, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours, accountant: AccountantKind,
         raise_to: bool = False, reason: str | None = None,
@@ -107,30 +103,6 @@ class Ledger(Keeping):
                 reason=reason,
             )
         )
-
-    def grant(
-        self, analyst: str, *, epsilon_nano: int, delta_atto: int, raise_to: bool = False, reason: str | None = None
-    ) -> None:
-        """Let an analyst spend up to a cap within the total; again with equal values is harmless.
-
-        Raises:
-            ParameterError: P105 the name, P107 more than the data set's total.
-            BudgetError: B107 no total yet, B104 below what was spent, B105 raised, or granted again after a
-                revocation, without raise_to and a reason.
-        """
-        self._store.write(
-            lambda tx: budgets.grant(
-                tx, analyst, epsilon_nano=epsilon_nano, delta_atto=delta_atto, raise_to=raise_to, reason=reason
-            )
-        )
-
-    def revoke(self, analyst: str, reason: str) -> None:
-        """Stop an analyst: nothing more is charged, and nothing stored is given out.
-
-        Raises:
-            BudgetError: B102, unknown analyst.
-        """
-        self._store.write(lambda tx: budgets.revoke(tx, analyst, reason))
 
     def freeze(self, reason: str) -> None:
         """Stop everybody."""
@@ -313,14 +285,6 @@ class Ledger(Keeping):
             BudgetError: B102, B103, B107.
         """
         self._store.recall(("open", analyst), lambda tx: budgets.require_open(tx, analyst))
-
-    def remaining(self, analyst: str) -> Remaining:
-        """What an analyst can still spend: the smaller of the cap's and the total's rest.
-
-        Raises:
-            BudgetError: B102, B107.
-        """
-        return self._store.read(lambda tx: budgets.remaining(tx, analyst))
 
     def charges(
         self, analyst: str | None = None, *, limit: int | None = None, before: int | None = None,

@@ -7,7 +7,7 @@ cost does not grow with the ledger.
 from __future__ import annotations
 
 from duckdp.core.types import Loss
-from duckdp.ledger import budgets, chain
+from duckdp.ledger import caps, chain
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import ChargeRow, Event
@@ -42,7 +42,7 @@ def count_charges(tx: Tx, analyst: str | None) -> int:
     """How many charges an analyst has, or all together."""
     if analyst is None:
         return int(tx.dataset()["charges"])
-    row = budgets.look_up(tx, analyst)
+    row = caps.look_up(tx, analyst)
     return 0 if row is None else int(row["charges"])
 
 

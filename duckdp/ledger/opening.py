@@ -6,7 +6,7 @@ import os
 import sqlite3
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import anchor, budgets, chain, files, objects, schema, sealing, verification
+from duckdp.ledger import anchor, caps, chain, files, limits, objects, schema, sealing, verification
 from duckdp.ledger.connections import close_whole, connect, not_a_ledger, set_pragmas, translated, unsound
 from duckdp.ledger.seals import Damage
 from duckdp.ledger.tx import Tx
@@ -124,6 +124,7 @@ def check(tx: Tx) -> None:
     if schema.described(tx.rows) != schema.expected():
         raise Damage("its tables were altered")
     tx.dataset()
-    budgets.analysts(tx)
+    caps.all_analysts(tx)
+    limits.all_teams(tx)
     objects.tables(tx)
     chain.check_recent(tx)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from duckdp.ledger import chain, directory
+from duckdp.ledger.retold import Retold
 from duckdp.ledger.seals import SIZE, Damage, Row, seal_of
 from duckdp.ledger.tx import Tx, fits
 
@@ -89,6 +90,7 @@ class Replay:
         self.events = self.actions = 0
         self.head = ""
         self.objects, self.shares, self.entries = Sum(self.salt), Sum(self.salt), Sum(self.salt)
+        self.retold = Retold(connection, self.salt)
         self._charges = connection.execute("SELECT * FROM charge ORDER BY id")
 
     def run(self) -> Iterator[float]:
@@ -133,6 +135,10 @@ class Replay:
                 self.frozen = reason if kind == "freeze" else None
             case "grant":
                 self.caps[subject], self.revoked[subject] = detail, None
+            case "seal":
+                self.retold.begin_months()
+            case "team" | "reserve" | "unreserve" | "turn" | "step" | "ended" | "end":
+                self.retold.tell(kind, subject, detail)
             case "revoke":
                 self.revoked[subject] = reason
             case "table" | "drop_table":
@@ -147,7 +153,7 @@ class Replay:
                 self.backup = detail["at"]
             case "restored":
                 self.backup = None
-            case "backup" | "look" | "restoring" | "seal" | "statements":
+            case "backup" | "look" | "restoring" | "statements":
                 pass
             case _:
                 raise ValueError(kind)
@@ -166,6 +172,7 @@ class Replay:
         spent = self.spent[subject]
         for place, cost in enumerate((row["primary_cost"], row["secondary_cost"], 1)):
             spent[place] += cost
+        self.retold.charge(row, detail)
         self.charged_under.pop(row["catalog_version"], None)
         self.charged_under[row["catalog_version"]] = None
         self.said.add("open", 1, 0, False)

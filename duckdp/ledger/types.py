@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
-from duckdp.core.types import AccountantKind, Loss, Neighbours
+from duckdp.core.types import AccountantKind, Loss, Neighbours, parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import ParameterError
 
 Review = Callable[["DataSetState", "list[DeclarationRow]"], "Mapping[str, Sequence[str]]"]
@@ -45,6 +45,64 @@ def check_reason(value: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cap:
+    """What an analyst or a team may spend for ever and, where that is limited, in each calendar month (UTC).
+
+    Attributes:
+        epsilon_nano: epsilon in 1e-9.
+        delta_atto: delta in 1e-18.
+        month_epsilon_nano: the same for a month, at most the cap; None: a month has no limit of its own.
+        month_delta_atto: the same; the cap's where it is not given.
+    """
+
+    epsilon_nano: int
+    delta_atto: int
+    month_epsilon_nano: int | None = None
+    month_delta_atto: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.month_epsilon_nano is None:
+            if self.month_delta_atto is not None:
+                raise ParameterError("P107", "per_month_delta", "given", "limits a month only together with per_month.")
+            return
+        if self.month_delta_atto is None:
+            object.__setattr__(self, "month_delta_atto", self.delta_atto)
+        for name, month, whole, decimals in (
+            ("per_month", self.month_epsilon_nano, self.epsilon_nano, 9),
+            ("per_month_delta", self.month_delta_atto or 0, self.delta_atto, 18),
+        ):
+            if month > whole:
+                rule = f"is more than the whole cap, {show_decimal(whole, decimals)}. Give at most that."
+                raise ParameterError("P107", name, show_decimal(month, decimals), rule)
+
+
+def read_cap(epsilon: object, delta: object, per_month: object = None, per_month_delta: object = None) -> Cap:
+    """A cap as people write it.
+
+    Raises:
+        ParameterError: P101, P102, P107.
+    """
+    return Cap(
+        epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta),
+        month_epsilon_nano=None if per_month is None else parse_epsilon(per_month, "per_month", total=True),
+        month_delta_atto=None if per_month_delta is None else parse_delta(per_month_delta, "per_month_delta"),
+    )  # fmt: skip
+
+
+def read_members(members: object) -> list[str] | None:
+    """Names of analysts, from a list of them; None as it is.
+
+    Raises:
+        ParameterError: P107.
+    """
+    if members is None:
+        return None
+    if isinstance(members, str) or not isinstance(members, Iterable):
+        raise ParameterError("P107", "members", members, 'must be a list of analysts, for example ["ana", "ben"].')
+    return list(members)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ChargeRequest:
     """What an analyst wants to be charged for.
 
@@ -62,6 +120,7 @@ class ChargeRequest:
         again: pay for a new charge where the question's last one is final.
         logged: what the analyst's log of statements holds on the disk by now: how many entries, and the last one's
             hash. Kept with the charge, it shows when such entries go missing.
+        reservation: which one it is charged within; None: outside of all.
     """
 
     analyst: str
@@ -76,6 +135,7 @@ class ChargeRequest:
     catalog_version: int | None = None
     again: bool = False
     logged: tuple[int, str] | None = None
+    reservation: int | None = None
 
     def __post_init__(self) -> None:
         check_name(self.analyst, "analyst")
@@ -159,8 +219,29 @@ class DataSetState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnalystState:
-    """An analyst's cap and what was spent of it; ``remaining`` is the text of the cap's rest."""
+class LimitRow:
+    """One of the limits that an analyst's charges must fit.
+
+    Attributes:
+        scope: "analyst", 'team "name"', "reservation".
+        month: "2026-11" of a limit for each month; None: for ever.
+        granted: as the owner declared it.
+        spent: of it, in the month or ever, as text.
+        remaining: what is free of it now, as text.
+        replenishes: when the next month begins, as text.
+    """
+
+    scope: str
+    month: str | None
+    granted: Loss
+    spent: str
+    remaining: str
+    replenishes: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapState:
+    """A cap and what was spent of it; ``remaining`` is the text of its rest, ``month`` the limit of a month."""
 
     name: str
     epsilon_nano: int
@@ -170,17 +251,78 @@ class AnalystState:
     primary_spent: int
     secondary_spent: int
     remaining: str
+    month: LimitRow | None
+
+    @property
+    def cap(self) -> Cap:
+        """As it was granted."""
+        monthly = None if self.month is None else self.month.granted
+        return Cap(
+            epsilon_nano=self.epsilon_nano, delta_atto=self.delta_atto,
+            month_epsilon_nano=None if monthly is None else monthly.epsilon_nano,
+            month_delta_atto=None if monthly is None else monthly.delta_atto,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalystState(CapState):
+    """An analyst."""
+
     revoked: bool
     revoked_reason: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
+class TeamState(CapState):
+    """A team and its members, by name."""
+
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Remaining:
-    """What an analyst can still spend: the smaller rest of the two scopes, in accountant units and as text."""
+    """What an analyst can still spend: what fits all limits, in accountant units and as text.
+
+    Attributes:
+        primary: in accountant units.
+        secondary: the same.
+        text: both.
+        sentence: "... left", and until when that is if a month's limit is the least.
+    """
 
     primary: int
     secondary: int
     text: str
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """Headroom that nobody else's charge may take; it ends with the holder's process.
+
+    Keep the object as long as the headroom is wanted.
+    """
+
+    id: int
+    analyst: str
+    epsilon_nano: int
+    delta_atto: int
+    token: Charge = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredStep:
+    """A step of an interactive release as it is stored.
+
+    Attributes:
+        question: digest of the canonical text of what was asked; "" for the step from which all begins.
+        output: what left.
+        secret: noise that never leaves, for later steps; only who goes on with the release is given it.
+    """
+
+    question: str
+    output: str
+    secret: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

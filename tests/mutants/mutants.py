@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.of_gate import GATE
 from tests.mutants.of_hostile import HOSTILE
 from tests.mutants.of_ledger import LEDGER
+from tests.mutants.of_limits import LIMITS
 from tests.mutants.of_mechanisms import MECHANISMS
 from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
@@ -16,6 +17,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "mechanisms": MECHANISMS,
     "reads": READS,
     "ledger": LEDGER,
+    "limits": LIMITS,
     "units": UNITS,
     "gate": GATE,
     "numerics": NUMERICS,

@@ -16,6 +16,7 @@ _DAMAGE, _TX, _SEALS, _DIRECTORY, _LISTING, _OPENING = (
 _POWER = ("tests/faults/test_power_loss.py::test_nothing_acknowledged_is_lost",)
 _CONNECTIONS, _LEDGER = "duckdp/ledger/connections.py", "duckdp/ledger/ledger.py"
 _REPLAY, _COMPARISON = (f"duckdp/ledger/{n}.py" for n in ("replay", "comparison"))
+_LIMITS, _CAPS = "duckdp/ledger/limits.py", "duckdp/ledger/caps.py"
 _BINDER, _FRONT, _ROUTING, _SESSION, _CURATOR = (
     f"duckdp/{n}.py" for n in ("binder", "front", "routing", "session", "curator")
 )
@@ -32,20 +33,20 @@ _T_SESSION = ("tests/test_session.py", "tests/test_owner.py", "tests/test_kept_l
 # fmt: off
 LEDGER: tuple[Mutant, ...] = (
     # ---- admitting
-    Mutant("admit: both limits must be passed", _CHARGES, "if cost[0] > left[0] or cost[1] > left[1]:", "if cost[0] > left[0] and cost[1] > left[1]:", _T),
-    Mutant("admit: delta unlimited", _CHARGES, "if cost[0] > left[0] or cost[1] > left[1]:", "if cost[0] > left[0]:", _T),
-    Mutant("admit: only the analyst's cap", _CHARGES, 'for row, scope in ((analyst, "analyst"), (dataset, "data set")):', 'for row, scope in ((analyst, "analyst"),):', _T),
-    Mutant("admit: only the total", _CHARGES, 'for row, scope in ((analyst, "analyst"), (dataset, "data set")):', 'for row, scope in ((dataset, "data set"),):', _T),
-    Mutant("admit: budget not asked", _CHARGES, "    require_budget(kind, cost, dataset, analyst)\n", "", _T),
-    Mutant("charge: the total is not touched", _CHARGES, 'tx.change_dataset(charges=values["id"], **_spent(dataset, cost))', 'tx.change_dataset(charges=values["id"])', _T),
-    Mutant("charge: the analyst is not touched", _CHARGES, 'tx.change("analyst", analyst, ("name",), charges=number, **_spent(analyst, cost))', 'tx.change("analyst", analyst, ("name",), charges=number)', _T),
-    Mutant("charge: delta not added", _CHARGES, 'row["secondary_spent"] + cost[1]', 'row["secondary_spent"]', _T),
+    Mutant("admit: both limits must be passed", _LIMITS, "if cost[0] > rest[0] or cost[1] > rest[1]:", "if cost[0] > rest[0] and cost[1] > rest[1]:", _T),
+    Mutant("admit: delta unlimited", _LIMITS, "if cost[0] > rest[0] or cost[1] > rest[1]:", "if cost[0] > rest[0]:", _T),
+    Mutant("admit: only the analyst's cap", _LIMITS, 'for one in [*whose, ("data set", dataset, _sum(holding))]]', "for one in whose]", _T),
+    Mutant("admit: only the total", _LIMITS, 'for one in [*whose, ("data set", dataset, _sum(holding))]]', 'for one in [("data set", dataset, _sum(holding))]]', _T),
+    Mutant("admit: budget not asked", _CHARGES, "    require_budget(tx, request, cost, dataset, analyst)\n", "", _T),
+    Mutant("charge: the total is not touched", _LIMITS, 'month=month, **_sums_after(dataset, cost))', "month=month)", _T),
+    Mutant("charge: the analyst is not touched", _LIMITS, 'charges=analyst["charges"] + 1, **_after_cost(analyst, cost, month))', 'charges=analyst["charges"] + 1)', _T),
+    Mutant("charge: delta not added", _LIMITS, 'row["secondary_spent"] + cost[1]', 'row["secondary_spent"]', _T),
     Mutant("attempts: interrupted ones are free", _CHARGES, '    attempt = row["attempt"] + 1\n', '    attempt = row["attempt"]\n', _T),
     Mutant("attempts: two holders at once", _CHARGES, 'if is_worked_on(tx, dataset["id"], row) or row["attempt"]', 'if row["attempt"]', (*_T, "tests/test_ledger_concurrency.py")),
     Mutant("same key, another cost", _CHARGES, 'if (_loss(row), row["kind"]) != (request.loss, request.kind):', "if False:", _T),
-    Mutant("versions not asked", _CHARGES, "        _require_versions(dataset, request)\n", "", (*_T, *_T_SESSION)),
+    Mutant("versions not asked", _CHARGES, "        require_versions(dataset, request)\n        return enter", "        return enter", (*_T, *_T_SESSION)),
     Mutant("release stored for a revoked analyst", _CHARGES, "    budgets.require_open(tx, charge.analyst)\n    row = _row_of(tx, charge)\n    if row[\"state\"] != \"released\":", "    row = _row_of(tx, charge)\n    if row[\"state\"] != \"released\":", _T),
-    Mutant("release: a second replaces the first", _CHARGES, '    if row["state"] != "released":\n        digest = chain.digest(payload)\n        tx.run("INSERT INTO release', '    if True:\n        digest = chain.digest(payload)\n        tx.run("INSERT OR REPLACE INTO release', _T),
+    Mutant("release: a second replaces the first", _CHARGES, '    if row["state"] != "released":\n        note_release(', '    if True:\n        tx.run("DELETE FROM release WHERE charge = ?", row["id"])\n        note_release(', _T),
     Mutant("release of anybody", _CHARGES, 'if row is None or row["analyst"] != analyst or row["state"] != "released":', 'if row is None or row["state"] != "released":', _T),
     Mutant("release: grant not asked", _CHARGES, '    """See :meth:`duckdp.ledger.Ledger.release`."""\n    budgets.require_open(tx, analyst)\n', '    """See :meth:`duckdp.ledger.Ledger.release`."""\n', _T),
     Mutant("key of any analyst", "duckdp/ledger/directory.py", '_text(f"{analyst} {key}"), digest_size', '_text(key), digest_size', _T),
@@ -59,11 +60,11 @@ LEDGER: tuple[Mutant, ...] = (
     # ---- owner's side
     Mutant("frozen: asks go on", _BUDGETS, '    if dataset["frozen"] is not None:\n        raise BudgetError("B103", "the data set is frozen', '    if False:\n        raise BudgetError("B103", "the data set is frozen', _T),
     Mutant("revoked: asks go on", _BUDGETS, '    if row["revoked"] is not None:\n        raise BudgetError(\n', '    if False:\n        raise BudgetError(\n', _T),
-    Mutant("raise: without a word", _BUDGETS, "if (epsilon_nano > old[\"epsilon_nano\"] or delta_atto > old[\"delta_atto\"]) and not (raise_to and reason):", "if False:", _T),
-    Mutant("raise: delta without a word", _BUDGETS, "if (epsilon_nano > old[\"epsilon_nano\"] or delta_atto > old[\"delta_atto\"]) and", "if (epsilon_nano > old[\"epsilon_nano\"]) and", _T),
-    Mutant("lower: below what was spent", _BUDGETS, 'if limit[0] < old["primary_spent"] or limit[1] < old["secondary_spent"]:', "if False:", _T),
-    Mutant("revoked: let in again in silence", _BUDGETS, 'if old["revoked"] is not None and not (raise_to and reason):', "if False:", _T),
-    Mutant("grant: more than the total", _BUDGETS, "        if units > total:\n", "        if False:\n", _T),
+    Mutant("raise: without a word", _CAPS, "if (epsilon_nano > old[\"epsilon_nano\"] or delta_atto > old[\"delta_atto\"]) and not (raise_to and reason):", "if False:", _T),
+    Mutant("raise: delta without a word", _CAPS, "if (epsilon_nano > old[\"epsilon_nano\"] or delta_atto > old[\"delta_atto\"]) and", "if (epsilon_nano > old[\"epsilon_nano\"]) and", _T),
+    Mutant("lower: below what was spent", _CAPS, 'if limit[0] < old["primary_spent"] or limit[1] < old["secondary_spent"]:', "if False:", _T),
+    Mutant("revoked: let in again in silence", _CAPS, 'if old["revoked"] is not None and not (raise_to and reason):', "if False:", _T),
+    Mutant("grant: more than the total", _CAPS, "        if units > total:\n", "        if False:\n", _T),
     # ---- chain and anchor
     Mutant("chain: links forget the past", _CHAIN, "    return digest(before, *row)\n", "    return digest(*row)\n", _T),
     Mutant("chain: recent links not compared", _CHAIN, 'if row["seq"] != count or row["hash"] != head:', "if False:", _T),
@@ -77,7 +78,7 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("verify: releases not compared", _REPLAY, "if row is None or not chain.vouches(digest, row[0]):", "if row is None:", _T),
     Mutant("verify: added releases not counted", _COMPARISON, "return counts == {table: replay.payloads[table] for table in counts} and", "return", _T),
     Mutant("verify: budget not compared", _COMPARISON, "return budget == (replay.budget or unset) and", "return", _T),
-    Mutant("verify: caps not compared", _COMPARISON, "return caps == replay.caps and", "return", _T),
+    Mutant("verify: caps not compared", _COMPARISON, "return caps == said and", "return", _T),
     Mutant("verify: declarations not compared", _COMPARISON, "    same = in_force == replay.tables and declared == replay.declared\n", "    same = True\n", _T),
     Mutant("verify: sums not compared", _COMPARISON, "    return kept == total and set(", "    return bool(total) or set(", _T),
     Mutant("verify: entries not compared", _REPLAY, "if row[0] != self.events or not chain.is_link(before, row):", "if False:", _T),
@@ -135,7 +136,7 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("identity: question left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[state.data_version, task.mechanism, kind, name, unique]", _T_SESSION),
     Mutant("identity: fresh is not", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, name]", _T_SESSION),
     Mutant("identity: name left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, unique]", (*_T_SESSION, "tests/smooth/test_smooth_summary.py", "tests/synthetic/test_again.py")),
-    Mutant("charge: kept only if it succeeds", _SESSION, "_laundered(error, charge.id)", "error", ("tests/adversary/test_planted_secrets.py", "tests/test_session.py")),
+    Mutant("charge: kept only if it succeeds", _SESSION, "laundered(error, charge.id)", "error", ("tests/adversary/test_planted_secrets.py", "tests/test_session.py")),
     Mutant("source: changes go unseen", _CURATOR, "if self.engine.changed() or state.source != self._fingerprint:", "if state.source != self._fingerprint:", _T_SESSION),
     Mutant("source: refreshes elsewhere go unseen", _CURATOR, "if self.engine.changed() or state.source != self._fingerprint:", "if self.engine.changed():", _T_SESSION),
     Mutant("token: any mac", _BINDER, "if not hmac.compare_digest(mac.encode(), self._mac(body).encode()):", "if False:", _T_IDENTITY),

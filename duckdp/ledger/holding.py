@@ -1,0 +1,104 @@
+"""The part of the ledger's interface that is about what is held for long: reservations, and interactive releases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from duckdp.ledger import holders, interactions, reservations
+from duckdp.ledger.holders import Claim
+from duckdp.ledger.statements import StatementLog
+from duckdp.ledger.store import Store
+from duckdp.ledger.types import Charge, ChargeRequest, Reservation, StoredStep
+
+
+class Holding:
+    """Methods of ``Ledger``; each is one transaction."""
+
+    _store: Store
+    statements: StatementLog
+    dataset_id: str
+
+    def reserve(self, analyst: str, *, epsilon_nano: int, delta_atto: int) -> Reservation:
+        """Hold headroom of all of an analyst's limits: nobody else's charge may take it. It is no charge.
+
+        Charges within it (``ChargeRequest.reservation``) take from it as they are made. What is not used is free again
+        when it is ended, its holder is gone, or the object is dropped.
+
+        Raises:
+            BudgetError: B101, B102, B103, B107, B109 too many reservations. ParameterError: P102, P107.
+        """
+        return self._store.write(lambda tx: reservations.reserve(tx, analyst, epsilon_nano, delta_atto))
+
+    def end_reservation(self, reservation: Reservation) -> None:
+        """Give up what a reservation still holds; again is harmless."""
+        self._store.write(lambda tx: reservations.end(tx, reservation))
+
+    def take_up(self, request: ChargeRequest, secret: str, claim: Claim | None = None) -> Charge:
+        """Charge for an interactive release, or go on with the one that the same request charged for, free.
+
+        One holder at a time goes on with it: until :meth:`let_go`, or until the object is dropped or its process is
+        gone. There is no limit to how often it is taken up.
+
+        Args:
+            request: for all steps together.
+            secret: the state from which all steps begin, drawn from public figures; stored with the charge, and not
+                used where there is one already.
+            claim: ends the hold where an interrupt falls between it and the caller.
+
+        Returns:
+            The charge of this turn, for :meth:`past` and :meth:`store_step`. Where the release has ended nobody holds
+            it: what it answered is there to be read.
+
+        Raises:
+            BudgetError: B101, B102, B103, B107, B109. CatalogError: C103, C104.
+            LedgerError: B206, somebody else is going on with it.
+        """
+        wanted = replace(request, logged=self.statements.head(request.analyst))
+        return self._store.write(lambda tx: interactions.take_up(tx, wanted, secret, claim))
+
+    def past(self, charge: Charge) -> tuple[list[StoredStep], str | None]:
+        """The steps of an interactive release, in order, and why it ended if it has.
+
+        Secrets are given to the holder of the present turn alone, and to nobody once it has ended.
+
+        Raises:
+            BudgetError: B103. LedgerError: B206, somebody else is going on with it.
+        """
+        return self._store.give(lambda tx: interactions.past(tx, charge))
+
+    def store_step(self, charge: Charge, number: int, step: StoredStep, *, last: bool = False) -> tuple[str, bool]:
+        """Store a step, durably, before its output leaves.
+
+        Args:
+            charge: of this turn.
+            number: of the step, from 1; what was drawn beside other steps than those before it is refused.
+            step: its question, output and secret.
+            last: the mechanism ends with it.
+
+        Returns:
+            The output to hand out, and whether it is this step's: the stored one, if the question has one.
+
+        Raises:
+            BudgetError: B103 frozen or revoked meanwhile, B108 it has ended; nothing is stored.
+            LedgerError: B206, somebody else is going on with it, or answered another question meanwhile.
+        """
+        return self._store.write(lambda tx: interactions.store_step(tx, charge, number, step, last=last))
+
+    def let_go(self, charge: Charge) -> None:
+        """Let somebody else go on with an interactive release; again is harmless."""
+        holders.let_go(self.dataset_id, charge)
+        if self._store.read(lambda tx: interactions.is_held(tx, charge)):  # where no lock says that it was let go
+            self._store.write(lambda tx: interactions.let_go(tx, charge))
+
+    def end_interaction(self, charge_id: int, reason: str, *, by_owner: bool = True) -> None:
+        """End an interactive release: it answers nothing new. The charge stays spent.
+
+        Args:
+            charge_id: of its charge.
+            reason: kept in the history.
+            by_owner: it is an act of the owner, for the log.
+
+        Raises:
+            InternalError: the charge is not of that kind.
+        """
+        self._store.write(lambda tx: interactions.end(tx, charge_id, reason, by_owner=by_owner))

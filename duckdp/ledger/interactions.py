@@ -1,0 +1,198 @@
+"""Releases that go on question by question: interactive mechanisms. All functions run within a transaction.
+
+One charge pays for all that such a mechanism will ever answer; how many steps that is, nobody knows beforehand. Each
+step is a private read, its noise, and an output that is stored before it leaves.
+
+Privacy:      what leaves an interaction, however often its holder was killed, interrupted or changed, has the law of
+              one undisturbed run of the mechanism with the same questions; so the loss that was charged covers it.
+Assumes:      the mechanism's loss holds for questions that are chosen one after another, seeing all outputs before; the
+              output of a step follows from its question, the stored steps, a private read and fresh noise.
+Proof sketch: (1) The secret state (of a sparse vector, its noisy threshold) is drawn before the charge, from public
+              figures, and stored in the transaction that makes the charge: no answer exists that another one, or none,
+              stands behind; and nothing replaces it but what a later step stores beside its output.
+              (2) A step is stored (charge, number: PRIMARY KEY; append-only) in the transaction before its output
+              leaves. What was stored is what leaves, now and whenever the question is asked again: whoever asks has
+              read all steps, which the interaction's sealed row vouches for (their number and digest), and a question
+              that is among them is not drawn; (charge, question) is UNIQUE besides. So no draw that may have been seen
+              is ever drawn again.
+              (3) A step is stored as the next one of those that its drawing knew (its number), by the holder of the
+              present turn; what was drawn beside an unknown step, or by a holder who was taken for dead, is refused
+              and never leaves. So the stored steps are those of one run, in one order.
+              (4) A draw that was not stored left nothing but the time until then; drawing anew gives the same law.
+Attempts:     those of a charge with one release are counted, since each may read the data and shows how long that took.
+              Here no count would bound what time shows: whoever may ask a new question at no charge may look at the
+              clock as often as they like. By (4) nothing else is won by an attempt that ended: what it could redraw is
+              the noise of one step that nobody saw. That the time of drawing and storing is not hidden is said in the
+              README, for all releases alike.
+Secrets:      noise, and figures that were noised; never an exact figure of the data. They are in the ledger's file,
+              which is the owner's, and in complete copies of it (backups), beside 128 random bits, so that their digest
+              in the chain tells nothing of them. No listing, log, export, error or repr has them; :func:`past` gives
+              them to who holds the present turn alone. With them the outputs are no longer private: a known threshold
+              turns each "below" into a noisy comparison of its own. Keep the file from analysts.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from duckdp.errors import BudgetError, InternalError, LedgerError
+from duckdp.ledger import budgets, chain, charges, holders
+from duckdp.ledger.holders import Claim
+from duckdp.ledger.seals import Damage, Row
+from duckdp.ledger.tx import Tx
+from duckdp.ledger.types import Charge, ChargeRequest, StoredStep, check_reason
+
+MOST_STEPS = 100_000  # of one interaction: what it may take of the disk is bounded
+BY_MECHANISM = "the mechanism ended"
+
+
+def take_up(tx: Tx, request: ChargeRequest, secret: str, claim: Claim | None = None) -> Charge:
+    """See :meth:`duckdp.ledger.Ledger.take_up`."""
+    dataset, analyst = budgets.require_open(tx, request.analyst)
+    row = charges.find(tx, request.analyst, request.key)
+    if row is None:
+        charges.require_versions(dataset, request)
+        charge = charges.enter(tx, request, dataset, analyst, claim)
+        made = tx.insert("interaction", charge=charge.id, turn=1, holder=charges.by_id(tx, charge.id)["holder"])
+        _append(tx, made, charge.analyst, StoredStep(question="", output="", secret=secret))
+        return charge
+    charges.require_same(row, request)
+    found = _find(tx, row["id"])
+    if found["ended"] is not None:
+        return charges.as_charge(row, attempt=found["turn"])
+    held = (found["holder"], dataset["id"], row["id"], found["turn"], tx.thread, tx.path)
+    if found["holder"] and holders.working(*held):
+        raise _held(tx, row["id"])
+    turn = found["turn"] + 1
+    charge, holder = charges.hand_out(tx, dataset["id"], row, claim, attempt=turn)
+    tx.change("interaction", found, ("charge",), turn=turn, holder=holder)
+    chain.append(tx, "turn", request.analyst, {"charge": row["id"], "turn": turn, "holder": holder})
+    return charge
+
+
+def past(tx: Tx, charge: Charge) -> tuple[list[StoredStep], str | None]:
+    """See :meth:`duckdp.ledger.Ledger.past`."""
+    budgets.require_open(tx, charge.analyst)
+    row = _find(tx, charge.id)
+    if row["ended"] is None:
+        _require_turn(tx, row, charge)
+    return _steps_of(tx, row), row["ended"]
+
+
+def store_step(tx: Tx, charge: Charge, number: int, step: StoredStep, *, last: bool) -> tuple[str, bool]:
+    """See :meth:`duckdp.ledger.Ledger.store_step`."""
+    budgets.require_open(tx, charge.analyst)
+    row = _find(tx, charge.id)
+    if row["ended"] is None:
+        _require_turn(tx, row, charge)
+    if row["ended"] is not None or number != row["steps"]:
+        for known in _steps_of(tx, row)[1:]:
+            if known.question == step.question:  # stored by an attempt that was interrupted before it heard so
+                return known.output, False
+        raise has_ended(charge.id) if row["ended"] is not None else _passed(tx, charge.id)
+    if number >= MOST_STEPS:
+        raise BudgetError(
+            "B108", f"the interactive release of charge {charge.id} has answered {MOST_STEPS - 1:,} questions, the "
+            "most that one may; what it answered is given again, free. A new one is charged.",
+        )  # fmt: skip
+    row = _append(tx, row, charge.analyst, step)
+    if last:
+        _end(tx, row, BY_MECHANISM)
+    return step.output, True
+
+
+def is_held(tx: Tx, charge: Charge) -> bool:
+    """Whether others take the turn of a charge for one that goes on."""
+    row = _find(tx, charge.id)
+    held = row["turn"] == charge.attempt and row["ended"] is None and bool(row["holder"])
+    return held and holders.seems_working(row["holder"], charge.id, tx.path)
+
+
+def let_go(tx: Tx, charge: Charge) -> None:
+    """See :meth:`duckdp.ledger.Ledger.let_go`."""
+    row = _find(tx, charge.id)
+    if (row["turn"], row["ended"]) == (charge.attempt, None):
+        tx.change("interaction", row, ("charge",), holder="")
+        chain.append(tx, "turn", charge.analyst, {"charge": charge.id, "turn": row["turn"], "holder": ""})
+
+
+def end(tx: Tx, charge_id: int, reason: str, *, by_owner: bool = True) -> None:
+    """See :meth:`duckdp.ledger.Ledger.end_interaction`."""
+    check_reason(reason)
+    row = _find(tx, charge_id)
+    if row["ended"] is None:
+        _end(tx, row, reason, by_owner=by_owner)
+
+
+def end_all(tx: Tx, reason: str) -> None:
+    """End all that go on: with steps that are missing here, they would answer the same questions by other draws."""
+    for found in tx.rows("SELECT charge FROM interaction WHERE ended IS NULL"):
+        _end(tx, _find(tx, found["charge"]), reason, by_owner=True)
+
+
+def has_ended(charge_id: int) -> BudgetError:
+    """The error for a new question to an interaction that is over."""
+    return BudgetError(
+        "B108", f"the interactive release of charge {charge_id} has ended; what it answered is given again, free. "
+        "Begin a new one, which is charged, for new questions.",
+    )  # fmt: skip
+
+
+def _append(tx: Tx, row: Row, analyst: str, step: StoredStep) -> Row:
+    sealed = None if step.secret is None else f"{secrets.token_hex(16)}:{step.secret}"
+    values = (row["charge"], row["steps"], step.question, step.output, sealed)
+    tx.run("INSERT INTO step (charge, number, question, output, secret) VALUES (?, ?, ?, ?, ?)", *values)
+    digest = chain.digest(*values)
+    chain.append(tx, "step", analyst, {"charge": row["charge"], "number": row["steps"], "digest": digest})
+    stepped = chain.digest(row["stepped"], digest)
+    return tx.change("interaction", row, ("charge",), steps=row["steps"] + 1, stepped=stepped)
+
+
+def _steps_of(tx: Tx, row: Row) -> list[StoredStep]:
+    """The steps of an interaction, as its row vouches for them; their secrets only while it goes on."""
+    rows = tx.rows("SELECT * FROM step WHERE charge = ? ORDER BY number", row["charge"])
+    stepped = None
+    for found in rows:
+        stepped = chain.digest(stepped, chain.digest(*found))
+    if (len(rows), stepped) != (row["steps"], row["stepped"]):
+        raise Damage("a step of an interactive release was altered or is lost")
+    return [
+        StoredStep(
+            question=found["question"], output=found["output"],
+            secret=None if row["ended"] is not None or found["secret"] is None else found["secret"].partition(":")[2],
+        )
+        for found in rows
+    ]  # fmt: skip
+
+
+def _end(tx: Tx, row: Row, why: str, *, by_owner: bool = False) -> None:
+    tx.change("interaction", row, ("charge",), ended=why, holder="")
+    charge = charges.by_id(tx, row["charge"])
+    detail = {"charge": row["charge"], "why": why}
+    chain.append(tx, "end" if by_owner else "ended", charge["analyst"], detail, why if by_owner else None)
+    charges.note_release(tx, charge, '{"ended": true}')
+
+
+def _find(tx: Tx, charge_id: int) -> Row:
+    row = tx.get("interaction", charge=charge_id)
+    if row is None:
+        raise InternalError(f"charge {charge_id} is no interactive release.")
+    return row
+
+
+def _require_turn(tx: Tx, row: Row, charge: Charge) -> None:
+    if row["turn"] != charge.attempt or not holders.is_mine(row["holder"]):
+        raise _held(tx, charge.id)
+
+
+def _held(tx: Tx, charge_id: int) -> LedgerError:
+    return LedgerError(
+        "B206", f"somebody else is going on with the interactive release of charge {charge_id}, one at a time. "
+        "Close it there, or end that process, and ask again.", path=tx.path,
+    )  # fmt: skip
+
+
+def _passed(tx: Tx, charge_id: int) -> LedgerError:
+    return LedgerError(
+        "B206", f"another question to charge {charge_id} was answered meanwhile. Ask again.", path=tx.path
+    )  # fmt: skip

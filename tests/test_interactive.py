@@ -1,0 +1,431 @@
+"""Releases that go on question by question: whatever ends an attempt, no draw that was seen is drawn again."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duckdp.core.task import Dialogue, Past, PrivateQuery, Question, Step
+from duckdp.core.types import NANO
+from duckdp.errors import InternalError
+from duckdp.ledger import Charge, ChargeRequest, Ledger, StoredStep, chain, interactions
+from tests import above
+from tests.above import AboveThreshold
+from tests.ledgers import ask as plain
+from tests.ledgers import key, refused, set_up
+
+ROOT = Path(__file__).resolve().parents[1]
+TASK = AboveThreshold(name="a", threshold=4, hits=2, epsilon_nano=NANO)
+
+
+class Killed(BaseException):
+    """The end of a process, as it looks from within."""
+
+
+def request(task: AboveThreshold = TASK, analyst: str = "ana") -> ChargeRequest:
+    return plain(task.canonical, analyst=analyst, loss=task.loss)
+
+
+def dialogue(ledger: Ledger, charge: Charge, counts: dict[str, int]) -> Dialogue:
+    """A dialogue over counts by the question's text, as a session has it over a table."""
+
+    def past() -> tuple[list[tuple[str, Step]], bool]:
+        steps, ended = ledger.past(charge)
+        return [(s.question, Step(output=s.output, secret=s.secret)) for s in steps], ended is not None
+
+    def keep(number: int, asked: str, step: Step) -> tuple[str, bool]:
+        stored = StoredStep(question=asked, output=step.output, secret=step.secret)
+        return ledger.store_step(charge, number, stored, last=step.last)
+
+    return Dialogue(lambda query: [(counts[query.sql],)], past=past, keep=keep, key=key)
+
+
+def about(name: str, task: AboveThreshold = TASK) -> Question:
+    return task.question(PrivateQuery(sql=name), name)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(tmp_path / "a.ledger") as made:
+        yield set_up(made, ana=10 * NANO, ben=10 * NANO)
+
+
+# ---- the ledger's part -----------------------------------------------------------------------------------------------
+
+
+def test_one_charge_pays_for_all_questions_and_equal_ones_are_answered_once(ledger: Ledger) -> None:
+    charge = ledger.take_up(request(), TASK.begin())
+    talk = dialogue(ledger, charge, {"low": -1000, "high": 1000, "higher": 2000, "more": 3000})
+    assert [talk.ask(about(name)) for name in ("low", "high", "low", "high")] == ["below", "above", "below", "above"]
+    assert ledger.past(charge)[1] is None
+    assert talk.ask(about("higher")) == "above"
+    assert talk.ask(about("more")) is None
+    assert [talk.ask(about(name)) for name in ("low", "high", "higher")] == ["below", "above", "above"]
+    assert ledger.state().primary_spent == NANO
+    assert ledger.past(charge)[1] == interactions.BY_MECHANISM
+    with refused("B108"):
+        ledger.store_step(charge, 4, StoredStep(question=key("more"), output="above"))
+    again = ledger.take_up(request(), "not used")
+    assert dialogue(ledger, again, {}).ask(about("high")) == "above"
+
+
+def test_it_is_taken_up_as_often_as_one_likes(ledger: Ledger) -> None:
+    first = ledger.take_up(request(), "7")
+    secret = ledger.past(first)[0][0].secret
+    for turn in range(2, 9):
+        ledger.let_go(first)
+        first = ledger.take_up(request(), f"{turn}")
+        assert (first.attempt, ledger.past(first)[0][0].secret) == (turn, secret)
+    assert secret == "7"
+    assert (ledger.state().primary_spent, ledger.charges()[0].attempt) == (NANO, 1)
+
+
+def test_one_holder_at_a_time(ledger: Ledger) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool, Ledger.open(ledger.path) as other:
+        held = pool.submit(ledger.take_up, request(), "1").result()
+        with refused("B206") as caught:
+            other.take_up(request(), "2")
+        assert "Close it there, or end that process" in str(caught.value)
+        pool.submit(ledger.let_go, held).result()
+        mine = other.take_up(request(), "2")
+        for use in (
+            lambda: ledger.past(held),
+            lambda: ledger.store_step(held, 1, StoredStep(question=key("x"), output="above")),
+        ):
+            with refused("B206"):
+                use()
+        assert other.store_step(mine, 1, StoredStep(question=key("x"), output="below")) == ("below", True)
+        assert other.store_step(mine, 1, StoredStep(question=key("x"), output="above")) == ("below", False)
+
+
+def test_what_was_drawn_beside_an_unknown_step_is_refused(ledger: Ledger) -> None:
+    charge = ledger.take_up(request(), "1")
+    one, two = dialogue(ledger, charge, {"x": 1, "y": 2}), dialogue(ledger, charge, {"x": 1, "y": 2})
+    assert one.ask(about("x")) == two.ask(about("x"))
+    one.ask(about("y"))
+    two._known = dict(list(two._steps().items())[:2])
+    with refused("B206"):
+        ledger.store_step(charge, 2, StoredStep(question=key("z"), output="above"))
+    with refused("B206"):
+        ledger.store_step(charge, 4, StoredStep(question=key("z"), output="above"))
+    assert two.ask(about("y")) == one.ask(about("y"))
+
+
+def test_an_analyst_who_is_stopped_hears_no_more_of_it(ledger: Ledger) -> None:
+    charge = ledger.take_up(request(), "1")
+    ledger.revoke("ana", "stop")
+    for use in (
+        lambda: ledger.take_up(request(), "1"), lambda: ledger.past(charge),
+        lambda: ledger.store_step(charge, 1, StoredStep(question=key("x"), output="above")),
+    ):  # fmt: skip
+        with refused("B103"):
+            use()
+    ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12, raise_to=True, reason="back")
+    assert ledger.store_step(charge, 1, StoredStep(question=key("x"), output="below"))[1]
+
+
+def test_the_owner_ends_it(ledger: Ledger) -> None:
+    charge = ledger.take_up(request(), "1")
+    ledger.store_step(charge, 1, StoredStep(question=key("x"), output="below"))
+    ledger.end_interaction(charge.id, "enough")
+    assert (ledger.log()[0].kind, ledger.log()[0].reason) == ("end", "enough")
+    with refused("B108"):
+        ledger.store_step(charge, 2, StoredStep(question=key("y"), output="below"))
+    steps, ended = ledger.past(charge)
+    assert ([s.output for s in steps[1:]], [s.secret for s in steps], ended) == (["below"], [None, None], "enough")
+    assert (ledger.state().primary_spent, ledger.charges()[0].state) == (NANO, "released")
+    with pytest.raises(InternalError):
+        ledger.end_interaction(ledger.admit(plain("q")).id, "no")
+
+
+def test_another_analyst_has_another_one(ledger: Ledger) -> None:
+    mine, theirs = ledger.take_up(request(), "1"), ledger.take_up(request(analyst="ben"), "2")
+    assert (mine.id, theirs.id) == (1, 2)
+    assert [ledger.past(c)[0][0].secret for c in (mine, theirs)] == ["1", "2"]
+
+
+def test_single_releases_are_as_they_were(ledger: Ledger) -> None:
+    for _ in range(3):
+        ledger.fail(ledger.admit(plain("q")))
+    with refused("B106"):
+        ledger.admit(plain("q"))
+
+
+class Racing:
+    """A store whose first transaction ends after whoever waited for it was interrupted, and looked."""
+
+    def __init__(self) -> None:
+        self.steps = [("", Step(output="", secret="begun"))]
+        self.late: list[tuple[str, Step]] = []
+
+    def past(self) -> tuple[list[tuple[str, Step]], bool]:
+        return list(self.steps), False
+
+    def keep(self, number: int, asked: str, step: Step) -> tuple[str, bool]:
+        if not self.late and len(self.steps) == 1:
+            self.late.append((asked, step))
+            raise KeyboardInterrupt
+        self.steps += self.late
+        self.late = []
+        for known, old in self.steps[1:]:
+            if known == asked:
+                return old.output, False
+        assert number == len(self.steps)
+        self.steps.append((asked, step))
+        return step.output, True
+
+
+def test_what_an_interrupted_attempt_stored_goes_on() -> None:
+    """Its secret too, though the outputs be equal."""
+    store, drawn, seen = Racing(), iter("abcdef"), []
+
+    def draw(_: object, past: Past) -> Step:
+        seen.append(past.secrets)
+        return Step(output="below", secret=next(drawn))
+
+    talk = Dialogue(lambda _: (), past=store.past, keep=store.keep)
+    with pytest.raises(KeyboardInterrupt):
+        talk.ask(Question(canonical="one", draw=draw))
+    assert talk.ask(Question(canonical="one", draw=draw)) == "below"
+    assert talk.ask(Question(canonical="two", draw=draw)) == "below"
+    assert seen == [("begun",), ("begun",), ("begun", "a")]
+    with pytest.raises(InternalError):
+        talk.ask(
+            Question(canonical="three", draw=lambda *_: Step(output=str(talk.ask(Question(canonical="4", draw=draw)))))
+        )
+
+
+def test_the_chain_tells_nothing_of_a_secret(ledger: Ledger) -> None:
+    """A threshold is one of a few numbers: its digest must not be found by trying them."""
+    ledger.take_up(request(), "7")
+    (row,) = ledger._store.read(lambda tx: tx.rows("SELECT detail FROM event WHERE kind = 'step'"))
+    digest = json.loads(row[0])["digest"]
+    guesses = [form.format(k) for k in range(-99, 100) for form in ("{}", ":{}", "{}:", " {}")]
+    assert digest not in {chain.digest(1, 0, "", "", guess) for guess in guesses}
+
+
+def test_an_edit_is_refused_and_found_by_verify(ledger: Ledger) -> None:
+    charge = ledger.take_up(request(), "7")
+    ledger.store_step(charge, 1, StoredStep(question=key("x"), output="below"))
+    ledger.verify()
+    edits = (
+        "UPDATE step SET secret = '1:8' WHERE number = 0", "UPDATE step SET output = 'above' WHERE number = 1",
+        "DELETE FROM step WHERE number = 1", "UPDATE interaction SET turn = 9", "UPDATE interaction SET steps = 1",
+        "UPDATE interaction SET ended = NULL, holder = ''",
+    )  # fmt: skip
+    for number, edit in enumerate(edits):
+        path = Path(ledger.path).with_name(f"{number}.ledger")
+        with Ledger.open(path) as other:
+            charge = set_up(other).take_up(request(), "7")
+            other.store_step(charge, 1, StoredStep(question=key("x"), output="below"))
+            with sqlite3.connect(path) as connection:
+                triggers = connection.execute(
+                    "SELECT name, sql FROM sqlite_schema WHERE name LIKE 'step%' AND sql > ' '"
+                )
+                known = [row for row in triggers.fetchall() if row[1].startswith("CREATE TRIGGER")]
+                for statement in (*(f"DROP TRIGGER {name}" for name, _ in known), edit, *(sql for _, sql in known)):
+                    connection.execute(statement)
+            connection.close()
+            for use in (lambda: other.past(charge), other.verify):  # noqa: B023 - used at once
+                with refused("B202"):
+                    use()
+
+
+def test_a_backup_does_not_answer_what_its_original_may_have_answered(ledger: Ledger, tmp_path: Path) -> None:
+    """Neither by a step nor by a release, unless nothing was lost."""
+    charge = ledger.take_up(request(), "7")
+    ledger.fail(ledger.admit(plain("q")))
+    for name, vouched in (("one", True), ("two", False)):
+        ledger.backup(tmp_path / name)
+        with Ledger.open(tmp_path / name, create=False) as copy:
+            copy.put_into_service(reason="burned", nothing_lost=vouched)
+            copy.verify()
+            if vouched:
+                ledger.let_go(charge)
+                assert copy.past(copy.take_up(request(), "8"))[0][0].secret == "7"
+                assert isinstance(copy.admit(plain("q")), Charge)
+                continue
+            steps, ended = copy.past(copy.take_up(request(), "8"))
+            assert ended == "what it answered after the backup is lost"
+            assert [s.secret for s in steps] == [None]
+            with refused("B106"):
+                copy.admit(plain("q"))
+
+
+# ---- every point at which a process can end --------------------------------------------------------------------------
+
+
+@dataclass
+class Spy:
+    """What happens, in order; ends it at one of these moments, before or after.
+
+    Attributes:
+        at: which moment ends the attempt.
+        draws: the noise of each question that anything followed from.
+    """
+
+    at: int = -1
+    moments: list[str] = field(default_factory=list)
+
+    def tell(self, what: str) -> None:
+        self.moments.append(what)
+        if len(self.moments) - 1 == self.at:
+            raise Killed
+
+
+@pytest.fixture
+def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
+    found = Spy()
+
+    def watched(kind: type, name: str) -> None:
+        call = getattr(kind, name)
+
+        def around(*given: Any, **more: Any) -> Any:
+            found.tell(name)
+            value = call(*given, **more)
+            found.tell(f"{name} done")
+            return value
+
+        monkeypatch.setattr(kind, name, around)
+
+    for kind, name in (
+        (AboveThreshold, "begin"), (Ledger, "take_up"), (Ledger, "past"), (Ledger, "store_step"), (above, "draw"),
+    ):  # fmt: skip
+        watched(kind, name)  # type: ignore[arg-type]
+    return found
+
+
+COUNTS = {"q1": 3, "q2": 5, "q3": 4, "q4": 100, "q5": 200}
+
+
+def attempt(path: Path, seen: dict[str, set[str]], secrets: set[str]) -> None:
+    """One process's life: take up, ask all, note what was seen. Dies where the spy says."""
+    with Ledger.open(path, create=False) as ledger:
+        charge = ledger.take_up(request(), TASK.begin())
+        talk = dialogue(ledger, charge, COUNTS)
+        for name in COUNTS:
+            output = talk.ask(about(name))
+            if output is not None:
+                seen.setdefault(name, set()).add(output)
+            secrets |= {s.secret for s in ledger.past(charge)[0] if s.secret is not None}
+        ledger.let_go(charge)
+
+
+def check_ended(path: Path, spy: Spy, at: int, times: int) -> bool:
+    """Ended at a point, again and again, then left in peace; whether the point was reached."""
+    with Ledger.open(path) as made:
+        set_up(made)
+    seen: dict[str, set[str]] = {}
+    secrets: set[str] = set()
+    reached = False
+    for life in range(times + 1):
+        spy.at, spy.moments = (at if life < times else -1), []
+        try:
+            attempt(path, seen, secrets)
+        except Killed:
+            reached = True
+    assert all(len(outputs) == 1 for outputs in seen.values())
+    assert len(secrets) == 1
+    with Ledger.open(path, create=False) as ledger:
+        assert ledger.state().primary_spent == NANO
+        stored = {s.question: s.output for s in ledger.past(ledger.take_up(request(), "x"))[0]}
+    assert all(stored[key(name)] in outputs for name, outputs in seen.items())
+    assert list(stored.values()).count("above") <= TASK.hits
+    return reached
+
+
+def test_ended_at_points_nothing_seen_is_drawn_again(tmp_path: Path, spy: Spy) -> None:
+    for at in range(0, 26, 4):
+        assert check_ended(tmp_path / f"{at}.ledger", spy, at, 4), at
+
+
+@pytest.mark.slow
+def test_ended_at_every_point_nothing_seen_is_drawn_again(tmp_path: Path, spy: Spy) -> None:
+    at = 0
+    while check_ended(tmp_path / f"{at}.ledger", spy, at, 3):
+        at += 1
+    assert at > 25
+
+
+LIFE = """
+import json, os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from tests import above, test_interactive as ours
+from tests.above import AboveThreshold
+from duckdp.ledger import Ledger
+path, at = sys.argv[2], int(sys.argv[3])
+count = [0]
+def around(kind, name):
+    call = getattr(kind, name)
+    def watched(*given, **more):
+        for moment in (0, 1):
+            if moment:
+                value = call(*given, **more)
+            if count[0] == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            count[0] += 1
+        return value
+    setattr(kind, name, watched)
+for kind, name in (
+    (AboveThreshold, "begin"), (Ledger, "take_up"), (Ledger, "past"), (Ledger, "store_step"), (above, "draw")
+):
+    around(kind, name)
+with Ledger.open(path, create=False) as ledger:
+    charge = ledger.take_up(ours.request(), ours.TASK.begin())
+    talk = ours.dialogue(ledger, charge, ours.COUNTS)
+    print(json.dumps(["secret", ledger.past(charge)[0][0].secret]), flush=True)
+    for name in ours.COUNTS:
+        print(json.dumps([name, talk.ask(ours.about(name))]), flush=True)
+"""
+
+
+def live(path: Path, at: int) -> tuple[list[tuple[str, str]], bool]:
+    command = [sys.executable, "-c", LIFE, str(ROOT), str(path), str(at)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False
+    )
+    assert done.returncode in (0, -9), done.stderr
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()], done.returncode == -9
+
+
+def check_killed(path: Path, points: list[int]) -> bool:
+    """Killed at these points, one life after another, then left in peace; whether the last point ended a life."""
+    with Ledger.open(path) as made:
+        set_up(made)
+    told, killed = [], False
+    for at in [*points, -1]:
+        lines, died = live(path, at)
+        told += lines
+        killed = died if at != -1 else killed
+    answers: dict[str, set[str]] = {}
+    for name, output in told:
+        if output is not None:
+            answers.setdefault(name, set()).add(output)
+    assert all(len(outputs) == 1 for outputs in answers.values()), answers
+    with Ledger.open(path, create=False) as ledger:
+        assert ledger.state().primary_spent == NANO
+    return killed
+
+
+@pytest.mark.parametrize("points", [[3, 9], [6, 6, 14]])
+def test_killed_processes_leave_one_threshold_and_one_answer_each(tmp_path: Path, points: list[int]) -> None:
+    assert check_killed(tmp_path / "a.ledger", points)
+
+
+@pytest.mark.slow
+def test_killed_at_every_point(tmp_path: Path) -> None:
+    at = 0
+    while check_killed(tmp_path / f"{at}.ledger", [at, at]):
+        at += 1
+    assert at > 15
