@@ -10,6 +10,7 @@ to its users, and less than nothing at all is promised by POSIX.
 from __future__ import annotations
 
 import json
+import os
 import random
 import struct
 from collections.abc import Iterator
@@ -122,7 +123,7 @@ class File:
 
 
 class Disk:
-    """A folder's files while a trace is replayed.
+    """The files of a folder and of those in it while a trace is replayed; folders themselves are certain.
 
     Args:
         folder: as the trace names it.
@@ -132,12 +133,13 @@ class Disk:
     def __init__(self, folder: Path, before: Path | None = None) -> None:
         self._folder = str(folder)
         self._names: dict[str, File] = {}
-        for path in sorted(before.iterdir()) if before is not None else []:
-            self._names[path.name] = File(bytearray(path.read_bytes()))
+        for path in sorted(before.rglob("*")) if before is not None else []:
+            if path.is_file():
+                self._names[str(path.relative_to(before))] = File(bytearray(path.read_bytes()))
         self._certain_names = dict(self._names)
         self._renamings: list[tuple[int, str, str, File | None]] = []  # (record, name that goes, name that comes, file)
-        self._handles: dict[int, File | None] = {}  # None: the folder
-        self._syncs: dict[int, tuple[int, File | None]] = {}
+        self._handles: dict[int, File | str] = {}  # or the name of a folder
+        self._syncs: dict[int, tuple[int, File | str]] = {}
         self._count = 0
 
     def replay(self, record: Record) -> None:
@@ -148,7 +150,7 @@ class Disk:
                 self._open(record)
             case Kind.WRITE | Kind.TRUNCATE:
                 file = self._handles[record.handle]
-                assert file is not None
+                assert isinstance(file, File)
                 file.pending.append((self._count, record.offset, record.data if record.kind == Kind.WRITE else None))
             case Kind.SYNC_BEGIN:
                 self._syncs[record.offset] = (self._count, self._handles[record.handle])
@@ -186,32 +188,28 @@ class Disk:
         return self._names.get(name)
 
     def file_of(self, handle: int) -> str:
-        """The name of an open file; "" for the folder and for one that has none any more."""
+        """The name of an open file; "" for a folder and for one that has none any more."""
         file = self._handles[handle]
         return next((name for name, found in self._names.items() if found is file), "")
 
     def _open(self, record: Record) -> None:
         name = self._name(record.data)
-        if not name:
-            self._handles[record.handle] = None
-            return
-        if record.created or name not in self._names:
-            assert record.created, f"{name} was opened and is not known"
+        if record.created:
             self._rename("", name, File())
-        self._handles[record.handle] = self._names[name]
+        self._handles[record.handle] = self._names.get(name, name)  # what is not a file that was made is a folder
 
     def _rename(self, goes: str, comes: str, file: File | None) -> None:
         self._renamings.append((self._count, goes, comes, file))
         _move(self._names, goes, comes, file)
 
-    def _settle(self, before: int, file: File | None) -> None:
-        if file is not None:
+    def _settle(self, before: int, file: File | str) -> None:
+        if isinstance(file, File):
             file.settle(before)
             return
-        for number, goes, comes, named in self._renamings:
-            if number < before:
-                _move(self._certain_names, goes, comes, named)
-        self._renamings = [change for change in self._renamings if change[0] >= before]
+        covered = [c for c in self._renamings if c[0] < before and os.path.dirname(c[2] or c[1]) == file]
+        for _, goes, comes, named in covered:
+            _move(self._certain_names, goes, comes, named)
+        self._renamings = [change for change in self._renamings if change not in covered]
 
     def _name(self, path: bytes) -> str:
         """Relative to the folder; "" for itself."""
@@ -219,9 +217,10 @@ class Disk:
 
 
 def write_image(image: dict[str, bytes], folder: Path) -> None:
-    """Put an image's files into an empty folder."""
+    """Put an image's files into a new folder."""
     folder.mkdir(parents=True)
     for name, text in image.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(text)
 
 

@@ -1,7 +1,7 @@
 """How many charges share a sync: pairs of charge and release by some threads, with syncs that take their time.
 
-Run with the library loaded: ``python -m tests.faults.groups FOLDER TRACE THREADS PAIRS DELAY``; TRACE may be "".
-It prints the seconds that all pairs took, and how many syncs.
+Run with the library loaded: ``python -m tests.faults.groups FOLDER TRACE THREADS PAIRS DELAY MOST``; TRACE may be "",
+MOST is how many transactions may share a commit. It prints the seconds that all pairs took, and how many syncs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
-from duckdp.ledger import Charge, Ledger
+from duckdp.ledger import Charge, Ledger, writer
 from tests.faults.library import Call, Faults
 from tests.faults.workload import COST
 from tests.ledgers import NANO, ask, set_up
@@ -29,9 +29,10 @@ def pair(ledger: Ledger, faults: Faults, question: str) -> None:
     faults.mark("released", question, stored.payload)
 
 
-def main(folder: str, trace: str, threads: str, pairs: str, delay: str) -> None:
+def main(folder: str, trace: str, threads: str, pairs: str, delay: str, most: str) -> None:
     """Measure."""
     faults = Faults(folder)
+    writer.MOST_TOGETHER = int(most)
     recording = faults.recording(trace) if trace else nullcontext()
     with recording, Ledger.open(Path(folder) / "a.ledger") as ledger, ThreadPoolExecutor(int(threads)) as pool:
         set_up(ledger, 1000 * NANO)

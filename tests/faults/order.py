@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.disk import Disk, Kind, Record, read_trace
+from tests.faults.workload import ELSEWHERE
 from tests.ledgers import ask
 
 JOURNAL, ANCHOR = "a.ledger-wal", "a.ledger.anchor"
+ANCHORS = (ANCHOR, ELSEWHERE)  # both, where that is in force which was written last
 
 
 @dataclass
@@ -57,7 +59,7 @@ def disorders(trace: Path, folder: Path, before: Path | None = None) -> tuple[in
         match record.kind:
             case Kind.WRITE:
                 name = disk.file_of(record.handle)
-                if name == ANCHOR:
+                if name in ANCHORS:
                     chains.anchored.append(number)
                 elif name == JOURNAL:
                     new = [text for text in texts if text not in chains.first and text in record.data]
@@ -66,6 +68,7 @@ def disorders(trace: Path, folder: Path, before: Path | None = None) -> tuple[in
                 begun[record.offset] = number
             case Kind.SYNC_END:
                 name = disk.file_of(record.handle)
+                name = ANCHOR if name in ANCHORS else name
                 if name in chains.syncs:
                     chains.syncs[name].append((number, begun[record.offset]))
             case Kind.MARK if text := _text(record):

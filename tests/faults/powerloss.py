@@ -10,7 +10,7 @@ from pathlib import Path
 from duckdp.errors import DuckDPError
 from duckdp.ledger import Charge, Ledger, anchor
 from tests.faults.disk import Disk, Kind, Record, read_trace, write_image
-from tests.faults.workload import COST
+from tests.faults.workload import COST, ELSEWHERE
 from tests.ledgers import ask
 
 COPY = "copy.ledger"
@@ -46,15 +46,14 @@ class Told:
 
 
 def losses(
-    trace: Path, folder: Path, scratch: Path, images: int, seed: int, *, before: Path | None = None,
+    trace: Path, folder: Path, images: int, seed: int, *, before: Path | None = None,
     told: Told | None = None,
 ) -> list[str]:  # fmt: skip
     """Make crash images all along a trace, and tell what any of them lost.
 
     Args:
         trace: of the workload.
-        folder: where the workload ran.
-        scratch: for the images.
+        folder: where the workload ran, and the images are put.
         images: how many, besides the worst case at each mark.
         seed: of the points and of what is on the disk.
         before: what the folder held at the beginning.
@@ -69,7 +68,7 @@ def losses(
         at[moment] = at.get(moment, 0) + 1
     disk, found = Disk(folder, before), list[str]()
     told = Told(opened=before is not None) if told is None else told
-    target = scratch / "image"
+    target = folder  # what ran there is over, and an anchor elsewhere has an absolute path
     for number, record in enumerate(records):
         disk.replay(record)
         worst = record.kind == Kind.MARK
@@ -99,11 +98,14 @@ def lost(folder: Path, told: Told) -> str:
     try:
         if not path.exists():
             return "the ledger is missing" if told.opened else ""
-        if told.opened and not (folder / "a.ledger.anchor").exists():
+        known = {name: anchor.read(str(path), name and str(folder / name)) for name in ("", ELSEWHERE)}
+        counts = {name and str(folder / name): at.count for name, at in known.items() if at is not None}
+        if told.opened and not counts:
             return "the anchor is missing"
-        known = anchor.read(str(path))
         with Ledger.open(path, create=False) as ledger:
-            problem = _missing(ledger, told, known.count if known is not None else 0) or _goes_on(ledger, told)
+            held = ledger._store.read(lambda tx: ledger._store.anchors.places(tx))
+            least = min(counts.get(place.file, 0) for place in held)
+            problem = _missing(ledger, told, least) or _goes_on(ledger, told)
             ledger.verify()
         if not problem and (folder / COPY).exists():
             with Ledger.open(folder / COPY, create=False) as copy:

@@ -6,10 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.faults import endurance
 from tests.faults.library import ROOT, TIMEOUT
 
 MEGABYTE = 1 << 20
@@ -33,15 +37,43 @@ def check(found: list[dict[str, float]], *, memory: int, slower: float) -> None:
     early, late = found[1], found[-1]
     for held in ("files", "threads"):
         assert late[held] <= early[held] + 3, held
-    assert late["temporary"] <= early["temporary"] + 2
-    assert late["memory"] <= early["memory"] + memory
-    assert late["journal"] < 64 * MEGABYTE
-    assert late["seconds"] <= slower * early["seconds"]
+    assert late["temporary"] <= early["temporary"] + 2, "temporary"
+    assert late["memory"] <= early["memory"] + memory, "memory"
+    assert late["journal"] < 64 * MEGABYTE, "journal"
+    assert late["seconds"] <= slower * early["seconds"], "seconds"
 
 
 @pytest.mark.parametrize("what", ["sessions", "ledger"])
 def test_some_hundred_questions(folder: Path, what: str) -> None:
     check(samples(what, folder, 120), memory=40 * MEGABYTE, slower=1000)
+
+
+@pytest.mark.parametrize("kept", ["files", "threads", "temporary", "memory"])
+def test_what_keeps_something_of_each_question_is_noticed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    held, end = list[Any](), threading.Event()
+
+    def leaks(i: int) -> None:
+        if kept == "files":
+            held.append(open(os.devnull))  # noqa: SIM115
+        elif kept == "threads":
+            held.append(threading.Thread(target=end.wait))
+            held[-1].start()
+        elif kept == "temporary":
+            (folder / f"{i}.tmp").touch()
+        else:
+            held.append(b"x" * MEGABYTE)
+
+    try:
+        with pytest.raises(AssertionError, match=kept):
+            check(endurance.endure(folder, 40, leaks), memory=8 * MEGABYTE, slower=1000)
+    finally:
+        end.set()
+        for each in held:
+            if kept == "files":
+                each.close()
 
 
 @pytest.mark.slow

@@ -8,18 +8,22 @@ from typing import Any
 
 import pytest
 
+from duckdp.ledger import writer
 from tests.faults import order
 from tests.faults.library import run
 
 DELAY = 0.005
 
 
-def measured(library: Path, folder: Path, threads: int, pairs: int, delay: float, trace: Path | None = None) -> Any:
+def measured(
+    library: Path, folder: Path, threads: int, pairs: int, delay: float, *, trace: Path | None = None,
+    most: int = writer.MOST_TOGETHER,
+) -> Any:  # fmt: skip
     """Seconds and syncs of so many pairs of charge and release."""
     place = folder / "run"
     place.mkdir()
     try:
-        return run(library, "tests.faults.groups", place, trace or "", threads, pairs, delay)
+        return run(library, "tests.faults.groups", place, trace or "", threads, pairs, delay, most)
     finally:
         shutil.rmtree(place)
 
@@ -29,11 +33,15 @@ def test_alone_each_transaction_has_its_two_syncs(library: Path, folder: Path) -
 
 
 def test_eight_threads_share_syncs_and_drop_none(library: Path, folder: Path) -> None:
-    syncs = measured(library, folder, 8, 48, DELAY, folder / "trace")["syncs"]
+    syncs = measured(library, folder, 8, 48, DELAY, trace=folder / "trace")["syncs"]
     assert syncs < 0.5 * 4 * 48  # an eighth, where nothing disturbs
     told, early = order.disorders(folder / "trace", folder / "run")
     assert told == 2 * 49
     assert early == []
+
+
+def test_a_writer_that_serves_one_after_the_other_is_noticed(library: Path, folder: Path) -> None:
+    assert measured(library, folder, 8, 24, DELAY, most=1)["syncs"] >= 4 * 24
 
 
 @pytest.mark.slow

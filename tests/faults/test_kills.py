@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from duckdp.ledger import Ledger
 from tests.faults.kills import Told
 from tests.faults.library import ROOT, TIMEOUT
 from tests.faults.workload import COST
-from tests.ledgers import ask, set_up
+from tests.ledgers import answer, ask, set_up
 
 
 def told_by(*arguments: object) -> Told:
@@ -73,6 +74,23 @@ def test_killed_at_any_moment(folder: Path) -> None:
 
 def test_racing_for_the_last_epsilon(folder: Path) -> None:
     raced(folder / "a.ledger", 6, 37)
+
+
+def test_what_was_lost_or_paid_twice_is_noticed(tmp_path: Path) -> None:
+    with Ledger.open(made(tmp_path / "a.ledger", 10)) as ledger:
+        for question in ("a", "b"):
+            answer(ledger, ask(question, COST), question)
+    whole: dict[str, Any] = {"charged": {"a": 1, "b": 1}, "released": {"a": "a", "b": "b"}}
+    assert check(tmp_path / "a.ledger", Told(**whole), 0) == 2
+    for wrong in (
+        {"charged": {"a": 1, "b": 1, "c": 1}},  # lost
+        {"charged": {"a": 2, "b": 1}},  # charged twice
+        {"charged": {"a": 1}},  # nobody asked
+        {"released": {"a": "other"}},
+        {"contradictions": ["a"]},
+    ):
+        with pytest.raises(AssertionError):
+            check(tmp_path / "a.ledger", Told(**{**whole, **wrong}), 0)
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def kept(version: str, folder: Path) -> Path:
 
 
 def losses(trace: Path, folder: Path, images: int, before: Path | None = None) -> list[str]:
-    return powerloss.losses(trace, folder / "run", folder, images, images, before=before)
+    return powerloss.losses(trace, folder / "run", images, images, before=before)
 
 
 def test_nothing_acknowledged_is_lost(library: Path, folder: Path) -> None:
@@ -96,7 +96,7 @@ def test_nothing_is_lost_of_a_migrated_one_in_a_thousand_crashes(library: Path, 
 def test_the_power_fails_again_while_a_crash_is_mended(library: Path, folder: Path) -> None:
     """Crashes of ledgers that were opened after a crash, and went on from there."""
     records = list(disk.read_trace(recorded(library, folder, questions=30)))
-    chance, again = random.Random(11), folder / "again"
+    chance, before = random.Random(11), folder / "before"
     for _ in range(12):
         state, told = disk.Disk(folder / "run"), powerloss.Told()
         for record in records[: chance.randrange(len(records) // 4, len(records))]:
@@ -105,8 +105,7 @@ def test_the_power_fails_again_while_a_crash_is_mended(library: Path, folder: Pa
                 told.hear(record)
         image = {name: text for name, text in state.after_a_crash(chance).items() if "copy" not in name}
         told.copied = False  # it is copied again
-        disk.write_image(image, again / "before")
-        trace = recorded(library, again, questions=9, before=again / "before")
-        found = powerloss.losses(trace, again / "run", again, 60, 11, before=again / "before", told=told)
-        assert found == []
-        shutil.rmtree(again)
+        disk.write_image(image, before)
+        trace = recorded(library, folder, questions=9, before=before)
+        assert powerloss.losses(trace, folder / "run", 60, 11, before=before, told=told) == []
+        shutil.rmtree(before)

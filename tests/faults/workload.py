@@ -20,6 +20,7 @@ from tests.faults.library import Call, Faults
 from tests.ledgers import NANO, ask, set_up
 
 THREADS = 4
+ELSEWHERE = "other/anchor"
 COST = 1000  # of a question, in 1e-9
 
 
@@ -96,6 +97,7 @@ class Load:
     def whole(self, questions: int) -> None:
         """Open, perhaps create; load; copies, owner's actions; close and open again; load."""
         third = max(questions // 3, 1)
+        (self.folder / ELSEWHERE).parent.mkdir(exist_ok=True)
         first = self.open()
         if first.state().epsilon_nano is None:
             set_up(first, 1000 * NANO)
@@ -107,6 +109,8 @@ class Load:
         self.run([first, second], range(start, start + third))
         first.backup(self.folder / "copy.ledger")
         self.faults.mark("copied", "copy.ledger")
+        self.run([first, second], range(start + third, start + third + 4))
+        first.move_anchor(self.folder / ELSEWHERE, reason="for a test")
         second.close()
         self.run([first], range(start + third, start + 2 * third))
         first.close()
