@@ -30,7 +30,7 @@ TEXTS = [
     "age % (y + 1)", "CASE WHEN x > 1 AND NOT y < 2 THEN x WHEN x <= -1 OR y >= 1 THEN y ELSE 7 END",
     "x BETWEEN 0 AND y", "age IN (1, 2, 40)", "age = 40", "x <> y", "coalesce(x, 3)", "nullif(age, 40)", "x IS NULL",
     "CAST(x AS INTEGER)", "length(city) * x", "CASE city WHEN 'Oslo' THEN x ELSE y END", "(city = 'Rome') = (x > 2)",
-    "x IS DISTINCT FROM y",
+    "x IS DISTINCT FROM y", "coalesce(CASE WHEN x > 1 THEN x END, 9)",
 ]  # fmt: skip
 PARTS = ("year", "quarter", "month", "day", "week", "dayofweek", "isodow", "dayofyear")
 DATES = [
@@ -45,7 +45,16 @@ DATES = [
 ]  # fmt: skip
 
 
-LOOSE = ("'hour'", "'minute'", "'week'", "floor(x", "% 1.5", "% (y", "1.5")  # ranges of single points may be wide
+LOOSE = (
+    "coalesce(CASE",
+    "'hour'",
+    "'minute'",
+    "'week'",
+    "floor(x",
+    "% 1.5",
+    "% (y",
+    "1.5",
+)  # ranges of single points may be wide
 
 
 def random_boxes(axis, n, rng):

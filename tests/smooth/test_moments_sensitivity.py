@@ -12,6 +12,7 @@ from duckdp.core.types import Neighbours
 from duckdp.smooth.summary import make_basis
 from duckdp.smooth.sums import blocks, cells
 from duckdp.smooth.sums.cells import CellSums, make_grid
+from duckdp.smooth.sums.direct import MOST_BITS, bits_without_clamp
 from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 from tests.smooth.tables import column, connect, table
 from tests.smooth.test_moments_paths import collect
@@ -184,3 +185,13 @@ def test_a_public_count_is_a_whole_number_on_every_path(con):
     for path in PATHS:
         plan = plan_of(path, cols, 5)
         assert collect(con, plan)[0] == 5000 << plan.bits
+
+
+@pytest.mark.parametrize("t", [3, 20, 60, 200])
+def test_the_grid_is_so_coarse_that_rounding_brings_every_summand_back(t):
+    """A computed function is within the recurrence's error of [-1, 1]; on the grid it must not stand beyond 1."""
+    basis = make_basis((column("x", 0.0, 1.0),), t)
+    bits = bits_without_clamp(basis, MOST_BITS)
+    assert Fraction(basis.float_error()) * 2**bits <= Fraction(1, 4)
+    assert bits == MOST_BITS or Fraction(basis.float_error()) * 2 ** (bits + 1) > Fraction(1, 4)
+    assert (bits < MOST_BITS) == (t >= 20)
