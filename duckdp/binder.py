@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from duckdp.catalog import plain_type
 from duckdp.compiler.printing import quote
 from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError
+from duckdp.forks import Home, closed
 from duckdp.functions import Prepared, describe_call, prepare
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Binder:
 
     def __init__(self, session: Session) -> None:
         self._session: Session | None = session
+        self._home = Home()
         self.speaker = secrets.token_hex(16)
         self._key = secrets.token_bytes(32)
         self._answers: OrderedDict[str, Answer] = OrderedDict()
@@ -197,8 +199,9 @@ class Binder:
             return None, f"X101: {CODES['X101']}."
 
     def _open_session(self) -> Session:
+        self._home.require("the connection")
         if self._session is None:
-            raise ParameterError("P107", "connection", "...", "is closed.")
+            raise closed("the curator")
         return self._session
 
     # ---- tokens ---------------------------------------------------------------------------------------------------

@@ -229,7 +229,9 @@ class Calls:
 
     @property
     def _session(self) -> Session:
-        return cast("Session", self)
+        session = cast("Session", self)
+        session._curator.life.require()
+        return session
 
 
 def _place(beside: str, target: str) -> None:

@@ -15,10 +15,11 @@ from duckdp.computed import require_stored
 from duckdp.core.task import Tell
 from duckdp.core.types import Neighbours
 from duckdp.engine import Engine
-from duckdp.errors import BudgetError, CatalogError, DuckDPError, ParameterError
+from duckdp.errors import BudgetError, CatalogError, DuckDPError, LedgerError, ParameterError
 from duckdp.ledger import DataSetState
 from duckdp.ledger.files import default_ledger
 from duckdp.ledger.places import Where
+from duckdp.life import Life
 from duckdp.protection import Protected, protect_tables
 from duckdp.records import Records
 from duckdp.session import Session
@@ -62,6 +63,7 @@ class Curator(Budgeting, Records):
     Attributes:
         ledger: budgets, charges and releases.
         engine: the private instance.
+        life: what is open, and its end.
         tables: declarations by lower-case table name.
         on_progress: told (stage, share done) of long work: reading the source at a refresh, and what is made of
             releases, unless a call brings its own.
@@ -77,9 +79,9 @@ class Curator(Budgeting, Records):
         except BaseException:
             self.engine.close()
             raise
+        self.life = Life(self.engine, self.ledger)
         self.on_progress: Tell | None = progress
         self._stored: set[Table] = set()
-        self._fronts: dict[str, Front] = {}
         self._lock = threading.RLock()
         self._loaded = -1
         self._tables: dict[str, Table] = {}
@@ -150,7 +152,7 @@ class Curator(Budgeting, Records):
         """
         done = protect_tables(self.engine, self.ledger, tables, keep=keep, reason=reason)
         self._loaded = -1
-        for front in self._fronts.values():
+        for front in list(self.life.fronts.values()):
             for protected in done:
                 front.add_stub(protected.table)
         return done
@@ -227,6 +229,7 @@ class Curator(Budgeting, Records):
         Raises:
             CatalogError: C103, a protected table no longer has its declared schema; C105, C107, C108.
         """
+        self.life.require()
         self._fingerprint = ""  # nothing is answered (C104) until all is read and accepted below
         with self._lock:
             self._stored.clear()
@@ -264,17 +267,11 @@ class Curator(Budgeting, Records):
         """The analyst's own DuckDB instance; one per analyst, never shared."""
         from duckdp.front import Front
 
-        with self._lock:
-            found = self._fronts.get(analyst)
-            if found is None or found.ended:
-                if found is not None:
-                    found.close()
-                self._fronts[analyst] = found = Front(self.session(analyst))
-            return found
+        return self.life.front(analyst, lambda: Front(self.session(analyst)))
 
     def default_epsilon(self, analyst: str) -> str | None:
         """What the analyst's session has SET (``SET VARIABLE dp_epsilon = 0.1``), if anything."""
-        front = self._fronts.get(analyst)
+        front = self.life.fronts.get(analyst)
         return None if front is None else front.variable("dp_epsilon")
 
     def names_protected(self, text: str) -> bool:
@@ -318,13 +315,15 @@ class Curator(Budgeting, Records):
     # ---- life -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the analysts' instances, the private instance and the ledger."""
-        with self._lock:
-            for front in self._fronts.values():
-                front.close()
-            self._fronts.clear()
-        self.engine.close()
-        self.ledger.close()
+        """Charge nothing more, interrupt what runs, and close the analysts' instances, the private one and the ledger.
+
+        What is interrupted gets E102, and its charge is redeemed by the same question; what comes later B211. Again is
+        harmless, from several threads too. All is closed whatever fails; a Ctrl-C meanwhile is raised when it is.
+
+        Raises:
+            DuckDPError: the first error of a part.
+        """
+        self.life.close()
 
     def __enter__(self) -> Curator:
         return self
@@ -335,6 +334,10 @@ class Curator(Budgeting, Records):
         self.close()
 
     def __repr__(self) -> str:
-        if "ledger" not in vars(self):
+        if "life" not in vars(self):
             return "<duckdp.Curator that is not open>"
+        try:
+            self.life.require()
+        except LedgerError as error:
+            return f"<duckdp.Curator that is not open: {error.code}>"
         return f"<duckdp.Curator of {len(self.tables)} protected tables, ledger {self.ledger.path!r}>"

@@ -6,13 +6,10 @@ charge. Engine messages may quote rows, so none leaves.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-import threading
+import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import duckdb
@@ -20,7 +17,10 @@ import duckdb
 from duckdp.attempt import INTERRUPTED
 from duckdp.core.task import PrivateQuery, Tell, Watch
 from duckdp.decoding import read_in_full
+from duckdp.ending import Ending, tried
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
+from duckdp.folders import Folder
+from duckdp.forks import Home, closed, keep
 from duckdp.ledger import Charge
 from duckdp.source import Source
 
@@ -38,6 +38,10 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 BATCH = 10_000
 ARRAY_BATCH = 1 << 17
+END_SECONDS = 10.0  # for a read that was interrupted
+WHAT = "the curator"  # as errors name it
+
+Work = duckdb.DuckDBPyConnection | Watch
 
 
 class Engine:
@@ -45,28 +49,43 @@ class Engine:
 
     Args:
         source: what to attach.
+
+    Attributes:
+        stopping: no private read begins any more.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        # what does not fit in memory spills here, readable by nobody else; DuckDB's default is the working directory
-        self._folder = tempfile.mkdtemp(prefix="duckdp-")
-        self._clean = weakref.finalize(self, _remove, self._folder, os.getpid())  # also when nobody closes
+        self.stopping = False
+        self._home = Home()
+        self._spill = Folder()  # what does not fit in memory; DuckDB's default is the working directory
+        # Changed by single steps alone and under no lock: an interrupt, or an end that a finalizer makes, may fall
+        # between any two.
+        self._running: set[Work] = set()
+        self._stopped: set[Work] = set()
+        self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
         self._con = self._connect()
-        self._lock = threading.Lock()
-        self._running: set[duckdb.DuckDBPyConnection | Watch] = set()
-        self._stopped: set[duckdb.DuckDBPyConnection | Watch] = set()
         try:
             source.attach(self._con)
         except BaseException:
             self._con.close()
-            self._clean()
+            self._spill.close()
             raise
         self.stamp = source.stamp()
 
     def schema_cursor(self) -> duckdb.DuckDBPyConnection:
-        """A cursor for the owner's catalog look-ups; no analyst path reaches it."""
-        return self._con.cursor()
+        """A cursor for the owner's catalog look-ups; no analyst path reaches it.
+
+        Raises:
+            LedgerError: B211, B212.
+        """
+        self._home.require(WHAT)
+        try:
+            cursor = keep(self._con.cursor())
+        except duckdb.ConnectionException:
+            raise closed(WHAT) from None
+        self._cursors.add(cursor)
+        return cursor
 
     def run(self, query: PrivateQuery, charge: Charge) -> Iterator[tuple[Any, ...]]:
         """Run a private read that has been paid for.
@@ -84,41 +103,48 @@ class Engine:
         if not isinstance(charge, Charge):
             raise InternalError("a private read needs a charge")
         failed: str | None = None
-        cursor = self._con.cursor()
-        with self._lock:
-            self._running.add(cursor)
+        cursor = self.schema_cursor()
+        self._running.add(cursor)
         crossed = 0
         try:
+            self._go_on(cursor)
             if query.arrays:
                 _require_few(1, query.rows)
                 yield from read_batches(cursor, query)
                 return
             result = cursor.execute(query.sql, list(query.parameters))
             while rows := result.fetchmany(BATCH):
+                self._go_on(cursor)
                 crossed += len(rows)
                 _require_few(crossed, query.rows)
                 yield from rows
         except DuckDPError:
             raise
-        except (KeyboardInterrupt, duckdb.InterruptException):
+        except (KeyboardInterrupt, duckdb.InterruptException, _StoppedError):
             failed = "E102"
         except Exception as error:  # noqa: BLE001 - engine and conversion errors alike may quote rows
             failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"
         finally:
-            with self._lock:
-                self._running.discard(cursor)
-                self._stopped.discard(cursor)
-            cursor.close()
+            self._ended(cursor)
+            if not self._home.left:
+                cursor.close()
         if failed is not None:
             raise ExecutionError(failed, charge.id)
 
     def interrupt(self) -> None:
         """Stop the private reads under way, and what is made of them; their charges stay."""
-        with self._lock:
-            running = list(self._running)
-            self._stopped.update(running)
+        running = list(self._running)
+        self._stopped.update(running)
         for work in running:
-            work.interrupt()
+            with suppress(duckdb.Error):  # it ended just now
+                work.interrupt()
+            if work not in self._running:
+                self._stopped.discard(work)
+
+    def stop(self) -> None:
+        """Let no private read begin any more, and interrupt those under way; again, to interrupt again."""
+        self.stopping = True
+        self.interrupt()
 
     @contextmanager
     def watched(self, watch: Watch) -> Iterator[None]:
@@ -127,8 +153,7 @@ class Engine:
         Raises:
             ExecutionError: E102, it was interrupted so.
         """
-        with self._lock:
-            self._running.add(watch)
+        self._running.add(watch)
         try:
             yield
         except KeyboardInterrupt:
@@ -136,9 +161,7 @@ class Engine:
                 raise
             raise ExecutionError("E102", None) from None
         finally:
-            with self._lock:
-                self._running.discard(watch)
-                self._stopped.discard(watch)
+            self._ended(watch)
 
     def changed(self) -> bool:
         """Whether the source's files differ from when they were attached."""
@@ -150,41 +173,71 @@ class Engine:
 
     def reattach(self, tell: Tell | None = None) -> None:
         """Attach the source afresh, after the owner accepted a change, and read it in full before anybody else does."""
+        self._home.require(WHAT)
         fresh = self._connect()
+        self._running.add(fresh)
         try:
             self.source.attach(fresh)
             stamp = self.source.stamp()
             self._read(fresh, stamp, tell)
-        except BaseException:
+        except BaseException as error:
             fresh.close()
+            if self.stopping and isinstance(error, KeyboardInterrupt):
+                raise closed(WHAT) from None
             raise
-        with self._lock:
-            old, self._con = self._con, fresh
-            self.stamp = stamp
+        finally:
+            self._ended(fresh)
+        old, self._con, self.stamp = self._con, fresh, stamp
         old.close()
+        if self.stopping:  # perhaps after the one before it was closed
+            fresh.close()
+            raise closed(WHAT)
 
     def close(self) -> None:
-        """Close the instance; the source's file is free again."""
-        self._con.close()
-        self.source.close()
-        self._clean()
+        """Close the instance; the source's file is free again. Again is harmless, and in a forked child it is nothing.
+
+        Raises:
+            CatalogError: C107, a read cannot be interrupted; the source is free when it ends.
+        """
+        if not self._home.left:
+            steps = (self.stop, self._close_instance, self.source.close, self._spill.close)
+            vars(self).setdefault("_ending", Ending(*steps)).make()
+
+    @property
+    def _folder(self) -> str:
+        return self._spill.path
+
+    def _close_instance(self) -> None:
+        until = time.monotonic() + END_SECONDS
+        busy = [c for c in [*self._cursors, self._con] if not tried(c, self.interrupt, until)]
+        if busy:
+            raise CatalogError(
+                "C107", "a read did not end when it was interrupted; the source stays locked by this process until it "
+                "ends.",
+            )  # fmt: skip
+
+    def _ended(self, work: Work) -> None:
+        self._running.discard(work)
+        self._stopped.discard(work)
+
+    def _go_on(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Nothing, unless the read was interrupted where DuckDB does not see it: between two of its calls."""
+        if self.stopping or cursor in self._stopped:
+            raise _StoppedError
 
     def _read(self, con: duckdb.DuckDBPyConnection, stamp: tuple[tuple[int, ...], ...], tell: Tell | None) -> None:
-        cursor = con.cursor()
-        with self._lock:
-            self._running.add(cursor)
+        cursor = keep(con.cursor())
+        self._running.add(cursor)
         try:
             read_in_full(cursor, self.source, tell)
         finally:
-            with self._lock:
-                self._running.discard(cursor)
-                self._stopped.discard(cursor)
+            self._ended(cursor)
             cursor.close()
         if self.source.stamp() != stamp:
             raise CatalogError("C104", "the source changed while it was read. Open it again when nobody writes it.")
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        return duckdb.connect(":memory:", config={**CONFIG, "temp_directory": self._folder})
+        return keep(duckdb.connect(":memory:", config={**CONFIG, "temp_directory": self._folder}))
 
 
 def read_batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:
@@ -197,10 +250,8 @@ def read_batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iter
         yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
 
 
-def _remove(folder: str, owner: int) -> None:
-    """Delete the spill folder, but not from a forked child: it is its parent's."""
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
+class _StoppedError(Exception):
+    """A read was interrupted."""
 
 
 def _require_few(crossed: int, most: int | None) -> None:

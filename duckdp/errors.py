@@ -78,6 +78,8 @@ CODES: dict[str, str] = {
     "B208": "the ledger's anchor is elsewhere, and is not what was given",
     "B209": "the command that keeps the ledger's anchor failed",
     "B210": "the ledger is a backup",
+    "B211": "the curator, connection or ledger is closed",
+    "B212": "the curator, connection or ledger was opened before this process was forked",
     "E101": "DuckDB could not finish the query; its message is withheld because it may quote rows",
     "E102": "the query was interrupted; its charge stays, and asking the same again (not fresh) costs nothing; "
     "three attempts may read the data",

@@ -13,7 +13,6 @@ a text that the returned SELECT hands to error(). DuckDB's own errors leave as `
 
 from __future__ import annotations
 
-import atexit
 import threading
 import weakref
 from collections.abc import Callable
@@ -25,7 +24,8 @@ from duckdp.binder import TEXT_FETCH, Binder
 from duckdp.catalog import plain_type
 from duckdp.compiler.printing import quote
 from duckdp.errors import DuckDPError, ParameterError, QueryError
-from duckdp.guarded import Guarded, told
+from duckdp.forks import keep
+from duckdp.guarded import Guarded, Instance, told
 from duckdp.resources import read_sql
 from duckdp.result import Result, ResultColumn
 
@@ -59,14 +59,12 @@ class Front:
     Args:
         session: whose.
 
-    Attributes:
-        ended: an error inside DuckDB has ended the instance; it answers no more.
     """
 
     def __init__(self, session: Session) -> None:
-        self.ended = False
+        self._instance = Instance()
         self._binder = Binder(session)
-        self._con = duckdb.connect(":memory:", config=LOCKDOWN)
+        self._con = self._instance.keep(duckdb.connect(":memory:", config=LOCKDOWN))
         _create_functions(self._con, self._binder)
         self._con.execute(read_sql("front.sql"))
         for name in VIEWS:
@@ -75,15 +73,21 @@ class Front:
             self.add_stub(table)
         for lock in LOCKS:
             self._con.execute(lock)
-        self._cursor, self._turn = self._con.cursor(), threading.Lock()
-        atexit.register(self.close)
+        self._cursor, self._turn = self._instance.keep(self._con.cursor()), threading.Lock()
 
     def connection(self) -> duckdb.DuckDBPyConnection:
         """A cursor of the instance, for the analyst; its errors tell nothing of the curator."""
-        return cast("duckdb.DuckDBPyConnection", Guarded(self._con.cursor(), self._end))
+        self._require()
+        return cast("duckdb.DuckDBPyConnection", Guarded(self._con.cursor(), self._instance))
 
-    def _end(self) -> None:
-        self.ended = True
+    @property
+    def ended(self) -> bool:
+        """An error inside DuckDB has ended the instance; it answers no more."""
+        return self._instance.ended
+
+    def _require(self) -> None:
+        """B211, B212 unless it is open here."""
+        self._instance.require()
 
     def sql(self, text: str) -> Result:
         """Run ordinary SQL on the instance.
@@ -92,6 +96,7 @@ class Front:
             DuckDPError: a dp function refused; its own error.
             QueryError: Q105, DuckDB refused. Its text is passed on, where it speaks of the statement.
         """
+        self._require()
         problem: DuckDPError | None = None
         with self._turn:  # one cursor for all, so that variables and temporary tables stay
             try:
@@ -99,9 +104,11 @@ class Front:
                 described = done.description or []
                 rows = done.fetchall() if described else []
             except duckdb.Error as error:
-                self.ended |= isinstance(error, duckdb.FatalException)
+                self._instance.ended |= isinstance(error, duckdb.FatalException)
                 message = told(error, text).removeprefix("Q105: ")
                 problem = self._binder.refusal(str(error)) or QueryError("Q105", message, sql=text)
+        if problem is not None and problem.code == "Q105":
+            self._require()  # closed meanwhile
         if problem is not None:
             raise problem
         columns = [
@@ -111,6 +118,7 @@ class Front:
 
     def variable(self, name: str) -> str | None:
         """A variable that the analyst SET through :meth:`sql`, as text; None when it is not set."""
+        self._require()
         with self._turn:
             row = self._cursor.execute("SELECT CAST(getvariable($1) AS VARCHAR)", [name]).fetchone()
         return None if row is None else row[0]
@@ -129,13 +137,9 @@ class Front:
             cursor.close()
 
     def close(self) -> None:
-        """Close the instance."""
-        atexit.unregister(self.close)
+        """Answer nothing more, interrupt what runs, and close the instance; again is harmless."""
         self._binder.close()
-        self._cursor.interrupt()  # a statement that still runs would keep the instance open
-        with self._turn:
-            self._cursor.close()
-        self._con.close()
+        self._instance.close()
 
 
 def register(con: duckdb.DuckDBPyConnection, curator: Curator, *, analyst: str) -> None:
@@ -152,7 +156,7 @@ def register(con: duckdb.DuckDBPyConnection, curator: Curator, *, analyst: str) 
     binder = _speaker(con)
     if binder is None:
         binder = Binder(session)
-        _create_functions(con, binder)
+        _create_functions(keep(con), binder)
     elif not binder.speaks_for(session):
         raise ParameterError("P107", "analyst", analyst, "this DuckDB instance already speaks for somebody else.")
     rows = con.execute("SELECT table_name FROM information_schema.tables").fetchall()  # temporary ones are this con's

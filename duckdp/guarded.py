@@ -11,12 +11,19 @@ This is for those who pass errors on (a server, a notebook for others): Python i
 from __future__ import annotations
 
 import re
+import time
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
 import duckdb
+
+from duckdp.ending import tried
+from duckdp.errors import LedgerError
+from duckdp.forks import Home, closed, keep
 
 USER_FACING = (
     duckdb.ParserException, duckdb.SyntaxException, duckdb.BinderException, duckdb.CatalogException,
@@ -63,8 +70,10 @@ _BEGINNINGS = {
     "Constraint Error": duckdb.ConstraintException, "Out of Memory Error": duckdb.OutOfMemoryException,
     "Not implemented Error": duckdb.NotImplementedException, "FATAL Error": duckdb.FatalException,
 }  # fmt: skip
+_CODED = re.compile(r"\b[A-Z]\d{3}: ")
 _LIVE: tuple[type, ...] = (duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation)
 _APPENDERS = ("Appender", "QueryAppender")
+END_SECONDS = 10.0  # for a statement that was interrupted
 
 
 def told(error: BaseException, given: str = "") -> str:
@@ -88,25 +97,87 @@ def told(error: BaseException, given: str = "") -> str:
     return text if isinstance(error, USER_FACING) and not _MACHINE.search(shown) else WITHHELD
 
 
+class Instance:
+    """The DuckDB instance behind what is guarded, from its first connection to its end.
+
+    Attributes:
+        ended: an error inside DuckDB, or whoever owns it, has ended it.
+    """
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._closing = False
+        self._home = Home()
+        self._connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
+
+    def keep(self, found: Any) -> Any:
+        """Note what lives in the instance: a connection ends with it, and nothing of it ends in a forked child."""
+        keep(found)
+        if isinstance(found, duckdb.DuckDBPyConnection):
+            self._connections.add(found)
+            if self._closing:  # perhaps after all others were closed
+                found.close()
+        return found
+
+    def require(self) -> None:
+        """Nothing, if it can be asked.
+
+        Raises:
+            LedgerError: B211, B212.
+        """
+        self._home.require("the connection")
+        if self._closing:
+            raise closed("the curator")
+
+    def problem(self) -> str | None:
+        """Why nothing can be asked of it, if so."""
+        try:
+            self.require()
+        except LedgerError as error:
+            return str(error)
+        return None
+
+    def interrupt(self) -> None:
+        """Interrupt all statements."""
+        for connection in list(self._connections):
+            with suppress(duckdb.Error):  # closed
+                connection.interrupt()
+
+    def close(self) -> None:
+        """Interrupt and close all connections; again is harmless, and in a forked child it is nothing.
+
+        A statement that cannot be interrupted is left behind, and its instance with it.
+        """
+        if self._home.left:
+            return
+        self._closing = True
+        self.interrupt()
+        until = time.monotonic() + END_SECONDS
+        for connection in list(self._connections):
+            tried(connection, self.interrupt, until)
+
+
 class Guarded:
     """Stands for a DuckDB connection, relation or appender; also for ``isinstance``.
 
     Args:
         inner: what it stands for.
-        ended: called when the instance has ended.
+        instance: where it lives.
     """
 
-    __slots__ = ("__weakref__", "_ended", "_inner")
+    __slots__ = ("__weakref__", "_inner", "_instance")
 
-    def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
-        self._inner = inner
-        self._ended = ended
+    def __init__(self, inner: Any, instance: Instance) -> None:
+        self._inner = instance.keep(inner)
+        self._instance = instance
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return type(self._inner)
 
     def __getattr__(self, name: str) -> Any:
+        if (refused := self._instance.problem()) is not None and callable(getattr(type(self._inner), name, None)):
+            return partial(_too_late, name, refused)
         with self._guard(name):
             found = getattr(self._inner, name)
         if not callable(found) or isinstance(found, type):
@@ -124,7 +195,7 @@ class Guarded:
         return self._call(self._inner.__enter__)
 
     def __exit__(self, *error: object) -> Any:
-        return self._call(self._inner.__exit__, *error)
+        return None if self._instance.problem() is not None else self._call(self._inner.__exit__, *error)
 
     def __len__(self) -> int:
         return int(self._call(len, self._inner))
@@ -136,7 +207,8 @@ class Guarded:
         return self._call(lambda: self._inner[key])
 
     def __repr__(self) -> str:
-        return str(self._call(repr, self._inner))
+        refused = self._instance.problem()
+        return str(self._call(repr, self._inner)) if refused is None else f"<{type(self._inner).__name__}: {refused}>"
 
     def __str__(self) -> str:
         return str(self._call(str, self._inner))
@@ -159,11 +231,11 @@ class Guarded:
         if found is self._inner:
             return self
         if isinstance(found, _LIVE) or type(found).__name__ in _APPENDERS:
-            return Guarded(found, self._ended)
+            return Guarded(found, self._instance)
         if isinstance(found, GeneratorType):
             return self._read(found)
         if type(found).__name__ == "RecordBatchReader":
-            return GuardedReader(found, self._ended)
+            return GuardedReader(found, self._instance)
         return found
 
     def _read(self, rows: Iterator[Any]) -> Iterator[Any]:
@@ -180,6 +252,9 @@ class Guarded:
     @contextmanager
     def _guard(self, *given: object) -> Iterator[None]:
         """Only told errors leave."""
+        refused = self._instance.problem()
+        if refused is not None:
+            raise duckdb.ConnectionException(refused)
         problem: duckdb.Error | None = None
         try:
             yield
@@ -193,12 +268,20 @@ class Guarded:
             problem = next(kinds, duckdb.InternalException)(text)
         if problem is not None:
             if isinstance(problem, duckdb.FatalException):
-                self._ended()
+                self._instance.ended = True
             found = type(problem)(told(problem, " ".join(g for g in given if isinstance(g, str))))
+            if (refused := self._instance.problem()) is not None and not _CODED.search(str(found)):
+                found = duckdb.ConnectionException(refused)  # closed meanwhile
             try:
                 raise found from None
             finally:  # a traceback, or whoever holds the error, would show what was withheld
                 found.__context__ = None
+
+
+def _too_late(name: str, refused: str, *_: object, **__: object) -> None:
+    """What a method does after the end: closing and interrupting again is harmless."""
+    if name not in ("close", "interrupt"):
+        raise duckdb.ConnectionException(refused)
 
 
 class GuardedReader(Guarded):

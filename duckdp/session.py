@@ -177,6 +177,7 @@ class Session(Calls, Holding):
         )  # fmt: skip
         claim, watch = Claim(), Watch()
         try:
+            curator.life.begin(claim)
             with curator.engine.watched(watch):  # whoever waits for an equal question is interrupted too
                 admitted = ledger.admit(request, claim=claim, check=watch.check)
             if isinstance(admitted, StoredRelease):
@@ -185,12 +186,11 @@ class Session(Calls, Holding):
             charged(admitted.id)
             return self._release(admitted, work)
         finally:
-            claim.end()  # from here on an equal question may redeem the charge, if there is one
+            curator.life.end(claim)  # from here on an equal question may redeem the charge, if there is one
 
     def _release(self, charge: Charge, work: Work) -> Performed:
         """Read, noise, store."""
-        curator, ledger = self._curator, self._curator.ledger
-        problem: DuckDPError | None = None
+        curator, ledger, problem = self._curator, self._curator.ledger, None
         stages = Stages(
             lambda query: curator.engine.run(query, charge), stored=lambda: ledger.stages(charge),
             keep=lambda number, payload: ledger.store_stage(charge, number, payload),
@@ -198,7 +198,7 @@ class Session(Calls, Holding):
         try:
             stored = ledger.store_release(charge, work(stages))
         except BaseException as error:  # noqa: BLE001 - text, cause, context and frames of any other may hold rows
-            problem = laundered(error, charge.id)
+            problem = curator.life.told(laundered(error, charge.id), charge.id)
         if problem is not None:
             with suppress(DuckDPError):  # full disk, closed: that its claim ended is seen without a word too
                 ledger.fail(charge)  # the charge stays; an equal question may redeem it

@@ -14,8 +14,6 @@ import glob
 import hashlib
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +24,7 @@ from duckdp.attempt import attempt
 from duckdp.compiler.printing import quote
 from duckdp.copies import copy_connection, copy_database, copy_frame
 from duckdp.errors import CatalogError
+from duckdp.folders import Folder
 
 CATALOG = "src"
 SUFFIXES = (".duckdb", ".db", ".ddb")
@@ -57,7 +56,7 @@ class Source:
 
     def __init__(self, data: object, *, snapshot: bool = False) -> None:
         self.data, self.snapshot, self.catalog = data, snapshot, CATALOG
-        self._folder: str | None = None
+        self._folder: Folder | None = None
         self._paths: list[str] = []
         self._views: dict[str, str] = {}
         self._macros: list[str] = []
@@ -166,7 +165,7 @@ class Source:
     def close(self) -> None:
         """Remove a snapshot's files."""
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.close()
             self._folder = None
 
     # ---- kinds ------------------------------------------------------------------------------------------------
@@ -193,8 +192,8 @@ class Source:
 
     def _snapshot_file(self, con: duckdb.DuckDBPyConnection, original: str) -> None:
         """Copy the file's tables to a private file, so that the original is free again."""
-        self._folder = tempfile.mkdtemp(prefix="duckdp-")
-        target = os.path.join(self._folder, "snapshot.duckdb")
+        self._folder = Folder()
+        target = os.path.join(self._folder.path, "snapshot.duckdb")
         con.execute(f"ATTACH {_text(target)} AS {quote(self.catalog)}")
         self._views, self._macros = _views_of(con, original), _shadows_of(con, original)
         copy_database(con, self.catalog, original)

@@ -203,7 +203,7 @@ def test_an_ended_instance_is_replaced(curator: duckdp.Curator, monkeypatch: pyt
 
     front = curator.front("ana")
     assert curator.front("ana") is front
-    con = Guarded(Ended(), front._end)
+    con = Guarded(Ended(), front._instance)
     with pytest.raises(duckdb.FatalException) as caught:
         con.execute("SELECT 1")
     assert str(caught.value) == ENDED

@@ -11,12 +11,14 @@ import duckdp
 ROOT = Path(duckdp.__file__).parent
 # A part may import parts of a lower rank, and itself. Parts of equal rank do not know each other.
 RANKS = {
-    "errors": 0, "resources": 1, "core": 1, "result": 1, "guarded": 1, "ledger": 2, "mechanisms": 2, "catalog": 3,
+    "errors": 0, "forks": 0.1, "ending": 0.5, "folders": 0.5,
+    "resources": 1, "core": 1, "result": 1, "guarded": 1, "ledger": 2, "mechanisms": 2, "catalog": 3,
     "compiler": 4, "values": 4, "smooth": 5, "source": 5, "pricing": 5, "answers": 5, "synthetic": 6, "engine": 6,
     "views": 6, "routing": 6, "units": 6, "explanation": 7, "naming": 7, "declare": 7.5, "protection": 8,
-    "suggestions": 8, "functions": 8, "calls": 9, "session": 10, "binder": 10, "front": 11, "curator": 12, "data": 0,
-    "attempt": 0, "copies": 4.5, "decoding": 5.5, "accepting": 8, "computed": 7, "laundering": 1, "interactive": 8,
-    "texts": 0, "asking": 3, "exporting": 3, "records": 9, "holding": 9, "budgeting": 11,
+    "suggestions": 8, "functions": 8, "calls": 9, "life": 9.5, "session": 10, "binder": 10, "front": 11,
+    "curator": 12, "data": 0, "attempt": 0, "copies": 4.5, "decoding": 5.5, "accepting": 8, "computed": 7,
+    "laundering": 1, "interactive": 8, "texts": 0, "asking": 3, "exporting": 3, "records": 9, "holding": 9,
+    "budgeting": 11,
     "bench": 13, "demo": 13, "owner": 13, "shell": 13, "cli": 14, "__main__": 15,
 }  # fmt: skip
 PRIVATE_SIDE = {"engine", "session", "ledger", "front", "curator", "source", "copies", "decoding", "functions"}

@@ -197,7 +197,7 @@ def test_closing_leaves_one_whole_file(ledger):
     ledger.close()
     ledger.close()
     assert sorted(file.name for file in Path(ledger.path).parent.iterdir()) == ["a.ledger", "a.ledger.anchor"]
-    with refused("B207"):
+    with refused("B211"):
         ledger.state()
 
 

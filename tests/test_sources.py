@@ -91,7 +91,7 @@ def test_a_snapshot_frees_the_file(folder: Path) -> None:
         curator.grant("ana", epsilon=1000)
         with duckdb.connect(str(path)) as con:
             con.execute("DELETE FROM t")
-        place = curator.engine.source._folder
+        place = curator.engine.source._folder.path
         assert place is not None
         assert os.stat(place).st_mode & 0o077 == 0
         assert curator.session("ana").sql("SELECT count(*) FROM t", epsilon=60).rows() == [(100,)]

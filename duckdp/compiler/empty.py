@@ -16,8 +16,9 @@ import duckdb
 import pyarrow as pa
 
 from duckdp.catalog import Kind
+from duckdp.forks import keep
 
-_LOCK = Lock()
+_turn = [Lock()]  # in a forked child another one: the parent's may be locked for ever
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false", "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false", "threads": "1", "lock_configuration": "true",
@@ -27,7 +28,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 @contextmanager
 def values_only(tables: Mapping[str, Mapping[str, pa.Array]]) -> Iterator[duckdb.DuckDBPyConnection]:
     """The instance with these tables (name, columns) and nothing else, for one caller at a time."""
-    with _LOCK:
+    with _turn[0]:
         con = _instance(os.getpid())
         for name, arrays in tables.items():
             con.register(name, pa.table(dict(arrays)))
@@ -48,4 +49,12 @@ def arrow_type(kind: Kind) -> pa.DataType:
 
 @lru_cache(maxsize=1)
 def _instance(process: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - a forked process makes its own
-    return duckdb.connect(":memory:", config=_SETTINGS)
+    return keep(duckdb.connect(":memory:", config=_SETTINGS))
+
+
+def _begin_anew() -> None:
+    _turn[0] = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -5,13 +5,17 @@ WAL with ``synchronous=FULL``: a commit is on the disk when it returns, and othe
 
 from __future__ import annotations
 
+import _thread
 import os
 import sqlite3
+import time
 import urllib.parse
+import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
+from duckdp import forks
 from duckdp.errors import InternalError, LedgerError
 from duckdp.ledger import anchor, chain
 from duckdp.ledger.seals import Damage
@@ -45,9 +49,11 @@ class Connection(sqlite3.Connection):
     Attributes:
         version: SQLite's data_version when it last looked; it changes with every commit of any other connection.
         found: by key, while the version stands.
+        file: device and inode.
     """
 
     version = -1
+    file = (0, 0)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -63,16 +69,28 @@ class Connection(sqlite3.Connection):
 
 
 def connect(path: str) -> Connection:
-    """Connect to an existing file without changing it."""
+    """Connect to an existing file without changing it.
+
+    Raises:
+        LedgerError: B212, the file was open when this process was forked.
+    """
+    if _inherited and _identity(path) in _inherited:
+        raise forks.forked(f'the ledger "{path}"', path)
     name = urllib.parse.quote(path)
-    connection = sqlite3.connect(
-        f"file:{name}?mode=rw",
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-        factory=Connection,
-    )
+    _coming.append(path)
+    try:
+        connection = sqlite3.connect(
+            f"file:{name}?mode=rw",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
+        )
+        connection.file = _identity(path)
+        _opened.add(forks.keep(connection))
+    finally:
+        _coming.remove(path)
     connection.row_factory = sqlite3.Row
     return connection
 
@@ -114,7 +132,8 @@ def close_whole(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Turn SQLite's errors and the system's into ours; their texts may quote what the ledger holds."""
+    """Turn SQLite's errors and the system's into ours; their texts may quote what the ledger holds. A fork waits."""
+    _enter()
     try:
         yield
     except sqlite3.Error as error:
@@ -127,6 +146,8 @@ def translated(path: str) -> Iterator[None]:
         raise no_memory(path) from None
     except OSError:
         raise unusable(path) from None
+    finally:
+        _leave()
 
 
 def _translate(error: sqlite3.Error, path: str) -> LedgerError | InternalError:
@@ -195,3 +216,71 @@ def no_memory(path: str) -> LedgerError:
 def not_a_ledger(path: str) -> LedgerError:
     """The error for a file that is something else."""
     return LedgerError("B207", f'"{path}" is not a ledger. Give the path of a ledger, or of a new file.', path=path)
+
+
+# ---- forks ----------------------------------------------------------------------------------------------------------
+# A fork waits until no thread is within SQLite, whose own locks would stay locked in the child. What is open then is
+# known to SQLite in the child too, with locks on the file that only the parent has: such a file is refused there.
+
+_FORK_SECONDS = 5.0
+_opened: weakref.WeakSet[Connection] = weakref.WeakSet()
+_coming: list[str] = []  # paths of connections that are being made
+_inherited: set[tuple[int, int]] = set()
+_inside: dict[int, int] = {}  # threads within SQLite, and how deep
+_forking: list[int] = []  # the thread that forks
+
+
+def _identity(path: str) -> tuple[int, int]:
+    """Device and inode; (0, 0) of a file that is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def _enter() -> None:
+    me = _thread.get_ident()
+    _inside[me] = _inside.get(me, 0) + 1
+    while _forking and _inside[me] == 1 and _forking[0] != me:
+        del _inside[me]
+        time.sleep(0.0005)
+        _inside[me] = 1
+
+
+def _leave() -> None:
+    me = _thread.get_ident()
+    depth = _inside.get(me, 1) - 1
+    if depth:
+        _inside[me] = depth
+    else:
+        _inside.pop(me, None)
+
+
+def _before_fork() -> None:
+    _forking.append(_thread.get_ident())
+    end = time.monotonic() + _FORK_SECONDS
+    while _inside.keys() - set(_forking) and time.monotonic() < end:
+        time.sleep(0.0005)
+
+
+def _after_in_parent() -> None:
+    with suppress(ValueError):
+        _forking.remove(_thread.get_ident())
+
+
+def _after_in_child() -> None:
+    for connection in list(_opened):
+        try:
+            connection.total_changes  # noqa: B018 - fails where it was closed
+        except sqlite3.Error:
+            continue
+        _inherited.add(connection.file)
+    _inherited.update(_identity(path) for path in _coming)
+    _coming.clear()
+    _inside.clear()
+    _forking.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

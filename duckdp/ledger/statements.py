@@ -129,9 +129,10 @@ class StatementLog:
         self._wish(end=True)
 
     def forget(self) -> None:
-        """After a fork, in the child: what waits is its parent's to write."""
+        """After a fork, in the child: what waits is its parent's to write, and what the child asks is refused."""
         _abandoned.append(self._file)
         self._begin()
+        self._closed = True
 
     def _begin(self) -> None:
         self._queues: dict[str, deque[_Waiting]] = {}

@@ -11,11 +11,14 @@ import sqlite3
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from duckdp.errors import LedgerError
+from duckdp.ending import Ending
+from duckdp.errors import DuckDPError, LedgerError
+from duckdp.forks import Home, closed
 from duckdp.ledger import anchor, chain, files, opening, verification
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.connections import Connection, connect, set_pragmas, translated, unsound
@@ -28,8 +31,6 @@ IDLE = 8  # reading connections that are kept
 
 _READING = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON", "PRAGMA query_only = ON")
 
-_stores: weakref.WeakSet[Store] = weakref.WeakSet()
-_abandoned: list[Any] = []
 T = TypeVar("T")
 
 
@@ -61,9 +62,11 @@ class Store:
         self.path = path
         self.anchors = Anchors(path, given)
         self._place = _Place(path, self.anchors)
-        self._closed = False
-        self._begin()
-        _stores.add(self)
+        self._home = Home()
+        self._writer = Writer(path, partial(_commit, self._place))
+        self._idle: deque[Connection] = deque()
+        self._ending = Ending(self._writer.close, partial(_end_all, self._idle))
+        weakref.finalize(self, _end_unclosed, self._ending, self._writer)
 
     @classmethod
     def open(
@@ -192,26 +195,13 @@ class Store:
         return self._writer.alone(lambda connection: work(Tx(connection)))
 
     def close(self) -> None:
-        """Write the journal back into the file and close; again is harmless."""
-        self._closed = True
-        while self._idle:
-            self._idle.pop().close()
-        self._writer.close()
-
-    def forget(self) -> None:
-        """After a fork, in the child: neither use nor close what belongs to the parent."""
-        self._end.detach()
-        _abandoned.extend((self._writer, self._idle))
-        self._begin()
-
-    def _begin(self) -> None:
-        self._writer = Writer(self.path, partial(_commit, self._place))
-        self._idle: deque[Connection] = deque()
-        self._end = weakref.finalize(self, Writer.close, self._writer)
+        """Write the journal back into the file and close; again is harmless, and so it is from several threads."""
+        self._ending.make()
 
     def _take(self) -> Connection:
-        if self._closed:
-            raise LedgerError("B207", f'the ledger "{self.path}" is closed. Open it again.', path=self.path)
+        self._home.require(f'the ledger "{self.path}"', self.path)
+        if self._writer.closed:
+            raise closed(f'the ledger "{self.path}"', self.path)
         pragmas: tuple[str, ...] = ()
         try:
             connection = self._idle.pop()
@@ -229,15 +219,19 @@ class Store:
 
     def _give_back(self, connection: Connection) -> None:
         whole = False
+        if self._home.left:
+            return
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            whole = not self._closed and len(self._idle) < IDLE
+            whole = len(self._idle) < IDLE
         finally:
             if whole:
                 self._idle.append(connection)
             else:
                 connection.close()
+        if self._writer.closed:  # perhaps after the idle ones were closed
+            _end_all(self._idle)
 
 
 def _commit(place: _Place, connection: Connection, body: Callable[[Tx], None]) -> None:
@@ -346,10 +340,13 @@ def _read_anchor(anchors: Anchors, place: Place, *, forgiving: bool) -> tuple[Po
         return None, True
 
 
-def _forget_all() -> None:
-    for store in list(_stores):
-        store.forget()
+def _end_all(idle: deque[Connection]) -> None:
+    with suppress(IndexError):
+        while True:
+            idle.pop().close()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+def _end_unclosed(ending: Ending, writer: Writer) -> None:
+    """Nobody closed it: Python collects it, on whatever thread, or leaves."""
+    with suppress(DuckDPError):
+        ending.make(wait=not writer.is_mine)

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from duckdp.errors import InternalError, LedgerError
+from duckdp.errors import InternalError
+from duckdp.forks import Home, closed
 from duckdp.ledger import connections
 from duckdp.ledger.tx import Tx
 
@@ -37,6 +38,9 @@ class Writer:
     Args:
         path: of the ledger.
         commit: (connection, body) runs body within one durable, anchored transaction.
+
+    Attributes:
+        closed: its end has begun.
     """
 
     def __init__(self, path: str, commit: Commit) -> None:
@@ -45,14 +49,15 @@ class Writer:
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._serving = _thread.allocate_lock()  # of the thread that serves, as long as it does; nobody else takes it
         self._ident = 0  # of that thread
-        self._closed = False
+        self.closed = False
+        self._home = Home()
         self._connection: connections.Connection | None = None
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Run a transaction; returns when it is durable.
 
         Raises:
-            LedgerError: B206, B207 closed, and others. Whatever ``work`` raises, and then nothing of it is kept.
+            LedgerError: B206, B211 closed, B212, and others. Whatever ``work`` raises, and then nothing of it is kept.
         """
         return self._do(_Job(work, alone=False))  # type: ignore[no-any-return]
 
@@ -62,32 +67,35 @@ class Writer:
 
     def close(self) -> None:
         """Finish what waits, close the connection, end the thread; again is harmless."""
-        self._closed = True
+        self.closed = True
         self._queue.put(None)
-        while self._serving.locked():
+        while self._serving.locked() and not self.is_mine:
             time.sleep(_END_SECONDS)
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this is the thread that serves."""
+        return self._ident == _thread.get_ident()
 
     def _do(self, job: _Job) -> Any:
         """Hand a job over and wait for it; no lock is held that an interrupt could leave locked."""
-        if self._closed:
-            raise self._is_closed()
-        if self._ident == _thread.get_ident():
+        self._home.require(f'the ledger "{self.path}"', self.path)
+        if self.closed:
+            raise closed(f'the ledger "{self.path}"', self.path)
+        if self.is_mine:
             raise InternalError("a transaction asked for another one")
         self._queue.put(job)
         self._ensure()
         while not job.is_done(_LOOK_SECONDS):
-            if self._closed and not self._serving.locked():
-                raise self._is_closed()
+            if self.closed and not self._serving.locked():
+                raise closed(f'the ledger "{self.path}"', self.path)
             self._ensure()
         return job.value()
 
     def _ensure(self) -> None:
         """Start the thread if none serves; of several that are started at once, one does."""
-        if not self._serving.locked() and not self._closed:
+        if not self._serving.locked() and not self.closed:
             _thread.start_new_thread(self._run, ())  # threading.Thread.start has locks that an interrupt may leave
-
-    def _is_closed(self) -> LedgerError:
-        return LedgerError("B207", f'the ledger "{self.path}" is closed. Open it again.', path=self.path)
 
     # ---- on the thread -----------------------------------------------------------------------------------------------
 

@@ -136,7 +136,7 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("identity: question left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[state.data_version, task.mechanism, kind, name, unique]", _T_SESSION),
     Mutant("identity: fresh is not", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, name]", _T_SESSION),
     Mutant("identity: name left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, unique]", (*_T_SESSION, "tests/smooth/test_smooth_summary.py", "tests/synthetic/test_again.py")),
-    Mutant("charge: kept only if it succeeds", _SESSION, "laundered(error, charge.id)", "error", ("tests/adversary/test_planted_secrets.py", "tests/test_session.py")),
+    Mutant("charge: kept only if it succeeds", _SESSION, "laundered(error, charge.id), charge.id)", "error, charge.id)", ("tests/adversary/test_planted_secrets.py", "tests/test_session.py")),
     Mutant("source: changes go unseen", _CURATOR, "if self.engine.changed() or state.source != self._fingerprint:", "if state.source != self._fingerprint:", _T_SESSION),
     Mutant("source: refreshes elsewhere go unseen", _CURATOR, "if self.engine.changed() or state.source != self._fingerprint:", "if self.engine.changed():", _T_SESSION),
     Mutant("token: any mac", _BINDER, "if not hmac.compare_digest(mac.encode(), self._mac(body).encode()):", "if False:", _T_IDENTITY),
