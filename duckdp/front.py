@@ -138,6 +138,7 @@ class Front:
 
     def close(self) -> None:
         """Answer nothing more, interrupt what runs, and close the instance; again is harmless."""
+        self._instance.refuse()
         self._binder.close()
         self._instance.close()
 

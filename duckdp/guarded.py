@@ -137,6 +137,10 @@ class Instance:
             return str(error)
         return None
 
+    def refuse(self) -> None:
+        """Let nothing be asked of it any more; what fails from now on fails by that."""
+        self._closing = True
+
     def interrupt(self) -> None:
         """Interrupt all statements."""
         for connection in list(self._connections):

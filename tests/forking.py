@@ -143,7 +143,7 @@ def main(path: str, forks: int, seed: int) -> None:
     for thread in load.threads:
         print("" if thread.is_alive() else f"the parent's thread ended: {thread.name}\n", end="")
     parent.curator.close()
-    for name in load.join(120):
+    for name in load.join(float(os.environ.get("JOIN", "120"))):
         print(f"still runs: {name}")
         faulthandler.dump_traceback()
     print(*[f"{kind}: {ending}\n" for kind, ending in load.outcomes if not ended_well(ending)], sep="", end="")

@@ -24,8 +24,8 @@ import duckdp
 from duckdp import folders
 from duckdp.errors import DuckDPError
 from duckdp.ledger import Ledger
+from tests.interruptions import Interruptions
 from tests.ledgers import refused
-from tests.test_ledger_interrupts import Interruptions
 
 ROOT = Path(__file__).resolve().parents[1]
 ASK = "SELECT count(*) FROM visits"
@@ -182,21 +182,15 @@ def test_an_interrupt_anywhere_leaves_no_half_of_it(clinic_file: str, tmp_path: 
         found.connect("ana").execute("SELECT 1")
         return found
 
-    class Watched(Interruptions):
-        def _trace(self, frame, event, arg):
-            if not frame.f_code.co_filename.startswith(str(Path(duckdp.__file__).parent)):
-                return None
-            self._step()
-            return self._line
-
+    package = (str(Path(duckdp.__file__).parent),)
     first = opened()
-    with Watched(-1) as counted:
+    with Interruptions(-1, package) as counted:
         first.close()
     kept, points = [], min(counted.steps, 60)  # the last of them are steps of waiting
     for at in range(1, points + 1, 4):
         curator = opened()
         try:
-            with Watched(at):
+            with Interruptions(at, package):
                 curator.close()
         except KeyboardInterrupt as error:
             kept.append(error)

@@ -33,6 +33,7 @@ def fork(folder: Path, times: int, seconds: int) -> str:
     return "".join(done.stdout.splitlines(keepends=True)[-60:])
 
 
+@pytest.mark.slow
 def test_children_of_a_busy_process(tmp_path: Path) -> None:
     assert fork(tmp_path, 5, 900) == "5 of 5 children ended well\n"
 
