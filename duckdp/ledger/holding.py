@@ -6,17 +6,12 @@ from dataclasses import replace
 
 from duckdp.ledger import holders, interactions, reservations
 from duckdp.ledger.holders import Claim
-from duckdp.ledger.statements import StatementLog
-from duckdp.ledger.store import Store
+from duckdp.ledger.keeping import Keeping
 from duckdp.ledger.types import Charge, ChargeRequest, Reservation, StoredStep
 
 
-class Holding:
+class Holding(Keeping):
     """Methods of ``Ledger``; each is one transaction."""
-
-    _store: Store
-    statements: StatementLog
-    dataset_id: str
 
     def reserve(self, analyst: str, *, epsilon_nano: int, delta_atto: int) -> Reservation:
         """Hold headroom of all of an analyst's limits: nobody else's charge may take it. It is no charge.
@@ -54,7 +49,7 @@ class Holding:
             LedgerError: B206, somebody else is going on with it.
         """
         wanted = replace(request, logged=self.statements.head(request.analyst))
-        return self._store.write(lambda tx: interactions.take_up(tx, wanted, secret, claim))
+        return self._charge(lambda tx: interactions.take_up(tx, wanted, secret, claim))
 
     def past(self, charge: Charge) -> tuple[list[StoredStep], str | None]:
         """The steps of an interactive release, in order, and why it ended if it has.

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from duckdp.errors import LedgerError
+from duckdp.forks import closed
 from duckdp.ledger import backups, chain, history, moving
 from duckdp.ledger.places import Where
 from duckdp.ledger.statement_check import begin_anew
 from duckdp.ledger.statement_file import copy_log
 from duckdp.ledger.statements import StatementLog
 from duckdp.ledger.store import Store
+from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import check_reason
 from duckdp.ledger.verification import Tell, Verified
+
+T = TypeVar("T")
 
 
 class Keeping:
@@ -27,6 +32,7 @@ class Keeping:
         dataset_id: random, 32 hex digits.
         salt: 16 random bytes, secret (it keys the choice of rows and groups that are kept).
         statements: the log of what was asked and not charged, in a file beside the ledger.
+        closing: nothing is charged any more (B211); what was, ends.
     """
 
     def __init__(self, store: Store) -> None:
@@ -35,6 +41,7 @@ class Keeping:
         row = store.read(lambda tx: tx.dataset())
         self.dataset_id: str = row["id"]
         self.salt: bytes = row["salt"]
+        self.closing = False
         self.statements = StatementLog(self.path, self.dataset_id, self.salt)
         weakref.finalize(self, self.statements.close)
 
@@ -134,6 +141,20 @@ class Keeping:
         if found:
             raise LedgerError("B202", f'the ledger "{self.path}" is sound, but {"; ".join(found)}.', path=self.path)
         return replace(checked, statements=count)
+
+    def _charge(self, work: Callable[[Tx], T]) -> T:
+        """A transaction that may charge.
+
+        Raises:
+            LedgerError: B211, the curator is being closed.
+        """
+
+        def checked(tx: Tx) -> T:
+            if self.closing:
+                raise closed("the curator")
+            return work(tx)
+
+        return self._store.write(checked)
 
     def close(self) -> None:
         """Write what waits for the log of statements, write the journal back into the file, and close both."""

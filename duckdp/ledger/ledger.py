@@ -9,16 +9,13 @@ from dataclasses import replace
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
-from duckdp.forks import closed
 from duckdp.ledger import budgets, charges, holders, listing, objects
 from duckdp.ledger.charges import Pending
 from duckdp.ledger.granting import Granting
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.holding import Holding
-from duckdp.ledger.keeping import Keeping
 from duckdp.ledger.places import Where
 from duckdp.ledger.store import Store
-from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import (
     Charge,
     ChargeRequest,
@@ -34,18 +31,16 @@ from duckdp.ledger.types import (
 WAIT_SECONDS = 10.0  # for somebody else's answer to the same question, unless :attr:`Ledger.patience` says otherwise
 
 
-class Ledger(Keeping, Granting, Holding):
+class Ledger(Granting, Holding):
     """A data set's ledger, open; safe for many threads, many objects and many processes on one file.
 
     Attributes:
         patience: seconds to wait while somebody else answers the same question, before B206 says so.
-        closing: nothing is charged any more (B211); what was, ends.
     """
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.patience = WAIT_SECONDS
-        self.closing = False
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, create: bool = True, anchor: Where | None = None) -> Ledger:
@@ -224,7 +219,7 @@ class Ledger(Keeping, Granting, Holding):
         deadline = time.monotonic() + self.patience
         try:
             while True:
-                decision = self._store.write(lambda tx: self._decide(tx, request, claim))
+                decision = self._charge(lambda tx: charges.decide(tx, request, claim))
                 if not isinstance(decision, Pending):
                     return decision
                 self._wait(decision, deadline, check)
@@ -338,11 +333,6 @@ class Ledger(Keeping, Granting, Holding):
             CatalogError: C110, the same for unknown and somebody else's.
         """
         return self._store.give(lambda tx: charges.named(tx, analyst, name))
-
-    def _decide(self, tx: Tx, request: ChargeRequest, claim: Claim) -> Charge | StoredRelease | Pending:
-        if self.closing:
-            raise closed("the curator")
-        return charges.decide(tx, request, claim)
 
     def _wait(self, pending: Pending, deadline: float, check: Callable[[], None]) -> None:
         pause = 0.001
