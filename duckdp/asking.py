@@ -171,7 +171,7 @@ def call_text(name: str, args: Sequence[object], named: Mapping[str, object]) ->
     given += [(f"{key} := ", value) for key, value in named.items() if value is not None]
     for key, value in given:
         parts.append(key + _literal(value, room))
-        room -= len(parts[-1])
+        room -= len(parts[-1]) + 2
         if room < 0:
             break
     return f"{name}({', '.join(parts)}{'' if room >= 0 else ', ...'})"
@@ -189,7 +189,7 @@ def _literal(value: Any, room: int) -> str:
         parts: list[str] = []
         for inner in value:
             parts.append(_literal(inner, room) if not isinstance(inner, (list, tuple)) else "[...]")
-            room -= len(parts[-1])
+            room -= len(parts[-1]) + 2
             if room < 0:
                 break
         return f"[{', '.join(parts)}]"

@@ -509,3 +509,32 @@ def test_a_log_that_nobody_closes_is_written_by_its_thread_and_at_the_end(tmp_pa
         curator.session("ana").budget()
         assert written.wait(60)
         assert logged(curator.ledger.path).total() == 2
+
+
+def test_a_log_that_was_moved_away_is_begun_anew(log: StatementLog) -> None:
+    log.note("ana", "free", "first", "answered")
+    assert log.flush()
+    os.rename(log.path, log.path + ".away")
+    log.note("ana", "free", "second", "answered")
+    assert log.flush()
+    assert {text for _, _, text, _ in logged(log.path.removesuffix(".statements"))} == {"second"}
+    assert check(log) == []
+
+
+def test_what_a_call_is_given_is_not_shown() -> None:
+    """Numbers and texts are what was asked; of anything else the log shows the name of its type, and never calls it."""
+
+    class Frame:
+        def __repr__(self) -> str:
+            raise AssertionError("asked")
+
+    rows = {"age": [CANARY]}
+    shown = asking.call_text(
+        "f", [rows, Frame(), [Frame(), ["x"]], 10**400, b"x", True, None, 1.5], {"progress": print}
+    )
+    assert (
+        shown == "f(dict, Frame, [Frame, [...]], int, bytes, true, NULL, 1.5, progress := builtin_function_or_method)"
+    )
+    long = asking.call_text("f", ["x" * 10**6, *["y"] * 10**5], {})
+    assert len(long) < 1100
+    assert len(asking.call_text("f", [["abc"] * 10**6], {})) < 1100

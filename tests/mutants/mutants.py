@@ -11,6 +11,7 @@ from tests.mutants.of_mechanisms import MECHANISMS
 from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_reads import READS
+from tests.mutants.of_statements import STATEMENTS
 from tests.mutants.of_units import UNITS
 
 LISTS: dict[str, tuple[Mutant, ...]] = {
@@ -22,6 +23,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "gate": GATE,
     "numerics": NUMERICS,
     "hostile": HOSTILE,
+    "statements": STATEMENTS,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 
