@@ -6,6 +6,7 @@ import secrets
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
+from duckdp.asking import charged, noted
 from duckdp.core.task import Interactive
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.interactive import Interaction, begin
@@ -25,6 +26,7 @@ class Holding:
 
     reservation: Reservation | None = None
 
+    @noted("reserved", prefix="")
     def reserve(self, *, epsilon: object, delta: object = 0) -> Self:
         """Hold headroom of all limits of the analyst, so that nobody else's charges can take it; no charge.
 
@@ -64,7 +66,10 @@ class Holding:
             InsufficientBudgetError: B101. LedgerError: B206, somebody else is going on with it.
         """
         unique = (nonce or secrets.token_hex(16)) if fresh else ""
-        return begin(self._holder, task, table=table, statement=statement, unique=unique)
+        with self._holder.asking(statement):
+            found = begin(self._holder, task, table=table, statement=statement, unique=unique)
+            charged(found.charge_id)
+        return found
 
     def __enter__(self) -> Self:
         return self

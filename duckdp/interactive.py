@@ -11,6 +11,7 @@ import json
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from duckdp.asking import call_text, charged
 from duckdp.core.task import Dialogue, Interactive, Question, Step
 from duckdp.errors import CatalogError, DuckDPError
 from duckdp.laundering import laundered
@@ -73,6 +74,11 @@ class Interaction:
             LedgerError: B206, somebody else went on with it.
             ExecutionError: E101, E103; nothing left, and asking again is free.
         """
+        with self._session.asking(lambda: call_text("ask", [question.canonical], {})):
+            charged(self.charge_id)  # noted is what it is refused, and what fails
+            return self._ask(question)
+
+    def _ask(self, question: Question) -> str:
         self._require_same_data()
         problem: DuckDPError | None = None
         output: str | None = None

@@ -538,3 +538,16 @@ def test_what_a_call_is_given_is_not_shown() -> None:
     long = asking.call_text("f", ["x" * 10**6, *["y"] * 10**5], {})
     assert len(long) < 1100
     assert len(asking.call_text("f", [["abc"] * 10**6], {})) < 1100
+
+
+def test_headroom_and_interactive_releases_are_logged_where_they_are_free_or_refused(tmp_path: Path) -> None:
+    path = make_clinic(tmp_path, "ana")
+    with duckdp.open(path) as curator:
+        session = curator.session("ana")
+        session.reserve(epsilon=1).give_up()
+        with pytest.raises(DuckDPError, match=r"^B101"):
+            session.reserve(epsilon=50)
+        ledger = curator.ledger.path
+    assert logged(ledger) == Counter({
+        ("ana", "free", "reserve(epsilon := 1)", "reserved"): 1, ("ana", "refused", "reserve(epsilon := 50)", "B101"): 1,
+    })  # fmt: skip
