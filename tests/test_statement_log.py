@@ -549,5 +549,6 @@ def test_headroom_and_interactive_releases_are_logged_where_they_are_free_or_ref
             session.reserve(epsilon=50)
         ledger = curator.ledger.path
     assert logged(ledger) == Counter({
-        ("ana", "free", "reserve(epsilon := 1)", "reserved"): 1, ("ana", "refused", "reserve(epsilon := 50)", "B101"): 1,
+        ("ana", "free", "reserve(epsilon := 1)", "reserved"): 1,
+        ("ana", "refused", "reserve(epsilon := 50)", "B101"): 1,
     })  # fmt: skip
