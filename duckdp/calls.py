@@ -194,7 +194,7 @@ class Calls:
         from duckdp.synthetic.report import make_report
 
         stored = self._session.completed(str(name))
-        charge = next((c for c in self._session._curator.ledger.charges() if c.id == stored.charge_id), None)
+        charge = self._session._curator.ledger.charge(stored.charge_id)
         report = make_report(str(name), stored.payload, json.loads(charge.parameters) if charge else None)
         if path is not None:
             _write_new(path, report.html)
@@ -206,14 +206,24 @@ class Calls:
         return self._call(functions.budget(self._session))
 
     @noted()
-    def ledger(self) -> Result:
-        """The analyst's own charges."""
-        return self._call(functions.ledger(self._session))
+    def ledger(self, *, most: int | None = None, before: int | None = None) -> Result:
+        """The analyst's own charges, oldest first.
+
+        Args:
+            most: at most so many, the newest; 1,000 by default.
+            before: only those before this charge, to go back from a page.
+        """
+        return self._call(functions.ledger(self._session, most, before))
 
     @noted()
-    def summaries(self) -> Result:
-        """Stored summaries and synthetic tables."""
-        return self._call(functions.summaries(self._session))
+    def summaries(self, *, most: int | None = None, after: str | None = None) -> Result:
+        """Stored summaries and synthetic tables, the analyst's own first, by name.
+
+        Args:
+            most: at most so many; 1,000 by default.
+            after: to go on from a page, the name of its last one; of one that was shared, owner.name.
+        """
+        return self._call(functions.summaries(self._session, most, after))
 
     @noted()
     def catalog(self) -> Result:

@@ -34,7 +34,7 @@ from duckdp.errors import CatalogError, DuckDPError, ParameterError
 from duckdp.explanation import Explanation, explain_route, routed_result
 from duckdp.holding import Holding
 from duckdp.laundering import laundered
-from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, StoredRelease
+from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, ObjectRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.pricing import Terms, price
 from duckdp.result import Result, ResultColumn
@@ -290,8 +290,8 @@ class Session(Calls, Holding):
         """Stored summaries of a table's present data that the analyst may use, by name."""
         ledger = self._curator.ledger
         version = self._curator.require_current().data_version
-        current = {c.id for c in ledger.charges() if c.data_version == version}
-        named = [row.name for row in ledger.objects(self.analyst) if row.ready and row.charge_id in current]
+        rows = ledger.objects(self.analyst)
+        named = [row.name for row in rows if row.ready and row.data_version == version]
         found = []
         for name in dict.fromkeys(named):
             # a grouped summary speaks of no whole table; a synthetic table or an older version's payload holds none
@@ -310,19 +310,17 @@ class Session(Calls, Holding):
             rows.append((self.analyst, scope, str(row.granted), row.spent, row.remaining))
         return rows
 
-    def own_charges(self) -> Sequence[ChargeRow]:
-        """The analyst's charges."""
-        return self._curator.ledger.charges(self.analyst)
+    def count_charges(self) -> int:
+        """How many charges the analyst has."""
+        return self._curator.ledger.count_charges(self.analyst)
 
-    def object_rows(self) -> list[tuple[str, ...]]:
-        """(name, kind, owner, made, about) of stored objects that can be read."""
-        ledger = self._curator.ledger
-        rows: list[tuple[str, ...]] = []
-        about = {c.id: " ".join(c.statement.split()) for c in ledger.charges()}
-        for row in ledger.objects(self.analyst):
-            if row.ready:
-                rows.append((row.name, row.kind, row.owner, row.at, about.get(row.charge_id, "")))
-        return rows
+    def own_charges(self, limit: int | None = None, before: int | None = None) -> Sequence[ChargeRow]:
+        """The analyst's charges, oldest first; with a limit the last so many, before an id if one is given."""
+        return self._curator.ledger.charges(self.analyst, limit=limit, before=before)
+
+    def objects(self, limit: int, after: str) -> Sequence[ObjectRow]:
+        """Stored objects of the analyst, then those shared with them, by name."""
+        return self._curator.ledger.objects(self.analyst, limit=limit, after=after)
 
     def read(self, text: str, parameters: Sequence[object] = ()) -> Query:
         """Validate a statement over a protected table."""
@@ -370,7 +368,7 @@ class Session(Calls, Holding):
             CatalogError: C111; not of a name that was given before.
         """
         ledger = self._curator.ledger
-        if name in self._curator.tables and all(row.name != name for row in ledger.objects(self.analyst)):
+        if name is not None and name in self._curator.tables and not ledger.knows(self.analyst, name):
             raise CatalogError("C111", f'the name "{name}" is that of a protected table. Choose another.')
 
     def require_grant(self) -> None:

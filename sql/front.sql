@@ -103,6 +103,8 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain', [statement::VARCHAR,
   delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, tolerance::VARCHAR], []::VARCHAR[]));
 
 CREATE OR REPLACE MACRO dp_budget() AS TABLE SELECT * FROM query(__dp_bind('dp_budget', []::VARCHAR[], []::VARCHAR[]));
-CREATE OR REPLACE MACRO dp_ledger() AS TABLE SELECT * FROM query(__dp_bind('dp_ledger', []::VARCHAR[], []::VARCHAR[]));
-CREATE OR REPLACE MACRO dp_summaries() AS TABLE SELECT * FROM query(__dp_bind('dp_summaries', []::VARCHAR[], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_ledger(most := NULL, before := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_ledger', [most::VARCHAR, before::VARCHAR], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_summaries(most := NULL, after := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_summaries', [most::VARCHAR, after::VARCHAR], []::VARCHAR[]));
 CREATE OR REPLACE MACRO dp_catalog() AS TABLE SELECT * FROM query(__dp_bind('dp_catalog', []::VARCHAR[], []::VARCHAR[]));

@@ -1,7 +1,8 @@
 """``duckdp bench``: what privacy costs in time, against plain DuckDB and against the same bounding written by hand.
 
 ``duckdp bench smooth`` measures summaries, ``duckdp bench synthetic`` the tables of the paper's experiments,
-``duckdp bench synthetic program`` the linear program and ``duckdp bench synthetic dashboards`` dashboard queries.
+``duckdp bench synthetic program`` the linear program, ``duckdp bench synthetic dashboards`` dashboard queries and
+``duckdp bench ledger`` ledgers of many charges.
 
 Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
 
@@ -10,6 +11,7 @@ Everything is measured in one run, in turn, on generated data in a temporary fil
     smooth.py    summaries: moments.py (time), answers.py, noises.py, accuracy.py (the law of the error)
     program.py   the linear program of synthetic tables
     tables.py    the paper's tables 4 and 5: tables_data.py, tables_queries.py; tables_peers.py (another environment)
+    ledger.py    ledgers of 1,000 to 1,000,000 charges
     dashboards.py  three dashboard queries on synthetic tables, a join among them
 """
 
@@ -49,7 +51,7 @@ def main(argv: list[str]) -> int:
     Returns:
         0, or 1 when a limit was missed and --check was given.
     """
-    if argv and argv[0] in ("smooth", "synthetic"):
+    if argv and argv[0] in ("smooth", "synthetic", "ledger"):
         return _others(argv)
     options = _options().parse_args(argv)
     size = Size(rows=options.rows, units=options.units, groups=options.groups)
@@ -71,6 +73,10 @@ def _others(argv: list[str]) -> int:
         from duckdp.bench.smooth import main as smooth
 
         return smooth(argv[1:])
+    if argv[0] == "ledger":
+        from duckdp.bench.ledger import main as ledger
+
+        return ledger(argv[1:])
     if argv[1:2] == ["dashboards"]:
         from duckdp.bench.dashboards import main as dashboards
 
@@ -88,7 +94,8 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="duckdp bench", description="Measure duckdp on this machine.",
         epilog="More, each with --help of its own: duckdp bench smooth (summaries), duckdp bench synthetic (the "
-        "paper's tables), duckdp bench synthetic program (the linear program), duckdp bench synthetic dashboards (BI).",
+        "paper's tables), duckdp bench synthetic program (the linear program), duckdp bench synthetic dashboards (BI), "
+        "duckdp bench ledger (many charges).",
     )  # fmt: skip
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="which; all by default")
     for name, number in (("rows", 1_000_000), ("units", 400_000), ("groups", 10), ("repeat", 15)):

@@ -48,7 +48,7 @@ FUNCTIONS: dict[str, tuple[Function, int | None, int]] = {
     "dp_bounds": (bounds, None, 5), "dp_explain_bounds": (explain_bounds, None, 4),
     "dp_rows_per_unit": (rows_per_unit, None, 4), "dp_explain_rows_per_unit": (explain_rows_per_unit, None, 3),
     "dp_groups_per_unit": (groups_per_unit, None, 5), "dp_explain_groups_per_unit": (explain_groups_per_unit, None, 4),
-    "dp_budget": (budget, None, 0), "dp_ledger": (ledger, None, 0), "dp_summaries": (summaries, None, 0),
+    "dp_budget": (budget, None, 0), "dp_ledger": (ledger, None, 2), "dp_summaries": (summaries, None, 2),
     "dp_catalog": (catalog, None, 0),
 }  # fmt: skip
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duckdp.catalog import Table, name_unit, plain_type
-from duckdp.functions.prepared import Prepared
+from duckdp.functions.prepared import NOTE, Prepared, read_size
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
     from duckdp.session import Session
+
+PAGE = 1000  # rows of a listing, unless it says otherwise
 
 
 def budget(session: Session) -> Prepared:
@@ -21,25 +25,49 @@ def budget(session: Session) -> Prepared:
     )  # fmt: skip
 
 
-def ledger(session: Session) -> Prepared:
-    """The analyst's own charges."""
+def ledger(session: Session, most: object = None, before: object = None) -> Prepared:
+    """The analyst's own charges, the newest of them."""
     session.require_grant()
+    limit, place = read_size("most", most, PAGE), None if before is None else read_size("before", before, 1)
     names = ("at", "kind", "mechanism", "cost", "state", "statement")
     shape = [("charge", "BIGINT"), *((n, "VARCHAR") for n in names)]
 
     def run(_: str) -> Result:
-        rows = [(c.id, c.at, c.kind, c.mechanism, str(c.loss), c.state, c.statement) for c in session.own_charges()]
-        return plain_result([n for n, _ in shape], rows, [t for _, t in shape])
+        found = session.own_charges(limit + 1, place)
+        shown = found[-limit:]
+        rows = [(c.id, c.at, c.kind, c.mechanism, str(c.loss), c.state, c.statement) for c in shown]
+        note = f"earlier charges: dp_ledger(before := {shown[0].id})" if len(found) > limit else None
+        return _page([n for n, _ in shape], rows, [t for _, t in shape], note)
 
-    return Prepared(columns=shape, run=run)
+    return _noted(shape, run)
 
 
-def summaries(session: Session) -> Prepared:
-    """Summaries and synthetic tables the analyst may use."""
+def summaries(session: Session, most: object = None, after: object = None) -> Prepared:
+    """Summaries and synthetic tables the analyst may use; those without a release yet are left out."""
+    limit, place = read_size("most", most, PAGE), "" if after is None else str(after)
     names = ["name", "kind", "owner", "made", "about"]
-    return Prepared(
-        columns=[(n, "VARCHAR") for n in names], run=lambda _: plain_result(names, session.object_rows())
-    )  # fmt: skip
+
+    def run(_: str) -> Result:
+        found = session.objects(limit + 1, place)
+        shown, note = found[:limit], None
+        if len(found) > limit:
+            last = shown[-1].name if shown[-1].owner == session.analyst else f"{shown[-1].owner}.{shown[-1].name}"
+            note = f"more: dp_summaries(after := '{last}')"
+        rows = [(o.name, o.kind, o.owner, o.at, " ".join(o.statement.split())) for o in shown if o.ready]
+        return _page(names, rows, ["VARCHAR"] * len(names), note)
+
+    return _noted([(n, "VARCHAR") for n in names], run)
+
+
+def _page(names: Sequence[str], rows: Sequence[tuple[Any, ...]], types: Sequence[str], note: str | None) -> Result:
+    """A part of a listing, and in a note how to get what follows; SQL has it as a column."""
+    return replace(plain_result(names, rows, types), notes=[] if note is None else [note], caveat=note)
+
+
+def _noted(shape: list[tuple[str, str]], run: Callable[[str], Result]) -> Prepared:
+    """A listing, with a column for the note if there is one now."""
+    noted = run("").caveat is not None
+    return Prepared(columns=[*shape, *([NOTE] if noted else [])], run=run, note=noted)
 
 
 def catalog(session: Session) -> Prepared:

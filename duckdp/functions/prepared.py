@@ -86,6 +86,14 @@ def read_number(name: str, value: object) -> float:
     return number
 
 
+def read_size(name: str, value: object, default: int) -> int:
+    """A whole number above 0, or what is meant by None; P107 otherwise."""
+    found = read_whole(name, value)
+    if found is not None and not 0 < found < 2**62:
+        raise ParameterError("P107", name, value, "must be a whole number above 0.")
+    return default if found is None else found
+
+
 def read_whole(name: str, value: object) -> int | None:
     """A whole number or None; P107 otherwise."""
     if value is None:

@@ -21,6 +21,8 @@ from duckdp.ledger import anchor, chain
 from duckdp.ledger.seals import Damage
 
 BUSY_SECONDS = 30.0
+# What a statement may fail with; of a damaged file SQLite says in texts that are none.
+FAILURES = (sqlite3.Error, MemoryError, UnicodeDecodeError)
 MOST_FOUND = 1000
 
 # What is entered is proved to be new, and what it refers to was read: then an index says otherwise.
@@ -109,7 +111,7 @@ def close(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    except (sqlite3.Error, MemoryError):
+    except FAILURES:
         pass
     finally:
         connection.close()

@@ -9,20 +9,19 @@ from dataclasses import replace
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
-from duckdp.ledger import budgets, charges, holders, listing, objects
+from duckdp.ledger import budgets, charges, holders, objects
 from duckdp.ledger.charges import Pending
 from duckdp.ledger.granting import Granting
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.holding import Holding
+from duckdp.ledger.listing import Listings
 from duckdp.ledger.places import Where
 from duckdp.ledger.store import Store
 from duckdp.ledger.types import (
     Charge,
     ChargeRequest,
-    ChargeRow,
     DataSetState,
     DeclarationRow,
-    Event,
     ObjectRow,
     Review,
     StoredRelease,
@@ -31,7 +30,7 @@ from duckdp.ledger.types import (
 WAIT_SECONDS = 10.0  # for somebody else's answer to the same question, unless :attr:`Ledger.patience` says otherwise
 
 
-class Ledger(Granting, Holding):
+class Ledger(Granting, Holding, Listings):
     """A data set's ledger, open; safe for many threads, many objects and many processes on one file.
 
     Attributes:
@@ -177,15 +176,6 @@ class Ledger(Granting, Holding):
         """
         self._store.write(lambda tx: objects.share(tx, name, owner_analyst, with_analyst, reason))
 
-    def log(self, limit: int = 100, *, before: int | None = None) -> list[Event]:
-        """The owner's last actions, newest first.
-
-        Args:
-            limit: at most so many.
-            before: only actions with a smaller number, to go on from a page.
-        """
-        return self._store.read(lambda tx: listing.log(tx, limit, before))
-
     # -- the analyst --------------------------------------------------------------------------------------------------
 
     def admit(
@@ -285,29 +275,6 @@ class Ledger(Granting, Holding):
         """
         self._store.recall(("open", analyst), lambda tx: budgets.require_open(tx, analyst))
 
-    def charges(
-        self, analyst: str | None = None, *, limit: int | None = None, before: int | None = None,
-        after: int | None = None,
-    ) -> list[ChargeRow]:  # fmt: skip
-        """The charges of one analyst or of all, oldest first.
-
-        Args:
-            analyst: whose.
-            limit: at most so many, the newest of them, or with ``after`` the oldest; else all.
-            before: only those with a smaller id, to go back from a page.
-            after: only those with a larger id, to go on from a page; not together with ``before``.
-        """
-        return self._store.read(lambda tx: listing.charges(tx, analyst, limit=limit, before=before, after=after))
-
-    def count_charges(self, analyst: str | None = None) -> int:
-        """How many charges one analyst has, or all together."""
-        return self._store.read(lambda tx: listing.count_charges(tx, analyst))
-
-    def charge(self, charge_id: int) -> ChargeRow | None:
-        """A charge by its id."""
-        found = self.charges(limit=1, before=charge_id + 1) if charge_id > 0 else []
-        return found[0] if found and found[0].id == charge_id else None
-
     def release(self, analyst: str, charge_id: int) -> StoredRelease:
         """The release of one of the analyst's own charges.
 
@@ -317,13 +284,22 @@ class Ledger(Granting, Holding):
         """
         return self._store.give(lambda tx: charges.release(tx, analyst, charge_id))
 
-    def objects(self, analyst: str) -> list[ObjectRow]:
-        """Named summaries and synthetic tables of the analyst, then those shared with the analyst.
+    def objects(self, analyst: str, *, limit: int | None = None, after: str = "") -> list[ObjectRow]:
+        """Named summaries and synthetic tables of the analyst, then those shared with the analyst, by name.
+
+        Args:
+            analyst: who may use them.
+            limit: at most so many; else all.
+            after: go on from a page: the name of its last one, of a shared one ``owner.name``.
 
         Raises:
             BudgetError: B102, B103, B107.
         """
-        return self._store.read(lambda tx: objects.objects(tx, analyst))
+        return self._store.read(lambda tx: objects.objects(tx, analyst, limit, after))
+
+    def knows(self, analyst: str, name: str) -> bool:
+        """Whether the analyst has an object of that name or was given one, with a release or without."""
+        return self._store.read(lambda tx: objects.knows(tx, analyst, name))
 
     def object(self, analyst: str, name: str) -> StoredRelease:
         """The release that the analyst knows by a name.

@@ -9,8 +9,47 @@ from __future__ import annotations
 from duckdp.core.types import Loss
 from duckdp.ledger import caps, chain
 from duckdp.ledger.seals import Damage, Row
+from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import ChargeRow, Event
+
+
+class Listings:
+    """The part of :class:`duckdp.ledger.Ledger` that lists charges and actions."""
+
+    _store: Store
+
+    def log(self, limit: int = 100, *, before: int | None = None) -> list[Event]:
+        """The owner's last actions, newest first.
+
+        Args:
+            limit: at most so many.
+            before: only actions with a smaller number, to go on from a page.
+        """
+        return self._store.read(lambda tx: log(tx, limit, before))
+
+    def charges(
+        self, analyst: str | None = None, *, limit: int | None = None, before: int | None = None,
+        after: int | None = None,
+    ) -> list[ChargeRow]:  # fmt: skip
+        """The charges of one analyst or of all, oldest first.
+
+        Args:
+            analyst: whose.
+            limit: at most so many, the newest of them, or with ``after`` the oldest; else all.
+            before: only those with a smaller id, to go back from a page.
+            after: only those with a larger id, to go on from a page; not together with ``before``.
+        """
+        return self._store.read(lambda tx: charges(tx, analyst, limit=limit, before=before, after=after))
+
+    def count_charges(self, analyst: str | None = None) -> int:
+        """How many charges one analyst has, or all together."""
+        return self._store.read(lambda tx: count_charges(tx, analyst))
+
+    def charge(self, charge_id: int) -> ChargeRow | None:
+        """A charge by its id."""
+        found = self.charges(limit=1, before=charge_id + 1) if charge_id > 0 else []
+        return found[0] if found and found[0].id == charge_id else None
 
 
 def charges(

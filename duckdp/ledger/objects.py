@@ -139,12 +139,20 @@ def free(tx: Tx, analyst: str, name: str) -> None:
     chain.append(tx, "free", analyst, {"name": name, "charge": charge_id, "readers": readers})
 
 
-def objects(tx: Tx, analyst: str) -> list[ObjectRow]:
+def objects(tx: Tx, analyst: str, limit: int | None = None, after: str = "") -> list[ObjectRow]:
     """See :meth:`duckdp.ledger.Ledger.objects`."""
     budgets.require_open(tx, analyst)
-    own = directory.listed(tx, directory.named(analyst))
-    others = directory.listed(tx, directory.shared(analyst))
+    owner, dot, name = after.partition(".")
+    own = [] if dot else directory.listed(tx, directory.named(analyst), owner.encode(), limit)
+    left = None if limit is None else limit - len(own)
+    others = directory.listed(tx, directory.shared(analyst), name.encode(), left)
     return [_object(tx, name.decode(), charge_id) for name, charge_id in (*own, *others)]
+
+
+def knows(tx: Tx, analyst: str, name: str) -> bool:
+    """See :meth:`duckdp.ledger.Ledger.knows`."""
+    entries = (directory.named(analyst, name), directory.shared(analyst, name))
+    return any(directory.find(tx, entry) is not None for entry in entries)
 
 
 def find(tx: Tx, analyst: str, name: str) -> ObjectRow:
@@ -209,7 +217,10 @@ def _end(tx: Tx, name: str, version: int) -> None:
 def _object(tx: Tx, name: str, charge_id: int) -> ObjectRow:
     row = _charge(tx, charge_id)
     ready = row["state"] == "released"
-    return ObjectRow(name=name, kind=row["kind"], owner=row["analyst"], charge_id=charge_id, ready=ready, at=row["at"])
+    return ObjectRow(
+        name=name, kind=row["kind"], owner=row["analyst"], charge_id=charge_id, ready=ready, at=row["at"],
+        statement=row["statement"], data_version=row["data_version"],
+    )  # fmt: skip
 
 
 def _charge(tx: Tx, charge_id: int) -> Row:

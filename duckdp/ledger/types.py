@@ -348,7 +348,14 @@ class ChargeRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectRow:
-    """A stored summary or synthetic table; ``ready`` is False while its release is missing."""
+    """A stored summary or synthetic table.
+
+    Attributes:
+        ready: whether its release is there.
+        at: when it was charged, UTC.
+        statement: as its analyst wrote it.
+        data_version: of the data that it is about.
+    """
 
     name: str
     kind: Kind
@@ -356,6 +363,8 @@ class ObjectRow:
     charge_id: int
     ready: bool
     at: str
+    statement: str
+    data_version: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,10 +109,12 @@ class Writer:
                     job = self._serve(job)
                 del job  # a job holds what it was asked with
         finally:
-            if self._connection is not None:
-                with suppress(sqlite3.Error, MemoryError):
-                    connections.close(self._connection)
-            self._serving.release()
+            try:
+                if self._connection is not None:
+                    with suppress(*connections.FAILURES):
+                        connections.close(self._connection)
+            finally:
+                self._serving.release()
 
     def _serve(self, first: _Job) -> _Job | None:
         """Serve a job and those that wait behind it, under one commit; returns one that came up and is to be alone."""
@@ -180,9 +182,9 @@ class Writer:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-        except (sqlite3.Error, MemoryError):
+        except connections.FAILURES:
             self._connection = None
-            with suppress(sqlite3.Error, MemoryError):
+            with suppress(*connections.FAILURES):
                 connection.close()
 
 

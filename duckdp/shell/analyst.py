@@ -113,11 +113,11 @@ class Analyst:
 
     def _metered(self, text: str, most: int | None) -> Result:
         """Run a statement; say what it was charged when its answer does not."""
-        before = len(self.session.own_charges())
+        before = self.session.count_charges()
         result = self._answer(text, most)
         if result.source:
             return result
-        made = self.session.own_charges()[before:]
+        made = self.session.own_charges(limit=self.session.count_charges() - before)
         if not made:
             return result
         cost, source = " + ".join(str(c.loss) for c in made), "charge " + ", ".join(str(c.id) for c in made)
