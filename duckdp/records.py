@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,25 @@ class Records:
 
     ledger: Ledger
 
-    def charges(self, analyst: str | None = None) -> Result:
-        """The ledger as a table: who was charged how much for what."""
+    def charges(
+        self, analyst: str | None = None, *, limit: int | None = 1000, before: int | None = None
+    ) -> Result:  # fmt: skip
+        """The ledger as a table: who was charged how much for what, oldest first.
+
+        Args:
+            analyst: only this one's.
+            limit: at most so many, the newest; None for all.
+            before: only those before this charge, to go back from a page.
+        """
+        found = self.ledger.charges(analyst, limit=None if limit is None else limit + 1, before=before)
+        shown = found if limit is None else found[-limit:]
         rows = [
             (c.id, c.at, c.analyst, c.kind, c.mechanism, str(c.loss), c.state, " ".join(c.statement.split())[:100])
-            for c in self.ledger.charges(analyst)
+            for c in shown
         ]
         names = ["charge", "at", "analyst", "kind", "mechanism", "cost", "state", "statement"]
-        return plain_result(names, rows, ["BIGINT"] + ["VARCHAR"] * 7)
+        notes = [f"earlier charges: before={shown[0].id}"] if len(found) > len(shown) else []
+        return replace(plain_result(names, rows, ["BIGINT"] + ["VARCHAR"] * 7), notes=notes)
 
     def history(
         self, *, analyst: str | None = None, since: object = None, kind: str | Sequence[str] | None = None,

@@ -3,7 +3,7 @@
 ::
 
     common.py   errors, options, the curator     owner.py    suggest, protect, unprotect, refresh, catalog
-    budgets.py  budget, grant, team, freeze      ledger.py   ledger show, log, backup, repair
+    budgets.py  budget, grant, team, freeze      ledger.py   ledger show, log, verify, backup, repair
     history.py  ledger history, export
     analyst.py  explain, query, shell            tools.py    demo, bench
 

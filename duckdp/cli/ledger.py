@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 
 import click
@@ -40,39 +41,64 @@ def ledger() -> None:
 @ledger.command()
 @source_argument
 @click.option("--analyst", metavar="NAME", help="Only this one's charges.")
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many, the newest.")
+@click.option("--before", type=click.IntRange(1), metavar="CHARGE", help="Only earlier ones, to go back from a page.")
 @format_option
-def show(source: str, ledger_path: str | None, analyst: str | None, style: str) -> None:
-    """All charges, oldest first (the default)."""
+def show(
+    source: str, ledger_path: str | None, analyst: str | None, limit: int, before: int | None, style: str
+) -> None:  # fmt: skip
+    """Charges, oldest first (the default); history and export give all of them."""
     from duckdp.result import plain_result
     from duckdp.shell.output import escape
 
     with open_ledger(source, ledger_path) as found:
         rows = [
             (c.id, c.at, c.analyst, c.kind, c.mechanism, str(c.loss), c.state, _short(escape(c.statement), style))
-            for c in found.charges(analyst)
+            for c in found.charges(analyst, limit=limit + 1, before=before)
         ]
+    more, rows = len(rows) > limit, rows[-limit:]
     names = ["charge", "at", "analyst", "kind", "mechanism", "cost", "state", "statement"]
     result = plain_result(names, rows, ["BIGINT"] + ["VARCHAR"] * 7)
     if style != "table":
         print_result(result, style)
-        return
-    _print_all(names, rows)
+    else:
+        _print_all(names, rows)
+    if more:
+        click.echo(f"there are earlier charges: --before {rows[0][0]}", err=True)
 
 
 @ledger.command()
 @source_argument
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many, the newest.")
+@click.option("--before", type=click.IntRange(1), metavar="NUMBER", help="Only earlier ones, to go back from a page.")
 @format_option
-def log(source: str, ledger_path: str | None, style: str) -> None:
+def log(source: str, ledger_path: str | None, limit: int, before: int | None, style: str) -> None:
     """What the owner did, newest first."""
     from duckdp.result import plain_result
     from duckdp.shell.output import escape
 
     with open_ledger(source, ledger_path) as found:
-        events = found.log()
+        events = found.log(limit + 1, before=before)
+    more, events = len(events) > limit, events[:limit]
     names = ["at", "action", "subject", "reason", "changes"]
     changes = ["; ".join(json.loads(e.detail).get("changes", [])) for e in events]
     rows = [(e.at, e.kind, e.subject, escape(e.reason or ""), escape(c)) for e, c in zip(events, changes, strict=True)]
     print_result(plain_result(names, rows), style)
+    if more:
+        click.echo(f"there are earlier ones: --before {events[-1].number}", err=True)
+
+
+@ledger.command()
+@source_argument
+def verify(source: str, ledger_path: str | None) -> None:
+    """Check every row, every entry of the history and every index; others go on meanwhile, Ctrl-C ends it.
+
+    Opening a ledger checks what everything else hangs on, and each row is checked when it is used. Only this finds
+    damage that nothing has met yet: run it now and then, for example each night, and before an older backup goes.
+    """
+    with open_ledger(source, ledger_path) as found:
+        checked = found.verify(_say_stage if sys.stderr.isatty() else lambda *_: None)
+    click.echo(str(checked))
 
 
 ledger.add_command(history)
@@ -143,6 +169,10 @@ def restore(source: str, ledger_path: str | None, reason: str, *, nothing_lost: 
         found.put_into_service(reason=reason, nothing_lost=nothing_lost)
         state = found.state()
     click.echo(f"in service; {state.remaining} left" if state.remaining else "in service; no budget has been set")
+
+
+def _say_stage(stage: str, share: float) -> None:
+    click.echo(f"{stage}: {share:4.0%}, Ctrl-C ends it\r", nl=False, err=True)
 
 
 def _short(text: str, style: str) -> str:
