@@ -39,7 +39,7 @@ def ledger(session: Session, most: object = None, before: object = None) -> Prep
         note = f"earlier charges: dp_ledger(before := {shown[0].id})" if len(found) > limit else None
         return _page([n for n, _ in shape], rows, [t for _, t in shape], note)
 
-    return _noted(shape, run)
+    return _noted(shape, run, noted=session.count_charges() > limit)
 
 
 def summaries(session: Session, most: object = None, after: object = None) -> Prepared:
@@ -56,7 +56,7 @@ def summaries(session: Session, most: object = None, after: object = None) -> Pr
         rows = [(o.name, o.kind, o.owner, o.at, " ".join(o.statement.split())) for o in shown if o.ready]
         return _page(names, rows, ["VARCHAR"] * len(names), note)
 
-    return _noted([(n, "VARCHAR") for n in names], run)
+    return _noted([(n, "VARCHAR") for n in names], run, noted=len(session.objects(limit + 1, place)) > limit)
 
 
 def _page(names: Sequence[str], rows: Sequence[tuple[Any, ...]], types: Sequence[str], note: str | None) -> Result:
@@ -64,9 +64,8 @@ def _page(names: Sequence[str], rows: Sequence[tuple[Any, ...]], types: Sequence
     return replace(plain_result(names, rows, types), notes=[] if note is None else [note], caveat=note)
 
 
-def _noted(shape: list[tuple[str, str]], run: Callable[[str], Result]) -> Prepared:
-    """A listing, with a column for the note if there is one now."""
-    noted = run("").caveat is not None
+def _noted(shape: list[tuple[str, str]], run: Callable[[str], Result], *, noted: bool) -> Prepared:
+    """A listing, with a column for the note if there may be one now."""
     return Prepared(columns=[*shape, *([NOTE] if noted else [])], run=run, note=noted)
 
 

@@ -126,9 +126,9 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("backup: any anchor shows that nothing was lost", _BACKUPS, "            require_contained(path, tx, position)\n", "            pass\n", (f"{_ANCHORS}::test_a_backup_takes_the_place_and_what_was_left_is_charged_as_lost", f"{_ANCHORS}::test_an_original_that_was_not_gone_is_refused", _ANCHORS)),
     Mutant("backup: the original's anchor is not set back", _BACKUPS, "    for place in places:\n        store.ask(", "    for place in ():\n        store.ask(", (f"{_ANCHORS}::test_an_original_that_was_not_gone_is_refused", _ANCHORS)),
     # ---- objects
-    Mutant("objects: everybody's", _OBJECTS, "own = directory.listed(tx, directory.named(analyst))", 'own = directory.listed(tx, b"o")', _T),
-    Mutant("objects: shares of any reader", _OBJECTS, "others = directory.listed(tx, directory.shared(analyst))", 'others = directory.listed(tx, b"s")', _T),
-    Mutant("objects: grant not asked", _OBJECTS, "    budgets.require_open(tx, analyst)\n    own = ", "    own = ", _T),
+    Mutant("objects: everybody's", _OBJECTS, "directory.listed(tx, directory.named(analyst), owner.encode(), limit)", 'directory.listed(tx, b"o", owner.encode(), limit)', _T),
+    Mutant("objects: shares of any reader", _OBJECTS, "directory.listed(tx, directory.shared(analyst), name.encode(), left)", 'directory.listed(tx, b"s", name.encode(), left)', _T),
+    Mutant("objects: grant not asked", _OBJECTS, "    budgets.require_open(tx, analyst)\n    owner, dot", "    owner, dot", _T),
     Mutant("objects: names overwritten", _OBJECTS, "    elif held != charge_id:\n", "    elif False:\n", _T),
     Mutant("source: a changed one in silence", _OBJECTS, 'if dataset["source"] is not None and reason is None:', "if False:", (*_T, *_T_SESSION)),
     # ---- identities and tokens
