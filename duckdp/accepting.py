@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from duckdp.catalog import Table
-from duckdp.core.task import Tell
+from duckdp.core.watch import Tell
 from duckdp.declare import drifted
 from duckdp.decoding import reading_mark
 from duckdp.engine import Engine

@@ -18,7 +18,7 @@ from duckdp.result import Result
 
 if TYPE_CHECKING:
     from duckdp.session import Session
-    from duckdp.synthetic.report import SyntheticReport
+    from duckdp.synthetic.report.table_report import SyntheticReport
 
 
 class Calls:
@@ -162,7 +162,7 @@ class Calls:
         Raises:
             CatalogError: C110. ParameterError: P107. OSError: the file exists or cannot be written.
         """
-        from duckdp.smooth.stored import exported
+        from duckdp.smooth.payloads import exported
         from duckdp.synthetic.stored import summary_of
 
         payload = summary_of(self._session.stored(read_given("name", name)))
@@ -191,7 +191,7 @@ class Calls:
         Raises:
             CatalogError: C110. NumericalError: N101. OSError: the file exists or cannot be written.
         """
-        from duckdp.synthetic.report import make_report
+        from duckdp.synthetic.report.table_report import make_report
 
         stored = self._session.completed(str(name))
         charge = self._session._curator.ledger.charge(stored.charge_id)

@@ -12,8 +12,8 @@ from duckdp.accepting import accept_changed, accept_first
 from duckdp.budgeting import Budgeting
 from duckdp.catalog import Table, check_name, load_table, missing_table
 from duckdp.computed import require_stored
-from duckdp.core.task import Tell
 from duckdp.core.types import Neighbours
+from duckdp.core.watch import Tell
 from duckdp.engine import Engine
 from duckdp.errors import BudgetError, CatalogError, DuckDPError, LedgerError, ParameterError
 from duckdp.ledger import DataSetState

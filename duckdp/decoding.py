@@ -19,7 +19,7 @@ import duckdb
 from duckdp.attempt import attempt
 from duckdp.catalog import Column, Kind, kind_of
 from duckdp.compiler.printing import Parameters, print_column, quote
-from duckdp.core.task import Tell
+from duckdp.core.watch import Tell
 from duckdp.errors import CatalogError
 from duckdp.source import BELIEVING, RawColumn, Source
 from duckdp.values import unit_key_allowed

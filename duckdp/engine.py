@@ -15,7 +15,8 @@ from typing import Any
 import duckdb
 
 from duckdp.attempt import INTERRUPTED
-from duckdp.core.task import PrivateQuery, Tell, Watch
+from duckdp.core.task import PrivateQuery
+from duckdp.core.watch import Tell, Watch
 from duckdp.decoding import read_in_full
 from duckdp.ending import Ending, tried
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError

@@ -29,7 +29,7 @@ from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger.looks import note_look
 from duckdp.result import Result, plain_result
 from duckdp.smooth.axes import Floats, as_number
-from duckdp.synthetic import report_html as page
+from duckdp.synthetic.report import html_page as page
 
 if TYPE_CHECKING:
     from duckdp.curator import Curator

@@ -28,8 +28,9 @@ from duckdp.compiler.plan import MechanismChoice, Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, how_many
-from duckdp.core.task import Stages, Task, Watch, Work
+from duckdp.core.task import Stages, Task, Work
 from duckdp.core.types import Loss, Neighbours
+from duckdp.core.watch import Watch
 from duckdp.errors import CatalogError, DuckDPError, ParameterError
 from duckdp.explanation import Explanation, explain_route, routed_result
 from duckdp.holding import Holding

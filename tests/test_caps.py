@@ -14,7 +14,8 @@ import duckdp
 from duckdp.compiler import plan as plans
 from duckdp.errors import DuckDPError
 from duckdp.functions import smooth
-from duckdp.synthetic import synthesize, theorem
+from duckdp.synthetic import asked
+from duckdp.synthetic.theorem import plan as theorem
 from duckdp.texts import MOST_STORED, storable
 
 
@@ -71,7 +72,7 @@ def test_rows_by_columns(world: duckdp.Curator, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(DuckDPError) as caught:
             call()
         assert caught.value.code == "P107"
-        assert f"{synthesize.MAX_CELLS:,}" in str(caught.value)
+        assert f"{asked.MAX_CELLS:,}" in str(caught.value)
         assert "give rows :=" in str(caught.value)
     assert len(world.charges()) == charges
     monkeypatch.setattr(theorem, "MAX_CELLS", 100)

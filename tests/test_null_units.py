@@ -19,8 +19,8 @@ from duckdp.errors import ParameterError
 from duckdp.owner import compare
 from duckdp.session import Session
 from duckdp.smooth.sums import scan
-from duckdp.synthetic import theorem
-from duckdp.synthetic.wide import task as wide
+from duckdp.synthetic.theorem import buy as theorem
+from duckdp.synthetic.unit.buy import reading as wide
 
 SOME, OTHER = str(uuid.UUID(int=7)), str(uuid.UUID(int=8))
 KEYS = {

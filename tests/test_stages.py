@@ -24,11 +24,11 @@ from duckdp.core.types import NANO
 from duckdp.engine import Engine
 from duckdp.errors import BudgetError, DuckDPError, InternalError
 from duckdp.ledger import Ledger
-from duckdp.smooth.counted import plan_counted
-from duckdp.smooth.plan import Wishes
-from duckdp.synthetic.task import plan_synthesis
-from duckdp.synthetic.theorem import plan_theorem
-from duckdp.synthetic.wide.task import plan_wide
+from duckdp.smooth.buy.counted import plan_counted
+from duckdp.smooth.buy.summary_task import Wishes
+from duckdp.synthetic.lp.buy.synthesis_task import plan_synthesis
+from duckdp.synthetic.theorem.buy import plan_theorem
+from tests.synthetic.plans import plan_wide
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = 400

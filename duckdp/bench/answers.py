@@ -17,7 +17,7 @@ import duckdb
 from duckdp.catalog import Column, Kind, Table
 from duckdp.core.types import NANO, Neighbours
 from duckdp.smooth.answer import SmoothAnswer, answer, answers
-from duckdp.smooth.plan import Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary
 
 DEGREE, EPSILON = 16, Fraction(1)

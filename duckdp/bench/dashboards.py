@@ -44,7 +44,7 @@ from duckdp.bench.measure import Grid, machine, show_grid
 from duckdp.bench.tables_data import DATA
 from duckdp.result import Result
 from duckdp.synthetic.files import write_database
-from duckdp.synthetic.wide.features import Floats
+from duckdp.synthetic.unit.features import Floats
 
 ORIGINS = ("EWR", "JFK", "LGA")
 CARRIERS = ("9E", "AA", "AS", "B6", "DL", "EV", "F9", "FL", "HA", "MQ", "OO", "UA", "US", "VX", "WN", "YV")

@@ -16,7 +16,7 @@ from duckdp.core.types import NANO, Neighbours, parse_delta
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.fit.coefficients import approximate, read_function
-from duckdp.smooth.noise import NoisePlan, choose_noise
+from duckdp.smooth.sum_noise import NoisePlan, choose_noise
 
 Floats = NDArray[np.float64]
 CASES = ((1, 8), (1, 64), (2, 8), (2, 16), (3, 6), (4, 4))

@@ -28,11 +28,11 @@ from scipy import sparse
 from scipy.special import ndtri
 
 from duckdp.core.noise import laplace_noise
-from duckdp.smooth.sums.angles import angle_nodes, round_to_angles
-from duckdp.synthetic.generation import GridDistribution, generate, price
-from duckdp.synthetic.parameters import theorem_17_bound
-from duckdp.synthetic.pricing import Floats, Grid, Integers, ListedColumns, TensorColumns
-from duckdp.synthetic.program import Norm, Objective, solve_interior
+from duckdp.smooth.angles import angle_nodes, round_to_angles
+from duckdp.synthetic.lp.make.columns import Floats, Grid, Integers, ListedColumns, TensorColumns
+from duckdp.synthetic.lp.make.generation import GridDistribution, generate, price
+from duckdp.synthetic.lp.make.interior import Norm, Objective, solve_interior
+from duckdp.synthetic.theorem.parameters import theorem_17_bound
 
 Table = list[tuple[str, ...]]
 HEAD = ("program", "way", "until", "cpu s", "F", "bound", "gap %", "rounds", "points")

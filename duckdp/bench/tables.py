@@ -28,8 +28,8 @@ from duckdp.bench.tables_data import DATA, Data, load
 from duckdp.bench.tables_path import Path
 from duckdp.bench.tables_queries import SIGMAS, Queries, area_under_curve, draw_queries, learn, worst_relative
 from duckdp.core.types import Neighbours
-from duckdp.synthetic.wide.features import Floats
-from duckdp.synthetic.wide.start import uniforms
+from duckdp.synthetic.unit.features import Floats
+from duckdp.synthetic.unit.uniforms import uniforms
 
 EPSILONS = ("0.1", "1", "10")
 PAPER_ERRORS = {

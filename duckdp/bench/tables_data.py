@@ -16,9 +16,9 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.synthetic.wide.features import Features, Floats
-from duckdp.synthetic.wide.psi import Products, exact_products
-from duckdp.synthetic.wide.release import Sums
+from duckdp.synthetic.psi.buy import Products
+from duckdp.synthetic.unit.buy.purse import Sums
+from duckdp.synthetic.unit.features import Features, Floats
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 NOM_ROWS = 20_643
@@ -77,6 +77,16 @@ def memory_sums(unit: Floats) -> Sums:
         return len(unit), [int(v) for v in found]  # integers below 2^53: exact
 
     return sums
+
+
+def exact_products(u: Floats, centre: Floats, basis: Floats, bits: int) -> list[int]:
+    """The sums of one round from rows in memory: what ``psi.buy.print_products`` prints gives."""
+    y = np.clip(u - centre, -1, 1)
+    along = y @ basis
+    found = []
+    for i in range(u.shape[1]):
+        found.append(np.floor(y[:, i : i + 1] * along * 2.0**bits + 0.5).sum(axis=0))
+    return [int(v) for v in np.stack(found).ravel()]
 
 
 def memory_products(unit: Floats) -> Products:

@@ -17,10 +17,11 @@ from duckdp.bench.measure import read_rows
 from duckdp.catalog import Column, Table, kind_of
 from duckdp.core.task import Stages
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
+from duckdp.synthetic.asked import Asked
 from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.methods import plan_table
 from duckdp.synthetic.stored import read_synthesis
-from duckdp.synthetic.wide.features import Floats
-from duckdp.synthetic.wide.task import plan_wide
+from duckdp.synthetic.unit.features import Floats
 
 THREADS = 2
 
@@ -49,10 +50,11 @@ class Path:
 
     def make(self, epsilon: str, *, target: str | None = None) -> Floats:
         """One fresh synthetic table as rows, float[m, d]; ``target`` as of ``dp_synthesize``."""
-        task = plan_wide(
-            self._declared(), None, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(self.delta),
-            neighbours=self.neighbours, rows=self.rows, method=self.method, target=target,
+        asked = Asked(
+            table=self._declared(), columns=None, epsilon_nano=parse_epsilon(epsilon),
+            delta_atto=parse_delta(self.delta), neighbours=self.neighbours, rows=self.rows, target=target,
         )  # fmt: skip
+        task = plan_table(asked, self.method)
         with duckdb.connect(":memory:", config={"threads": THREADS}) as con:
             self._fill(con)
             con.execute("SET enable_progress_bar = false")

@@ -5,7 +5,7 @@
     pip install "opendp[mbi]" polars pandas       # an environment of its own, with duckdp: it brings jax
     python -m duckdp.bench.tables_peers --set CTG --method MST
 
-Ours goes the product's way: rows in DuckDB, declared columns, ``plan_wide`` and its stages, values in their own types.
+Ours goes the product's way: rows in DuckDB, declared columns, ``plan_table`` and its stages, values in their own types.
 The peers get the columns cut into bins (ten for a number); their rows are the bins' middles. Judged by the two-way
 marginals of the binned columns (total variation, average of all pairs), the smooth queries, and the AUC of a logistic
 regression that learns on the synthetic half and is tested on the real other one. A peer that runs out of its time is
@@ -34,10 +34,11 @@ from duckdp.bench.tables_queries import area_under_curve, draw_queries, learn, w
 from duckdp.core.accountant import rho_for
 from duckdp.core.task import Stages
 from duckdp.core.types import PICO, Neighbours, parse_delta, parse_epsilon
+from duckdp.synthetic.asked import Asked
+from duckdp.synthetic.methods import plan_table
 from duckdp.synthetic.stored import read_synthesis
-from duckdp.synthetic.wide.features import Floats
-from duckdp.synthetic.wide.start import uniforms
-from duckdp.synthetic.wide.task import plan_wide
+from duckdp.synthetic.unit.features import Floats
+from duckdp.synthetic.unit.uniforms import uniforms
 
 CASES = {"CTG": ctg, "ADULT": adult, "NUR": nursery}
 METHODS = ("moments", "moments target", "auto", "auto target", "tree", "tree target", "MST", "AIM")
@@ -58,11 +59,11 @@ def marginal_error(first: Codes, second: Codes, sizes: Sequence[int]) -> float:
 
 def our_rows(case: Case, chosen: NDArray[np.intp], method: str, *, epsilon: str, delta: str, rows: int) -> Floats:
     """Unit rows by ``dp_synthesize``'s own way, over the chosen rows in DuckDB."""
-    task = plan_wide(
-        case.table(len(chosen)), None, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
-        neighbours=Neighbours.ADD_REMOVE, rows=rows, method=method.split()[0],
-        target=case.label if method.endswith("target") else None,
+    asked = Asked(
+        table=case.table(len(chosen)), columns=None, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
+        neighbours=Neighbours.ADD_REMOVE, rows=rows, target=case.label if method.endswith("target") else None,
     )  # fmt: skip
+    task = plan_table(asked, method.split()[0])
     with duckdb.connect(":memory:", config={"threads": 1}) as con:
         case.store(con, chosen)
         payload = task.work(1)(Stages(lambda query: read_rows(con, query)))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from duckdp.bench.tables_data import read_columns
 from duckdp.catalog import Column, Table, kind_of
-from duckdp.synthetic.wide.features import Floats
+from duckdp.synthetic.unit.features import Floats
 
 BINS = 10
 _ADULT_BOUNDS: dict[str, tuple[float, float]] = {

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import rankdata
 
-from duckdp.synthetic.wide.features import Floats
-from duckdp.synthetic.wide.start import uniforms
+from duckdp.synthetic.unit.features import Floats
+from duckdp.synthetic.unit.uniforms import uniforms
 
 SIGMAS = (2, 4, 6, 8, 10)
 KERNELS = 10  # J

@@ -89,7 +89,7 @@ def describe_call(name: str, arguments: Sequence[str | None], listed: Sequence[s
 
 def open_summary(payload: str, category: str | None = None) -> SmoothSummary:
     """A stored summary from its payload; a synthetic table holds the summary it was made from."""
-    from duckdp.smooth.stored import open_stored
+    from duckdp.smooth.payloads import open_stored
     from duckdp.synthetic.stored import summary_of
 
     return open_stored(summary_of(payload), category, strict=True)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from duckdp.catalog import Table
     from duckdp.session import Session
     from duckdp.smooth.answer import SmoothAnswer
-    from duckdp.smooth.counted import CountedTask
-    from duckdp.smooth.grouped import GroupedTask
-    from duckdp.smooth.plan import SummaryTask
+    from duckdp.smooth.buy.counted import CountedTask
+    from duckdp.smooth.buy.per_group import GroupedTask
+    from duckdp.smooth.buy.summary_task import SummaryTask
     from duckdp.smooth.summary import SmoothSummary
 
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
@@ -32,7 +32,7 @@ def smooth_summary(
     noise: object = "auto", per: object = None, fresh: object = False,
 ) -> Prepared:  # fmt: skip
     """Make and store a summary, or one per value of a column; one row about it."""
-    from duckdp.smooth.stored import open_stored
+    from duckdp.smooth.payloads import open_stored
 
     task = _plan(session, table, columns, epsilon, delta, smoothness, degree, basis, interactions, weights, noise, per)
     called, again = check_name(name), read_flag("fresh", fresh)
@@ -140,9 +140,9 @@ def _plan(
     session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
     degree: object, basis: object, interactions: object, weights: object, noise: object, per: object,
 ) -> SummaryTask | CountedTask | GroupedTask:  # fmt: skip
-    from duckdp.smooth.counted import plan_counted
-    from duckdp.smooth.grouped import plan_grouped
-    from duckdp.smooth.plan import Wishes
+    from duckdp.smooth.buy.counted import plan_counted
+    from duckdp.smooth.buy.per_group import plan_grouped
+    from duckdp.smooth.buy.summary_task import Wishes
 
     wishes = Wishes(
         smoothness=read_whole("smoothness", smoothness), degree=read_whole("degree", degree),

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from duckdp.catalog import Table, check_name, check_positive, describe_unit
-from duckdp.core.task import Tell, Watch
 from duckdp.core.types import Loss, parse_delta, parse_epsilon
+from duckdp.core.watch import Tell, Watch
 from duckdp.errors import ExecutionError, ParameterError
 from duckdp.functions.prepared import Prepared, read_flag, read_given, read_number, read_whole
 from duckdp.result import Result, ResultColumn, plain_result
@@ -15,13 +15,9 @@ from duckdp.result import Result, ResultColumn, plain_result
 if TYPE_CHECKING:
     from duckdp.session import Performed, Session
     from duckdp.synthetic.decode import SyntheticTable
-    from duckdp.synthetic.task import SynthesisTask
-    from duckdp.synthetic.theorem import TheoremTask
-    from duckdp.synthetic.wide.task import WideTask
+    from duckdp.synthetic.methods import TableTask
 
 AUTO = "auto"  # rows: as the method has them
-ROWS = 10_000  # unless asked, except by the theorem
-MOST_ROWS = 10**7
 
 
 def synthesize(
@@ -41,11 +37,7 @@ def synthesize(
         )  # fmt: skip
         return _from_stored(session, read_given("source", source), wanted, watch)
     table, again = session.table(source), read_flag("fresh", fresh)
-    task = _plan_table(
-        session, table, _read_columns(columns), (parse_epsilon(epsilon), parse_delta(delta)), wanted,
-        read_whole("smoothness", smoothness), read_whole("degree", degree), str(method),
-        None if target is None else str(target),
-    )  # fmt: skip
+    task = _plan(session, table, columns, (epsilon, delta), wanted, (smoothness, degree), method, target)
     _require_few_cells(task.rows, len(task.columns))
     called = None if name is None else check_name(name)
 
@@ -66,7 +58,7 @@ def _require_few_cells(rows: int | None, columns: int) -> None:
     Raises:
         ParameterError: P107.
     """
-    from duckdp.synthetic.synthesize import MAX_CELLS
+    from duckdp.synthetic.asked import MAX_CELLS
 
     if rows is not None and rows * columns > MAX_CELLS:
         rule = f"times {columns} columns is over {MAX_CELLS:,} values; give rows := {MAX_CELLS // columns} or fewer."
@@ -98,8 +90,9 @@ def _read_columns(columns: object) -> list[str] | None:
 
 def _from_stored(session: Session, name: str, rows: int | None, watch: Watch) -> Prepared:
     """Rows of a stored summary, or a stored synthetic table read again; free."""
+    from duckdp.synthetic.asked import MAX_ROWS, ROWS
+    from duckdp.synthetic.lp.make.synthesize import synthesize as make_table
     from duckdp.synthetic.stored import is_table, open_synthesis, shape_of, without_summary
-    from duckdp.synthetic.synthesize import synthesize as make_table
 
     payload = session.stored(name)
     if is_table(payload) and rows is None:
@@ -114,7 +107,7 @@ def _from_stored(session: Session, name: str, rows: int | None, watch: Watch) ->
         rule = "cannot be chosen for a stored table that holds no summary; leave it out to read its own rows again."
         raise ParameterError("P107", "rows", rows, rule)
     summary = session.summary(name)
-    check_positive("rows", ROWS if rows is None else rows, MOST_ROWS)
+    check_positive("rows", ROWS if rows is None else rows, MAX_ROWS)
     _require_few_cells(rows or ROWS, len(summary.columns))
 
     def from_summary(_: str) -> Result:
@@ -130,11 +123,7 @@ def explain_synthesize(
 ) -> Prepared:  # fmt: skip
     """What a synthetic table would buy and cost; free."""
     wanted = None if rows == AUTO else read_whole("rows", rows)
-    task = _plan_table(
-        session, session.table(table), _read_columns(columns), (parse_epsilon(epsilon), parse_delta(delta)), wanted,
-        read_whole("smoothness", smoothness), read_whole("degree", degree), str(method),
-        None if target is None else str(target),
-    )  # fmt: skip
+    task = _plan(session, session.table(table), columns, (epsilon, delta), wanted, (smoothness, degree), method, target)
     whom = describe_unit(session.table(table), session.neighbours.value)
     _require_few_cells(task.rows, len(task.columns))
     method_line, *others = task.describe()
@@ -156,45 +145,22 @@ def _dressed(session: Session, loss: Loss, done: Performed, watch: Watch) -> Res
     return session.dress(_table_columns(opened.table), loss, done, notes=(about, *opened.notes))
 
 
-def _plan_table(
-    session: Session, table: Table, columns: Sequence[str] | None, charge: tuple[int, int], rows: int | None,
-    smoothness: int | None, degree: int | None, method: str, target: str | None,
-) -> SynthesisTask | TheoremTask | WideTask:  # fmt: skip
-    """By the linear program where a summary of all columns fits a grid, else by the method for many columns."""
-    from duckdp.synthetic.task import counts_clearly, fits_program, plan_synthesis, usable_columns
-    from duckdp.synthetic.theorem import plan_theorem
-    from duckdp.synthetic.wide.task import plan_wide
+def _plan(
+    session: Session, table: Table, columns: object, charge: tuple[object, object], rows: int | None,
+    degrees: tuple[object, object], method: object, target: object,
+) -> TableTask:  # fmt: skip
+    """The purchase by the method that was asked for, or that suits; free."""
+    from duckdp.synthetic.asked import Asked
+    from duckdp.synthetic.methods import plan_table
 
-    epsilon_nano, delta_atto = charge
-    neighbours = session.neighbours
-    check_positive("rows", ROWS if rows is None else rows, MOST_ROWS)
-    if method == "theorem":
-        if degree is not None or target:
-            rule = "is not for method := 'theorem', whose degree follows from smoothness."
-            raise ParameterError("P107", "target" if degree is None else "degree", target or degree, rule)
-        return plan_theorem(
-            table, usable_columns(table, columns), epsilon_nano=epsilon_nano, delta_atto=delta_atto,
-            neighbours=neighbours, rows=rows, smoothness=smoothness,
-        )  # fmt: skip
-    asked = smoothness is not None or degree is not None
-    if method == "lp" and target:
-        raise ParameterError("P107", "target", target, "is not for method := 'lp'; take method := 'auto'.")
-    if method == "lp" or (method == "auto" and not target and (asked or fits_program(table, columns))):
-        program = plan_synthesis(
-            table, columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
-            rows=ROWS if rows is None else rows, smoothness=smoothness, degree=degree,
-        )  # fmt: skip
-        if method == "lp" or asked or counts_clearly(program):
-            return program
-        method = "tree"
-    if asked:
-        name, given = ("degree", degree) if degree is not None else ("smoothness", smoothness)
-        rule = "is for the linear program, up to three columns; leave it out, or take method := 'lp'."
-        raise ParameterError("P107", name, given, rule)
-    return plan_wide(
-        table, columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
-        rows=ROWS if rows is None else rows, method=method, target=target,
+    listed = _read_columns(columns)
+    epsilon, delta = charge
+    asked = Asked(
+        table=table, columns=listed, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
+        neighbours=session.neighbours, rows=rows, smoothness=read_whole("smoothness", degrees[0]),
+        degree=read_whole("degree", degrees[1]), target=None if target is None else str(target),
     )  # fmt: skip
+    return plan_table(asked, str(method))
 
 
 def _table_columns(table: SyntheticTable) -> list[ResultColumn]:

@@ -26,7 +26,7 @@ import os
 
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.answer import SmoothAnswer, answer, answers
-from duckdp.smooth.stored import open_stored
+from duckdp.smooth.payloads import open_stored
 from duckdp.smooth.summary import SmoothSummary
 
 __all__ = ["SmoothAnswer", "SmoothSummary", "answer", "answers", "load"]

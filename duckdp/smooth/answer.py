@@ -38,8 +38,8 @@ from duckdp.smooth.fit.coefficients import (
     read_function,
 )
 from duckdp.smooth.fit.interpolation import check_grid
-from duckdp.smooth.fit.nodes import as_number_expression, evaluate, tensor_points
 from duckdp.smooth.fit.parts import part_of
+from duckdp.smooth.fit.points import as_number_expression, evaluate, tensor_points
 from duckdp.smooth.fit.tradeoff import MAX_FUNCTIONS, Problem, improve
 from duckdp.smooth.summary import SmoothSummary
 

@@ -41,7 +41,8 @@ from duckdp.smooth.fit.coefficients import (
     span_of,
 )
 from duckdp.smooth.fit.interpolation import check_grid, coefficients_from, values_at
-from duckdp.smooth.fit.nodes import (
+from duckdp.smooth.fit.parts import Part, part_of
+from duckdp.smooth.fit.points import (
     SLOT,
     Points,
     as_number_expression,
@@ -50,7 +51,6 @@ from duckdp.smooth.fit.nodes import (
     slot,
     tensor_points,
 )
-from duckdp.smooth.fit.parts import Part, part_of
 from duckdp.smooth.fit.proved import own_error, own_errors, proved_error, rounding
 from duckdp.smooth.fit.terms import is_rough
 from duckdp.smooth.fit.together import hidden_together

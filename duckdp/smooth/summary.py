@@ -15,7 +15,7 @@ from duckdp.core.types import Neighbours
 from duckdp.errors import CatalogError, DuckDPError
 from duckdp.smooth.axes import Floats, make_axis
 from duckdp.smooth.basis import Basis, Shape
-from duckdp.smooth.noise import FAMILIES, Family, Ints, SumNoise
+from duckdp.smooth.sum_noise import FAMILIES, Family, Ints, SumNoise
 from duckdp.values import check_bounds, check_domain, is_text
 
 FORMAT = 2

@@ -1,4 +1,4 @@
-"""Synthetic rows in the columns' own units and types, and the table as JSON."""
+"""A synthetic table: rows in the columns' own units and types, and the table as JSON."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Column, Kind, Scalar, kind_of, read_json, write_json
+from duckdp.catalog import Kind, Scalar, kind_of, read_json, write_json
 from duckdp.errors import CatalogError
-from duckdp.smooth.axes import Axis, from_number
-from duckdp.smooth.basis import Basis
-from duckdp.synthetic.support import Support, Value, is_plain
 
-FORMAT = 1
+FORMAT = 1  # of the JSON
 _INT64 = 2**63
+Value = int | float
 _TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.NUMBER: (int, float), Kind.TEXT: (str,), Kind.BOOLEAN: (bool,), Kind.DATE: (dt.date,),
     Kind.TIMESTAMP: (dt.datetime,),
@@ -80,33 +78,15 @@ class SyntheticTable:
         return cls(table=_text(raw["table"]), types=types, columns=columns, residual=float(raw["residual"]))
 
 
-def decode_points(
-    points: NDArray[np.int64], support: Support, columns: tuple[Column, ...], basis: Basis
-) -> dict[str, NDArray[Any]]:
-    """Values of drawn points, by column name; points are numbered in C order of the support."""
-    positions = np.unravel_index(points, support.shape)
-    decoded = {}
-    for column, axis, values, position in zip(columns, basis.axes, support.values, positions, strict=True):
-        known = _typed(values, integral=column.integral) if is_plain(axis) else _objects(_own_values(axis, values))
-        decoded[column.name] = known[position]
-    return decoded
-
-
-def _own_values(axis: Axis, values: tuple[Value, ...]) -> list[Scalar]:
-    """Places, days or microseconds as the column's own values."""
-    if axis.values is not None:
-        return [axis.values[int(v)] for v in values]
-    assert axis.kind in (Kind.DATE, Kind.TIMESTAMP)
-    return [from_number(v, axis.kind) for v in values]
-
-
-def _objects(values: Sequence[Scalar]) -> NDArray[Any]:
+def objects_of(values: Sequence[Scalar]) -> NDArray[Any]:
+    """Values as an array of Python objects."""
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found
 
 
-def _typed(values: tuple[Value, ...] | list[Value], *, integral: bool) -> NDArray[Any]:
+def numbers_of(values: tuple[Value, ...] | list[Value], *, integral: bool) -> NDArray[Any]:
+    """Numbers as an array: float64, or whole numbers as int64, and as Python's where they exceed it."""
     if not integral:
         return np.array(values, dtype=np.float64)
     small = all(-_INT64 <= value < _INT64 for value in values)
@@ -118,10 +98,10 @@ def _array(values: list[Value], duckdb_type: str) -> NDArray[Any]:
     if kind is None or not isinstance(values, list):
         raise TypeError
     if kind[0] is Kind.NUMBER and all(type(v) in (int, float) for v in values):
-        return _typed(values, integral=kind[1])
+        return numbers_of(values, integral=kind[1])
     if not all(v is None or type(v) in _TYPES[kind[0]] for v in values):
         raise TypeError
-    return _objects(values)
+    return objects_of(values)
 
 
 def _text(value: object) -> str:

@@ -13,7 +13,6 @@ Privacy: everything here is released already; writing it costs nothing.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import tempfile
@@ -29,7 +28,7 @@ from duckdp.compiler.printing import quote
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.result import Result
 from duckdp.synthetic.decode import SyntheticTable
-from duckdp.synthetic.stored import KIND, read_synthesis
+from duckdp.synthetic.stored import is_table, read_synthesis
 
 if TYPE_CHECKING:
     import pyarrow
@@ -94,7 +93,7 @@ def open_tables(payloads: Mapping[str, str]) -> dict[str, SyntheticTable]:
     """
     found = {}
     for name, payload in payloads.items():
-        if json.loads(payload).get("kind") != KIND:
+        if not is_table(payload):
             raise CatalogError("C110", f'"{name}" is a summary; make a synthetic table from it first.')
         found[name] = read_synthesis(payload)
     return found

@@ -1,60 +1,87 @@
-"""A stored synthetic table: read again, or finished where its program had not been solved.
+"""A stored synthetic table: read again, or finished where its rows had not been made.
 
-A payload is JSON::
+A payload is JSON. Every one has::
 
     kind      "synthesis"
-    summary   the released summary ("lp"), or null
-    moments   the released sums at grid points ("theorem"), with "theorem": its figures
-    missing   released patterns of NULLs, or null
-    table     the fitted distribution, or null where the program was not solved; of a wide table its rows, as text
-    bought    of a wide table: (stage, number of sums, share of the charge) each
-    wide      of a wide table without rows: what was released, to make them from (``wide.finish``)
+    method    the method that bought it, which is that of its folder; left out by the five that came first, whose
+              payloads are told by what they hold
     rows      wanted
+    table     what rows are read from: a fitted distribution, or the rows themselves as text; null where neither has
+              been made yet
+
+and what was released, by its method::
+
+    summary   the released summary ("lp"), else null
+    missing   released patterns of NULLs ("lp"), or null
+    moments   the released sums at grid points ("theorem"), with "theorem": its figures
+    wide      what was released of unit columns, until the rows are made from it (``unit.kept``)
+    bought    of unit columns: (stage, number of sums, share of the charge) each
 
 Rows are drawn with bytes that follow from the release, so reading again gives the same rows.
 
-Privacy: post-processing of releases.
+Privacy: post-processing of releases. What bought them is not imported here, nor by what is.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module
+from typing import Any, Protocol, cast
 
-import numpy as np
-
-from duckdp.catalog import load_columns
-from duckdp.core.task import Watch, as_numerical
+from duckdp.core.watch import Watch, as_numerical
 from duckdp.errors import CatalogError
-from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import SyntheticTable
-from duckdp.synthetic.fitted import Fitted
-from duckdp.synthetic.missing import give_missing
-from duckdp.synthetic.sample import bytes_of
-from duckdp.synthetic.support import make_grid
-from duckdp.synthetic.synthesize import draw_table, fit_summary
-from duckdp.synthetic.theorem_fit import draw_theorem, finish_theorem, theorem_facts, theorem_shape
-from duckdp.synthetic.unfinished import resumed
+from duckdp.synthetic.opened import KIND, Opened
+from duckdp.synthetic.unit.finish import open_rows, shape_of_rows
 
-KIND = "synthesis"
+_METHODS = __name__.rpartition(".")[0]
+_DAMAGED = "the stored synthetic table is damaged or was written by another version of duckdp."
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Opened:
-    """A stored synthetic table.
+class Make(Protocol):
+    """The side of a method that makes rows from its releases: its folder's module ``make``. Never sees private rows."""
 
-    Attributes:
-        table: its rows.
-        fitted: the distribution they were drawn from; None of a wide table.
-        facts: (name, value) of what its method says of itself.
-        notes: what a reader of the rows must know.
+    DISTANCE: str  # what ``SyntheticTable.residual`` is, in words
+
+    def complete(self, raw: dict[str, Any], watch: Watch) -> dict[str, Any]:
+        """A payload whose ``table`` is null, with it.
+
+        Args:
+            raw: the payload.
+            watch: follows the work; what it raises ends it.
+
+        Raises:
+            NumericalError: N101, it could not be made. CatalogError: C105, damaged.
+        """
+
+    def open_table(self, raw: dict[str, Any], watch: Watch) -> Opened:
+        """The rows of a complete payload.
+
+        Raises:
+            CatalogError: C105, damaged.
+        """
+
+    def shape(self, raw: dict[str, Any]) -> list[tuple[str, str]]:
+        """(name, DuckDB type) of the columns of any payload, without making rows.
+
+        Raises:
+            CatalogError: C105, damaged.
+        """
+
+
+def maker(method: str) -> Make:
+    """The side of a method that makes rows, by the method's name.
+
+    Raises:
+        CatalogError: C105, there is no such method in this version.
     """
-
-    table: SyntheticTable
-    fitted: Fitted | None = None
-    facts: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
+    if method.isidentifier():  # a folder of this package, whatever a file says
+        try:
+            return cast(Make, import_module(f"{_METHODS}.{method}.make"))
+        except ModuleNotFoundError as error:
+            if not str(error.name).startswith(_METHODS):
+                raise
+    raise CatalogError("C105", _DAMAGED)
 
 
 def is_table(payload: str) -> bool:
@@ -64,42 +91,34 @@ def is_table(payload: str) -> bool:
 
 def without_summary(payload: str) -> bool:
     """Whether a stored payload is a synthetic table that was not made from a summary."""
-    return is_table(payload) and json.loads(payload)["summary"] is None
+    return is_table(payload) and json.loads(payload).get("summary") is None
 
 
 def shape_of(payload: str) -> list[tuple[str, str]]:
     """(name, type) of a stored synthetic table's columns, without making its rows."""
     raw = json.loads(payload)
-    if isinstance(raw["table"], str):
-        return list(SyntheticTable.load(raw["table"]).types.items())
-    if raw.get("wide") is not None:
-        try:
-            return [(c.name, c.type) for c in load_columns(raw["wide"]["columns"])]
-        except (ValueError, TypeError, KeyError):
-            raise CatalogError("C105", "the stored synthetic table is damaged.") from None
-    return [(c.name, c.type) for c in SmoothSummary.load(raw.get("moments") or raw["summary"]).columns]
+    method = _method_of(raw)
+    return shape_of_rows(raw) if method is None else maker(method).shape(raw)
 
 
 def complete(payload: str, watch: Watch | None = None) -> str:
-    """A release with what is made from it: the fitted distribution, or a wide table's rows.
+    """A release with what its rows are read from.
 
     Args:
         payload: of a release; complete ones are given back.
         watch: follows the work; what it raises ends it.
 
     Raises:
-        NumericalError: N101, the program was not solved. CatalogError: C105, damaged.
+        NumericalError: N101, the rows could not be made. CatalogError: C105, damaged.
     """
     raw = json.loads(payload)
     if raw["table"] is not None:
         return payload
-    watch = watch or Watch()
+    method = _method_of(raw)
+    if method is None:
+        raise CatalogError("C105", "the stored synthetic table holds no rows, and nothing to make them from.")
     try:
-        if raw.get("wide") is not None:
-            from duckdp.synthetic.wide.finish import finish_wide
-
-            return json.dumps({**raw, "table": finish_wide(raw["wide"], watch), "wide": None})
-        return json.dumps({**raw, "table": finish(raw, watch).raw()})
+        return json.dumps(maker(method).complete(raw, watch or Watch()))
     except (ArithmeticError, ValueError, MemoryError) as problem:
         raise as_numerical(problem) from None
 
@@ -108,39 +127,17 @@ def open_synthesis(payload: str, watch: Watch | None = None) -> Opened:
     """Read a release; it is completed first where that is still to do, from where the work stood.
 
     Raises:
-        NumericalError: N101, the program was not solved. CatalogError: C105, damaged.
+        NumericalError: N101, the rows could not be made. CatalogError: C105, damaged.
     """
-    raw, watch = json.loads(complete(payload, watch)), watch or Watch()
-    if isinstance(raw["table"], str):
-        watch.tell("done", 1.0)
-        return Opened(table=_repeated(SyntheticTable.load(raw["table"]), int(raw["rows"])))
-    if raw.get("moments") is not None:
-        fitted = Fitted.read(raw["table"], theorem_shape(raw))
-    else:
-        fitted = Fitted.read(raw["table"], make_grid(SmoothSummary.load(raw["summary"])).shape)
-    watch.tell("sample", 0.95)
-    opened = _drawn(raw, fitted)
-    watch.tell("done", 1.0)
-    return opened
+    watch = watch or Watch()
+    raw = json.loads(complete(payload, watch))
+    method = _method_of(raw)
+    return open_rows(raw, watch) if method is None else maker(method).open_table(raw, watch)
 
 
 def read_synthesis(payload: str) -> SyntheticTable:
     """The table of a release; see :func:`open_synthesis`."""
     return open_synthesis(payload).table
-
-
-def finish(raw: dict[str, Any], watch: Watch) -> Fitted:
-    """Solve the program of a payload, going on where it was left.
-
-    Raises:
-        NumericalError: N101.
-    """
-    if raw.get("moments") is not None:
-        return finish_theorem(raw, watch)
-    if raw["summary"] is None:
-        raise CatalogError("C105", "the stored synthetic table holds no rows, and nothing to make them from.")
-    with resumed(raw["summary"]) as state:
-        return fit_summary(SmoothSummary.load(raw["summary"]), watch, state)
 
 
 def summary_of(payload: str) -> str:
@@ -152,30 +149,26 @@ def summary_of(payload: str) -> str:
     raw = json.loads(payload)
     if raw.get("kind") != KIND:
         return payload
-    if raw["summary"] is None:
+    if raw.get("summary") is None:
         raise CatalogError("C110", "that is a synthetic table which was not made from a summary.")
     return str(raw["summary"])
 
 
-def _repeated(table: SyntheticTable, rows: int) -> SyntheticTable:
-    """As many rows as were asked for: those of a wide table are repeated."""
-    if table.rows >= rows:
-        return table
-    places = np.resize(np.arange(table.rows), rows)
-    return replace(table, columns={name: values[places] for name, values in table.columns.items()})
+def _method_of(raw: dict[str, Any]) -> str | None:
+    """The method of a payload; None where it holds its rows and nothing else.
 
-
-def _drawn(raw: dict[str, Any], fitted: Fitted) -> Opened:
-    early = (fitted.note(),) if fitted.note() else ()
+    Raises:
+        CatalogError: C105, damaged.
+    """
+    try:
+        if raw.get("method") is not None:
+            return str(raw["method"])
+        if raw.get("wide") is not None:
+            return str(raw["wide"]["kept"]["fields"]["method"])
+    except (TypeError, KeyError):
+        raise CatalogError("C105", _DAMAGED) from None
+    if isinstance(raw["table"], str):
+        return None
     if raw.get("moments") is not None:
-        table = draw_theorem(raw, fitted, bytes_of(raw["moments"]))
-        facts = theorem_facts(raw, fitted)
-        return Opened(table=table, fitted=fitted, facts=facts, notes=(*(f"{a}: {b}" for a, b in facts), *early))
-    source = bytes_of(raw["summary"])
-    table = draw_table(SmoothSummary.load(raw["summary"]), fitted, int(raw["rows"]), source)
-    if raw.get("missing") is None:
-        return Opened(table=table, fitted=fitted, notes=early)
-    table = replace(table, columns=give_missing(table.columns, raw["missing"], source))
-    names = ", ".join(raw["missing"]["columns"])
-    note = f"NULL of {names} in its private share, bought with a twentieth of epsilon and independent of the values"
-    return Opened(table=table, fitted=fitted, notes=(note, *early))
+        return "theorem"
+    return None if raw["summary"] is None else "lp"

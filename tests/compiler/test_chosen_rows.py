@@ -15,9 +15,9 @@ from duckdp.compiler.quantile import plan_quantile
 from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.synthetic.stored import read_synthesis
-from duckdp.synthetic.wide.task import plan_wide
 from tests.gate import plan_for
 from tests.smooth.tables import column, connect, table
+from tests.synthetic.plans import plan_wide
 
 UNITS, EACH = 2000, 10  # one row of ten is sick and costs 90, the others 10
 DATA = f"""CREATE TABLE t AS SELECT (i // {EACH})::INTEGER AS k, i % {EACH} = 0 AS sick,

@@ -27,11 +27,13 @@ from duckdp.compiler.quantile import plan_quantile
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import NANO, Neighbours
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
-from duckdp.smooth.plan import Wishes, plan_summary
-from duckdp.synthetic.wide.task import plan_wide
-from duckdp.synthetic.wide.tree_bins import make_bins
+from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+from duckdp.synthetic.tree.bins import make_bins
+from duckdp.synthetic.tree.buy.bin_sql import print_code
+from duckdp.synthetic.unit.buy.reading import UnitReader
 from tests.gate import plan_for
 from tests.smooth.tables import column, table
+from tests.synthetic.plans import plan_wide
 
 HASH = "system.main.hash("
 HASHES = {"64 bits": HASH, "one bit": f"1::UBIGINT & {HASH}", "constant": f"0::UBIGINT & {HASH}"}
@@ -126,8 +128,9 @@ def _wide(method: str) -> Read:
     parameters = Parameters()
     codes = {}
     if method == "tree":
-        codes = {f"c{i}": b.print_code(parameters) for i, b in enumerate(make_bins(task.units, 4))}
-    return _relation(task._relation(parameters, 7, codes), parameters.values)
+        codes = {f"c{i}": print_code(b, parameters) for i, b in enumerate(make_bins(task.units, 4))}
+    reader = UnitReader(table=PEOPLE, units=task.units, expected_rows=1000, salt=7, read=lambda _: ())
+    return _relation(reader.relation(parameters, codes), parameters.values)
 
 
 def _summary(path: str) -> Read:

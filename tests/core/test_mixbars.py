@@ -6,7 +6,7 @@ import pytest
 from duckdp.core.cubebars import cube_half_width
 from duckdp.core.mixbars import cube_kurtosis, mixed_half_width
 from duckdp.errors import ParameterError
-from duckdp.smooth.noise import SumNoise
+from duckdp.smooth.sum_noise import SumNoise
 
 SIZES = (1, 2, 3, 5, 10, 50, 300)
 

@@ -20,16 +20,21 @@ _SESSION, _CURATOR, _ENGINE, _FRONT, _GUARDED, _OWNER = (
     f"duckdp/{n}.py" for n in ("session", "curator", "engine", "front", "guarded", "owner")
 )
 _SNOISE, _COUNTED, _GROUPED, _SCAN, _SUMMARY = (
-    f"duckdp/smooth/{n}.py" for n in ("noise", "counted", "grouped", "sums/scan", "plan")
+    f"duckdp/smooth/{n}.py" for n in ("sum_noise", "buy/counted", "buy/per_group", "sums/scan", "buy/summary_task")
 )
 _DIRECT, _GRID, _BLOCKS = (f"duckdp/smooth/sums/{n}.py" for n in ("direct", "grid", "blocks"))
-_PURSE, _TREE, _FEATURES, _WIDE, _BEST = (
-    f"duckdp/synthetic/wide/{n}.py" for n in ("release", "tree_counts", "features", "task", "best")
+_PURSE, _TERMS, _TREE, _FEATURES, _BEST = (
+    f"duckdp/synthetic/{n}.py"
+    for n in ("unit/buy/purse", "unit/terms", "tree/buy/counts", "unit/features", "moments/buy/strongest")
+)
+_WIDE, _READING, _LAID, _MOMENTS_TASK = (
+    f"duckdp/synthetic/{n}.py"
+    for n in ("unit/buy/unit_task", "unit/buy/reading", "unit/lay_out", "moments/buy/__init__")
 )
 _SYNTHETIC, _MISSING, _THEOREM, _BOUNDS = (
-    "duckdp/synthetic/task.py",
-    "duckdp/synthetic/missing.py",
-    "duckdp/synthetic/theorem.py",
+    "duckdp/synthetic/lp/buy/synthesis_task.py",
+    "duckdp/synthetic/lp/buy/null_patterns.py",
+    "duckdp/synthetic/theorem/buy.py",
     "duckdp/compiler/bounds.py",
 )
 _IDENTITIES = ("tests/privacy/test_identities.py",)
@@ -96,8 +101,8 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("sums: a row beyond 1", _DIRECT, "while basis.float_error() * 2.0**bits > 0.25:", "while basis.float_error() * 2.0**bits > 2.0**20:", ("tests/smooth/test_moments_sensitivity.py::test_the_grid_is_so_coarse_that_rounding_brings_every_summand_back",)),
     Mutant("grid: weights of units are rows", _GRID, "        half = 1 << (self.bits - 1)\n        return [(total + half) >> self.bits for total in totals]", "        half = 1 << (self.bits - 1)\n        return [(total + half) >> (self.bits - 1) for total in totals]", (*_T_SUMS, "tests/synthetic/test_theorem.py")),
     Mutant("wide: functions beyond 1", _FEATURES, "scaled = f\"{_clamp(text)} * {constant(2.0**bits)} + {constant(0.5)}\"", "scaled = f\"2 * {text} * {constant(2.0**bits)} + {constant(0.5)}\"", (LOSSES, "tests/synthetic/wide/test_wide_features.py")),
-    Mutant("wide: all rows of a unit", _WIDE, "rows = print_chosen(rows, [quote(c.name) for c in self.columns], salt, 1)", "rows = print_chosen(rows, [quote(c.name) for c in self.columns], salt, 2)", (LOSSES, "tests/compiler/test_local_choice.py")),
-    Mutant("wide: replace with units", _WIDE, "if neighbours is Neighbours.REPLACE and (table.unit_key is not None or table.filter is not None):", "if False:", ("tests/synthetic/wide/test_wide_task.py", "tests/synthetic/test_bad_tables.py")),
+    Mutant("wide: all rows of a unit", _READING, "rows = print_chosen(rows, [quote(c.name) for c in columns], self.salt, 1)", "rows = print_chosen(rows, [quote(c.name) for c in columns], self.salt, 2)", (LOSSES, "tests/compiler/test_local_choice.py")),
+    Mutant("wide: replace with units", _LAID, "if asked.neighbours is Neighbours.REPLACE and (table.unit_key is not None or table.filter is not None):", "if False:", ("tests/synthetic/wide/test_wide_task.py", "tests/synthetic/test_bad_tables.py")),
     Mutant("grouped: units of many rows", _GROUPED, "    if table.unit_key is not None:\n        raise ParameterError(\"P107\", \"per\"", "    if False:\n        raise ParameterError(\"P107\", \"per\"", _T_GROUPED),
     Mutant("grouped: rounding of one group", _GROUPED, "groups * spread * error) + groups", "spread * error) + 1", _T_GROUPED),
     Mutant("grouped: count public for every group", _GROUPED, "single = replace(one, moments=moments_of_one, plan=plan, count_public=False, sensitivity=sensitivity)", "single = replace(one, moments=moments_of_one, plan=plan, count_public=one.count_public, sensitivity=sensitivity)", _alone("GroupedTask-replaced")),
@@ -106,13 +111,13 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("smooth: positions beyond the data are the last", _SMOOTH, "  UNION ALL SELECT {top}, n, m + {steps} FROM rank),", "  ),", _T_SMOOTH),
     Mutant("smooth: a scale above the grid", _SMOOTH, "twice = 2 * Fraction(min(wide, float(self.grid_cells))) / self.alpha", "twice = 2 * Fraction(wide) / self.alpha", (*_T_SMOOTH, "tests/privacy/test_draws.py")),
     # ---- purses
-    Mutant("purse: shares are rounded up", _PURSE, "        return math.floor(whole * share)\n", "        return math.ceil(whole * share)\n", _T_PURSE),
+    Mutant("purse: shares are rounded up", _TERMS, "        return math.floor(whole * share)\n", "        return math.ceil(whole * share)\n", _T_PURSE),
     Mutant("purse: epsilon of the whole rho", _PURSE, "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(2 * cost * PICO), PICO)", "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(2 * self.cost(Fraction(1)) * PICO), PICO)", _T_PURSE),
-    Mutant("purse: delta free", _PURSE, "return Loss(epsilon_nano=self.epsilon_nano, delta_atto=self.delta_atto, rho_pico=rho)", "return Loss(epsilon_nano=self.epsilon_nano, rho_pico=rho)", _T_PURSE),
+    Mutant("purse: delta free", _TERMS, "return Loss(epsilon_nano=self.epsilon_nano, delta_atto=self.delta_atto, rho_pico=rho)", "return Loss(epsilon_nano=self.epsilon_nano, rho_pico=rho)", _T_PURSE),
     Mutant("purse: what was stored costs nothing", _PURSE, "found, self.rows, self.spent = self.keep(drawn)", "found, self.rows, _ = self.keep(drawn)", ("tests/synthetic/wide/test_wide_release.py", "tests/synthetic/test_resume.py")),
     Mutant("best: every pick for the share of all", _BEST, "purse.take_epsilon(share / picks)", "(purse.take_epsilon(share / picks) * picks)", (LOSSES, "tests/synthetic/wide/test_wide_links.py")),
-    Mutant("wide: marginals free", _WIDE, "        whole = links.epsilon_nano + self.marginal_nano\n", "        whole = links.epsilon_nano\n", (LOSSES,)),
-    Mutant("wide: links at the whole epsilon", _WIDE, "request = replace(whole, epsilon_nano=epsilon_nano - part)", "request = whole", (LOSSES, *_IDENTITIES, "tests/synthetic/wide/test_wide_task.py")),
+    Mutant("wide: marginals free", _MOMENTS_TASK, "        whole = links.epsilon_nano + self.marginal_nano\n", "        whole = links.epsilon_nano\n", (LOSSES,)),
+    Mutant("wide: links at the whole epsilon", _MOMENTS_TASK, "request = replace(whole, epsilon_nano=asked.epsilon_nano - part)", "request = whole", (LOSSES, *_IDENTITIES, "tests/synthetic/wide/test_wide_task.py")),
     # ---- identities: equal texts, equal questions
     Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),
     Mutant("identity: measures left out", _PLAN, '"measures": [m.describe() for m in self.measures], "bits"', '"measures": [], "bits"', _IDENTITIES),

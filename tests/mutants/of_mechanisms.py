@@ -7,9 +7,14 @@ from tests.mutants.mutant import LOSSES, SHARES, Mutant
 _ACC, _ADD, _MEA = "duckdp/core/accountant.py", "duckdp/mechanisms/additive.py", "duckdp/compiler/measures.py"
 _CUBE, _SMOOTH = "duckdp/mechanisms/cube.py", "duckdp/mechanisms/smooth_sensitivity.py"
 _THRESHOLD, _NOISE = "duckdp/mechanisms/threshold.py", "duckdp/core/noise.py"
-_BASIS, _SNOISE, _SHARES = "duckdp/smooth/basis.py", "duckdp/smooth/noise.py", "duckdp/smooth/shares.py"
-_MOMENTS, _COUNTED = "duckdp/smooth/sums/moments.py", "duckdp/smooth/counted.py"
-_PURSE, _TREE, _SELECT = (f"duckdp/synthetic/wide/{n}.py" for n in ("release", "tree_counts", "tree_select"))
+_BASIS, _SNOISE, _SHARES = "duckdp/smooth/basis.py", "duckdp/smooth/sum_noise.py", "duckdp/smooth/shares.py"
+_MOMENTS, _COUNTED = "duckdp/smooth/sums/moments.py", "duckdp/smooth/buy/counted.py"
+_PURSE, _TREE, _SELECT = (
+    "duckdp/synthetic/unit/buy/purse.py",
+    "duckdp/synthetic/tree/buy/counts.py",
+    "duckdp/mechanisms/exponential.py",
+)
+_TABLES = "duckdp/synthetic/tree/contingency.py"
 _T_ACC, _T_MEA = ("tests/core/test_accountant.py",), ("tests/compiler/test_sensitivity.py",)
 _T_PURSE = (
     *(
@@ -120,8 +125,8 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("purse: the count is free", _PURSE, "laplace_scale(Fraction(self.take(share), NANO), 1)", "laplace_scale(Fraction(self.cost(share), NANO), 1)", _T_PURSE),
     Mutant("purse: the count is not a function", _PURSE, "vector = [found * unit, *exact] if counting else list(exact)", "vector = [found * unit, *exact]; change = sensitivity(len(exact), unit, self.neighbours); counting = counting", _T_PURSE),
     Mutant("tree: choices at sqrt(16 rho)", _TREE, "math.isqrt(8 * cost * PICO)", "math.isqrt(16 * cost * PICO)", _T_TREE),
-    Mutant("tree: replace moves once", _TREE, "    move = 2 if neighbours is Neighbours.REPLACE else 1\n    return Sensitivity", "    move = 1\n    return Sensitivity", _T_TREE),
-    Mutant("tree: one table of many", _TREE, "return Sensitivity(l1=tables * move, l2_squared=tables * move, linf=1)", "return Sensitivity(l1=move, l2_squared=move, linf=1)", _T_TREE),
+    Mutant("tree: replace moves once", _TABLES, "    move = 2 if neighbours is Neighbours.REPLACE else 1\n    return Sensitivity", "    move = 1\n    return Sensitivity", _T_TREE),
+    Mutant("tree: one table of many", _TABLES, "return Sensitivity(l1=tables * move, l2_squared=tables * move, linf=1)", "return Sensitivity(l1=move, l2_squared=move, linf=1)", _T_TREE),
     Mutant("tree: scores move once under replace", _TREE, "return GRID * (2 if neighbours is Neighbours.REPLACE else 1)", "return GRID", _T_TREE),
     Mutant("tree: tables are free", _TREE, "purse.take(share)\n    exact", "purse.cost(share)\n    exact", _T_TREE),
     Mutant("tree: choices are free", _TREE, "    cost = purse.take(share)\n    return Fraction(math.isqrt", "    cost = purse.cost(share)\n    return Fraction(math.isqrt", _T_TREE),

@@ -19,7 +19,7 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         "a lattice of any offset meets the same bounds: the claim, of 2**-641, does not depend on it",
     ),
     (
-        Mutant("choice: ties by place", "duckdp/synthetic/wide/choose.py", "noisy = [(q + noise, orders[_PLACE * k : _PLACE * (k + 1)])", 'noisy = [(q + noise, b"")', ()),
+        Mutant("choice: ties by place", "duckdp/mechanisms/noisy_maximum.py", "noisy = [(q + noise, orders[_PLACE * k : _PLACE * (k + 1)])", 'noisy = [(q + noise, b"")', ()),
         "the proof holds for every order that no private value sets; the random one is fair among ties, no more private",
     ),
     (

@@ -14,9 +14,21 @@ _PROVED, _ENCLOSURE, _RATIO = (
     "duckdp/smooth/fit/enclosure.py",
     "duckdp/core/ratiobars.py",
 )
-_CHOOSE, _PSI, _SELECT, _BEST = (f"duckdp/synthetic/wide/{n}.py" for n in ("choose", "psi", "tree_select", "best"))
-_SUMMARY, _COUNTED, _GROUPED = (f"duckdp/smooth/{n}.py" for n in ("plan", "counted", "grouped"))
-_STORED, _SYNTHETIC, _QUANT = "duckdp/smooth/summary.py", "duckdp/synthetic/task.py", "duckdp/compiler/quantile.py"
+_CHOOSE, _PSI, _SELECT, _BEST, _PSI_PLAN = (
+    "duckdp/mechanisms/noisy_maximum.py",
+    "duckdp/synthetic/psi/buy.py",
+    "duckdp/mechanisms/exponential.py",
+    "duckdp/synthetic/moments/buy/strongest.py",
+    "duckdp/synthetic/psi/plan.py",
+)
+_SUMMARY, _COUNTED, _GROUPED = (
+    f"duckdp/smooth/buy/{n}.py" for n in ("summary_task", "counted", "per_group")
+)
+_STORED, _SYNTHETIC, _QUANT = (
+    "duckdp/smooth/summary.py",
+    "duckdp/synthetic/lp/buy/synthesis_task.py",
+    "duckdp/compiler/quantile.py",
+)
 _T_VARIATES, _T_NOISE = ("tests/core/test_variates.py",), ("tests/core/test_noise.py",)
 _T_SMOOTH = ("tests/mechanisms/test_smooth_sensitivity.py",)
 _T_LOSSES = (LOSSES,)
@@ -65,10 +77,10 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("choice: scores move by one sum", _BEST, "linf=(4 << BITS) + _SLACK", "linf=1 << BITS", ("tests/synthetic/wide/test_wide_links.py", "tests/synthetic/wide/test_wide_path.py", *_T_LOSSES)),
     Mutant("exponential: both ways for one", _SELECT, "Fraction(epsilon) * _SAFE / (2 * linf)", "Fraction(epsilon) * _SAFE / linf", ("tests/synthetic/wide/test_wide_tree_private.py",)),
     Mutant("exponential: the best", _SELECT, "draw = random_bits(_DRAWN) * sum(weights) >> _DRAWN", "draw = max(weights) - 1; weights = [w if w == max(weights) else 0 for w in weights]", ("tests/synthetic/wide/test_wide_tree_private.py", "tests/privacy/test_draws.py")),
-    Mutant("psi: replace moves once", _PSI, "1 << BITS, 2 if purse.neighbours is Neighbours.REPLACE else 1", "1 << BITS, 1", _T_PSI),
-    Mutant("psi: one direction of many", _PSI, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit + d * k)) ** 2", _T_PSI),
-    Mutant("psi: l1 of one direction", _PSI, "math.ceil(unit * math.sqrt(k) * d**1.5)", "math.ceil(unit * d)", _T_PSI),
-    Mutant("psi: rounding left out", _PSI, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit * d)) ** 2", _T_PSI),
+    Mutant("psi: replace moves once", _PSI_PLAN, "1 << BITS, 2 if terms.neighbours is Neighbours.REPLACE else 1", "1 << BITS, 1", _T_PSI),
+    Mutant("psi: one direction of many", _PSI_PLAN, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit + d * k)) ** 2", _T_PSI),
+    Mutant("psi: l1 of one direction", _PSI_PLAN, "math.ceil(unit * math.sqrt(k) * d**1.5)", "math.ceil(unit * d)", _T_PSI),
+    Mutant("psi: rounding left out", _PSI_PLAN, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit * d)) ** 2", _T_PSI),
     Mutant("psi: coordinates beyond 1", _PSI, "system.main.greatest(CAST(-1 AS DOUBLE), system.main.least(CAST(1 AS DOUBLE), {x}))", "{x}", ("tests/synthetic/wide/test_wide_tables.py", "tests/synthetic/wide/test_wide_links.py", *_T_LOSSES)),
     # ---- summaries and tables
     Mutant("summary: sums beyond row_cap", _SUMMARY, "*(max(-most, min(most, value)) for value in found[kept:])", "*found[kept:]", ("tests/privacy/test_draws.py", "tests/smooth/test_smooth_summary.py", "tests/smooth/test_bad_input.py")),

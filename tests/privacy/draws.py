@@ -30,14 +30,18 @@ from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.engine import read_batches
 from duckdp.mechanisms.bounds import BoundsFinder
 from duckdp.mechanisms.unit_histogram import UnitHistogram
-from duckdp.smooth.counted import CountedTask, plan_counted
-from duckdp.smooth.grouped import GroupedTask, plan_grouped
-from duckdp.smooth.plan import SummaryTask, Wishes, plan_summary
-from duckdp.synthetic.missing import MissingPlan
-from duckdp.synthetic.task import SynthesisTask, plan_synthesis
-from duckdp.synthetic.theorem import TheoremTask, plan_theorem
-from duckdp.synthetic.wide.task import WideTask, plan_wide
+from duckdp.smooth.buy.counted import CountedTask, plan_counted
+from duckdp.smooth.buy.per_group import GroupedTask, plan_grouped
+from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, plan_summary
+from duckdp.synthetic.lp.buy.null_patterns import MissingPlan
+from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
+from duckdp.synthetic.moments.buy import MomentsTask
+from duckdp.synthetic.psi.buy import PsiTask
+from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
+from duckdp.synthetic.tree.buy import TreeTask
+from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from tests.gate import clinic, load, plan_for
+from tests.synthetic.plans import plan_wide
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 DELTA, LARGE_DELTA = ATTO // 10**6, ATTO // 5  # at the larger one wide tables take Gaussian noise
@@ -100,7 +104,7 @@ def _grouped(neighbours: Neighbours) -> Callable[[], GroupedTask]:
 def _wide(
     method: str, columns: list[str], table: Any = KEYED, *, delta: int = 0, neighbours: Neighbours = ADD_REMOVE,
     target: str | None = None, epsilon_nano: int = NANO // 1000,
-) -> Callable[[], WideTask]:  # fmt: skip
+) -> Callable[[], UnitTask]:  # fmt: skip
     return lambda: plan_wide(
         table, columns, epsilon_nano=epsilon_nano, delta_atto=delta, neighbours=neighbours, rows=50, method=method,
         target=target,
@@ -183,17 +187,21 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("declared n, gaussian", _theorem(KEYED, ADD_REMOVE, DELTA)),
         Case("public n", _theorem(ROWS, REPLACE, column="income")),
     ),
-    WideTask: (
+    MomentsTask: (
         Case("moments", _wide("moments", NUMBERS)),
         Case("moments, gaussian, target", _wide("moments", MIXED, delta=LARGE_DELTA, target="smoker")),
         Case("moments, replaced", _wide("moments", ["income", "age"], ROWS, neighbours=REPLACE)),
+    ),
+    TreeTask: (
         Case("tree", _wide("tree", MIXED)),
         Case("tree, gaussian, target", _wide("tree", MIXED[1:5], delta=LARGE_DELTA, target="sex", epsilon_nano=NANO)),
         Case("tree, large epsilon", _wide("tree", MIXED[1:5], epsilon_nano=10 * NANO)),
+        Case("tree, replaced", _wide("tree", MIXED[2:6], ROWS, neighbours=REPLACE)),
+    ),
+    PsiTask: (
         Case("psi", _wide("psi", NUMBERS)),
         Case("psi, gaussian", _wide("psi", MIXED, delta=LARGE_DELTA)),
         Case("psi, replaced", _wide("psi", NUMBERS, ROWS, neighbours=REPLACE)),
-        Case("tree, replaced", _wide("tree", MIXED[2:6], ROWS, neighbours=REPLACE)),
     ),
     BoundsTask: (
         Case("numbers", _bounds(KEYED, "cost")),

@@ -23,13 +23,13 @@ from duckdp.core import variates
 from duckdp.core.noise import random_bits
 from duckdp.errors import InternalError
 from duckdp.mechanisms import smooth_sensitivity
-from duckdp.smooth import counted
-from duckdp.synthetic.wide import tree_counts
+from duckdp.smooth.buy import counted
+from duckdp.synthetic.tree.buy import counts as tree_counts
 from tests.privacy.draws import PARTS, SLOW, TASKS, Case, connect, largest, least, observe, tables
 
 # Classes with a method of that name which is not a private release.
 OTHERS = {
-    "Task", "Ledger",  # the protocol; what was stored
+    "Task", "TableTask", "Ledger",  # the protocols; what was stored
     "SmoothQuantile",  # the mechanism inside QuantileTask
 }  # fmt: skip
 Databases = dict[str, duckdb.DuckDBPyConnection]
@@ -87,8 +87,8 @@ def _releasing() -> Iterable[type]:
             continue
         for name, kind in vars(importlib.import_module(module.name)).items():
             if inspect.isclass(kind) and kind.__module__ == module.name and name[0] != "_":
-                methods = [m for m, f in vars(kind).items() if inspect.isfunction(f)]
-                if any(m.startswith("release") or m == "work" for m in methods):
+                methods = [m for m, _ in inspect.getmembers(kind, inspect.isfunction)]  # inherited ones too
+                if not inspect.isabstract(kind) and any(m.startswith("release") or m == "work" for m in methods):
                     yield kind
 
 
@@ -142,5 +142,5 @@ def test_twin_that_draws_for_occupied_cells_only(databases: Databases, monkeypat
         return plain(tables, purse, share, read)
 
     plain = tree_counts.measure
-    monkeypatch.setattr("duckdp.synthetic.wide.tree.measure", occupied)
-    assert problems(_case("WideTask", "tree, replaced"), {n: databases[n] for n in ("empty", "usual")}, ("usual",))
+    monkeypatch.setattr("duckdp.synthetic.tree.buy.grow.measure", occupied)
+    assert problems(_case("TreeTask", "tree, replaced"), {n: databases[n] for n in ("empty", "usual")}, ("usual",))

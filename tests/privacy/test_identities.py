@@ -23,14 +23,14 @@ from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import read_predicate
 from duckdp.core.types import ATTO, NANO, Neighbours
-from duckdp.smooth.counted import CountedTask, plan_counted
-from duckdp.smooth.grouped import plan_grouped
-from duckdp.smooth.plan import Wishes, plan_summary
-from duckdp.synthetic.task import SynthesisTask, plan_synthesis
-from duckdp.synthetic.theorem import TheoremTask, plan_theorem
-from duckdp.synthetic.wide.task import plan_wide
+from duckdp.smooth.buy.counted import CountedTask, plan_counted
+from duckdp.smooth.buy.per_group import plan_grouped
+from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
+from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, plan_for
 from tests.privacy.draws import TASKS
+from tests.synthetic.plans import plan_wide
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 Make = Callable[..., Any]

@@ -31,10 +31,14 @@ from duckdp.core.accountant import epsilon_for
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, NANO, PICO, Loss, Neighbours, parse_delta, parse_epsilon
 from duckdp.mechanisms import additive
-from duckdp.smooth import counted
-from duckdp.smooth import noise as sum_noise
-from duckdp.synthetic import missing
-from duckdp.synthetic.wide import best, psi, release, tree, tree_counts
+from duckdp.smooth import sum_noise
+from duckdp.smooth.buy import counted
+from duckdp.synthetic.lp.buy import null_patterns as missing
+from duckdp.synthetic.moments.buy import strongest as best
+from duckdp.synthetic.psi import buy as psi
+from duckdp.synthetic.tree.buy import counts as tree_counts
+from duckdp.synthetic.tree.buy import grow as tree
+from duckdp.synthetic.unit.buy import purse as release
 from tests.gate import clinic, plan_for
 from tests.privacy.draws import HIGH, LOW, NONE, ODD, SLOW, TASKS, Case, _random_row, connect, observe, tables
 from tests.privacy.test_draws import _case
@@ -248,7 +252,7 @@ def test_laws_that_are_met() -> None:
     met = set()
     base = tables()["usual"][:60]
     for kind, name in (
-        ("WideTask", "moments, gaussian, target"), ("WideTask", "tree, gaussian, target"),
+        ("MomentsTask", "moments, gaussian, target"), ("TreeTask", "tree, gaussian, target"),
         ("CountedTask", "gaussian"),
     ):  # fmt: skip
         log, _ = record(_case(kind, name).make(), base, None)
@@ -282,20 +286,23 @@ def test_twin_whose_sums_leave_out_0(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "owner", "attribute"),
-    [("moments, gaussian, target", release.Purse, "take_epsilon"), ("tree, gaussian, target", tree, "choice_epsilon")],
+    ("kind", "name", "owner", "attribute"),
+    [
+        ("MomentsTask", "moments, gaussian, target", release.Purse, "take_epsilon"),
+        ("TreeTask", "tree, gaussian, target", tree, "choice_epsilon"),
+    ],
 )
 def test_twin_whose_choices_cost_four_times_their_rho(
-    name: str, owner: Any, attribute: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, name: str, owner: Any, attribute: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = getattr(owner, attribute)
     monkeypatch.setattr(owner, attribute, lambda *given: 2 * plain(*given))
-    assert _over("WideTask", name)
+    assert _over(kind, name)
 
 
 def test_twin_whose_score_moves_further_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "score_change", lambda _: tree_counts.GRID // 4)
-    assert _over("WideTask", "tree, gaussian, target")
+    assert _over("TreeTask", "tree, gaussian, target")
 
 
 def test_twin_of_a_cube_for_a_third_of_the_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,10 +24,14 @@ from duckdp.compiler.release import SelectTask
 from duckdp.core.types import Neighbours
 from duckdp.mechanisms import additive
 from duckdp.mechanisms import bounds as bounds_module
-from duckdp.smooth import counted
-from duckdp.smooth import noise as sum_noise
-from duckdp.synthetic import missing
-from duckdp.synthetic.wide import best, psi, release, tree, tree_counts
+from duckdp.smooth import sum_noise
+from duckdp.smooth.buy import counted
+from duckdp.synthetic.lp.buy import null_patterns as missing
+from duckdp.synthetic.moments.buy import strongest as best
+from duckdp.synthetic.psi import buy as psi
+from duckdp.synthetic.tree.buy import counts as tree_counts
+from duckdp.synthetic.tree.buy import grow as tree
+from duckdp.synthetic.unit.buy import purse as release
 from tests.gate import plan_for
 from tests.privacy.draws import LOW, REPLACE, ROWS, SLOW, TASKS, Case, Seen, connect, observe, tables
 from tests.privacy.test_draws import _case
@@ -130,7 +134,7 @@ def test_twin_that_stores_the_exact_count_is_caught(monkeypatch: pytest.MonkeyPa
         return plain(tables, purse, share, read)
 
     monkeypatch.setattr(tree, "measure", telling)
-    assert differences(_case("WideTask", "tree, gaussian, target"))
+    assert differences(_case("TreeTask", "tree, gaussian, target"))
 
 
 def test_twin_whose_degree_is_that_of_the_exact_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ import pytest
 import duckdp
 from duckdp.core.accountant import rho_for
 from duckdp.core.types import Neighbours
-from duckdp.smooth.counted import plan_counted
-from duckdp.smooth.plan import Wishes, plan_summary
+from duckdp.smooth.buy.counted import plan_counted
+from duckdp.smooth.buy.summary_task import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.smooth.sums import scan
 from tests.privacy.statistics import epsilon_lower_bound

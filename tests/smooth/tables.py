@@ -8,7 +8,7 @@ import numpy as np
 from duckdp.catalog import Column, Table, kind_of
 from duckdp.core.types import NANO, Neighbours
 from duckdp.engine import read_batches
-from duckdp.smooth.plan import Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

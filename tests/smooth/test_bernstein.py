@@ -9,8 +9,8 @@ from duckdp.compiler.expression import columns
 from duckdp.smooth.fit import bernstein, coefficients
 from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.coefficients import approximate, read_function
-from duckdp.smooth.fit.nodes import Points, evaluate
 from duckdp.smooth.fit.parts import part_of
+from duckdp.smooth.fit.points import Points, evaluate
 from duckdp.smooth.summary import make_basis
 from tests.smooth.expressions import analytic, generator
 from tests.smooth.tables import column

@@ -11,8 +11,8 @@ from duckdp.smooth.batch import approximate_many, cut_numbers
 from duckdp.smooth.fit import leastsquares
 from duckdp.smooth.fit.coefficients import approximate, read_function
 from duckdp.smooth.fit.interpolation import count_values, places, rule_for, zeros_lebesgue
-from duckdp.smooth.fit.nodes import Points, evaluate
 from duckdp.smooth.fit.parts import part_of
+from duckdp.smooth.fit.points import Points, evaluate
 from duckdp.smooth.fit.terms import degrees, split
 from duckdp.smooth.summary import make_basis
 from tests.smooth.expressions import analytic, generator, rough
@@ -240,7 +240,7 @@ def test_parts_select_and_place():
 
 
 def test_shapes_of_their_own_are_evaluated_in_one_statement(monkeypatch):
-    from duckdp.smooth.fit import nodes
+    from duckdp.smooth.fit import points as nodes
 
     calls = []
     whole = nodes._execute
@@ -256,7 +256,7 @@ def test_shapes_of_their_own_are_evaluated_in_one_statement(monkeypatch):
 
 
 def test_translations_of_one_shape_are_evaluated_together_too(monkeypatch):
-    from duckdp.smooth.fit import nodes
+    from duckdp.smooth.fit import points as nodes
 
     calls = []
     whole = nodes._execute

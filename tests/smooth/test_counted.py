@@ -11,8 +11,8 @@ from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.smooth.basis import degree_from
-from duckdp.smooth.counted import CountedTask, plan_counted
-from duckdp.smooth.plan import SummaryTask, Wishes
+from duckdp.smooth.buy.counted import CountedTask, plan_counted
+from duckdp.smooth.buy.summary_task import SummaryTask, Wishes
 from duckdp.smooth.summary import SmoothSummary
 from tests.smooth.tables import column, connect, table
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from duckdp.compiler.expression import columns
-from duckdp.smooth.fit.cells import _ends, polynomial, search
+from duckdp.smooth.fit.boxes import _ends, polynomial, search
 from duckdp.smooth.fit.coefficients import approximate, read_function
 from duckdp.smooth.fit.enclosure import enclose
 from duckdp.smooth.fit.interpolation import count_values
-from duckdp.smooth.fit.nodes import Points, as_number_expression, raw_values
 from duckdp.smooth.fit.parts import part_of
+from duckdp.smooth.fit.points import Points, as_number_expression, raw_values
 from duckdp.smooth.summary import make_basis
 from tests.smooth.expressions import generator
 from tests.smooth.tables import column

@@ -12,10 +12,11 @@ from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.answer import answer
 from duckdp.smooth.basis import chebyshev
-from duckdp.smooth.grouped import _LEFT as LEFT
-from duckdp.smooth.grouped import MOST_GROUPS, GroupedSummary, largest_change, left_over, plan_grouped, separation
-from duckdp.smooth.plan import Wishes
-from duckdp.smooth.stored import open_stored
+from duckdp.smooth.buy.per_group import _LEFT as LEFT
+from duckdp.smooth.buy.per_group import MOST_GROUPS, largest_change, left_over, plan_grouped, separation
+from duckdp.smooth.buy.summary_task import Wishes
+from duckdp.smooth.grouped import GroupedSummary
+from duckdp.smooth.payloads import open_stored
 from tests.smooth.tables import column, connect, holds, table
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE

@@ -13,9 +13,9 @@ from duckdp.compiler.expression import Call, ColumnRef
 from duckdp.errors import NumericalError
 from duckdp.smooth.answer import answer, answers
 from duckdp.smooth.batch import approximate_many
-from duckdp.smooth.fit import cells
+from duckdp.smooth.fit import boxes as cells
 from duckdp.smooth.fit.coefficients import approximate, read_function
-from duckdp.smooth.noise import SumNoise
+from duckdp.smooth.sum_noise import SumNoise
 from duckdp.smooth.summary import make_basis
 from tests.smooth.tables import column, connect, summarize, table
 

@@ -17,8 +17,8 @@ from duckdp.smooth.batch import approximate_many
 from duckdp.smooth.fit import coefficients, proved
 from duckdp.smooth.fit.coefficients import Approximation, approximate, is_polynomial, read_function
 from duckdp.smooth.fit.interpolation import check_grid
-from duckdp.smooth.fit.nodes import as_number_expression
 from duckdp.smooth.fit.parts import part_of
+from duckdp.smooth.fit.points import as_number_expression
 from duckdp.smooth.fit.terms import is_rough
 from duckdp.smooth.summary import make_basis
 from tests.smooth.tables import column

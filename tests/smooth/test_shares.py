@@ -12,8 +12,8 @@ from duckdp.core.types import ATTO, NANO, Neighbours, Sensitivity
 from duckdp.errors import ParameterError
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import Basis
-from duckdp.smooth.noise import SumNoise, choose_noise, draw_noise, expected_error
 from duckdp.smooth.shares import LEAST, share_cube, share_gaussian
+from duckdp.smooth.sum_noise import SumNoise, choose_noise, draw_noise, expected_error
 
 
 def basis(d, t):

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.smooth.sums.angles import angle_nodes, round_to_angles
-from duckdp.synthetic.pricing import Grid
+from duckdp.smooth.angles import angle_nodes, round_to_angles
+from duckdp.synthetic.lp.make.columns import Grid
 from tests.smooth.tables import column, connect
 
 COLUMNS = (

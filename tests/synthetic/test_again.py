@@ -363,7 +363,7 @@ def test_a_report_of_timestamps_within_an_hour(tmp_path: Path) -> None:
     ],
 )
 def test_a_report_at_the_end_of_the_calendar(tmp_path: Path, value: dt.date, bounds: tuple[Any, Any]) -> None:
-    from duckdp.synthetic.report_html import histogram
+    from duckdp.synthetic.report.html_page import histogram
 
     labels = histogram("x", np.array([value] * 3, dtype=object)).labels
     assert all(label[:4] in ("0001", "9999") for label in labels)

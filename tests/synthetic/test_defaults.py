@@ -55,7 +55,7 @@ def test_a_column_that_is_never_null_stays_so(owner: duckdp.Curator) -> None:
 
 
 def test_many_rows_are_few_in_the_ledger(owner: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duckdp.synthetic.wide.finish.MADE", 500)
+    monkeypatch.setattr("duckdp.synthetic.unit.finish.MADE", 500)
     ana = owner.session("ana")
     made = ana.synthesize("words", epsilon=5, rows=20_000, method="tree", name="many")
     assert len(made) == 20_000

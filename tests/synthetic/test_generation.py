@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from duckdp.errors import InternalError, NumericalError
-from duckdp.synthetic import generation, pricing
-from duckdp.synthetic.generation import State, generate, price
-from duckdp.synthetic.pricing import Grid, TensorColumns
-from duckdp.synthetic.program import Objective, fit_distribution, solve_interior
+from duckdp.synthetic.lp.make import columns as pricing
+from duckdp.synthetic.lp.make import generation
+from duckdp.synthetic.lp.make.columns import Grid, TensorColumns
+from duckdp.synthetic.lp.make.generation import State, generate, price
+from duckdp.synthetic.lp.make.interior import Objective, fit_distribution, solve_interior
 from tests.synthetic.programs import make_grid, make_program
 
 

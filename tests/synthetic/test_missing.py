@@ -13,10 +13,12 @@ import duckdp
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError
 from duckdp.smooth.summary import make_basis
-from duckdp.synthetic.missing import PART, doubt, give_missing, plan_missing, shares
-from duckdp.synthetic.report import FAR
+from duckdp.synthetic.lp.buy.null_patterns import plan_missing
+from duckdp.synthetic.lp.buy.synthesis_task import plan_synthesis
+from duckdp.synthetic.lp.make.nulls import doubt, give_missing, shares
+from duckdp.synthetic.lp.plan import PART
+from duckdp.synthetic.report.table_report import FAR
 from duckdp.synthetic.sample import bytes_of
-from duckdp.synthetic.task import plan_synthesis
 from tests.smooth.tables import column, connect, run, table
 
 SPEC = (

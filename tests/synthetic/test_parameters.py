@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from duckdp.errors import ParameterError
-from duckdp.smooth.sums.angles import angle_nodes, middles_between, print_search, round_to_angles
-from duckdp.synthetic import parameters
-from duckdp.synthetic.generation import generate
-from duckdp.synthetic.parameters import (
+from duckdp.smooth.angles import angle_nodes, middles_between, print_search, round_to_angles
+from duckdp.synthetic.lp.make.generation import generate
+from duckdp.synthetic.lp.make.interior import Objective
+from duckdp.synthetic.theorem import parameters
+from duckdp.synthetic.theorem.parameters import (
     approximation_bounds,
     round_means,
     theorem_17_bound,
     theorem_17_parameters,
     theorem_22_parameters,
 )
-from duckdp.synthetic.program import Objective
 from tests.synthetic.programs import make_program
 
 

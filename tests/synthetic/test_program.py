@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import linprog
 
 from duckdp.errors import InternalError, NumericalError
-from duckdp.synthetic import pricing
-from duckdp.synthetic.pricing import Grid, JoinedColumns, ListedColumns, TensorColumns
-from duckdp.synthetic.program import Objective, fit_distribution, solve_interior
+from duckdp.synthetic.lp.make import columns as pricing
+from duckdp.synthetic.lp.make.columns import Grid, JoinedColumns, ListedColumns, TensorColumns
+from duckdp.synthetic.lp.make.interior import Objective, fit_distribution, solve_interior
 from tests.synthetic.programs import make_grid, make_program
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from duckdp.core.types import Neighbours
 from duckdp.errors import NumericalError
-from duckdp.smooth.noise import SumNoise
-from duckdp.smooth.sums.angles import angle_nodes
-from duckdp.synthetic.decode import decode_points
-from duckdp.synthetic.generation import generate
+from duckdp.smooth.angles import angle_nodes
+from duckdp.smooth.sum_noise import SumNoise
+from duckdp.synthetic.lp.make.generation import generate
+from duckdp.synthetic.lp.make.grid_rows import decode_points
+from duckdp.synthetic.lp.make.support import GRID_POINTS, GRID_VALUES, make_grid, make_objective, make_support
 from duckdp.synthetic.sample import draw_points
-from duckdp.synthetic.support import GRID_POINTS, GRID_VALUES, make_grid, make_objective, make_support
 from tests.smooth.tables import column, connect, summarize, table
 from tests.synthetic.programs import COLUMNS, connect_to_rows
 

@@ -20,9 +20,9 @@ from duckdp.errors import CatalogError, NumericalError, ParameterError
 from duckdp.smooth.answer import answer
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import SyntheticTable
-from duckdp.synthetic.report import FAR, SyntheticReport, make_report, report_table
-from duckdp.synthetic.report_html import escape, page, printable
-from duckdp.synthetic.synthesize import synthesize
+from duckdp.synthetic.lp.make.synthesize import synthesize
+from duckdp.synthetic.report.html_page import escape, page, printable
+from duckdp.synthetic.report.table_report import FAR, SyntheticReport, make_report, report_table
 from tests.smooth.tables import column, connect, summarize, table
 
 HOSTILE = (
@@ -339,5 +339,5 @@ def test_the_check_of_pages_notices_missing_escapes(
     breaking: Callable[[object], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert safe(page(HOSTILE[0] + HOSTILE[2], [f"<p>{escape(v)}</p>" for v in HOSTILE]))
-    monkeypatch.setattr("duckdp.synthetic.report_html.escape", breaking)
+    monkeypatch.setattr("duckdp.synthetic.report.html_page.escape", breaking)
     assert not safe(page(HOSTILE[0] + HOSTILE[2], []))

@@ -3,22 +3,23 @@
 import importlib
 import json
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.core.task import MOST_SECONDS, Watch
 from duckdp.core.types import NANO
+from duckdp.core.watch import MOST_SECONDS, Watch
 from duckdp.errors import CatalogError, ExecutionError, InternalError, NumericalError, ParameterError
-from duckdp.synthetic import generation, unfinished
-from duckdp.synthetic.fitted import Fitted
-from duckdp.synthetic.generation import State
-from duckdp.synthetic.stored import open_synthesis
+from duckdp.synthetic.lp.make import generation, unfinished
+from duckdp.synthetic.lp.make.fitted import Fitted
+from duckdp.synthetic.lp.make.generation import State
+from duckdp.synthetic.stored import complete, open_synthesis
 
-theorem_fit = importlib.import_module("duckdp.synthetic.theorem_fit")
-synthesize_module = importlib.import_module("duckdp.synthetic.synthesize")
+theorem_fit = importlib.import_module("duckdp.synthetic.theorem.make")
+synthesize_module = importlib.import_module("duckdp.synthetic.lp.make.synthesize")
 WIDE = [{"method": "tree"}, {"method": "moments"}, {"method": "psi"}]
 METHODS = [{"method": "lp", "degree": 9}, {"method": "theorem", "smoothness": 1, "rows": 500}]
 
@@ -29,7 +30,7 @@ def owner(tmp_path, monkeypatch):
     monkeypatch.setattr(generation, "START_DENSITY", 1)
     monkeypatch.setattr(synthesize_module, "GAP", 1e-4)
     monkeypatch.setattr(synthesize_module, "TIME_LIMIT", 600.0)  # no slow machine ends it early
-    monkeypatch.setattr("duckdp.synthetic.theorem_fit.theorem_objective", _never_enough)
+    monkeypatch.setattr("duckdp.synthetic.theorem.make.theorem_objective", _never_enough)
     rng = np.random.default_rng(1)
     frame = pa.table({"x": rng.choice([0.1, 0.55, 0.9], 3000), "y": rng.choice([0.2, 0.8], 3000)})
     with duckdp.open({"t": frame}, ledger=str(tmp_path / "t.ledger")) as curator:
@@ -99,7 +100,7 @@ def test_an_interrupt_keeps_what_was_paid_and_asking_again_goes_on(owner, given)
 def fit_from_scratch(raw):
     """The same release solved by a process that never saw it."""
     unfinished._states.clear()
-    return open_synthesis(json.dumps(raw)).fitted
+    return SimpleNamespace(**json.loads(complete(json.dumps(raw)))["table"])
 
 
 @pytest.mark.parametrize(
@@ -267,8 +268,8 @@ def test_exact_values_hang_on_no_error(owner, monkeypatch):
         kept.append(ZeroDivisionError("secret"))
         raise kept[0]
 
-    monkeypatch.setattr("duckdp.synthetic.wide.collect.shrink_means", fails)
-    monkeypatch.setattr("duckdp.synthetic.wide.release.Purse._noise", fails)
+    monkeypatch.setattr("duckdp.synthetic.moments.buy.collect.shrink_means", fails)
+    monkeypatch.setattr("duckdp.synthetic.unit.buy.purse.Purse._noise", fails)
     with pytest.raises(InternalError):
         owner.session("ana").synthesize("t", epsilon=2, rows=300, method="moments")
     assert kept[0].__traceback__ is None

@@ -13,13 +13,13 @@ from duckdp.errors import CatalogError, NumericalError, ParameterError
 from duckdp.smooth.summary import make_basis
 from duckdp.synthetic import sample
 from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.lp.make.support import make_support
+from duckdp.synthetic.lp.make.synthesize import MAX_ROWS, synthesize
 from duckdp.synthetic.sample import bytes_of, draw_independent, draw_points
-from duckdp.synthetic.support import make_support
-from duckdp.synthetic.synthesize import MAX_ROWS, synthesize
 from tests.smooth.tables import column, connect, real_or_generated, summarize, table
 from tests.synthetic.programs import COLUMNS, connect_to_rows
 
-synthesize_module = importlib.import_module("duckdp.synthetic.synthesize")
+synthesize_module = importlib.import_module("duckdp.synthetic.lp.make.synthesize")
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,18 @@ import duckdp
 from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError, QueryError
+from duckdp.smooth.angles import angle_middles, angle_nodes, largest_turn, middles_between
 from duckdp.smooth.summary import SmoothSummary, make_basis
-from duckdp.smooth.sums.angles import angle_middles, angle_nodes, largest_turn, middles_between
 from duckdp.smooth.sums.moments import plan_grid_moments
-from duckdp.synthetic import theorem
-from duckdp.synthetic.report import FAR
+from duckdp.synthetic.asked import MAX_CELLS
+from duckdp.synthetic.lp.make.support import grid_of, unit_nodes
+from duckdp.synthetic.lp.make.synthesize import MAX_ROWS
+from duckdp.synthetic.report.table_report import FAR
 from duckdp.synthetic.stored import complete
-from duckdp.synthetic.support import grid_of, unit_nodes
-from duckdp.synthetic.synthesize import MAX_CELLS, MAX_ROWS
-from duckdp.synthetic.theorem import choose_figures, plan_theorem
-from duckdp.synthetic.theorem_fit import theorem_bound, theorem_objective
+from duckdp.synthetic.theorem import plan as theorem
+from duckdp.synthetic.theorem.buy import plan_theorem
+from duckdp.synthetic.theorem.make import theorem_bound, theorem_objective
+from duckdp.synthetic.theorem.plan import choose_figures
 from tests.smooth.tables import column, connect, reference, run, summarize, table
 from tests.synthetic.programs import COLUMNS, connect_to_rows
 

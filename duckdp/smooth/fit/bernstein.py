@@ -35,7 +35,7 @@ from duckdp.compiler.operators import facts
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.interpolation import zeros_lebesgue
-from duckdp.smooth.fit.nodes import raw_values, tensor_points
+from duckdp.smooth.fit.points import raw_values, tensor_points
 from duckdp.smooth.fit.rectangles import Rectangle, Span
 from duckdp.smooth.fit.terms import constant_of, is_arithmetic
 

@@ -40,10 +40,10 @@ from duckdp.compiler.scope import RowScope
 from duckdp.errors import NumericalError, ParameterError, QueryError
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import Basis, chebyshev
-from duckdp.smooth.fit import bernstein, cells, jackson, leastsquares
+from duckdp.smooth.fit import bernstein, boxes, jackson, leastsquares
 from duckdp.smooth.fit.interpolation import check_grid, coefficients_from, rule_for, values_at
-from duckdp.smooth.fit.nodes import Points, as_number_expression, evaluate, tensor_points
 from duckdp.smooth.fit.parts import Part, part_of
+from duckdp.smooth.fit.points import Points, as_number_expression, evaluate, tensor_points
 from duckdp.smooth.fit.proved import own_error, proved_error, rounding
 from duckdp.smooth.fit.refine import largest_between
 from duckdp.smooth.fit.terms import Term, degrees, is_rough, jumps, merge, split
@@ -185,7 +185,7 @@ def look(function: Expr, part: Part, kept: Floats, *, most: int = MAX_CHECKED, p
     residual = values - values_at(part.tensor(kept[None, :]), part.axes, x)[0]
     error, scale = float(np.max(np.abs(residual))), float(np.max(np.abs(values)))
     if not complete and is_rough(function):
-        p = cells.polynomial(part, kept)
+        p = boxes.polynomial(part, kept)
 
         def at(points: tuple[Floats, ...]) -> Floats:
             return evaluate(function, Points(part.axes, points)) - p.at(points)
@@ -262,15 +262,15 @@ def _assess_closely(
     error, least = SAFETY * first.error + slack, NEGLIGIBLE * first.scale
     found, own = None, _own_at_nodes(function, part)
     if grown is None:
-        found = cells.search(function, part, kept, error, max(UNSEEN * error, least), own)
+        found = boxes.search(function, part, kept, error, max(UNSEEN * error, least), own)
     if found is None or found.beyond > max(UNSEEN * found.seen, least):
         dense = look(function, part, kept, most=DENSE[len(part.axes) > 1], per_degree=MAX_CHECKED)
         slack = rounding(part, dense.scale)
         error = max(error, SAFETY * dense.error + slack)
         if grown is not None and (hidden := grown.bound(dense.steps)) <= max(UNSEEN * error, least):
             return Approximation(kept, error + hidden)
-        found = found or cells.search(function, part, kept, error, max(UNSEEN * error, least), own)
-        found = found or cells.Hidden(math.inf, error, cells.span_width(function, dense.values))
+        found = found or boxes.search(function, part, kept, error, max(UNSEEN * error, least), own)
+        found = found or boxes.Hidden(math.inf, error, boxes.span_width(function, dense.values))
     proved = min(found.bound + slack, math.inf if bound is None else bound)
     error = max(error, found.seen if found.seen <= error else SAFETY * found.seen) + found.beyond + slack
     sure = proved <= error

@@ -20,7 +20,7 @@ from duckdp.compiler.operators import facts
 from duckdp.smooth.axes import Axis, Floats, as_number
 from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.calendar import DAY, PERIODS, part_range, truncated
-from duckdp.smooth.fit.nodes import Points, raw_values
+from duckdp.smooth.fit.points import Points, raw_values
 from duckdp.smooth.fit.rectangles import Span
 from duckdp.smooth.fit.terms import constant_of, is_arithmetic
 

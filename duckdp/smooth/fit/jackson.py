@@ -28,7 +28,7 @@ from duckdp.compiler.expression import Expr
 from duckdp.errors import NumericalError
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.fit.interpolation import rule_for
-from duckdp.smooth.fit.nodes import Points, evaluate
+from duckdp.smooth.fit.points import Points, evaluate
 
 DEFAULT_SMOOTHNESS = 4
 MAX_POINTS = 100_000

@@ -21,9 +21,9 @@ from scipy.sparse.linalg import lsqr
 from duckdp.compiler.expression import Expr
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import chebyshev
-from duckdp.smooth.fit.cells import span_width
-from duckdp.smooth.fit.nodes import Points, evaluate
+from duckdp.smooth.fit.boxes import span_width
 from duckdp.smooth.fit.parts import Part
+from duckdp.smooth.fit.points import Points, evaluate
 
 MAX_FITTED = 1500  # functions, those of the lowest total degree
 PER_FUNCTION = 4  # points

@@ -21,8 +21,8 @@ from duckdp.smooth.basis import ULP
 from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.bernstein import Evaluator, Fixed, NotAnalyticError
 from duckdp.smooth.fit.interpolation import Rule, rounding_of
-from duckdp.smooth.fit.nodes import SLOT, Points, raw_values
 from duckdp.smooth.fit.parts import Part
+from duckdp.smooth.fit.points import SLOT, Points, raw_values
 from duckdp.smooth.fit.rectangles import Rectangle, Span
 
 _OWN = 2.0**-46  # relative error of an operation of DuckDB's that has no rule here

@@ -19,7 +19,7 @@ from duckdp.smooth.fit import bernstein
 from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.bernstein import Fixed, NotAnalyticError
 from duckdp.smooth.fit.interpolation import zeros_lebesgue
-from duckdp.smooth.fit.nodes import SLOT, raw_values, tensor_points
+from duckdp.smooth.fit.points import SLOT, raw_values, tensor_points
 from duckdp.smooth.fit.rectangles import Rectangle, Span
 from duckdp.smooth.fit.terms import constant_of
 

@@ -28,9 +28,9 @@ from duckdp.catalog import Column, Table
 from duckdp.compiler.printing import Parameters
 from duckdp.core.task import PrivateQuery
 from duckdp.errors import InternalError
+from duckdp.smooth.angles import middles_between, print_search
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
-from duckdp.smooth.sums.angles import middles_between, print_search
 from duckdp.smooth.sums.direct import list_functions, print_function, print_powers, print_products
 from duckdp.smooth.sums.scan import WEIGHT, number, print_scan, print_unit
 

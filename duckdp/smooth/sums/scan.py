@@ -116,11 +116,6 @@ def number(value: float) -> str:
     return f"CAST({float(value)!r} AS DOUBLE)"
 
 
-def is_wide(column: Column, axis: Axis) -> bool:
-    """Whether a place is found in a long list, row by row."""
-    return axis.values is not None and not _is_range(column) and len(axis.values) > FEW_VALUES
-
-
 def _is_range(column: Column) -> bool:
     """Whether a values axis lists the whole numbers between a column's bounds."""
     return column.lower is not None and column.kind is Kind.NUMBER

@@ -18,11 +18,13 @@ from duckdp.errors import DuckDPError, ParameterError
 from duckdp.smooth.axes import make_axis, values_inside
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.stored import read_synthesis
-from duckdp.synthetic.wide.columns import MAX_LISTED, make_units
-from duckdp.synthetic.wide.task import plan_wide
-from duckdp.synthetic.wide.tree_bins import make_bins, spread_rows
-from duckdp.synthetic.wide.tree_fit import estimate_shares
+from duckdp.synthetic.tree.bins import make_bins, spread_rows
+from duckdp.synthetic.tree.buy.bin_sql import print_code
+from duckdp.synthetic.tree.make.estimates import estimate_shares
+from duckdp.synthetic.unit.buy.unit_sql import print_items
+from duckdp.synthetic.unit.layout import MAX_LISTED, make_units
 from tests.smooth.tables import column, connect, table
+from tests.synthetic.plans import encode, plan_wide
 
 ROWS = 20_000
 DAYS = (dt.date(2020, 1, 1), dt.date(2020, 3, 1), dt.date(2020, 12, 31))
@@ -96,9 +98,9 @@ def test_places_in_sql_and_back() -> None:
     with connect() as con:
         con.execute("CREATE TABLE t AS FROM (VALUES (1, 0.5::DOUBLE), (99, NULL), (7, 2.0), (5, 0.5)) v(plan, rate)")
         parameters = Parameters()
-        found = con.execute(f"SELECT {units.print_items(parameters)} FROM t AS r", list(parameters.values)).fetchall()
+        found = con.execute(f"SELECT {print_items(units, parameters)} FROM t AS r", list(parameters.values)).fetchall()
         parameters = Parameters()
-        codes = [b.print_code(parameters) for b in make_bins(units, 10)]
+        codes = [print_code(b, parameters) for b in make_bins(units, 10)]
         bins = con.execute(f"SELECT {', '.join(codes)} FROM t AS r", list(parameters.values)).fetchall()
     back = units.decode(np.array(found, dtype=float))
     assert back["plan"].tolist() == [1, 99, 5, 5]
@@ -124,7 +126,7 @@ def test_places_of_many_values_there_and_back() -> None:
     codes = np.stack([np.arange(500), np.arange(500) % 10], axis=1)
     unit = spread_rows(binnings, codes, [0.5, 0.5])
     assert np.abs(unit).max() <= 1
-    np.testing.assert_array_equal(many.encode(unit), codes[:, 0])
+    np.testing.assert_array_equal(encode(many, unit), codes[:, 0])
     assert units.decode(unit, rounded=True)["code"].tolist() == list(MANY.domain or ())
 
 
@@ -143,7 +145,7 @@ def test_shares_of_many_bins_need_no_prior_draws(monkeypatch: pytest.MonkeyPatch
     def refuse(size: int) -> None:
         raise AssertionError(size)
 
-    monkeypatch.setattr("duckdp.synthetic.wide.tree_fit._rough", refuse)
+    monkeypatch.setattr("duckdp.synthetic.tree.make.estimates._rough", refuse)
     counts = np.random.default_rng(3).normal(10, 50, 4096)
     assert estimate_shares(counts, 50.0, 4000.0, ordered=False).sum() == pytest.approx(1)
     with pytest.raises(AssertionError):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from duckdp.bench.tables_data import memory_products, memory_sums
-from duckdp.synthetic.wide.features import ONE, RADIAL, Factor, Features, constant, label_factor
-from duckdp.synthetic.wide.psi import print_products
+from duckdp.synthetic.psi.buy import print_products
+from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, constant, label_factor
 
 D, BITS = 5, 20
 NAMES = [f'"u{i}"' for i in range(D)]
@@ -118,5 +118,5 @@ def test_a_rows_values_are_those_of_that_row_alone(monkeypatch):
         parts = [(u[:whole] * w[:whole])[:, ::-1].cumsum(axis=1)[:, -1], (u * w)[whole:].cumsum(axis=1)[:, -1]]
         return np.concatenate(parts)
 
-    monkeypatch.setattr("duckdp.synthetic.wide.features.in_order", by_blocks)
+    monkeypatch.setattr("duckdp.synthetic.unit.features.in_order", by_blocks)
     assert _moved(tables[3]) > 0

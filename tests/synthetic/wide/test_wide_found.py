@@ -8,8 +8,8 @@ import pytest
 from duckdp.bench.tables_path import Path
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError
-from duckdp.synthetic.wide.task import plan_wide
 from tests.smooth.tables import column, table
+from tests.synthetic.plans import plan_wide
 
 D = 24
 LINKS = {"association", "direction"}

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from duckdp.smooth.angles import angle_nodes
 from duckdp.smooth.basis import chebyshev
-from duckdp.smooth.sums.angles import angle_nodes
-from duckdp.synthetic.generation import generate
-from duckdp.synthetic.pricing import Grid
-from duckdp.synthetic.program import Objective
-from duckdp.synthetic.wide import laws
-from duckdp.synthetic.wide.laws import fit_laws
+from duckdp.synthetic.lp.make.columns import Grid
+from duckdp.synthetic.lp.make.generation import generate
+from duckdp.synthetic.lp.make.interior import Objective
+from duckdp.synthetic.moments.make import laws
+from duckdp.synthetic.moments.make.laws import fit_laws
 
 NODES, DEGREE, NOISE = angle_nodes(200), 8, 0.02
 

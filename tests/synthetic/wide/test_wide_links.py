@@ -9,13 +9,14 @@ import pytest
 
 from duckdp.bench.tables_data import memory_sums
 from duckdp.core.types import Neighbours
-from duckdp.synthetic.wide.auto import make_rows
-from duckdp.synthetic.wide.best import Sides, choose_column, choose_pairs
-from duckdp.synthetic.wide.collect import collect, open_purse, score_factors
-from duckdp.synthetic.wide.features import RADIAL, Factor, Features
-from duckdp.synthetic.wide.plan import Plan, make_plan
-from duckdp.synthetic.wide.release import Purse
-from duckdp.synthetic.wide.table import request
+from duckdp.synthetic.moments.buy.collect import collect
+from duckdp.synthetic.moments.buy.strongest import Sides, choose_column, choose_pairs
+from duckdp.synthetic.moments.make.rows import make_rows
+from duckdp.synthetic.moments.plan import Plan, make_plan
+from duckdp.synthetic.moments.released import score_factors
+from duckdp.synthetic.unit.buy.purse import Purse
+from duckdp.synthetic.unit.features import RADIAL, Factor, Features
+from tests.synthetic.plans import open_purse, request
 
 D, BITS = 6, 20
 NAMES = [f'"u{i}"' for i in range(D)]

@@ -6,17 +6,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from duckdp.bench.tables_data import memory_sums
+from duckdp.bench.tables_data import exact_products, memory_sums
 from duckdp.core.types import ATTO, NANO, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
-from duckdp.synthetic.wide import release
-from duckdp.synthetic.wide.choose import choose_best
-from duckdp.synthetic.wide.collect import open_purse
-from duckdp.synthetic.wide.features import ONE, RADIAL, Features, label_factor
-from duckdp.synthetic.wide.plan import make_plan
-from duckdp.synthetic.wide.psi import exact_products
-from duckdp.synthetic.wide.release import Purse, predicted, sensitivity
-from duckdp.synthetic.wide.table import request
+from duckdp.mechanisms.noisy_maximum import choose_best
+from duckdp.synthetic.moments.plan import make_plan
+from duckdp.synthetic.unit.buy import purse as release
+from duckdp.synthetic.unit.buy.purse import Purse, sensitivity
+from duckdp.synthetic.unit.features import ONE, RADIAL, Features, label_factor
+from duckdp.synthetic.unit.terms import predicted
+from tests.synthetic.plans import open_purse, request
 
 BITS = 20
 UNIT = 1 << BITS

@@ -5,7 +5,7 @@ import pytest
 
 from duckdp.bench.tables_path import Path
 from duckdp.core.types import Neighbours
-from duckdp.synthetic.wide import auto, finish
+from duckdp.synthetic.moments.make import rows as auto
 
 N, D = 20_000, 8
 
@@ -53,7 +53,7 @@ def test_narrow_columns_keep_their_width():
 def test_laws_are_what_was_bought(monkeypatch):
     """Broken twin: rows that start from beta laws, though others were bought."""
     unit = humps(np.random.default_rng(8))
-    monkeypatch.setattr(finish, "_bought", lambda units, kept: None)
+    monkeypatch.setattr("duckdp.synthetic.moments.make._laws", lambda units, kept: None)
     assert apart(unit, made(unit))[0] > 0.2
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from duckdp.synthetic.wide.features import ONE, RADIAL, Factor, Features, inner, label_factor, outer
-from duckdp.synthetic.wide.fit import Goal, solve_positive
-from duckdp.synthetic.wide.slopes import Slopes
+from duckdp.synthetic.moments.make.newton import Goal, solve_positive
+from duckdp.synthetic.moments.make.slopes import Slopes
+from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, inner, label_factor, outer
 
 D = 5
 SCORE = Factor(weights=np.array([0.5, -0.5, 0, 0.1, 0]), width=0.4)

@@ -11,16 +11,17 @@ from duckdp.bench.tables_data import Data, memory_products, memory_sums
 from duckdp.bench.tables_queries import KERNELS, SIGMAS, area_under_curve, draw_queries, learn
 from duckdp.core.types import Neighbours
 from duckdp.errors import ParameterError
-from duckdp.synthetic.wide import release, start
-from duckdp.synthetic.wide.auto import make_rows, make_table
-from duckdp.synthetic.wide.collect import collect, open_purse
-from duckdp.synthetic.wide.denoise import shrink_matrix, shrink_means, shrink_scaled
-from duckdp.synthetic.wide.features import ONE, RADIAL, Features
-from duckdp.synthetic.wide.fit import Goal, fit_rows
-from duckdp.synthetic.wide.plan import make_plan
-from duckdp.synthetic.wide.psi import make_psi_table
-from duckdp.synthetic.wide.release import Noisy
-from duckdp.synthetic.wide.table import request, round_groups, round_signs
+from duckdp.synthetic.moments.buy.collect import collect
+from duckdp.synthetic.moments.make import first_rows as start
+from duckdp.synthetic.moments.make.denoise import shrink_matrix, shrink_means, shrink_scaled
+from duckdp.synthetic.moments.make.newton import Goal, fit_rows
+from duckdp.synthetic.moments.make.rows import make_rows
+from duckdp.synthetic.moments.plan import make_plan
+from duckdp.synthetic.unit.buy import purse as release
+from duckdp.synthetic.unit.features import ONE, RADIAL, Features
+from duckdp.synthetic.unit.released import Noisy
+from duckdp.synthetic.unit.unit_rows import round_groups, round_signs
+from tests.synthetic.plans import make_psi_table, make_table, open_purse, request
 
 D = 8
 

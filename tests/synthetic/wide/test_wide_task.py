@@ -15,13 +15,16 @@ from duckdp.compiler.printing import Parameters
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, DuckDPError, ParameterError, QueryError
 from duckdp.smooth.basis import chebyshev
-from duckdp.synthetic.wide.columns import make_units
-from duckdp.synthetic.wide.features import Features
-from duckdp.synthetic.wide.marginals import Marginals, choose_marginals
-from duckdp.synthetic.wide.release import Purse
-from duckdp.synthetic.wide.task import _counted, plan_wide
-from duckdp.synthetic.wide.tree_bins import make_bins
+from duckdp.synthetic.moments.marginals import Marginals, choose_marginals
+from duckdp.synthetic.tree.bins import make_bins
+from duckdp.synthetic.tree.buy.bin_sql import print_code
+from duckdp.synthetic.unit.buy.purse import Purse
+from duckdp.synthetic.unit.buy.reading import UnitReader, counted_query
+from duckdp.synthetic.unit.buy.unit_sql import print_items
+from duckdp.synthetic.unit.features import Features
+from duckdp.synthetic.unit.layout import make_units
 from tests.smooth.tables import column, connect, table
+from tests.synthetic.plans import plan_wide
 
 ROWS = 20_000
 SPEC = (
@@ -135,9 +138,10 @@ def test_units_of_several_rows_count_once() -> None:
     with connect() as con:
         con.execute(DATA.replace("SELECT", "SELECT (i % 300)::INTEGER AS k,", 1))
         parameters = Parameters()
-        relation = task._relation(parameters, 7)
+        reader = UnitReader(table=tab, units=task.units, expected_rows=1000, salt=7, read=None)
+        relation = reader.relation(parameters)
         sql = Features(dimensions=task.units.count, size=True).print_sql(relation, task.units.names, 20)
-        query = _counted(sql, parameters)
+        query = counted_query(sql, parameters)
         count = con.execute(query.sql, list(query.parameters)).fetchone()[0]
         assert count == 300
         before = con.execute(f"FROM {relation}", list(parameters.values)).fetchall()
@@ -148,9 +152,9 @@ def test_units_of_several_rows_count_once() -> None:
             gone.remove(row)
         assert len(gone) == 1  # one row left, and none of another unit changed
         parameters = Parameters()
-        codes = {f"c{i}": b.print_code(parameters) for i, b in enumerate(make_bins(task.units, 20))}
+        codes = {f"c{i}": print_code(b, parameters) for i, b in enumerate(make_bins(task.units, 20))}
         listed = ", ".join(f"count({name})" for name in codes)
-        sql = f"SELECT {listed} FROM {task._relation(parameters, 7, codes)}"
+        sql = f"SELECT {listed} FROM {reader.relation(parameters, codes)}"
         assert con.execute(sql, list(parameters.values)).fetchone() == (299,) * len(codes)
 
 
@@ -169,7 +173,9 @@ def test_unit_columns_in_sql_and_back() -> None:
     parameters = Parameters()
     with connect() as con:
         con.execute(DATA)
-        found = con.execute(f"SELECT {units.print_items(parameters)} FROM t AS r", list(parameters.values)).fetchnumpy()
+        found = con.execute(
+            f"SELECT {print_items(units, parameters)} FROM t AS r", list(parameters.values)
+        ).fetchnumpy()
         plain = con.execute("SELECT * FROM t").fetchall()
     unit = np.stack([np.asarray(found[n], dtype=float) for n in units.names], axis=1)
     assert np.abs(unit).max() <= 1

@@ -14,10 +14,10 @@ from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.stored import read_synthesis
-from duckdp.synthetic.wide.columns import make_units
-from duckdp.synthetic.wide.task import plan_wide
-from duckdp.synthetic.wide.tree_bins import make_bins, spread_rows
-from duckdp.synthetic.wide.tree_fit import (
+from duckdp.synthetic.tree.bins import make_bins, spread_rows
+from duckdp.synthetic.tree.buy.bin_sql import print_code
+from duckdp.synthetic.tree.make.dealing import Model, make_codes, order_columns
+from duckdp.synthetic.tree.make.estimates import (
     estimate_pair,
     estimate_rows,
     estimate_shares,
@@ -27,8 +27,10 @@ from duckdp.synthetic.wide.tree_fit import (
     tilt_pair,
     to_simplex,
 )  # fmt: skip
-from duckdp.synthetic.wide.tree_rows import Model, make_codes, order_columns
+from duckdp.synthetic.unit.buy.unit_sql import print_items
+from duckdp.synthetic.unit.layout import make_units
 from tests.smooth.tables import column, connect, table
+from tests.synthetic.plans import encode, plan_wide
 from tests.synthetic.wide.trees import three_columns
 
 SPEC = (
@@ -130,7 +132,7 @@ def test_bins_there_and_back() -> None:
     units, unit = three_columns(400)
     for bins in (5, 80):
         binnings = make_bins(units, bins)
-        codes = np.stack([b.encode(unit) for b in binnings], axis=1)
+        codes = np.stack([encode(b, unit) for b in binnings], axis=1)
         made = spread_rows(binnings, codes, [0.5, 0.5, 0.5])
         assert np.abs(made[:, 0] - unit[:, 0]).max() <= 2 / bins
         np.testing.assert_array_equal(made[:, 1:], unit[:, 1:])
@@ -144,18 +146,18 @@ def test_codes_in_sql_are_those_of_the_unit_columns() -> None:
     for bins in (10, 80, 400):
         binnings = make_bins(units, bins)
         parameters = Parameters()
-        items = [f"{b.print_code(parameters)} AS c{i}" for i, b in enumerate(binnings)]
+        items = [f"{print_code(b, parameters)} AS c{i}" for i, b in enumerate(binnings)]
         with connect() as con:
             con.execute(DATA)
             codes = con.execute(f"SELECT {', '.join(items)} FROM t AS r", parameters.values).fetchnumpy()
             parameters = Parameters()
-            found = con.execute(f"SELECT {units.print_items(parameters)} FROM t AS r", parameters.values).fetchnumpy()
+            found = con.execute(f"SELECT {print_items(units, parameters)} FROM t AS r", parameters.values).fetchnumpy()
         unit = np.stack([np.asarray(found[n], dtype=float) for n in units.names], axis=1)
         for i, binning in enumerate(binnings):
             own = np.asarray(codes[f"c{i}"])
             assert own.min() >= 0
             assert own.max() < binning.size
-            np.testing.assert_array_equal(own, binning.encode(unit))
+            np.testing.assert_array_equal(own, encode(binning, unit))
 
 
 def _made(epsilon_nano: int, method: str, rows: int, **more: object) -> SyntheticTable:

@@ -13,15 +13,17 @@ import pytest
 from duckdp.bench.tables_data import memory_sums
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import InternalError, ParameterError
-from duckdp.synthetic.wide import tree as tree_module
-from duckdp.synthetic.wide import tree_counts, tree_select
-from duckdp.synthetic.wide.release import Purse
-from duckdp.synthetic.wide.table import request
-from duckdp.synthetic.wide.tree import grow_tree
-from duckdp.synthetic.wide.tree_bins import make_bins
-from duckdp.synthetic.wide.tree_counts import Tables, exact_scores, measure, score_change, sensitivity
-from duckdp.synthetic.wide.tree_plan import make_tree_plan, open_tree_purse
-from duckdp.synthetic.wide.tree_select import Seen, choose_exponential, exponential_weights
+from duckdp.mechanisms import exponential as tree_select
+from duckdp.mechanisms.exponential import Seen, choose_exponential, exponential_weights
+from duckdp.synthetic.tree.bins import make_bins
+from duckdp.synthetic.tree.buy import counts as tree_counts
+from duckdp.synthetic.tree.buy import grow as tree_module
+from duckdp.synthetic.tree.buy.counts import exact_scores, measure, score_change
+from duckdp.synthetic.tree.buy.grow import grow_tree
+from duckdp.synthetic.tree.contingency import Tables, sensitivity
+from duckdp.synthetic.tree.plan import make_tree_plan
+from duckdp.synthetic.unit.buy.purse import Purse
+from tests.synthetic.plans import encode, open_tree_purse, request
 from tests.synthetic.wide.trees import memory_counts, three_columns
 
 CELLS = list(product(range(2), range(3)))
@@ -157,7 +159,7 @@ def test_the_stages_cost_the_charge(epsilon: str, delta: str, relation: Neighbou
     plan = make_tree_plan(asked, units, purse)
     assert plan.total == 1
     bins = make_bins(units, plan.bins)
-    codes = np.stack([b.encode(unit) for b in bins], axis=1)
+    codes = np.stack([encode(b, unit) for b in bins], axis=1)
     tree = grow_tree(
         bins, plan, purse, None if target is None else 2, memory_counts(codes), memory_sums(unit)
     )  # fmt: skip
@@ -181,7 +183,7 @@ def test_every_choice_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
             tree_module, name, lambda *a, real=real, name=name, **k: done.append((name, a)) or real(*a, **k)
         )
     bins = make_bins(units, plan.bins)
-    codes = np.stack([b.encode(unit) for b in bins], axis=1)
+    codes = np.stack([encode(b, unit) for b in bins], axis=1)
     tree = grow_tree(bins, plan, purse, None, memory_counts(codes), memory_sums(unit))
     paid = [given[1] for name, given in done if name == "choice_epsilon"]
     assert len(paid) == sum(name == "choose_exponential" for name, _ in done) > 1

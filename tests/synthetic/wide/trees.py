@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from duckdp.synthetic.wide.columns import make_units
+from duckdp.synthetic.unit.layout import make_units
 from tests.smooth.tables import column
 
 

@@ -1,0 +1,289 @@
+"""Planning and making a smooth-query summary: what it costs, its noise, and the release.
+
+Releases b + Z, b the exact integer sums of ``moments`` in units of 2^-f, Z of the law that ``noise`` chooses:
+independent with P(Z_r = k) ~ exp(-|k|/scale), jointly P(Z = z) ~ exp(-|z|_inf/scale), or discrete Gaussian.
+
+Privacy:      epsilon-DP (laplace, cube) or rho-zCDP and so (epsilon, delta)-DP (gaussian), for ``neighbours``.
+Assumes:      l1, l2 and linf bound the change of b (``Basis.norms``, ``moments``); bounds, domains, ``max_rows`` and
+              ``row_cap`` are public. A wrong ``row_cap`` costs accuracy only (but see ``moments`` on its exact range):
+              sums are clamped to +-row_cap 2^f, which brings no two of them further apart; where the number of rows is
+              public and larger, to +-that number 2^f, which leaves them as they are.
+Proof sketch: ratio of point masses <= exp(|b - b'| / scale) in the law's norm, by the triangle inequality; Gaussian:
+              core/noise. Degree 0 is left without noise only under REPLACE when every row counts: then it is the
+              public number of rows. Z is drawn at 0 and never depends on b, whatever b's range.
+Source:       Wang et al., JMLR 17(51), 2016, Algorithm 1; scale from ``basis`` instead of its t^d / (n epsilon).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from duckdp.catalog import Column, Kind, Table, closest, dump_table
+from duckdp.core.task import PrivateQuery, Work, single
+from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
+from duckdp.errors import CatalogError, InternalError, ParameterError
+from duckdp.smooth.basis import Basis, Shape
+from duckdp.smooth.degree import choose_degree
+from duckdp.smooth.sum_noise import Choice, Ints, NoisePlan, choose_noise, draw_noise
+from duckdp.smooth.summary import FORMAT, RANGE, SmoothSummary, make_basis
+from duckdp.smooth.sums.moments import MomentPlan, plan_moments
+
+DEFAULT_PRIOR = 2  # derivatives assumed for dividing the budget when no smoothness is given
+MOST_PRIOR = 4  # more would starve high degrees
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the analyst asks of a summary; None leaves it to duckdp.
+
+    Attributes:
+        smoothness: K, derivatives that later queries have: sets the degree, and the division of the budget.
+        degree: t, functions per column, in place of the one from smoothness.
+        shape: index set of the basis.
+        order: the most columns that interact.
+        weights: "smooth" spends more on low degrees, "uniform" alike on all.
+        noise: "auto", "laplace", "cube" or "gaussian".
+        path: how sums are computed; "auto" takes the fastest.
+    """
+
+    smoothness: int | None = None
+    degree: int | None = None
+    shape: Shape = "tensor"
+    order: int | None = None
+    weights: str = "smooth"
+    noise: Choice = "auto"
+    path: str = "auto"
+
+    @property
+    def prior(self) -> int | None:
+        """Exponent of the expected coefficients."""
+        if self.weights not in ("smooth", "uniform"):
+            raise ParameterError("P107", "weights", self.weights, "must be 'smooth' or 'uniform'.")
+        return None if self.weights == "uniform" else min(MOST_PRIOR, self.smoothness or DEFAULT_PRIOR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryTask:
+    """A summary before it is bought; implements ``core.task.Task``.
+
+    Attributes:
+        table: the protected table.
+        columns: the chosen columns.
+        basis: the functions.
+        planned: the degree that the columns' axes were decided by.
+        moments: how their sums are computed.
+        epsilon_nano: the charge, in 1e-9.
+        neighbours: the relation.
+        sensitivity: of the noisy sums, in units of 2^-bits.
+        plan: law and budgets of the noise.
+        count_public: whether the number of rows is public and exact.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    basis: Basis
+    planned: int
+    moments: MomentPlan
+    epsilon_nano: int
+    neighbours: Neighbours
+    sensitivity: Sensitivity
+    plan: NoisePlan
+    count_public: bool
+
+    @property
+    def loss(self) -> Loss:
+        """What it costs."""
+        return self.plan.loss
+
+    @property
+    def canonical(self) -> str:
+        """Equal for equal questions."""
+        raw = {
+            "kind": "smooth_summary", "format": FORMAT, "table": self.table.name,
+            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
+            "columns": [c.name for c in self.columns], "degree": self.basis.degree, "shape": self.basis.shape,
+            "order": self.basis.order, "scales": self.plan.noise.scales, "cuts": self._cuts(),
+            "epsilon_nano": self.epsilon_nano, "delta_atto": self.loss.delta_atto, "path": self.moments.path,
+            "neighbours": self.neighbours.value, "mechanism": self.mechanism,
+        }  # fmt: skip
+        return json.dumps(raw, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def mechanism(self) -> str:
+        """Name for the ledger."""
+        return self.plan.noise.family
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters for the ledger."""
+        return {
+            "columns": [c.name for c in self.columns], "degree": self.basis.degree, "basis": self.basis.shape,
+            "order": self.basis.order, "moments": self.basis.size, "path": self.moments.path,
+            "bits": self.moments.bits, "l1": self.sensitivity.l1, "linf": self.sensitivity.linf,
+            "scales": list(self.plan.noise.scales), "cuts": self._cuts(), "neighbours": self.neighbours.value,
+            "count_public": self.count_public,
+        }  # fmt: skip
+
+    def describe(self) -> list[str]:
+        """Lines of ``explain``; from public figures."""
+        noise, grid = self.plan.noise, float(1 << self.moments.bits)
+        low, high = noise.deviations.min() / grid, noise.deviations.max() / grid
+        spread = f"{low:.3g}" if high < 1.0001 * low else f"{low:.3g} (degree 0) to {high:.3g} (highest degree)"
+        order = f", at most {self.basis.order} columns interact" if self.basis.order else ""
+        return [
+            f"basis: {self.basis.shape} of degree {self.basis.degree}{order}, {self.basis.size} functions of "
+            f"{', '.join(c.name for c in self.columns)}",
+            f"sums: {self.moments.path}, exact to 2^-{self.moments.bits}",
+            f"noise: {noise.family}, least expected error for {self.loss} and this basis; "
+            f"{len(noise.scales)} budget level{'s' * (len(noise.scales) > 1)}",
+            f"standard error of one sum: {spread} rows",
+        ]
+
+    def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - rows are weighed, not sampled: nothing is hashed
+        """The private read."""
+        return self.moments.query()
+
+    def work(self, salt: int) -> Work:
+        """Implements ``core.task.Task``: one read."""
+        return single(self.query(salt), self.release)
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Noise the exact sums.
+
+        Args:
+            rows: of :meth:`query`. Exact private values: never logged, stored or raised.
+
+        Returns:
+            ``SmoothSummary`` as JSON.
+
+        Raises:
+            InternalError: the rows are not what the query gives.
+        """
+        return self.noised(self.exact(rows))
+
+    def exact(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
+        """The exact sums, clamped to +-row_cap, or to the public number of rows if larger: int[R], private."""
+        try:
+            found = self.moments.collect(rows)
+        except (ValueError, TypeError, IndexError):
+            raise InternalError("the moments query gave something other than its sums") from None
+        most = max(self.table.row_cap << self.moments.bits, found[0] if self.count_public else 0)
+        kept = 1 if self.count_public else 0
+        return [*found[:kept], *(max(-most, min(most, value)) for value in found[kept:])]
+
+    def noised(self, exact: Sequence[int]) -> str:
+        """Noise exact sums; returns ``SmoothSummary`` as JSON."""
+        bits = self.moments.bits
+        public = list(exact[:1]) if self.count_public else []
+        count = public[0] >> bits if public else None
+        if count is not None and public[0] != count << bits:
+            raise InternalError("a public count is not a whole number")
+        drawn = draw_noise(self.plan)
+        noisy = [value + noise for value, noise in zip(exact[len(public) :], drawn, strict=True)]
+        return SmoothSummary(
+            table=self.table.name, columns=self.columns, basis=self.basis, planned=self.planned, bits=bits,
+            path=self.moments.path, row_error=self.moments.row_error,
+            level_errors=self.moments.level_errors, family=self.plan.noise.family,
+            scales=self.plan.noise.scales, cuts=tuple(self._cuts()),
+            moments=(*public, *noisy), epsilon_nano=self.epsilon_nano, delta_atto=self.loss.delta_atto,
+            neighbours=self.neighbours, count=count, weighted=self.table.unit_key is not None,
+            row_cap=max(self.table.row_cap, count or 0),
+        ).dump()  # fmt: skip
+
+    def _cuts(self) -> list[int]:
+        """Largest total degree of each budget level."""
+        levels = self.basis.levels[1 if self.count_public else 0 :]
+        groups = self.plan.noise.groups
+        return [int(levels[groups == g].max()) for g in range(len(self.plan.noise.scales))]
+
+
+def plan_summary(
+    table: Table, columns: Sequence[str], *, epsilon_nano: int, neighbours: Neighbours, delta_atto: int = 0,
+    wishes: Wishes | None = None,
+) -> SummaryTask:  # fmt: skip
+    """Plan a summary of some columns of a table. Free: no data is touched.
+
+    Args:
+        table: the protected table.
+        columns: names of columns with bounds or a domain, or booleans.
+        epsilon_nano: the charge, in 1e-9.
+        neighbours: the data set's relation.
+        delta_atto: the charge, in 1e-18; spent only where Gaussian noise is taken.
+        wishes: everything else.
+
+    Raises:
+        CatalogError: C102, a column is not declared; C105, REPLACE with units of several rows.
+        ParameterError: P107, an argument is out of range; P104, bounds that floats cannot tell apart.
+        QueryError: Q401, a column has neither bounds nor a domain.
+    """
+    wishes = wishes or Wishes()
+    chosen = _choose_columns(table, columns)
+    if neighbours is Neighbours.REPLACE and table.unit_key is not None:
+        raise CatalogError(
+            "C105", f'under REPLACE the privacy unit is the row, but "{table.name}" has a unit_key.', table=table.name
+        )
+    degree = choose_degree(
+        table, chosen, smoothness=wishes.smoothness, degree=wishes.degree, shape=wishes.shape, order=wishes.order,
+        epsilon_nano=epsilon_nano, delta_atto=delta_atto,
+    )  # fmt: skip
+    basis = make_basis(chosen, degree, wishes.shape, wishes.order)
+    public = neighbours is Neighbours.REPLACE and table.filter is None and all(_always_counts(c) for c in chosen)
+    levels = basis.levels[1 if public else 0 :]
+    moments, sensitivity, plan = fit_noise(
+        lambda epsilon: plan_moments(table, chosen, basis, epsilon=epsilon, path=wishes.path),
+        lambda moments: moments.norms(neighbours, count_public=public), table.row_cap, levels, epsilon_nano,
+        delta_atto, wishes,
+    )  # fmt: skip
+    return SummaryTask(
+        table=table, columns=chosen, basis=basis, planned=degree, moments=moments, epsilon_nano=epsilon_nano,
+        neighbours=neighbours, sensitivity=sensitivity, plan=plan, count_public=public,
+    )  # fmt: skip
+
+
+def fit_noise(
+    sums_at: Callable[[Fraction], MomentPlan], norms: Callable[[MomentPlan], Sensitivity], row_cap: int, levels: Ints,
+    epsilon_nano: int, delta_atto: int, wishes: Wishes,
+) -> tuple[MomentPlan, Sensitivity, NoisePlan]:  # fmt: skip
+    """Sums on the finest grid on which sums and noise stay in range, and the noise on it."""
+    epsilon = Fraction(epsilon_nano, NANO)
+    for _ in range(8):
+        moments = sums_at(epsilon)
+        sensitivity = norms(moments)
+        plan = choose_noise(
+            wishes.noise, sensitivity, levels=levels, epsilon_nano=epsilon_nano, delta_atto=delta_atto,
+            smoothness=wishes.prior,
+        )  # fmt: skip
+        if (row_cap << moments.bits) + 100 * float(np.max(plan.noise.deviations, initial=0)) < RANGE:
+            return moments, sensitivity, plan
+        epsilon /= 16  # a small share of the budget makes more noise than the whole would: a coarser grid
+    raise InternalError("no grid for the noise")
+
+
+def _always_counts(column: Column) -> bool:
+    """Whether no row can be left out for this column: no NULL, no value outside its domain."""
+    both = column.kind is Kind.BOOLEAN and column.domain is None
+    closed = column.lower is not None or both or column.other is not None
+    return not column.nullable and closed
+
+
+def _choose_columns(table: Table, names: Sequence[str]) -> tuple[Column, ...]:
+    if isinstance(names, (str, bytes)) or not names or not all(isinstance(name, str) for name in names):
+        raise ParameterError("P107", "columns", names, "must be a list of column names, for example ['age', 'cost'].")
+    chosen = []
+    for name in names:
+        column = table.column(name)
+        if column is None:
+            known = closest(name, [c.name for c in table.columns])
+            message = f'column "{name[:63]}" is not declared for "{table.name}". {known}'
+            raise CatalogError("C102", message, table=table.name, column=name)
+        chosen.append(column)
+    if len({c.name for c in chosen}) != len(chosen):
+        raise ParameterError("P107", "columns", list(names), "names a column twice.")
+    return tuple(chosen)

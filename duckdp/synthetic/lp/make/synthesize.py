@@ -1,0 +1,121 @@
+"""From a summary to a synthetic table.
+
+The distribution is fitted in l2 whatever the noise: the projection on the moments of distributions moves no further
+from the true moments than the noise did, and answers smooth queries best of the norms that were measured.
+
+Privacy: post-processing of a release; the input is public, so the output costs nothing and may be made again.
+Memory:  one float per grid point (at most 2 million) and R^2 for R sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duckdp.catalog import check_positive, released_type
+from duckdp.core.watch import Tell, Watch
+from duckdp.errors import NumericalError
+from duckdp.smooth.answer import noisy_count
+from duckdp.smooth.summary import SmoothSummary
+from duckdp.synthetic.asked import MAX_ROWS
+from duckdp.synthetic.decode import SyntheticTable
+from duckdp.synthetic.lp.make.fitted import Fitted, as_fitted, single_point
+from duckdp.synthetic.lp.make.generation import State, generate
+from duckdp.synthetic.lp.make.grid_rows import decode_points
+from duckdp.synthetic.lp.make.interior import Objective
+from duckdp.synthetic.lp.make.support import Support, make_grid, make_objective
+from duckdp.synthetic.lp.make.unfinished import resumed
+from duckdp.synthetic.sample import Bytes, draw_points, system_bytes
+
+TIME_LIMIT = 20.0  # seconds for the program, unless asked; the best distribution found by then is taken
+GAP = 0.02  # certified distance from the optimum, relative
+
+
+def synthesize(
+    summary: SmoothSummary, rows: int, *, progress: Tell | None = None, time_limit: float | None = None
+) -> SyntheticTable:
+    """Make a synthetic table; interrupted, the next call for the same summary goes on where this one stood.
+
+    Args:
+        summary: a released summary; three columns of a few hundred sums take a second.
+        rows: wanted rows, 1 to 10^7.
+        progress: told (stage, share done) before each stage, within the program and at the end.
+        time_limit: seconds for the program; the best distribution found by then is taken.
+
+    Raises:
+        NumericalError: N101, the count is too noisy or the summary has too many columns for a grid.
+        ParameterError: P107, rows or time_limit.
+    """
+    check_positive("rows", rows, MAX_ROWS)
+    watch = Watch(progress=progress, time_limit=time_limit)
+    with resumed(summary.dump()) as state:
+        fitted = fit_summary(summary, watch, state)
+    watch.tell("sample", 0.95)
+    made = draw_table(summary, fitted, rows)
+    watch.tell("done", 1.0)
+    return made
+
+
+def fit_summary(summary: SmoothSummary, watch: Watch, state: State) -> Fitted:
+    """The distribution whose moments come closest to the noisy ones.
+
+    Args:
+        summary: a released summary.
+        watch: told of progress; may end the work.
+        state: to go on from; holds the last finished round when the call ends by an exception.
+
+    Raises:
+        NumericalError: N101.
+    """
+    count = sure_count(summary)
+    watch.tell("support", 0.0)
+    support = make_grid(summary)
+    if summary.basis.size == 1:  # every column has one value: nothing is to be fitted
+        return single_point(support.shape)
+    objective, _ = make_objective(summary, count, least_squares=True)
+    return solve(support, objective, watch, state)
+
+
+def solve(support: Support, objective: Objective, watch: Watch, state: State, *, enough: float = 0.0) -> Fitted:
+    """Column generation under a watch: until F is ``enough``, the certified gap is 2%, or time is out.
+
+    Raises:
+        NumericalError: N101, not one distribution was found.
+    """
+    watch.start(TIME_LIMIT)
+    watch.tell("program", 0.05)
+    found = generate(
+        support.grid, objective, enough=enough, gap=GAP, state=state, should_stop=watch.out_of_time,
+        progress=lambda done, *_: watch.tell("program", 0.05 + 0.9 * (1 - 0.8**done)),
+    )  # fmt: skip
+    if not len(found.weights):
+        raise NumericalError(
+            "N101", "the program found no distribution in time.", status="time limit",
+            advice="Take a summary of a smaller degree or fewer columns.",
+        )  # fmt: skip
+    mass = np.zeros(support.grid.size)
+    mass[np.ravel_multi_index(tuple(found.points.T), support.shape)] = found.weights
+    residual = float(np.abs(support.grid.moments(mass) - objective.target).sum())
+    return as_fitted(found, support.shape, residual)
+
+
+def draw_table(summary: SmoothSummary, fitted: Fitted, rows: int, source: Bytes = system_bytes) -> SyntheticTable:
+    """Rows of a fitted distribution; ``source``: of randomness."""
+    points = fitted.places[draw_points(fitted.weights, rows, source)]
+    columns = decode_points(points, make_grid(summary), summary.columns, summary.basis)
+    types = {c.name: released_type(c.type) for c in summary.columns}
+    return SyntheticTable(table=summary.table, types=types, columns=columns, residual=fitted.residual)
+
+
+def sure_count(summary: SmoothSummary) -> float:
+    """The noisy number of rows.
+
+    Raises:
+        NumericalError: N101, it is not clearly above zero.
+    """
+    count, margin = noisy_count(summary)
+    if count <= margin:
+        raise NumericalError(
+            "N101", "the noisy count is not clearly above zero, so the summary says nothing about the rows.",
+            status="no rows", advice="Buy a summary with a larger epsilon or a smaller degree.",
+        )  # fmt: skip
+    return count

@@ -1,0 +1,78 @@
+"""The law of each numeric column, bought beside the moments that link columns.
+
+The method moves rows until a few moments fit; that leaves the law of one column open beyond its mean. So a part of the
+charge buys T_2 .. T_M of every numeric column, one cube for all. A distribution on a fine grid is fitted to each
+column's moments (``make.given``): the rows start from it.
+
+Privacy:      a release of its own, with its own part of epsilon: ``Purse.buy`` (each T_k(u_i), clamped, lies in
+              [-1, 1]). Fitting is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from duckdp.smooth.basis import chebyshev
+from duckdp.synthetic.unit.features import Floats, clamped_sum, constant
+from duckdp.synthetic.unit.terms import Terms, predicted
+
+SHARE = Fraction(3, 10)  # of epsilon
+DEGREES = (16, 12, 8, 6, 4, 3, 2)
+_FINE = 0.03  # deviation of a moment
+_COARSEST = 0.15  # of all moments of one degree together, where only two or three degrees can be had
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marginals:
+    """T_2 .. T_M of some unit columns; used like ``Features``.
+
+    Attributes:
+        dimensions: d, all unit columns.
+        columns: which of them.
+        degree: M.
+    """
+
+    dimensions: int
+    columns: tuple[int, ...]
+    degree: int
+
+    @property
+    def count(self) -> int:
+        """R."""
+        return len(self.columns) * (self.degree - 1)
+
+    def rows(self, u: Floats) -> Floats:
+        """Values of every row, float[n, R], column by column."""
+        return np.concatenate([chebyshev(u[:, i], self.degree + 1)[:, 2:] for i in self.columns], axis=1)
+
+    def print_sql(self, relation: str, columns: Sequence[str], bits: int) -> str:
+        """One SELECT that gives R integers, as ``Features.print_sql`` does."""
+        sql, done = relation, 1
+        known = {i: {0: constant(1), 1: f"s.{columns[i]}"} for i in self.columns}
+        while done < self.degree:  # each subquery doubles the degrees: one per degree takes DuckDB long to plan
+            items, last = [], min(2 * done, self.degree)
+            for i in self.columns:
+                for k in range(done + 1, last + 1):
+                    half = (k + 1) // 2
+                    a, b, rest = known[i][half], known[i][k - half], known[i][2 * half - k]
+                    items.append(f"({constant(2)} * {a} * {b} - {rest}) AS t{i}_{k}")
+            for i in self.columns:
+                known[i].update({k: f"s.t{i}_{k}" for k in range(done + 1, last + 1)})
+            sql, done = f"(SELECT s.*, {', '.join(items)} FROM {sql} AS s)", last
+        sums = ", ".join(clamped_sum(known[i][k], bits) for i in self.columns for k in range(2, self.degree + 1))
+        return f"SELECT {sums} FROM {sql} AS s"
+
+
+def choose_marginals(columns: Sequence[int], dimensions: int, terms: Terms, rows: float) -> Marginals | None:
+    """The largest degree whose noise is fine; a coarse one, or none, where even few moments drown. Public figures."""
+    if not columns:
+        return None
+    for degree in DEGREES:
+        noise = predicted(len(columns) * (degree - 1), Fraction(1), terms, rows)
+        if noise <= (_FINE if degree > 3 else _COARSEST / len(columns) ** 0.5):
+            return Marginals(dimensions=dimensions, columns=tuple(columns), degree=degree)
+    return None

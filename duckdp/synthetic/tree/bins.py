@@ -1,0 +1,136 @@
+"""Every declared column as a short list of bins: what a tree counts, and how a bin becomes a value again.
+
+    number, date   B equal steps of [-1, 1]; of whole numbers (dates: whole days) at most one bin a value; then one bin
+                   for NULL where it may be NULL
+    boolean        false, true; then NULL where it may be NULL
+    domain         one bin per value, NULL (or whatever is outside a domain without "other") a value of its own
+
+Bins follow from declarations and public figures alone. Every row has exactly one bin in every column, so it touches
+exactly one cell of any table of counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckdp.catalog import Kind
+from duckdp.synthetic.unit.features import Floats
+from duckdp.synthetic.unit.layout import Part, UnitColumns
+from duckdp.synthetic.unit.uniforms import uniforms
+
+Ints = NDArray[np.int64]
+_NEAR = 1.5  # whole numbers up to so many times the bins have one each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binning:
+    """The bins of one declared column.
+
+    Attributes:
+        part: its place among the unit columns.
+        bins: B, without the one for NULL of a number or a boolean.
+        span: of whole numbers: upper - lower; 0 for others.
+    """
+
+    part: Part
+    bins: int
+    span: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bins, that of NULL included."""
+        return self.bins + (self.part.form != "choice" and self.part.nullable)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring bins are alike (but for that of NULL)."""
+        return self.part.form == "number"
+
+    @property
+    def exact(self) -> bool:
+        """Whether a bin tells the value."""
+        return self.part.form != "number" or (self.span > 0 and self.bins > self.span)
+
+    @property
+    def lows(self) -> Floats:
+        """Lower ends of a number's bins in [-1, 1], float[B]; 0 beside them for NULL."""
+        return np.concatenate([2 * np.arange(self.bins) / self.bins - 1, np.zeros(self.size - self.bins)])
+
+    @property
+    def middles(self) -> Floats:
+        """Middles of a number's bins in [-1, 1], a boolean's -1 and 1; 0 for NULL."""
+        if self.part.form == "sign":
+            return np.array([-1.0, 1.0, 0.0][: self.size])
+        return np.asarray(self.lows + (np.arange(self.size) < self.bins) / self.bins)
+
+    def mean(self, shares: Floats, place: float = 0.5) -> float:
+        """Mean of a number's unit column when values lie at this place in [0, 1] of their bins; NULL counts as 0."""
+        return float(shares @ self.lows + shares[: self.bins].sum() * 2 * place / self.bins)
+
+    def spread(self, codes: Ints, place: float = 0.5) -> Floats:
+        """Unit columns, float[m, width]: values within their bins by equal steps, in random order.
+
+        Args:
+            codes: int[m].
+            place: where in a bin, from 0 to 1, its values lie on average: v^(1 / place - 1) for equal steps v.
+        """
+        part, rows = self.part, len(codes)
+        if part.form == "choice":
+            return part.unit(codes)
+        found = np.full((rows, part.width), -1.0)
+        missing = codes >= self.bins
+        if part.form == "sign":
+            found[:, 0] = np.where(codes == 1, 1.0, -1.0)
+        elif self.span:
+            first = -(-codes * self.span // self.bins)
+            after = np.where(codes < self.bins - 1, -(-(codes + 1) * self.span // self.bins), self.span + 1)
+            levels = _levels(codes) ** (1 / place - 1)
+            found[:, 0] = 2 * np.minimum(first + np.floor(levels * (after - first)), self.span) / self.span - 1
+        else:
+            found[:, 0] = 2 * (codes + _levels(codes) ** (1 / place - 1)) / self.bins - 1
+        if part.nullable:
+            found[missing, 0] = 0.0
+            found[missing, 1] = 1.0
+        return found
+
+
+def make_bins(units: UnitColumns, bins: int) -> tuple[Binning, ...]:
+    """Bins of every declared column.
+
+    Args:
+        units: the columns.
+        bins: for a number, its NULL beside them; whole numbers that are few have one each.
+    """
+    return tuple(_binning(part, bins) for part in units.parts)
+
+
+def spread_rows(binnings: Sequence[Binning], codes: Ints, places: Sequence[float]) -> Floats:
+    """Rows of bins as unit rows: float[m, d] of int[m, columns], and where in their bins values lie, per column."""
+    return np.concatenate([b.spread(codes[:, i], places[i]) for i, b in enumerate(binnings)], axis=1)
+
+
+def _binning(part: Part, bins: int) -> Binning:
+    if part.form == "choice":
+        return Binning(part=part, bins=len(part.values))
+    if part.form == "sign":
+        return Binning(part=part, bins=2)
+    span = round(part.axis.upper - part.axis.lower)
+    whole = part.column.integral or part.column.kind is Kind.DATE
+    if not whole or not 0 < span < 2**31 or span != part.axis.upper - part.axis.lower:
+        return Binning(part=part, bins=bins)
+    return Binning(part=part, bins=span + 1 if span < _NEAR * bins else bins, span=span)
+
+
+def _levels(codes: Ints) -> Floats:
+    """In each bin, its rows' equispaced levels in (0, 1), in random order."""
+    order = np.lexsort((uniforms(len(codes), 1)[:, 0], codes))
+    counts = np.bincount(codes, minlength=1)
+    before = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    levels = np.empty(len(codes))
+    sorted_codes = codes[order]
+    levels[order] = (np.arange(len(codes)) - before[sorted_codes] + 0.5) / counts[sorted_codes]
+    return levels

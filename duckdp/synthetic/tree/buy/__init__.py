@@ -1,0 +1,83 @@
+"""The task of ``method := 'tree'``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from duckdp.compiler.printing import Parameters
+from duckdp.synthetic.asked import Asked
+from duckdp.synthetic.tree.bins import Ints, make_bins
+from duckdp.synthetic.tree.buy.bin_sql import print_code
+from duckdp.synthetic.tree.buy.grow import grow_tree
+from duckdp.synthetic.tree.contingency import Tables
+from duckdp.synthetic.tree.plan import make_tree_plan, tree_terms
+from duckdp.synthetic.tree.released import CLASSES, Grown
+from duckdp.synthetic.unit.buy.purse import Keep, Purse
+from duckdp.synthetic.unit.buy.reading import UnitReader
+from duckdp.synthetic.unit.buy.unit_task import UnitTask
+from duckdp.synthetic.unit.kept import Kept
+from duckdp.synthetic.unit.lay_out import lay_out, require_shares
+from duckdp.synthetic.unit.packed import Classes
+from duckdp.synthetic.unit.released import Bought
+from duckdp.synthetic.unit.terms import Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeTask(UnitTask):
+    """Tables of counts for the whole charge."""
+
+    method: ClassVar[str] = "tree"
+    classes: ClassVar[Classes] = CLASSES
+
+    @property
+    def terms(self) -> Terms:
+        """Of the whole charge."""
+        return tree_terms(self.request, len(self.units.parts))
+
+    @property
+    def mechanism(self) -> str:
+        """Name for the ledger."""
+        return "gaussian" if self.terms.gaussian else "laplace"
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """Of the stages."""
+        return make_tree_plan(self.request, self.units, self.terms).shares
+
+    def buy(self, reader: UnitReader, keep: Keep) -> tuple[Kept, Sequence[Bought]]:
+        """Buy the stages."""
+        terms = self.terms
+        plan = make_tree_plan(self.request, self.units, terms)
+        binnings = make_bins(self.units, plan.bins)
+        names = [f"c{i}" for i in range(len(binnings))]
+
+        def counts(tables: Tables) -> Ints:
+            parameters = Parameters()
+            codes = {n: print_code(b, parameters) for b, n in zip(binnings, names, strict=True)}
+            # counted here: GROUP BY of rows x tables takes DuckDB two to ten times as long
+            return tables.count_batches(reader.batches(parameters, codes))
+
+        target = None if self.request.target is None else self.units.part_at(self.request.target)
+        tree = grow_tree(binnings, plan, Purse.on(terms, keep), target, counts, reader.sums)
+        grown = Grown(
+            means=tree.means, mean_deviation=tree.mean_deviation, shares=tree.shares, merges=tree.merges,
+            pairs=tree.pairs, stages=tree.stages,
+        )  # fmt: skip
+        return Kept(method=self.method, request=self.request, rows=self.rows, released=grown), tree.stages
+
+
+def task(asked: Asked) -> TreeTask:
+    """Plan the purchase. Free: no data is touched.
+
+    Raises:
+        CatalogError: C102, C105. ParameterError: P107. QueryError: Q401.
+    """
+    units, request = lay_out(asked, listed=True)
+    columns = len(units.parts)
+    terms = tree_terms(request, columns)
+    least = make_tree_plan(request, units, terms).least(columns)
+    require_shares(all(s == 0 or terms.cost(s) for s in least), columns, asked.epsilon_nano)
+    return TreeTask(table=asked.table, units=units, request=request, rows=asked.wanted)

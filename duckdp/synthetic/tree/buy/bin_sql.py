@@ -1,0 +1,30 @@
+"""The bin of a private row, as SQL: the same that ``Binning.spread`` makes values of."""
+
+from __future__ import annotations
+
+from duckdp.compiler.printing import Parameters, quote
+from duckdp.smooth.sums.scan import number, print_unit
+from duckdp.synthetic.tree.bins import Binning
+from duckdp.synthetic.unit.buy.unit_sql import print_choice
+
+
+def print_code(binning: Binning, parameters: Parameters) -> str:
+    """SQL of a row's bin over a row ``r``: INTEGER in [0, size), never NULL."""
+    part, x = binning.part, f"r.{quote(binning.part.column.name)}"
+    if part.form == "choice":
+        return print_choice(part, parameters)
+    if part.form == "sign":
+        null = 2 if part.nullable else 0
+        return f"CASE WHEN {x} THEN {_whole(1)} WHEN NOT {x} THEN {_whole(0)} ELSE {_whole(null)} END"
+    place = f"({print_unit(part.column, part.axis, parameters)} + {number(1)}) / {number(2)}"
+    if binning.span:
+        steps = f"system.main.round({place} * {number(binning.span)}, 0)"
+        place = f"{steps} * {number(binning.bins)} / {number(binning.span)}"
+    else:
+        place = f"{place} * {number(binning.bins)}"
+    code = f"CAST(system.main.least(system.main.floor({place}), {number(binning.bins - 1)}) AS INTEGER)"
+    return f"CASE WHEN {x} IS NULL THEN {_whole(binning.size - 1 if part.nullable else 0)} ELSE {code} END"
+
+
+def _whole(value: int) -> str:
+    return f"CAST({value} AS INTEGER)"

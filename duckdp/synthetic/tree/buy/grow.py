@@ -1,0 +1,262 @@
+"""The stages of a tree: one-way tables, and tables of the pairs of columns that matter.
+
+Each is a share of one purse (``tree.plan``)::
+
+    ones     one-way tables of all columns, over fine bins
+    means    averages of the numbers whose bins hold several values
+    links    products of the target with numbers and booleans        with a target, where noise is large
+    labels   two-way tables of the target with the other columns     with a target
+    pairs    pairs chosen one by one among those that join two parts of the forest, by the distance of their table from
+             the product of the released one-way shares, minus what measuring them would add in noise; "none" is a
+             candidate of distance 0 and ends the choice. Then the chosen tables.
+    extra    pairs chosen by their distance from rows made so far, and their tables       where noise is small
+
+Two-way tables count merged bins (``estimates.merge_bins``), so that their cells stand above the noise.
+
+Privacy:      every private figure passes through ``counts.measure``, ``Purse.buy`` or ``mechanisms.exponential``; the
+              shares add up in the purse, for its relation. What a stage reads follows from public figures and from
+              earlier releases. Everything else is post-processing.
+Assumes:      a privacy unit is one row of the relation behind both reads. Averages and products are functions of a row
+              in [-1, 1], clamped last (``features``), with the label's released mean as a public constant.
+Proof sketch: adaptive composition of the stages: epsilon adds up where noise is Laplace or the cube's, rho where it is
+              Gaussian (an exponential mechanism costs epsilon^2 / 8 of it). Choosing none ends a choice early: shares
+              that are left over are not spent, and how many pairs were chosen is itself chosen privately.
+Numerics:     those of the mechanisms; scores move by public whole numbers when the expected noise is taken off.
+Source:       select, measure, generate: McKenna, Miklau, Sheldon 2021; Chow, Liu, "Approximating discrete probability
+              distributions with dependence trees", 1968. The merged bins, the estimates and the rows are our own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from duckdp.core.types import Neighbours
+from duckdp.errors import InternalError
+from duckdp.mechanisms.exponential import Seen, choose_exponential
+from duckdp.synthetic.moments.make.denoise import shrink_scaled
+from duckdp.synthetic.tree.bins import Binning
+from duckdp.synthetic.tree.buy.counts import (
+    GRID,
+    Measured,
+    ReadCounts,
+    choice_epsilon,
+    exact_scores,
+    measure,
+    score_change,
+)
+from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
+from duckdp.synthetic.tree.make.estimates import (
+    estimate_rows,
+    estimate_shares,
+    merge_bins,
+    merged,
+)
+from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
+from duckdp.synthetic.tree.plan import TreePlan
+from duckdp.synthetic.unit.buy.purse import Purse, Sums
+from duckdp.synthetic.unit.features import ONE, Features, Floats, label_factor
+from duckdp.synthetic.unit.terms import Terms
+
+_FOLDED = 0.8  # mean absolute value of noise of deviation 1
+_MOST_CELLS = 10**6  # of all pairs
+_TRIAL_ROWS = 20_000
+
+
+def grow_tree(
+    binnings: Sequence[Binning], plan: TreePlan, purse: Purse, target: int | None, read: ReadCounts, sums: Sums
+) -> Tree:  # fmt: skip
+    """Buy the stages.
+
+    Args:
+        binnings: of the columns.
+        plan: the shares.
+        purse: the charge.
+        target: column of the label, or None.
+        read: runs the private reads of counts.
+        sums: exact sums over the unit columns; private.
+
+    Raises:
+        InternalError: the plan costs more than the charge.
+    """
+    if plan.total > 1:
+        raise InternalError("the plan of a tree costs more than its charge")
+    tree = Tree(binnings=binnings, plan=plan, target=target)
+    _buy_ones(tree, purse, read)
+    _buy_means(tree, purse, sums)
+    if plan.labels and target is not None:
+        _buy_labels(tree, target, purse, read, sums)
+    if plan.rounds:
+        _buy_pairs(tree, _choose_joining(tree, purse, read), plan.pairs, purse, read, "pairs")
+    if plan.extra_rounds:
+        _buy_pairs(tree, _choose_extra(tree, purse, read), plan.extra, purse, read, "extra pairs")
+    return tree
+
+
+def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts) -> None:
+    bins, plan = tree.binnings, tree.plan
+    singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=tuple((i,) for i in range(len(bins))))
+    found = _measured(singles, plan.ones, purse, read)
+    if purse.neighbours is Neighbours.REPLACE:
+        tree.rows = max(1.0, purse.rows)  # public
+    else:
+        tree.rows = purse.rows = estimate_rows(found.counts)
+    tree.counts, tree.deviation = found.counts, found.deviation
+    tree.shares = [
+        estimate_shares(c, found.deviation, tree.rows, ordered=b.ordered)
+        for b, c in zip(bins, found.counts, strict=True)
+    ]
+    least = _least_share(tree, purse)
+    tree.merges = [
+        merge_bins(p, least, ordered=b.ordered, free=b.bins) for b, p in zip(bins, tree.shares, strict=True)
+    ]  # fmt: skip
+    tree.stages.append(("one-way tables", len(bins), plan.ones))
+
+
+def _measured(tables: Tables, share: Fraction, purse: Purse, read: ReadCounts) -> Measured:
+    """A stage of tables."""
+
+    def draw() -> tuple[list[Floats], float]:
+        found = measure(tables, purse, share, read)
+        return found.counts, found.deviation
+
+    counts, deviation = purse.stage(draw)
+    if tuple(c.shape for c in counts) != tables.shapes:
+        raise InternalError("the stored counts are those of other tables")
+    return Measured(tables=tables, counts=counts, deviation=deviation)
+
+
+def _buy_means(tree: Tree, purse: Purse, sums: Sums) -> None:
+    inexact = [i for i, b in enumerate(tree.binnings) if not b.exact]
+    if not tree.plan.means or not inexact or not purse.rows:
+        return
+    columns = tuple(tree.binnings[i].part.start for i in inexact)
+    last = tree.binnings[-1].part
+    features = Features(dimensions=last.start + last.width, factors=(ONE,), columns=columns)
+    found = purse.buy(sums, features, tree.plan.means)
+    tree.means = {i: float(found.means[k]) for k, i in enumerate(inexact)}
+    tree.mean_deviation = found.deviation
+    tree.stages.append(("means", len(columns), tree.plan.means))
+    refit(tree)
+
+
+def _buy_labels(tree: Tree, target: int, purse: Purse, read: ReadCounts, sums: Sums) -> None:
+    """Links of every column with the target: shares of the charge by their numbers.
+
+    Of what a row adds to a table of two columns, only the part orthogonal to both margins is news (a quarter of the
+    square, with two bins each); its product with the label is nothing else. Tables say more where their cells stand
+    out.
+    """
+    others = [i for i in range(len(tree.binnings)) if i != target]
+    usable = tree.plan.direct and purse.rows > 0  # under REPLACE 0 is public
+    direct = [i for i in others if usable and tree.binnings[i].part.form != "choice"]
+    tables = [(min(target, i), max(target, i)) for i in others if i not in direct]
+    if direct:
+        part = tree.binnings[target].part
+        place = part.start + (part.form == "choice")
+        label = np.array([-1.0, 1.0, -1.0][: len(tree.shares[target])]) if part.form == "choice" else None
+        label = tree.binnings[target].middles if label is None else label
+        mean = float(np.clip(tree.shares[target] @ label, -0.98, 0.98))
+        last = tree.binnings[-1].part
+        dimensions = last.start + last.width
+        factor = label_factor(place, mean, dimensions)
+        columns = tuple(tree.binnings[i].part.start for i in direct)
+        features = Features(dimensions=dimensions, factors=(factor,), columns=columns)
+        found = purse.buy(sums, features, tree.plan.labels * len(direct) / len(others))
+        spread = np.array([_deviation(tree.binnings[i].middles, tree.shares[i]) for i in direct])
+        spread *= _deviation(label, tree.shares[target]) / factor.width
+        products = shrink_scaled(found.means, spread, found.deviation) * factor.width
+        tree.links = {i: (label, float(c)) for i, c in zip(direct, products, strict=True)}
+        tree.stages.append(("links", len(direct), tree.plan.labels * len(direct) / len(others)))
+        refit(tree)
+    _buy_pairs(tree, tables, tree.plan.labels * len(tables) / len(others), purse, read, "labels")
+
+
+def _deviation(values: Floats, shares: Floats) -> float:
+    return math.sqrt(max(0.02, float(shares @ values**2) - float(shares @ values) ** 2))
+
+
+def _least_share(tree: Tree, terms: Terms) -> float:
+    """Share of a merged bin so that a cell of two is ``plan.cell`` deviations of the pairs' noise."""
+    plan = tree.plan
+    if not plan.pairs:
+        return 1.0
+    noise = predicted_deviation(plan.rounds, float(plan.pairs), terms)
+    columns = len(tree.binnings)
+    return min(0.5, math.sqrt(max(plan.cell * noise / tree.rows, columns**2 / (2 * _MOST_CELLS))))
+
+
+def _choose_joining(tree: Tree, purse: Purse, read: ReadCounts) -> list[Pair]:
+    """Pairs that make a forest, among all columns but the target."""
+    columns = [i for i in range(len(tree.binnings)) if i != tree.target]
+    candidates = list(combinations(columns, 2))
+    shares = [merged(p, m) for p, m in zip(tree.shares, tree.merges, strict=True)]
+    expected = [tree.rows * np.outer(shares[i], shares[j]) for i, j in candidates]
+    rounds = min(tree.plan.rounds, len(columns) - 1)
+    return _choose(tree, candidates, expected, rounds, (tree.plan.choice, tree.plan.pairs), purse, read, joining=True)
+
+
+def _choose_extra(tree: Tree, purse: Purse, read: ReadCounts) -> list[Pair]:
+    """Pairs whose tables the rows made so far miss most."""
+    known = set(tree.pairs)
+    candidates = [p for p in combinations(range(len(tree.binnings)), 2) if p not in known]
+    tables = Tables(merges=tuple(tree.merges), sets=tuple(candidates))
+    made = tables.count(tree.make(_TRIAL_ROWS)) * (tree.rows / _TRIAL_ROWS)
+    expected = [np.asarray(e, dtype=np.float64) for e in tables.split(made)]
+    rounds = min(tree.plan.extra_rounds, len(candidates))
+    return _choose(
+        tree, candidates, expected, rounds, (tree.plan.extra_choice, tree.plan.extra), purse, read, joining=False
+    )
+
+
+def _choose(
+    tree: Tree, candidates: list[Pair], expected: list[Floats], rounds: int, shares: tuple[Fraction, Fraction],
+    purse: Purse, read: ReadCounts, *, joining: bool,
+) -> list[Pair]:  # fmt: skip
+    """Pairs by rounds of the exponential mechanism, each a stage: its choice decides how many follow.
+
+    One statement reads all scores. Ends with "none", or all rounds.
+    """
+    if not candidates:
+        return []
+    tables = Tables(merges=tuple(tree.merges), sets=tuple(candidates))
+    wanted = np.concatenate([np.rint(np.maximum(0, e) * GRID).astype(np.int64).ravel() for e in expected])
+    noise = predicted_deviation(rounds, float(shares[1]), purse)
+    usual = [round(GRID * _FOLDED * noise * e.size) for e in expected]
+    scores: list[int] = []
+    part = list(range(len(tree.binnings)))  # which part of the forest a column is in
+    found: list[Pair] = []
+    tree.stages.append(("choice of pairs", rounds, shares[0]))
+    open_ones, seen, linf = list(range(len(candidates))), Seen(), score_change(purse.neighbours)
+
+    def draw() -> int:
+        if not scores:  # read once, by the first round that is not stored
+            scores.extend(q - u for q, u in zip(exact_scores(tables, wanted, read), usual, strict=True))
+        epsilon = choice_epsilon(purse, shares[0] / rounds)  # every round is charged
+        return choose_exponential([0, *(scores[k] for k in open_ones)], epsilon=epsilon, linf=linf, seen=seen)
+
+    for _ in range(rounds):
+        at = purse.stage(draw)
+        if at == 0:
+            break
+        chosen = open_ones.pop(at - 1)
+        i, j = candidates[chosen]
+        found.append((i, j))
+        part = [part[i] if p == part[j] else p for p in part]
+        if joining:
+            open_ones = [k for k in open_ones if part[candidates[k][0]] != part[candidates[k][1]]]
+    return found
+
+
+def _buy_pairs(tree: Tree, pairs: list[Pair], share: Fraction, purse: Purse, read: ReadCounts, name: str) -> None:
+    """Measure tables and add their distributions; without any, the share stays unspent."""
+    if not pairs:
+        return
+    found = _measured(Tables(merges=tuple(tree.merges), sets=tuple(pairs)), share, purse, read)
+    tree.bought |= {pair: (counts, found.deviation) for pair, counts in zip(pairs, found.counts, strict=True)}
+    tree.stages.append((name, len(pairs), share))
+    refit(tree)

@@ -1,0 +1,41 @@
+"""Rows from a release of ``method := 'tree'``: post-processing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duckdp.core.watch import Watch
+from duckdp.errors import InternalError
+from duckdp.synthetic.tree.bins import make_bins, spread_rows
+from duckdp.synthetic.tree.make.forest import Tree
+from duckdp.synthetic.tree.plan import make_tree_plan, tree_terms
+from duckdp.synthetic.tree.released import CLASSES, Grown
+from duckdp.synthetic.unit.finish import Columns, complete_rows, made_rows, open_rows, shape_of_rows
+from duckdp.synthetic.unit.kept import Kept
+from duckdp.synthetic.unit.layout import UnitColumns
+
+DISTANCE = "average l1 distance of its pairs"
+open_table, shape = open_rows, shape_of_rows
+
+
+def complete(raw: dict[str, Any], watch: Watch) -> dict[str, Any]:
+    """The payload with its rows; see ``methods.Make``."""
+    return complete_rows(raw, watch, CLASSES, _make, listed=True)
+
+
+def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]:
+    grown, request = kept.released, kept.request
+    if not isinstance(grown, Grown):
+        raise InternalError("a release of another method")
+    plan = make_tree_plan(request, units, tree_terms(request, len(units.parts)))
+    binnings = make_bins(units, plan.bins)
+    target = None if request.target is None else units.part_at(request.target)
+    tree = Tree(
+        binnings=binnings, plan=plan, target=target, means=grown.means, mean_deviation=grown.mean_deviation,
+        shares=grown.shares, merges=grown.merges, pairs=grown.pairs,
+    )  # fmt: skip
+    watch.tell("rows", 0.0)
+    codes = tree.make(made_rows(kept))
+    watch.tell("rows", 0.5)
+    unit = spread_rows(binnings, codes, tree.places())
+    return units.decode(unit, rounded=True), tree.misfit(codes)

@@ -1,0 +1,203 @@
+"""Noisy tables of counts -> shares: post-processing, with public priors.
+
+One column: y = n p + noise. Where the noise is a large part of n, p is the posterior mean under a public prior, of
+ordered bins three parts mixtures of three normal laws and one part Dirichlet laws, by 4 x 8192 prior draws; where few
+of them weigh anything, or bins are more than 400, the nearest point of the simplex; in between both, by the effective
+number of draws.
+
+Two columns: of the gap between the noisy table and the product of its margins, the part that is orthogonal to the
+margins is kept, its singular values shrunk by what noise alone would give, and the margins restored by scaling.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import gammaincinv, ndtr
+
+from duckdp.synthetic.tree.bins import Ints
+from duckdp.synthetic.unit.features import Floats
+from duckdp.synthetic.unit.uniforms import uniforms
+
+_DRAWS = 8192
+_ENOUGH, _FEW = 30.0, 2.0  # effective draws
+_CLEAR = 0.004  # of the rows: less noise than this leaves no work to a prior
+_SCALINGS = 40
+_MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
+
+
+def to_simplex(values: Floats, total: float) -> Floats:
+    """The nearest vector of non-negative values with this sum."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
+    last = int(np.flatnonzero(ordered > excess)[-1])
+    return np.asarray(np.maximum(values - excess[last], 0.0))
+
+
+def estimate_shares(
+    counts: Floats, deviation: float, rows: float, *, ordered: bool, mean: tuple[Floats, float, float] | None = None
+) -> Floats:  # fmt: skip
+    """Shares of a column's bins, float[B], that sum to 1.
+
+    Args:
+        counts: float[B], noisy.
+        deviation: of their noise, rows; > 0.
+        rows: n, noisy or public.
+        ordered: whether neighbouring bins are alike.
+        mean: the bins' middles, float[B], a released mean of them, and the deviation of its noise; or None.
+    """
+    near = to_simplex(counts, rows) / rows
+    if not 3 <= len(counts) <= _MOST_BINS or deviation < _CLEAR * rows:
+        return near
+    prior = np.concatenate([_smooth(len(counts)), _rough(len(counts))]) if ordered else _rough(len(counts))
+    fit = np.sum((counts / rows - prior) ** 2, axis=1) * (rows / deviation) ** 2 / -2
+    if mean is not None:
+        fit -= (prior @ mean[0] - mean[1]) ** 2 / (2 * mean[2] ** 2)
+    weights = np.exp(fit - fit.max())
+    weights /= weights.sum()
+    trust = float(np.clip((1 / float(weights @ weights) - _FEW) / _ENOUGH, 0, 1))
+    return np.asarray(trust * (weights @ prior) + (1 - trust) * near)
+
+
+def estimate_rows(tables: list[Floats]) -> float:
+    """The number of rows from the totals of tables that count the same rows, by inverse variances."""
+    weights = np.array([1 / t.size for t in tables])
+    return max(1.0, float(weights @ [t.sum() for t in tables] / weights.sum()))
+
+
+def pool_counts(
+    counts: Floats, deviation: float, merge: Ints, others: list[tuple[Floats, float]]
+) -> tuple[Floats, float]:  # fmt: skip
+    """A column's counts, corrected by the margins of two-way tables, by inverse variances.
+
+    Args:
+        counts: float[B], noisy.
+        deviation: of their noise.
+        merge: int[B], merged bins of the tables.
+        others: margins over the merged bins, and the deviation of their noise.
+
+    Returns:
+        float[B], and the root mean square deviation of its noise.
+    """
+    width = np.bincount(merge).astype(np.float64)
+    own = np.bincount(merge, weights=counts)
+    precision = 1 / (width * deviation**2)
+    total, weight = own * precision, precision.copy()
+    for margin, noise in others:
+        total, weight = total + margin / noise**2, weight + 1 / noise**2
+    corrected = counts + ((total / weight - own) / width)[merge]
+    variance = deviation**2 * (1 - 1 / width) + 1 / weight / width**2
+    return corrected, float(np.sqrt(np.mean(variance[merge])))
+
+
+def merge_bins(shares: Floats, least: float, *, ordered: bool, free: int) -> Ints:
+    """Merged bins with a share of at least about ``least`` each, int[B]: neighbours of ordered bins, else the rarest.
+
+    Args:
+        shares: float[B], released.
+        least: wanted share.
+        ordered: whether only neighbours may share one.
+        free: ordered bins from here on (NULL) stand alone.
+    """
+    size = len(shares)
+    if not ordered:
+        order = np.argsort(-shares, kind="stable")
+        alone = max(1, int(np.sum(shares[order] >= least)))
+        places = np.minimum(np.arange(size), alone)
+        rest = shares[order[alone:]].sum()
+        if alone < size and rest < least / 2 and alone > 1:  # too few for a merged bin of their own
+            places = np.minimum(places, alone - 1)
+        found = np.empty(size, dtype=np.int64)
+        found[order] = places
+        return found
+    found, place, held = np.zeros(size, dtype=np.int64), 0, 0.0
+    for i in range(free):
+        found[i] = place
+        held += shares[i]
+        ahead = shares[i + 1 : free].sum()
+        if held >= least and ahead >= least:
+            place, held = place + 1, 0.0
+    if place == 0 and free > 1:
+        cut = int(np.argmin(np.abs(np.cumsum(shares[: free - 1]) - shares[:free].sum() / 2)))
+        found[cut + 1 : free] = place = 1
+    found[free:] = place + 1 + np.arange(size - free)
+    return found
+
+
+def merged(shares: Floats, merge: Ints) -> Floats:
+    """Shares of merged bins."""
+    return np.asarray(np.bincount(merge, weights=shares), dtype=np.float64)
+
+
+def estimate_pair(counts: Floats, deviation: float, rows: float, first: Floats, second: Floats) -> Floats:
+    """A joint distribution of two columns with the given margins.
+
+    Args:
+        counts: float[a, b], noisy.
+        deviation: of their noise, rows.
+        rows: n.
+        first: shares of the merged bins, float[a].
+        second: the same, float[b].
+    """
+    product = np.outer(first, second)
+    gap = counts / rows - product
+    gap = gap - gap.mean(axis=0) - gap.mean(axis=1)[:, None] + gap.mean()
+    left, values, right = np.linalg.svd(gap, full_matrices=False)
+    a, b = len(first) - 1, len(second) - 1
+    noise = (deviation / rows) ** 2
+    kept = np.sqrt(np.maximum(0.0, values**2 - noise * max(a, b)) * np.maximum(0.0, values**2 - noise * min(a, b)))
+    shrunk = np.where(values**2 > noise * (a**0.5 + b**0.5) ** 2, kept / np.maximum(values, 1e-300), 0.0)
+    if min(a, b) == 1:
+        shrunk = values * np.maximum(0.0, 1 - noise * max(a, b) / np.maximum(values**2, 1e-300))
+    joint = product + (left * shrunk) @ right
+    return scale_margins(np.maximum(joint, product * 1e-3), first, second)
+
+
+def tilt_pair(first: Floats, second: Floats, values: tuple[Floats, Floats], covariance: float) -> Floats:
+    """A joint distribution of two columns with the given margins and, where it fits, covariance of their values.
+
+    Args:
+        first: shares, float[a].
+        second: the same, float[b].
+        values: of each column's bins, float[a], float[b].
+        covariance: wanted.
+    """
+    one, two = values[0] - first @ values[0], values[1] - second @ values[1]
+    spread = float(first @ one**2) * float(second @ two**2)
+    product = np.outer(first, second)
+    if spread <= 0:
+        return product
+    tilted = product * np.maximum(1 + covariance / spread * np.outer(one, two), 1e-3)
+    return scale_margins(tilted, first, second)
+
+
+def scale_margins(joint: Floats, first: Floats, second: Floats) -> Floats:
+    """Iterative proportional fitting of a table to two margins."""
+    for _ in range(_SCALINGS):
+        joint = joint * (second / np.maximum(joint.sum(axis=0), 1e-300))
+        joint = joint * (first / np.maximum(joint.sum(axis=1), 1e-300))[:, None]
+    return joint
+
+
+@lru_cache(maxsize=64)
+def _smooth(size: int) -> Floats:
+    """Mixtures of three normal laws over equal bins of [0, 1], tails in the end bins, float[3 draws, size]."""
+    edges, draws = np.linspace(0, 1, size + 1), 3 * _DRAWS
+    weights = gammaincinv(0.3, uniforms(draws, 3)) + 1e-12
+    weights /= weights.sum(axis=1, keepdims=True)
+    centres, widths = 1.6 * uniforms(draws, 3) - 0.3, 0.01 * 100 ** uniforms(draws, 3)
+    found = np.zeros((draws, size))
+    for j in range(3):
+        below = ndtr((edges - centres[:, [j]]) / widths[:, [j]])
+        below[:, 0], below[:, -1] = 0.0, 1.0
+        found += weights[:, [j]] * np.diff(below, axis=1)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _rough(size: int) -> Floats:
+    """Symmetric Dirichlet laws of a random concentration, float[draws, size]."""
+    concentration = 0.05 * 60 ** uniforms(_DRAWS, 1)
+    found = gammaincinv(concentration, uniforms(_DRAWS, size)) + 1e-12
+    return np.asarray(found / found.sum(axis=1, keepdims=True))

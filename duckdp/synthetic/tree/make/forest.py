@@ -1,0 +1,120 @@
+"""A tree under way or stored: what was released, the distributions estimated from it, and rows that have them.
+
+Everything in it is public: post-processing of the stages, which it needs too, as each follows from those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from duckdp.synthetic.tree.bins import Binning, Ints
+from duckdp.synthetic.tree.contingency import Tables
+from duckdp.synthetic.tree.make.dealing import Model, make_codes, order_columns
+from duckdp.synthetic.tree.make.estimates import estimate_pair, estimate_shares, merged, pool_counts, tilt_pair
+from duckdp.synthetic.tree.plan import TreePlan
+from duckdp.synthetic.unit.features import Floats
+from duckdp.synthetic.unit.released import Bought
+
+_BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half a bin; a usual value
+_SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half
+_END = 0.02  # least distance of a bin's mean from its ends, of the bin's width
+Pair = tuple[int, int]
+"""Two columns, by place, the first before the second."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Tree:
+    """One synthesis under way; everything in it is public.
+
+    Attributes:
+        binnings: of the columns.
+        plan: what is bought.
+        target: column of the label, or None.
+        rows: n, noisy or public.
+        counts: per column, noisy, and their deviation.
+        means: of unit columns of numbers, noisy, and their deviation.
+        shares, merges: per column.
+        bought: two-way tables, in order, and their deviations.
+        links: column -> (the target's values, its covariance with the column).
+        pairs: distributions of linked columns.
+        stages: names, numbers of tables, shares of the charge.
+    """
+
+    binnings: Sequence[Binning]
+    plan: TreePlan
+    target: int | None
+    rows: float = 0.0
+    counts: list[Floats] = field(default_factory=list)
+    deviation: float = 0.0
+    means: dict[int, float] = field(default_factory=dict)
+    mean_deviation: float = 0.0
+    shares: list[Floats] = field(default_factory=list)
+    bought: dict[Pair, tuple[Floats, float]] = field(default_factory=dict)
+    merges: list[Ints] = field(default_factory=list)
+    links: dict[int, tuple[Floats, float]] = field(default_factory=dict)
+    pairs: dict[Pair, Floats] = field(default_factory=dict)
+    stages: list[Bought] = field(default_factory=list)
+
+    @property
+    def model(self) -> Model:
+        """What rows are made from."""
+        return Model(shares=self.shares, merges=self.merges, pairs=self.pairs)
+
+    def places(self) -> list[float]:
+        """Where in their bins the values of each column lie, so that means are those released: 0.5 is the middle."""
+        found = [0.5] * len(self.binnings)
+        for i, mean in self.means.items():
+            binning, shares = self.binnings[i], self.shares[i]
+            width = binning.mean(shares, 1.0) - binning.mean(shares, 0.0)
+            if width > 0:
+                noise = (self.mean_deviation / width) ** 2
+                off = (mean - binning.mean(shares)) / width * _SKEW**2 / (_SKEW**2 + noise)
+                found[i] = float(np.clip(0.5 + off, _END, 1 - _END))
+        return found
+
+    def order(self) -> list[tuple[int, list[int]]]:
+        """Columns and their parents."""
+        root = self.target if self.target is not None else (next(iter(self.pairs))[0] if self.pairs else 0)
+        return order_columns([int(m.max()) + 1 for m in self.merges], list(self.pairs), root)
+
+    def make(self, rows: int) -> Ints:
+        """Bins of so many rows."""
+        return make_codes(self.model, self.order(), rows)
+
+    def misfit(self, codes: Ints) -> float:
+        """Average l1 distance of rows from the distributions of the pairs, or of the columns where there are none."""
+        singles = tuple((i,) for i in range(len(self.binnings)))
+        tables = Tables(merges=tuple(self.merges), sets=tuple(self.pairs) or singles)
+        made = tables.split(tables.count(codes) / len(codes))
+        wanted = list(self.pairs.values()) or [merged(p, m) for p, m in zip(self.shares, self.merges, strict=True)]
+        gaps = [np.asarray(a, dtype=np.float64) - b for a, b in zip(made, wanted, strict=True)]
+        return float(np.mean([np.abs(gap).sum() for gap in gaps]))
+
+
+def refit(tree: Tree) -> None:
+    """Estimate anew, in place: shares from all tables a column is in, then the pairs' distributions with these."""
+    for i, binning in enumerate(tree.binnings):
+        margins = []
+        for pair, (counts, deviation) in tree.bought.items():
+            if i in pair:
+                axis = 1 - pair.index(i)
+                margins.append((counts.sum(axis=axis), deviation * counts.shape[axis] ** 0.5))
+        pooled, noise = pool_counts(tree.counts[i], tree.deviation, tree.merges[i], margins)
+        mean = None
+        if i in tree.means:
+            mean = (binning.middles, tree.means[i], tree.mean_deviation + _BIAS / binning.bins)
+        tree.shares[i] = estimate_shares(pooled, noise, tree.rows, ordered=binning.ordered, mean=mean)
+    shares = [merged(p, m) for p, m in zip(tree.shares, tree.merges, strict=True)]
+    for i, (label, covariance) in tree.links.items():
+        assert tree.target is not None
+        mass = np.bincount(tree.merges[i], weights=tree.shares[i] * tree.binnings[i].middles)
+        known = np.zeros(len(shares[tree.target]))
+        known[tree.merges[tree.target]] = label
+        values = (known, mass / np.maximum(shares[i], 1e-12))
+        joint = tilt_pair(shares[tree.target], shares[i], values, covariance)
+        tree.pairs[min(i, tree.target), max(i, tree.target)] = joint if tree.target < i else joint.T
+    for (i, j), (counts, deviation) in tree.bought.items():
+        tree.pairs[i, j] = estimate_pair(counts, deviation, tree.rows, shares[i], shares[j])

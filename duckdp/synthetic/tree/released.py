@@ -1,0 +1,25 @@
+"""What ``method := 'tree'`` releases: all that its rows are made from. Public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duckdp.synthetic.tree.bins import Ints
+from duckdp.synthetic.unit.features import Floats
+from duckdp.synthetic.unit.released import Bought
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Grown:
+    """A tree whose stages are bought; fields as in ``make.forest.Tree``."""
+
+    means: dict[int, float]
+    mean_deviation: float
+    shares: list[Floats]
+    merges: list[Ints]
+    pairs: dict[tuple[int, int], Floats]
+    stages: list[Bought]
+
+
+CLASSES = (Grown,)
+"""What a stored release consists of."""

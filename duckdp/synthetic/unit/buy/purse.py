@@ -1,0 +1,161 @@
+"""Exact sums of functions of rows -> noisy means, for shares of one charge: the step that sees private sums.
+
+A :class:`Purse` holds one (epsilon, delta) and hands out shares of it, stage by stage; stages may depend on earlier
+releases, each stored before the next is read (:meth:`Purse.stage`). Releasing a stage of R functions in [-1, 1] adds to
+each integer sum (grid 2^-bits) noise for
+
+    relation      l1       l2 squared    linf     of the R sums of one row's integers, times 2^bits
+    ADD_REMOVE    R        R             1        the first stage carries the count: as one more function, or with
+                                                  Laplace noise for a share of its own, as it changes by 1
+    REPLACE       2 R      4 R           2        n is public and exact
+
+Privacy:      pure: each stage is share * epsilon with cube noise (Laplace noise of l1 = R linf is never smaller, and
+              the same for R = 1); shares sum to at most 1, so all stages together are epsilon-DP (adaptive basic
+              composition).
+              With delta > 0 and Gaussian noise: each stage is share * rho zCDP, rho from (epsilon, delta); they add to
+              rho. One kind is used throughout, chosen by the caller from public figures.
+Assumes:      each row adds integers of absolute value at most 2^bits to each sum (``features`` clamps last), a privacy
+              unit is one row, and no row is dropped under REPLACE. Units of several rows would need
+              their integers scaled before the sum, as in smooth/sums/moments (and ``moments.buy.strongest`` another
+              bound for its centred products).
+Proof sketch: ADD_REMOVE adds or takes one vector in the box [-1, 1]^R; REPLACE the difference of two: 2 per
+              coordinate. Norms of the box. Functions chosen from earlier releases are public when a stage runs.
+Numerics:     exact: integers in, the samplers of core/noise and mechanisms/cube, shares as fractions of integers,
+              epsilon and rho of a stage rounded down.
+Source:       mechanisms/cube.py; core/accountant.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import numpy as np
+
+from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
+from duckdp.core.types import NANO, PICO, Neighbours, Sensitivity
+from duckdp.errors import InternalError
+from duckdp.mechanisms.cube import cube_noise, cube_rate, cube_standard_error
+from duckdp.synthetic.unit.features import Moments
+from duckdp.synthetic.unit.released import Noisy
+from duckdp.synthetic.unit.terms import BITS, Terms
+
+Sums = Callable[[Any, int], tuple[int, Sequence[int]]]
+"""(functions, bits) -> (number of rows, R exact integer sums): what DuckDB computes; private."""
+
+Drawn = TypeVar("Drawn")
+Keep = Callable[[Callable[[], Any]], Any]
+
+
+@dataclass(kw_only=True)
+class Purse(Terms):
+    """One charge, spent in shares.
+
+    Attributes:
+        rows: the number of rows: public under REPLACE, else the noisy count once it was released.
+        spent: shares that were taken.
+        keep: stores what a stage draws, or gives what was stored instead; see ``core.task.Stages.run``.
+    """
+
+    rows: float = 0.0
+    spent: Fraction = field(default_factory=Fraction)
+    keep: Keep = field(default=lambda draw: draw(), repr=False, compare=False)
+
+    @classmethod
+    def on(cls, terms: Terms, keep: Keep = lambda draw: draw()) -> Purse:
+        """A full purse of these terms; ``keep`` as the attribute."""
+        return cls(
+            epsilon_nano=terms.epsilon_nano, delta_atto=terms.delta_atto, neighbours=terms.neighbours,
+            gaussian=terms.gaussian, keep=keep,
+        )  # fmt: skip
+
+    def take(self, share: Fraction) -> int:
+        """Charge a share; returns it as epsilon in 1e-9 (pure) or rho in 1e-12 (Gaussian), rounded down.
+
+        Raises:
+            InternalError: more than everything.
+        """
+        if share <= 0 or self.spent + share > 1:
+            raise InternalError("the stages of a synthetic table cost more than its charge")
+        self.spent += share
+        return self.cost(share)
+
+    def stage(self, draw: Callable[[], Drawn]) -> Drawn:
+        """The noisy figures of a stage: the stored ones, or what ``draw`` reads, pays for and noises now.
+
+        Args:
+            draw: changes nothing but this purse; its result can be packed (``unit.packed``).
+        """
+
+        def drawn() -> tuple[Drawn, float, Fraction]:
+            return draw(), self.rows, self.spent
+
+        found: Drawn
+        found, self.rows, self.spent = self.keep(drawn)
+        return found
+
+    def take_epsilon(self, share: Fraction) -> Fraction:
+        """Charge a share for a pure mechanism; returns its epsilon.
+
+        Gaussian purse: the share of rho buys epsilon = sqrt(2 rho), as a pure mechanism costs epsilon^2/2 of zCDP.
+        """
+        cost = self.take(share)
+        if not self.gaussian:
+            return Fraction(cost, NANO)
+        return Fraction(math.isqrt(2 * cost * PICO), PICO)
+
+    def buy(
+        self, sums: Sums, features: Moments, share: Fraction, *, count: Fraction = Fraction(0), bits: int = BITS
+    ) -> Noisy:  # fmt: skip
+        """Release one stage.
+
+        Args:
+            sums: gives the exact sums; called once, unless the stage is stored.
+            features: the functions; built from public constants and earlier releases.
+            share: of the charge.
+            count: share of the charge for the number of rows by itself; pure, and only where it is not known yet.
+            bits: fixed-point bits.
+        """
+        return self.stage(lambda: self._draw(sums, features, share, count, bits))
+
+    def _draw(self, sums: Sums, features: Moments, share: Fraction, count: Fraction, bits: int) -> Noisy:
+        unit, counting = 1 << bits, self.neighbours is Neighbours.ADD_REMOVE and not self.rows
+        found, exact = sums(features, bits)
+        if self.neighbours is Neighbours.REPLACE:
+            self.rows = float(found)
+        elif counting and count:
+            self.rows, counting = self._count(found, count), False
+        vector = [found * unit, *exact] if counting else list(exact)
+        noisy, deviation, family = self._noise(vector, sensitivity(len(vector), unit, self.neighbours), share)
+        values = np.array([float(v) for v in noisy]) / unit
+        if counting:
+            self.rows = max(1.0, float(values[0]))
+            values = values[1:]
+        rows = max(1.0, self.rows)
+        return Noisy(means=values / rows, deviation=deviation / unit / rows, family=family, count=len(vector))
+
+    def _count(self, exact: int, share: Fraction) -> float:
+        if self.gaussian:
+            raise InternalError("a count by itself has Laplace noise")
+        (drawn,) = laplace_noise(1, laplace_scale(Fraction(self.take(share), NANO), 1))
+        return max(1.0, float(exact + drawn))
+
+    def _noise(self, exact: list[int], change: Sensitivity, share: Fraction) -> tuple[list[int], float, str]:
+        cost = self.take(share)
+        if self.gaussian:
+            deviation, family = gaussian_scale(Fraction(cost, PICO), change.l2_squared), "gaussian"
+            drawn = gaussian_noise(len(exact), deviation)
+        else:
+            rate = cube_rate(Fraction(cost, NANO), change.linf, len(exact))
+            deviation, family = cube_standard_error(rate, len(exact)), "cube"
+            drawn = cube_noise(len(exact), rate)
+        return [value + z for value, z in zip(exact, drawn, strict=True)], deviation, family
+
+
+def sensitivity(size: int, unit: int, neighbours: Neighbours) -> Sensitivity:
+    """Norms of the change of ``size`` sums of integers in [-unit, unit]."""
+    move = unit * (2 if neighbours is Neighbours.REPLACE else 1)
+    return Sensitivity(l1=size * move, l2_squared=size * move**2, linf=move)

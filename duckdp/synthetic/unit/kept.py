@@ -1,0 +1,63 @@
+"""A release over unit columns as it is stored, before its rows are made, and read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from duckdp.catalog import dump_columns, load_columns
+from duckdp.errors import CatalogError
+from duckdp.synthetic.unit.layout import UnitColumns, make_units
+from duckdp.synthetic.unit.packed import Classes, pack, unpack
+from duckdp.synthetic.unit.released import Noisy
+from duckdp.synthetic.unit.request import Request
+
+FORMAT = 1  # of the stored values
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kept:
+    """A release over unit columns: all that its rows are made from.
+
+    Attributes:
+        method: name of the method, which is that of its folder.
+        request: public parameters.
+        rows: wanted.
+        released: by the method; one of its own classes.
+        marginals, noisy: moments of single columns and their release, where they were bought beside (``moments``).
+        bought: kept for the stored form's sake; always empty.
+    """
+
+    method: str
+    request: Request
+    rows: int
+    released: Any
+    marginals: Any = None
+    noisy: Noisy | None = None
+    bought: tuple[tuple[str, int, float], ...] = ()
+
+
+def dump_kept(table: str, units: UnitColumns, kept: Kept) -> dict[str, Any]:
+    """A release as JSON values; ``table``: name of the protected table."""
+    columns = dump_columns([p.column for p in units.parts])
+    return {"format": FORMAT, "table": table, "columns": columns, "kept": pack(kept)}
+
+
+def load_kept(raw: dict[str, Any], classes: Classes, *, listed: bool) -> tuple[UnitColumns, Kept]:
+    """The inverse of :func:`dump_kept`.
+
+    Args:
+        raw: JSON values.
+        classes: the method's own, beside ``Kept``, ``Noisy`` and ``Request``.
+        listed: whether the method takes large domains as one unit column each.
+
+    Raises:
+        CatalogError: C105, damaged or of another version.
+    """
+    try:
+        found = unpack(raw["kept"], (Kept, Noisy, Request, *classes))
+        if raw["format"] == FORMAT and isinstance(found, Kept):
+            return make_units(load_columns(raw["columns"]), tree=listed), found
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise CatalogError("C105", "the stored release is damaged or was written by another version.")
