@@ -21,9 +21,7 @@ _CHOOSE, _PSI, _SELECT, _BEST, _PSI_PLAN = (
     "duckdp/synthetic/moments/buy/strongest.py",
     "duckdp/synthetic/psi/plan.py",
 )
-_SUMMARY, _COUNTED, _GROUPED = (
-    f"duckdp/smooth/buy/{n}.py" for n in ("summary_task", "counted", "per_group")
-)
+_SUMMARY, _COUNTED, _GROUPED = (f"duckdp/smooth/buy/{n}.py" for n in ("summary_task", "counted", "per_group"))
 _STORED, _SYNTHETIC, _QUANT = (
     "duckdp/smooth/summary.py",
     "duckdp/synthetic/lp/buy/synthesis_task.py",
