@@ -96,11 +96,6 @@ class Basis:
         return len(self.indices)
 
     @cached_property
-    def is_tensor(self) -> bool:
-        """Whether the set is the full tensor set of its degrees."""
-        return self.size == math.prod(self.degrees)
-
-    @cached_property
     def levels(self) -> NDArray[np.int64]:
         """int[R]: sum |r_i| of every function, its total degree; 0 is the count alone."""
         columns = [axis.costs[self.indices[:, i]] for i, axis in enumerate(self.axes)]

@@ -25,7 +25,7 @@ _SNOISE, _COUNTED, _GROUPED, _SCAN, _SUMMARY = (
 _DIRECT, _GRID, _BLOCKS = (f"duckdp/smooth/sums/{n}.py" for n in ("direct", "grid", "blocks"))
 _PURSE, _TERMS, _TREE, _FEATURES, _BEST = (
     f"duckdp/synthetic/{n}.py"
-    for n in ("unit/buy/purse", "unit/terms", "tree/buy/counts", "unit/features", "moments/buy/strongest")
+    for n in ("unit/buy/purse", "unit/charge_terms", "tree/buy/counts", "unit/features", "moments/buy/strongest")
 )
 _WIDE, _READING, _LAID, _MOMENTS_TASK = (
     f"duckdp/synthetic/{n}.py"

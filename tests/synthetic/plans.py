@@ -5,15 +5,15 @@ import numpy as np
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
 from duckdp.synthetic.asked import Asked
 from duckdp.synthetic.methods import AUTO, choose_by_noise, plan_table
-from duckdp.synthetic.moments.buy.collect import collect
+from duckdp.synthetic.moments.buy.links import collect
 from duckdp.synthetic.moments.make.rows import make_rows
 from duckdp.synthetic.moments.plan import make_plan
 from duckdp.synthetic.psi.buy import collect_psi
 from duckdp.synthetic.psi.make import make_psi_rows
 from duckdp.synthetic.tree.plan import tree_terms
 from duckdp.synthetic.unit.buy.purse import Purse
+from duckdp.synthetic.unit.charge_terms import moment_terms
 from duckdp.synthetic.unit.request import Request
-from duckdp.synthetic.unit.terms import moment_terms
 
 
 def plan_wide(

@@ -13,7 +13,7 @@ from duckdp.errors import CatalogError, NumericalError, ParameterError
 from duckdp.smooth.summary import make_basis
 from duckdp.synthetic import sample
 from duckdp.synthetic.decode import SyntheticTable
-from duckdp.synthetic.lp.make.support import make_support
+from duckdp.synthetic.lp.make.support import make_grid
 from duckdp.synthetic.lp.make.synthesize import MAX_ROWS, synthesize
 from duckdp.synthetic.sample import bytes_of, draw_independent, draw_points
 from tests.smooth.tables import column, connect, real_or_generated, summarize, table
@@ -97,13 +97,14 @@ def test_integers_beyond_int64_stay_exact():
 
 
 def test_support_is_chosen_from_public_figures(con):
-    first, second = (make_support(summarize(con, table(*COLUMNS), ["a", "b"], degree=4)) for _ in range(2))
+    first, second = (make_grid(summarize(con, table(*COLUMNS), ["a", "b"], degree=4)) for _ in range(2))
     assert first.values == second.values
-    assert first.values[0] == tuple(range(111))
+    assert (first.values[0][0], first.values[0][-1]) == (0, 110)
     assert (first.values[1][0], first.values[1][-1]) == (-1.0, 3.0)
     basis = make_basis(COLUMNS[:2], 4)
     points = np.array([[x / 55 - 1, (y + 1) / 2 - 1] for x in first.values[0] for y in first.values[1]])
-    np.testing.assert_allclose(first.moments, basis.evaluate(points).T, atol=1e-12)
+    places = np.stack(np.unravel_index(np.arange(first.grid.size), first.shape), axis=1)
+    np.testing.assert_allclose(first.grid.columns(places), basis.evaluate(points).T, atol=1e-12)
 
 
 def test_drawn_rows_follow_the_weights():

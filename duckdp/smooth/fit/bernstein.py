@@ -125,13 +125,6 @@ def growth(function: Expr, axes: Sequence[Axis]) -> Growth | None:
     return Growth(tuple(axes), tuple(found.get(axis.name) for axis in axes))
 
 
-def interpolation_error(function: Expr, axes: Sequence[Axis]) -> float | None:
-    """The theorem's bound for interpolation of the columns' own degrees, or None where none is found. Units of f."""
-    found = growth(function, axes)
-    bound = math.inf if found is None else found.bound([axis.degree for axis in axes])
-    return bound if math.isfinite(bound) else None
-
-
 def fix_values(function: Expr, axes: Sequence[Axis]) -> Fixed:
     """Evaluate the parts of a function that read columns of few values only, constants included.
 

@@ -141,11 +141,6 @@ class CellSums:
             offsets += whole * (2.0 ** -(OFFSET_BITS + 1) + 2.0**-30) if any(alpha) else 0.0
         return tuple(1.001 * (offsets + coefficients + e) for e in self.level_truncations.tolist())
 
-    @property
-    def expansion_error(self) -> float:
-        """The largest of :attr:`level_truncations`."""
-        return float(self.level_truncations.max())
-
     @cached_property
     def level_truncations(self) -> Floats:
         """Truncation and angles of each total degree, none where every cell is one value: float[levels]."""

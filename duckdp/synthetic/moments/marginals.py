@@ -17,8 +17,8 @@ from fractions import Fraction
 import numpy as np
 
 from duckdp.smooth.basis import chebyshev
+from duckdp.synthetic.unit.charge_terms import Terms, predicted
 from duckdp.synthetic.unit.features import Floats, clamped_sum, constant
-from duckdp.synthetic.unit.terms import Terms, predicted
 
 SHARE = Fraction(3, 10)  # of epsilon
 DEGREES = (16, 12, 8, 6, 4, 3, 2)

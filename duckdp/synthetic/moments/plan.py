@@ -34,8 +34,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from duckdp.core.types import Neighbours
+from duckdp.synthetic.unit.charge_terms import Terms, predicted, predicted_epsilon
 from duckdp.synthetic.unit.request import Request
-from duckdp.synthetic.unit.terms import Terms, predicted, predicted_epsilon
 
 DEGREE = 3  # K, or less where noise would drown the higher ones
 _FINE_PRODUCTS, _FINE_LAW, _CLEAR_LAW, _FINE_DIRECTION, _COARSE_ASSOCIATION = 0.03, 0.06, 0.012, 0.02, 0.35

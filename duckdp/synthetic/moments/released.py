@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from duckdp.synthetic.moments.marginals import Marginals
 from duckdp.synthetic.moments.plan import Plan
 from duckdp.synthetic.unit.features import RADIAL, Factor, Features, Floats
-from duckdp.synthetic.unit.released import Bought, Noisy
 from duckdp.synthetic.unit.request import Request
+from duckdp.synthetic.unit.stages import Bought, Noisy
 
 Pairs = tuple[tuple[int, int], ...]
 """Pairs of unit columns."""

@@ -36,13 +36,13 @@ from duckdp.synthetic.psi.released import CLASSES, Ellipsoid
 from duckdp.synthetic.unit.buy.purse import Keep, Purse, Sums
 from duckdp.synthetic.unit.buy.reading import UnitReader
 from duckdp.synthetic.unit.buy.unit_task import UnitTask
+from duckdp.synthetic.unit.charge_terms import BITS, Terms, moment_terms
 from duckdp.synthetic.unit.features import ONE, Features, Floats
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.lay_out import lay_out, require_shares
 from duckdp.synthetic.unit.packed import Classes
-from duckdp.synthetic.unit.released import Bought
 from duckdp.synthetic.unit.request import Request
-from duckdp.synthetic.unit.terms import BITS, Terms, moment_terms
+from duckdp.synthetic.unit.stages import Bought
 from duckdp.synthetic.unit.uniforms import uniforms
 
 Products = Callable[[Floats, Floats, int], Sequence[int]]

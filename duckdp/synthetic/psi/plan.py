@@ -8,8 +8,8 @@ from fractions import Fraction
 from duckdp.core.noise import gaussian_scale, laplace_scale
 from duckdp.core.types import NANO, PICO, Neighbours
 from duckdp.errors import ParameterError
+from duckdp.synthetic.unit.charge_terms import BITS, Terms
 from duckdp.synthetic.unit.request import Request
-from duckdp.synthetic.unit.terms import BITS, Terms
 
 DIRECTIONS = 3  # k, as the paper has it
 ROUNDS = 2  # T, as the paper has it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duckdp.synthetic.unit.features import Floats
-from duckdp.synthetic.unit.released import Bought, Noisy
+from duckdp.synthetic.unit.stages import Bought, Noisy
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from duckdp.core.accountant import rho_for
 from duckdp.core.types import NANO, PICO, Neighbours, Sensitivity
 from duckdp.synthetic.tree.bins import Ints
-from duckdp.synthetic.unit.terms import Terms
+from duckdp.synthetic.unit.charge_terms import Terms
 
 _BLOCK = 1 << 14  # rows that are counted at a time: their codes stay in the processor's cache
 

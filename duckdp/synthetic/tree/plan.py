@@ -13,9 +13,9 @@ from typing import TypedDict
 
 from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.contingency import predicted_deviation
+from duckdp.synthetic.unit.charge_terms import Terms, quieter_terms
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.request import Request
-from duckdp.synthetic.unit.terms import Terms, quieter_terms
 
 _BINS = ((5e-5, 80), (4e-4, 40), (0.01, 20), (0.1, 10))  # largest r, bins
 _COARSEST = 5

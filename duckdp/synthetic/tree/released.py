@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from duckdp.synthetic.tree.bins import Ints
 from duckdp.synthetic.unit.features import Floats
-from duckdp.synthetic.unit.released import Bought
+from duckdp.synthetic.unit.stages import Bought
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

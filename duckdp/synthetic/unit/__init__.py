@@ -5,8 +5,8 @@ A row is u: numbers mapped by their public bounds, yes/no columns and indicators
     layout      declared columns as unit columns, and back
     lay_out     the unit columns and the public parameters of a call
     features    functions of a row in [-1, 1]: values, and their sums as SQL
-    terms       charge, relation and kind of noise; what noise they would make
-    released    what a stage leaves;  packed, kept  the same as stored text
+    charge_terms  charge, relation and kind of noise; what noise they would make
+    stages      what a stage leaves;  packed, kept  the same as stored text
     finish      from a stored release to stored rows
     unit_rows   rounding to -1 and 1;  uniforms  random numbers for making rows
     buy/        the private side: reads in unit columns, shares of one charge, the task

@@ -9,8 +9,8 @@ from duckdp.catalog import dump_columns, load_columns
 from duckdp.errors import CatalogError
 from duckdp.synthetic.unit.layout import UnitColumns, make_units
 from duckdp.synthetic.unit.packed import Classes, pack, unpack
-from duckdp.synthetic.unit.released import Noisy
 from duckdp.synthetic.unit.request import Request
+from duckdp.synthetic.unit.stages import Noisy
 
 FORMAT = 1  # of the stored values
 

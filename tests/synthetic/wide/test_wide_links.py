@@ -9,7 +9,7 @@ import pytest
 
 from duckdp.bench.tables_data import memory_sums
 from duckdp.core.types import Neighbours
-from duckdp.synthetic.moments.buy.collect import collect
+from duckdp.synthetic.moments.buy.links import collect
 from duckdp.synthetic.moments.buy.strongest import Sides, choose_column, choose_pairs
 from duckdp.synthetic.moments.make.rows import make_rows
 from duckdp.synthetic.moments.plan import Plan, make_plan

@@ -13,8 +13,8 @@ from duckdp.mechanisms.noisy_maximum import choose_best
 from duckdp.synthetic.moments.plan import make_plan
 from duckdp.synthetic.unit.buy import purse as release
 from duckdp.synthetic.unit.buy.purse import Purse, sensitivity
+from duckdp.synthetic.unit.charge_terms import predicted
 from duckdp.synthetic.unit.features import ONE, RADIAL, Features, label_factor
-from duckdp.synthetic.unit.terms import predicted
 from tests.synthetic.plans import open_purse, request
 
 BITS = 20

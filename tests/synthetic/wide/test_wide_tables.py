@@ -11,15 +11,16 @@ from duckdp.bench.tables_data import Data, memory_products, memory_sums
 from duckdp.bench.tables_queries import KERNELS, SIGMAS, area_under_curve, draw_queries, learn
 from duckdp.core.types import Neighbours
 from duckdp.errors import ParameterError
-from duckdp.synthetic.moments.buy.collect import collect
+from duckdp.synthetic.moments.buy.links import collect
 from duckdp.synthetic.moments.make import first_rows as start
 from duckdp.synthetic.moments.make.denoise import shrink_matrix, shrink_means, shrink_scaled
 from duckdp.synthetic.moments.make.newton import Goal, fit_rows
 from duckdp.synthetic.moments.make.rows import make_rows
 from duckdp.synthetic.moments.plan import make_plan
+from duckdp.synthetic.unit import uniforms as numbers
 from duckdp.synthetic.unit.buy import purse as release
 from duckdp.synthetic.unit.features import ONE, RADIAL, Features
-from duckdp.synthetic.unit.released import Noisy
+from duckdp.synthetic.unit.stages import Noisy
 from duckdp.synthetic.unit.unit_rows import round_groups, round_signs
 from tests.synthetic.plans import make_psi_table, make_table, open_purse, request
 
@@ -76,7 +77,8 @@ def test_rows_depend_on_released_figures_only(target, monkeypatch):
 
     def rows(figures):
         draw = np.random.default_rng(1)
-        monkeypatch.setattr(start, "uniforms", lambda m, k: draw.random((m, k)))
+        for module in (start, numbers):
+            monkeypatch.setattr(module, "uniforms", lambda m, k: draw.random((m, k)))
         return make_rows(asked, plan, figures).unit
 
     first = rows(released)
@@ -132,9 +134,10 @@ def test_private_sums_are_asked_for_once_per_stage():
         calls.append(features.count)
         return sums(features, bits)
 
-    made = make_table(asked, counted)
-    assert sorted(calls) == sorted(count for _, count, _ in made.bought)
-    assert sum(share for *_, share in made.bought) == 1
+    purse = open_purse(asked)
+    bought = collect(asked, make_plan(asked, purse), purse, counted).stages
+    assert sorted(calls) == sorted(count for _, count, _ in bought)
+    assert sum(share for *_, share in bought) == 1
 
 
 def test_a_target_stays_predictable():

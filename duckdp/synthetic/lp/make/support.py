@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -22,11 +21,9 @@ from duckdp.smooth.axes import Axis, as_number, values_inside
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import Value
-from duckdp.synthetic.lp.make.columns import Floats, Grid, Integers
+from duckdp.synthetic.lp.make.columns import Floats, Grid
 from duckdp.synthetic.lp.make.interior import Norm, Objective
 
-MAX_POINTS = 20_000
-MAX_ENTRIES = 1_300_000  # of the program's matrix: a few seconds
 GRID_VALUES = 100  # per column of the whole grid
 GRID_POINTS = 2_000_000  # of the whole grid: pricing it takes some 20 ms
 NORMS: dict[str, Norm] = {"laplace": "l1", "gaussian": "l2", "cube": "linf"}  # maximum likelihood
@@ -50,31 +47,23 @@ class Support:
         """Values per column; C is their product."""
         return tuple(len(v) for v in self.values)
 
-    @cached_property
-    def moments(self) -> Floats:
-        """float[R, C], every function at every point, points in C order."""
-        points: Integers = np.stack(np.unravel_index(np.arange(self.grid.size), self.shape), axis=1).astype(np.int64)
-        return self.grid.columns(points)
-
-
-def make_support(summary: SmoothSummary) -> Support:
-    """Choose a grid so small that its matrix can be formed, from public figures: the basis, the bounds and the types.
-
-    Raises:
-        NumericalError: N101, the summary has too many functions for one linear program.
-    """
-    basis = summary.basis
-    points = min(MAX_POINTS, MAX_ENTRIES // basis.size)
-    return _make(summary, points, points)
-
 
 def make_grid(summary: SmoothSummary) -> Support:
-    """Choose the grid of column generation: 100 values per column, fewer where their product gets too large.
+    """The grid of column generation: 100 values per column, fewer where their product gets too large.
+
+    It follows from public figures: the basis, the bounds and the types.
 
     Raises:
         NumericalError: N101, too many columns for a grid.
     """
-    return _make(summary, GRID_POINTS, GRID_VALUES)
+    basis = summary.basis
+    per_column = min(GRID_VALUES, int(GRID_POINTS ** (1 / basis.dimensions) + 1e-9))
+    if per_column < basis.degree + 1:
+        raise NumericalError(
+            "N101", f"{basis.size} sums over {basis.dimensions} columns are too many for a synthetic table.",
+            status="too large", advice="Make one from a summary of a smaller degree or fewer columns.",
+        )  # fmt: skip
+    return grid_of(summary.columns, basis, per_column, listed=True)
 
 
 def make_objective(summary: SmoothSummary, count: float, *, least_squares: bool = False) -> tuple[Objective, float]:
@@ -112,18 +101,6 @@ def make_objective(summary: SmoothSummary, count: float, *, least_squares: bool 
         pieces = zip(largest, noise.scales, noise.sizes.tolist(), strict=True)
         expected = sum(weight * scale * size for weight, scale, size in pieces)
     return Objective(target=target, norm=norm, weights=weights), expected / (1 << summary.bits) / count
-
-
-def _make(summary: SmoothSummary, points: int, most: int) -> Support:
-    """A grid of at most ``points`` points and ``most`` values per column."""
-    basis = summary.basis
-    per_column = min(most, int(points ** (1 / basis.dimensions) + 1e-9))
-    if per_column < basis.degree + 1:
-        raise NumericalError(
-            "N101", f"{basis.size} sums over {basis.dimensions} columns are too many for a synthetic table.",
-            status="too large", advice="Make one from a summary of a smaller degree or fewer columns.",
-        )  # fmt: skip
-    return grid_of(summary.columns, basis, per_column, listed=True)
 
 
 def grid_of(columns: Sequence[Column], basis: Basis, per_column: int, *, listed: bool = False) -> Support:

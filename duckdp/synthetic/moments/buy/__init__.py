@@ -10,18 +10,18 @@ from typing import Any, ClassVar
 from duckdp.core.accountant import pure_rho
 from duckdp.core.types import Loss
 from duckdp.synthetic.asked import Asked
-from duckdp.synthetic.moments.buy.collect import collect
+from duckdp.synthetic.moments.buy.links import collect
 from duckdp.synthetic.moments.marginals import SHARE, Marginals, choose_marginals
 from duckdp.synthetic.moments.plan import find_target, make_plan
 from duckdp.synthetic.moments.released import CLASSES
 from duckdp.synthetic.unit.buy.purse import Keep, Purse
 from duckdp.synthetic.unit.buy.reading import UnitReader
 from duckdp.synthetic.unit.buy.unit_task import UnitTask
+from duckdp.synthetic.unit.charge_terms import Terms, moment_terms
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.lay_out import lay_out, require_shares
 from duckdp.synthetic.unit.packed import Classes
-from duckdp.synthetic.unit.released import Bought
-from duckdp.synthetic.unit.terms import Terms, moment_terms
+from duckdp.synthetic.unit.stages import Bought
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,9 +25,9 @@ import numpy as np
 from duckdp.mechanisms.noisy_maximum import choose_best
 from duckdp.synthetic.moments.released import Pairs
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
+from duckdp.synthetic.unit.charge_terms import BITS
 from duckdp.synthetic.unit.features import ONE, Features, Floats, clamped_sum
 from duckdp.synthetic.unit.request import Request
-from duckdp.synthetic.unit.terms import BITS
 
 CUTS = (-0.6, -0.2, 0.2, 0.6)
 _SLACK = 16  # grid steps

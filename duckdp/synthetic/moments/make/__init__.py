@@ -11,10 +11,10 @@ from duckdp.synthetic.moments.make.given import read_marginals
 from duckdp.synthetic.moments.make.rows import GiveLaws, make_rows
 from duckdp.synthetic.moments.plan import make_plan
 from duckdp.synthetic.moments.released import CLASSES, Released
+from duckdp.synthetic.unit.charge_terms import moment_terms
 from duckdp.synthetic.unit.finish import LEAST, Columns, complete_rows, decode_rows, open_rows, shape_of_rows
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.layout import UnitColumns
-from duckdp.synthetic.unit.terms import moment_terms
 
 DISTANCE = "rms distance of its moments"
 open_table, shape = open_rows, shape_of_rows

@@ -11,7 +11,7 @@ from scipy.special import gammaincc
 from scipy.stats import beta
 
 from duckdp.synthetic.unit.features import Floats
-from duckdp.synthetic.unit.released import Noisy
+from duckdp.synthetic.unit.stages import Noisy
 
 _POINTS, _ROUNDS = 81, 50
 _SMOOTH = 0.2  # part of the prior that is a mixture of beta laws

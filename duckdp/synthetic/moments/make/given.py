@@ -13,7 +13,7 @@ from duckdp.synthetic.moments.make.first_rows import Laws
 from duckdp.synthetic.moments.make.laws import fit_laws
 from duckdp.synthetic.moments.marginals import Marginals
 from duckdp.synthetic.unit.features import Floats
-from duckdp.synthetic.unit.released import Noisy
+from duckdp.synthetic.unit.stages import Noisy
 
 _GRID = 200  # nodes of a fitted law, equispaced in the angle: twelve for the highest degree that is bought
 

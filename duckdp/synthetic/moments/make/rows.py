@@ -19,8 +19,8 @@ from duckdp.synthetic.moments.make.newton import Goal, fit_rows
 from duckdp.synthetic.moments.plan import Plan
 from duckdp.synthetic.moments.released import Released, score_features, shape_features
 from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, Floats
-from duckdp.synthetic.unit.released import Noisy
 from duckdp.synthetic.unit.request import Request
+from duckdp.synthetic.unit.stages import Noisy
 from duckdp.synthetic.unit.unit_rows import UnitRows, round_groups
 
 _SHAPE_PRIOR = 0.15  # usual distance of radial moments from those of independent columns

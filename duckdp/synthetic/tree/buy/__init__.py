@@ -18,11 +18,11 @@ from duckdp.synthetic.tree.released import CLASSES, Grown
 from duckdp.synthetic.unit.buy.purse import Keep, Purse
 from duckdp.synthetic.unit.buy.reading import UnitReader
 from duckdp.synthetic.unit.buy.unit_task import UnitTask
+from duckdp.synthetic.unit.charge_terms import Terms
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.lay_out import lay_out, require_shares
 from duckdp.synthetic.unit.packed import Classes
-from duckdp.synthetic.unit.released import Bought
-from duckdp.synthetic.unit.terms import Terms
+from duckdp.synthetic.unit.stages import Bought
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,8 +59,8 @@ from duckdp.synthetic.tree.make.estimates import (
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
 from duckdp.synthetic.tree.plan import TreePlan
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
+from duckdp.synthetic.unit.charge_terms import Terms
 from duckdp.synthetic.unit.features import ONE, Features, Floats, label_factor
-from duckdp.synthetic.unit.terms import Terms
 
 _FOLDED = 0.8  # mean absolute value of noise of deviation 1
 _MOST_CELLS = 10**6  # of all pairs

@@ -16,7 +16,7 @@ from duckdp.synthetic.tree.make.dealing import Model, make_codes, order_columns
 from duckdp.synthetic.tree.make.estimates import estimate_pair, estimate_shares, merged, pool_counts, tilt_pair
 from duckdp.synthetic.tree.plan import TreePlan
 from duckdp.synthetic.unit.features import Floats
-from duckdp.synthetic.unit.released import Bought
+from duckdp.synthetic.unit.stages import Bought
 
 _BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half a bin; a usual value
 _SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half

@@ -39,9 +39,9 @@ from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, lap
 from duckdp.core.types import NANO, PICO, Neighbours, Sensitivity
 from duckdp.errors import InternalError
 from duckdp.mechanisms.cube import cube_noise, cube_rate, cube_standard_error
+from duckdp.synthetic.unit.charge_terms import BITS, Terms
 from duckdp.synthetic.unit.features import Moments
-from duckdp.synthetic.unit.released import Noisy
-from duckdp.synthetic.unit.terms import BITS, Terms
+from duckdp.synthetic.unit.stages import Noisy
 
 Sums = Callable[[Any, int], tuple[int, Sequence[int]]]
 """(functions, bits) -> (number of rows, R exact integer sums): what DuckDB computes; private."""

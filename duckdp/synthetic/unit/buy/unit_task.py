@@ -21,12 +21,12 @@ from duckdp.core.types import Loss
 from duckdp.synthetic.opened import KIND
 from duckdp.synthetic.unit.buy.purse import Keep
 from duckdp.synthetic.unit.buy.reading import UnitReader
+from duckdp.synthetic.unit.charge_terms import Terms
 from duckdp.synthetic.unit.kept import Kept, dump_kept
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes, pack, unpack
-from duckdp.synthetic.unit.released import Bought, Noisy
 from duckdp.synthetic.unit.request import Request
-from duckdp.synthetic.unit.terms import Terms
+from duckdp.synthetic.unit.stages import Bought, Noisy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,8 @@ from duckdp.synthetic.moments.plan import Plan
 from duckdp.synthetic.moments.released import Association, Released, score_factors, score_features, shape_features
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
 from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, Floats, label_factor
-from duckdp.synthetic.unit.released import Noisy
 from duckdp.synthetic.unit.request import Request
+from duckdp.synthetic.unit.stages import Noisy
 
 _LINK = 0.2  # guessed product of the label's factor and the column chosen for it
 _DIRECTION = 0.1  # width of the discriminant score, of sqrt(d)
