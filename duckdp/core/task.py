@@ -10,8 +10,8 @@ its output leaves, and what it follows from beside the data is stored too, secre
 Nobody can end a release because of a draw of noise and be given another for the same charge: the draw of every stage is
 stored before anything follows from it, and a retry under the same charge takes the stored ones as they stand
 (:class:`Stages`). Post-processing that is long comes after the release is stored, outside of the task, followed and
-perhaps ended by a ``core.watch.Watch``. Only what was drawn and not yet stored is drawn again. It left no trace but the time
-until then, and what a stage reads and how much noise it draws was settled before it began.
+perhaps ended by a ``core.watch.Watch``. Only what was drawn and not yet stored is drawn again. It left no trace but the
+time until then, and what a stage reads and how much noise it draws was settled before it began.
 """
 
 from __future__ import annotations
