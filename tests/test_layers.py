@@ -29,7 +29,7 @@ PRIVATE_SIDE = {"engine", "session", "ledger", "front", "curator", "source", "co
 READS_ROWS = {"duckdp.core.task", *(f"duckdp.{part}" for part in (*PRIVATE_SIDE, "views", "vault", "desk", "declare"))}
 BUYS = {"buy", "sums"}
 KNOWS_BOTH = {"duckdp.synthetic.methods"}  # the list of methods, by both of their sides
-# Modules that still import each other: to be taken apart next, ring by ring; what is on no list is in no ring. The faces
+# Modules that still import each other: to be taken apart next, ring by ring; what is on no list is in no ring. Faces
 # (modules of the package itself) and the ledger are being built on, so whatever lies there may be in the ring of its
 # kind; nothing below them may.
 FACES = {name for name, path in modules().items() if path.parent == ROOT}
