@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+import duckdp
+from duckdp.cli import main
 from duckdp.core import accountant as accounting
 from duckdp.core.accountant import pure_rho
 from duckdp.core.types import AccountantKind, Loss, Neighbours
@@ -414,3 +417,77 @@ def test_events_tell_nothing_else(ledger: Ledger) -> None:
     answer(ledger, ask("a"))
     rows = ledger._store.read(lambda tx: tx.rows("SELECT detail FROM event WHERE kind = 'charge'"))
     assert set(json.loads(rows[0][0])) == {"charge", "digest", "holder", "month"}
+
+
+# ---- what people see -------------------------------------------------------------------------------------------------
+
+
+def test_the_owner_and_analysts_see_it_all(curator: duckdp.Curator) -> None:
+    """In the session, in SQL, in explain, in the error."""
+    curator.grant("ana", epsilon=10, delta="1e-6", per_month="0.5")
+    curator.grant("ben", epsilon=1)
+    curator.team("lab", epsilon=3, members=["ana", "ben"], per_month=2)
+    ana = curator.session("ana")
+    ana.sql("SELECT count(*) FROM visits", epsilon="0.25")
+    month = curator.ledger.limits("ana")[-1].month
+    rows = ana.budget().rows()
+    assert [row[1:] for row in rows] == [
+        ("analyst", "epsilon=10, delta=1e-6", "epsilon=0.25", "epsilon=0.25"),
+        ('team "lab"', "epsilon=3", "epsilon=0.25", "epsilon=2.75"),
+        (f"analyst, {month}", "epsilon=0.5, delta=1e-6", "epsilon=0.25", "epsilon=0.25, delta=1e-6"),
+        (f'team "lab", {month}', "epsilon=2", "epsilon=0.25", "epsilon=1.75"),
+    ]
+    with curator.connect("ana") as con:
+        assert con.execute("SELECT scope FROM dp_budget()").fetchall() == [(row[1],) for row in rows]
+    told = str(ana.explain("SELECT count(*) FROM visits", epsilon="0.1"))
+    assert "epsilon=0.25 left this month (until " in told
+    assert "), epsilon=2.75 in all, about 2 such queries" in told
+    with pytest.raises(InsufficientBudgetError) as caught:
+        ana.sql("SELECT count(*) FROM visits", epsilon="0.3")
+    assert f"remains of the analyst's budget for {month}. The next month's begins on " in str(caught.value)
+    with refused("P107"):
+        curator.team("lab", epsilon=3, members="ana")
+    with refused("P101"):
+        curator.grant("ana", epsilon=10, per_month=0)
+
+
+def test_a_session_holds_headroom(curator: duckdp.Curator) -> None:
+    curator.grant("ben", epsilon=20, delta="1e-6")
+    ana, ben = curator.session("ana"), curator.session("ben")
+    with ana.reserve(epsilon=8) as held:
+        with pytest.raises(InsufficientBudgetError, match=r"Reservations hold epsilon=8 of it"):
+            ben.sql("SELECT count(*) FROM visits", epsilon=15)
+        result = held.sql("SELECT count(*) FROM visits", epsilon=3)
+        assert result.remaining.startswith("epsilon=5 left")
+        assert ana.remaining_text() == "epsilon=2, delta=1e-6 left"
+        with pytest.raises(InsufficientBudgetError, match=r"of the reservation\."):
+            held.sql("SELECT count(*) FROM visits WHERE age > 5", epsilon=6)
+    assert ana.remaining_text() == "epsilon=7, delta=1e-6 left"
+    with refused("B109"):
+        held.sql("SELECT count(*) FROM visits WHERE age > 5", epsilon=1)
+    ben.sql("SELECT count(*) FROM visits", epsilon=15)
+
+
+def test_the_command_line(curator: duckdp.Curator, clinic_file: str) -> None:
+    curator.close()
+    place = ["--ledger", curator.ledger.path]
+
+    def run(*words: str, code: int = 0) -> str:
+        done = CliRunner().invoke(main, [words[0], clinic_file, *words[1:], *place])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    assert "there is no team" in run("team")
+    told = run("grant", "ben", "--epsilon", "5", "--per-month", "0.5")
+    assert told.startswith("ben: epsilon=0.5 left this month (until ")
+    run("team", "lab", code=2)
+    told = run("team", "lab", "--epsilon", "3", "--per-month", "1", "--add", "ana", "--add", "ben")
+    assert "ana, ben" in told
+    assert "epsilon=1 a month" in told
+    assert "B105" in run("team", "lab", "--remove", "ana", code=1)
+    assert "ana" not in run("team", "lab", "--remove", "ana", "--reason", "moved")
+    assert "B105" in run("grant", "ben", "--epsilon", "5", code=1)
+    run("grant", "ben", "--epsilon", "5", "--raise", "--reason", "trusted")
+    told = run("budget")
+    assert "team lab" in told
+    assert "a month" in told
