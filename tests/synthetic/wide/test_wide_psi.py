@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pytest
 
+from duckdp.bench.tables_data import exact_products
 from duckdp.core.types import NANO, PICO, Neighbours
-from duckdp.synthetic.wide.psi import _round_scale, exact_products
-from duckdp.synthetic.wide.release import BITS, Purse
+from duckdp.synthetic.psi.buy import print_products
+from duckdp.synthetic.psi.plan import round_scale
+from duckdp.synthetic.unit.charge_terms import BITS, Terms
 
 SHAPES = [(d, k) for d in range(2, 13) for k in range(1, min(3, d) + 1)]
 
@@ -33,9 +36,9 @@ def moved(d: int, k: int) -> list[int]:
 
 def claim(d: int, k: int, neighbours: Neighbours, *, gaussian: bool) -> Fraction:
     """The l1, or the square of the l2, of the change that the noise of a round covers."""
-    purse = Purse(epsilon_nano=NANO, delta_atto=10**12, neighbours=neighbours, gaussian=gaussian)
-    cost = purse.cost(Fraction(1, 3))
-    scale = Fraction(_round_scale(d, k, purse, cost))
+    terms = Terms(epsilon_nano=NANO, delta_atto=10**12, neighbours=neighbours, gaussian=gaussian)
+    cost = terms.cost(Fraction(1, 3))
+    scale = Fraction(round_scale(d, k, terms, cost))
     return scale**2 * 2 * Fraction(cost, PICO) if gaussian else scale * Fraction(cost, NANO)
 
 
@@ -56,3 +59,16 @@ def test_the_noise_of_a_round_covers_the_worst_row_and_little_more(neighbours: N
 def test_coordinates_are_clamped_about_the_centre() -> None:
     far = exact_products(np.full((1, 3), 1.0), np.full(3, -1.0), aligned(3, 2), BITS)
     assert far == exact_products(np.full((1, 3), 5.0), np.zeros(3), aligned(3, 2), BITS) == moved(3, 2)
+
+
+def test_the_private_read_gives_the_same_integers() -> None:
+    rng = np.random.default_rng(4)
+    u, centre, basis = rng.uniform(-1, 1, (40, 3)), np.array([0.9, -1.0, 0.1]), aligned(3, 2)
+    u[:3] = [[-1, 1, 1], [1, 1, -1], [-1, -1, -1]]
+    names = ["a", "b", "c"]
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE u (a DOUBLE, b DOUBLE, c DOUBLE)")
+        con.executemany("INSERT INTO u VALUES (?, ?, ?)", u.tolist())
+        (found,) = con.execute(print_products(centre, basis, "(SELECT * FROM u)", names, BITS)).fetchall()
+    assert np.abs(u - centre).max() > 1.9  # beyond what counts
+    assert np.abs(np.array(found) - np.array(exact_products(u, centre, basis, BITS))).max() <= len(u)
