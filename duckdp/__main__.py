@@ -1,6 +1,57 @@
-"""``python -m duckdp``: the command line."""
+"""``duckdp`` and ``python -m duckdp``: the command line from its first line to its last.
 
-from duckdp.cli import main
+Ctrl-C ends it at any time with code 130 and one line; so it does while modules are imported and while the process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+INTERRUPTED = 130
+
+
+def run() -> None:
+    """Run a command and end the process."""
+    code = INTERRUPTED
+    try:
+        try:
+            code = _run()
+        except KeyboardInterrupt:
+            _say("E102: interrupted. What was done stays; run it again.")
+        _ignore_interrupts()
+    except KeyboardInterrupt:
+        _ignore_interrupts()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # whoever read it is gone: Python would say so at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(code)
+
+
+def _run() -> int:
+    from duckdp.cli import main
+
+    try:
+        main.main(prog_name="duckdp")
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+    return 0
+
+
+def _ignore_interrupts() -> None:
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(text + "\n")
+    except (OSError, ValueError):
+        return
+
 
 if __name__ == "__main__":
-    main(prog_name="duckdp")
+    run()

@@ -198,6 +198,12 @@ class Binder:
         except BaseException:  # noqa: BLE001 - the boundary: DuckDB forwards any text, so none but ours may pass
             return None, f"X101: {CODES['X101']}."
 
+    def interrupt(self) -> None:
+        """End the private reads under way of whatever this instance waits for."""
+        session = self._session
+        if session is not None:
+            session._curator.engine.interrupt()
+
     def _open_session(self) -> Session:
         self._home.require("the connection")
         if self._session is None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from duckdp import functions
+from duckdp.arguments import Scalar, checked_methods, scalars
 from duckdp.asking import Asking, noted
 from duckdp.errors import ParameterError
 from duckdp.functions.prepared import read_given
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
     from duckdp.synthetic.report.table_report import SyntheticReport
 
 
+@checked_methods
 class Calls:
     """Methods of ``Session``; each charges what its SQL function charges."""
+
+    def __init_subclass__(cls) -> None:
+        checked_methods(cls)
 
     @noted()
     def noisy_count(
@@ -51,6 +56,7 @@ class Calls:
         ``more``: basis ("tensor", "total_degree", "hyperbolic_cross"), interactions, weights, noise, per, fresh (pay
         again where the charge is final); see README.
         """
+        more = scalars(more)
         given = (table, columns, epsilon, delta, smoothness, degree, name)
         return self._call(functions.smooth_summary(self._session, *given, **more))
 
@@ -60,6 +66,7 @@ class Calls:
         smoothness: int | None = None, degree: int | None = None, **more: Any,
     ) -> Result:  # fmt: skip
         """What :meth:`smooth_summary` would hold and cost; free."""
+        more = scalars(more)
         return self._call(
             functions.explain_summary(self._session, table, columns, epsilon, delta, smoothness, degree, **more)
         )
@@ -67,7 +74,7 @@ class Calls:
     @noted()
     def smooth_answer(
         self, name: str, function: str, *, statistic: str = "mean", tolerance: float | None = None,
-        method: str = "interpolation", category: object = None,
+        method: str = "interpolation", category: Scalar | None = None,
     ) -> Result:  # fmt: skip
         """Answer a smooth function of a summary's columns; free. ``category`` names a group (``per``)."""
         given = (name, function, statistic, tolerance, method, category)
@@ -76,7 +83,7 @@ class Calls:
     @noted()
     def smooth_answers(
         self, name: str, listed: Sequence[str], *, statistic: str = "mean", tolerance: float | None = None,
-        category: object = None,
+        category: Scalar | None = None,
     ) -> Result:  # fmt: skip
         """Answer many functions of a summary's columns at once, one row each; free."""
         return self._call(functions.smooth_answers(self._session, name, listed, statistic, tolerance, category))
@@ -154,7 +161,7 @@ class Calls:
         return self._call(functions.explain_groups_per_unit(self._session, table, keys, epsilon, predicate))
 
     @noted(prefix="")
-    def export_summary(self, name: str, path: str | os.PathLike[str], *, category: object = None) -> None:
+    def export_summary(self, name: str, path: str | os.PathLike[str], *, category: Scalar | None = None) -> None:
         """Write a stored summary to a file that ``duckdp.smooth.load`` reads: released, so public.
 
         Of a summary per group (``per``) the file holds all groups, or the one that ``category`` names.

@@ -9,8 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from duckdp.accepting import accept_changed, accept_first
+from duckdp.arguments import checked, checked_methods, checks_itself, declared
 from duckdp.budgeting import Budgeting
 from duckdp.catalog import Table, check_name, load_table, missing_table
+from duckdp.compiler.parse import names_any
 from duckdp.computed import require_stored
 from duckdp.core.types import Neighbours
 from duckdp.core.watch import Tell
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from duckdp.front import Front
 
 
+@checked
 def open(
     data: object, *, ledger: str | os.PathLike[str] | None = None, anchor: Where | None = None,
     snapshot: bool = False, progress: Tell | None = None,
@@ -57,6 +60,7 @@ def open(
     return Curator(data, ledger=path, anchor=anchor, snapshot=snapshot, progress=progress)
 
 
+@checked_methods
 class Curator(Budgeting, Records):
     """Holds private data and answers for it. Use :func:`open`.
 
@@ -99,6 +103,7 @@ class Curator(Budgeting, Records):
         """
         return suggest(self.engine, table, form)
 
+    @checks_itself
     def protect(
         self, table: str, *, row_cap: int, unit_key: str | None = None, unit: str | None = None,
         null_units: Iterable[object] = (), max_rows: int | None = None, max_groups: int | None = None,
@@ -138,7 +143,8 @@ class Curator(Budgeting, Records):
             "max_groups": max_groups, "expected_rows": expected_rows, "bounds": bounds, "domains": domains,
             "columns": columns, "nulls": nulls, "other": other, "like": like,
         }  # fmt: skip
-        return self.protect_tables({table: wanted}, reason=reason)[0].table
+        name = declared(Curator.protect, {"table": table})["table"]
+        return self.protect_tables({name: wanted}, reason=reason)[0].table
 
     def protect_tables(
         self, tables: Mapping[str, Mapping[str, object]], *, keep: bool = False, reason: str | None = None
@@ -150,6 +156,7 @@ class Curator(Budgeting, Records):
             keep: what is not named of a declared table stays as it is, as in :meth:`amend`.
             reason: for the log.
         """
+        tables = {name: declared(Curator.protect, given) for name, given in tables.items()}
         done = protect_tables(self.engine, self.ledger, tables, keep=keep, reason=reason)
         self._loaded = -1
         for front in list(self.life.fronts.values()):
@@ -214,11 +221,11 @@ class Curator(Budgeting, Records):
         Raises:
             CatalogError: C101, C103 (the schema is no longer the declared one). ParameterError: P107, no name.
         """
-        if name is None:
-            raise ParameterError("P107", "table", name, "must be given.")
-        found = self.tables.get(str(name).lower()) if isinstance(name, str) else None
+        if not isinstance(name, str):
+            raise ParameterError("P107", "table", name, "must be the name of a table.")
+        found = self.tables.get(name.lower())
         if found is None:
-            raise missing_table(str(name)[:63], self.tables)
+            raise missing_table(name[:63], self.tables)
         return found
 
     # ---- data ---------------------------------------------------------------------------------------------------
@@ -276,12 +283,7 @@ class Curator(Budgeting, Records):
 
     def names_protected(self, text: str) -> bool:
         """Whether a statement names a protected table anywhere (then the gate decides); DESCRIBE is for its stub."""
-        from sqlglot import exp
-
-        from duckdp.compiler.parse import names_tables, parse_statement
-
-        tree = parse_statement(text)
-        return not isinstance(tree, exp.Describe) and bool(names_tables(tree) & set(self.tables))
+        return names_any(text, set(self.tables))
 
     # ---- what sessions need -----------------------------------------------------------------------------------
 

@@ -20,6 +20,13 @@ data, a number of rows, engine text or generated SQL.
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from itertools import islice
+from types import EllipsisType, NoneType
+
 CODES: dict[str, str] = {
     "P101": "epsilon is missing or is not a decimal between 0.000001 and 100 with at most 9 decimals",
     "P102": "delta is missing or is not a decimal of at most 18 decimals, at least 0 and below 1",
@@ -97,7 +104,7 @@ class DuckDPError(Exception):
         if code not in CODES:
             code, message = "X101", f"unknown error code {code!r}"
         self.code = code
-        self.message = printable(message)
+        self.message = _bounded(printable(message))
         super().__init__(f"{code}: {self.message}")
 
 
@@ -106,7 +113,7 @@ class ParameterError(DuckDPError, ValueError):
 
     def __init__(self, code: str, name: str, value: object, rule: str) -> None:
         self.name, self.value, self.rule = name, value, rule
-        super().__init__(code, f"{name}={_shorten(value)}: {rule}")
+        super().__init__(code, f"{name}={shown(value)}: {rule}")
 
 
 class CatalogError(DuckDPError):
@@ -193,11 +200,52 @@ class InternalError(DuckDPError):
         super().__init__("X101", message)
 
 
+_SHOWN = 80  # characters of a value
+_MOST_TOLD = 1400  # characters of a message: its beginning and its end, where the way out stands
+_PLAIN = {
+    NoneType,
+    bool,
+    int,
+    float,
+    complex,
+    Decimal,
+    Fraction,
+    dt.date,
+    dt.datetime,
+    dt.time,
+    dt.timedelta,
+    EllipsisType,
+}
+
+
+def _bounded(message: str) -> str:
+    return message if len(message) <= _MOST_TOLD else f"{message[: _MOST_TOLD - 400]} ... {message[-390:]}"
+
+
 def printable(text: str) -> str:
     """A text without control characters: what an analyst typed must not move the cursor of whoever reads it."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+def shown(value: object, depth: int = 2) -> str:
+    """A parameter's value in an error: at most a line, and no code of a caller's object runs for it."""
+    kind = type(value)
+    if isinstance(value, str):
+        text = repr(str.__str__(value)[:_SHOWN])
+    elif isinstance(value, int) and value.bit_length() > 4 * _SHOWN:
+        text = f"<int of {value.bit_length()} bits>"
+    elif kind in (bytes, bytearray):
+        text = repr(value[:_SHOWN])  # type: ignore[index]
+    elif kind in (list, tuple, set, frozenset):
+        inner = [shown(each, depth - 1) for each in islice(value, 9)] if depth else ["..."]  # type: ignore[call-overload]
+        text = {list: "[{}]", tuple: "({},)" if len(inner) == 1 else "({})"}.get(kind, "{{{}}}").format(
+            ", ".join(inner)
+        )
+    elif kind is dict:
+        pairs = islice(value.items(), 9) if depth else ()  # type: ignore[attr-defined]
+        text = "{" + ", ".join(f"{shown(k, depth - 1)}: {shown(v, depth - 1)}" for k, v in pairs) + "}"
+    elif kind in _PLAIN or isinstance(value, Enum):
+        text = repr(value)
+    else:
+        text = f"<{kind.__module__}.{kind.__qualname__}>".replace("<builtins.", "<")
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

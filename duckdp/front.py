@@ -16,14 +16,18 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 
+from duckdp.arguments import checked
+from duckdp.attempt import aside
 from duckdp.binder import TEXT_FETCH, Binder
 from duckdp.catalog import plain_type
 from duckdp.compiler.printing import quote
-from duckdp.errors import DuckDPError, ParameterError, QueryError
+from duckdp.errors import DuckDPError, ExecutionError, ParameterError, QueryError
 from duckdp.forks import keep
 from duckdp.guarded import Guarded, Instance, told
 from duckdp.resources import read_sql
@@ -78,7 +82,15 @@ class Front:
     def connection(self) -> duckdb.DuckDBPyConnection:
         """A cursor of the instance, for the analyst; its errors tell nothing of the curator."""
         self._require()
-        return cast("duckdb.DuckDBPyConnection", Guarded(self._con.cursor(), self._instance))
+        cursor = self._con.cursor()
+        guarded = Guarded(cursor, self._instance, partial(self._interrupt, cursor))
+        return cast("duckdb.DuckDBPyConnection", guarded)
+
+    def _interrupt(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """End a statement, and the private reads that it may wait for."""
+        with suppress(duckdb.Error):  # closed
+            cursor.interrupt()
+        self._binder.interrupt()
 
     @property
     def ended(self) -> bool:
@@ -95,14 +107,21 @@ class Front:
         Raises:
             DuckDPError: a dp function refused; its own error.
             QueryError: Q105, DuckDB refused. Its text is passed on, where it speaks of the statement.
+            ExecutionError: E102, interrupted.
         """
         self._require()
         problem: DuckDPError | None = None
+
+        def run() -> tuple[list[Any], list[Any]]:
+            done = self._cursor.execute(text)
+            described = done.description or []
+            return described, done.fetchall() if described else []
+
         with self._turn:  # one cursor for all, so that variables and temporary tables stay
             try:
-                done = self._cursor.execute(text)
-                described = done.description or []
-                rows = done.fetchall() if described else []
+                described, rows = aside(run, partial(self._interrupt, self._cursor))
+            except KeyboardInterrupt:
+                problem = ExecutionError("E102", None)
             except duckdb.Error as error:
                 self._instance.ended |= isinstance(error, duckdb.FatalException)
                 message = told(error, text).removeprefix("Q105: ")
@@ -143,6 +162,7 @@ class Front:
         self._instance.close()
 
 
+@checked
 def register(con: duckdb.DuckDBPyConnection, curator: Curator, *, analyst: str) -> None:
     """Put the dp functions on any DuckDB connection, speaking for one analyst for good.
 

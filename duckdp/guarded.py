@@ -21,8 +21,9 @@ from typing import Any
 
 import duckdb
 
+from duckdp.attempt import INTERRUPTED, aside
 from duckdp.ending import tried
-from duckdp.errors import LedgerError
+from duckdp.errors import ExecutionError, LedgerError
 from duckdp.forks import Home, closed, keep
 
 USER_FACING = (
@@ -71,6 +72,12 @@ _BEGINNINGS = {
     "Not implemented Error": duckdb.NotImplementedException, "FATAL Error": duckdb.FatalException,
 }  # fmt: skip
 _CODED = re.compile(r"\b[A-Z]\d{3}: ")
+#: What runs a statement, or reads what is run while it is read.
+_LONG = frozenset(
+    ("execute", "executemany", "sql", "query", "from_query", "fetchall", "fetchdf", "df", "to_df", "fetchnumpy",
+     "fetch_arrow_table", "to_arrow_reader", "fetch_record_batch", "arrow", "to_arrow_table", "pl", "show", "create",
+     "insert_into", "to_table", "to_csv", "write_csv", "to_parquet", "write_parquet", "read_all")
+)  # fmt: skip
 _LIVE: tuple[type, ...] = (duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation)
 _APPENDERS = ("Appender", "QueryAppender")
 END_SECONDS = 10.0  # for a statement that was interrupted
@@ -167,13 +174,15 @@ class Guarded:
     Args:
         inner: what it stands for.
         instance: where it lives.
+        interrupt: ends what runs, when Ctrl-C comes; the connection's own by default.
     """
 
-    __slots__ = ("__weakref__", "_inner", "_instance")
+    __slots__ = ("__weakref__", "_inner", "_instance", "_interrupt")
 
-    def __init__(self, inner: Any, instance: Instance) -> None:
+    def __init__(self, inner: Any, instance: Instance, interrupt: Callable[[], object] | None = None) -> None:
         self._inner = instance.keep(inner)
         self._instance = instance
+        self._interrupt: Callable[[], object] = interrupt or (lambda: inner.interrupt())
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -190,7 +199,10 @@ class Guarded:
         def call(*args: Any, **named: Any) -> Any:
             return self._call(found, *args, **named)
 
-        return call
+        def call_aside(*args: Any, **named: Any) -> Any:
+            return self._call(lambda *a, **n: aside(lambda: found(*a, **n), self._interrupt), *args, **named)
+
+        return call_aside if name in _LONG else call
 
     def __dir__(self) -> list[str]:
         return dir(self._inner)
@@ -202,7 +214,7 @@ class Guarded:
         return None if self._instance.problem() is not None else self._call(self._inner.__exit__, *error)
 
     def __len__(self) -> int:
-        return int(self._call(len, self._inner))
+        return int(self._call(lambda: aside(lambda: len(self._inner), self._interrupt)))
 
     def __contains__(self, key: object) -> bool:
         return bool(self._call(lambda: key in self._inner))
@@ -212,10 +224,12 @@ class Guarded:
 
     def __repr__(self) -> str:
         refused = self._instance.problem()
-        return str(self._call(repr, self._inner)) if refused is None else f"<{type(self._inner).__name__}: {refused}>"
+        if refused is not None:
+            return f"<{type(self._inner).__name__}: {refused}>"
+        return str(self._call(lambda: aside(lambda: repr(self._inner), self._interrupt)))
 
     def __str__(self) -> str:
-        return str(self._call(str, self._inner))
+        return str(self._call(lambda: aside(lambda: str(self._inner), self._interrupt)))
 
     def __arrow_c_stream__(self, schema: object = None) -> Any:
         # read whole: an error inside a stream reaches its reader as Arrow words it, Python's traceback included
@@ -235,11 +249,11 @@ class Guarded:
         if found is self._inner:
             return self
         if isinstance(found, _LIVE) or type(found).__name__ in _APPENDERS:
-            return Guarded(found, self._instance)
+            return Guarded(found, self._instance, self._interrupt)
         if isinstance(found, GeneratorType):
             return self._read(found)
         if type(found).__name__ == "RecordBatchReader":
-            return GuardedReader(found, self._instance)
+            return GuardedReader(found, self._instance, self._interrupt)
         return found
 
     def _read(self, rows: Iterator[Any]) -> Iterator[Any]:
@@ -255,21 +269,31 @@ class Guarded:
 
     @contextmanager
     def _guard(self, *given: object) -> Iterator[None]:
-        """Only told errors leave."""
+        """Only told errors leave; Ctrl-C is E102."""
         refused = self._instance.problem()
         if refused is not None:
             raise duckdb.ConnectionException(refused)
         problem: duckdb.Error | None = None
+        interrupted = False
         try:
             yield
+        except KeyboardInterrupt:
+            interrupted = True
         except duckdb.Error as error:
             problem = error
         except Exception as error:
-            if not isinstance(error, OSError) and type(error).__module__.split(".")[0] not in ("pyarrow", "polars"):
+            interrupted = isinstance(error, RuntimeError) and str(error) in INTERRUPTED
+            if (
+                not interrupted
+                and not isinstance(error, OSError)
+                and type(error).__module__.split(".")[0] not in ("pyarrow", "polars")
+            ):
                 raise
             text = str(error)
             kinds = (kind for start, kind in _BEGINNINGS.items() if text.startswith(start))
             problem = next(kinds, duckdb.InternalException)(text)
+        if interrupted:
+            raise ExecutionError("E102", None)
         if problem is not None:
             if isinstance(problem, duckdb.FatalException):
                 self._instance.ended = True

@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from duckdp.arguments import checked
 from duckdp.catalog import Column, Kind, Table
 from duckdp.compiler.printing import UNIT, Parameters, print_rows, quote
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger.looks import note_look
-from duckdp.result import Result, plain_result
+from duckdp.result import columns_as_lists, plain_result
 from duckdp.smooth.axes import Floats, as_number
 from duckdp.synthetic.report import html_page as page
 
@@ -169,6 +170,7 @@ class Profile:
     __repr__ = __str__
 
 
+@checked
 def profile(curator: Curator, table: str, *, exact: bool = False) -> Profile:
     """Exact figures of a protected table. NOT PRIVATE: for the owner's eyes; bounds read off them void the guarantee.
 
@@ -234,6 +236,7 @@ def _per_unit(cursor: Any, table: Table, column: Column | None) -> tuple[Any, ..
     return (name, *(quantiles or [None] * len(UNIT_LEVELS)), *(None if s is None else round(s, 6) for s in shares))
 
 
+@checked
 def compare(curator: Curator, table: str, synthetic: object) -> Comparison:
     """Compare a synthetic table with the real one. NOT PRIVATE: for the owner's eyes, never to be released.
 
@@ -248,7 +251,7 @@ def compare(curator: Curator, table: str, synthetic: object) -> Comparison:
     """
     declared = curator.table(table)
     curator.require_current()
-    made = _as_lists(synthetic)
+    made = columns_as_lists(synthetic, "synthetic")
     columns = []
     for name in made:
         column = declared.column(name)
@@ -280,21 +283,6 @@ def _mapped(column: Column, values: list[Any]) -> list[Any]:
     return [v if v in known else column.other for v in values]
 
 
-def _as_lists(synthetic: object) -> dict[str, list[Any]]:
-    if isinstance(synthetic, Result):
-        raw: dict[str, Any] = {c.name: c.values for c in synthetic.columns}
-    elif hasattr(synthetic, "to_pydict"):
-        raw = synthetic.to_pydict()
-    elif isinstance(synthetic, Mapping):
-        raw = dict(synthetic)
-    else:
-        raise ParameterError("P107", "synthetic", type(synthetic).__name__, "must be a Result or an Arrow table.")
-    found = {str(n): v.tolist() if hasattr(v, "tolist") else list(v) for n, v in raw.items()}
-    if not found or len({len(v) for v in found.values()}) != 1 or not len(next(iter(found.values()))):
-        raise ParameterError("P107", "synthetic", list(found)[:50], "must have columns of one length, and rows.")
-    return found
-
-
 def _compare(column: Column, real: list[Any], made: list[Any]) -> ColumnComparison:
     if _listed(column):
         labels, p, q = _share_values(real, made)
@@ -314,7 +302,10 @@ def _listed(column: Column) -> bool:
 def _numbers(column: Column, values: list[Any]) -> Floats:
     """Numbers, days or microseconds; NaN for NULL."""
     dates = column.kind in (Kind.DATE, Kind.TIMESTAMP)
-    return np.array([math.nan if v is None else as_number(v) if dates else float(v) for v in values])
+    try:
+        return np.array([math.nan if v is None else as_number(v) if dates else float(v) for v in values])
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        raise ParameterError("P107", "synthetic", column.name, f"must hold values of {column.type}.") from None
 
 
 def _distribution(column: Column, values: list[Any]) -> Distribution:

@@ -135,6 +135,8 @@ def _declare(
         if key not in KNOWN or (key == "remove" and not keep):
             raise ParameterError("P107", "protect", key, f"is not one of {', '.join(KNOWN)}.")
         _require_filled(key, value)
+    if not isinstance(given.get("remove"), (str, list, tuple, set, frozenset, type(None))):
+        raise ParameterError("P107", "remove", given["remove"], "must be a list of columns.")
     found = resolve(engine, name)
     told = {k: given[k] for k in FIGURES if given.get(k) is not None}
     old = standing.get(found.name) if keep else None

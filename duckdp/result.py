@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
+from duckdp.arguments import checked
 from duckdp.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -114,10 +116,12 @@ class Result:
             ParameterError: P107, no such column. IndexError: no such row.
         """
         if isinstance(at, int):
+            if not -sys.maxsize <= at <= sys.maxsize:
+                raise IndexError("there is no such row")
             return tuple(c.values[at] for c in self.columns)
-        found = [c for c in self.columns if c.name == at] or [
-            c for c in self.columns if c.name.lower() == str(at).lower()
-        ]
+        found = [c for c in self.columns if c.name == at] if isinstance(at, str) else []
+        if isinstance(at, str) and not found:
+            found = [c for c in self.columns if c.name.lower() == at.lower()]
         if not found:
             raise ParameterError("P107", "column", at, f"is not one of {', '.join(self.names)}.")
         return found[0].values
@@ -146,6 +150,7 @@ class Result:
 
     # ---- frames -----------------------------------------------------------------------------------------------
 
+    @checked
     def arrow(self, *, intervals: bool = True) -> pyarrow.Table:
         """As an Arrow table; each released number brings ``<name>_standard_error``, ``_low`` and ``_high``.
 
@@ -159,10 +164,12 @@ class Result:
             arrays.append(arrow_array(kind, values))
         return pa.table(dict(zip(names, arrays, strict=True)))
 
+    @checked
     def df(self, *, intervals: bool = True) -> pandas.DataFrame:
         """As a pandas frame (pandas must be installed)."""
         return self.arrow(intervals=intervals).to_pandas()
 
+    @checked
     def pl(self, *, intervals: bool = True) -> polars.DataFrame:
         """As a polars frame (polars must be installed)."""
         import polars as pl
@@ -171,6 +178,7 @@ class Result:
         assert isinstance(frame, pl.DataFrame)
         return frame
 
+    @checked
     def typed(self, *, intervals: bool = True, note: bool = False) -> list[tuple[str, str, list[Any]]]:
         """(name, DuckDB type, values) of each column, error columns and the caveat (always with note) last."""
         found = [(c.name, c.type, list(c.values)) for c in self.columns]
@@ -229,6 +237,27 @@ def plain_result(names: Sequence[str], rows: Sequence[Sequence[Any]], types: Seq
         for i, (n, t) in enumerate(zip(names, kinds, strict=True))
     ]
     return Result(columns=columns)
+
+
+def columns_as_lists(given: object, name: str) -> dict[str, list[Any]]:
+    """Values by column of a Result, an Arrow table or a mapping.
+
+    Raises:
+        ParameterError: P107, which names the parameter ``name``.
+    """
+    rule = "must be a Result, an Arrow table or a mapping, with columns of one length, and rows."
+    try:
+        if isinstance(given, Result):
+            raw: dict[str, Any] = {c.name: c.values for c in given.columns}
+        else:
+            raw = given.to_pydict() if hasattr(given, "to_pydict") else dict(given)  # type: ignore[call-overload]
+        found = {n: list(v.tolist() if hasattr(v, "tolist") else v) for n, v in raw.items()}
+        hash(tuple(tuple(v) for v in found.values()))  # values that can be counted
+    except Exception:  # noqa: BLE001 - whatever the caller's object does
+        raise ParameterError("P107", name, given, rule) from None
+    if not all(isinstance(n, str) for n in found) or len({len(v) for v in found.values()}) != 1 or [] in found.values():
+        raise ParameterError("P107", name, given, rule)
+    return found
 
 
 def arrow_array(kind: str, values: Sequence[Any]) -> pyarrow.Array:

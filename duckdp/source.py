@@ -20,10 +20,11 @@ from typing import Any
 
 import duckdb
 
+from duckdp.arguments import path_text
 from duckdp.attempt import attempt
 from duckdp.compiler.printing import quote
 from duckdp.copies import copy_connection, copy_database, copy_frame
-from duckdp.errors import CatalogError
+from duckdp.errors import CatalogError, ParameterError
 from duckdp.folders import Folder
 
 CATALOG = "src"
@@ -55,7 +56,7 @@ class Source:
     """
 
     def __init__(self, data: object, *, snapshot: bool = False) -> None:
-        self.data, self.snapshot, self.catalog = data, snapshot, CATALOG
+        self.data, self.snapshot, self.catalog = _plain(data), snapshot, CATALOG
         self._folder: Folder | None = None
         self._paths: list[str] = []
         self._views: dict[str, str] = {}
@@ -76,7 +77,7 @@ class Source:
         elif isinstance(data, Mapping):
             self._attach_mapping(con, data)
         elif isinstance(data, (list, tuple)):
-            self._attach_mapping(con, _by_stem([os.fspath(p) for p in data]))
+            self._attach_mapping(con, _by_stem(list(data)))
         elif isinstance(data, (str, os.PathLike)):
             path = os.fspath(data)
             if path.lower().endswith(".parquet") or glob.has_magic(path):
@@ -311,6 +312,35 @@ def _open_error(path: str, message: str) -> CatalogError:
             "C107", f'"{path}" is locked{holder}. Close it there, hand over that open connection, or copy the file.'
         )
     return CatalogError("C108", f'"{path}" is not a file that this DuckDB version can open.')
+
+
+def _plain(data: object) -> object:
+    """A source as it was given, with every path as text.
+
+    Raises:
+        ParameterError: P107, what should be a path, or a name, is none.
+    """
+    if isinstance(data, duckdb.DuckDBPyConnection):
+        return data
+    if isinstance(data, (str, os.PathLike)):
+        return path_text(data, "data")
+    if isinstance(data, (list, tuple)):
+        return [path_text(each, "data") for each in data]
+    if not isinstance(data, Mapping):
+        return data
+    try:
+        items = list(data.items())
+    except Exception:  # noqa: BLE001 - whatever the caller's object does
+        raise ParameterError("P107", "data", data, "must be a mapping of names to data frames or paths.") from None
+    return {path_text(name, "data"): _plain_part(part) for name, part in items}
+
+
+def _plain_part(part: object) -> object:
+    if isinstance(part, (str, os.PathLike)):
+        return path_text(part, "data")
+    if isinstance(part, (list, tuple)) and all(isinstance(p, (str, os.PathLike)) for p in part):
+        return [path_text(p, "data") for p in part]
+    return part
 
 
 def _by_stem(paths: Sequence[str]) -> dict[str, str]:

@@ -43,7 +43,7 @@ def check_bounds(column: str, duckdb_type: str, lower: object, upper: object) ->
         low, high = _number(name, lower), _number(name, upper)
         if integral:
             least, most = INTEGER_RANGES.get(duckdb_type.upper(), (-math.inf, math.inf))
-            if not (float(low).is_integer() and float(high).is_integer()):
+            if any(isinstance(end, float) and not end.is_integer() for end in (low, high)):
                 raise ParameterError("P104", name, (lower, upper), f"type {duckdb_type} needs whole numbers.")
             if not least <= low <= most or not least <= high <= most:
                 raise ParameterError("P104", name, (lower, upper), f"a bound lies outside the type {duckdb_type}.")
@@ -162,7 +162,7 @@ def _short(duckdb_type: str) -> str:
 def _number(name: str, value: object) -> float | int:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ParameterError("P104", name, value, "must be two numbers, lower and upper.")
-    if not math.isfinite(value) or abs(value) > LARGEST:
+    if (isinstance(value, float) and not math.isfinite(value)) or abs(value) > LARGEST:
         raise ParameterError("P104", name, value, f"must be finite and at most {LARGEST:g} in absolute value.")
     return value
 

@@ -14,8 +14,8 @@ from tests.imports import ROOT, Graph, imports, modules, reached, rings, way, wi
 
 # A part may import parts of a lower rank, and itself. Parts of equal rank do not know each other.
 RANKS = {
-    "errors": 0, "forks": 0.1, "ending": 0.5, "folders": 0.5,
-    "resources": 1, "core": 1, "result": 1, "guarded": 1, "ledger": 2, "mechanisms": 2, "catalog": 3,
+    "errors": 0, "arguments": 0.5, "forks": 0.1, "ending": 0.5, "folders": 0.5,
+    "resources": 1, "core": 1, "result": 1, "guarded": 1.5, "ledger": 2, "mechanisms": 2, "catalog": 3,
     "compiler": 4, "values": 4, "smooth": 5, "source": 5, "pricing": 5, "answers": 5, "synthetic": 6, "engine": 6,
     "views": 6, "routing": 6, "units": 6, "explanation": 7, "naming": 7, "declare": 7.5, "protection": 8,
     "suggestions": 8, "functions": 8, "calls": 9, "life": 9.5, "session": 10, "binder": 10, "front": 11,

@@ -4,7 +4,7 @@
 
     common.py   errors, options, the curator     owner.py    suggest, protect, unprotect, refresh, catalog
     budgets.py  budget, grant, team, freeze      ledger.py   ledger show, log, verify, backup, repair
-    history.py  ledger history, export
+    history.py  ledger history, export           wording.py  ways out as commands
     analyst.py  explain, query, shell            tools.py    demo, bench
 
 Heavy imports happen inside the commands: ``--help`` and ``--version`` are fast.

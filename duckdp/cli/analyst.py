@@ -8,7 +8,15 @@ from typing import Any, TypeVar
 
 import click
 
-from duckdp.cli.common import analyst_option, format_option, is_terminal, open_curator, print_result, source_argument
+from duckdp.cli.common import (
+    analyst_option,
+    format_option,
+    is_terminal,
+    open_curator,
+    print_result,
+    say_error,
+    source_argument,
+)  # fmt: skip
 
 MECHANISM = click.Choice(["auto", "laplace", "gaussian"])
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,7 +67,6 @@ def query(
 
     from duckdp.errors import QueryError
     from duckdp.shell import explain_error
-    from duckdp.shell.output import escape
 
     text = _text(sql)
     with open_curator(source, ledger_path) as curator:
@@ -69,7 +76,7 @@ def query(
                 text, epsilon=epsilon, delta=delta, error=error, mechanism=mechanism, fresh=fresh,  # type: ignore[arg-type]
             )  # fmt: skip
         except (QueryError, duckdb.Error) as failure:
-            click.echo(escape(explain_error(failure)), err=True)
+            say_error(explain_error(failure))
             raise click.exceptions.Exit(1) from None
         print_result(result, style)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +23,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Commands(click.Group):
-    """Commands whose errors are one coded line on stderr and exit code 1, without a traceback, in the order added."""
+    """Commands whose errors are one coded line on stderr and exit code 1, without a traceback, in the order added.
+
+    Ctrl-C is exit code 130.
+    """
+
+    def main(self, *args: Any, **named: Any) -> Any:
+        """Run the command line; Ctrl-C outside of a command ends it like one inside."""
+        try:
+            return super().main(*args, **named)
+        except SystemExit as error:
+            if isinstance(error.__context__, click.exceptions.Abort):
+                raise SystemExit(130) from None
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; say its error."""
@@ -32,14 +45,39 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except DuckDPError as error:
-            from duckdp.shell.output import escape
-
-            click.echo(escape(str(error)), err=True)
-            ctx.exit(1)
+            text, code = str(error), 130 if error.code == "E102" else 1
+        except KeyboardInterrupt:
+            text, code = "E102: interrupted. What was done stays; run it again.", 130
+        except (RuntimeError, OSError) as error:
+            if (
+                isinstance(error, (click.exceptions.Exit, click.exceptions.Abort))
+                or getattr(error, "errno", None) == errno.EPIPE
+            ):
+                raise  # click's own, and whoever read our output is gone
+            text, code = _told(error), 1
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            text, code = _told(error), 1
+        say_error(text)
+        ctx.exit(code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Names, in the order of use rather than of the alphabet."""
         return list(self.commands)
+
+
+def say_error(text: str) -> None:
+    """An error on stderr, with the commands that are its ways out."""
+    from duckdp.cli.wording import at_the_command_line
+    from duckdp.shell.output import escape
+
+    click.echo(escape(at_the_command_line(text)), err=True)
+
+
+def _told(error: Exception) -> str:
+    """What no code of ours foresaw, in a line; its text may quote data."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        return f"P107: file={error.filename!r}: {error.strerror}."
+    return f"X101: an internal invariant does not hold ({type(error).__name__})."
 
 
 def source_argument(function: F) -> F:

@@ -184,6 +184,16 @@ def _error_place(error: SqlglotError) -> tuple[int | None, int | None]:
     return (line, col) if isinstance(line, int) and isinstance(col, int) else (None, None)
 
 
+def names_any(text: str, tables: set[str]) -> bool:
+    """Whether a statement names one of the tables anywhere; DESCRIBE is for a table's stub.
+
+    Raises:
+        QueryError: Q101, Q102, Q104.
+    """
+    tree = parse_statement(text)
+    return not isinstance(tree, exp.Describe) and bool(names_tables(tree) & tables)
+
+
 def names_tables(tree: exp.Expression) -> set[str]:
     """Lower-case names of every relation that a statement mentions, at any depth."""
     return {t.name.lower() for t in tree.find_all(exp.Table)}

@@ -165,14 +165,14 @@ def show_decimal(units: int, decimals: int) -> str:
 
 
 def _decimal(value: object) -> Decimal | None:
-    if value is None or isinstance(value, bool):
-        return None
-    text = value if isinstance(value, str) else str(value)
-    if len(text) > 64:
+    """The decimal that is meant, of a text or a number; None of anything else."""
+    kind = type(value)
+    if isinstance(value, bool) or not (kind.__module__ == "numpy" or isinstance(value, (str, int, float, Decimal))):
         return None
     try:
-        return Decimal(text.strip())
-    except InvalidOperation:
+        text = str.__str__(value) if isinstance(value, str) else str(value)
+        return Decimal(text.strip()) if len(text) <= 64 else None
+    except (InvalidOperation, ValueError):  # no decimal, or an integer of thousands of digits
         return None
 
 

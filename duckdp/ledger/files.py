@@ -8,6 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from duckdp.arguments import path_text
 from duckdp.errors import LedgerError, ParameterError
 from duckdp.ledger import anchor
 
@@ -17,36 +18,18 @@ NETWORK = frozenset(
     | {"glusterfs", "davfs", "davfs2", "sshfs", "s3fs", "rclone", "gcsfuse", "blobfuse", "goofys"}
 )
 
-PATH_RULE = "must be the path of a file: text in Unicode, without the character NUL."
-
 _OCTAL = re.compile(r"\\([0-7]{3})")  # /proc/mounts writes a space as \\040
 
 
 def default_ledger(data: object, ledger: str | os.PathLike[str] | None) -> str:
     """The ledger file to use: the one named, else the one beside a DuckDB file."""
     if ledger is not None:
-        return text_of(ledger, "ledger")
-    if isinstance(data, (str, os.PathLike)) and not os.fspath(data).endswith(".parquet"):
-        return os.path.splitext(os.fspath(data))[0] + ".ledger"
+        return path_text(ledger, "ledger")
+    if isinstance(data, (str, os.PathLike)) and not path_text(data, "data").endswith(".parquet"):
+        return os.path.splitext(path_text(data, "data"))[0] + ".ledger"
     raise ParameterError(
         "P107", "ledger", None, 'must name the file of budgets and charges, for example "clinic.ledger".'
     )
-
-
-def text_of(path: object, name: str) -> str:
-    """A path as text: of ``str`` or ``os.PathLike``, in Unicode, not blank, without NUL.
-
-    Raises:
-        ParameterError: P107.
-    """
-    try:
-        found = os.fspath(path)  # type: ignore[call-overload]
-        if isinstance(found, str) and found.strip() and "\x00" not in found:
-            found.encode("utf-8")
-            return found
-    except (TypeError, UnicodeEncodeError):
-        pass
-    raise ParameterError("P107", name, path, PATH_RULE)
 
 
 def resolve(path: object, name: str = "ledger") -> str:
@@ -55,7 +38,7 @@ def resolve(path: object, name: str = "ledger") -> str:
     Raises:
         ParameterError: P107, not a path in Unicode.
     """
-    return text_of(os.path.realpath(text_of(path, name)), name)
+    return path_text(os.path.realpath(path_text(path, name)), name)
 
 
 def refuse_network(path: str) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from duckdp.arguments import checked_methods
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
 from duckdp.ledger import budgets, charges, holders, objects
@@ -30,6 +31,7 @@ from duckdp.ledger.types import (
 WAIT_SECONDS = 10.0  # for somebody else's answer to the same question, unless :attr:`Ledger.patience` says otherwise
 
 
+@checked_methods
 class Ledger(Granting, Holding, Listings):
     """A data set's ledger, open; safe for many threads, many objects and many processes on one file.
 

@@ -141,6 +141,11 @@ class ChargeRequest:
         check_name(self.analyst, "analyst")
         if not isinstance(self.key, str) or not _KEY.fullmatch(self.key):
             raise ParameterError("P107", "key", self.key, "must be 16 to 128 lower-case hex digits.")
+        for part in ("mechanism", "parameters", "statement", "kind"):
+            if not isinstance(getattr(self, part), str):
+                raise ParameterError("P107", part, getattr(self, part), "must be a text.")
+        if not isinstance(self.loss, Loss):
+            raise ParameterError("P107", "loss", self.loss, "must be a Loss.")
         if self.kind not in KINDS:
             raise ParameterError("P107", "kind", self.kind, f"must be one of {', '.join(KINDS)}.")
         if self.name is not None:

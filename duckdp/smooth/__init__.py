@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import os
 
+from duckdp.arguments import Scalar, checked
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.answer import SmoothAnswer, answer, answers
 from duckdp.smooth.payloads import open_stored
@@ -32,7 +33,8 @@ from duckdp.smooth.summary import SmoothSummary
 __all__ = ["SmoothAnswer", "SmoothSummary", "answer", "answers", "load"]
 
 
-def load(path: str | os.PathLike[str], category: object = None) -> SmoothSummary:
+@checked
+def load(path: str | os.PathLike[str], category: Scalar | None = None) -> SmoothSummary:
     """Read an exported summary (``Session.export_summary``): public, and answered from without the data.
 
     ``category`` names a group of a file that holds one summary per group.

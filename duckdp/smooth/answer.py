@@ -22,6 +22,7 @@ from typing import Literal
 
 import numpy as np
 
+from duckdp.arguments import checked
 from duckdp.compiler.expression import Expr, columns
 from duckdp.core.errorbars import check_level
 from duckdp.errors import NumericalError, ParameterError
@@ -75,6 +76,7 @@ class SmoothAnswer:
     note: str = ""
 
 
+@checked
 def answer(
     summary: SmoothSummary, function: str | Expr, *, statistic: Statistic = "mean", level: float = 0.95,
     method: Method = "interpolation", tolerance: float | None = None,
@@ -108,6 +110,7 @@ def answer(
     return _accepted(known.answer(fit), tolerance)
 
 
+@checked
 def answers(
     summary: SmoothSummary, functions: Sequence[str | Expr], *, statistic: Statistic = "mean", level: float = 0.95,
     tolerance: float | None = None,

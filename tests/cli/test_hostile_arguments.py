@@ -1,0 +1,140 @@
+"""Hostile arguments, Ctrl-C, closed pipes at the command line: one coded line and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click import Argument, Choice, Group, Option
+
+import duckdp
+from duckdp.cli import main
+from duckdp.cli.wording import at_the_command_line
+from tests.cli.conftest import Run, environment
+
+HOSTILE = [
+    "", " ", "\udcff", "x" * 5000, "-1", "0", "nan", "1e999999", "\x1b[2J\u202e", "=", ":", ",", "a=", "=1:2", "a=1:",
+    "age=1..2", "'", '"', "\n", "..", "/", "/dev/null", "/proc/self/mem", "1" * 500, "DROP TABLE visits", "\u0661",
+    "--", "*::DOUBLE=0:1", "café", "%s{}", "a\x00b", ".", "~", "$(id)",
+]  # fmt: skip
+KNOWN = {"source": "clinic.duckdb", "table": "visits", "analyst": "ana", "sql": "SELECT count(*) FROM visits",
+         "epsilon": "0.001", "reason": "r", "name": "s", "owner": "ana", "to": "ana", "target": "copy.ledger",
+         "row_cap": "100"}  # fmt: skip
+#: Commands that take long, or wait for a person.
+LEFT_OUT = {"bench", "demo", "shell"}
+
+
+def _commands(group: Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        if isinstance(command, Group):
+            yield from _commands(command, (*path, name))
+        elif name not in LEFT_OUT:
+            yield (*path, name)
+
+
+def _cases(path: tuple[str, ...]) -> Iterator[tuple[str, list[str], str]]:
+    """Each parameter of a command in turn: its name, the arguments with a place for it, the place."""
+    command = main
+    for name in path:
+        command = command.commands[name]  # type: ignore[attr-defined, assignment]
+    for wanted in command.params:
+        if isinstance(wanted.type, Choice) or getattr(wanted, "is_flag", False) or wanted.name in ("help", "version"):
+            continue
+        options, places = [], []
+        for parameter in command.params:
+            value = "?" if parameter is wanted else KNOWN.get(str(parameter.name), "x")
+            if isinstance(parameter, Argument):
+                places.append(value)
+            elif isinstance(parameter, Option) and (parameter is wanted or parameter.required):
+                options.append(f"{parameter.opts[0]}={value}")
+        yield str(wanted.name), [*path, *options, "--", *places], "?"
+
+
+@pytest.mark.parametrize("path", list(_commands(main)), ids="-".join)
+def test_each_parameter(run: Run, clinic: Path, path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(clinic.parent)
+    wrong = []
+    for i, (parameter, arguments, place) in enumerate(_cases(path)):
+        for value in HOSTILE[(i + len(path[-1])) % 6 :: 6]:
+            done = run(*[a.replace(place, value) for a in arguments])
+            raw = done.exception is not None and not isinstance(done.exception, SystemExit)
+            coded = re.match(r"(P|C|Q|B|E|N)\d{3}: ", done.stderr) is not None
+            if raw or done.exit_code not in (0, 1, 2) or "Traceback" in done.output or "X101" in done.output:
+                wrong.append(f"{parameter} = {value[:40]!r}: {done.exit_code} {done.exception!r} {done.output[-200:]}")
+            elif done.exit_code == 1 and not coded:
+                wrong.append(f"{parameter} = {value[:40]!r}: no code: {done.stderr[:200]}")
+    assert not wrong, "\n".join(wrong[:10])
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.03, 0.1, 0.2, 0.3, 0.45, 0.6, 0.9, 1.3, 2.0])
+def test_ctrl_c_at_any_time(clinic: Path, wait: float) -> None:
+    """Whenever it comes after the program's first line, the process ends with 130 and no traceback, or was done."""
+    code = "from duckdp.__main__ import run; print('!', flush=True); run()"
+    ask = "SELECT sex, count(*) AS n FROM visits GROUP BY sex"
+    words = ["query", str(clinic), ask, "--analyst", "ana", "--epsilon", "0.01"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.read(1) == b"!"
+    time.sleep(wait)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode in (0, 130), errors.decode()
+    assert b"Traceback" not in errors
+    assert b"Exception ignored" not in errors
+    if process.returncode == 130:
+        assert errors.decode().splitlines()[-1].startswith("E102: ") or not errors
+
+
+def test_a_reader_that_is_gone(clinic: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "duckdp", "catalog", str(clinic)]
+    done = subprocess.run(command, env=environment(), stdout=write, stderr=subprocess.PIPE, timeout=120, check=False)
+    os.close(write)
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+def _texts() -> Iterator[str]:
+    """Every text in the package that is no docstring, with X for what is filled in."""
+    for path in Path(duckdp.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
+        docs |= {id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values}
+        if path.parent.name in ("cli", "suggestions", "shell") or path.name in ("demo.py", "owner.py"):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(str(v.value) if isinstance(v, ast.Constant) else "X" for v in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+                yield node.value
+
+
+PYTHON = re.compile(r"curator\.(refresh|freeze|unfreeze|grant|budget|protect)|Ledger\.[a-z]|raise_to|\w=\.\.\.")
+
+
+def test_every_way_out_is_a_command() -> None:
+    found = [text for text in _texts() if PYTHON.search(text)]
+    assert len(found) > 10
+    assert [t for t in found if PYTHON.search(at_the_command_line(t))] == []
+
+
+def test_ways_out_at_the_command_line_are_commands(run: Run, clinic: Path) -> None:
+    ask = ("query", clinic, "SELECT count(*) FROM visits", "--epsilon", "0.1", "--analyst")
+    assert "duckdp grant SOURCE nobody --epsilon" in run(*ask, "nobody").stderr
+    assert "--raise and --reason" in run("budget", clinic, "--epsilon", "50", "--delta", "1e-5").stderr
+    run("freeze", clinic)
+    assert "duckdp unfreeze SOURCE --reason" in run(*ask, "ana").stderr
+    clinic.with_name("clinic.ledger.anchor").unlink()
+    assert "duckdp ledger repair SOURCE --reason" in run("ledger", clinic).stderr

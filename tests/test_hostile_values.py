@@ -1,0 +1,333 @@
+"""Hostile values for every parameter of every public method, one at a time: a result, or a code and no charge."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import duckdp
+from duckdp.core.types import AccountantKind, Loss, Neighbours
+from duckdp.errors import DuckDPError
+from duckdp.ledger import ChargeRequest, Ledger
+from duckdp.session import Session
+from tests.hostile_values import HOSTILE, outcome
+from tests.ledgers import ask
+
+GROUPED = "SELECT name, count(*) AS n, avg(x) AS a FROM t GROUP BY name"
+NANO = 10**9
+
+
+@dataclass
+class World:
+    """What is called, with arguments that work."""
+
+    folder: Path
+    curator: duckdp.Curator
+    session: Session
+    other: Ledger
+    made: int = 0
+    undo: dict[str, Callable[[], object]] = field(default_factory=dict)
+
+    def path(self) -> str:
+        self.made += 1
+        return str(self.folder / f"made{self.made}")
+
+    def spent(self) -> tuple[int, ...]:
+        state, other = self.curator.ledger.state(), self.other.state()
+        return state.primary_spent, state.secondary_spent, other.primary_spent, other.secondary_spent
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("hostile")
+    with duckdb.connect(str(folder / "t.duckdb")) as con:
+        con.execute("CREATE TABLE t AS SELECT i AS id, (i % 9)::DOUBLE AS x, 'n' || i % 3 AS name FROM range(400) r(i)")
+        con.execute("CREATE TABLE u AS FROM t; CREATE TABLE w AS FROM t")
+    with duckdp.open(str(folder / "t.duckdb")) as curator, Ledger.open(folder / "other.ledger") as other:
+        declare(curator)
+        session = curator.session("ana")
+        session.smooth_summary("t", ["x"], name="s", epsilon=1, degree=3)
+        session.synthesize("t", columns=["name"], name="made", epsilon=1, rows=10)
+        other.set_budget(
+            epsilon_nano=10**6 * NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE, accountant=AccountantKind.BASIC
+        )
+        other.grant("ana", epsilon_nano=10**6 * NANO, delta_atto=0)
+        other.grant("ben", epsilon_nano=10**6 * NANO, delta_atto=0)
+        other.store_release(other.admit(ask("named", name="s", kind="summary")), "1")
+        yield World(folder, curator, session, other)
+
+
+def declare(curator: duckdp.Curator) -> None:
+    unit = {"row_cap": 1000, "unit_key": "id", "unit": "person", "max_rows": 2}
+    curator.protect("t", **unit, bounds={"x": (0, 9)}, domains={"name": ["n0", "n1", "n2"]})
+    curator.protect("u", **unit, columns=["name"])
+    curator.budget(epsilon=100_000, delta=0.5, raise_to=True, reason="test")
+    for name in ("ana", "ben"):
+        curator.grant(name, epsilon=100_000, delta=0.5, raise_to=True, reason="test")
+
+
+#: class -> method -> arguments that work. ``None``: not fuzzed, and why.
+Cases = dict[str, Callable[["World"], dict[str, Any]] | str]
+
+CURATOR: Cases = {
+    "suggest": lambda _: {"table": "t", "form": "python"},
+    "protect": lambda _: {
+        "table": "w", "row_cap": 1000, "unit_key": "id", "unit": "person", "null_units": (), "max_rows": 2,
+        "max_groups": None, "expected_rows": 10, "bounds": {"x": (0, 9)}, "domains": {"name": ["n1"]},
+        "columns": [], "nulls": {"x": 0}, "other": {"name": "z"}, "like": None, "reason": "r"},
+    "protect_tables": lambda _: {
+        "tables": {"w": {"row_cap": 1000, "unit_key": "id", "unit": "person", "max_rows": 2}}, "keep": False,
+        "reason": "r"},
+    "amend": lambda _: {"table": "t", "reason": "r", "bounds": {"x": (0, 9)}, "nulls": {"x": 0}, "row_cap": 1000,
+                        "remove": [], "domains": {}},
+    "unprotect": lambda _: {"table": "nothing", "reason": "r"},
+    "version_of": "takes a declaration of our own",
+    "table": lambda _: {"name": "t"},
+    "budget": lambda _: {"epsilon": 100_000, "delta": 0.5, "neighbours": "add_remove", "accountant": "basic",
+                         "raise_to": True, "reason": "r"},
+    "grant": lambda _: {"analyst": "ana", "epsilon": 100_000, "delta": 0.5, "raise_to": True, "reason": "r"},
+    "revoke": lambda _: {"analyst": "nobody", "reason": "r"},
+    "freeze": lambda _: {"reason": "r"},
+    "unfreeze": lambda _: {"reason": "r"},
+    "share": lambda _: {"name": "s", "owner": "ana", "to": "ben"},
+    "refresh": lambda _: {"reason": "r"},
+    "charges": lambda _: {"analyst": "ana"},
+    "session": lambda _: {"analyst": "ana"},
+    "connect": lambda _: {"analyst": "ana"},
+    "front": lambda _: {"analyst": "ana"},
+    "default_epsilon": lambda _: {"analyst": "ana"},
+    "names_protected": lambda _: {"text": GROUPED},
+    "require_budget": "takes nothing", "require_current": "takes nothing", "close": "takes nothing",
+}  # fmt: skip
+
+TERMS = {"epsilon": 1, "delta": 1e-8, "error": None, "mechanism": "auto", "parameters": (), "tolerance": None}
+CALL = {"table": "t", "epsilon": 1, "predicate": None, "fresh": False}
+SUMMARY = {"table": "t", "columns": ["x"], "epsilon": 1, "delta": 0, "smoothness": None, "degree": 3}
+TABLE = {"epsilon": 1, "delta": 0, "columns": ["name"], "smoothness": None, "degree": None, "method": "auto",
+         "target": None, "rows": 10}  # fmt: skip
+SESSION: Cases = {
+    "sql": lambda _: {"text": GROUPED, **TERMS, "fresh": False},
+    "explain": lambda _: {"text": GROUPED, **TERMS},
+    "noisy_count": lambda _: {**CALL, "unit": False, "error": None},
+    "median_smooth": lambda _: {**CALL, "column": "x", "delta": 0, "quantile": 0.5},
+    "smooth_summary": lambda w: {**SUMMARY, "name": f"s{w.made}", "more.basis": "tensor", "more.interactions": None,
+                                 "more.noise": "auto", "more.per": None, "more.fresh": False},
+    "explain_summary": lambda _: {**SUMMARY, "more.basis": "tensor", "more.interactions": None,
+                                  "more.noise": "auto", "more.per": None},
+    "smooth_answer": lambda _: {"name": "s", "function": "x", "statistic": "mean", "tolerance": None,
+                                "method": "interpolation", "category": None},
+    "smooth_answers": lambda _: {"name": "s", "listed": ["x"], "statistic": "mean", "tolerance": None,
+                                 "category": None},
+    "synthesize": lambda _: {
+        **TABLE, "source": "t", "name": None, "time_limit": 60.0, "fresh": False, "progress": None},
+    "explain_synthesize": lambda _: {**TABLE, "table": "t"},
+    "bounds": lambda _: {**CALL, "column": "x"},
+    "rows_per_unit": lambda _: {**CALL, "table": "u"},
+    "groups_per_unit": lambda _: {**CALL, "table": "u", "keys": "name"},
+    "explain_bounds": lambda _: {"table": "t", "column": "x", "epsilon": 1, "predicate": None},
+    "explain_rows_per_unit": lambda _: {"table": "u", "epsilon": 1, "predicate": None},
+    "explain_groups_per_unit": lambda _: {"table": "u", "keys": "name", "epsilon": 1, "predicate": None},
+    "export_summary": lambda w: {"name": "s", "path": w.path(), "category": None},
+    "export_tables": lambda w: {"names": ["made"], "path": w.path(), "replace": False},
+    "synthetic_report": lambda w: {"name": "made", "path": w.path()},
+    "summary": lambda _: {"name": "s", "category": None},
+    "stored": lambda _: {"name": "s"},
+    "table": lambda _: {"name": "t"},
+    "read": lambda _: {"text": GROUPED, "parameters": ()},
+    **dict.fromkeys(
+        ("budget", "ledger", "summaries", "catalog", "budget_row", "own_charges", "object_rows", "tables",
+         "require_grant"), "takes nothing"),
+    **dict.fromkeys(
+        ("explain_terms", "answer", "perform", "complete", "completed", "watched", "result", "dress", "remaining_text",
+         "usable_summaries", "same_as"), "takes what duckdp makes"),
+}  # fmt: skip
+
+BUDGET = {"epsilon_nano": 10**6 * NANO, "delta_atto": 0, "raise_to": True, "reason": "r"}
+LEDGER: Cases = {
+    "open": lambda w: {"path": w.path(), "create": True, "anchor": None},
+    "repair_anchor": lambda w: {"path": w.other.path, "reason": "r", "anchor": None},
+    "move_anchor": lambda w: {"anchor": f"{w.other.path}.anchor", "reason": "r"},
+    "put_into_service": lambda _: {"reason": "r", "nothing_lost": False},
+    "backup": lambda w: {"target": w.path()},
+    "set_budget": lambda _: {**BUDGET, "neighbours": Neighbours.ADD_REMOVE, "accountant": AccountantKind.BASIC},
+    "grant": lambda _: {**BUDGET, "analyst": "ana"},
+    "revoke": lambda _: {"analyst": "nobody", "reason": "r"},
+    "freeze": lambda _: {"reason": "r"},
+    "unfreeze": lambda _: {"reason": "r"},
+    "save_table": lambda _: {"name": "t", "declaration": "{}", "reason": "r"},
+    "save_tables": lambda _: {"declared": {"t": "{}"}, "review": None, "reason": "r"},
+    "drop_table": lambda _: {"name": "nothing", "reason": "r"},
+    "accept_source": lambda _: {"fingerprint": "one", "reason": "r", "read": None},
+    "was_read": lambda _: {"mark": "one"},
+    "share": lambda _: {"name": "s", "owner_analyst": "ana", "with_analyst": "ben", "reason": "r"},
+    "log": lambda _: {"limit": 10, "before": None},
+    "admit": lambda w: {"request": ask(w.path())},
+    "store_release": lambda w: {"charge": w.other.admit(ask(w.path())), "payload": "1"},
+    "stages": lambda w: {"charge": w.other.admit(ask(w.path()))},
+    "store_stage": lambda w: {"charge": w.other.admit(ask(w.path())), "number": 0, "payload": "1"},
+    "finish_release": lambda _: {"charge_id": 1, "payload": "2"},
+    "fail": lambda w: {"charge": w.other.admit(ask(w.path()))},
+    "require_open": lambda _: {"analyst": "ana"},
+    "remaining": lambda _: {"analyst": "ana"},
+    "charges": lambda _: {"analyst": "ana", "limit": 10, "before": None, "after": None},
+    "charge": lambda _: {"charge_id": 1},
+    "verify": lambda _: {"tell": lambda *_: None},
+    "count_charges": lambda _: {"analyst": "ana"},
+    "release": lambda _: {"analyst": "ana", "charge_id": 1},
+    "objects": lambda _: {"analyst": "ana"},
+    "object": lambda _: {"analyst": "ana", "name": "s"},
+    **dict.fromkeys(("state", "analysts", "tables", "declarations", "close"), "takes nothing"),
+}  # fmt: skip
+REQUEST: dict[str, Any] = {
+    "analyst": "ana", "key": "0" * 64, "loss": Loss(epsilon_nano=1), "mechanism": "m", "parameters": "{}",
+    "statement": "s", "name": "n", "kind": "summary", "data_version": None, "catalog_version": None, "again": False,
+}  # fmt: skip
+
+FUNCTIONS: dict[str, Callable[[World], tuple[Callable[..., Any], dict[str, Any]]]] = {
+    "open": lambda w: (_opened, {"data": str(w.folder / "t.duckdb"), "ledger": w.path(), "anchor": None,
+                                 "snapshot": False, "progress": None}),
+    "register": lambda w: (_registered, {"con": None, "curator": w.curator, "analyst": "ana"}),
+    "owner.profile": lambda w: (duckdp.owner.profile, {"curator": w.curator, "table": "t", "exact": True}),
+    "owner.compare": lambda w: (duckdp.owner.compare, {"curator": w.curator, "table": "t", "synthetic": {"x": [1.0]}}),
+    "smooth.load": lambda w: (duckdp.smooth.load, {"path": _exported(w), "category": None}),
+    "smooth.answer": lambda w: (duckdp.smooth.answer, {
+        "summary": w.session.summary("s"), "function": "x", "statistic": "mean", "tolerance": None,
+        "method": "interpolation"}),
+    "smooth.answers": lambda w: (duckdp.smooth.answers, {
+        "summary": w.session.summary("s"), "functions": ["x"], "statistic": "mean", "tolerance": None}),
+    "Result.__getitem__": lambda w: (w.curator.charges().__getitem__, {"at": "charge"}),
+    "Result.arrow": lambda w: (w.curator.charges().arrow, {"intervals": True}),
+    "Result.typed": lambda w: (w.curator.charges().typed, {"intervals": True, "note": False}),
+    "ChargeRequest": lambda _: (ChargeRequest, dict(REQUEST)),
+}  # fmt: skip
+
+
+def _opened(**given: Any) -> None:
+    duckdp.open(**given).close()
+
+
+def _registered(**given: Any) -> None:
+    with duckdb.connect() as con:
+        duckdp.register(**(given | ({"con": con} if given["con"] is None else {})))
+
+
+def _exported(w: World) -> str:
+    path = w.path()
+    w.session.export_summary("s", path)
+    return path
+
+
+TARGETS: list[tuple[str, Cases]] = [("curator", CURATOR), ("session", SESSION), ("other", LEDGER)]
+
+
+def _cases() -> list[tuple[str, str]]:
+    named = [(target, name) for target, cases in TARGETS for name, case in cases.items() if callable(case)]
+    return named + [("", name) for name in FUNCTIONS]
+
+
+def test_every_public_method_is_here() -> None:
+    for kind, cases in ((duckdp.Curator, CURATOR), (Session, SESSION), (Ledger, LEDGER)):
+        public = {n for n, f in inspect.getmembers(kind) if not n.startswith("_") and inspect.isroutine(f)}
+        assert public == set(cases), kind
+        for name, case in cases.items():
+            if callable(case) and name not in ("admit", "fail", "stages", "store_stage", "store_release"):
+                parameters = set(inspect.signature(getattr(kind, name)).parameters) - {"self", "more", "changes"}
+                given = {p for p in case(_Blank()) if not p.startswith("more.")}  # type: ignore[arg-type]
+                assert parameters <= given, name
+
+
+class _Blank:
+    made = 0
+    folder = Path("/")
+
+    def path(self) -> str:
+        return "x"
+
+    @property
+    def other(self) -> Any:
+        return type("", (), {"path": "x"})
+
+
+#: What is no mistake of ours: a caller's function that raises; a file that exists; a row that does not; the ledger's
+#: own code, which nobody else calls.
+EXPECTED = {
+    ("synthesize", "progress"): "raw", ("open", "progress"): "raw", ("save_tables", "review"): "raw",
+    ("export_summary", "path"): "raw File", ("export_tables", "path"): "raw File",
+    ("synthetic_report", "path"): "raw File",
+    ("verify", "tell"): "raw",
+    ("Result.__getitem__", "at"): "raw IndexError", ("finish_release", "charge_id"): "internal",
+    ("store_stage", "number"): "internal",
+}  # fmt: skip
+ALIASES = {"listed": "functions", "delta_atto": "delta", "epsilon_nano": "epsilon", "name": "table",
+           "source": "columns", "at": "column", "columns": "weights", "tables": "protect"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "name"), _cases(), ids=lambda x: x)
+def test_some_hostile_values(world: World, target: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(world.folder)
+    assert_refused(world, target, name, every=7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "name"), _cases(), ids=lambda x: x)
+def test_all_hostile_values(world: World, target: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(world.folder)
+    assert_refused(world, target, name, every=1)
+
+
+def assert_refused(world: World, target: str, name: str, *, every: int) -> None:
+    """Each parameter in turn takes hostile values: all, or every n-th, other ones for each parameter."""
+    function, given = _case(world, target, name)
+    parameters = {p.removeprefix("more.") for p in given}
+    parameters |= {ALIASES[p] for p in parameters if p in ALIASES}
+    labels, wrong = list(HOSTILE), []
+    for i, parameter in enumerate(given):
+        for label in labels[i % every :: every]:
+            arguments = dict(given) | {parameter: HOSTILE[label]()}
+            for each in ("path", "target"):
+                if each in given and each != parameter and name not in ("repair_anchor", "smooth.load", "synthesize"):
+                    arguments[each] = world.path()
+            arguments = {k.removeprefix("more."): v for k, v in arguments.items()}
+            before = world.spent()
+            refused, problem = outcome(lambda f=function, a=arguments: _close(f(**a)), parameters)  # type: ignore[misc]
+            if problem is not None and problem.startswith(EXPECTED.get((name, parameter), "?")):
+                problem = None
+            if refused and before != world.spent():
+                problem = problem or "charged by a refused call"
+            if problem is not None:
+                wrong.append(f"{parameter} = {label}: {problem}")
+            _restore(world, name)
+    assert not wrong, f"{len(wrong)} of {name}:\n" + "\n".join(wrong[:12])
+
+
+def _case(world: World, target: str, name: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    if not target:
+        return FUNCTIONS[name](world)
+    case = dict(TARGETS)[target][name]
+    assert callable(case)
+    return getattr(getattr(world, target), name), case(world)
+
+
+def _close(made: object) -> None:
+    if isinstance(made, (Ledger, duckdp.Curator)):
+        made.close()
+
+
+def _restore(world: World, name: str) -> None:
+    """What a call that worked may have changed."""
+    if name in ("freeze", "unfreeze", "budget", "grant", "set_budget", "revoke", "refresh", "protect", "protect_tables",
+                "amend", "unprotect"):  # fmt: skip
+        with suppress(DuckDPError):
+            if world.curator.ledger.state().frozen:
+                world.curator.unfreeze(reason="test")
+            if world.other.state().frozen:
+                world.other.unfreeze("test")
+        with suppress(DuckDPError):
+            declare(world.curator)
