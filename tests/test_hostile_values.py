@@ -92,7 +92,13 @@ CURATOR: Cases = {
     "table": lambda _: {"name": "t"},
     "budget": lambda _: {"epsilon": 100_000, "delta": 0.5, "neighbours": "add_remove", "accountant": "basic",
                          "raise_to": True, "reason": "r"},
-    "grant": lambda _: {"analyst": "ana", "epsilon": 100_000, "delta": 0.5, "raise_to": True, "reason": "r"},
+    "grant": lambda _: {"analyst": "ana", "epsilon": 100_000, "delta": 0.5, "raise_to": True, "reason": "r",
+                        "per_month": None, "per_month_delta": None},
+    "team": lambda _: {"name": "ateam", "epsilon": 100_000, "delta": 0.5, "members": None, "per_month": None,
+                       "per_month_delta": None, "raise_to": True, "reason": "r"},
+    "history": lambda _: {"analyst": "ana", "since": None, "kind": None, "last": 10},
+    "export_history": lambda w: {"path": w.path(), "form": "csv"},
+    "end_interaction": "needs an interactive release",
     "revoke": lambda _: {"analyst": "nobody", "reason": "r"},
     "freeze": lambda _: {"reason": "r"},
     "unfreeze": lambda _: {"reason": "r"},
@@ -142,10 +148,10 @@ SESSION: Cases = {
     "table": lambda _: {"name": "t"},
     "read": lambda _: {"text": GROUPED, "parameters": ()},
     **dict.fromkeys(
-        ("budget", "ledger", "summaries", "catalog", "budget_row", "own_charges", "object_rows", "tables",
+        ("budget", "ledger", "summaries", "catalog", "budget_rows", "give_up", "own_charges", "object_rows", "tables",
          "require_grant"), "takes nothing"),
     **dict.fromkeys(
-        ("explain_terms", "answer", "perform", "complete", "completed", "watched", "result", "dress", "remaining_text",
+        ("asking", "interact", "reserve", "explain_terms", "answer", "perform", "complete", "completed", "watched", "result", "dress", "remaining_text",
          "usable_summaries", "same_as"), "takes what duckdp makes"),
 }  # fmt: skip
 
@@ -157,7 +163,9 @@ LEDGER: Cases = {
     "put_into_service": lambda _: {"reason": "r", "nothing_lost": False},
     "backup": lambda w: {"target": w.path()},
     "set_budget": lambda _: {**BUDGET, "neighbours": Neighbours.ADD_REMOVE, "accountant": AccountantKind.BASIC},
-    "grant": lambda _: {**BUDGET, "analyst": "ana"},
+    "grant": lambda _: {**BUDGET, "analyst": "ana", "month_epsilon_nano": None, "month_delta_atto": None},
+    "limits": lambda _: {"analyst": "ana", "within": None},
+    "repair_statements": lambda _: {"reason": "r"},
     "revoke": lambda _: {"analyst": "nobody", "reason": "r"},
     "freeze": lambda _: {"reason": "r"},
     "unfreeze": lambda _: {"reason": "r"},
@@ -175,7 +183,7 @@ LEDGER: Cases = {
     "finish_release": lambda _: {"charge_id": 1, "payload": "2"},
     "fail": lambda w: {"charge": w.other.admit(ask(w.path()))},
     "require_open": lambda _: {"analyst": "ana"},
-    "remaining": lambda _: {"analyst": "ana"},
+    "remaining": lambda _: {"analyst": "ana", "within": None},
     "charges": lambda _: {"analyst": "ana", "limit": 10, "before": None, "after": None},
     "charge": lambda _: {"charge_id": 1},
     "verify": lambda _: {"tell": lambda *_: None},
@@ -183,7 +191,10 @@ LEDGER: Cases = {
     "release": lambda _: {"analyst": "ana", "charge_id": 1},
     "objects": lambda _: {"analyst": "ana"},
     "object": lambda _: {"analyst": "ana", "name": "s"},
-    **dict.fromkeys(("state", "analysts", "tables", "declarations", "close"), "takes nothing"),
+    **dict.fromkeys(
+        ("end_interaction", "end_reservation", "let_go", "past", "reserve", "set_team", "store_step", "take_up"),
+        "called by the curator and the session alone"),
+    **dict.fromkeys(("state", "analysts", "teams", "tables", "declarations", "close"), "takes nothing"),
 }  # fmt: skip
 REQUEST: dict[str, Any] = {
     "analyst": "ana", "key": "0" * 64, "loss": Loss(epsilon_nano=1), "mechanism": "m", "parameters": "{}",
@@ -266,7 +277,8 @@ EXPECTED = {
     ("store_stage", "number"): "internal",
 }  # fmt: skip
 ALIASES = {"listed": "functions", "delta_atto": "delta", "epsilon_nano": "epsilon", "name": "table",
-           "source": "columns", "at": "column", "columns": "weights", "tables": "protect"}  # fmt: skip
+           "source": "columns", "at": "column", "columns": "weights", "tables": "protect",
+           "members": "team"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("target", "name"), _cases(), ids=lambda x: x)

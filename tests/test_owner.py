@@ -158,7 +158,9 @@ def test_a_profile_counts_rows_and_groups_per_unit(tmp_path: Path) -> None:
 def test_a_profile_must_be_asked_for_and_is_noted_before_it_reads(
     owner: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for given in ({}, {"exact": False}, {"exact": 1}):
+    with pytest.raises(ParameterError, match=r"P107: exact=1"):
+        profile(owner, "visits", exact=1)
+    for given in ({}, {"exact": False}):
         with pytest.raises(ParameterError, match=r"P107.*NOT PRIVATE.*bounds\(table"):
             profile(owner, "t", **given)  # type: ignore[arg-type]
     assert not [e for e in owner.ledger.log() if e.kind == "look"]
