@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.errors import QueryError
+from duckdp.errors import ExecutionError, QueryError
 from duckdp.front import Front
 from duckdp.guarded import ENDED, WITHHELD, ZONED, Guarded, told
 from tests.adversary.front_fuzz import NOT_FOR_SHOW
@@ -243,3 +246,37 @@ def test_many_malformed_statements_and_extreme_arguments(tmp_path: Path) -> None
     """10^5 tries: no crash, no address, no path, and the front answers after all of them."""
     for seed in range(20):
         print(fuzz(tmp_path, 1000 + seed, 5000)["ends"])
+
+
+SLOW = "SELECT count(*) FROM range(100000) a(i), range(100000000) b(j) WHERE (i * j) % 7 = 3"
+READS = {
+    "sql": lambda con, session: con.sql(SLOW).fetchall(),
+    "execute": lambda con, session: con.execute(SLOW),
+    "arrow": lambda con, session: con.sql(SLOW).to_arrow_table(),
+    "create": lambda con, session: con.execute(f"CREATE TABLE slow AS {SLOW}"),
+    "text": lambda con, session: str(con.sql(SLOW)),
+    "session": lambda con, session: session.sql(SLOW),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_ctrl_c_while_a_statement_runs_is_e102(curator: duckdp.Curator, read: str) -> None:
+    """As soon as the statement is under way; afterwards the connection answers."""
+    con, session, ended = curator.connect("ana"), curator.session("ana"), threading.Event()
+
+    def interrupt() -> None:
+        while not any(thread.name == "duckdp-aside" for thread in threading.enumerate()):
+            if ended.wait(0.01):
+                return
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(ExecutionError, match=r"^E102:"):
+            READS[read](con, session)
+    finally:
+        ended.set()
+        thread.join()
+    assert con.execute("SELECT 1").fetchall() == [(1,)]
+    assert session.sql("SELECT 2 AS x").rows() == [(2,)]
