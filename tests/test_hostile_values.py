@@ -151,8 +151,8 @@ SESSION: Cases = {
         ("budget", "ledger", "summaries", "catalog", "budget_rows", "give_up", "own_charges", "object_rows", "tables",
          "require_grant"), "takes nothing"),
     **dict.fromkeys(
-        ("asking", "interact", "reserve", "explain_terms", "answer", "perform", "complete", "completed", "watched", "result", "dress", "remaining_text",
-         "usable_summaries", "same_as"), "takes what duckdp makes"),
+        ("asking", "interact", "reserve", "explain_terms", "answer", "perform", "complete", "completed", "watched",
+         "result", "dress", "remaining_text", "usable_summaries", "same_as"), "takes what duckdp makes"),
 }  # fmt: skip
 
 BUDGET = {"epsilon_nano": 10**6 * NANO, "delta_atto": 0, "raise_to": True, "reason": "r"}
