@@ -141,11 +141,9 @@ class ChargeRequest:
         check_name(self.analyst, "analyst")
         if not isinstance(self.key, str) or not _KEY.fullmatch(self.key):
             raise ParameterError("P107", "key", self.key, "must be 16 to 128 lower-case hex digits.")
-        for part in ("mechanism", "parameters", "statement", "kind"):
-            if not isinstance(getattr(self, part), str):
-                raise ParameterError("P107", part, getattr(self, part), "must be a text.")
-        if not isinstance(self.loss, Loss):
-            raise ParameterError("P107", "loss", self.loss, "must be a Loss.")
+        for part, of in (("mechanism", str), ("parameters", str), ("statement", str), ("loss", Loss), ("kind", str)):
+            if not isinstance(found := getattr(self, part), of):
+                raise ParameterError("P107", part, found, f"must be of the class {of.__name__}.")
         if self.kind not in KINDS:
             raise ParameterError("P107", "kind", self.kind, f"must be one of {', '.join(KINDS)}.")
         if self.name is not None:
@@ -198,9 +196,7 @@ class StoredRelease:
 class DataSetState:
     """The data set as the ledger knows it; budget fields are None before the first ``set_budget``.
 
-    Attributes:
-        anchor: where the head of the chain is kept, in words.
-        backup: when this was made as a backup, UTC; None of a ledger in service.
+    ``anchor`` says where the head of the chain is kept; ``backup`` when this was made as a backup, UTC, or None.
     """
 
     dataset_id: str
