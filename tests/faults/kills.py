@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from duckdp.errors import InsufficientBudgetError
+from duckdp.errors import BudgetError, InsufficientBudgetError
 from duckdp.ledger import Charge, Ledger
 from tests.faults.workload import COST
 from tests.ledgers import ask
@@ -38,10 +38,19 @@ class Worker:
 
 @dataclass
 class Told:
-    """What was acknowledged: charges by question (how often each was charged), releases, refusals."""
+    """What was acknowledged.
+
+    Attributes:
+        charged: how often each question was charged.
+        released: the answers, by question.
+        final: questions of which three holders were killed.
+        refused: how often the budget did not suffice.
+        contradictions: whatever must not happen.
+    """
 
     charged: dict[str, int] = field(default_factory=dict)
     released: dict[str, str] = field(default_factory=dict)
+    final: list[str] = field(default_factory=list)
     refused: int = 0
     contradictions: list[str] = field(default_factory=list)
 
@@ -54,6 +63,8 @@ class Told:
             case ["released", question, payload]:
                 if self.released.setdefault(question, payload) != payload:
                     self.contradictions.append(question)
+            case ["final", question]:
+                self.final.append(question)
             case ["refused"]:
                 self.refused += 1
             case ["failed", what]:
@@ -72,6 +83,11 @@ def work(path: str, name: str, count: int, say: Any) -> None:
                 found = ledger.admit(ask(question, COST))
             except InsufficientBudgetError:
                 say(["refused"])
+                continue
+            except BudgetError as error:
+                if error.code != "B106":
+                    raise
+                say(["final", question])
                 continue
             if isinstance(found, Charge):
                 say(["charged", question, found.attempt])

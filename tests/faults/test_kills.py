@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from duckdp.ledger import Ledger
+from duckdp.ledger.charges import MAX_ATTEMPTS
 from tests.faults.kills import Told
 from tests.faults.library import ROOT, TIMEOUT
 from tests.faults.workload import COST
@@ -46,6 +47,10 @@ def check(path: Path, told: Told, kills: int) -> int:
         for question, payload in told.released.items():
             row = rows[ask(question).key]
             assert ledger.release("ana", row.id).payload == payload
+        for question in told.final:
+            row = rows[ask(question).key]
+            assert row.attempt == MAX_ATTEMPTS, question
+            assert row.state != "released"
         # of a worker that was killed, one charge may have been made and not told
         assert len(told.charged) <= len(rows) <= len(told.charged) + kills
         return len(rows)
