@@ -126,7 +126,14 @@ class StatementLog:
 
     def close(self) -> None:
         """Write what waits and close the file; again is harmless."""
-        self._wish(end=True)
+        if self._pending() or not self._serving.acquire(blocking=False):
+            self._wish(end=True)
+            return
+        try:  # nothing waits, and no thread serves: none need be started
+            self._closed = True
+            self._file.close()
+        finally:
+            self._serving.release()
 
     def forget(self) -> None:
         """After a fork, in the child: what waits is its parent's to write, and what the child asks is refused."""

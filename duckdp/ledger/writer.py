@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from duckdp.errors import InternalError
+from duckdp.errors import DuckDPError, InternalError, LedgerError
 from duckdp.forks import Home, closed
 from duckdp.ledger import connections
 from duckdp.ledger.tx import Tx
@@ -85,17 +85,30 @@ class Writer:
         if self.is_mine:
             raise InternalError("a transaction asked for another one")
         self._queue.put(job)
-        self._ensure()
-        while not job.is_done(_LOOK_SECONDS):
-            if self.closed and not self._serving.locked():
-                raise closed(f'the ledger "{self.path}"', self.path)
+        try:
             self._ensure()
+            while not job.is_done(_LOOK_SECONDS):
+                if self.closed and not self._serving.locked():
+                    raise closed(f'the ledger "{self.path}"', self.path)
+                self._ensure()
+        except DuckDPError:
+            job.abandoned = True
+            raise
         return job.value()
 
     def _ensure(self) -> None:
-        """Start the thread if none serves; of several that are started at once, one does."""
-        if not self._serving.locked() and not self.closed:
+        """Start the thread if none serves; of several that are started at once, one does.
+
+        Raises:
+            LedgerError: B207, the system starts no more threads.
+        """
+        if self._serving.locked() or self.closed:
+            return
+        try:
             _thread.start_new_thread(self._run, ())  # threading.Thread.start has locks that an interrupt may leave
+        except RuntimeError:
+            text = f'the ledger "{self.path}" needs a thread, and the system starts no more. End some work.'
+            raise LedgerError("B207", text, path=self.path) from None
 
     # ---- on the thread -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@
  *   - record what happens to them in a trace (writes with their bytes, syncs with begin and end, names), in the order
  *     in which it happens, with marks of the test's own between. tests/faults/disk.py reads it.
  *
- * Of SQLite's memory it can make the n-th allocation fail (faults_watch_memory).
+ * Of SQLite's memory it can make the n-th allocation fail (faults_watch_memory), and of the process' threads the start.
  *
  * The test steers it from inside the same process by the faults_* functions below (tests/faults/library.py). One lock
  * orders all watched calls; only a sync runs outside of it, so that the trace has what happens meanwhile.
@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 /* Classes of calls; the same in library.py. */
-enum { OPEN, CLOSE, READ, WRITE, SYNC, TRUNCATE, LINK, RENAME, UNLINK, MAP, LOCK, LOOK, MEMORY, CLASSES };
+enum { OPEN, CLOSE, READ, WRITE, SYNC, TRUNCATE, LINK, RENAME, UNLINK, MAP, LOCK, LOOK, MEMORY, THREAD, CLASSES };
 
 /* Ways to fail; the same in library.py. */
 enum { BEFORE, AFTER, SHORT };
@@ -535,6 +535,13 @@ int access(const char *path, int mode) {
     if (!below(path))
         return next(path, mode);
     SIMPLE(LOOK, next(path, mode));
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------ */
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+    NEXT(pthread_create);
+    return judge_alone(THREAD) == PASS ? next(thread, attributes, start, argument) : plan.error;
 }
 
 /* ---- SQLite's memory ----------------------------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ class Call(IntEnum):
     LOCK = 10
     LOOK = 11
     MEMORY = 12
+    THREAD = 13
 
 
 class Way(IntEnum):
