@@ -255,7 +255,7 @@ def test_no_value_of_the_data_is_in_the_log(aviary: str) -> None:
 
 def test_a_log_that_kept_errors_would_be_noticed(aviary: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "code_of", lambda error: f"{error} {error.__context__}")
-    monkeypatch.setattr("duckdp.session._laundered", lambda error, _: duckdp.errors.InternalError(str(error)))
+    monkeypatch.setattr("duckdp.session.laundered", lambda error, _: duckdp.errors.InternalError(str(error)))
     assert CANARY.encode() in sing(aviary)
 
 
@@ -479,16 +479,16 @@ def test_a_fork_leaves_its_parents_entries_to_the_parent(tmp_path: Path) -> None
 
 def test_an_interrupt_anywhere_leaves_a_log_that_goes_on(log: StatementLog) -> None:
     """At every step of noting and writing in the main thread."""
-    from tests.test_ledger_interrupts import interrupted, steps
+    from tests.interruptions import interrupted, steps
 
     def work() -> None:
         log.note("ana", "free", "SELECT 1", "answered")
         log.flush()
 
-    points = steps(work)
+    points = steps(work, ("ledger",))
     assert points > 30
     for at in range(1, points + 1):
-        interrupted(work, at)
+        interrupted(work, at, ("ledger",))
         log.note("ana", "free", f"after {at}", "answered")
         assert log.flush(), log.problem
     notes = logged(log.path.removesuffix(".statements"))
