@@ -118,7 +118,7 @@ def ending_of(error: BaseException) -> str:
     if isinstance(error, DuckDPError):
         return f"{error.code}: {error.message}" if error.code == "X101" else error.code
     coded = CODED.search(str(error)) if isinstance(error, duckdb.Error) else None
-    return coded[1] if coded else f"RAW {type(error).__name__}: {str(error)[:200]}"
+    return coded[1] if coded else f"RAW {type(error).__name__}: {str(error)[:2000]}"
 
 
 def ended_well(ending: str) -> bool:

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def fork(folder: Path, times: int, seconds: int) -> str:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    # with more threads, OpenBLAS may leave a thread of the parent hanging that computes as another one forks
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     command = [
         sys.executable,
         "-X",
