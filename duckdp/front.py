@@ -155,9 +155,13 @@ class Front:
         finally:
             cursor.close()
 
+    def refuse(self) -> None:
+        """Let nothing be asked any more; what fails from now on fails by that."""
+        self._instance.refuse()
+
     def close(self) -> None:
         """Answer nothing more, interrupt what runs, and close the instance; again is harmless."""
-        self._instance.refuse()
+        self.refuse()
         self._binder.close()
         self._instance.close()
 

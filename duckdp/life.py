@@ -119,9 +119,15 @@ class Life:
         vars(self).setdefault("_ending", Ending(*steps)).make()
 
     def _refuse(self) -> None:
+        self._refuse_fronts()  # first: what their functions refuse from here on says so
         self.closing = True
+        self._refuse_fronts()  # made meanwhile
         self.ledger.closing = True
         self.engine.stop()
+
+    def _refuse_fronts(self) -> None:
+        for front in list(self.fronts.values()):
+            front.refuse()
 
     def _drain(self) -> None:
         """Wait for what was interrupted: it notes in the ledger how it ended."""
