@@ -125,7 +125,7 @@ def fuzz(tmp_path: Path, seed: int, count: int, threads: int, processes: int) ->
             {("nobody", "refused", "a session", "B102"): 2, ("No Name", "refused", "a session", "P105"): 1}
         )
     for process in started:
-        out, _ = process.communicate(timeout=300)
+        out, _ = process.communicate(timeout=3000)
         expected += Counter({tuple(note): times for note, times in json.loads(out)})
     charged = {name: expected.pop((name, "charge", "", "")) for name in names}
     assert logged(ledger) == expected
@@ -143,7 +143,7 @@ def test_the_log_holds_what_was_issued_and_not_charged(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_the_log_holds_what_was_issued_by_many(tmp_path: Path, seed: int) -> None:
-    fuzz(tmp_path, seed=100 * seed, count=800, threads=4, processes=4)
+    fuzz(tmp_path, seed=100 * seed, count=400, threads=4, processes=4)
 
 
 def test_each_way_through_the_shell_is_logged(tmp_path: Path) -> None:
