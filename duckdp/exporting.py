@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from duckdp.ledger import Ledger
 
 FORMS = ("csv", "parquet")
-BATCH = 5000  # rows that are in memory at once
+BATCH = 5000  # rows that are in memory at once; DuckDB holds a row group of Parquet, 20,480, besides
 
 #: name -> (DuckDB type, what it is)
 COLUMNS: dict[str, tuple[str, str]] = {
@@ -148,7 +148,7 @@ def _write(ledger: Ledger, draft: str, form: str) -> int:
             raise
 
     schema = pa.schema([(name, _arrow_type(kind)) for name, (kind, _) in COLUMNS.items()])
-    options = "FORMAT csv, HEADER" if form == "csv" else "FORMAT parquet, COMPRESSION zstd"
+    options = "FORMAT csv, HEADER" if form == "csv" else "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480"
     quoted = "'" + draft.replace("'", "''") + "'"
     con = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false", "threads": 1})
     con.execute("SET enable_progress_bar = false")
