@@ -104,7 +104,7 @@ CURATOR: Cases = {
     "unfreeze": lambda _: {"reason": "r"},
     "share": lambda _: {"name": "s", "owner": "ana", "to": "ben"},
     "refresh": lambda _: {"reason": "r"},
-    "charges": lambda _: {"analyst": "ana"},
+    "charges": lambda _: {"analyst": "ana", "limit": 10, "before": None},
     "session": lambda _: {"analyst": "ana"},
     "connect": lambda _: {"analyst": "ana"},
     "front": lambda _: {"analyst": "ana"},
@@ -146,9 +146,10 @@ SESSION: Cases = {
     "summary": lambda _: {"name": "s", "category": None},
     "stored": lambda _: {"name": "s"},
     "table": lambda _: {"name": "t"},
+    "objects": lambda _: {"limit": 10, "after": ""},
     "read": lambda _: {"text": GROUPED, "parameters": ()},
     **dict.fromkeys(
-        ("budget", "ledger", "summaries", "catalog", "budget_rows", "give_up", "own_charges", "object_rows", "tables",
+        ("budget", "ledger", "summaries", "catalog", "budget_rows", "give_up", "own_charges", "count_charges", "tables",
          "require_grant"), "takes nothing"),
     **dict.fromkeys(
         ("asking", "interact", "reserve", "explain_terms", "answer", "perform", "complete", "completed", "watched",
@@ -189,7 +190,8 @@ LEDGER: Cases = {
     "verify": lambda _: {"tell": lambda *_: None},
     "count_charges": lambda _: {"analyst": "ana"},
     "release": lambda _: {"analyst": "ana", "charge_id": 1},
-    "objects": lambda _: {"analyst": "ana"},
+    "objects": lambda _: {"analyst": "ana", "limit": 10, "after": ""},
+    "knows": lambda _: {"analyst": "ana", "name": "s"},
     "object": lambda _: {"analyst": "ana", "name": "s"},
     **dict.fromkeys(
         ("end_interaction", "end_reservation", "let_go", "past", "reserve", "set_team", "store_step", "take_up"),

@@ -273,7 +273,7 @@ def test_patterns_name_the_columns_they_fit(
     [
         ({"bounds": {"q*": (0, 1)}}, "C102"),
         ({"bounds": {"*::BLOB": (0, 1)}}, "C102"),
-        ({"bounds": {3: (0, 1)}}, "C102"),
+        ({"bounds": {3: (0, 1)}}, "P107"),
         ({"bounds": {"lab_*": (0, 1), "*_a": (0, 2)}}, "C105"),
         ({"bounds": [("x", 1)]}, "P107"),
         ({"columns": "s"}, "P107"),
