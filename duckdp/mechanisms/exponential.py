@@ -29,7 +29,8 @@ from operator import index
 from duckdp.core.noise import random_bits
 from duckdp.errors import ParameterError
 
-_BITS, _DRAWN = 256, 640
+_BITS = 256  # F of the weights: the largest is 2^F
+_DRAWN = 640  # bits of the one draw
 _LARGEST_EXPONENT = 64
 _SAFE = 1 - Fraction(1, 2**64)
 _LEAST = Fraction(1, 2**80)

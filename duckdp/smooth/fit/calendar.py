@@ -15,7 +15,8 @@ from duckdp.smooth.axes import Floats
 
 Whole = NDArray[np.int64]
 DAY = 86_400_000_000  # microseconds
-_HOUR, _MINUTE = 3_600_000_000, 60_000_000
+_HOUR = 3_600_000_000  # microseconds
+_MINUTE = 60_000_000  # microseconds
 _MONDAY = 3  # 1970-01-01 was a Thursday
 
 

@@ -21,7 +21,7 @@ from duckdp.synthetic.unit.charge_terms import Terms, predicted
 from duckdp.synthetic.unit.features import Floats, clamped_sum, constant
 
 SHARE = Fraction(3, 10)  # of epsilon
-DEGREES = (16, 12, 8, 6, 4, 3, 2)
+DEGREES = (16, 12, 8, 6, 4, 3, 2)  # M that are tried, the finest first
 _FINE = 0.03  # deviation of a moment
 _COARSEST = 0.15  # of all moments of one degree together, where only two or three degrees can be had
 
@@ -42,7 +42,7 @@ class Marginals:
 
     @property
     def count(self) -> int:
-        """R."""
+        """R, how many there are."""
         return len(self.columns) * (self.degree - 1)
 
     def rows(self, u: Floats) -> Floats:

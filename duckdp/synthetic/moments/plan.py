@@ -38,15 +38,35 @@ from duckdp.synthetic.unit.charge_terms import Terms, predicted, predicted_epsil
 from duckdp.synthetic.unit.request import Request
 
 DEGREE = 3  # K, or less where noise would drown the higher ones
-_FINE_PRODUCTS, _FINE_LAW, _CLEAR_LAW, _FINE_DIRECTION, _COARSE_ASSOCIATION = 0.03, 0.06, 0.012, 0.02, 0.35
-_FINE_SCORES, _COARSE_MEANS, _CLEAR_MEANS = 0.2, 0.06, 0.004
-_PAIRS, _PAIR_SIGNAL = Fraction(2, 5), 1 / 25
-_TARGET, _BEST, _LABEL = Fraction(7, 10), Fraction(93, 100), Fraction(3, 100)
-_FOUND, _FOUND_BEST = Fraction(1, 2), Fraction(1, 2)  # the same of a target that nobody named
-_STRONG, _MOST_STRONG, _PICKS, _VALUES = 0.37, 16, Fraction(3, 10), Fraction(1, 20)
-_SCORES = Fraction(5, 100)
-_PRODUCTS, _BESIDE_LINKS, _RADIAL = Fraction(44, 100), Fraction(32, 100), Fraction(4, 100)  # of what is left
-_SQUARE, _PAYS = 0.4, 0.98  # of a column's mean; variance of means with a count of their own over that without
+# Deviations of noisy means of functions in [-1, 1], by which a stage is bought ("fine": below; "coarse": above):
+_FINE_PRODUCTS = 0.03  # products with z
+_FINE_LAW = 0.06  # the second radial moment
+_CLEAR_LAW = 0.012  # the third, where products are not bought
+_FINE_DIRECTION = 0.02  # the label's links, for products with the discriminant score
+_COARSE_ASSOCIATION = 0.35  # the label's links: one column alone is linked
+_FINE_SCORES = 0.2  # products of z and two scores
+_COARSE_MEANS = 0.06  # the means: no pair is picked
+_CLEAR_MEANS = 0.004  # the means: pairs are picked although products can be had
+_PAIR_SIGNAL = 1 / 25  # of d: the largest eigenvalue of links that tables of related columns have, about
+_STRONG = 0.37  # covariance that a pick is to tell from those of all other pairs
+_MOST_STRONG = 16  # pairs that are picked, at most
+# Shares of the charge:
+_PAIRS = Fraction(2, 5)  # all pairs
+_TARGET = Fraction(7, 10)  # a named target: label, links and direction
+_BEST = Fraction(93, 100)  # the choice of the column that is linked with a named target
+_LABEL = Fraction(3, 100)  # the label's mean, beside that choice
+_FOUND = Fraction(1, 2)  # as _TARGET, of a target that nobody named
+_FOUND_BEST = Fraction(1, 2)  # as _BEST, of a target that nobody named
+_PICKS = Fraction(3, 10)  # all picks
+_VALUES = Fraction(1, 20)  # the picked pairs' products
+_SCORES = Fraction(5, 100)  # products of z and two scores
+# Shares of what is left:
+_PRODUCTS = Fraction(44, 100)  # products with z
+_BESIDE_LINKS = Fraction(32, 100)  # the same, where pairs are bought
+_RADIAL = Fraction(4, 100)  # radial moments beside products
+# A count of its own:
+_SQUARE = 0.4  # average square of a column's mean
+_PAYS = 0.98  # variance of means with it, over that without: below, it is bought
 _SURE_SIZE = 0.08  # deviation of 2 |u|^2 / d - 1 that a narrow window of z allows
 
 

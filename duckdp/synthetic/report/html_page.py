@@ -32,7 +32,9 @@ _STYLE = (
     "svg text{font:11px system-ui,sans-serif}"
 )
 _FILLS = ("#4477aa", "#cc6677")
-_LABEL, _BAR, _LINE = 190, 420, 15  # pixels: label, longest bar, height of a bar
+_LABEL = 190  # pixels that a bar's label has
+_BAR = 420  # pixels of the longest bar
+_LINE = 15  # pixels of a bar's height
 
 
 def printable(value: object) -> str:

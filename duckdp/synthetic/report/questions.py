@@ -26,7 +26,8 @@ from duckdp.synthetic.report.html_page import printable, show_place
 
 MOST_CATEGORIES = 30
 MOST_PAIRS = 6
-_MINUTE, _SMOOTH = 6e7, 1000  # microseconds; minutes between the bounds of a timestamp that is asked smoothly
+_MINUTE = 6e7  # microseconds
+_SMOOTH = 1000  # minutes between the bounds of a timestamp that is asked smoothly, at least
 SHARPEST = 20  # functions that decide the width of soft bins, at most
 
 

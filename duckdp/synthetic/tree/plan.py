@@ -18,9 +18,12 @@ from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.request import Request
 
 _BINS = ((5e-5, 80), (4e-4, 40), (0.01, 20), (0.1, 10))  # largest r, bins
-_COARSEST = 5
-_TINY, _LOUD = 0.001, 0.1
-_DIRECT, _CALM = 0.01, 0.005  # r: above, links are products; below, pairs beyond a tree are bought
+_COARSEST = 5  # bins of a number where r is larger
+# Of r, a share of the rows:
+_TINY = 0.001  # up to here "auto" grows a tree whatever the columns are
+_CALM = 0.005  # below, pairs beyond a tree are bought too
+_DIRECT = 0.01  # above, links of numbers with a target are products; up to here domains make a tree the default
+_LOUD = 0.1  # up to here a delta makes a tree the default
 _EDGES = 0.35  # of 1 / r: pairs that are chosen at most
 
 

@@ -28,8 +28,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Reals = TypeVar("Reals", Floats, Singles)
-_ONE_THREAD, _ONE_THREAD_VECTOR = 600_000, 9_000  # multiplications
-_LEAST_BLOCK, _NO_BLOCKS = 32, 2**40  # rows
+_ONE_THREAD = 600_000  # multiplications of a matrix product that BLAS leaves to one thread
+_ONE_THREAD_VECTOR = 9_000  # the same of a product of a matrix and a vector
+_LEAST_BLOCK = 32  # rows of a block; where fewer would do, there are no blocks
+_NO_BLOCKS = 2**40  # rows: more than any product has
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

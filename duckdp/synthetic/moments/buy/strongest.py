@@ -29,7 +29,7 @@ from duckdp.synthetic.unit.charge_terms import BITS
 from duckdp.synthetic.unit.features import ONE, Features, Floats, clamped_sum
 from duckdp.synthetic.unit.request import Request
 
-CUTS = (-0.6, -0.2, 0.2, 0.6)
+CUTS = (-0.6, -0.2, 0.2, 0.6)  # of a unit column, where its sides are taken
 _SLACK = 16  # grid steps
 
 
@@ -49,7 +49,7 @@ class Sides:
 
     @property
     def count(self) -> int:
-        """R."""
+        """R, how many there are."""
         return 2 * len(self.sides) + 1
 
     def rows(self, u: Floats) -> Floats:

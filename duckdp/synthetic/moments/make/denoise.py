@@ -13,9 +13,10 @@ from scipy.stats import beta
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.stages import Noisy
 
-_POINTS, _ROUNDS = 81, 50
+_POINTS = 81  # of the grid of a prior over [-1, 1]: steps of 0.025, half of the least noise it is for (_COARSE)
+_ROUNDS = 50  # of EM
 _SMOOTH = 0.2  # part of the prior that is a mixture of beta laws
-_LEAST_SIGNAL = 0.01
+_LEAST_SIGNAL = 0.01  # variance of links, in units of their columns' variances, that is never taken for noise
 _COARSE = 0.05  # below this deviation the grid of _POINTS is coarser than the noise
 
 

@@ -19,9 +19,10 @@ from duckdp.smooth.angles import angle_middles, angle_nodes
 from duckdp.synthetic.unit.features import Floats, inner, outer
 from duckdp.synthetic.unit.uniforms import normals, uniforms
 
-_CORRECTIONS = 5
-_GRID = 200
-_LEAST, _MOST = 0.02, 1e4  # a + b of a beta law
+_CORRECTIONS = 5  # rounds in which latent correlations are corrected
+_GRID = 200  # places of a beta law, equispaced in the angle
+_LEAST = 0.02  # a + b of a beta law, at least: nearly all mass at the ends
+_MOST = 1e4  # the same, at most: nearly all mass at the mean
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

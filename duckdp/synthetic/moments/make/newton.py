@@ -20,7 +20,9 @@ from duckdp.core.watch import Watch
 from duckdp.synthetic.moments.make.slopes import Slopes
 from duckdp.synthetic.unit.features import Features, Floats, inner, outer
 
-_ROUNDS, _INNER, _HALVINGS = 14, 30, 7
+_ROUNDS = 14  # Gauss-Newton steps, at most
+_INNER = 30  # steps of conjugate gradients within one, at most
+_HALVINGS = 7  # of a step that does not lower the misfit, before the loop ends
 _ONE_THREAD = 100  # rows of a matrix
 _DAMP = 1e-3  # of the moments' own scale
 _GOOD = 1e-4  # root mean square misfit that ends the loop

@@ -21,7 +21,8 @@ from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.uniforms import uniforms
 
 _FITTINGS = 30
-_PARENTS, _MOST_CELLS = 3, 20_000  # of one column
+_PARENTS = 3  # columns that a column follows, at most
+_MOST_CELLS = 20_000  # of a column's bins with those of its parents, unless there is one parent
 _FLOOR = 1e-12
 
 

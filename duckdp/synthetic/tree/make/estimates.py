@@ -21,7 +21,8 @@ from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.uniforms import uniforms
 
 _DRAWS = 8192
-_ENOUGH, _FEW = 30.0, 2.0  # effective draws
+_FEW = 2.0  # effective draws of the prior, up to which the nearest point of the simplex is taken
+_ENOUGH = 30.0  # effective draws beyond those, from which the posterior mean is
 _CLEAR = 0.004  # of the rows: less noise than this leaves no work to a prior
 _SCALINGS = 40
 _MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
