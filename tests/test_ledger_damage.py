@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckdp.ledger import Ledger, directory, schema
+from duckdp.ledger import Ledger, directory, listing, schema
 from duckdp.ledger.sealing import begin
 from duckdp.ledger.seals import Damage
 from duckdp.ledger.tx import Tx
@@ -89,7 +89,7 @@ def test_no_altered_directory_says_anything_else(names: set[bytes], data: st.Dat
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    with set_up(Ledger.open(tmp_path / "a.ledger"), ana=10**10, ben=10**10) as ledger:
+    with set_up(Ledger.open(tmp_path / "a.ledger"), 10**12, ana=10**12, ben=10**12) as ledger:
         for question in range(3):
             answer(ledger, ask(question), f"secret {question}")
         return Path(ledger.path)
@@ -115,3 +115,70 @@ def test_an_index_without_a_question_does_not_charge_it_again(path: Path) -> Non
                 with refused("B202"):
                     ledger.verify()
         path.write_bytes(original)
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+
+def test_listings_go_by_pages_that_meet(path: Path) -> None:
+    with Ledger.open(path) as ledger:
+        for number in range(20):
+            answer(ledger, ask(f"more {number}", analyst=("ana", "ben")[number % 3 == 0]))
+        for analyst in (None, "ana", "ben"):
+            whole = ledger.charges(analyst)
+            assert ledger.count_charges(analyst) == len(whole)
+            for size in (1, 4, 100):
+                back, forth = [], []
+                while page := ledger.charges(analyst, limit=size, before=back[0].id if back else None):
+                    back = [*page, *back]
+                while page := ledger.charges(analyst, limit=size, after=forth[-1].id if forth else 0):
+                    forth += page
+                assert back == forth == whole
+        for number in range(1, len(ledger.charges()) + 1):
+            assert ledger.charge(number) == ledger.charges()[number - 1]
+        assert ledger.charge(0) is ledger.charge(10**6) is None
+        log, pages = ledger.log(1000), []
+        while page := ledger.log(2, before=pages[-1].number if pages else None):
+            pages += page
+        assert pages == log
+
+
+def test_a_page_shows_that_a_row_is_missing(path: Path) -> None:
+    """Whatever row an index does not lead to any more, in the middle of a page or at its edge."""
+    with Ledger.open(path) as ledger:
+        for number in range(6):
+            answer(ledger, ask(f"more {number}"))
+        connection = ledger._store._take()
+        connection.execute("PRAGMA query_only = OFF")
+        for victim in range(1, 10):
+            connection.execute("BEGIN")
+            connection.execute("DROP TRIGGER charge_delete")
+            connection.execute("PRAGMA defer_foreign_keys = ON")
+            connection.execute("DELETE FROM charge WHERE id = ?", (victim,))
+            tx = Tx(connection)
+            for analyst in (None, "ana"):
+                for before in (None, *range(max(victim - 1, 2), victim + 4)):
+                    shows = (before or 10) - 4 <= victim <= (before or 10)
+                    if shows:
+                        with pytest.raises(Damage):
+                            listing.charges(tx, analyst, limit=4, before=before)
+            connection.execute("ROLLBACK")
+        ledger._store._give_back(connection)
+
+
+def test_objects_go_by_pages_that_meet(path: Path) -> None:
+    with Ledger.open(path) as ledger:
+        for name in ("b", "a", "d", "c"):
+            answer(ledger, ask(name, name=name, kind="summary"))
+        for name in ("a", "x", "b"):
+            if name != "x":
+                ledger.share(name, "ana", "ben")
+        answer(ledger, ask("own", analyst="ben", name="own", kind="summary"))
+        for analyst in ("ana", "ben"):
+            whole, pages, after = ledger.objects(analyst), [], ""
+            while page := ledger.objects(analyst, limit=2, after=after):
+                pages += page
+                after = page[-1].name if page[-1].owner == analyst else f"{page[-1].owner}.{page[-1].name}"
+            assert pages == whole
+            assert [ledger.knows(analyst, row.name) for row in whole] == [True] * len(whole)
+            assert not ledger.knows(analyst, "none")

@@ -301,3 +301,38 @@ def test_bench_is_found_or_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     done = run("bench")
     assert done.exit_code == 1
     assert done.stderr.startswith("P107: bench=")
+
+
+def test_ledger_verify_says_what_it_checked_or_found(run: Run, clinic: Path) -> None:
+    for number in range(3):
+        run("query", clinic, f"SELECT count(*) FROM visits WHERE age > {number}", "--analyst", "ana", "--epsilon", 0.1)
+    shown = run("ledger", "verify", clinic)
+    assert shown.exit_code == 0
+    assert shown.output.startswith("sound: ")
+    assert "3 charges, 3 releases" in shown.output
+    with sqlite3.connect(clinic.with_suffix(".ledger")) as connection:
+        connection.execute("DROP TRIGGER release_update")
+        connection.execute("UPDATE release SET payload = '{}' WHERE charge = 2")
+        connection.execute(
+            "CREATE TRIGGER release_update BEFORE UPDATE ON release BEGIN SELECT RAISE(ABORT, 'append-only'); END"
+        )
+    connection.close()
+    found = run("ledger", "verify", clinic)
+    assert found.exit_code == 1
+    assert found.stderr.startswith("B202: ")
+    assert "charge 2" in found.stderr
+
+
+def test_ledger_listings_go_by_pages(run: Run, clinic: Path) -> None:
+    for number in range(5):
+        run("query", clinic, f"SELECT count(*) FROM visits WHERE age > {number}", "--analyst", "ana", "--epsilon", 0.1)
+    first = run("ledger", clinic, "--limit", 2, "--format", "json")
+    assert [row["charge"] for row in json.loads(first.stdout)] == [4, 5]
+    assert first.stderr == "there are earlier charges: --before 4\n"
+    second = run("ledger", clinic, "--limit", 3, "--before", 4, "--format", "json")
+    assert ([row["charge"] for row in json.loads(second.stdout)], second.stderr) == ([1, 2, 3], "")
+    acts = json.loads(run("ledger", "log", clinic, "--format", "json").stdout)
+    page = run("ledger", "log", clinic, "--limit", 1, "--format", "json")
+    assert json.loads(page.stdout) == acts[:1]
+    before = page.stderr.split()[-1]
+    assert json.loads(run("ledger", "log", clinic, "--before", before, "--format", "json").stdout) == acts[1:]
