@@ -2,8 +2,11 @@
 
 ::
 
-    ledger.py    Ledger, the whole interface; each method is one transaction
-    charges.py   T  admit, redeem, release          budgets.py  T  totals, caps, freeze, revoke
+    ledger.py    Ledger, the whole interface; each method is one transaction (granting.py, holding.py, keeping.py)
+    charges.py   T  admit, redeem, release          budgets.py  T  the total, freeze, revoke
+    limits.py    T  what a charge must fit          caps.py     T  of analysts, teams and months
+    interactions.py  T  releases question by question, and their secrets
+    reservations.py  T  headroom that is held       standing.py    what is left
     objects.py      declarations, source, names     chain.py    T  hash chain, verification at opening
     store.py     T  SQLite, transactions, errors    anchor.py   T  the head of the chain in a second file
     holders.py      who is still working            files.py       where the file lies
