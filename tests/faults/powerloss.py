@@ -9,6 +9,7 @@ from pathlib import Path
 
 from duckdp.errors import DuckDPError
 from duckdp.ledger import Charge, Ledger, anchor
+from duckdp.ledger.charges import MAX_ATTEMPTS
 from tests.faults.disk import Disk, Kind, Record, read_trace, write_image
 from tests.faults.workload import COST, ELSEWHERE
 from tests.ledgers import ask
@@ -152,7 +153,10 @@ def _goes_on(ledger: Ledger, told: Told) -> str:
     if not told.ready:
         return ""
     spent = ledger.state().primary_spent
+    final = {row.key for row in ledger.charges() if row.attempt == MAX_ATTEMPTS and row.state != "released"}
     for question in [*list(told.charged)[-3:], *list(told.released)[-1:]]:
+        if ask(question).key in final and question not in told.released:
+            continue
         found = ledger.admit(ask(question, COST))
         if not isinstance(found, Charge):
             continue

@@ -78,7 +78,7 @@ class Load:
             return
         self.faults.mark("charged", question, charge.id)
         number = int(question[1:])
-        if number % 10 == 9:
+        if number % 10 == 9 and charge.attempt == 1:
             ledger.fail(charge)
             return
         for stage in range(number % 5 // 3 * 2):
