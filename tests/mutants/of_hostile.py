@@ -112,11 +112,11 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("smooth: a scale above the grid", _SMOOTH, "twice = 2 * Fraction(min(wide, float(self.grid_cells))) / self.alpha", "twice = 2 * Fraction(wide) / self.alpha", (*_T_SMOOTH, "tests/privacy/test_draws.py")),
     # ---- purses
     Mutant("purse: shares are rounded up", _TERMS, "        return math.floor(whole * share)\n", "        return math.ceil(whole * share)\n", _T_PURSE),
-    Mutant("purse: epsilon of the whole rho", _PURSE, "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(2 * cost * PICO), PICO)", "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(2 * self.cost(Fraction(1)) * PICO), PICO)", _T_PURSE),
+    Mutant("purse: epsilon of the whole rho", _PURSE, "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(2 * cost * PICO), PICO)", "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(2 * self.cost(Fraction(1)) * PICO), PICO)", ("tests/privacy/test_losses.py::test_shares_of_every_purse_add_up_to_its_charge",)),
     Mutant("purse: delta free", _TERMS, "return Loss(epsilon_nano=self.epsilon_nano, delta_atto=self.delta_atto, rho_pico=rho)", "return Loss(epsilon_nano=self.epsilon_nano, rho_pico=rho)", _T_PURSE),
-    Mutant("purse: what was stored costs nothing", _PURSE, "found, self.rows, self.spent = self.keep(drawn)", "found, self.rows, _ = self.keep(drawn)", ("tests/synthetic/wide/test_wide_release.py", "tests/synthetic/test_resume.py")),
-    Mutant("best: every pick for the share of all", _BEST, "purse.take_epsilon(share / picks)", "(purse.take_epsilon(share / picks) * picks)", (LOSSES, "tests/synthetic/wide/test_wide_links.py")),
-    Mutant("wide: marginals free", _MOMENTS_TASK, "        whole = links.epsilon_nano + self.marginal_nano\n", "        whole = links.epsilon_nano\n", (LOSSES,)),
+    Mutant("purse: what was stored costs nothing", _PURSE, "found, self.rows, self.spent = self.keep(drawn)", "found, self.rows, _ = self.keep(drawn)", ("tests/synthetic/wide/test_wide_release.py::test_a_stage_that_is_stored_is_paid_for",)),
+    Mutant("best: every pick for the share of all", _BEST, "purse.take_epsilon(share / picks)", "(purse.take_epsilon(share / picks) * picks)", ("tests/synthetic/wide/test_wide_links.py::test_every_pick_costs_its_part",)),
+    Mutant("wide: marginals free", _MOMENTS_TASK, "        whole = links.epsilon_nano + self.marginal_nano\n", "        whole = links.epsilon_nano\n", (f"{LOSSES}[moments]",)),
     Mutant("wide: links at the whole epsilon", _MOMENTS_TASK, "request = replace(whole, epsilon_nano=asked.epsilon_nano - part)", "request = whole", (LOSSES, *_IDENTITIES, "tests/synthetic/wide/test_wide_task.py")),
     # ---- identities: equal texts, equal questions
     Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),

@@ -52,7 +52,7 @@ RESULTS, PASSES = ROOT / ".mutants" / "results.jsonl", ROOT / ".mutants" / "pass
 NOTED = pathlib.Path(__file__).with_name("caught.json")
 PARTS = ("duckdp", "tests", "sql", "examples", "pyproject.toml", "README.md", "LICENSE", "Makefile")
 CPU_SECONDS = 900  # of one mutant's tests; several times what the slowest need
-WALL_SECONDS = 7200  # against a test that waits for ever
+WALL_SECONDS = 600  # beside four times the processor's: against a test that waits for ever
 #: Imported once, before each mutant's process is forked: more than half of what its tests would take.
 SHARED = (
     "duckdb", "hypothesis.strategies", "numpy", "opendp.prelude", "pandas", "pyarrow", "pytest", "scipy.optimize",
@@ -289,7 +289,7 @@ def _child(
     try:
         os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_CPU, (given.cpu, resource.RLIM_INFINITY))
-        signal.alarm(WALL_SECONDS)
+        signal.alarm(WALL_SECONDS + 4 * given.cpu)
         pathlib.Path("/proc/self/oom_score_adj").write_text("900")
         place = folder / str(os.getpid())
         _plant(mutant, folder, place)

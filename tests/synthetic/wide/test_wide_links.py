@@ -1,5 +1,6 @@
 """Sizes, scores and the strongest links: their SQL, what one row changes, and what they find."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -9,6 +10,7 @@ import pytest
 
 from duckdp.bench.tables_data import memory_sums
 from duckdp.core.types import Neighbours
+from duckdp.synthetic.moments.buy import strongest
 from duckdp.synthetic.moments.buy.links import collect
 from duckdp.synthetic.moments.buy.strongest import Sides, choose_column, choose_pairs
 from duckdp.synthetic.moments.make.rows import make_rows
@@ -97,6 +99,22 @@ def test_the_strongest_pair_and_column_are_found(rows):
     assert choose_column(asked, 5, purse(4), memory_sums(turned), Fraction(1, 2)) == (3, -1)
     blind = [choose_pairs(asked, 1, purse(0.01), memory_sums(rows), Fraction(1, 100))[0] for _ in range(30)]
     assert len(set(blind)) > 5
+
+
+@pytest.mark.parametrize("delta", [0, 10**12])
+def test_every_pick_costs_its_part(rows, delta, monkeypatch):
+    """Pure: the epsilons add up to the share; Gaussian: the halves of their squares add up to the share of rho."""
+    asked = request(D, expected_rows=3000, epsilon="1", neighbours=Neighbours.REPLACE)
+    spending, met = replace(purse(1), delta_atto=delta, gaussian=delta > 0), []
+    monkeypatch.setattr(strongest, "choose_best", lambda scores, *, epsilon, linf: met.append((epsilon, linf)) or 0)
+    choose_pairs(asked, 3, spending, memory_sums(rows), Fraction(1, 4))
+    choose_column(asked, 5, spending, memory_sums(rows), Fraction(1, 2))
+    assert spending.spent == Fraction(3, 4)
+    paid = [epsilon**2 / 2 if delta else epsilon for epsilon, _ in met]
+    whole = spending.loss.rho if delta else spending.loss.epsilon
+    assert Fraction(99, 100) * whole / 4 < sum(paid[:3]) <= whole / 4
+    assert Fraction(99, 100) * whole / 2 < paid[3] <= whole / 2
+    assert min(linf for _, linf in met) > 4 << strongest.BITS
 
 
 def test_values_of_one_domain_are_no_link(rows):

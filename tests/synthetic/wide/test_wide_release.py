@@ -216,3 +216,15 @@ def test_subspace_round_moves_at_most_by_its_sensitivity():
     assert worst1 <= math.sqrt(k) * d**1.5 + 1e-5
     assert worst2 <= d + 1e-5
     assert worst1 > d * 1.9  # d alone, the bound of the operator norm, would be wrong in l1
+
+
+def test_a_stage_that_is_stored_is_paid_for():
+    """A retry that takes it from there has spent as much, and cannot spend it again."""
+    kept = []
+    first = purse(keep=lambda draw: kept.append(draw()) or kept[-1])
+    assert first.stage(lambda: first.take(Fraction(2, 3))) == 2 * NANO // 3
+    again = purse(keep=lambda _: kept[0])
+    assert again.stage(lambda: pytest.fail("drawn again")) == 2 * NANO // 3
+    assert (again.spent, again.rows) == (first.spent, first.rows) == (Fraction(2, 3), 0)
+    with pytest.raises(InternalError):
+        again.take(Fraction(1, 2))
