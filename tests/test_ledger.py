@@ -353,9 +353,21 @@ def test_an_overtaken_attempt_cannot_fail_the_next(ledger):
 
 
 def test_a_key_stands_for_one_question(ledger):
-    ledger.admit(ask("a"))
-    with refused("X101"):
-        ledger.admit(ask("a", 2 * NANO))
+    charge = ledger.admit(ask("a"))
+    for step in ("charged", "released"):
+        for other in (ask("a", 2 * NANO), ask("a", delta_atto=1), ask("a", kind="summary", name="s")):
+            with refused("X101"):
+                ledger.admit(other)
+        if step == "charged":
+            ledger.store_release(charge, "x")
+    assert ledger.admit(ask("a")).payload == "x"
+
+
+def test_one_who_may_ask_says_nothing_of_another(ledger):
+    for _ in range(3):
+        ledger.require_open("ana")
+        with refused("B102"):
+            ledger.require_open("eve")
 
 
 def test_a_made_up_charge_is_refused(ledger):

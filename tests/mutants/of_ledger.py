@@ -42,7 +42,7 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("charge: the analyst is not touched", _LIMITS, 'charges=analyst["charges"] + 1, **_after_cost(analyst, cost, month))', 'charges=analyst["charges"] + 1)', _T),
     Mutant("charge: delta not added", _LIMITS, 'row["secondary_spent"] + cost[1]', 'row["secondary_spent"]', _T),
     Mutant("attempts: interrupted ones are free", _CHARGES, '    attempt = row["attempt"] + 1\n', '    attempt = row["attempt"]\n', _T),
-    Mutant("attempts: two holders at once", _CHARGES, 'if is_worked_on(tx, dataset["id"], row) or row["attempt"]', 'if row["attempt"]', (*_T, "tests/test_ledger_concurrency.py")),
+    Mutant("attempts: two holders at once", _CHARGES, 'if is_worked_on(tx, dataset["id"], row) or row["attempt"]', 'if row["attempt"]', ("tests/test_ledger_holders.py", "tests/test_ledger_concurrency.py")),
     Mutant("same key, another cost", _CHARGES, 'if (_loss(row), row["kind"]) != (request.loss, request.kind):', "if False:", _T),
     Mutant("versions not asked", _CHARGES, "        require_versions(dataset, request)\n        return enter", "        return enter", (*_T, *_T_SESSION)),
     Mutant("release stored for a revoked analyst", _CHARGES, "    budgets.require_open(tx, charge.analyst)\n    row = _row_of(tx, charge)\n    if row[\"state\"] != \"released\":", "    row = _row_of(tx, charge)\n    if row[\"state\"] != \"released\":", _T),
@@ -53,10 +53,10 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("stages: a stored one is drawn again", _CHARGES, "        return _stages_of(tx, row)[number]\n", "        return payload\n", _T),
     # ---- answers given again, and what is remembered
     Mutant("known: grant not asked", _CHARGES, "    budgets.require_open(tx, request.analyst)\n    row = find(tx, request.analyst, request.key)\n    if row is None or", "    row = find(tx, request.analyst, request.key)\n    if row is None or", _T),
-    Mutant("known: another cost", _CHARGES, 'row["state"] != "released" or (_loss(row), row["kind"]) != (request.loss, request.kind):', 'row["state"] != "released":', _T),
+    Mutant("known: another cost", _CHARGES, 'row["state"] != "released" or (_loss(row), row["kind"]) != (request.loss, request.kind):', 'row["state"] != "released":', ("tests/test_ledger.py::test_a_key_stands_for_one_question",)),
     Mutant("known: under any name", _CHARGES, "    if request.name is not None and objects.charge_of(tx, request.analyst, request.name) != row[\"id\"]:\n        return None\n", "", (*_T, "tests/synthetic/test_again.py")),
     Mutant("recall: whatever was written", _CONNECTIONS, "if version != self.version or len(self.found) >= MOST_FOUND:", "if len(self.found) >= MOST_FOUND:", (*_T, "tests/test_grants.py")),
-    Mutant("recall: who may ask, once for all", _LEDGER, 'self._store.recall(("open", analyst), lambda', 'self._store.recall("open", lambda', (*_T, "tests/test_grants.py")),
+    Mutant("recall: who may ask, once for all", _LEDGER, 'self._store.recall(("open", analyst), lambda', 'self._store.recall("open", lambda', ("tests/test_ledger.py::test_one_who_may_ask_says_nothing_of_another",)),
     # ---- owner's side
     Mutant("frozen: asks go on", _BUDGETS, '    if dataset["frozen"] is not None:\n        raise BudgetError("B103", "the data set is frozen', '    if False:\n        raise BudgetError("B103", "the data set is frozen', _T),
     Mutant("revoked: asks go on", _BUDGETS, '    if row["revoked"] is not None:\n        raise BudgetError(\n', '    if False:\n        raise BudgetError(\n', _T),
