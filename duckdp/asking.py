@@ -16,6 +16,7 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from duckdp.arguments import checked
 from duckdp.errors import DuckDPError
 from duckdp.ledger.statements import MOST_TEXT
 
@@ -117,13 +118,15 @@ def noted_text(prefix: str = "", outcome: str = "answered") -> Callable[[M], M]:
     """
 
     def decorate(method: M) -> M:
-        @wraps(method)
+        inner = checked(method)  # within: what is refused by its type is noted too
+
+        @wraps(inner)
         def call(self: Asks, *args: Any, **named: Any) -> Any:
             text = args[0] if args else named.get("text")
-            shown = text if isinstance(text, str) else call_text(method.__name__, (text,), {})
+            shown = text if type(text) is str else call_text(method.__name__, (text,), {})
             with self.asking(prefix + shown if prefix else shown) as asking:
                 asking.outcome = outcome
-                return method(self, *args, **named)
+                return inner(self, *args, **named)
 
         return cast("M", call)
 
@@ -139,13 +142,13 @@ def noted(outcome: str = "answered", prefix: str = "dp_") -> Callable[[M], M]:
     """
 
     def decorate(method: M) -> M:
-        name = prefix + method.__name__
+        name, inner = prefix + method.__name__, checked(method)
 
-        @wraps(method)
+        @wraps(inner)
         def call(self: Asks, *args: Any, **named: Any) -> Any:
             with self.asking(lambda: call_text(name, args, named)) as asking:
                 asking.outcome = outcome
-                return method(self, *args, **named)
+                return inner(self, *args, **named)
 
         return cast("M", call)
 
@@ -178,14 +181,15 @@ def call_text(name: str, args: Sequence[object], named: Mapping[str, object]) ->
 
 
 def _literal(value: Any, room: int) -> str:
-    """A value as SQL, or the name of its type: of what may be large or the owner's, nothing is shown."""
-    if isinstance(value, str):
-        return "'" + value[: max(room, 0) + 1].replace("'", "''") + "'"
+    """A value as SQL, or the name of its type: of what may be large, the owner's, or run code, nothing is shown."""
+    kind = type(value)
+    if kind is str:
+        return f"""'{value[: max(room, 0) + 1].replace("'", "''")}'"""
     if value is None:
         return "NULL"
-    if isinstance(value, (bool, float, Decimal)) or (isinstance(value, int) and value.bit_length() < 256):
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    if isinstance(value, (list, tuple)):
+    if kind in (bool, float, Decimal) or (kind is int and value.bit_length() < 256):
+        return str(value).lower() if kind is bool else str(value)
+    if kind in (list, tuple):
         parts: list[str] = []
         for inner in value:
             parts.append(_literal(inner, room) if not isinstance(inner, (list, tuple)) else "[...]")
@@ -193,4 +197,4 @@ def _literal(value: Any, room: int) -> str:
             if room < 0:
                 break
         return f"[{', '.join(parts)}]"
-    return type(value).__name__
+    return kind.__name__

@@ -84,7 +84,9 @@ def describe_call(name: str, arguments: Sequence[str | None], listed: Sequence[s
         args.insert(place, listed or None)
     named = dict(zip(list(signature(function).parameters)[1:], args, strict=False))
     first = next(iter(named), "")
-    return call_text(name, args[:1], {k: v for k, v in named.items() if k != first and v != "false"})
+    return call_text(
+        name, [a for a in args[:1] if a is not None], {k: v for k, v in named.items() if k != first and v != "false"}
+    )
 
 
 def open_summary(payload: str, category: str | None = None) -> SmoothSummary:

@@ -37,7 +37,7 @@ STATEMENTS: tuple[Mutant, ...] = (
     Mutant("log: strangers not", _CURATOR, 'self.ledger.statements.note(name, "refused", "a session", error.code, granted=False)', "pass", _FUZZ),
     Mutant("log: the shell's refusals not", _SHELL, "                with self.session.asking(text):\n                    raise\n", "                raise\n", (f"{_T_LOG}::test_each_way_through_the_shell_is_logged",)),
     Mutant("log: errors in words", _ASKING, "        return error.code\n    return \"E102\"", "        return str(error)\n    return str(error) or \"E102\"", (*_CANARY, *_FUZZ)),
-    Mutant("log: values shown", _ASKING, "    return type(value).__name__\n", "    return repr(value)\n", (f"{_T_LOG}::test_what_a_call_is_given_is_not_shown",)),
+    Mutant("log: values shown", _ASKING, "    return kind.__name__\n", "    return repr(value)\n", (f"{_T_LOG}::test_what_a_call_is_given_is_not_shown",)),
     # ---- bounds
     Mutant("log: texts whole", _LOG, "    return text if len(text) <= MOST_TEXT else", "    return text if True else", _FLOOD),
     Mutant("log: the buffer has no end", _LOG, "if self._waiting >= MOST_WAITING and len(own) >= OWN_SHARE:", "if False:", _FLOOD),
