@@ -141,3 +141,14 @@ CREATE TABLE step (
 );
 CREATE TRIGGER step_update BEFORE UPDATE ON step BEGIN SELECT RAISE(ABORT, 'append-only'); END;
 CREATE TRIGGER step_delete BEFORE DELETE ON step BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+
+-- A process of an earlier version that has the ledger open while it is brought to this one knows no seals: what it wrote
+-- would be damage. Whatever it does says no version, or leaves the seal as it was, and is refused as a whole.
+ALTER TABLE event  ADD COLUMN version INTEGER NOT NULL DEFAULT 3;
+ALTER TABLE object ADD COLUMN version INTEGER NOT NULL DEFAULT 3;
+CREATE TRIGGER event_version BEFORE INSERT ON event WHEN NEW.version < 4
+    BEGIN SELECT RAISE(ABORT, 'written by an earlier version'); END;
+CREATE TRIGGER object_version BEFORE INSERT ON object WHEN NEW.version < 4
+    BEGIN SELECT RAISE(ABORT, 'written by an earlier version'); END;
+CREATE TRIGGER charge_seal BEFORE UPDATE ON charge WHEN NEW.seal = OLD.seal
+    BEGIN SELECT RAISE(ABORT, 'written by an earlier version'); END;

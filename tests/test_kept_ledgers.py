@@ -10,8 +10,12 @@ import importlib.util
 import json
 import pathlib
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
+
+from duckdp.ledger import Ledger
 
 KEPT = pathlib.Path(__file__).parent / "fixtures" / "ledgers"
 MENDED: dict[str, str] = {}  # question -> why it means something else today
@@ -55,3 +59,41 @@ def test_stored_answers_stay_free(tmp_path: pathlib.Path, version: str, keyed: b
             asked[name]()
             charges += 1
             assert len(curator.ledger.charges()) == charges, f"{name}: the old answer was given"
+
+
+OLD_WRITES = {
+    "charge": [
+        "INSERT INTO charge (id, analyst, key, kind, mechanism, parameters, statement, epsilon_nano, delta_atto, "
+        "rho_pico, delta_zcdp_atto, primary_cost, secondary_cost, data_version, catalog_version, at, holder) "
+        "SELECT id + 1, analyst, 'ab', kind, mechanism, parameters, statement, 1, 0, 0, 0, 1, 0, data_version, "
+        "catalog_version, at, '' FROM charge ORDER BY id DESC LIMIT 1",
+        "INSERT INTO event (seq, at, kind, subject, detail, reason, hash) "
+        "SELECT max(seq) + 1, '', 'charge', 'ana', '{}', NULL, '' FROM event",
+    ],
+    "redeem": ["UPDATE charge SET attempt = 2, state = 'open' WHERE id = 1"],
+    "fail": ["UPDATE charge SET state = 'failed' WHERE id = 1"],
+    "freeze": [
+        "UPDATE dataset SET frozen = 'stop'",
+        "INSERT INTO event (seq, at, kind, subject, detail, reason, hash) "
+        "SELECT max(seq) + 1, '', 'freeze', '', '{}', 'stop', '' FROM event",
+    ],
+    "name": [
+        "INSERT INTO object (analyst, name, kind, charge) SELECT analyst, 'other', kind, charge FROM object LIMIT 1"
+    ],
+}
+
+
+@pytest.mark.parametrize("what", OLD_WRITES)
+def test_a_process_of_an_earlier_version_writes_nothing_after_the_migration(tmp_path: pathlib.Path, what: str) -> None:
+    """It has the file open since before; what it wrote, without seals, would be damage for ever."""
+    copy("version_3", tmp_path)
+    path = str(tmp_path / "keyed.ledger")
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        assert old.execute("SELECT count(*) FROM charge").fetchone()[0]
+        with Ledger.open(path) as ledger:
+            old.execute("BEGIN IMMEDIATE")
+            with pytest.raises(sqlite3.IntegrityError, match="written by an earlier version"):
+                for statement in OLD_WRITES[what]:
+                    old.execute(statement)
+            old.execute("ROLLBACK")
+            ledger.verify()

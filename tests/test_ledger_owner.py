@@ -275,13 +275,14 @@ SEALS = {
     "analyst": ("charges", "seal", "teams", "month", *MONTHS),
     "catalog": ("until", "charged", "seal"),
     "charge": ("number", "released", "finished", "stages", "staged", "seal"),
-    "event": ("action",),
+    "event": ("action", "version"),
+    "object": ("version",),
 }
 TO_3 = (
     *(f"DROP TABLE {table}" for table in ("step", "interaction", "reservation", "team", "directory")),
     "DROP INDEX charge_analyst",
     "DROP INDEX event_action",
-    "DROP TRIGGER charge_number",
+    *(f"DROP TRIGGER {trigger}" for trigger in ("charge_number", "charge_seal", "event_version", "object_version")),
     *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, columns in SEALS.items() for column in columns),
 )
 DOWN = {

@@ -264,6 +264,27 @@ def test_the_owner_accepts_what_is_gone(ledger: str, tmp_path: Path, what: str) 
     assert found(ledger)  # what comes after is asked for again
 
 
+@pytest.mark.parametrize("last", [0, 3])
+def test_who_has_the_ledger_open_names_nothing_that_the_owner_accepted_as_lost(ledger: str, last: int) -> None:
+    """A curator goes on charging while the command line begins the log anew."""
+    with Ledger.open(ledger) as serving, Ledger.open(ledger) as owner:
+        serving.statements.note("ana", "free", "one more", "answered")
+        assert serving.statements.flush()
+        if last:
+            edit(ledger, lambda con: cut(con, "ana", last))
+        else:
+            Path(path_of(ledger)).unlink()
+        owner.repair_statements("lost with the old disk")
+        answer(serving, ask("next", 1000))
+        owner.verify()
+        serving.statements.note("ana", "free", "and another", "answered")
+        assert serving.statements.flush()
+        answer(serving, ask("the one after", 1000))
+        owner.verify()
+        head = serving.statements.head("ana")
+        assert head is not None and head[0] == last + 1
+
+
 def test_a_backup_has_its_log(ledger: str, tmp_path: Path) -> None:
     target = tmp_path / "copy.ledger"
     with Ledger.open(ledger) as opened:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duckdp.errors import BudgetError, LedgerError
+from duckdp.ledger import schema
 from duckdp.ledger.seals import Damage
 from duckdp.ledger.texts import ordered, plain
 from duckdp.ledger.tx import Tx
@@ -56,10 +57,12 @@ def append(
     head = link(dataset["head"] or genesis(dataset), row)
     action = None if kind in MACHINE else dataset["actions"] + 1
     tx.run(
-        "INSERT INTO event (seq, at, kind, subject, detail, reason, hash, action) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO event (seq, at, kind, subject, detail, reason, hash, action, version) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         *row,
         head,
         action,
+        len(schema.SCHEMAS),
     )
     tx.change_dataset(events=row[0], head=head, actions=action or dataset["actions"])
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from duckdp.ledger import holders, interactions, reservations
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.keeping import Keeping
@@ -48,8 +46,7 @@ class Holding(Keeping):
             BudgetError: B101, B102, B103, B107, B109. CatalogError: C103, C104.
             LedgerError: B206, somebody else is going on with it.
         """
-        wanted = replace(request, logged=self.statements.head(request.analyst))
-        return self._charge(lambda tx: interactions.take_up(tx, wanted, secret, claim))
+        return self._charge(lambda tx: interactions.take_up(tx, self._logged(tx, request), secret, claim))
 
     def past(self, charge: Charge) -> tuple[list[StoredStep], str | None]:
         """The steps of an interactive release, in order, and why it ended if it has.

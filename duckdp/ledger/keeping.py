@@ -18,7 +18,7 @@ from duckdp.ledger.statement_file import copy_log
 from duckdp.ledger.statements import StatementLog
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import check_reason
+from duckdp.ledger.types import ChargeRequest, check_reason
 from duckdp.ledger.verification import Tell, Verified
 
 T = TypeVar("T")
@@ -41,6 +41,7 @@ class Keeping:
         row = store.read(lambda tx: tx.dataset())
         self.dataset_id: str = row["id"]
         self.salt: bytes = row["salt"]
+        self._acts: int = row["actions"]
         self.closing = False
         self.statements = StatementLog(self.path, self.dataset_id, self.salt)
         weakref.finalize(self, self.statements.close)
@@ -155,6 +156,16 @@ class Keeping:
             return work(tx)
 
         return self._store.write(checked)
+
+    def _logged(self, tx: Tx, request: ChargeRequest) -> ChargeRequest:
+        """The request with the head of its analyst's log, unless the owner accepted a loss since it was learnt."""
+        acts = tx.dataset()["actions"]
+        if acts != self._acts:
+            since = tx.rows("SELECT kind FROM event WHERE action > ? AND action <= ?", self._acts, acts)
+            if any(row["kind"] == "statements" for row in since):
+                self.statements.forget_heads()
+            self._acts = acts
+        return replace(request, logged=self.statements.head(request.analyst))
 
     def close(self) -> None:
         """Write what waits for the log of statements, write the journal back into the file, and close both."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from duckdp.arguments import checked_methods
 from duckdp.core.types import AccountantKind, Neighbours
@@ -206,12 +205,11 @@ class Ledger(Granting, Holding, Listings):
         known = self._store.give(lambda tx: charges.known(tx, request))
         if known is not None:  # most often: a look waits for no writer
             return known
-        request = replace(request, logged=self.statements.head(request.analyst))
         claim = Claim() if claim is None else claim
         deadline = time.monotonic() + self.patience
         try:
             while True:
-                decision = self._charge(lambda tx: charges.decide(tx, request, claim))
+                decision = self._charge(lambda tx: charges.decide(tx, self._logged(tx, request), claim))
                 if not isinstance(decision, Pending):
                     return decision
                 self._wait(decision, deadline, check)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from duckdp.errors import CatalogError, ParameterError
-from duckdp.ledger import budgets, chain, directory
+from duckdp.ledger import budgets, chain, directory, schema
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import DeclarationRow, ObjectRow, Review, check_name, check_reason
@@ -113,7 +113,8 @@ def reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> bool:
     """
     held = charge_of(tx, analyst, name)
     if held is None:
-        tx.run("INSERT INTO object (analyst, name, kind, charge) VALUES (?, ?, ?, ?)", analyst, name, kind, charge_id)
+        values = (analyst, name, kind, charge_id, len(schema.SCHEMAS))
+        tx.run("INSERT INTO object (analyst, name, kind, charge, version) VALUES (?, ?, ?, ?, ?)", *values)
         directory.enter(tx, directory.named(analyst, name), charge_id)
     elif held != charge_id:
         raise _taken(name) if _charge(tx, held)["state"] == "released" else _pending(name, held)

@@ -119,6 +119,10 @@ class StatementLog:
         """How far an analyst's entries are known to be on the disk."""
         return self.heads.get(analyst)
 
+    def forget_heads(self) -> None:
+        """The owner accepted what the log is now: what was known of it before is no more to be named."""
+        self.heads.clear()
+
     def flush(self) -> bool:
         """Write what waits; returns whether all of it is on the disk."""
         self._wish(end=False)
