@@ -173,6 +173,30 @@ def test_an_open_ledger_that_is_put_back_under_us_buys_nothing(home: Home, kind:
                 store(i)
 
 
+@pytest.mark.parametrize("kind", ELSEWHERE)
+@pytest.mark.parametrize(("its", "ours"), [(1, 1), (2, 1), (1, 2)])
+def test_two_ledgers_of_one_past_do_not_pass_each_other(home: Home, kind: str, its: int, ours: int) -> None:
+    """The anchor is moved by the one between the other's look at it and its own move."""
+    with begin(home, kind) as ledger:
+        answer(ledger, ask("a"))
+    copy = keep_copy(home.folder)
+    with home.open(kind) as ledger, Ledger.open(copy / "a.ledger", anchor=home.where(kind)) as other:
+        look = ledger._store.anchors.require_newest
+
+        def passed(*given: Any) -> None:
+            look(*given)
+            for _ in range(its):
+                other._store.write(lambda tx: chain.append(tx, "look", "y"))
+
+        ledger._store.anchors.require_newest = passed  # type: ignore[method-assign]
+        with refused("B203"):
+            ledger._store.write(lambda tx: [chain.append(tx, "look", "x") for _ in range(ours)])
+        ledger._store.anchors.require_newest = look  # type: ignore[method-assign]
+        answer(other, ask("b"))
+        with refused("B203"):
+            ledger.admit(ask("b"))
+
+
 def opened_before(home: Home, kind: str) -> Callable[[object], None]:
     """A process that opened the older ledger before its anchor was asked: as it would have been open all the while."""
     store = Store(str(home.path), places.place_of(str(home.path), home.where(kind)))
@@ -574,6 +598,19 @@ def test_a_backup_takes_the_place_and_what_was_left_is_charged_as_lost(
         ledger.set_budget(epsilon_nano=11 * NANO, **fixed, raise_to=True, reason="surely unspent")
         ledger.grant("ana", epsilon_nano=11 * NANO, delta_atto=10**12, raise_to=True, reason="surely unspent")
         answer(ledger, ask("c", loss=Loss(epsilon_nano=1, rho_pico=1)))
+
+
+def test_a_reservation_of_this_process_is_not_in_the_way_of_a_backup(home: Home) -> None:
+    """It lives as long as its holder, here the same process as the one that replaces the original."""
+    with begin(home, "beside") as original:
+        held = original.reserve("ana", epsilon_nano=NANO, delta_atto=0)
+        original.backup(home.kept / "backup")
+        with Ledger.open(home.kept / "backup", create=False) as copy:
+            copy.put_into_service(reason="fire")
+            state = copy.state()
+            assert (state.primary_spent, state.secondary_spent) == (state.primary_limit, state.secondary_limit)
+            copy.verify()
+        original.end_reservation(held)
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,23 @@ def test_a_month_has_a_limit_and_the_next_one_begins_anew(ledger: Ledger, clock:
         clock[0] = f"2027-{k + 1:02d}-01T00:00:00Z"
     refusal = insufficient(ledger, "c", 1)
     assert (refusal.month, refusal.remaining) == (None, "epsilon=0, delta=1e-6")  # the lifetime cap never replenishes
+    ledger.verify()
+
+
+@pytest.mark.parametrize("looks", range(6))
+def test_a_clock_that_goes_back_within_a_charge_fills_no_month_twice(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    """It jumps over the end of the month after so many looks at it."""
+    ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12, month_epsilon_nano=2 * NANO)
+    times = ["2026-11-30T23:59:59Z"]
+    monkeypatch.setattr(chain, "now", lambda: times.pop() if len(times) > 1 else times[0])
+    answer(ledger, ask("a", 2 * NANO))
+    times += ["2026-12-01T00:00:00Z"] * looks
+    with suppress(InsufficientBudgetError):
+        ledger.admit(ask("b", 2 * NANO))
+    rows = ledger._store.read(lambda tx: tx.rows("SELECT detail, subject FROM event WHERE kind = 'charge'"))
+    assert len({json.loads(row["detail"])["month"] for row in rows}) == len(rows)
     ledger.verify()
 
 

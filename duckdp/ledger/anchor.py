@@ -14,7 +14,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -74,7 +74,7 @@ def read(path: str, file: str | None = None) -> Position | None:
 
 def advance(
     path: str, position: Position, *, file: str | None = None, create: bool = False, replace: bool = False,
-    back: bool = False,
+    back: bool = False, hold: Callable[[Position], None] = lambda _: None,
 ) -> None:  # fmt: skip
     """Move the anchor forward to ``position``, durably; an anchor that is already further stays.
 
@@ -85,6 +85,7 @@ def advance(
         create: write the anchor if it is missing or empty; else that is an error.
         replace: overwrite a damaged anchor (the owner's repair).
         back: move it wherever it stands, to another history of the data set too (a backup takes the original's place).
+        hold: raises if the ledger does not hold where it stands; asked under the lock, so nobody moves it in between.
 
     Raises:
         LedgerError: B203, the anchor is at another history; B204, it is missing or damaged; B207, it cannot be written:
@@ -106,6 +107,7 @@ def advance(
                 raise damaged(path, name)
             if known is not None:
                 _same_history(path, known, position, back=back)
+                hold(known)
             if known is None or known.count < position.count:
                 _write(path, name, opened, position, (line,))
             elif back and known != position:

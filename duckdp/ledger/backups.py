@@ -14,7 +14,7 @@ from collections.abc import Callable
 from duckdp.core import accountant as accounting
 from duckdp.core.types import AccountantKind, Loss
 from duckdp.errors import LedgerError
-from duckdp.ledger import anchor, budgets, caps, chain, charges, files, interactions
+from duckdp.ledger import anchor, budgets, caps, chain, charges, files, interactions, reservations
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.connections import close_whole, connect, translated
 from duckdp.ledger.places import BESIDE, Place, places_in, require_contained
@@ -116,6 +116,7 @@ def _charge_rest(tx: Tx) -> None:
         epsilon = accounting.epsilon_for(rest[0], max(dataset["delta_atto"] // 2, 1))
         loss = Loss(epsilon_nano=epsilon, delta_atto=rest[1], rho_pico=rest[0], delta_zcdp_atto=rest[1])
     tx.change_dataset(backup=None)  # a backup charges nothing, but this
+    reservations.end_all(tx, "the original is gone")  # held in this process they would still live, and be in the way
     cap = Cap(epsilon_nano=dataset["epsilon_nano"], delta_atto=dataset["delta_atto"])
     caps.set_cap(tx, LOST, cap, kind, "what may have been spent")
     request = ChargeRequest(

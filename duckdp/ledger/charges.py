@@ -273,6 +273,7 @@ def enter(tx: Tx, request: ChargeRequest, dataset: Row, analyst: Row, claim: Cla
         BudgetError: B101, B109. CatalogError: C111.
     """
     cost = accounting.cost(budgets.kind_of(dataset), request.loss)
+    dataset = {**dataset, "month": limits.present_month(dataset)}  # no clock goes back between the check and the count
     require_budget(tx, request, cost, dataset, analyst)
     values, number = _values(request, dataset, cost), analyst["charges"] + 1
     charge, holder = hand_out(tx, dataset["id"], values, claim, attempt=1)

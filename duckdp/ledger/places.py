@@ -182,7 +182,10 @@ class Anchors:
             LedgerError: B203, B204, B207, B209.
         """
         if not place.command:
-            anchor.advance(self.path, head, file=place.file or None, create=create, replace=replace)
+            anchor.advance(
+                self.path, head, file=place.file or None, create=create, replace=replace,
+                hold=lambda known: self._require_still(tx, place, known),
+            )  # fmt: skip
             return
         self._behind.add(place)
         while True:
@@ -197,6 +200,15 @@ class Anchors:
             if kept.count >= head.count:
                 self._behind.discard(place)
                 return
+
+    def _require_still(self, tx: Tx, place: Place, known: Position) -> None:
+        """Between the look at an anchor and its move, another ledger of the same past may have moved it.
+
+        Raises:
+            LedgerError: B203.
+        """
+        if known != self._believed.get(place):
+            self.require(tx, place, known)
 
     def set_back(self, place: Place, head: Position) -> None:
         """Move an anchor wherever it stands: its ledger is gone, and this one takes its place.

@@ -58,6 +58,12 @@ def end(tx: Tx, reservation: Reservation, why: str = "ended") -> None:
         _end(tx, row, why)
 
 
+def end_all(tx: Tx, why: str) -> None:
+    """End what is held, whoever holds it."""
+    for row in live(tx, sweep=True):
+        _end(tx, row, why)
+
+
 def live(tx: Tx, *, sweep: bool = False) -> list[Row]:
     """The reservations that hold headroom now.
 
