@@ -114,5 +114,5 @@ def choose_by_noise(asked: Asked) -> TableTask:
     """A tree or moments, by the noise that counts would have: public figures."""
     units, request = lay_out(asked, listed=True)
     if any(part.listed for part in units.parts) or prefers_tree(units, request):
-        return tree_buy.task(asked)
-    return moments_buy.task(asked)
+        return tree_buy.task_over(asked, units, request)
+    return moments_buy.task_over(asked, units, request)

@@ -20,7 +20,9 @@ from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.synthetic.unit.charge_terms import Terms, moment_terms
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.lay_out import lay_out, require_shares
+from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
+from duckdp.synthetic.unit.request import Request
 from duckdp.synthetic.unit.stages import Bought
 
 
@@ -99,7 +101,11 @@ def task(asked: Asked) -> MomentsTask:
     Raises:
         CatalogError: C102, C105. ParameterError: P107. QueryError: Q401.
     """
-    units, whole = lay_out(asked, listed=False)
+    return task_over(asked, *lay_out(asked, listed=False))
+
+
+def task_over(asked: Asked, units: UnitColumns, whole: Request) -> MomentsTask:
+    """The same, where the columns are laid out already, none of them listed; raises P107."""
     part = int(asked.epsilon_nano * SHARE)
     marginals = None
     if part:

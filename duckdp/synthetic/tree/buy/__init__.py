@@ -21,7 +21,9 @@ from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.synthetic.unit.charge_terms import Terms
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.lay_out import lay_out, require_shares
+from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
+from duckdp.synthetic.unit.request import Request
 from duckdp.synthetic.unit.stages import Bought
 
 
@@ -75,7 +77,11 @@ def task(asked: Asked) -> TreeTask:
     Raises:
         CatalogError: C102, C105. ParameterError: P107. QueryError: Q401.
     """
-    units, request = lay_out(asked, listed=True)
+    return task_over(asked, *lay_out(asked, listed=True))
+
+
+def task_over(asked: Asked, units: UnitColumns, request: Request) -> TreeTask:
+    """The same, where the columns are laid out already; raises P107."""
     columns = len(units.parts)
     terms = tree_terms(request, columns)
     least = make_tree_plan(request, units, terms).least(columns)
