@@ -120,7 +120,11 @@ def declared(function: Callable[..., Any], given: object) -> dict[str, Any]:
     _, takes = _prepare(function)
     found = {n: v if v is None or v is ... else _plain(n, v, takes.get(n)) for n, v in given.items()}
     for name, value in found.items():
-        if not _is_plain(value):
+        try:
+            found[name] = _without_classes(value)
+        except Exception:  # noqa: BLE001 - whatever the caller's object does
+            found[name] = _NOT
+        if found[name] is _NOT:
             raise ParameterError("P107", name, value, "must hold texts, numbers and dates.")
     return found
 
@@ -134,16 +138,22 @@ def scalars(given: Mapping[str, object]) -> dict[str, Any]:
     return {name: value if value is None else _plain(name, value, _SCALAR) for name, value in given.items()}
 
 
-def _is_plain(value: object, depth: int = 3) -> bool:
-    kind = type(value)
-    if kind.__module__.split(".")[0] not in _PLAIN_FROM:
-        return False
-    if kind is str:
-        return _text(value) is not _NOT
-    if not isinstance(value, (list, tuple, set, frozenset, Mapping)):
-        return True
-    inner = [*value, *value.values()] if isinstance(value, Mapping) else value
-    return depth > 0 and all(_is_plain(each, depth - 1) for each in inner)
+def _without_classes(value: Any, depth: int = 3) -> Any:
+    """A value without classes of the caller's: a member of an enum as its text, a named tuple as a tuple."""
+    known = type(value).__module__.split(".")[0] in _PLAIN_FROM
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, (list, tuple, set, frozenset, Mapping)):
+        inner = [*value, *value.values()] if isinstance(value, Mapping) else list(value)
+        found = [_without_classes(each, depth - 1) for each in inner] if depth else [_NOT]
+        if any(each is _NOT for each in found):
+            return _NOT
+        if isinstance(value, Mapping):
+            return dict(zip(found[: len(value)], found[len(value) :], strict=True))
+        return next(kind for kind in (tuple, set, frozenset, list) if kind is list or isinstance(value, kind))(found)
+    if not known and isinstance(value, (int, float)):
+        return int.__index__(value) if isinstance(value, int) else float.__float__(value)
+    return value if known else _NOT
 
 
 def _plain(name: str, value: object, take: tuple[Take, str] | None) -> Any:
@@ -277,7 +287,10 @@ def _text(value: object) -> Any:
 
 
 def _flag(value: object) -> Any:
-    return value if isinstance(value, bool) else _NOT
+    if isinstance(value, bool):
+        return value
+    of_numpy = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
+    return bool(value) if of_numpy else _NOT
 
 
 def _whole(value: object) -> Any:
@@ -329,4 +342,6 @@ _SIMPLE: dict[Any, tuple[Take, str]] = {
 }
 _SCALAR = typing.cast("tuple[Take, str]", _reader(Scalar))
 #: Whose values are no code of a caller's.
-_PLAIN_FROM = frozenset(("builtins", "datetime", "decimal", "fractions", "uuid", "collections", "numpy", "pandas"))
+_PLAIN_FROM = frozenset(
+    ("builtins", "datetime", "decimal", "fractions", "uuid", "collections", "numpy", "pandas", "polars")
+)

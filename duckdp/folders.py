@@ -1,7 +1,7 @@
 """Temporary folders of private data: readable by nobody else, and gone with the process that made them.
 
 Each is locked (flock) as long as its process lives. Those that a killed process left are removed when the next one
-is made: whoever gets the lock of a folder knows that nobody uses it.
+is made: whoever gets the lock of a folder knows that nobody uses it. Where a file system has no locks, none is removed.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ class Folder:
 def _make() -> tuple[str, int]:
     while True:
         path = tempfile.mkdtemp(prefix=PREFIX)
-        file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        if _locked(file) and _is_there(path, file):
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:  # swept by another process before it was opened,
+            continue
+        if _locked(file, without_locks=True) and _is_there(path, file):
             _open.append(file)
             return path, file
-        os.close(file)  # swept by another process before it was locked
+        os.close(file)  # or before it was locked
 
 
 def _sweep() -> None:
@@ -60,17 +63,20 @@ def _remove_if_left(path: str) -> None:
     try:
         found = os.fstat(file)
         mine = found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
-        if mine and _locked(file) and _is_there(path, file):
+        if mine and _locked(file, without_locks=False) and _is_there(path, file):
             shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(file)
 
 
-def _locked(file: int) -> bool:
+def _locked(file: int, *, without_locks: bool) -> bool:
+    """Lock a folder, unless somebody has; ``without_locks``: what to say where the file system knows no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return without_locks
     return True
 
 

@@ -6,11 +6,13 @@ busy machine.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable
@@ -318,3 +320,48 @@ def test_a_folder_that_is_in_use_stays(tmp_path: Path) -> None:
     used.close()
     used.close()
     assert not os.path.exists(used.path)
+
+
+def test_a_folder_that_another_process_swept_before_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    make, swept = tempfile.mkdtemp, []
+
+    def make_and_lose(**how: str) -> str:
+        path = make(**how)
+        if not swept:
+            swept.append(path)
+            folders._sweep()
+            assert not os.path.exists(path)
+        return path
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose)
+    found = folders.Folder()
+    assert swept != [found.path]
+    assert os.path.isdir(found.path)
+    found.close()
+
+
+def test_folders_where_the_file_system_has_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made at once, and none is removed but by whoever made it."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    made: list[str] = []
+    make = tempfile.mkdtemp
+
+    def make_few(**how: str) -> str:
+        assert len(made) < 2, "tries for ever"
+        made.append(make(**how))
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("fcntl.flock", refuse)
+    monkeypatch.setattr(tempfile, "mkdtemp", make_few)
+    first, second = folders.Folder(), folders.Folder()
+    assert os.path.isdir(first.path)
+    first.close()
+    second.close()
+    assert not any(os.path.exists(path) for path in made)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from enum import IntEnum, StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
+import numpy as np
+import polars
 import pytest
 
 import duckdp
+from duckdp.arguments import declared
 from duckdp.compiler.parse import parse_statement
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import CatalogError, DuckDPError, ParameterError, QueryError
@@ -144,3 +149,33 @@ def test_the_session_pays_once_for_one_question_in_any_order(curator: duckdp.Cur
     )
     assert curator.ledger.state().accountant is AccountantKind.BASIC
     assert curator.ledger.state().neighbours is Neighbours.ADD_REMOVE
+
+
+def test_figures_of_classes_that_callers_have(owner: duckdp.Curator) -> None:
+    """Enums, named tuples and frames of other libraries stand for what they hold: the declaration is the plain one."""
+
+    class Ends(NamedTuple):
+        lower: int
+        upper: int
+
+    class Text(StrEnum):
+        one = "1"
+        two = "2"
+
+    class Number(IntEnum):
+        one = 1
+        two = 2
+
+    plain = {"bounds": {"a": (0, 10)}, "domains": {"big": [1, 2]}, "row_cap": 100}
+    wanted = owner.protect("t", **plain).declaration  # type: ignore[arg-type]
+    told = {"a": Ends(0, 10)}
+    for domain in (list(Number), tuple(Number), polars.Series([1, 2])):
+        assert owner.protect("t", bounds=told, domains={"big": domain}, row_cap=100).declaration == wanted  # type: ignore[dict-item]
+    found = declared(duckdp.Curator.protect, {"domains": {"name": list(Text)}})
+    assert [type(value) for value in found["domains"]["name"]] == [str, str]
+
+
+def test_flags_of_numpy_are_flags(owner: duckdp.Curator) -> None:
+    owner.budget(epsilon=1)
+    owner.budget(epsilon=2, raise_to=np.True_, reason="more")  # type: ignore[arg-type]
+    assert owner.ledger.state().epsilon_nano == 2 * 10**9
