@@ -96,7 +96,6 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("anchor: not on the disk", _ANCHOR, "        _sync(file)\n", "        pass\n", _POWER),
     Mutant("store: a replaced file", _STORE, "if files.identity(place.path) != place.file:", "if False:", _T),
     # ---- seals, the directory, listings
-    Mutant("seal: rows are believed", _TX, '        if not fits(self.dataset()["salt"], table, found):\n', "        if False:\n", (_DAMAGE, *_T)),
     Mutant("seal: the data set's row is believed", _TX, """ or not fits(found["salt"], "dataset", found):""", ":", (_DAMAGE, *_T)),
     Mutant("seal: of any table", _SEALS, "compact([table, *values])", "compact([*values])", (_DAMAGE, *_T)),
     Mutant("seal: without the salt", _SEALS, "digest_size=SIZE, key=salt)", "digest_size=SIZE)", (_DAMAGE, *_T)),

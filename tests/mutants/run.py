@@ -82,6 +82,7 @@ def main() -> int:
     parser.add_argument("--anew", action="store_true", help="run what is settled as well")
     parser.add_argument("--whole", action="store_true", help="let survivors meet the whole fast suite")
     parser.add_argument("--note", action="store_true", help="write which test caught what to caught.json")
+    parser.add_argument("--settled", action="store_true", help="run nothing: confirm and show what was run before")
     parser.add_argument("--unconfirmed", action="store_true", help="leave for later whether tests pass without faults")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--cpu", type=int, default=CPU_SECONDS, help="seconds of processor time for one mutant")
@@ -95,6 +96,8 @@ def main() -> int:
     settled = {r.key: r for r in ([] if given.anew else _kept())}
     keys = {m.name: (_key(m, with_tests=False), _key(m, with_tests=True)) for m in chosen}
     found = {m.name: settled[k] for m in chosen for k in keys[m.name] if k in settled}
+    if given.settled:
+        chosen = [m for m in chosen if m.name in found]
     waiting, start = [m for m in chosen if m.name not in found], time.monotonic()
     with _folder() as folder:
         for mutant, fate, test, how, seconds in run(waiting, folder, given):
