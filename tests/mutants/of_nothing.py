@@ -62,4 +62,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("plan: a public count under add-remove", "duckdp/compiler/plan.py", "public_rows=everyone and neighbours is Neighbours.REPLACE", "public_rows=everyone", ()),
         "it keeps count(*) from sharing a measure, no more: what is public is decided by the relation, in bound_measure",
     ),
+    (
+        Mutant("smooth: the margin is found step by step", "duckdp/mechanisms/smooth_sensitivity.py", "below = float(self.beta - _FLOAT_MARGIN)", "below = float(self.beta)", ()),
+        "the loop behind it goes down to the margin all the same, one float at a time",
+    ),
 )
