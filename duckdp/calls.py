@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from duckdp import functions
-from duckdp.arguments import Scalar, checked_methods, scalars
+from duckdp.arguments import Scalar, checked_methods, checks_itself, scalars
 from duckdp.asking import Asking, noted
 from duckdp.errors import ParameterError
 from duckdp.functions.prepared import read_given
@@ -237,6 +237,7 @@ class Calls:
         """Declared tables and columns."""
         return self._call(functions.catalog(self._session))
 
+    @checks_itself
     def asking(self, text: str | Callable[[], str]) -> Asking:
         """A statement of the analyst's that begins; ``with`` it."""
         return Asking(self._session._curator.ledger.statements, self._session.analyst, text)

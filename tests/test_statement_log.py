@@ -552,3 +552,11 @@ def test_headroom_and_interactive_releases_are_logged_where_they_are_free_or_ref
         ("ana", "free", "reserve(epsilon := 1)", "reserved"): 1,
         ("ana", "refused", "reserve(epsilon := 50)", "B101"): 1,
     })  # fmt: skip
+
+
+def test_a_text_that_is_no_unicode_is_logged_and_refused_as_such(tmp_path: Path) -> None:
+    with duckdp.open(make_clinic(tmp_path, "ann")) as curator:
+        session = curator.session("ann")
+        with pytest.raises(DuckDPError, match=r"must be a text in Unicode\.$"):
+            session.sql("SELECT '\ud800' FROM visits", epsilon=1)
+        assert curator.history(kind="refused").rows()[0][4:] == ("P107", "SELECT '?' FROM visits")
