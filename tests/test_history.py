@@ -60,6 +60,21 @@ def call(*arguments: object) -> str:
     return done.output
 
 
+def test_acts_say_what_was_limited_and_who_is_in_a_team(clinic: str) -> None:
+    with duckdp.open(clinic) as curator:
+        curator.grant("ana", epsilon=1, per_month="0.5", raise_to=True, reason="slower")
+        curator.team("lab", epsilon=1, per_month="0.25", members=["ana", "bea"])
+        curator.team("lab", epsilon=1, per_month="0.25", members=["ana"], reason="left")
+        curator.team("lab", epsilon=1, per_month="0.25", members=[], reason="over")
+    shown = json.loads(call("history", clinic, "--kind", "act", "--last", 4, "--format", "json"))
+    assert [entry["what"] for entry in shown] == [
+        "team lab epsilon=1, epsilon=0.25 a month, members none: over",
+        "team lab epsilon=1, epsilon=0.25 a month, members ana: left",
+        "team lab epsilon=1, epsilon=0.25 a month, members ana bea",
+        "grant ana epsilon=1, epsilon=0.5 a month: slower",
+    ]
+
+
 def test_filters(clinic: str) -> None:
     with duckdp.open(clinic) as curator:
         everything = curator.history(last=1000)

@@ -211,6 +211,9 @@ def test_one_name_for_one_ledger(ledger, tmp_path):
 
 def test_a_backup_is_whole_and_answers_nothing_until_it_is_needed(ledger, tmp_path):
     first = answer(ledger, ask("a"))
+    with refused("B207"):
+        ledger.backup(tmp_path / "no folder" / "copy")
+    assert [event.kind for event in ledger.log()].count("backup") == 0  # of none that was not made
     ledger.backup(tmp_path / "copy")
     for taken in ("copy", "a.ledger"):
         with refused("B207"):

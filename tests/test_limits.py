@@ -71,6 +71,17 @@ def test_members_share_a_cap(ledger: Ledger) -> None:
     ledger.verify()
 
 
+def test_a_refusal_names_the_tightest_limit_for_ever(ledger: Ledger) -> None:
+    """What is lowered to what it names is not refused again by another limit, but for the month's, which comes back."""
+    ledger.set_team("lab", cap(5), members=["ana"])
+    ledger.set_team("city", cap(4), members=["ana"])
+    ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=0, month_epsilon_nano=NANO)
+    for cost in (12, 7, 5):
+        refusal = insufficient(ledger, "a", cost)
+        assert (refusal.scope, refusal.month, refusal.remaining) == ('team "city"', None, "epsilon=4")
+    assert insufficient(ledger, "a", 4).month is not None
+
+
 def test_a_charge_counts_in_full_against_each_team(ledger: Ledger) -> None:
     ledger.set_team("lab", cap(5), members=["ana", "ben"])
     ledger.set_team("city", cap(4), members=["ben", "cleo"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -124,9 +125,13 @@ def words_in(text: str) -> list[str]:
     from duckdp.errors import ParameterError
 
     try:
-        return shlex.split(text)
+        words = shlex.split(text)
     except ValueError:
         raise ParameterError("P107", "anchor_command", text, "has quotes that are not closed.") from None
+    if not words or shutil.which(words[0]) is None:
+        rule = 'must begin with a program that is found, for example "ssh keeper keep-anchor.sh /srv/clinic.anchor".'
+        raise ParameterError("P107", "anchor_command", text, rule)
+    return words
 
 
 def analyst_option(function: F) -> F:

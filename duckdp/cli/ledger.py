@@ -148,10 +148,12 @@ def anchor(source: str, ledger_path: str | None, to: str | None, to_command: str
     """Where the anchor is; with --to or --to-command and --reason, where it is from now on."""
     if to is not None and to_command is not None:
         raise click.UsageError("Give --to or --to-command, not both.")
+    if reason is None and (to is not None or to_command is not None):
+        raise click.UsageError("Missing option '--reason'.")
     with open_ledger(source, ledger_path) as found:
         new = words_in(to_command) if to_command is not None else to
         if new is not None:
-            found.move_anchor(new, reason=reason)  # type: ignore[arg-type]
+            found.move_anchor(new, reason=reason or "")
         click.echo(f"the anchor is {found.state().anchor}")
 
 

@@ -38,10 +38,12 @@ def backup(store: Store, target: str | os.PathLike[str], beside: Callable[[str],
     files.refuse_network(name)
     if any(os.path.lexists(name + suffix) for suffix in ("", "-wal", "-shm")) or _is_foreign(store, name):
         raise LedgerError("B207", f'"{name}" exists and is not overwritten. Give a new file.', path=name)
-    store.write(lambda tx: chain.append(tx, "backup", name))
+    if not os.path.isdir(os.path.dirname(name)):
+        raise LedgerError("B207", f'the folder of "{name}" does not exist. Make it, or give another file.', path=name)
     draft = f"{name}.new-{os.urandom(8).hex()}"
     files.make(draft)
     try:
+        store.write(lambda tx: chain.append(tx, "backup", name))  # not of a backup that cannot begin
         head = _copy_to(store, draft, name)
         beside(name)
         anchor.advance(name, head, create=True, replace=True)

@@ -204,6 +204,11 @@ def _told(detail: dict[str, Any]) -> str:
     parts = []
     if "epsilon_nano" in detail:
         parts.append(str(Loss(epsilon_nano=detail["epsilon_nano"], delta_atto=detail.get("delta_atto", 0))))
+    if "month_epsilon_nano" in detail:
+        a_month = Loss(epsilon_nano=detail["month_epsilon_nano"], delta_atto=detail.get("month_delta_atto", 0))
+        parts.append(f"{a_month} a month")
+    if "members" in detail:
+        parts.append(f"members {' '.join(detail['members']) or 'none'}")
     parts += [
         f"{name}={detail[name]}" for name in ("neighbours", "accountant", "version", "owner", "with") if name in detail
     ]

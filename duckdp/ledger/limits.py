@@ -99,15 +99,16 @@ def require(kind: AccountantKind, cost: Pair, limits: Sequence[Limit]) -> None:
     """Check a cost against all limits.
 
     Raises:
-        InsufficientBudgetError: B101, of the first that does not cover it.
+        InsufficientBudgetError: B101, of the tightest that does not cover it; of one for ever where there is one, since
+            waiting for the next month is no help then.
     """
-    for limit in limits:
-        rest = limit.rest
-        if cost[0] > rest[0] or cost[1] > rest[1]:
-            raise InsufficientBudgetError(
-                accounting.describe(kind, *cost), accounting.describe(kind, *rest), limit.scope, month=limit.month,
-                replenishes=limit.replenishes, held=accounting.describe(kind, *limit.held) if any(limit.held) else None,
-            )  # fmt: skip
+    short = [limit for limit in limits if cost[0] > limit.rest[0] or cost[1] > limit.rest[1]]
+    if short:
+        limit = min(short, key=lambda limit: (limit.month is not None, limit.rest))
+        raise InsufficientBudgetError(
+            accounting.describe(kind, *cost), accounting.describe(kind, *limit.rest), limit.scope, month=limit.month,
+            replenishes=limit.replenishes, held=accounting.describe(kind, *limit.held) if any(limit.held) else None,
+        )  # fmt: skip
 
 
 def least(limits: Sequence[Limit]) -> Pair:

@@ -240,7 +240,11 @@ def test_the_anchor_may_be_elsewhere(run: Run, clinic: Path, tmp_path: Path) -> 
     assert "a disk of its own" in run("ledger", "log", clinic).output
     assert run("ledger", clinic, "--anchor", file).exit_code == 0
     assert run("ledger", clinic, "--anchor", disk / "other").stderr.startswith("B208: ")
-    assert run("ledger", clinic, "--anchor-command", "'").stderr.startswith("P107: ")
+    for wrong in ("'", "", "/nowhere/keep it"):
+        told = run("ledger", clinic, "--anchor-command", wrong).stderr
+        assert told.startswith("P107: anchor_command=")
+        assert "[" not in told  # words, not a list of Python
+    assert "'--reason'" in run("ledger", "anchor", clinic, "--to", file).stderr
     if shutil.which("flock") is None:
         return
     assert str(kept) in run(*show, "--to-command", words, "--reason", "another machine").output

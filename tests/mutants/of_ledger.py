@@ -33,8 +33,8 @@ _T_SESSION = ("tests/test_session.py", "tests/test_owner.py", "tests/test_kept_l
 # fmt: off
 LEDGER: tuple[Mutant, ...] = (
     # ---- admitting
-    Mutant("admit: both limits must be passed", _LIMITS, "if cost[0] > rest[0] or cost[1] > rest[1]:", "if cost[0] > rest[0] and cost[1] > rest[1]:", _T),
-    Mutant("admit: delta unlimited", _LIMITS, "if cost[0] > rest[0] or cost[1] > rest[1]:", "if cost[0] > rest[0]:", _T),
+    Mutant("admit: both limits must be passed", _LIMITS, "if cost[0] > limit.rest[0] or cost[1] > limit.rest[1]]", "if cost[0] > limit.rest[0] and cost[1] > limit.rest[1]]", _T),
+    Mutant("admit: delta unlimited", _LIMITS, "if cost[0] > limit.rest[0] or cost[1] > limit.rest[1]]", "if cost[0] > limit.rest[0]]", _T),
     Mutant("admit: only the analyst's cap", _LIMITS, 'for one in [*whose, ("data set", dataset, _sum(holding))]]', "for one in whose]", _T),
     Mutant("admit: only the total", _LIMITS, 'for one in [*whose, ("data set", dataset, _sum(holding))]]', 'for one in [("data set", dataset, _sum(holding))]]', _T),
     Mutant("admit: budget not asked", _CHARGES, "    require_budget(tx, request, cost, dataset, analyst)\n", "", _T),
