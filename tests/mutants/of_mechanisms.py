@@ -127,7 +127,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("tree: choices at sqrt(16 rho)", _TREE, "math.isqrt(8 * cost * PICO)", "math.isqrt(16 * cost * PICO)", ("tests/privacy/test_losses.py::test_shares_of_every_purse_add_up_to_its_charge",)),
     Mutant("tree: replace moves once", _TABLES, "    move = 2 if neighbours is Neighbours.REPLACE else 1\n    return Sensitivity", "    move = 1\n    return Sensitivity", ("tests/privacy/test_losses.py::test_shares_of_every_purse_add_up_to_its_charge",)),
     Mutant("tree: one table of many", _TABLES, "return Sensitivity(l1=tables * move, l2_squared=tables * move, linf=1)", "return Sensitivity(l1=move, l2_squared=move, linf=1)", ("tests/privacy/test_losses.py::test_shares_of_every_purse_add_up_to_its_charge",)),
-    Mutant("tree: scores move once under replace", _TREE, "return GRID * (2 if neighbours is Neighbours.REPLACE else 1)", "return GRID", (f"{LOSSES}[tree, replaced]",)),
-    Mutant("tree: tables are free", _TREE, "purse.take(share)\n    exact", "purse.cost(share)\n    exact", _T_TREE),
+    Mutant("tree: scores move once under replace", _TREE, "return GRID * (2 if neighbours is Neighbours.REPLACE else 1)", "return GRID", ("tests/synthetic/wide/test_wide_tree_private.py::test_sensitivities_are_those_of_all_small_tables",)),
+    Mutant("tree: tables are free", _TREE, "purse.take(share)\n    exact", "purse.cost(share)\n    exact", ("tests/synthetic/wide/test_wide_tree_private.py::test_every_public_cell_is_noised_whatever_the_rows",)),
     Mutant("tree: choices are free", _TREE, "    cost = purse.take(share)\n    return Fraction(math.isqrt", "    cost = purse.cost(share)\n    return Fraction(math.isqrt", _T_TREE),
 )

@@ -66,4 +66,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("smooth: the margin is found step by step", "duckdp/mechanisms/smooth_sensitivity.py", "below = float(self.beta - _FLOAT_MARGIN)", "below = float(self.beta)", ()),
         "the loop behind it goes down to the margin all the same, one float at a time",
     ),
+    (
+        Mutant("release: cells beyond their range", "duckdp/compiler/release.py", "min(max(g[j], low), high) for j", "g[j] for j", ()),
+        "noise is added to Python's integers, which have no range: an unclamped sum moves as far as the claim says, no more",
+    ),
 )

@@ -32,14 +32,22 @@ from duckdp.synthetic.psi import buy as psi
 from duckdp.synthetic.tree.buy import counts as tree_counts
 from duckdp.synthetic.tree.buy import grow as tree
 from duckdp.synthetic.unit.buy import purse as release
-from tests.gate import plan_for
+from tests.gate import COLUMNS, clinic, plan_for
 from tests.privacy.draws import LOW, REPLACE, ROWS, SLOW, TASKS, Case, Seen, connect, observe, tables
 from tests.privacy.test_draws import _case
 from tests.privacy.test_losses import _holder
 
 SOME = "SELECT count(*), count(*) FILTER (WHERE smoker), count(score), avg(income) FILTER (WHERE age > 30) FROM clinic"
+VIEW = clinic(unit_key=None, filter="smoker", base=COLUMNS)
 #: Beside the usual ones: counts that only some rows enter, where the number of rows is public.
-MORE = [(SelectTask, Case("some rows of all", lambda: SelectTask(plan=plan_for(SOME, ROWS, neighbours=REPLACE))))]
+MORE = [
+    (SelectTask, Case(name, lambda text=text, table=table: SelectTask(plan=plan_for(text, table, neighbours=REPLACE))))
+    for name, text, table in (
+        ("some rows of all", SOME, ROWS), ("rows by a predicate", f"{SOME} WHERE visits > 0", ROWS),
+        ("rows by a key", "SELECT smoker, count(*), avg(income) FROM clinic GROUP BY smoker", ROWS),
+        ("rows of a view", "SELECT count(*), avg(income) FROM clinic", VIEW),
+    )
+]  # fmt: skip
 CASES = MORE + [(kind, case) for kind, cases in TASKS.items() for case in cases if kind is not QuantileTask]
 PARAMETERS = [
     pytest.param(c, id=f"{k.__name__}-{c.name}", marks=[pytest.mark.slow] if c.name in SLOW else []) for k, c in CASES
