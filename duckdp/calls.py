@@ -54,7 +54,7 @@ class Calls:
         """Buy a summary that answers any number of smooth queries; one row about it.
 
         ``more``: basis ("tensor", "total_degree", "hyperbolic_cross"), interactions, weights, noise, per, fresh (pay
-        again where the charge is final); see README.
+        again where the charge is final); see docs/guide.md.
         """
         more = scalars(more)
         given = (table, columns, epsilon, delta, smoothness, degree, name)

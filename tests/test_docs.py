@@ -1,4 +1,4 @@
-"""The README is true: its examples run and print what it shows, every public name and error code is in it."""
+"""The documentation is true: its examples run and print what it shows, every public name and error code is in it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ import pytest
 import duckdp
 from duckdp.errors import CODES
 from duckdp.functions import FUNCTIONS
+from tests.pages import PAGES, all_pages
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+DOCS = all_pages()
 BLOCK = re.compile(r"```python\n(.*?)```\s*```text\n(.*?)```", re.DOTALL)
 
 
@@ -31,8 +33,8 @@ def _shape(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def test_readme_examples_print_what_they_show(tmp_path: Path) -> None:
-    blocks = BLOCK.findall(README)
+def test_examples_print_what_they_show(tmp_path: Path) -> None:
+    blocks = BLOCK.findall(DOCS)
     assert len(blocks) >= 3
     names: dict[str, object] = {}
     before = os.getcwd()
@@ -45,7 +47,7 @@ def test_readme_examples_print_what_they_show(tmp_path: Path) -> None:
         for code, shown in blocks:
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
-                exec(compile(code, "README.md", "exec"), names)
+                exec(compile(code, "documentation", "exec"), names)
             assert _shape(printed.getvalue()) == _shape(shown)
     finally:
         os.chdir(before)
@@ -54,8 +56,8 @@ def test_readme_examples_print_what_they_show(tmp_path: Path) -> None:
             closer()
 
 
-def test_every_error_code_is_in_the_readme() -> None:
-    missing = [code for code, text in CODES.items() if f"`{code}`" not in README]
+def test_every_error_code_is_documented() -> None:
+    missing = [code for code, text in CODES.items() if f"`{code}`" not in DOCS]
     assert not missing
 
 
@@ -69,7 +71,16 @@ def test_every_function_is_in_the_readme_and_in_sql() -> None:
 def test_every_public_name_has_a_docstring() -> None:
     for name in duckdp.__all__:
         assert getattr(duckdp, name).__doc__, name
-        assert name in README or name in ("errors", "smooth", "Explanation"), name
+        assert name in DOCS or name in ("errors", "smooth", "Explanation"), name
+
+
+def test_the_readme_is_short_and_every_page_can_be_reached() -> None:
+    assert len(README.splitlines()) <= 220
+    for page in PAGES[1:]:
+        assert f"(docs/{page.name})" in README, page.name
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            assert "://" in target or (page.parent / target).exists(), (page.name, target)
 
 
 def test_docstring_examples_hold() -> None:

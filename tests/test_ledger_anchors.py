@@ -21,6 +21,7 @@ from duckdp.ledger import Ledger, anchor, anchor_command, chain, files, places
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.store import Store
 from tests.ledgers import NANO, answer, ask, refused, set_up
+from tests.pages import GUIDE
 
 ROOT = Path(__file__).parent.parent
 KEEPER = """
@@ -89,7 +90,7 @@ def put_back(copy: Path, folder: Path, *names: str) -> None:
             shutil.copy(copy / name, folder / name)
 
 
-# ---- what each choice detects: README's table ------------------------------------------------------------------------
+# ---- what each choice detects: the guide's table ---------------------------------------------------------------------
 
 
 def the_ledger(home: Home) -> None:
@@ -125,9 +126,9 @@ ACCIDENTS: dict[str, Callable[[Home], None]] = {
 
 
 def promised() -> dict[tuple[str, str], bool]:
-    """README's table: (what was put back, kind of anchor) -> whether it is seen."""
+    """The guide's table: (what was put back, kind of anchor) -> whether it is seen."""
     found = {}
-    lines = (ROOT / "README.md").read_text().splitlines()
+    lines = GUIDE.read_text().splitlines()
     start = lines.index("| put back to an earlier state | beside the ledger | a file on another disk | a command |")
     for line in lines[start + 2 : start + 2 + len(ACCIDENTS)]:
         name, *cells = [cell.strip() for cell in line.strip("|").split("|")]

@@ -1,6 +1,6 @@
 """Where a row expression does not mean what DuckDB means by its text: all of it, each with its reason.
 
-The tests compare random texts with DuckDB and let nothing pass but this (tests/compiler/test_meaning.py); the README
+The tests compare random texts with DuckDB and let nothing pass but this (tests/compiler/test_meaning.py); docs/guide.md
 lists it.
 """
 

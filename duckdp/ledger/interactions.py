@@ -23,7 +23,7 @@ Attempts:     those of a charge with one release are counted, since each may rea
               Here no count would bound what time shows: whoever may ask a new question at no charge may look at the
               clock as often as they like. By (4) nothing else is won by an attempt that ended: what it could redraw is
               the noise of one step that nobody saw. That the time of drawing and storing is not hidden is said in the
-              README, for all releases alike.
+              documentation, for all releases alike.
 Secrets:      noise, and figures that were noised; never an exact figure of the data. They are in the ledger's file,
               which is the owner's, and in complete copies of it (backups), beside 128 random bits, so that their digest
               in the chain tells nothing of them. No listing, log, export, error or repr has them; :func:`past` gives

@@ -15,6 +15,7 @@ import pytest
 
 import duckdp
 from tests.cli.conftest import PROTECT, ROOT, Process, Run, environment
+from tests.pages import GUIDE
 
 COUNT = "SELECT sex, count(*) AS n FROM visits GROUP BY sex"
 
@@ -199,8 +200,8 @@ def test_ledger_backup_and_repair(run: Run, clinic: Path, tmp_path: Path) -> Non
     assert run("ledger", clinic).exit_code == 0
 
 
-def test_the_restoring_that_readme_describes_works(run: Run, clinic: Path, tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text()
+def test_the_restoring_that_the_guide_describes_works(run: Run, clinic: Path, tmp_path: Path) -> None:
+    text = GUIDE.read_text()
     after = text[text.index("A backup says that it is one") :]
     lines = [line.split("#")[0].strip() for line in after.splitlines()[1:9] if line.startswith("    ")]
     assert len(lines) == 6

@@ -19,6 +19,7 @@ from sqlglot.errors import SqlglotError
 from duckdp.compiler import parse, tokens
 from duckdp.compiler.parse import parse_scalar, parse_statement
 from duckdp.errors import DuckDPError, QueryError
+from tests.pages import PAGES
 
 DIALECT = Dialect.get_or_raise("duckdb")
 # Steps for each character by the bounds alone, in a short search; the count ends all at STEPS (and MORE_STEPS).
@@ -277,13 +278,13 @@ def test_what_is_in_use_passes(text: str) -> None:
 
 
 def statements_in_use() -> list[str]:
-    """Every statement of README, the fixtures and the examples."""
+    """Every statement of the documentation, the fixtures and the examples."""
     root = Path(__file__).parents[2]
     texts = [
         p.read_text() for p in sorted((root / "tests" / "fixtures" / "sql").glob("*.sql")) if "reject" not in p.name
     ]
     found = [s for text in texts for s in re.split(r"\n\s*\n", re.sub(r"(?m)^#.*$|^--.*$", "", text)) if s.strip()]
-    for path in (root / "README.md", *sorted((root / "examples").glob("*.py"))):
+    for path in (*PAGES, *sorted((root / "examples").glob("*.py"))):
         found += re.findall(r'"((?:SELECT|FROM)[^"]+)"', path.read_text())
     return found
 

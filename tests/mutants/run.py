@@ -50,7 +50,7 @@ from tests.mutants.mutants import EQUIVALENT, LISTS
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS, PASSES = ROOT / ".mutants" / "results.jsonl", ROOT / ".mutants" / "passes.jsonl"
 NOTED = pathlib.Path(__file__).with_name("caught.json")
-PARTS = ("duckdp", "tests", "sql", "examples", "pyproject.toml", "README.md", "LICENSE", "Makefile")
+PARTS = ("duckdp", "tests", "sql", "examples", "pyproject.toml", "README.md", "docs", "LICENSE", "Makefile")
 CPU_SECONDS = 900  # of one mutant's tests; several times what the slowest need
 WALL_SECONDS = 600  # beside four times the processor's: against a test that waits for ever
 #: Imported once, before each mutant's process is forked: more than half of what its tests would take.
