@@ -15,6 +15,7 @@ import duckdb
 
 INTERRUPTED = ("Query interrupted", "INTERRUPT Error: Interrupted!")  # DuckDB's and the stream's, on Ctrl-C
 T = TypeVar("T")
+_AGAIN = 0.02  # seconds between two interrupts
 _LOOK = 0.2  # seconds between two looks at how far a statement is
 
 
@@ -53,7 +54,8 @@ def attempt(
             if progress is not None:
                 progress(_share(con))
     except BaseException:
-        con.interrupt()
+        while not done.wait(_AGAIN):  # an interrupt that meets no statement yet, or one's end, is lost
+            con.interrupt()
         worker.join()
         raise
     worker.join()

@@ -67,8 +67,8 @@ def interrupted(work: Callable[[], object], at: int, within: Sequence[str]) -> B
     return None
 
 
-def others_can_write(path: str | Path, seconds: float = 0) -> None:
-    """Nobody holds the ledger's lock, or not for long."""
+def others_can_write(path: str | Path, seconds: float = 60) -> None:
+    """Nobody holds the ledger's lock for good; its own thread may be about to end a transaction."""
     connection = sqlite3.connect(path, timeout=seconds, isolation_level=None)
     try:
         connection.execute("BEGIN IMMEDIATE")
