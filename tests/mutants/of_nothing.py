@@ -70,4 +70,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("release: cells beyond their range", "duckdp/compiler/release.py", "min(max(g[j], low), high) for j", "g[j] for j", ()),
         "noise is added to Python's integers, which have no range: an unclamped sum moves as far as the claim says, no more",
     ),
+    (
+        Mutant("emit: the middle cell not clamped", "duckdp/compiler/emit.py", 'f"system.main.least({_rounded(f\'2 * {u} * (1 - {u}) * {steps}\')}, {steps} - {square})"', "_rounded(f'2 * {u} * (1 - {u}) * {steps}')", ()),
+        "where both parts round up, the third is above a half: on grids of 40 bits they never add up to more than the whole",
+    ),
 )
