@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import Ledger, comparison
+from duckdp.ledger import Ledger, chain, comparison
 from duckdp.ledger.seals import seal_of
 from tests import ledger_flips as flips
 from tests.ledgers import ask
@@ -136,6 +136,12 @@ def is_said(table: str, column: str, place: int) -> bool:
 def test_no_value_of_any_row_is_altered_unseen(base: Path, tmp_path: Path, resealed: bool) -> None:
     assert len(list(alterations(base))) > 200
     assert [m for m in missed(base, tmp_path, resealed=resealed) if is_said(*m)] == []
+
+
+def test_old_history_is_found_by_verify(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What opening looks at of a long history is its end."""
+    monkeypatch.setattr(chain, "RECENT", 3)
+    assert [m for m in missed(base, tmp_path, resealed=True, tables=("event",)) if is_said(*m)] == []
 
 
 def test_a_comparison_that_is_left_out_is_noticed(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

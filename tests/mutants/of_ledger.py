@@ -81,7 +81,7 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("verify: caps not compared", _COMPARISON, "return caps == said and", "return", ("tests/test_ledger_alterations.py::test_no_value_of_any_row_is_altered_unseen", *_T)),
     Mutant("verify: declarations not compared", _COMPARISON, "    same = in_force == replay.tables and declared == replay.declared\n", "    same = True\n", ("tests/test_ledger_alterations.py::test_no_value_of_any_row_is_altered_unseen", *_T)),
     Mutant("verify: sums not compared", _COMPARISON, "    return kept == total and set(", "    return bool(total) or set(", ("tests/test_ledger_alterations.py::test_no_value_of_any_row_is_altered_unseen", *_T)),
-    Mutant("verify: entries not compared", _REPLAY, "if row[0] != self.events or not chain.is_link(before, row):", "if False:", ("tests/test_ledger_alterations.py::test_no_value_of_any_row_is_altered_unseen", *_T)),
+    Mutant("verify: entries not compared", _REPLAY, "if row[0] != self.events or not chain.is_link(before, row):", "if False:", ("tests/test_ledger_alterations.py::test_old_history_is_found_by_verify",)),
     Mutant("verify: names not compared", _COMPARISON, "return objects.value == replay.objects.value and", "return", ("tests/test_ledger_alterations.py::test_no_value_of_any_row_is_altered_unseen", *_T)),
     Mutant("verify: shares not compared", _COMPARISON, " and shares.value == replay.shares.value", "", ("tests/test_ledger_alterations.py::test_no_value_of_any_row_is_altered_unseen", *_T)),
     Mutant("verify: directory not compared", _COMPARISON, "return wanted == directory.END and entries.value == replay.entries.value", "return True", ("tests/test_ledger_alterations.py::test_no_value_of_any_row_is_altered_unseen", *_T)),
