@@ -13,11 +13,17 @@ INTERRUPTED = 130
 
 def run() -> None:
     """Run a command and end the process."""
-    code = INTERRUPTED
+    code, pressed = INTERRUPTED, _note_interrupts()
     try:
         try:
             code = _run()
         except KeyboardInterrupt:
+            pressed.append(True)
+        except Exception:
+            if not pressed:  # else what was half imported may fail in any way
+                raise
+        if pressed and code != 0:
+            code = INTERRUPTED
             _say("E102: interrupted. What was done stays; run it again.")
         _ignore_interrupts()
     except KeyboardInterrupt:
@@ -38,6 +44,29 @@ def _run() -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
     return 0
+
+
+def _note_interrupts() -> list[bool]:
+    """Ctrl-C is noted, and met again where Python could not raise it (in callbacks of the garbage collector)."""
+    import signal
+    from _thread import interrupt_main
+
+    pressed: list[bool] = []
+
+    def press(*_: object) -> None:
+        pressed.append(True)
+        raise KeyboardInterrupt
+
+    def again(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
+            interrupt_main()
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, press)
+        sys.unraisablehook = again
+    return pressed
 
 
 def _ignore_interrupts() -> None:

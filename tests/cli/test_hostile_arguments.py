@@ -74,7 +74,10 @@ def test_each_parameter(run: Run, clinic: Path, path: tuple[str, ...], monkeypat
     assert not wrong, "\n".join(wrong[:10])
 
 
-@pytest.mark.parametrize("wait", [0.0, 0.03, 0.1, 0.2, 0.3, 0.45, 0.6, 0.9, 1.3, 2.0])
+WAITS = [0.0, 0.03, 0.1, 0.2, 0.3, 0.45, 0.6, 0.9, 1.3]
+
+
+@pytest.mark.parametrize("wait", [pytest.param(w, marks=pytest.mark.slow) for w in WAITS] + [2.0])
 def test_ctrl_c_at_any_time(clinic: Path, wait: float) -> None:
     """Whenever it comes after the program's first line, the process ends with 130 and no traceback, or was done."""
     code = "from duckdp.__main__ import run; print('!', flush=True); run()"
