@@ -13,6 +13,7 @@ Every database a fixture opens is closed again. Helpers without state: ledgers.p
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,9 @@ import duckdb
 import pytest
 
 import duckdp
+
+# A suite begun in the background of a shell inherits that Ctrl-C is ignored, and so would all the programs it tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -249,7 +249,7 @@ def test_many_malformed_statements_and_extreme_arguments(tmp_path: Path) -> None
 
 
 SLOW = "SELECT count(*) FROM range(100000) a(i), range(100000000) b(j) WHERE (i * j) % 7 = 3"
-READS = {
+STOPPED: dict[str, Callable[[Any, Any], object]] = {
     "sql": lambda con, session: con.sql(SLOW).fetchall(),
     "execute": lambda con, session: con.execute(SLOW),
     "arrow": lambda con, session: con.sql(SLOW).to_arrow_table(),
@@ -259,7 +259,7 @@ READS = {
 }
 
 
-@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("read", STOPPED)
 def test_ctrl_c_while_a_statement_runs_is_e102(curator: duckdp.Curator, read: str) -> None:
     """As soon as the statement is under way; afterwards the connection answers."""
     con, session, ended = curator.connect("ana"), curator.session("ana"), threading.Event()
@@ -274,7 +274,7 @@ def test_ctrl_c_while_a_statement_runs_is_e102(curator: duckdp.Curator, read: st
     thread.start()
     try:
         with pytest.raises(ExecutionError, match=r"^E102:"):
-            READS[read](con, session)
+            STOPPED[read](con, session)
     finally:
         ended.set()
         thread.join()

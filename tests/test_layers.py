@@ -226,3 +226,23 @@ def test_one_place_chooses_among_the_methods() -> None:
                 sides += [one for side in sides for one in getattr(side, "elts", ())]
                 constants = {side.value for side in sides if isinstance(side, ast.Constant)}
                 assert not names & constants, f"{path}:{getattr(node, 'lineno', 0)}"
+
+
+def _bound_twice(text: str) -> set[str]:
+    """Names that a module binds twice at its top level: whatever read the first one late reads the second."""
+    bound: list[str] = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound += [node.name] if "overload" not in map(ast.unparse, node.decorator_list) else []
+        elif isinstance(node, ast.Assign):
+            bound += [target.id for target in node.targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            bound.append(node.target.id)
+    return {name for name in bound if bound.count(name) > 1}
+
+
+def test_no_module_binds_a_name_twice() -> None:
+    assert _bound_twice("READS = {}\nREADS: dict = {1: 2}\ndef f(): ...\ndef f(): ...") == {"READS", "f"}
+    top = ROOT.parent
+    for path in (*ROOT.rglob("*.py"), *(top / "tests").rglob("*.py"), *(top / "examples").rglob("*.py")):
+        assert not _bound_twice(path.read_text()), path
