@@ -12,7 +12,6 @@ import duckdb
 import duckdp
 from duckdp.errors import DuckDPError
 from duckdp.ledger import Ledger
-from duckdp.ledger.history import check_statements
 from duckdp.ledger.statement_file import path_of
 from duckdp.result import Result
 
@@ -60,4 +59,4 @@ def logged(ledger: str) -> Counter[Note]:
 def found(ledger: str) -> list[str]:
     """What a check of the log finds."""
     with Ledger.open(ledger, create=False) as opened:
-        return check_statements(opened)[0]
+        return opened.check_statements()[0]

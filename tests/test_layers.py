@@ -30,14 +30,12 @@ READS_ROWS = {"duckdp.core.task", *(f"duckdp.{part}" for part in (*PRIVATE_SIDE,
 BUYS = {"buy", "sums"}
 KNOWS_BOTH = {"duckdp.synthetic.methods"}  # the list of methods, by both of their sides
 # Modules that still import each other: to be taken apart next, ring by ring; what is on no list is in no ring. Faces
-# (modules of the package itself) and the ledger are being built on, so whatever lies there may be in the ring of its
-# kind; nothing below them may.
+# (modules of the package itself) are being built on, so whatever lies there may be in their ring; nothing below may.
 FACES = {name for name, path in modules().items() if path.parent == ROOT}
 KNOWN_RINGS = (
     {f"duckdp.compiler.{name}" for name in ("domains", "images", "printing", "select")},
     {*FACES, *(name for name in modules() if name.split(".")[1:2] == ["functions"])},
     {"duckdp.shell.commands", "duckdp.shell.loop"},
-    {name for name in modules() if name.split(".")[1:2] == ["ledger"]},
 )
 PROTOCOL_FILES = {"__init__", "__main__", "plan", "buy", "make", "released"}  # the same in every folder that has them
 # Folders whose files have names of their own in the whole package; and names that others still share with them.

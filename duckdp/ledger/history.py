@@ -11,17 +11,12 @@ import heapq
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from duckdp.core.types import Loss
 from duckdp.errors import ParameterError
-from duckdp.ledger.statement_check import problems, read_pages
-from duckdp.ledger.statement_file import Head
-
-if TYPE_CHECKING:
-    from duckdp.ledger.keeping import Keeping
-    from duckdp.ledger.ledger import Ledger
-    from duckdp.ledger.tx import Tx
+from duckdp.ledger.ledger import Ledger
+from duckdp.ledger.statement_check import read_pages
 
 PAGE = 2000
 KINDS = ("charge", "act", "free", "refused", "failed", "lost")
@@ -100,33 +95,6 @@ def walk(
     if newest_first:
         sources.reverse()
     return heapq.merge(*sources, key=lambda entry: entry.at, reverse=newest_first)
-
-
-def check_statements(ledger: Keeping) -> tuple[list[str], int]:
-    """What is wrong with the log of statements, a sentence each, and how many entries it has; the ledger is sound.
-
-    See :mod:`duckdp.ledger.statement_check` for what is found, and what cannot be.
-    """
-    ledger.statements.flush()
-    return problems(ledger.path, ledger.dataset_id, ledger.salt, ledger._store.read(_named))
-
-
-def _named(tx: Tx) -> dict[str, Head]:
-    """By analyst, the last head of their log that a charge names."""
-    named: dict[str, Head] = {}
-    where = "seq > ? AND (kind = 'statements' OR (kind = 'charge' AND instr(detail, '\"statements\"')))"
-    last = 0
-    while rows := tx.rows(
-        f"SELECT seq, kind, subject, detail FROM event WHERE {where} ORDER BY seq LIMIT {PAGE}", last
-    ):
-        for row in rows:
-            if row["kind"] == "statements":  # the owner accepted what was missing by then
-                named.clear()
-                continue
-            count, digest = json.loads(row["detail"])["statements"]
-            named[row["subject"]] = int(count), str(digest)
-        last = rows[-1]["seq"]
-    return named
 
 
 def parse_since(value: object) -> str:

@@ -11,9 +11,9 @@ from typing import Self, TypeVar
 
 from duckdp.errors import LedgerError
 from duckdp.forks import closed
-from duckdp.ledger import backups, chain, history, moving
+from duckdp.ledger import backups, chain, moving
 from duckdp.ledger.places import Where
-from duckdp.ledger.statement_check import begin_anew
+from duckdp.ledger.statement_check import begin_anew, heads_named, problems
 from duckdp.ledger.statement_file import copy_log
 from duckdp.ledger.statements import StatementLog
 from duckdp.ledger.store import Store
@@ -138,10 +138,18 @@ class Keeping:
             LedgerError: B202, with what was found; B207, it could not be read.
         """
         checked = self._store.verify(tell)
-        found, count = history.check_statements(self)
+        found, count = self.check_statements()
         if found:
             raise LedgerError("B202", f'the ledger "{self.path}" is sound, but {"; ".join(found)}.', path=self.path)
         return replace(checked, statements=count)
+
+    def check_statements(self) -> tuple[list[str], int]:
+        """What is wrong with the log of statements, a sentence each, and how many entries it has; the ledger is sound.
+
+        See :mod:`duckdp.ledger.statement_check` for what is found, and what cannot be.
+        """
+        self.statements.flush()
+        return problems(self.path, self.dataset_id, self.salt, self._store.read(heads_named))
 
     def _charge(self, work: Callable[[Tx], T]) -> T:
         """A transaction that may charge.

@@ -9,6 +9,7 @@ the last named head.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from duckdp.errors import LedgerError
 from duckdp.ledger import chain, connections
 from duckdp.ledger.connections import connect, translated
 from duckdp.ledger.statement_file import COLUMNS, NOBODY, Head, beginning, identify, path_of, size_of
+from duckdp.ledger.tx import Tx
 from duckdp.resources import read_sql
 
 PAGE = 2000  # entries that are read at once; no read is longer than that, so that the journal can be emptied
@@ -61,6 +63,24 @@ def read_pages(
             after = rows[-1]["at"], rows[-1]["seq"]
 
 
+def heads_named(tx: Tx) -> dict[str, Head]:
+    """By analyst, the last head of their log that a charge in the ledger names."""
+    named: dict[str, Head] = {}
+    where = "seq > ? AND (kind = 'statements' OR (kind = 'charge' AND instr(detail, '\"statements\"')))"
+    last = 0
+    while rows := tx.rows(
+        f"SELECT seq, kind, subject, detail FROM event WHERE {where} ORDER BY seq LIMIT {PAGE}", last
+    ):
+        for row in rows:
+            if row["kind"] == "statements":  # the owner accepted what was missing by then
+                named.clear()
+                continue
+            count, digest = json.loads(row["detail"])["statements"]
+            named[row["subject"]] = int(count), str(digest)
+        last = rows[-1]["seq"]
+    return named
+
+
 def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head]) -> tuple[list[str], int]:
     """What is wrong with the log of a ledger.
 
@@ -68,7 +88,7 @@ def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head
         ledger: path of the ledger.
         dataset_id: of its data set.
         salt: of its data set.
-        named: by analyst, the last head that a charge in the ledger names.
+        named: as :func:`heads_named` gives it.
 
     Returns:
         One sentence each, none where all is well, or where there is no log and the ledger knows of none; and how many

@@ -64,7 +64,7 @@ STATEMENTS: tuple[Mutant, ...] = (
     Mutant("check: trimmed without need", _CHECK, "and full < FULL:", "and False:", (_T_CHECK,)),
     Mutant("check: altered tables", _CHECK, "    if _schema(connection) != _expected():\n", "    if False:\n", (_T_CHECK,)),
     Mutant("check: charges name nothing", _CHARGES, "    if request.logged is not None:\n", "    if False:\n", (_T_CHECK,)),
-    Mutant("check: accepted for ever", _HISTORY, "                named.clear()\n", "                return named\n", (_T_CHECK,)),
+    Mutant("check: accepted for ever", _CHECK, "                named.clear()\n", "                return named\n", (_T_CHECK,)),
     Mutant("check: not part of verify", _KEEPING, "        if found:\n            raise LedgerError(\"B202\", f'the ledger", "        if False:\n            raise LedgerError(\"B202\", f'the ledger", (_T_CHECK,)),
     Mutant("backup: without its log", _BACKUPS, "        beside(name)\n", "", (_T_CHECK,)),
     Mutant("backup: over another's log", _FILE, "            _require_own(copy, dataset_id)\n", "            pass\n", (_T_CHECK,)),
