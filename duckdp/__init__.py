@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duckdp.curator import Curator, open
-    from duckdp.explanation import Explanation
-    from duckdp.front import register
+    from duckdp.front.front import register
+    from duckdp.functions.explanation import Explanation
     from duckdp.result import Estimate, Result
     from duckdp.session import Session
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Curator": "curator", "open": "curator", "register": "front", "Estimate": "result", "Result": "result",
-    "Session": "session", "Explanation": "explanation",
+    "Curator": "curator", "open": "curator", "register": "front.front", "Estimate": "result", "Result": "result",
+    "Session": "session", "Explanation": "functions.explanation",
 }  # fmt: skip
 _MODULES = ("errors", "owner", "smooth", "synthetic")
 

@@ -8,30 +8,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from duckdp.accepting import accept_changed, accept_first
 from duckdp.arguments import checked, checked_methods, checks_itself, declared
-from duckdp.budgeting import Budgeting
-from duckdp.catalog import Table, check_name, load_table, missing_table
+from duckdp.catalog.table import Table, check_name, load_table, missing_table
 from duckdp.compiler.parse import names_any
-from duckdp.computed import require_stored
 from duckdp.core.types import Neighbours
 from duckdp.core.watch import Tell
-from duckdp.engine import Engine
 from duckdp.errors import BudgetError, CatalogError, DuckDPError, LedgerError, ParameterError
+from duckdp.faces.budgeting import Budgeting
+from duckdp.faces.records import Records
 from duckdp.ledger import DataSetState
 from duckdp.ledger.files import default_ledger
 from duckdp.ledger.places import Where
-from duckdp.life import Life
-from duckdp.protection import Protected, protect_tables
-from duckdp.records import Records
 from duckdp.session import Session
-from duckdp.source import Source
-from duckdp.suggestions import suggest
+from duckdp.vault.accepting import accept_changed, accept_first
+from duckdp.vault.computed import require_stored
+from duckdp.vault.engine import Engine
+from duckdp.vault.life import Life
+from duckdp.vault.protection import Protected, protect_tables
+from duckdp.vault.source import Source
+from duckdp.vault.suggest import suggest
 
 if TYPE_CHECKING:
     import duckdb
 
-    from duckdp.front import Front
+    from duckdp.front.front import Front
 
 
 @checked
@@ -272,7 +272,7 @@ class Curator(Budgeting, Records):
 
     def front(self, analyst: str) -> Front:
         """The analyst's own DuckDB instance; one per analyst, never shared."""
-        from duckdp.front import Front
+        from duckdp.front.front import Front
 
         return self.life.front(analyst, lambda: Front(self.session(analyst)))
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from duckdp.arguments import checked
-from duckdp.catalog import Column, Kind, Table
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.printing import UNIT, Parameters, print_rows, quote
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger.looks import note_look

@@ -17,33 +17,33 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duckdp import functions
-from duckdp.answers import answer_columns, known_answer
-from duckdp.asking import charged, given_again, leave_out, noted_text
-from duckdp.calls import Calls
+from duckdp.compiler.answers import answer_columns, known_answer
 from duckdp.compiler.describe import describe_plan
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import plan_caveat, plan_notes
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import MechanismChoice, Plan
+from duckdp.compiler.pricing import Terms, price
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, how_many
 from duckdp.core.task import Stages, Task, Work
 from duckdp.core.types import Loss, Neighbours
 from duckdp.core.watch import Watch
+from duckdp.desk.asking import charged, given_again, leave_out, noted_text
+from duckdp.desk.laundering import laundered
 from duckdp.errors import CatalogError, DuckDPError, ParameterError
-from duckdp.explanation import Explanation, explain_route, routed_result
-from duckdp.holding import Holding
-from duckdp.laundering import laundered
+from duckdp.faces.calls import Calls
+from duckdp.faces.holding import Holding
+from duckdp.functions.explanation import Explanation, explain_route, routed_result
+from duckdp.functions.routing import Tolerance, find_route, require_paid
 from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, ObjectRow, StoredRelease
 from duckdp.ledger.types import Kind
-from duckdp.pricing import Terms, price
 from duckdp.result import Result, ResultColumn
-from duckdp.routing import Tolerance, find_route, require_paid
 from duckdp.texts import storable
 
 if TYPE_CHECKING:
-    from duckdp.catalog import Table
+    from duckdp.catalog.table import Table
     from duckdp.curator import Curator
     from duckdp.smooth.summary import SmoothSummary
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from duckdp.catalog import Column, Table, kind_of
+from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.compiler.emit import emit
 from duckdp.compiler.evaluate import OutputColumn, evaluate, known_payload
 from duckdp.compiler.parse import parse_statement

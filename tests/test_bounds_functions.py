@@ -15,8 +15,8 @@ import pytest
 import duckdp
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.core.types import NANO, Neighbours
-from duckdp.engine import Engine
 from duckdp.errors import DuckDPError
+from duckdp.vault.engine import Engine
 from tests.smooth.tables import column, connect, run, table
 
 DAY = dt.date(2013, 1, 1)

@@ -23,9 +23,9 @@ import duckdb
 import pytest
 
 import duckdp
-from duckdp import folders
 from duckdp.errors import DuckDPError
 from duckdp.ledger import Ledger
+from duckdp.process import folders
 from tests.interruptions import Interruptions
 from tests.ledgers import refused
 
@@ -313,7 +313,7 @@ def test_leaving_ends_everything(way: str, tmp_path: Path) -> None:
 
 def test_a_folder_that_is_in_use_stays(tmp_path: Path) -> None:
     used = folders.Folder()
-    look = "from duckdp import folders; folders.Folder().close()"
+    look = "from duckdp.process import folders; folders.Folder().close()"
     run(look)
     assert os.path.isdir(used.path)
     assert os.stat(used.path).st_mode & 0o077 == 0

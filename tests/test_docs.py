@@ -40,7 +40,8 @@ def test_examples_print_what_they_show(tmp_path: Path) -> None:
     before = os.getcwd()
     with duckdb.connect(str(tmp_path / "clinic.duckdb")) as db:  # as `duckdp demo` makes it
         db.execute(
-            "CREATE TABLE care AS FROM read_parquet($1)", [str(Path(duckdp.__file__).parent / "data/rand_hie.parquet")]
+            "CREATE TABLE care AS FROM read_parquet($1)",
+            [str(Path(duckdp.__file__).parent / "demo/data/rand_hie.parquet")],
         )
     os.chdir(tmp_path)
     try:

@@ -12,9 +12,9 @@ import duckdb
 import pytest
 
 import duckdp
-from duckdp.calls import Calls
 from duckdp.curator import Curator
 from duckdp.errors import DuckDPError, InternalError, ParameterError
+from duckdp.faces.calls import Calls
 from duckdp.session import Session
 
 TINY = 5e-324

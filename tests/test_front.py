@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp import binder
-from duckdp.front import Front
+from duckdp.front import binder
+from duckdp.front.front import Front
 from duckdp.result import Estimate, Result, ResultColumn
 
 ROWS = {

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.binder import Binder
+from duckdp.front.binder import Binder
 
 FRESH = "dp_noisy_count('visits', epsilon := 0.01, fresh := true)"
 

@@ -19,8 +19,8 @@ import pytest
 
 import duckdp
 from duckdp.errors import ExecutionError, QueryError
-from duckdp.front import Front
-from duckdp.guarded import ENDED, WITHHELD, ZONED, Guarded, told
+from duckdp.front.front import Front
+from duckdp.front.guarded import ENDED, WITHHELD, ZONED, Guarded, told
 from tests.adversary.front_fuzz import NOT_FOR_SHOW
 
 # An error inside DuckDB 2.0, met while a statement is bound, while it runs, and at the 400,001st row of it.

@@ -19,10 +19,10 @@ import pytest
 from click.testing import CliRunner
 
 import duckdp
-from duckdp import exporting
 from duckdp.cli import main
 from duckdp.errors import DuckDPError
-from duckdp.exporting import COLUMNS
+from duckdp.faces import exporting
+from duckdp.faces.exporting import COLUMNS
 from duckdp.ledger import Ledger, history
 from tests.ledgers import ask, set_up
 from tests.statements import make_clinic
@@ -333,7 +333,7 @@ def test_a_damaged_log_is_told_and_charges_are_still_listed(clinic: str, tmp_pat
 
 MANY = """
 import resource, sys
-from duckdp import exporting
+from duckdp.faces import exporting
 from duckdp.core.types import Loss
 from duckdp.ledger.history import Entry
 from duckdp.ledger.types import ChargeRow

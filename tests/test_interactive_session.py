@@ -13,11 +13,11 @@ from click.testing import CliRunner
 import duckdp
 from duckdp.cli import main
 from duckdp.compiler.emit import emit
+from duckdp.compiler.pricing import Terms, price
 from duckdp.core.task import Question
 from duckdp.core.types import NANO
+from duckdp.desk.interactive import Interaction
 from duckdp.errors import BudgetError, DuckDPError, ExecutionError
-from duckdp.interactive import Interaction
-from duckdp.pricing import Terms, price
 from duckdp.session import Session
 from tests.above import AboveThreshold
 

@@ -19,8 +19,8 @@ from tests.interruptions import interrupted, others_can_write, steps
 from tests.ledgers import set_up
 
 ACTING = (
-    *("session.py", "engine.py", "attempt.py", "answers.py", "curator.py", "calls.py", "front.py", "binder.py"),
-    *("ledger", "functions", "core/task.py", "compiler/release.py", "dataset.py", "source.py"),
+    *("session.py", "curator.py", "faces/calls.py", "vault", "desk", "front", "process/attempt.py", "ledger"),
+    *("functions", "core/task.py", "compiler/release.py", "compiler/answers.py"),
 )
 ALL = ("",)
 KEPT = Path(__file__).parent / "fixtures" / "ledgers"

@@ -14,13 +14,13 @@ import pytest
 import duckdp
 from duckdp.compiler import emit, quantile
 from duckdp.core.task import PrivateQuery
-from duckdp.engine import Engine
 from duckdp.errors import ParameterError
 from duckdp.owner import compare
 from duckdp.session import Session
 from duckdp.smooth.sums import scan
 from duckdp.synthetic.theorem import buy as theorem
 from duckdp.synthetic.unit.buy import reading as wide
+from duckdp.vault.engine import Engine
 
 SOME, OTHER = str(uuid.UUID(int=7)), str(uuid.UUID(int=8))
 KEYS = {

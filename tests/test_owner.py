@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.engine import Engine
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.functions import FUNCTIONS
 from duckdp.owner import COLUMN_FIGURES, UNIT_FIGURES, VOID, WARNING, compare, profile
+from duckdp.vault.engine import Engine
 
 PACKAGE = Path(duckdp.__file__).parent
 DAY = dt.date(2020, 1, 1)
@@ -225,5 +225,5 @@ def test_neither_sessions_nor_sql_lead_to_it(owner: duckdp.Curator) -> None:
     names = [r[0] for r in owner.connect("ana").execute("SELECT function_name FROM duckdb_functions()").fetchall()]
     assert "dp_synthesize" in names
     assert not [n for n in names if n.startswith("dp_") and ("compare" in n or "owner" in n)]
-    code = "import sys, duckdp, duckdp.session, duckdp.front, duckdp.calls; sys.exit('duckdp.owner' in sys.modules)"
+    code = "import sys, duckdp.session, duckdp.front.front, duckdp.curator; sys.exit('duckdp.owner' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

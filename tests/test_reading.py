@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.engine import Engine
 from duckdp.errors import CatalogError
 from duckdp.ledger import Ledger
+from duckdp.vault.engine import Engine
 
 
 @pytest.fixture
@@ -64,12 +64,12 @@ def test_another_engine_or_an_older_ledger_reads_again(
 ) -> None:
     path, ledger = parquet(tmp_path), tmp_path / "t.ledger"
     with monkeypatch.context() as older:  # as ledgers were before sources were read
-        older.setattr("duckdp.accepting._mark", lambda *_: None)
+        older.setattr("duckdp.vault.accepting._mark", lambda *_: None)
         duckdp.open(path, ledger=ledger).close()
     duckdp.open(path, ledger=ledger).close()
     duckdp.open(path, ledger=ledger).close()
     assert len(readings) == 2
-    monkeypatch.setattr("duckdp.decoding._RULES", "0")
+    monkeypatch.setattr("duckdp.vault.decoding._RULES", "0")
     with duckdp.open(path, ledger=ledger) as curator:
         assert len(readings) == 3
         assert curator.ledger.state().data_version == 1  # what was stored stays free
@@ -84,7 +84,7 @@ def test_copies_are_read_each_time(tmp_path: Path, readings: list[int]) -> None:
 
 
 def test_reading_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duckdp.attempt._LOOK", 0.0)
+    monkeypatch.setattr("duckdp.process.attempt._LOOK", 0.0)
     told: list[tuple[str, float]] = []
     path = parquet(tmp_path, 300_000)
     with duckdp.open(path, ledger=tmp_path / "l", progress=lambda *given: told.append(given)) as curator:
@@ -96,7 +96,7 @@ def test_reading_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_progress_raises_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duckdp.attempt._LOOK", 0.0)
+    monkeypatch.setattr("duckdp.process.attempt._LOOK", 0.0)
 
     def enough(stage: str, share: float) -> None:
         raise TimeoutError(f"{stage} {share}")
@@ -111,7 +111,7 @@ def test_what_progress_raises_ends_the_opening(tmp_path: Path, monkeypatch: pyte
 def test_ctrl_c_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken twin: the engine itself looks for Ctrl-C so seldom that this statement runs to its end."""
     monkeypatch.setattr(
-        "duckdp.decoding._probe", lambda c: [f"list_sum(list_transform(range(100000), lambda x: x + {c.name}))"]
+        "duckdp.vault.decoding._probe", lambda c: [f"list_sum(list_transform(range(100000), lambda x: x + {c.name}))"]
     )
     path = parquet(tmp_path, 100_000)  # hours
     pressed = []
@@ -144,7 +144,7 @@ def test_a_file_renamed_over_the_source_is_noticed(tmp_path: Path) -> None:
 
 def test_a_source_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = parquet(tmp_path)
-    monkeypatch.setattr("duckdp.engine.read_in_full", lambda *_: parquet(tmp_path, 200))
+    monkeypatch.setattr("duckdp.vault.engine.read_in_full", lambda *_: parquet(tmp_path, 200))
     with pytest.raises(CatalogError, match="C104"):
         duckdp.open(path, ledger=tmp_path / "l")
 

@@ -13,12 +13,12 @@ import duckdb
 import pytest
 
 import duckdp
-from duckdp import routing
-from duckdp.catalog import Column, Kind
+from duckdp.catalog.table import Column, Kind
 from duckdp.compiler.allowed import Operator
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal
 from duckdp.compiler.operators import OPERATORS, operator_sql
 from duckdp.compiler.printing import SQL_TYPES
+from duckdp.functions import routing
 from tests.databases import write_database
 
 VALUES: dict[Kind, list[str]] = {

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.engine import Engine
 from duckdp.errors import (
     CatalogError,
     DuckDPError,
@@ -24,6 +23,7 @@ from duckdp.errors import (
     ParameterError,
     QueryError,
 )
+from duckdp.vault.engine import Engine
 
 COUNT = "SELECT count(*) FROM visits"
 
@@ -166,7 +166,7 @@ with duckdp.open(sys.argv[1], ledger=sys.argv[2]) as curator:
 """
 CRASH = """
 import os, signal, sys, duckdp
-from duckdp.engine import Engine
+from duckdp.vault.engine import Engine
 original = Engine.run
 def run(self, query, charge):
     rows = list(original(self, query, charge))

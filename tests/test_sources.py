@@ -15,9 +15,9 @@ import pytest
 
 import duckdp
 from duckdp.core.task import PrivateQuery
-from duckdp.engine import read_batches
 from duckdp.errors import CatalogError, ExecutionError, ParameterError
 from duckdp.ledger.charges import Charge
+from duckdp.vault.engine import read_batches
 
 ROWS = "SELECT i, i % 3 AS g FROM range(100) AS r(i)"
 

@@ -21,13 +21,13 @@ import pytest
 import duckdp
 from duckdp.core.task import PrivateQuery, Stages, Task
 from duckdp.core.types import NANO
-from duckdp.engine import Engine
 from duckdp.errors import BudgetError, DuckDPError, InternalError
 from duckdp.ledger import Ledger
 from duckdp.smooth.buy.counted import plan_counted
 from duckdp.smooth.buy.summary_task import Wishes
 from duckdp.synthetic.lp.buy.synthesis_task import plan_synthesis
 from duckdp.synthetic.theorem.buy import plan_theorem
+from duckdp.vault.engine import Engine
 from tests.synthetic.plans import plan_wide
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -298,7 +298,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests import test_stages as ours
 from duckdp.core.task import Stages
-from duckdp.engine import Engine
+from duckdp.vault.engine import Engine
 from duckdp.ledger import Ledger
 what, at = sys.argv[3], int(sys.argv[4])
 count = [0]

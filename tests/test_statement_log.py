@@ -19,12 +19,12 @@ import duckdb
 import pytest
 
 import duckdp
-from duckdp import asking
-from duckdp.engine import Engine
+from duckdp.desk import asking
 from duckdp.errors import DuckDPError
 from duckdp.ledger import statement_file, statements
 from duckdp.ledger.statements import StatementLog
 from duckdp.shell import Shell
+from duckdp.vault.engine import Engine
 from tests.statements import Note, found, logged, make_clinic, outcome_of
 from tests.test_ledger_full_disk import full_at
 

@@ -12,12 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 import duckdp
-from duckdp.catalog import Table
+from duckdp.catalog.table import RawColumn, Table
 from duckdp.cli import main
-from duckdp.engine import Engine
 from duckdp.errors import CatalogError, DuckDPError, ParameterError
-from duckdp.source import RawColumn
-from duckdp.suggestions.schema import read_check
+from duckdp.vault.engine import Engine
+from duckdp.vault.suggest.schema import read_check
 
 FORMS = ("python", "toml", "cli")
 SCHEMA = """

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import duckdp
-from duckdp import units
-from duckdp.catalog import Table, load_table
+from duckdp.catalog.table import Table, load_table, units
+from duckdp.catalog.units import Declared
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger import Ledger
-from duckdp.units import Declared
 from tests.ledgers import ask
 
 # name as protected -> (base table, columns that may be keys with their types)
@@ -360,7 +359,7 @@ def test_a_charge_between_the_look_and_the_declaration_is_seen(
         assert other.is_alive()  # it waits for the ledger
         threads.append(other)
 
-    monkeypatch.setattr("duckdp.protection.require_one_unit", slow)
+    monkeypatch.setattr("duckdp.vault.protection.require_one_unit", slow)
     owner.protect("visits", **by("visit"))
     threads[0].join()
     [row] = owner.ledger.charges()

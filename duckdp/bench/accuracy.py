@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.bench.measure import Grid, read_rows
-from duckdp.catalog import Column, Kind, Table
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.expression import Expr
 from duckdp.core.types import NANO, Neighbours, parse_delta
 from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, plan_summary

@@ -14,7 +14,7 @@ from statistics import median
 
 import duckdb
 
-from duckdp.catalog import Column, Kind, Table
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.core.types import NANO, Neighbours
 from duckdp.smooth.answer import SmoothAnswer, answer, answers
 from duckdp.smooth.buy.summary_task import Wishes, plan_summary

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Column, kind_of
+from duckdp.catalog.table import Column, kind_of
 from duckdp.compiler.ladders import make_ladder
 from duckdp.core.types import NANO, Neighbours
 from duckdp.mechanisms.bounds import BoundsFinder

@@ -16,7 +16,7 @@ import duckdb
 
 import duckdp
 from duckdp.core.task import PrivateQuery
-from duckdp.engine import read_batches
+from duckdp.vault.engine import read_batches
 
 
 @dataclass(frozen=True, kw_only=True)

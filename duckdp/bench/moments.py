@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.bench.measure import Case, Line, Report, compare, from_times, read_rows
-from duckdp.catalog import Column, Kind, Table
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.errors import ParameterError
 from duckdp.smooth.axes import make_axis
 from duckdp.smooth.basis import Basis

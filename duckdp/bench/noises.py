@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.bench.measure import Grid
-from duckdp.catalog import Column, Kind
+from duckdp.catalog.table import Column, Kind
 from duckdp.compiler.expression import Expr
 from duckdp.core.types import NANO, Neighbours, parse_delta
 from duckdp.smooth.axes import Axis

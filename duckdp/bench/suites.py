@@ -13,10 +13,10 @@ from itertools import pairwise
 from duckdp.bench import queries
 from duckdp.bench.measure import Case, Line, Report, compare, from_times
 from duckdp.bench.queries import ANALYST, AVERAGES, EPSILON, Size, Workload
+from duckdp.compiler.pricing import Terms, price
 from duckdp.compiler.release import SelectTask
 from duckdp.curator import Curator
 from duckdp.ledger import Charge, ChargeRequest
-from duckdp.pricing import Terms, price
 from duckdp.session import Performed
 
 STAGES = ("parse and plan", "print SQL", "charge (durable)", "private read", "noise", "store (durable)", "evaluate")

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 
 from duckdp.bench.measure import read_rows
-from duckdp.catalog import Column, Table, kind_of
+from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.core.task import Stages
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
 from duckdp.synthetic.asked import Asked

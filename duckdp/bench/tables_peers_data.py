@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.bench.tables_data import read_columns
-from duckdp.catalog import Column, Table, kind_of
+from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.synthetic.unit.features import Floats
 
 BINS = 10

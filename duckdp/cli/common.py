@@ -167,7 +167,7 @@ def open_curator(source: str, ledger_path: str | None) -> Iterator[Curator]:
 
 def say_reading(stage: str, share: float) -> None:
     """Show how far reading a new source is, on a line that the next one overwrites."""
-    from duckdp.decoding import READING
+    from duckdp.vault.decoding import READING
 
     if stage == READING:
         click.echo(f"{stage}: {share:4.0%}, Ctrl-C ends it\r", nl=False, err=True)

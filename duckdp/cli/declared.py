@@ -6,9 +6,9 @@ import csv
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from duckdp.catalog import Kind, kind_of
-from duckdp.declare import FIGURES
+from duckdp.catalog.table import Kind, kind_of
 from duckdp.errors import ParameterError
+from duckdp.vault.declare import FIGURES
 
 WHOLE = ("row_cap", "expected_rows", "max_rows", "max_groups")
 

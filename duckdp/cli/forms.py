@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from duckdp.errors import ParameterError
-from duckdp.protection import KNOWN
+from duckdp.vault.protection import KNOWN
 
 BY_COLUMN = ("bounds", "domains", "nulls", "other")
 

@@ -35,7 +35,7 @@ def history(
     Charges and your acts are kept for ever; of the others the latest 100,000 or 32 MiB, and a process that serves
     analysts writes them about every second. An analyst's SQL on their own DuckDB instance is not among them.
     """
-    from duckdp.records import HISTORY, filtered, one_line, read_last
+    from duckdp.faces.records import HISTORY, filtered, one_line, read_last
     from duckdp.result import plain_result
 
     with open_ledger(source, ledger_path) as found:
@@ -66,7 +66,7 @@ def export(source: str, ledger_path: str | None, target: str, form: str | None) 
     charges charge_kind, mechanism, parameters, question, data_version, catalog_version, attempt; of acts act,
     subject, reason, detail. In CSV, text that a spreadsheet would run gets a leading apostrophe.
     """
-    from duckdp.exporting import export_history
+    from duckdp.faces.exporting import export_history
 
     with open_ledger(source, ledger_path) as found:
         count = export_history(found, target, form)
@@ -75,7 +75,7 @@ def export(source: str, ledger_path: str | None, target: str, form: str | None) 
 
 def _lines(first: list[Entry], rest: Iterator[Entry]) -> Iterator[str]:
     """A table, line by line; its columns are as wide as the first entries need."""
-    from duckdp.records import HISTORY, one_line
+    from duckdp.faces.records import HISTORY, one_line
 
     def cells(entry: Entry) -> list[str]:
         return [entry.at, entry.who, entry.kind, entry.cost, entry.outcome, one_line(entry.text)]

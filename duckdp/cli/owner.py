@@ -116,7 +116,7 @@ def unprotect(source: str, ledger_path: str | None, table: str, reason: str) -> 
 @source_argument
 def catalog(source: str, ledger_path: str | None) -> None:
     """What analysts may see: protected tables with their public figures."""
-    from duckdp.catalog import describe_table
+    from duckdp.catalog.table import describe_table
 
     with open_curator(source, ledger_path) as curator:
         if not curator.tables:
@@ -137,6 +137,6 @@ def refresh(source: str, ledger_path: str | None, reason: str) -> None:
 
 def column_types(curator: Any, table: str) -> dict[str, str]:
     """Types of a table's or view's columns by lower-case name."""
-    from duckdp.declare import resolve
+    from duckdp.vault.declare import resolve
 
     return {c.name.lower(): c.type for c in resolve(curator.engine, table).columns}

@@ -18,7 +18,7 @@ def demo(folder: str, yes: bool) -> None:
 
     Running it again in the same folder asks the same questions, whose answers are then free.
     """
-    from duckdp.demo import run_demo
+    from duckdp.demo.tell import run_demo
 
     run_demo(folder, ask=None if yes else _ask)
 

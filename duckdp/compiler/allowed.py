@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from duckdp.catalog import INTEGER_RANGES, MAX_TEXT, Kind
+from duckdp.catalog.table import INTEGER_RANGES, MAX_TEXT, Kind
 from duckdp.core import interval as iv
 from duckdp.core.interval import REALS, Interval
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Scalar
+from duckdp.catalog.table import Scalar
 from duckdp.errors import QueryError
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column, Kind, Table, dump_table
+from duckdp.catalog.table import Column, Kind, Table, dump_table
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.ladders import CalendarLadder, NumberLadder, make_ladder
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote

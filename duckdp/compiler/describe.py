@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from duckdp.catalog import Kind, name_nulls, name_unit
+from duckdp.catalog.table import Kind, name_nulls, name_unit
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.plan import Plan

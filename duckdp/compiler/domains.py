@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from duckdp.catalog import Kind, Scalar
+from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns
 from duckdp.compiler.images import image
 from duckdp.compiler.operators import date_bounds, facts

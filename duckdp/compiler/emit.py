@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from duckdp.catalog import Kind, Scalar
+from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.expression import columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan

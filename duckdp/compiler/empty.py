@@ -15,8 +15,8 @@ from threading import Lock
 import duckdb
 import pyarrow as pa
 
-from duckdp.catalog import Kind
-from duckdp.forks import keep
+from duckdp.catalog.table import Kind
+from duckdp.process.forks import keep
 
 _turn = [Lock()]  # in a forked child another one: the parent's may be locked for ever
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Kind, Scalar
+from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.arithmetic import Vector, apply, constant_vector
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.intervals import Intervals

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from duckdp.catalog import Column, Kind, Scalar
+from duckdp.catalog.table import Column, Kind, Scalar
 
 PLAIN = re.compile(r"(?!(case|when|then|else|null|end|where)\Z)[a-z_][a-z0-9_]*\Z")  # shown without quotes
 

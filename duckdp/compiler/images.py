@@ -9,7 +9,7 @@ from functools import lru_cache
 import duckdb
 import pyarrow as pa
 
-from duckdp.catalog import Column, Kind, Scalar
+from duckdp.catalog.table import Column, Kind, Scalar
 from duckdp.compiler.empty import arrow_type, values_only
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr
 from duckdp.compiler.printing import Parameters, print_expr

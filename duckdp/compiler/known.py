@@ -11,7 +11,7 @@ import datetime as dt
 from functools import lru_cache
 from itertools import product
 
-from duckdp.catalog import Kind, Scalar
+from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, walk
 from duckdp.compiler.operators import date_bounds, facts
 from duckdp.compiler.query import Query

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import INTEGER_RANGES, Column, Kind, Scalar
+from duckdp.catalog.table import INTEGER_RANGES, Column, Kind, Scalar
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

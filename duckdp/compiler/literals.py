@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import ColumnRef, Expr, Literal
 
 

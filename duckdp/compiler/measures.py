@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from duckdp.catalog import Table
+from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Aggregate, Expr, show
 from duckdp.compiler.operators import facts
 from duckdp.core.types import Neighbours, Sensitivity

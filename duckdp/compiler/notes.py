@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duckdp.catalog import Table
+from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Aggregate, Expr, walk
 from duckdp.compiler.known import is_zero
 from duckdp.compiler.operators import facts

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from duckdp.catalog import INTEGER_RANGES, Kind
+from duckdp.catalog.table import INTEGER_RANGES, Kind
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, NumberType, columns
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import facts

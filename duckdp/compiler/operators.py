@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 
-from duckdp.catalog import INTEGER_RANGES, Kind
+from duckdp.catalog.table import INTEGER_RANGES, Kind
 from duckdp.compiler.allowed import OPERATORS, UNITS, Facts, outward
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.core import interval as iv

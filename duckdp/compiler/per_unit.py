@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from duckdp.catalog import Table, dump_table
+from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.emit import print_keys
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.parse import parse_statement

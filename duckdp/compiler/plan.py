@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from duckdp.catalog import MAX_DOMAIN, dump_table
+from duckdp.catalog.table import MAX_DOMAIN, dump_table
 from duckdp.compiler.expression import Aggregate, show, walk
 from duckdp.compiler.known import counts_nothing, is_zero
 from duckdp.compiler.measures import Measure, bound_measure, choose_measures

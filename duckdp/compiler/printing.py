@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from duckdp.catalog import MAX_TEXT, ZONED, Column, Kind, Scalar, Table
+from duckdp.catalog.table import MAX_TEXT, ZONED, Column, Kind, Scalar, Table
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.operators import operator_sql
 from duckdp.errors import InternalError

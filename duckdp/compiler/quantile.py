@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from duckdp.catalog import Column, Kind, Table, dump_table
+from duckdp.catalog.table import Column, Kind, Table, dump_table
 from duckdp.compiler.expression import Expr, columns, show
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
 from duckdp.core.task import PrivateQuery, Work, single

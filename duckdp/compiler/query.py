@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duckdp.catalog import Scalar, Table
+from duckdp.catalog.table import Scalar, Table
 from duckdp.compiler.expression import Expr
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from duckdp.catalog import Scalar
+from duckdp.catalog.table import Scalar
 from duckdp.compiler.emit import emit
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan

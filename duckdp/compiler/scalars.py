@@ -14,7 +14,7 @@ from typing import ClassVar, NoReturn
 
 from sqlglot import exp
 
-from duckdp.catalog import Kind, Scalar
+from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler import ways
 from duckdp.compiler.expression import Call, Case, Expr, Literal
 from duckdp.compiler.literals import encodable, label_met, like_operator, small_int

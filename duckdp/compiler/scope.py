@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from duckdp.catalog import Column, Kind, Table, closest
+from duckdp.catalog.table import Column, Kind, Table, closest
 from duckdp.compiler import ways
 from duckdp.compiler.expression import ColumnRef, Expr
 from duckdp.compiler.parse import refuse

@@ -11,7 +11,7 @@ from typing import NoReturn
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
-from duckdp.catalog import Kind, Table, closest
+from duckdp.catalog.table import Kind, Table, closest
 from duckdp.compiler import arithmetic, ways
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from duckdp.catalog import INTEGER_RANGES, Kind
+from duckdp.catalog.table import INTEGER_RANGES, Kind
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, NumberType
 from duckdp.compiler.operators import facts
 from duckdp.core.interval import nearest_float

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 
 SUBQUERY = (
     "subqueries over a protected table are outside the allow-list. Ask the inner question and go on with its answer: "

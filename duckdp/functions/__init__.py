@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from duckdp.asking import call_text
+from duckdp.desk.asking import call_text
 from duckdp.errors import ParameterError
 from duckdp.functions.bounds import (
     bounds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog import Column, Kind
+from duckdp.catalog.table import Column, Kind
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.core.types import parse_epsilon

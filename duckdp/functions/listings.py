@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog import Table, name_unit, plain_type
+from duckdp.catalog.table import Table, name_unit, plain_type
 from duckdp.functions.prepared import NOTE, Prepared, read_size
 from duckdp.result import Result, plain_result
 

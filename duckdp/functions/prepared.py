@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from duckdp.catalog import Table
+from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Expr
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.select import read_predicate

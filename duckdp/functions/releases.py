@@ -10,15 +10,15 @@ from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
+from duckdp.compiler.pricing import Terms, price
 from duckdp.compiler.quantile import plan_quantile
 from duckdp.compiler.select import Output, Query
 from duckdp.core.types import parse_delta, parse_epsilon
-from duckdp.explanation import routed_result
+from duckdp.functions.explanation import routed_result
 from duckdp.functions.prepared import NOTE, Prepared, read_flag, read_given, read_number, read_where, told, with_errors
+from duckdp.functions.routing import find_route, require_paid
 from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
-from duckdp.pricing import Terms, price
 from duckdp.result import Estimate, Result, ResultColumn, note_name, plain_result
-from duckdp.routing import find_route, require_paid
 
 if TYPE_CHECKING:
     from duckdp.session import Session

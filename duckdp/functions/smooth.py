@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from duckdp.catalog import check_name, describe_unit
+from duckdp.catalog.table import check_name, describe_unit
 from duckdp.compiler.notes import summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import ParameterError
@@ -13,7 +13,7 @@ from duckdp.functions.prepared import NOTE, Prepared, read_flag, read_given, rea
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
-    from duckdp.catalog import Table
+    from duckdp.catalog.table import Table
     from duckdp.session import Session
     from duckdp.smooth.answer import SmoothAnswer
     from duckdp.smooth.buy.counted import CountedTask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from duckdp.catalog import Table, check_name, check_positive, describe_unit
+from duckdp.catalog.table import Table, check_name, check_positive, describe_unit
 from duckdp.core.types import Loss, parse_delta, parse_epsilon
 from duckdp.core.watch import Tell, Watch
 from duckdp.errors import ExecutionError, ParameterError

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-from duckdp import forks
 from duckdp.errors import InternalError, LedgerError
 from duckdp.ledger import anchor, chain
 from duckdp.ledger.seals import Damage
+from duckdp.process import forks
 
 BUSY_SECONDS = 30.0
 # What a statement may fail with; of a damaged file SQLite says in texts that are none.

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from duckdp.errors import LedgerError
-from duckdp.forks import closed
 from duckdp.ledger import backups, chain, moving
 from duckdp.ledger.places import Where
 from duckdp.ledger.statement_check import begin_anew, heads_named, problems
@@ -20,6 +19,7 @@ from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import ChargeRequest, check_reason
 from duckdp.ledger.verification import Tell, Verified
+from duckdp.process.forks import closed
 
 T = TypeVar("T")
 

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from duckdp.ending import Ending
 from duckdp.errors import DuckDPError, LedgerError
-from duckdp.forks import Home, closed
 from duckdp.ledger import anchor, chain, files, opening, verification
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.connections import Connection, connect, set_pragmas, translated, unsound
@@ -26,6 +24,8 @@ from duckdp.ledger.places import BESIDE, Anchors, Place, Where, place_of, text_o
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.verification import Tell, Verified
 from duckdp.ledger.writer import Writer
+from duckdp.process.ending import Ending
+from duckdp.process.forks import Home, closed
 
 IDLE = 8  # reading connections that are kept
 

@@ -20,9 +20,9 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from duckdp.errors import DuckDPError, InternalError, LedgerError
-from duckdp.forks import Home, closed
 from duckdp.ledger import connections
 from duckdp.ledger.tx import Tx
+from duckdp.process.forks import Home, closed
 
 MOST_TOGETHER = 64  # transactions under one commit
 _END_SECONDS = 0.0005  # how often who closes looks whether it is done

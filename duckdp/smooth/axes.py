@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Column, Kind, Scalar
+from duckdp.catalog.table import Column, Kind, Scalar
 from duckdp.core.interval import LARGEST
 from duckdp.errors import ParameterError, QueryError
 

@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import check_positive
+from duckdp.catalog.table import check_positive
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.axes import Axis
@@ -53,7 +53,7 @@ class Basis:
         shape: the index set.
         order: the most columns that interact, or None.
 
-    >>> from duckdp.catalog import Kind
+    >>> from duckdp.catalog.table import Kind
     >>> Basis(axes=(Axis(name="age", kind=Kind.NUMBER, degree=4),) * 2, degree=4).size
     16
     """

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from duckdp.catalog import Column, Kind, Table
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, NumberType, columns, walk
 from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.parse import parse_scalar

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from duckdp.catalog import Column, Table
+from duckdp.catalog.table import Column, Table
 from duckdp.core.accountant import rho_for
 from duckdp.core.types import ATTO, NANO, PICO
 from duckdp.errors import ParameterError

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from duckdp.catalog import Column, Kind, Scalar, dump_columns, load_columns
+from duckdp.catalog.table import Column, Kind, Scalar, dump_columns, load_columns
 from duckdp.errors import CatalogError, DuckDPError, ParameterError
 from duckdp.smooth.axes import make_axis
 from duckdp.smooth.summary import SmoothSummary, check_columns

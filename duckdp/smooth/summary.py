@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column, dump_columns, kind_of, load_columns
+from duckdp.catalog.table import Column, dump_columns, kind_of, load_columns
+from duckdp.catalog.values import check_bounds, check_domain, is_text
 from duckdp.core.types import Neighbours
 from duckdp.errors import CatalogError, DuckDPError
 from duckdp.smooth.axes import Floats, make_axis
 from duckdp.smooth.basis import Basis, Shape
 from duckdp.smooth.sum_noise import FAMILIES, Family, Ints, SumNoise
-from duckdp.values import check_bounds, check_domain, is_text
 
 FORMAT = 2
 MOST_BITS = 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from duckdp.catalog import Kind, Table
+from duckdp.catalog.table import Kind, Table
 from duckdp.core.types import Neighbours
 
 ROWS = 10_000  # rows, unless a number is asked for or the method has one of its own

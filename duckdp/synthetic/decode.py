@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Kind, Scalar, kind_of, read_json, write_json
+from duckdp.catalog.table import Kind, Scalar, kind_of, read_json, write_json
 from duckdp.errors import CatalogError
 
 FORMAT = 1  # of the JSON

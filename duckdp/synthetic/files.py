@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
-from duckdp.catalog import Kind, kind_of
+from duckdp.catalog.table import Kind, kind_of
 from duckdp.compiler.printing import quote
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.result import Result

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from duckdp.catalog import Column, check_positive
+from duckdp.catalog.table import Column, check_positive
 from duckdp.core.task import Task
 from duckdp.errors import ParameterError
 from duckdp.synthetic.asked import MAX_ROWS, Asked

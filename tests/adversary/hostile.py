@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import duckdp
-from duckdp.catalog import Kind, kind_of
+from duckdp.catalog.table import Kind, kind_of
+from duckdp.catalog.values import unit_key_allowed
 from duckdp.errors import DuckDPError
-from duckdp.values import unit_key_allowed
 
 ROWS = 240
 LAST = ROWS - 3  # the bad row: in the last row group

@@ -105,7 +105,7 @@ def test_a_generated_column_declared_long_ago_is_refused_before_the_charge(
 ) -> None:
     path = make(tmp_path / "a.duckdb", GENERATED)
     with duckdp.open(path) as curator, monkeypatch.context() as patched:
-        patched.setattr("duckdp.declare.require_stored", lambda *_: None)
+        patched.setattr("duckdp.vault.declare.require_stored", lambda *_: None)
         curator.protect("g", row_cap=1000, bounds={"y": (0, 10)})
         let_in(curator)
     with duckdp.open(path) as curator:

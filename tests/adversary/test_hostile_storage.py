@@ -68,23 +68,23 @@ def _broken(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], folder: Pat
 
 
 def test_broken_twin_that_reads_nothing_at_the_opening(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("duckdp.engine.read_in_full", lambda *_: None)
+    monkeypatch.setattr("duckdp.vault.engine.read_in_full", lambda *_: None)
     _broken(monkeypatch, WITHOUT_READING, tmp_path)
 
 
 def test_broken_twin_that_lets_schemas_differ(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("duckdp.source.require_same_columns", lambda *_: None)
-    monkeypatch.setattr("duckdp.engine.read_in_full", lambda *_: None)
+    monkeypatch.setattr("duckdp.vault.source.require_same_columns", lambda *_: None)
+    monkeypatch.setattr("duckdp.vault.engine.read_in_full", lambda *_: None)
     _broken(monkeypatch, WITHOUT_SCHEMAS, tmp_path)
 
 
 def test_broken_twin_that_believes_statistics(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("duckdp.source.BELIEVING", ())
+    monkeypatch.setattr("duckdp.vault.source.BELIEVING", ())
     _broken(monkeypatch, WITHOUT_DOUBT, tmp_path)
 
 
 def test_broken_twin_that_computes_columns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("duckdp.declare.require_stored", lambda *_: None)
+    monkeypatch.setattr("duckdp.vault.declare.require_stored", lambda *_: None)
     monkeypatch.setattr("duckdp.curator.require_stored", lambda *_: None)
     _broken(monkeypatch, WITHOUT_STORED, tmp_path)
 
@@ -94,7 +94,7 @@ def test_wrong_statistics_drop_no_rows(doubt: bool, tmp_path: Path, monkeypatch:
     """Broken twin, without doubt: predicates over raw columns skip row groups."""
     path = hostile.BUILDERS["parquet_wrong_maximum"](tmp_path)
     if not doubt:
-        monkeypatch.setattr("duckdp.source.BELIEVING", ())
+        monkeypatch.setattr("duckdp.vault.source.BELIEVING", ())
     with duckdp.open(path, ledger=tmp_path / "ledger") as curator:
         monkeypatch.undo()
         con = curator.engine.schema_cursor()

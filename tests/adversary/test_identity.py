@@ -13,8 +13,8 @@ import duckdb
 import pytest
 
 import duckdp
-from duckdp import binder
 from duckdp.errors import DuckDPError, ParameterError
+from duckdp.front import binder
 from tests.adversary.conftest import World, protect
 
 FRESH = "dp_noisy_count('visits', epsilon := 0.01, fresh := true)"

@@ -13,7 +13,7 @@ import pytest
 MEASURE = """
 import json, resource, sys, tracemalloc
 import duckdb, duckdp
-from duckdp.engine import Engine
+from duckdp.vault.engine import Engine
 path, ledger, how = sys.argv[1:]
 seen = []
 original = Engine.run
@@ -33,7 +33,7 @@ with duckdp.open(path, ledger=ledger) as curator:
         python = tracemalloc.get_traced_memory()[1]
     else:  # the same SQL, by DuckDB alone
         from duckdp.compiler.emit import emit
-        from duckdp.pricing import Terms, price
+        from duckdp.compiler.pricing import Terms, price
         python = 0
         for question in questions:
             plan = price(session.read(question), Terms(epsilon=1), session.neighbours).plan

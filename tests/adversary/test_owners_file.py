@@ -10,8 +10,8 @@ import pytest
 import duckdp
 import duckdp.errors
 from duckdp.core.task import PrivateQuery
-from duckdp.engine import Engine
 from duckdp.ledger import Charge
+from duckdp.vault.engine import Engine
 
 MACROS = (
     "least(a, b) AS a",

@@ -15,7 +15,7 @@ import duckdp
 from duckdp import Session
 from duckdp.compiler.release import SelectTask
 from duckdp.core.task import PrivateQuery
-from duckdp.engine import Engine
+from duckdp.vault.engine import Engine
 from tests.adversary.conftest import PERSONS, ROWS, World, everything, leaks, make_file
 
 REFUSED = (

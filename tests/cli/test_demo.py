@@ -13,7 +13,7 @@ import duckdb
 import pexpect
 import pytest
 
-from duckdp.demo import DATA, SHIPPED, read_story
+from duckdp.demo.tell import DATA, SHIPPED, read_story
 from tests.cli.conftest import Process, environment
 
 QUERIES = {

@@ -115,7 +115,7 @@ def _texts() -> Iterator[str]:
         tree = ast.parse(path.read_text())
         docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
         docs |= {id(v) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for v in n.values}
-        if path.parent.name in ("cli", "suggestions", "shell") or path.name in ("demo.py", "owner.py"):
+        if path.parent.name in ("cli", "suggest", "shell", "demo") or path.name == "owner.py":
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duckdp.cli.common import say_reading
-from duckdp.decoding import READING
+from duckdp.vault.decoding import READING
 
 
 def test_progress_goes_to_stderr_and_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from duckdp.catalog import Table
+from duckdp.catalog.table import Table
 from tests.gate import clinic, column
 
 TYPES = {

@@ -13,7 +13,7 @@ from decimal import Decimal
 import duckdb
 import pytest
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.domains import derive_domain
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duckdp.catalog import Table
+from duckdp.catalog.table import Table
 from duckdp.compiler.evaluate import _Evaluation, describe_outputs, evaluate, expected_half_widths
 from duckdp.compiler.plan import Plan
 from duckdp.core.types import Neighbours

@@ -16,7 +16,7 @@ from itertools import product
 import duckdb
 import pytest
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.emit import _row_terms, emit
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal, walk
 from duckdp.compiler.literals import like_operator

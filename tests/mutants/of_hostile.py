@@ -11,13 +11,13 @@ _ADD, _SMOOTH, _TYPES, _CATALOG = (
     "duckdp/mechanisms/additive.py",
     "duckdp/mechanisms/smooth_sensitivity.py",
     "duckdp/core/types.py",
-    "duckdp/catalog.py",
+    "duckdp/catalog/table.py",
 )
 _CHARGES, _BUDGETS, _OBJECTS, _STORE, _OPENING, _LTYPES = (
     f"duckdp/ledger/{n}.py" for n in ("charges", "budgets", "objects", "store", "opening", "types")
 )
 _SESSION, _CURATOR, _ENGINE, _FRONT, _GUARDED, _OWNER = (
-    f"duckdp/{n}.py" for n in ("session", "curator", "engine", "front", "guarded", "owner")
+    f"duckdp/{n}.py" for n in ("session", "curator", "vault/engine", "front/front", "front/guarded", "owner")
 )
 _SNOISE, _COUNTED, _GROUPED, _SCAN, _SUMMARY = (
     f"duckdp/smooth/{n}.py" for n in ("sum_noise", "buy/counted", "buy/per_group", "sums/scan", "buy/summary_task")
@@ -142,7 +142,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("rest: epsilon is never used up", _BUDGETS, 'return row["primary_limit"] - row["primary_spent"],', 'return row["primary_limit"],', _T_LEDGER),
     Mutant("budget: another relation after charges", _BUDGETS, 'if relation != (old["neighbours"], old["accountant"]) and started(tx):', "if False:", _T_LEDGER),
     Mutant("budget: caps keep the old accountant's units", _BUDGETS, '    if accountant.value != old["accountant"]:\n', "    if False:\n", _T_LEDGER),
-    Mutant("budget: replace over keyed tables", "duckdp/budgeting.py", "if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):", "if False:", _T_OWNER),
+    Mutant("budget: replace over keyed tables", "duckdp/faces/budgeting.py", "if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):", "if False:", _T_OWNER),
     Mutant("charge: a negative loss gives back", _LTYPES, "not 0 <= units <= MAX_INTEGER:", "not -MAX_INTEGER <= units <= MAX_INTEGER:", ("tests/test_ledger.py", "tests/test_ledger_attacks.py")),
     Mutant("types: delta of 1", _TYPES, "if units is None or not 0 <= units < ATTO:", "if units is None or not 0 <= units <= ATTO:", ("tests/core/test_accountant.py", "tests/test_extremes.py", "tests/test_owner.py", "tests/test_session.py")),
     Mutant("attempts: as many as you like", _CHARGES, "MAX_ATTEMPTS = 3", "MAX_ATTEMPTS = 3000", ("tests/adversary/test_planted_secrets.py::test_three_failures_are_final", "tests/test_ledger_model.py")),

@@ -18,7 +18,7 @@ _CONNECTIONS, _LEDGER = "duckdp/ledger/connections.py", "duckdp/ledger/ledger.py
 _REPLAY, _COMPARISON = (f"duckdp/ledger/{n}.py" for n in ("replay", "comparison"))
 _LIMITS, _CAPS = "duckdp/ledger/limits.py", "duckdp/ledger/caps.py"
 _BINDER, _FRONT, _ROUTING, _SESSION, _CURATOR = (
-    f"duckdp/{n}.py" for n in ("binder", "front", "routing", "session", "curator")
+    f"duckdp/{n}.py" for n in ("front/binder", "front/front", "functions/routing", "session", "curator")
 )
 _T = (
     "tests/test_ledger.py",

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 _LIMITS, _CAPS, _RESERVATIONS, _INTERACTIONS, _RETOLD = (
     f"duckdp/ledger/{n}.py" for n in ("limits", "caps", "reservations", "interactions", "retold")
 )
-_TASK, _INTERACTIVE, _BACKUPS = "duckdp/core/task.py", "duckdp/interactive.py", "duckdp/ledger/backups.py"
+_TASK, _INTERACTIVE, _BACKUPS = "duckdp/core/task.py", "duckdp/desk/interactive.py", "duckdp/ledger/backups.py"
 _T, _T_INTERACTIVE = ("tests/test_limits.py",), ("tests/test_interactive.py", "tests/test_interactive_session.py")
 
 # fmt: off

@@ -6,7 +6,7 @@ from tests.mutants.mutant import LOSSES, Mutant
 
 _EMIT, _PRINT, _QUANT = (f"duckdp/compiler/{n}.py" for n in ("emit", "printing", "quantile"))
 _REL, _PLAN, _SCAN = "duckdp/compiler/release.py", "duckdp/compiler/plan.py", "duckdp/smooth/sums/scan.py"
-_MISSING, _ENGINE = "duckdp/synthetic/lp/buy/null_patterns.py", "duckdp/engine.py"
+_MISSING, _ENGINE = "duckdp/synthetic/lp/buy/null_patterns.py", "duckdp/vault/engine.py"
 _T = (
     "tests/compiler/test_sensitivity.py",
     "tests/compiler/test_local_choice.py",

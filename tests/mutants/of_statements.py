@@ -8,7 +8,10 @@ _LOG, _FILE, _CHECK, _HISTORY = (
     f"duckdp/ledger/{n}.py" for n in ("statements", "statement_file", "statement_check", "history")
 )
 _ASKING, _EXPORT, _SESSION, _BINDER, _CURATOR, _SHELL, _LEDGER, _KEEPING, _CHARGES, _BACKUPS = (
-    *(f"duckdp/{n}.py" for n in ("asking", "exporting", "session", "binder", "curator", "shell/analyst")),
+    *(
+        f"duckdp/{n}.py"
+        for n in ("desk/asking", "faces/exporting", "session", "front/binder", "curator", "shell/analyst")
+    ),
     *(f"duckdp/ledger/{n}.py" for n in ("ledger", "keeping", "charges", "backups")),
 )
 _T_LOG, _T_CHECK, _T_HISTORY = (f"tests/test_{n}.py" for n in ("statement_log", "statement_check", "history"))
@@ -70,7 +73,7 @@ STATEMENTS: tuple[Mutant, ...] = (
     Mutant("backup: over another's log", _FILE, "            _require_own(copy, dataset_id)\n", "            pass\n", (_T_CHECK,)),
     # ---- history and export
     Mutant("history: a page twice", _HISTORY, "        before, after = page[0].id, page[-1].id\n", "        before, after = page[0].id + 1, page[-1].id - 1\n", (f"{_T_HISTORY}::test_merging_pages_is_sorting",)),
-    Mutant("history: unescaped", "duckdp/records.py", "    return escape(line if len(line) <= most else line[: most - 3] + \"...\")", "    return line if len(line) <= most else line[: most - 3] + \"...\"", (f"{_T_HISTORY}::test_nothing_printed_moves_the_cursor",)),
+    Mutant("history: unescaped", "duckdp/faces/records.py", "    return escape(line if len(line) <= most else line[: most - 3] + \"...\")", "    return line if len(line) <= most else line[: most - 3] + \"...\"", (f"{_T_HISTORY}::test_nothing_printed_moves_the_cursor",)),
     Mutant("export: formulas", _EXPORT, "[csv_cell(v) for v in values] if form == \"csv\" else values", "values", _EXPORTED),
     Mutant("export: cut short unseen", _EXPORT, "        raise OSError from None\n", "        pass\n", _EXPORTED),
     Mutant("export: for all eyes", _EXPORT, "os.O_EXCL | os.O_CLOEXEC, 0o600", "os.O_EXCL | os.O_CLOEXEC, 0o644", _EXPORTED),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.mutants.mutant import LOSSES, Mutant
 
-_UNITS, _PER, _HIST = "duckdp/units.py", "duckdp/compiler/per_unit.py", "duckdp/mechanisms/unit_histogram.py"
+_UNITS, _PER, _HIST = "duckdp/catalog/units.py", "duckdp/compiler/per_unit.py", "duckdp/mechanisms/unit_histogram.py"
 _BOUNDS, _FINDER = "duckdp/compiler/bounds.py", "duckdp/mechanisms/bounds.py"
 _PRINT, _TASK, _CHARGES = "duckdp/compiler/printing.py", "duckdp/core/task.py", "duckdp/ledger/charges.py"
-_DECODING, _ENGINE, _ACCEPT = "duckdp/decoding.py", "duckdp/engine.py", "duckdp/accepting.py"
+_DECODING, _ENGINE, _ACCEPT = "duckdp/vault/decoding.py", "duckdp/vault/engine.py", "duckdp/vault/accepting.py"
 _T_UNITS, _T_NULL = ("tests/test_units.py",), ("tests/test_null_units.py",)
 _T_FIGURES = ("tests/mechanisms/test_unit_histogram.py", "tests/test_bounds_functions.py")
 _T_LOCAL = ("tests/compiler/test_local_choice.py", "tests/test_bounds_functions.py")

@@ -27,7 +27,6 @@ from duckdp.compiler.release import SelectTask
 from duckdp.core import noise
 from duckdp.core.task import PrivateQuery, Stages
 from duckdp.core.types import ATTO, NANO, Neighbours
-from duckdp.engine import read_batches
 from duckdp.mechanisms.bounds import BoundsFinder
 from duckdp.mechanisms.unit_histogram import UnitHistogram
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
@@ -40,6 +39,7 @@ from duckdp.synthetic.psi.buy import PsiTask
 from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from duckdp.synthetic.tree.buy import TreeTask
 from duckdp.synthetic.unit.buy.unit_task import UnitTask
+from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
 from tests.synthetic.plans import plan_wide
 

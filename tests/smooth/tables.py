@@ -5,11 +5,11 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from duckdp.catalog import Column, Table, kind_of
+from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.core.types import NANO, Neighbours
-from duckdp.engine import read_batches
 from duckdp.smooth.buy.summary_task import Wishes, plan_summary
 from duckdp.smooth.summary import SmoothSummary
+from duckdp.vault.engine import read_batches
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 

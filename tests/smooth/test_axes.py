@@ -5,7 +5,7 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from duckdp.catalog import Column, Kind
+from duckdp.catalog.table import Column, Kind
 from duckdp.errors import ParameterError, QueryError
 from duckdp.smooth.axes import MAX_VALUES, as_number, from_number, make_axis
 from duckdp.smooth.basis import chebyshev

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, ColumnRef
 from duckdp.errors import NumericalError
 from duckdp.smooth.answer import answer, answers

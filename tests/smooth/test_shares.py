@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.core.types import ATTO, NANO, Neighbours, Sensitivity
 from duckdp.errors import ParameterError
 from duckdp.smooth.axes import Axis

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, ColumnRef, Literal
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, NumericalError, ParameterError, QueryError

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.axes import Axis

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from duckdp.catalog import dump_table, load_table
+from duckdp.catalog.table import dump_table, load_table
 from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError, QueryError

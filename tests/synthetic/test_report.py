@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.engine import Engine
 from duckdp.errors import CatalogError, NumericalError, ParameterError
 from duckdp.smooth.answer import answer
 from duckdp.smooth.summary import SmoothSummary
@@ -23,6 +22,7 @@ from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.lp.make.synthesize import synthesize
 from duckdp.synthetic.report.html_page import escape, page, printable
 from duckdp.synthetic.report.table_report import FAR, SyntheticReport, make_report, report_table
+from duckdp.vault.engine import Engine
 from tests.smooth.tables import column, connect, summarize, table
 
 HOSTILE = (

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column, Table
+from duckdp.catalog.table import Column, Table
 from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.task import PrivateQuery, Stages, Work

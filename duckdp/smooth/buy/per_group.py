@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column, Table
+from duckdp.catalog.table import Column, Table
 from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column, Kind, Table, closest, dump_table
+from duckdp.catalog.table import Column, Kind, Table, closest, dump_table
 from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, InternalError, ParameterError

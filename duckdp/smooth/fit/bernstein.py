@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, walk
 from duckdp.compiler.operators import facts
 from duckdp.smooth.axes import Axis, Floats

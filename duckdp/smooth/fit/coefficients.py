@@ -31,7 +31,7 @@ from typing import Literal
 
 import numpy as np
 
-from duckdp.catalog import Column, Kind, Table
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.expression import Expr, columns
 from duckdp.compiler.operators import facts
 from duckdp.compiler.parse import parse_scalar

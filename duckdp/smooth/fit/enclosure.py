@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns
 from duckdp.compiler.operators import facts
 from duckdp.smooth.axes import Axis, Floats, as_number

@@ -20,7 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import ULP, chebyshev
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from duckdp.catalog import Column, Kind
+from duckdp.catalog.table import Column, Kind
 from duckdp.compiler.empty import arrow_type, values_only
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns
 from duckdp.compiler.printing import Parameters, print_expr, quote

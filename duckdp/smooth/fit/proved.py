@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal, columns
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import ULP

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns, walk
 from duckdp.smooth.axes import as_number
 
@@ -28,7 +28,7 @@ class Term:
 def split(function: Expr) -> list[Term]:
     """The summands of a function: sums and differences taken apart, constant factors taken out.
 
-    >>> from duckdp.catalog import Column
+    >>> from duckdp.catalog.table import Column
     >>> x = ColumnRef(Column(name="x", source="x", type="DOUBLE", kind=Kind.NUMBER))
     >>> [t.factor for t in split(Call("sub", (x, Call("mul", (Literal(3, Kind.NUMBER), x), Kind.NUMBER)), Kind.NUMBER))]
     [1.0, -3.0]

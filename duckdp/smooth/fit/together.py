@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import ColumnRef, Expr, columns, walk
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.fit import bernstein

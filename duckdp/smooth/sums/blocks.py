@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Column, Table
+from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
 from duckdp.core.task import PrivateQuery
 from duckdp.smooth.axes import Floats

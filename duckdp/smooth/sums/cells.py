@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Column, Kind, Table
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.printing import Parameters
 from duckdp.core.task import PrivateQuery
 from duckdp.errors import InternalError

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from duckdp.catalog import Column, Table
+from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
 from duckdp.core.task import PrivateQuery
 from duckdp.errors import InternalError

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-from duckdp.catalog import Column, Table
+from duckdp.catalog.table import Column, Table
 from duckdp.core.task import PrivateQuery
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from duckdp.catalog import Column, Table
+from duckdp.catalog.table import Column, Table
 from duckdp.smooth.basis import Basis, Floats
 from duckdp.smooth.sums.blocks import FACTOR_BITS
 from duckdp.smooth.sums.cells import MOST_CELLS, MOST_PLACES, MOST_ROWS, MOST_TENSOR, CellSums, Grid, make_grid

@@ -17,7 +17,7 @@ Proof sketch: u of an interval axis lies in [-1, 1] without a clamp: x lies betw
 
 from __future__ import annotations
 
-from duckdp.catalog import Column, Kind, Scalar, Table
+from duckdp.catalog.table import Column, Kind, Scalar, Table
 from duckdp.compiler.printing import UNIT, Parameters, print_literal, print_rows, quote
 from duckdp.smooth.axes import Axis, as_number
 

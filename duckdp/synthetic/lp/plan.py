@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duckdp.catalog import Column
+from duckdp.catalog.table import Column
 from duckdp.synthetic.asked import Asked
 
 MOST_COLUMNS = 3  # a grid of four has at most 37 values a column within its two million points (``make.support``)

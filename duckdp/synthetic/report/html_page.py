@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.smooth.axes import Floats, as_number, from_number
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

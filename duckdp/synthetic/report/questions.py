@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Kind, Scalar
+from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.printing import quote
 from duckdp.errors import NumericalError, QueryError
 from duckdp.smooth.answer import answer

@@ -30,7 +30,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from duckdp.catalog import Column, Table, check_positive, dump_table
+from duckdp.catalog.table import Column, Table, check_positive, dump_table
 from duckdp.compiler.printing import Parameters as Bound
 from duckdp.compiler.printing import print_rows
 from duckdp.core.task import PrivateQuery, Stages, Work

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column, released_type
+from duckdp.catalog.table import Column, released_type
 from duckdp.core.types import NANO
 from duckdp.core.watch import Watch
 from duckdp.smooth.angles import largest_turn

@@ -23,7 +23,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from duckdp.catalog import check_positive
+from duckdp.catalog.table import check_positive
 from duckdp.errors import ParameterError
 from duckdp.synthetic.lp.make.columns import Floats
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from duckdp.catalog import Column
+from duckdp.catalog.table import Column
 from duckdp.smooth.axes import MAX_VALUES
 from duckdp.synthetic.asked import MAX_CELLS, MAX_ROWS
 from duckdp.synthetic.theorem.parameters import Parameters, theorem_17_parameters, theorem_22_parameters

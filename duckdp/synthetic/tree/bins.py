@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Kind
+from duckdp.catalog.table import Kind
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.layout import Part, UnitColumns
 from duckdp.synthetic.unit.uniforms import uniforms

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import load_columns, released_type
+from duckdp.catalog.table import load_columns, released_type
 from duckdp.core.watch import Watch
 from duckdp.errors import CatalogError
 from duckdp.synthetic.decode import SyntheticTable

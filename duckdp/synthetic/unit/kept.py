@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from duckdp.catalog import dump_columns, load_columns
+from duckdp.catalog.table import dump_columns, load_columns
 from duckdp.errors import CatalogError
 from duckdp.synthetic.unit.layout import UnitColumns, make_units
 from duckdp.synthetic.unit.packed import Classes, pack, unpack

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Column, Kind, Scalar
+from duckdp.catalog.table import Column, Kind, Scalar
 from duckdp.errors import ParameterError, QueryError
 from duckdp.smooth.axes import MAX_VALUES, Axis, Floats, as_number, from_number, make_axis, values_inside
 from duckdp.synthetic.unit.request import MAX_COLUMNS

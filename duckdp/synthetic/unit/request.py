@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duckdp.catalog import check_positive
+from duckdp.catalog.table import check_positive
 from duckdp.core.types import Neighbours
 from duckdp.errors import ParameterError
 

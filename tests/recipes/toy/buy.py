@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from duckdp.catalog import Column, dump_columns, dump_table
+from duckdp.catalog.table import Column, dump_columns, dump_table
 from duckdp.compiler.printing import Parameters, print_rows
 from duckdp.core.accountant import pure_rho
 from duckdp.core.noise import laplace_noise, laplace_scale

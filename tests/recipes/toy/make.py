@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import load_columns
+from duckdp.catalog.table import load_columns
 from duckdp.core.watch import Watch
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.opened import Opened

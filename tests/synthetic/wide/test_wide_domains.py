@@ -46,7 +46,7 @@ AGE = column("age", 0, 100, "BIGINT", nullable=False)
 SIGN = column("B", None, None, "BOOLEAN", nullable=False)
 
 
-def _made(*columns: duckdp.catalog.Column, method: str, epsilon: int = 20, **more: object) -> SyntheticTable:
+def _made(*columns: duckdp.catalog.table.Column, method: str, epsilon: int = 20, **more: object) -> SyntheticTable:
     task = plan_wide(
         table(*columns, expected_rows=ROWS), None, epsilon_nano=epsilon * NANO, neighbours=Neighbours.ADD_REMOVE,
         rows=2000, method=method, **{"delta_atto": 0, "target": None, **more},
@@ -154,7 +154,7 @@ def test_shares_of_many_bins_need_no_prior_draws(monkeypatch: pytest.MonkeyPatch
 
 def _file(folder: Path) -> str:
     path = str(folder / "c.duckdb")
-    with duckdp.engine.duckdb.connect(path) as con:
+    with duckdp.vault.engine.duckdb.connect(path) as con:
         con.execute(DATA)
     return path
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from duckdp.catalog import Column, Table
+from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
 from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.task import PrivateQuery

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Column, Table, check_positive
+from duckdp.catalog.table import Column, Table, check_positive
 from duckdp.core.accountant import pure_rho
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import Loss, Neighbours

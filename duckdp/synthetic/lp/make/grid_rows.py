@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog import Column, Kind, Scalar
+from duckdp.catalog.table import Column, Kind, Scalar
 from duckdp.smooth.axes import Axis, from_number
 from duckdp.smooth.basis import Basis
 from duckdp.synthetic.decode import Value, numbers_of, objects_of

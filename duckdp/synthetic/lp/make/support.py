@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duckdp.catalog import Column, Kind
+from duckdp.catalog.table import Column, Kind
 from duckdp.errors import NumericalError
 from duckdp.smooth.angles import angle_nodes
 from duckdp.smooth.axes import Axis, as_number, values_inside

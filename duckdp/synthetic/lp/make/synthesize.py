@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from duckdp.catalog import check_positive, released_type
+from duckdp.catalog.table import check_positive, released_type
 from duckdp.core.watch import Tell, Watch
 from duckdp.errors import NumericalError
 from duckdp.smooth.answer import noisy_count

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog import Table
+from duckdp.catalog.table import Table
 from duckdp.compiler.printing import Parameters, print_chosen, print_rows, quote
 from duckdp.core.task import PrivateQuery, Read
 from duckdp.errors import InternalError

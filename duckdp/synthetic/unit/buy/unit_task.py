@@ -15,7 +15,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from duckdp.catalog import Column, Table, dump_table
+from duckdp.catalog.table import Column, Table, dump_table
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import Loss
 from duckdp.synthetic.opened import KIND

@@ -1,0 +1,1 @@
+"""What a data owner declares, as types: tables, privacy units, bounds, domains."""

@@ -1,0 +1,1 @@
+"""``duckdp demo``, with its data."""

@@ -1,0 +1,1 @@
+"""The SQL face: an analyst's own DuckDB, with the dp functions and no private row."""

@@ -1,0 +1,269 @@
+"""What the functions of one DuckDB instance call: prepare, seal, charge once, remember. None of them ever raises.
+
+A refusal at bind time becomes a SELECT that raises it, a refusal at run time a text that the SELECT raises; so DuckDB
+shows our coded message alone. What is not one of our errors becomes one constant text.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from duckdp.catalog.table import plain_type
+from duckdp.compiler.printing import quote
+from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError
+from duckdp.functions import Prepared, describe_call, prepare
+from duckdp.process.forks import Home, closed
+
+if TYPE_CHECKING:
+    from duckdp.session import Session
+
+REMEMBERED = 64  # answers kept per instance; older ones come again from the ledger, free
+MOST_CELLS = 8_000_000  # cells of remembered answers, and of one chunk that leaves
+MOST_TOKEN = 1_000_000
+MOST_CALL = 740_000  # bytes of a call, of which a token takes four thirds and its mac
+# Which fetch function a type crosses by; dates and the rest cross as text. The returned SELECT casts to the type.
+FETCH = {"DOUBLE": "__dp_f64", "FLOAT": "__dp_f64", "BOOLEAN": "__dp_bool"} | dict.fromkeys(
+    ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "__dp_i64"
+)
+TEXT_FETCH = "__dp_text"
+Answer = list[tuple[str, Any]]  # per column: its fetch function and a pyarrow array
+
+
+class Binder:
+    """The calls of one instance.
+
+    Args:
+        session: of the one analyst this instance speaks for.
+
+    Attributes:
+        speaker: random name of this binder; public.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session: Session | None = session
+        self._home = Home()
+        self.speaker = secrets.token_hex(16)
+        self._key = secrets.token_bytes(32)
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._lock = threading.Lock()
+        self._turns: dict[str, tuple[threading.Lock, int]] = {}
+        self._refusals: deque[DuckDPError] = deque(maxlen=32)
+
+    # ---- what DuckDB calls --------------------------------------------------------------------------------------
+
+    def bind(self, name: str | None, arguments: Sequence[str | None] | None, listed: Sequence[str] | None) -> str:
+        """The SELECT that stands for a call; validates, reads nothing, charges nothing."""
+        given = (list(arguments or ()), None if listed is None else list(listed))  # NULL is not an empty list
+        found, problem = self._laundered(self._bind, str(name), *given)
+        return str(found) if problem is None else f"SELECT * FROM query(system.main.error({_text(problem)}))"
+
+    def ask(self, tokens: Any) -> Any:
+        """Charge and compute each token's call, once; "" for each that has its answer, else why not."""
+        import pyarrow as pa
+
+        problems = [self._laundered(self._answer, t)[1] or "" for t in tokens.to_pylist()]
+        return pa.array(problems, pa.string())
+
+    def fetch(self, function: str, tokens: Any, indexes: Any) -> Any:
+        """One column of each token's answer. A NULL, which DuckDB refuses, where there is none by this function."""
+        import pyarrow as pa
+
+        kind = _arrow_type(function)
+        pairs = list(zip(tokens.to_pylist(), indexes.to_pylist(), strict=True))
+        parts, _ = self._laundered(self._columns, function, pairs)
+        if parts is None:
+            return pa.array([None] * len(pairs), pa.list_(kind))
+        ends = [0]
+        for part in parts:
+            ends.append(ends[-1] + len(part))
+        values = pa.concat_arrays(parts) if parts else pa.array([], kind)
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values)
+
+    # ---- what the owner of the instance calls ---------------------------------------------------------------------
+
+    def speaks_for(self, session: Session) -> bool:
+        """Whether this is the voice of that analyst before that curator."""
+        return self._session is not None and self._session.same_as(session)
+
+    def refusal(self, message: str) -> DuckDPError | None:
+        """The refusal that a message of DuckDB's quotes."""
+        return next((e for e in reversed(self._refusals) if _told(e) in message), None)
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        self._session = None
+        with self._lock:
+            self._answers.clear()
+
+    # ---- the work -------------------------------------------------------------------------------------------------
+
+    def _bind(self, name: str, arguments: list[str | None], listed: list[str] | None) -> str:
+        session = self._open_session()
+        with session.asking(lambda: describe_call(name, arguments, listed)) as asking:
+            session.require_grant()
+            prepared = prepare(session, name, arguments, listed)
+            call = [name, arguments, listed, secrets.token_hex(16), _shape(prepared)]
+            token = self._seal(json.dumps(call, ensure_ascii=False))
+            asking.leave_out()  # nothing was asked yet
+        items = [
+            f"CAST(unnest({FETCH.get(kind, TEXT_FETCH)}('{token}', {i})) AS {plain_type(kind)}) AS {quote(column)}"
+            for i, (column, kind) in enumerate(prepared.columns)
+        ]
+        return (
+            f"SELECT {', '.join(items)} FROM (SELECT __dp_ask('{token}') AS problem) AS asked WHERE "
+            "CASE WHEN asked.problem = '' THEN true ELSE CAST(system.main.error(asked.problem) AS BOOLEAN) END"
+        )
+
+    def _columns(self, function: str, pairs: list[tuple[str, int]]) -> list[Any]:
+        found = []
+        for token, index in pairs:
+            answer = self._answer(token)
+            if not 0 <= index < len(answer) or answer[index][0] != function:
+                raise ParameterError("P107", "index", index, "is not a column of that type.")
+            found.append(answer[index][1])
+        if len(found) > 1 and sum(map(len, found)) > MOST_CELLS:
+            raise ParameterError("P107", "token", "...", "was fetched too often at once.")
+        return found
+
+    def _answer(self, token: str) -> Answer:
+        """The answer to a token's call: remembered, or charged and computed now; of a revoked or frozen grant none."""
+        session = self._open_session()
+        with session.asking("(a token that was not made by this connection)") as asking:
+            call = self._open(token)
+            asking.is_about(lambda: describe_call(*call[:3]))
+            asking.outcome = "explained" if call[0].startswith("dp_explain") else "answered"
+            session.require_grant()
+            with self._turn(token):
+                with self._lock:
+                    found = self._answers.get(token)
+                if found is None:
+                    found = self._compute(call)
+                    self._remember(token, found)
+                else:
+                    asking.leave_out()  # another column, or another reader, of what was asked
+        return found
+
+    def _compute(self, call: list[Any]) -> Answer:
+        name, arguments, listed, nonce, shape = call
+        prepared = prepare(self._open_session(), name, arguments, listed)
+        if _shape(prepared) != shape:  # bound before a declaration changed, run after
+            raise CatalogError("C103", "the declarations changed since the statement was prepared. Prepare it again.")
+        parts = prepared.run(nonce).typed(intervals=prepared.intervals, note=prepared.note)
+        return [_crossing(kind, part[2]) for (_, kind), part in zip(prepared.columns, parts, strict=True)]
+
+    def _remember(self, token: str, answer: Answer) -> None:
+        with self._lock:
+            self._answers[token] = answer
+            while len(self._answers) > 1 and (
+                len(self._answers) > REMEMBERED or sum(map(_cells, self._answers.values())) > MOST_CELLS
+            ):
+                self._answers.popitem(last=False)
+
+    @contextmanager
+    def _turn(self, token: str) -> Iterator[None]:
+        """One thread at a time for a token."""
+        with self._lock:
+            turn, waiting = self._turns.get(token) or (threading.Lock(), 0)
+            self._turns[token] = turn, waiting + 1
+        try:
+            with turn:
+                yield
+        finally:
+            with self._lock:
+                waiting = self._turns[token][1] - 1
+                if waiting:
+                    self._turns[token] = turn, waiting
+                else:
+                    del self._turns[token]
+
+    def _laundered(self, work: Callable[..., Any], *arguments: object) -> tuple[Any, str | None]:
+        """What a function of ours returns, or why not: our coded text, or one constant text for anything else."""
+        try:
+            return work(*arguments), None
+        except DuckDPError as error:
+            self._refusals.append(error.with_traceback(None))
+            return None, _told(error)
+        except KeyboardInterrupt:
+            return None, f"E102: {CODES['E102']}."
+        except BaseException:  # noqa: BLE001 - the boundary: DuckDB forwards any text, so none but ours may pass
+            return None, f"X101: {CODES['X101']}."
+
+    def interrupt(self) -> None:
+        """End the private reads under way of whatever this instance waits for."""
+        session = self._session
+        if session is not None:
+            session._curator.engine.interrupt()
+
+    def _open_session(self) -> Session:
+        self._home.require("the connection")
+        if self._session is None:
+            raise closed("the curator")
+        return self._session
+
+    # ---- tokens ---------------------------------------------------------------------------------------------------
+
+    def _seal(self, call: str) -> str:
+        size = len(call.encode())
+        if size > MOST_CALL:
+            rule = f"a call takes at most {MOST_CALL:,} bytes, its list included. Split the list into several calls."
+            raise ParameterError("P107", "arguments", f"{size:,} bytes", rule)
+        body = base64.urlsafe_b64encode(call.encode()).decode()
+        return f"{body}.{self._mac(body)}"
+
+    def _open(self, token: str) -> list[Any]:
+        body, _, mac = token.rpartition(".") if len(token) <= MOST_TOKEN else ("", "", "")
+        if not hmac.compare_digest(mac.encode(), self._mac(body).encode()):
+            raise ParameterError("P107", "token", "...", "was not made by this connection.")
+        return json.loads(base64.urlsafe_b64decode(body))  # type: ignore[no-any-return]
+
+    def _mac(self, body: str) -> str:
+        text = f"{self._open_session().analyst}\n{body}".encode()
+        return hmac.new(self._key, text, hashlib.sha256).hexdigest()
+
+
+def _told(error: DuckDPError) -> str:
+    """A refusal as an analyst reads it: where the ledger lies is the owner's."""
+    path = error.path if isinstance(error, LedgerError) else None
+    return str(error).replace(path, "...") if path else str(error)
+
+
+def _shape(prepared: Prepared) -> str:
+    """Digest of the columns that a call was bound to."""
+    return hashlib.sha256(repr(prepared.columns).encode("utf-8", "replace")).hexdigest()
+
+
+def _crossing(kind: str, values: list[Any]) -> tuple[str, Any]:
+    import pyarrow as pa
+
+    function = FETCH.get(kind, TEXT_FETCH)
+    if function != TEXT_FETCH:
+        return function, pa.array(values, _arrow_type(function))
+    texts = [None if v is None else v.isoformat() if isinstance(v, dt.date) else str(v) for v in values]
+    return function, pa.array(texts, pa.string())
+
+
+def _arrow_type(function: str) -> Any:
+    import pyarrow as pa
+
+    types = {"__dp_f64": pa.float64(), "__dp_i64": pa.int64(), "__dp_bool": pa.bool_(), TEXT_FETCH: pa.string()}
+    return types[function]
+
+
+def _cells(answer: Answer) -> int:
+    return sum(len(column) for _, column in answer)
+
+
+def _text(value: str) -> str:
+    """A text as an SQL literal; what cannot be printed is left out."""
+    shown = "".join(c if c.isprintable() else " " for c in value)
+    return "'" + shown.replace("'", "''") + "'"

@@ -1,0 +1,245 @@
+"""FRONT: an analyst's own DuckDB. It holds no private row, so whatever SQL runs here can reach none.
+
+``dp_x(...)`` is a macro over ``query(__dp_bind(...))``. DuckDB calls __dp_bind while it binds: the curator validates
+the call, touches no data, charges nothing, and returns a SELECT whose columns are the result's. When the SELECT runs,
+it calls __dp_ask with a sealed token, which charges once, computes and remembers; then one fetch function per column.
+
+Who asks is the Python closure that registered the functions: no variable, argument, setting or thread can change it.
+A token is an HMAC over the call, the analyst and this instance; there is no table of pending tokens to fill up.
+
+No function of ours raises inside DuckDB, which would append the class and the text of whatever went wrong. A refusal is
+a text that the returned SELECT hands to error(). DuckDB's own errors leave as ``guarded`` tells them.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import duckdb
+
+from duckdp.arguments import checked
+from duckdp.catalog.table import plain_type
+from duckdp.compiler.printing import quote
+from duckdp.errors import DuckDPError, ExecutionError, ParameterError, QueryError
+from duckdp.front.binder import TEXT_FETCH, Binder
+from duckdp.front.guarded import Guarded, Instance, told
+from duckdp.process.attempt import aside
+from duckdp.process.forks import keep
+from duckdp.resources import read_sql
+from duckdp.result import Result, ResultColumn
+
+if TYPE_CHECKING:
+    from duckdp.catalog.table import Table
+    from duckdp.curator import Curator
+    from duckdp.session import Session
+
+# At connect, so that they hold for every cursor (SET of a Python setting holds for one). No temporary files: an analyst
+# could fill the disk, in the directory that the curator was started from.
+LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
+    "python_enable_replacements": "false", "python_scan_all_frames": "false",
+    "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false", "allow_persistent_secrets": "false", "memory_limit": "1GB",
+    "temp_directory": "", "max_temp_directory_size": "0B",
+}  # fmt: skip
+# After connecting: at connect, DuckDB would allow the path of the database itself, ":memory:" in the directory that the
+# curator was started from, and an analyst could fill the disk there. The directory of secrets shows the curator's home.
+LOCKS = ("SET secret_directory = ''", "SET enable_external_access = false", "SET lock_configuration = true")
+VIEWS = ("dp_budget", "dp_ledger", "dp_summaries", "dp_catalog")
+LIST_TYPES = {"__dp_f64": "DOUBLE[]", "__dp_i64": "BIGINT[]", "__dp_bool": "BOOLEAN[]", TEXT_FETCH: "VARCHAR[]"}
+#: DuckDB keeps a bare pointer to a registered function: these must never be collected.
+KEEP: list[Callable[..., Any]] = []
+#: Which binder speaks in an instance, by the random name it answers to.
+SPEAKERS: weakref.WeakValueDictionary[str, Binder] = weakref.WeakValueDictionary()
+
+
+class Front:
+    """The locked DuckDB instance of one analyst.
+
+    Args:
+        session: whose.
+
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._instance = Instance()
+        self._binder = Binder(session)
+        self._con = self._instance.keep(duckdb.connect(":memory:", config=LOCKDOWN))
+        _create_functions(self._con, self._binder)
+        self._con.execute(read_sql("front.sql"))
+        for name in VIEWS:
+            self._con.execute(f"CREATE VIEW {name} AS FROM {name}()")
+        for table in session.tables().values():
+            self.add_stub(table)
+        for lock in LOCKS:
+            self._con.execute(lock)
+        self._cursor, self._turn = self._instance.keep(self._con.cursor()), threading.Lock()
+
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A cursor of the instance, for the analyst; its errors tell nothing of the curator."""
+        self._require()
+        cursor = self._con.cursor()
+        guarded = Guarded(cursor, self._instance, partial(self._interrupt, cursor))
+        return cast("duckdb.DuckDBPyConnection", guarded)
+
+    def _interrupt(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """End a statement, and the private reads that it may wait for."""
+        with suppress(duckdb.Error):  # closed
+            cursor.interrupt()
+        self._binder.interrupt()
+
+    @property
+    def ended(self) -> bool:
+        """An error inside DuckDB has ended the instance; it answers no more."""
+        return self._instance.ended
+
+    def _require(self) -> None:
+        """B211, B212 unless it is open here."""
+        self._instance.require()
+
+    def sql(self, text: str) -> Result:
+        """Run ordinary SQL on the instance.
+
+        Raises:
+            DuckDPError: a dp function refused; its own error.
+            QueryError: Q105, DuckDB refused. Its text is passed on, where it speaks of the statement.
+            ExecutionError: E102, interrupted.
+        """
+        self._require()
+        problem: DuckDPError | None = None
+
+        def run() -> tuple[list[Any], list[Any]]:
+            done = self._cursor.execute(text)
+            described = done.description or []
+            return described, done.fetchall() if described else []
+
+        with self._turn:  # one cursor for all, so that variables and temporary tables stay
+            try:
+                described, rows = aside(run, partial(self._interrupt, self._cursor))
+            except KeyboardInterrupt:
+                problem = ExecutionError("E102", None)
+            except duckdb.Error as error:
+                self._instance.ended |= isinstance(error, duckdb.FatalException)
+                message = told(error, text).removeprefix("Q105: ")
+                problem = self._binder.refusal(str(error)) or QueryError("Q105", message, sql=text)
+        if problem is not None and problem.code == "Q105":
+            self._require()  # closed meanwhile
+        if problem is not None:
+            raise problem
+        columns = [
+            ResultColumn(name=d[0], type=str(d[1]), values=[row[i] for row in rows]) for i, d in enumerate(described)
+        ]  # fmt: skip
+        return Result(columns=columns)
+
+    def variable(self, name: str) -> str | None:
+        """A variable that the analyst SET through :meth:`sql`, as text; None when it is not set."""
+        self._require()
+        with self._turn:
+            row = self._cursor.execute("SELECT CAST(getvariable($1) AS VARCHAR)", [name]).fetchone()
+        return None if row is None else row[0]
+
+    def add_stub(self, table: Table) -> None:
+        """A typed view of a protected table that refuses with our message, so that tools see its columns.
+
+        What the analyst made under that name, or broke, stays: it is their instance, and the owner's call goes on.
+        """
+        cursor = self._con.cursor()
+        try:
+            cursor.execute(stub_sql(table, replace=True))
+        except duckdb.Error:
+            return
+        finally:
+            cursor.close()
+
+    def refuse(self) -> None:
+        """Let nothing be asked any more; what fails from now on fails by that."""
+        self._instance.refuse()
+
+    def close(self) -> None:
+        """Answer nothing more, interrupt what runs, and close the instance; again is harmless."""
+        self.refuse()
+        self._binder.close()
+        self._instance.close()
+
+
+@checked
+def register(con: duckdb.DuckDBPyConnection, curator: Curator, *, analyst: str) -> None:
+    """Put the dp functions on any DuckDB connection, speaking for one analyst for good.
+
+    A convenience for trusted code, not a boundary: whoever holds the connection can run Python in this process. The
+    functions are temporary macros of this connection; nothing is written to its database. A further cursor of the same
+    instance is registered in the same way, for the same analyst.
+
+    Raises:
+        ParameterError: P107, the instance already speaks for somebody else.
+    """
+    session = curator.session(analyst)
+    binder = _speaker(con)
+    if binder is None:
+        binder = Binder(session)
+        _create_functions(keep(con), binder)
+    elif not binder.speaks_for(session):
+        raise ParameterError("P107", "analyst", analyst, "this DuckDB instance already speaks for somebody else.")
+    rows = con.execute("SELECT table_name FROM information_schema.tables").fetchall()  # temporary ones are this con's
+    present = {str(r[0]).lower() for r in rows}
+    con.execute(read_sql("front.sql").replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO"))
+    views = {name: f"CREATE TEMP VIEW {name} AS FROM {name}()" for name in VIEWS}
+    views |= {name: stub_sql(table, temporary=True) for name, table in session.tables().items()}
+    for name, statement in views.items():
+        if name not in present:
+            con.execute(statement)
+
+
+def stub_sql(table: Table, *, temporary: bool = False, replace: bool = False) -> str:
+    """CREATE VIEW for a table's stub: its declared columns and base types, and an error in place of rows."""
+    items = ", ".join(f"CAST(NULL AS {plain_type(c.type)}) AS {quote(c.name)}" for c in table.columns)
+    message = (
+        f"Q301: rows of {table.name} are private. Ask with FROM dp_query($$SELECT ...$$, epsilon := 0.1), or through a "
+        "duckdp session."
+    )
+    kind = "CREATE OR REPLACE VIEW" if replace else f"CREATE {'TEMP ' if temporary else ''}VIEW"
+    items = items or "CAST(NULL AS BOOLEAN) AS no_declared_column"
+    return f"{kind} {quote(table.name)} AS SELECT {items} WHERE CAST(error('{message}') AS BOOLEAN)"
+
+
+def _speaker(con: duckdb.DuckDBPyConnection) -> Binder | None:
+    """The binder that an instance was registered with, or None when it has none."""
+    cursor = con.cursor()
+    try:
+        row = cursor.execute("SELECT system.main.__dp_bind('dp_speaker', NULL, NULL)").fetchone()
+    except duckdb.CatalogException:
+        return None
+    finally:
+        cursor.close()
+    found = SPEAKERS.get(str(row[0])) if row is not None else None
+    if found is None:
+        raise ParameterError("P107", "con", "...", "has functions named like those of duckdp.")
+    return found
+
+
+def _create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
+    """Register the plumbing functions; always volatile, so that none is folded, shared or run twice."""
+
+    def bind(name: str | None, arguments: list[str | None] | None, listed: list[str] | None) -> str:
+        return binder.speaker if name == "dp_speaker" else binder.bind(name, arguments, listed)
+
+    def ask(tokens: Any) -> Any:
+        return binder.ask(tokens)
+
+    def fetcher(name: str) -> Callable[[Any, Any], Any]:
+        return lambda tokens, indexes: binder.fetch(name, tokens, indexes)
+
+    make: Any = con.create_function  # its stubs know no list of type names
+    three = ["VARCHAR", "VARCHAR[]", "VARCHAR[]"]
+    make("__dp_bind", bind, three, "VARCHAR", side_effects=True, null_handling="special")
+    make("__dp_ask", ask, ["VARCHAR"], "VARCHAR", type="arrow", side_effects=True)
+    KEEP.extend((bind, ask))
+    for name, kind in LIST_TYPES.items():
+        function = fetcher(name)
+        make(name, function, ["VARCHAR", "INTEGER"], kind, type="arrow", side_effects=True)
+        KEEP.append(function)
+    SPEAKERS[binder.speaker] = binder

@@ -1,0 +1,31 @@
+"""Columns that the owner's schema computes are refused: their expressions would run where private rows are.
+
+A generated column is computed when it is read, by whatever its expression says (casts that fail for one row, macros),
+which no rule of ours has seen.
+"""
+
+from __future__ import annotations
+
+from duckdp.catalog.table import Table
+from duckdp.errors import CatalogError
+from duckdp.vault.engine import Engine
+
+
+def require_stored(engine: Engine, table: Table) -> None:
+    """Check that all columns a declaration may read are stored as they are.
+
+    Args:
+        engine: where the table is.
+        table: its declaration; the columns of a view's predicate count.
+
+    Raises:
+        CatalogError: C105.
+    """
+    read = {c.source for c in (*table.columns, *table.base)} | {table.unit_key}
+    for column in engine.source.columns(engine.schema_cursor(), table.relation):
+        if column.generated and column.name in read:
+            raise CatalogError(
+                "C105", f'column "{column.name}" of "{table.name}" is generated: it would be computed anew in every '
+                "private read, and one row could make it fail. Open the data with snapshot=True, which stores what it "
+                "gives, or store it yourself: CREATE TABLE ... AS FROM ...", table=table.name, column=column.name,
+            )  # fmt: skip

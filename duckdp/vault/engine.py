@@ -1,0 +1,260 @@
+"""The private instance: our own in-memory DuckDB with the owner's data attached read-only.
+
+It never runs a word of an analyst's text, only SQL printed by compiler/ and smooth/ from plans, and only against a
+charge. Engine messages may quote rows, so none leaves.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import duckdb
+
+from duckdp.core.task import PrivateQuery
+from duckdp.core.watch import Tell, Watch
+from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
+from duckdp.ledger import Charge
+from duckdp.process.attempt import INTERRUPTED
+from duckdp.process.ending import Ending, tried
+from duckdp.process.folders import Folder
+from duckdp.process.forks import Home, closed, keep
+from duckdp.vault.decoding import read_in_full
+from duckdp.vault.source import Source
+
+CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "python_scan_all_frames": "false",
+    "default_null_order": "nulls_last",
+    "integer_division": "false",
+    "default_collation": "",
+    "index_scan_max_count": "0",  # the owner's indexes are not read at the opening, so not later either
+    "index_scan_percentage": "0",
+}
+BATCH = 10_000
+ARRAY_BATCH = 1 << 17
+END_SECONDS = 10.0  # for a read that was interrupted
+WHAT = "the curator"  # as errors name it
+
+Work = duckdb.DuckDBPyConnection | Watch
+
+
+class Engine:
+    """Owns the private instance. Every read wants a charge.
+
+    Args:
+        source: what to attach.
+
+    Attributes:
+        stopping: no private read begins any more.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.stopping = False
+        self._home = Home()
+        self._spill = Folder()  # what does not fit in memory; DuckDB's default is the working directory
+        # Changed by single steps alone and under no lock: an interrupt, or an end that a finalizer makes, may fall
+        # between any two.
+        self._running: set[Work] = set()
+        self._stopped: set[Work] = set()
+        self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
+        self._con = self._connect()
+        try:
+            source.attach(self._con)
+        except BaseException:
+            self._con.close()
+            self._spill.close()
+            raise
+        self.stamp = source.stamp()
+
+    def schema_cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor for the owner's catalog look-ups; no analyst path reaches it.
+
+        Raises:
+            LedgerError: B211, B212.
+        """
+        self._home.require(WHAT)
+        try:
+            cursor = keep(self._con.cursor())
+        except duckdb.ConnectionException:
+            raise closed(WHAT) from None
+        self._cursors.add(cursor)
+        return cursor
+
+    def run(self, query: PrivateQuery, charge: Charge) -> Iterator[tuple[Any, ...]]:
+        """Run a private read that has been paid for.
+
+        Args:
+            query: printed from a plan.
+            charge: durable; proof of payment.
+
+        Yields:
+            Exact rows, for the mechanism alone; at most ``query.rows``.
+
+        Raises:
+            ExecutionError: E101 the engine failed, E102 interrupted; the charge stays.
+        """
+        if not isinstance(charge, Charge):
+            raise InternalError("a private read needs a charge")
+        failed: str | None = None
+        cursor = self.schema_cursor()
+        self._running.add(cursor)
+        crossed = 0
+        try:
+            self._go_on(cursor)
+            if query.arrays:
+                _require_few(1, query.rows)
+                yield from read_batches(cursor, query)
+                return
+            result = cursor.execute(query.sql, list(query.parameters))
+            while rows := result.fetchmany(BATCH):
+                self._go_on(cursor)
+                crossed += len(rows)
+                _require_few(crossed, query.rows)
+                yield from rows
+        except DuckDPError:
+            raise
+        except (KeyboardInterrupt, duckdb.InterruptException, _StoppedError):
+            failed = "E102"
+        except Exception as error:  # noqa: BLE001 - engine and conversion errors alike may quote rows
+            failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"
+        finally:
+            self._ended(cursor)
+            if not self._home.left:
+                cursor.close()
+        if failed is not None:
+            raise ExecutionError(failed, charge.id)
+
+    def interrupt(self) -> None:
+        """Stop the private reads under way, and what is made of them; their charges stay."""
+        running = list(self._running)
+        self._stopped.update(running)
+        for work in running:
+            with suppress(duckdb.Error):  # it ended just now
+                work.interrupt()
+            if work not in self._running:
+                self._stopped.discard(work)
+
+    def stop(self) -> None:
+        """Let no private read begin any more, and interrupt those under way; again, to interrupt again."""
+        self.stopping = True
+        self.interrupt()
+
+    @contextmanager
+    def watched(self, watch: Watch) -> Iterator[None]:
+        """While it lasts, :meth:`interrupt` ends that post-processing or waiting too; what was paid for is stored.
+
+        Raises:
+            ExecutionError: E102, it was interrupted so.
+        """
+        self._running.add(watch)
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not watch.interrupted:  # by whoever watches, or by Ctrl-C
+                raise
+            raise ExecutionError("E102", None) from None
+        finally:
+            self._ended(watch)
+
+    def changed(self) -> bool:
+        """Whether the source's files differ from when they were attached."""
+        return self.source.stamp() != self.stamp
+
+    def read_in_full(self, tell: Tell | None = None) -> None:
+        """See :func:`duckdp.vault.decoding.read_in_full`; also C104, the source changed meanwhile."""
+        self._read(self._con, self.stamp, tell)
+
+    def reattach(self, tell: Tell | None = None) -> None:
+        """Attach the source afresh, after the owner accepted a change, and read it in full before anybody else does."""
+        self._home.require(WHAT)
+        fresh = self._connect()
+        self._running.add(fresh)
+        try:
+            self.source.attach(fresh)
+            stamp = self.source.stamp()
+            self._read(fresh, stamp, tell)
+        except BaseException as error:
+            fresh.close()
+            if self.stopping and isinstance(error, KeyboardInterrupt):
+                raise closed(WHAT) from None
+            raise
+        finally:
+            self._ended(fresh)
+        old, self._con, self.stamp = self._con, fresh, stamp
+        old.close()
+        if self.stopping:  # perhaps after the one before it was closed
+            fresh.close()
+            raise closed(WHAT)
+
+    def close(self) -> None:
+        """Close the instance; the source's file is free again. Again is harmless, and in a forked child it is nothing.
+
+        Raises:
+            CatalogError: C107, a read cannot be interrupted; the source is free when it ends.
+        """
+        if not self._home.left:
+            steps = (self.stop, self._close_instance, self.source.close, self._spill.close)
+            vars(self).setdefault("_ending", Ending(*steps)).make()
+
+    @property
+    def _folder(self) -> str:
+        return self._spill.path
+
+    def _close_instance(self) -> None:
+        until = time.monotonic() + END_SECONDS
+        busy = [c for c in [*self._cursors, self._con] if not tried(c, self.interrupt, until)]
+        if busy:
+            raise CatalogError(
+                "C107", "a read did not end when it was interrupted; the source stays locked by this process until it "
+                "ends.",
+            )  # fmt: skip
+
+    def _ended(self, work: Work) -> None:
+        self._running.discard(work)
+        self._stopped.discard(work)
+
+    def _go_on(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Nothing, unless the read was interrupted where DuckDB does not see it: between two of its calls."""
+        if self.stopping or cursor in self._stopped:
+            raise _StoppedError
+
+    def _read(self, con: duckdb.DuckDBPyConnection, stamp: tuple[tuple[int, ...], ...], tell: Tell | None) -> None:
+        cursor = keep(con.cursor())
+        self._running.add(cursor)
+        try:
+            read_in_full(cursor, self.source, tell)
+        finally:
+            self._ended(cursor)
+            cursor.close()
+        if self.source.stamp() != stamp:
+            raise CatalogError("C104", "the source changed while it was read. Open it again when nobody writes it.")
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        return keep(duckdb.connect(":memory:", config={**CONFIG, "temp_directory": self._folder}))
+
+
+def read_batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iterator[tuple[Any, ...]]:
+    """Batches of columns; a row's values are never Python objects.
+
+    A relation streams, whereas a result of a statement with parameters is copied first.
+    """
+    rows: Any = cursor.sql(query.sql, params=list(query.parameters))
+    for batch in rows.to_arrow_reader(ARRAY_BATCH):
+        yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
+
+
+class _StoppedError(Exception):
+    """A read was interrupted."""
+
+
+def _require_few(crossed: int, most: int | None) -> None:
+    if most is not None and crossed > most:
+        raise InternalError("more rows crossed than are released")

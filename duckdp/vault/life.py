@@ -1,0 +1,175 @@
+"""What a curator holds open, and its end: no new charge, reads interrupted, everything closed, whatever fails.
+
+Close means, in this order: nothing is charged any more (B211); private reads, what is made of releases, and waiting end
+(E102), and their charges are noted as failed, so that the same question redeems them; the analysts' instances, the
+private one with its folders, and the ledger are closed. Each step is tried, and the first error is told. What does not
+end in time is left behind: it can store nothing, and its charge is free to be redeemed.
+
+At the interpreter's exit the same is done for every curator that was left open, and calls of other threads that are
+still under way are waited for: a thread inside DuckDB would not survive it. A forked child does none of it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from duckdp.errors import DuckDPError, ExecutionError, LedgerError
+from duckdp.ledger import Claim, Ledger
+from duckdp.process.ending import Ending, take_all
+from duckdp.process.forks import Home, closed
+from duckdp.vault.engine import WHAT, Engine
+
+if TYPE_CHECKING:
+    from duckdp.front.front import Front
+
+DRAIN_SECONDS = 10.0  # for what was interrupted
+SETTLE_SECONDS = 0.3  # for what a thread lets go of after its last call
+_LOOK = 0.002
+_PACKAGE = str(Path(__file__).parents[1])  # a frame of a file in it is a call of ours
+
+_open: weakref.WeakSet[Life] = weakref.WeakSet()
+
+
+class Life:
+    """The open parts of a curator.
+
+    Attributes:
+        closing: its end has begun.
+        fronts: by analyst.
+    """
+
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self.engine, self.ledger = engine, ledger
+        self.closing = False
+        self.fronts: dict[str, Front] = {}
+        self._home = Home()
+        self._making = threading.RLock()
+        self._claims: dict[Claim, int] = {}
+        self._closers: list[int] = []  # threads that wait for the end: what they do besides cannot end before
+        if not _open:
+            atexit.unregister(_close_all)  # it has to come before what was registered by now, the last at first
+            atexit.register(_close_all)
+        _open.add(self)
+
+    def require(self) -> None:
+        """Nothing, while it lasts.
+
+        Raises:
+            LedgerError: B211, B212.
+        """
+        self._home.require(WHAT)
+        if self.closing:
+            raise closed(WHAT)
+
+    def begin(self, claim: Claim) -> None:
+        """Work on a question begins, which the end waits for.
+
+        Raises:
+            LedgerError: B211, B212.
+        """
+        self._claims[claim] = threading.get_ident()
+        self.require()
+
+    def end(self, claim: Claim) -> None:
+        """The work ended; again is harmless."""
+        claim.end()
+        self._claims.pop(claim, None)
+
+    def told(self, problem: DuckDPError, charge_id: int) -> DuckDPError:
+        """What a release that failed says: one that the end overtook was interrupted."""
+        overtaken = self.closing and isinstance(problem, LedgerError)
+        return ExecutionError("E102", charge_id) if overtaken else problem
+
+    def front(self, analyst: str, make: Callable[[], Front]) -> Front:
+        """The analyst's instance, made if there is none that works.
+
+        Raises:
+            LedgerError: B211, B212.
+        """
+        self.require()
+        with self._making:
+            found = self.fronts.get(analyst)
+            if found is None or found.ended:
+                if found is not None:
+                    found.close()
+                self.fronts[analyst] = found = make()
+        if self.closing:  # perhaps after all others were closed
+            found.close()
+            raise closed(WHAT)
+        return found
+
+    def close(self) -> None:
+        """Make the end, or wait for it; from any thread, also one that is being interrupted or collects garbage.
+
+        Raises:
+            DuckDPError: the first error of a step; all were tried.
+        """
+        if self._home.left:
+            return
+        steps = (self._refuse, self._drain, self._close_fronts, self.engine.close, self.ledger.close)
+        self._closers.append(threading.get_ident())
+        vars(self).setdefault("_ending", Ending(*steps)).make()
+
+    def _refuse(self) -> None:
+        self._refuse_fronts()  # first: what their functions refuse from here on says so
+        self.closing = True
+        self._refuse_fronts()  # made meanwhile
+        self.ledger.closing = True
+        self.engine.stop()
+
+    def _refuse_fronts(self) -> None:
+        for front in list(self.fronts.values()):
+            front.refuse()
+
+    def _drain(self) -> None:
+        """Wait for what was interrupted: it notes in the ledger how it ended."""
+        until = time.monotonic() + DRAIN_SECONDS
+        while self._at_work() and time.monotonic() < until:
+            self.engine.stop()
+            time.sleep(_LOOK)
+
+    def _at_work(self) -> bool:
+        claimed = [thread for claim, thread in list(self._claims.items()) if not claim.ended]
+        return any(thread not in self._closers for thread in claimed)
+
+    def _close_fronts(self) -> None:
+        take_all(front.close for front in list(self.fronts.values()))
+        self.fronts.clear()
+
+
+def _close_all() -> None:
+    """At exit; nobody is left to be told of errors."""
+    seen: dict[int, float] = {}
+    _look_for_calls(seen)
+    for life in list(_open):
+        with suppress(Exception):
+            life.close()
+    until = time.monotonic() + DRAIN_SECONDS
+    while _look_for_calls(seen) and time.monotonic() < until:
+        time.sleep(_LOOK)
+
+
+def _look_for_calls(seen: dict[int, float]) -> bool:
+    """Whether another thread is in a call of ours, or just was: in native code it could not come back after the exit.
+
+    Args:
+        seen: when each thread was last found in one.
+    """
+    here, now, running = threading.get_ident(), time.monotonic(), set[int]()
+    for thread, frame in sys._current_frames().items():
+        inner: FrameType | None = None if thread == here else frame
+        running.add(thread)
+        while inner is not None and not inner.f_code.co_filename.startswith(_PACKAGE):
+            inner = inner.f_back
+        if inner is not None:
+            seen[thread] = now
+    return any(now - last < SETTLE_SECONDS for thread, last in seen.items() if thread in running)
