@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import duckdp
-from duckdp.catalog.table import Table, load_table, units
+from duckdp.catalog import units
+from duckdp.catalog.table import Table, load_table
 from duckdp.catalog.units import Declared
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger import Ledger
