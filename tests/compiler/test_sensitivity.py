@@ -137,6 +137,21 @@ def test_a_row(text: str, neighbours: Neighbours, con: duckdb.DuckDBPyConnection
     assert search(con, plan_for(text, clinic(unit_key=None), neighbours=neighbours), rng, 10) <= 1
 
 
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("row_cap", [1, 1000, 10**6, 10**9])
+@pytest.mark.parametrize("epsilon", ["0.000064", "0.01", "1", "50"])
+def test_sums_and_their_noise_keep_62_bits(epsilon: str, row_cap: int, neighbours: Neighbours) -> None:
+    """The grid leaves room for as many rows as there may be and for 100 scales of noise, so nothing is refused."""
+    for unit_key in ("pid", None) if neighbours is Neighbours.ADD_REMOVE else (None,):
+        table = clinic(row_cap=row_cap, unit_key=unit_key)
+        for text in ("SELECT sum(cost), avg(age) FROM clinic", "SELECT sex, variance(income) FROM clinic GROUP BY sex"):
+            plan = plan_for(text, table, epsilon=epsilon, neighbours=neighbours)
+            for measure, noise in zip(plan.measures, plan.noises, strict=True):
+                assert noise is not None
+                assert row_cap * measure.largest + 100 * noise.scale < 2**62
+                assert measure.largest >= 2**6  # steps of the largest value
+
+
 def test_views_filter_before_bounding(con: duckdb.DuckDBPyConnection) -> None:
     table = clinic(filter="age > 40 OR score IS NULL", base=clinic().columns)
     rng = random.Random(3)

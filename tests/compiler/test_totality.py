@@ -28,7 +28,7 @@ from duckdp.compiler.printing import Parameters, print_column, print_expr
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
 from duckdp.errors import DuckDPError
-from tests.gate import clinic, column, load, plan_for
+from tests.gate import clinic, column, exact_answer, exact_rows, load, plan_for
 
 NUMBERS = [
     "NULL",
@@ -438,6 +438,19 @@ def test_no_number_is_nan_and_its_facts_hold(seed: int, con: duckdb.DuckDBPyConn
             assert not found.finite or math.isfinite(value), (text, value)
     assert made > 250
     assert undefined > 20
+
+
+def test_open_keys_that_no_whole_number_shows_do_not_cross(con: duckdb.DuckDBPyConnection) -> None:
+    """Whether the answer can be shown must not depend on a row: not for an infinity, not for 1e308."""
+    con.execute("CREATE OR REPLACE TABLE memory.main.clinic (pid INTEGER, score DOUBLE)")
+    con.execute(f"INSERT INTO memory.main.clinic SELECT i, unnest([{', '.join(NUMBERS)}]) FROM range(3) AS r(i)")
+    table = clinic(columns=(column("score", "DOUBLE"),), max_groups=len(NUMBERS))
+    for key in ("floor(score)", "floor(score * 1e10)", "ceil(-score)"):
+        plan = plan_for(f"SELECT {key}, count(*) FROM clinic GROUP BY 1", table)
+        keys = [row[0] for row in exact_rows(plan, con)]
+        assert len(keys) > 3
+        assert all(k is None or abs(k) < 2**63 for k in keys), key
+        assert all(k is None or isinstance(k, int) for k in exact_answer(plan, con)[0].values)
 
 
 def test_part_names_have_operators() -> None:

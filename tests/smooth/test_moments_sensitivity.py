@@ -179,6 +179,30 @@ def test_norms_that_forget_the_excess_are_caught():
         assert honest.linf > less.linf
 
 
+@pytest.mark.parametrize(
+    ("row_error", "excess"), [(0.0, 0.0), (2.0**-4, 0.0), (2.0**-4, 2.0**-6), (2.0**-4, 2.0**-4)]
+)
+def test_norms_bound_all_that_a_path_may_give_by_what_it_states(row_error, excess):
+    """Two rows as far apart as errors within ``row_error`` bring them, in -(1 + excess) to 1 + excess."""
+    for t in (2, 3, 8):
+        plan = replace(plan_of("sums", (column("a"),), t), row_error=row_error, excess=excess)
+        u = np.cos(np.linspace(0, np.pi, 241))
+        phi, allowed = np.polynomial.chebyshev.chebvander(u, t - 1), np.full(t, row_error)
+        allowed[0] = 0  # rows are counted exactly
+        up, down = (np.clip(phi + s * allowed, -1 - excess, 1 + excess) for s in (1, -1))
+        gap = np.maximum(np.abs(up[:, None] - down[None, :]), np.abs(down[:, None] - up[None, :])) * 2.0**plan.bits
+        bound = plan.norms(Neighbours.REPLACE, count_public=True)
+        assert gap.sum(axis=2).max() <= bound.l1
+        assert (gap**2).sum(axis=2).max() <= bound.l2_squared
+        assert gap.max() <= bound.linf
+        for max_rows in (1, 3):
+            added = np.maximum(np.abs(up), np.abs(down)) * (max_rows << plan.bits)
+            bound = replace(plan, max_rows=max_rows).norms(Neighbours.ADD_REMOVE, count_public=False)
+            assert added.sum(axis=1).max() <= bound.l1
+            assert (added**2).sum(axis=1).max() <= bound.l2_squared
+            assert added.max() <= bound.linf
+
+
 def test_a_public_count_is_a_whole_number_on_every_path(con):
     con.execute("CREATE TABLE t AS SELECT (i % 97) / 97 AS a, i % 12 AS b FROM range(5000) r(i)")
     cols = (column("a"), column("b", 0, 11, "INTEGER"))
