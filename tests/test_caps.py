@@ -57,6 +57,16 @@ def test_hidden_cells_count_too(world: duckdp.Curator, monkeypatch: pytest.Monke
             session.explain(text, epsilon=1)
 
 
+def test_groups_that_hold_no_released_cell_count_too(world: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is free because no row is read is listed all the same."""
+    session, text = world.session("ana"), "SELECT g, count(*) FROM t WHERE x > 50 GROUP BY g"
+    assert len(session.sql(text, epsilon=1).rows()) == 1000
+    monkeypatch.setattr(plans, "MAX_DOMAIN", 999)
+    for work in (session.sql, session.explain):
+        with pytest.raises(DuckDPError, match="Q403"):
+            work(text, epsilon=2)
+
+
 def test_rows_by_columns(world: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
     session = world.session("ana")
     session.smooth_summary("t", ["x"], name="x", epsilon=10, degree=2)

@@ -15,7 +15,7 @@ import pytest
 
 import duckdp
 from duckdp.core.task import PrivateQuery
-from duckdp.errors import CatalogError, ExecutionError, ParameterError
+from duckdp.errors import CatalogError, ExecutionError, InternalError, ParameterError
 from duckdp.ledger.charges import Charge
 from duckdp.vault.engine import read_batches
 
@@ -206,6 +206,24 @@ def test_rows_of_a_query_with_parameters_are_streamed() -> None:
             assert total == 7 * 200_000 + 200_000 * 199_999 // 2
     given, written = (min(found[1:]) for found in seconds.values())  # the first also imports
     assert given < 3 * written
+
+
+def test_no_row_is_read_without_a_charge_nor_more_of_them_than_are_noised(folder: Path) -> None:
+    """The last door before private rows, whoever would come to it: nothing crosses, not the first row either."""
+    charge = Charge(**{f.name: None for f in dataclasses.fields(Charge)} | {"id": 7})
+    with duckdp.open(str(folder / "data.duckdb"), ledger=str(folder / "t.ledger")) as owner:
+        owner.budget(epsilon=1)
+        for arrays in (False, True):
+            query = PrivateQuery(sql="SELECT CAST(? AS INTEGER) AS a", parameters=(2,), rows=None, arrays=arrays)
+            for nothing in (None, 7, charge.id, dataclasses.asdict(charge), "charge"):
+                with pytest.raises(InternalError, match="needs a charge"):
+                    next(owner.engine.run(query, nothing))
+            assert len(list(owner.engine.run(query, charge))) == 1
+        for most in (0, 1, 2):
+            query = PrivateQuery(sql="SELECT unnest([1, 2, 3]) AS a", rows=most)
+            with pytest.raises(InternalError, match="more rows"):
+                next(owner.engine.run(query, charge))
+        assert len(list(owner.engine.run(dataclasses.replace(query, rows=3), charge))) == 3
 
 
 def test_an_interrupt_between_two_batches_is_one(folder: Path) -> None:
