@@ -179,9 +179,7 @@ def test_norms_that_forget_the_excess_are_caught():
         assert honest.linf > less.linf
 
 
-@pytest.mark.parametrize(
-    ("row_error", "excess"), [(0.0, 0.0), (2.0**-4, 0.0), (2.0**-4, 2.0**-6), (2.0**-4, 2.0**-4)]
-)
+@pytest.mark.parametrize(("row_error", "excess"), [(0.0, 0.0), (2.0**-4, 0.0), (2.0**-4, 2.0**-6), (2.0**-4, 2.0**-4)])
 def test_norms_bound_all_that_a_path_may_give_by_what_it_states(row_error, excess):
     """Two rows as far apart as errors within ``row_error`` bring them, in -(1 + excess) to 1 + excess."""
     for t in (2, 3, 8):
