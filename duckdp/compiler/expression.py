@@ -20,11 +20,13 @@ PLAIN = re.compile(r"(?!(case|when|then|else|null|end|where)\Z)[a-z_][a-z0-9_]*\
 class NumberType:
     """DuckDB's type of a number, as far as meanings depend on it: compiler/types.py has the rules.
 
-    ``name`` is INTEGER (of any width), DECIMAL (with its ``scale``), FLOAT or DOUBLE.
+    ``name`` is INTEGER (of any width), DECIMAL (with its ``scale``), FLOAT or DOUBLE. ``digits`` is how many decimal
+    digits DuckDB holds before the point of an INTEGER or DECIMAL; it says only which remainders have no DECIMAL.
     """
 
     name: str
     scale: int = 0
+    digits: int = field(default=19, compare=False, repr=False)
 
 
 # A ``type`` below is what reading needs; two expressions that compute the same are equal whatever it is.

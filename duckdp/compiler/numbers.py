@@ -10,7 +10,7 @@ from typing import ClassVar
 from sqlglot import exp
 
 from duckdp.catalog.table import INTEGER_RANGES, Kind
-from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, NumberType, columns
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, NumberType
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import facts
 from duckdp.compiler.parse import refuse
@@ -23,9 +23,11 @@ from duckdp.compiler.types import (
     common_type,
     divided,
     exact,
+    remainder_type,
     type_of,
     typed,
     units,
+    whole_type,
 )
 
 
@@ -73,7 +75,7 @@ class NumberNodes(ABC):
         if self.rows and not held and not _fits(number, name):
             inner = number.arguments[0] if isinstance(number, Call) and number.operator == "round_even" else number
             number = self._operator("to_integer", node, [inner], name)
-        return typed(number, INTEGER)
+        return typed(number, whole_type(name))
 
     def _round(self, node: exp.Expression) -> Expr:
         value, decimals = self._coerce(self(node.this), Kind.NUMBER, node), node.args.get("decimals")
@@ -90,26 +92,26 @@ class NumberNodes(ABC):
         if negative:
             tens = self._operator("round", node, [self._operator("div", node, [value, scale])])
             return typed(
-                self._operator("mul", node, [tens, scale]), NumberType("DECIMAL") if kind.name == "DECIMAL" else kind
+                self._operator("mul", node, [tens, scale]),
+                NumberType("DECIMAL", 0, kind.digits + kind.scale) if kind.name == "DECIMAL" else kind,
             )
         if self.rows and (kind == INTEGER or (kind.name == "DECIMAL" and digits >= kind.scale)):
             return exact(value)
         if self.rows and kind.name == "DECIMAL":
-            return self._round_decimal(value, kind.scale, digits, node)
+            return self._round_decimal(value, kind, digits, node)
         scaled = self._operator("mul", node, [exact(value) if self.rows else value, scale])
         scaled = self._operator("round", node, [typed(scaled, DOUBLE)])
         return typed(self._operator("div", node, [scaled, scale]), kind)
 
-    def _round_decimal(self, value: Expr, scale: int, digits: int, node: exp.Expression) -> Expr:
+    def _round_decimal(self, value: Expr, kind: NumberType, digits: int, node: exp.Expression) -> Expr:
         """Halves are told by whole units of the DECIMAL: 1.005 has none as a DOUBLE."""
-        whole = self._operator("round", node, [divided(units(exact(value), scale), scale - digits, DOUBLE)])
-        return divided(whole, digits, NumberType("DECIMAL", digits))
+        tens = divided(units(exact(value), kind.scale), kind.scale - digits, DOUBLE)
+        whole = self._operator("round", node, [tens])
+        return divided(whole, digits, NumberType("DECIMAL", digits, kind.digits + kind.scale - digits))
 
     def _mod(self, node: exp.Expression) -> Expr:
         args = self._arguments(node)
-        found = common_type(args) if all(a.kind is Kind.NUMBER for a in args) else DOUBLE
-        if found.name == "DECIMAL" and any(_has_hugeint(a) for a in args):
-            return typed(self._operator("mod", node, args), DOUBLE)
+        found = remainder_type(args) if all(a.kind is Kind.NUMBER for a in args) else DOUBLE
         if not self.rows or found.name != "DECIMAL":
             return self._operator(
                 "mod", node, [as_type(a, FLOAT) for a in args] if self.rows and found == FLOAT else args
@@ -126,11 +128,11 @@ class NumberNodes(ABC):
     def _int_div(self, node: exp.Expression) -> Expr:
         """``//`` cuts toward 0 where both types are integer, and is ``/`` otherwise; by 0 it is NULL."""
         args = [self._coerce(a, Kind.NUMBER, node) for a in self._arguments(node)]
-        whole = all(type_of(a) == INTEGER for a in args)
+        whole = all(type_of(a) == INTEGER for a in args) and common_type(args)
         if self.rows and facts(args[1]).interval.contains(0):
             args[1] = self._operator("nullif_number", node, [args[1], Literal(0, Kind.NUMBER)])
         quotient = self._operator("div", node, args)
-        return typed(self._operator("trunc", node, [quotient]), INTEGER) if whole else quotient
+        return typed(self._operator("trunc", node, [quotient]), whole) if whole else quotient
 
     number_methods: ClassVar[dict[type[exp.Expression], Callable[[NumberNodes, exp.Expression], Expr]]] = {
         exp.Log: _log, exp.Round: _round, exp.Div: _div, exp.IntDiv: _int_div, exp.Mod: _mod,
@@ -153,11 +155,6 @@ def _without_minus_zero(expr: Expr) -> Expr:
 def _uncast(expr: Expr) -> NumberType:
     """The type that an expression has before a cast says another."""
     return type_of(expr if isinstance(expr, (Aggregate, KeyRef)) else replace(expr, type=None))
-
-
-def _has_hugeint(expr: Expr) -> bool:
-    """Whether DuckDB has no DECIMAL wide enough for it and a fraction, and computes remainders as DOUBLE."""
-    return any(column.type.upper() in ("HUGEINT", "UHUGEINT") for column in columns(expr))
 
 
 def _fits(number: Expr, name: str) -> bool:

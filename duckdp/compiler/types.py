@@ -2,7 +2,8 @@
 
 ``//`` cuts to a whole number where both sides are of integer type, not where their values happen to be whole; a
 DECIMAL is exact and rounds halves away from 0; what meets a FLOAT is compared as FLOAT. The rules are DuckDB's: the
-tests compare them with its own ``typeof``. Widths of integers are not carried: they matter only where DuckDB raises.
+tests compare them with its own ``typeof``. Widths are carried as digits before the point: they matter where DuckDB
+raises, and where it has no DECIMAL for a remainder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from duckdp.core.interval import nearest_float
 
 INTEGER, FLOAT, DOUBLE = NumberType("INTEGER"), NumberType("FLOAT"), NumberType("DOUBLE")
 MAX_DIGITS = 38  # of a DECIMAL; a longer literal is a DOUBLE
-FIRST_SCALES = ("add", "sub", "mod")  # of DECIMALs: the larger scale; mul adds them
+SHORT_DIGITS = 18  # of a DECIMAL in 64 bits: what DuckDB makes of two such ones is one again
 WHOLE = {
     "sign", "length", "date_diff", "year", "month", "day", "quarter", "week", "dayofweek", "isodow", "dayofyear",
     "hour", "minute", "number",
@@ -63,10 +64,19 @@ def declared_type(duckdb_type: str) -> NumberType:
     """
     base = duckdb_type.upper()
     if base in INTEGER_RANGES:
-        return INTEGER
+        return whole_type(base)
     if match := re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", base):
-        return NumberType("DECIMAL", int(match[2]))
+        return NumberType("DECIMAL", int(match[2]), int(match[1]) - int(match[2]))
     return FLOAT if base in ("FLOAT", "REAL") else DOUBLE
+
+
+def whole_type(name: str) -> NumberType:
+    """The type of DuckDB's integers of a name.
+
+    >>> whole_type("UTINYINT").digits, whole_type("HUGEINT").digits
+    (3, 38)
+    """
+    return NumberType("INTEGER", 0, min(len(str(INTEGER_RANGES[name][1])), MAX_DIGITS))
 
 
 def literal_type(raw: str) -> NumberType:
@@ -78,10 +88,11 @@ def literal_type(raw: str) -> NumberType:
     raw = raw.replace("_", "")
     whole, point, fraction = raw.partition(".")
     if not point and whole.isdigit():
-        return INTEGER if int(whole) < 2**127 else DOUBLE
+        held = next((n for n in ("INTEGER", "BIGINT", "HUGEINT") if int(whole) <= INTEGER_RANGES[n][1]), None)
+        return whole_type(held) if held else DOUBLE
     if "e" in raw.lower() or len((whole + fraction).lstrip("0")) > MAX_DIGITS or len(fraction) > MAX_DIGITS:
         return DOUBLE
-    return NumberType("DECIMAL", len(fraction))
+    return NumberType("DECIMAL", len(fraction), max(1, len(whole)))
 
 
 def common_type(exprs: Sequence[Expr]) -> NumberType:
@@ -90,9 +101,23 @@ def common_type(exprs: Sequence[Expr]) -> NumberType:
     for one in (DOUBLE, FLOAT):
         if one in types:
             return one
+    scale, digits = max(t.scale for t in types), max(t.digits for t in types)
     if all(t == INTEGER for t in types):
-        return INTEGER
-    return NumberType("DECIMAL", max(t.scale for t in types))
+        return NumberType("INTEGER", 0, digits)
+    return NumberType("DECIMAL", scale, min(digits, MAX_DIGITS - scale))
+
+
+def remainder_type(exprs: Sequence[Expr]) -> NumberType:
+    """The type of a remainder: where no DECIMAL holds both numbers, DuckDB computes it as DOUBLE.
+
+    >>> types = NumberType("DECIMAL", 2, 7), NumberType("DECIMAL", 2, 36), whole_type("HUGEINT")
+    >>> short, wide, huge = (Literal(1, Kind.NUMBER, type=t) for t in types)
+    >>> remainder_type([short, wide]).name, remainder_type([short, huge]).name
+    ('DECIMAL', 'DOUBLE')
+    """
+    found = common_type(exprs)
+    digits = max((type_of(e).digits for e in exprs if not _is_null(e)), default=0)
+    return DOUBLE if found.name == "DECIMAL" and digits + found.scale > MAX_DIGITS else found
 
 
 def typed(expr: Expr, number_type: NumberType) -> Expr:
@@ -142,7 +167,7 @@ def as_float(expr: Expr) -> Expr:
 
 def decimal(expr: Expr, scale: int) -> Expr:
     """The nearest number with so many decimals."""
-    return divided(units(expr, scale), scale, NumberType("DECIMAL", scale))
+    return divided(units(expr, scale), scale, replace(type_of(expr), name="DECIMAL", scale=scale))
 
 
 def units(expr: Expr, scale: int) -> Expr:
@@ -178,13 +203,10 @@ def _unrounded(expr: Expr) -> Expr:
 def _of_call(call: Call) -> NumberType:
     name, arguments = call.operator, call.arguments
     stem = name.removesuffix("_number")
-    if name in FIRST_SCALES or stem in ("greatest", "least", "coalesce"):
+    if stem in ("greatest", "least", "coalesce"):
         return common_type(arguments)
-    if name == "mul":
-        found = common_type(arguments)
-        if found.name != "DECIMAL":
-            return found
-        return NumberType("DECIMAL", sum(type_of(a).scale for a in arguments if not _is_null(a)))
+    if name in ("add", "sub", "mul", "mod"):
+        return _of_arithmetic(name, arguments)
     if name in ("neg", "abs", "defined") or stem == "nullif":
         return type_of(arguments[0])
     if name == "div":
@@ -192,9 +214,25 @@ def _of_call(call: Call) -> NumberType:
     if name in ("floor", "ceil", "round", "trunc"):
         found = type_of(arguments[0])
         if found == INTEGER:
-            return DOUBLE if name in ("floor", "ceil") else INTEGER
-        return NumberType("DECIMAL") if found.name == "DECIMAL" else found
+            return DOUBLE if name in ("floor", "ceil") else found
+        return NumberType("DECIMAL", 0, found.digits + found.scale) if found.name == "DECIMAL" else found
+    if name == "sign":
+        return whole_type("TINYINT")
     return INTEGER if name in WHOLE or name.rpartition("_")[0] in WHOLE else DOUBLE
+
+
+def _of_arithmetic(name: str, arguments: Sequence[Expr]) -> NumberType:
+    found = common_type(arguments)
+    if found.name != "DECIMAL":
+        return found
+    if name == "mod":
+        return remainder_type(arguments)
+    types = [type_of(a) for a in arguments if not _is_null(a)]
+    widths = [t.digits + t.scale for t in types]
+    scale = sum(t.scale for t in types) if name == "mul" else found.scale
+    width = sum(widths) if name == "mul" else max(t.digits for t in types) + scale + 1
+    limit = SHORT_DIGITS if max(*widths, scale) <= SHORT_DIGITS else MAX_DIGITS
+    return NumberType("DECIMAL", scale, min(width, limit) - scale)
 
 
 def _of_aggregate(function: str, argument: Expr | None) -> NumberType:

@@ -23,11 +23,11 @@ from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
-from duckdp.compiler.types import exact
+from duckdp.compiler.types import exact, type_of
 from duckdp.core.types import Neighbours
 from duckdp.errors import QueryError
 from tests.compiler.rowtexts import TYPES, Text, rows, table
-from tests.gate import clinic, exact_answer, plan_for
+from tests.gate import clinic, column, exact_answer, plan_for
 from tests.pages import GUIDE
 
 COUNT = 60  # rows
@@ -129,6 +129,49 @@ def test_random_texts_mean_what_duckdb_means(both: duckdb.DuckDBPyConnection) ->
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_many_random_texts_mean_what_duckdb_means(seed: int, both: duckdb.DuckDBPyConnection) -> None:
     check(both, seed, 10_000)
+
+
+# ---- types of remainders: a DECIMAL where DuckDB has one that holds both numbers, else a DOUBLE --------------------
+
+WIDTHS = {
+    "i8": "TINYINT", "i16": "SMALLINT", "i32": "INTEGER", "i64": "BIGINT", "i128": "HUGEINT", "u8": "UTINYINT",
+    "u16": "USMALLINT", "u32": "UINTEGER", "m": "DECIMAL(9,2)", "n": "DECIMAL(15,3)", "z": "DECIMAL(5,0)",
+}  # fmt: skip
+
+
+def _of_widths(rng: random.Random, depth: int) -> str:
+    """A random number of some width."""
+    if depth == 0:
+        return rng.choice([*WIDTHS, *WIDTHS, "1", "3000000000", "0.1", "1.50", "-2.5"])
+    x, y = _of_widths(rng, depth - 1), _of_widths(rng, depth - 1)
+    return rng.choice([
+        f"({x} {rng.choice('+-*%')} {y})", f"({x} {rng.choice('+-*%')} {y})", f"({x} // {y})", f"coalesce({x}, {y})",
+        f"{rng.choice(['abs', '-', 'round', 'trunc', 'floor', 'sign'])}({x})",
+        f"round({x}, {rng.choice([1, 2, 0, -1])})",
+        f"CAST({x} AS {rng.choice(['TINYINT', 'INTEGER', 'BIGINT', 'HUGEINT'])})",
+    ])  # fmt: skip
+
+
+def test_remainders_are_of_the_type_that_duckdb_says() -> None:
+    declared = clinic(
+        name="r",
+        relation=("memory", "main", "r"),
+        unit_key=None,
+        columns=tuple(column(n, t) for n, t in WIDTHS.items()),
+    )
+    rng, met = random.Random(7), set()
+    with duckdb.connect(":memory:") as con:
+        con.execute(f"CREATE TABLE r ({', '.join(f'{n} {t}' for n, t in WIDTHS.items())})")
+        con.execute("INSERT INTO r (i8) VALUES (1)")
+        for _ in range(300):
+            text = f"{_of_widths(rng, rng.choice([0, 0, 1, 2]))} % {_of_widths(rng, rng.choice([0, 0, 1, 2]))}"
+            found = con.execute(f"SELECT typeof({text}) FROM r").fetchone()
+            assert found is not None
+            base = found[0].partition("(")[0]
+            ours = type_of(Scalars(RowScope(declared, None, text).leaf, text)(parse_scalar(text))).name
+            assert ours == (base if base in ("DECIMAL", "DOUBLE") else "INTEGER"), (text, found[0])
+            met.add(ours)
+    assert met == {"INTEGER", "DECIMAL", "DOUBLE"}
 
 
 # ---- the cases that were found, through aggregates -----------------------------------------------------------------
