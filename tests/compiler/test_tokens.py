@@ -146,7 +146,7 @@ def test_no_accepted_text_takes_many_steps() -> None:
 @pytest.mark.slow
 def test_the_count_ends_all_that_a_long_search_finds() -> None:
     """What passes the bounds and yet takes many steps is ended by the count, which nothing in the parser catches."""
-    for seed in range(8):
+    for seed in range(2):
         worst = sorted(search(100 + seed, 200, 120))[-5:]
         for _, text in worst:
             parser: Any = tokens._parser_class()(dialect=DIALECT)
