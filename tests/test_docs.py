@@ -18,7 +18,7 @@ import pytest
 import duckdp
 from duckdp.errors import CODES
 from duckdp.functions import FUNCTIONS
-from tests.pages import PAGES, all_pages
+from tests.pages import ADDING, PAGES, all_pages, shape
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -26,15 +26,8 @@ DOCS = all_pages()
 BLOCK = re.compile(r"```python\n(.*?)```\s*```text\n(.*?)```", re.DOTALL)
 
 
-def _shape(text: str) -> list[str]:
-    """Printed output with its numbers, padding and times blotted out: noise differs, the form must not."""
-    text = re.sub(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?", "#", text)
-    lines = [re.sub(r"[-\s]+", " ", line).strip() for line in text.splitlines()]
-    return [line for line in lines if line]
-
-
 def test_examples_print_what_they_show(tmp_path: Path) -> None:
-    blocks = BLOCK.findall(DOCS)
+    blocks = [block for page in PAGES if page != ADDING for block in BLOCK.findall(page.read_text())]
     assert len(blocks) >= 3
     names: dict[str, object] = {}
     before = os.getcwd()
@@ -49,7 +42,7 @@ def test_examples_print_what_they_show(tmp_path: Path) -> None:
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 exec(compile(code, "documentation", "exec"), names)
-            assert _shape(printed.getvalue()) == _shape(shown)
+            assert shape(printed.getvalue()) == shape(shown)
     finally:
         os.chdir(before)
         closer = getattr(names.get("curator"), "close", None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from duckdp.synthetic.methods import METHODS
 from tests.imports import ROOT, Graph, imports, modules, reached, rings, way, with_packages
 
 # A part may import parts of a lower rank, and itself. Parts of equal rank do not know each other.
@@ -210,7 +211,7 @@ def test_one_place_chooses_among_the_methods() -> None:
         path.parent.name for path in (ROOT / "synthetic").glob("*/make/__init__.py")
     }
     names = {name for name in names if name != "make"}
-    assert names == {"lp", "theorem", "moments", "tree", "psi"}
+    assert names == {method.name for method in METHODS}
     for path in _files():
         if _part(path) in ("synthetic", "functions") and path.name != "methods.py":
             for node in ast.walk(ast.parse(path.read_text())):

@@ -1,76 +1,180 @@
-"""Adding a thing touches the files that its recipe names: added in a copy of the package, and used in a new process."""
+"""The recipes of docs/adding.md: each is followed in a copy of the package, which is then used, tested and looked over.
+
+What a recipe adds is read off the page, so the page is complete: a file in full under **New file**, changes of another
+under **In**, and what to run under **Then**. The rest of the copy stays as it was.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.imports import ROOT
+import pytest
 
-TOY = Path(__file__).parent / "recipes" / "toy"
-USE = """
-import duckdp, duckdp.errors, pathlib, sys
-import pyarrow as pa
+from tests.pages import ROOT, shape
 
-folder = pathlib.Path(sys.argv[1])
-assert pathlib.Path(duckdp.__file__).is_relative_to(folder)
-rows = pa.table({"x": [i / 400 for i in range(400)], "y": [2.0] * 400})
-with duckdp.open({"t": rows}, ledger=folder / "t.ledger") as owner:
-    owner.protect("t", row_cap=1000, bounds={"x": (0, 1), "y": (0, 5)})
-    owner.budget(epsilon=10)
-    owner.grant("ana", epsilon=10)
-    con, ana = owner.connect("ana"), owner.session("ana")
-    call = "dp_synthesize('t', epsilon := 1, rows := 20, method := 'toy', name := 'mine')"
-    plan = con.execute("FROM dp_explain_synthesize('t', epsilon := 1, method := 'toy')").fetchall()
-    assert plan[0] == ("method: toy, one noisy count",)
-    first, again = (con.execute(f"FROM {call}").fetchall() for _ in range(2))
-    assert len(first) == 20 and sorted(first) == sorted(again) and max(first) == (1.0, 5.0)
-    assert con.execute("FROM dp_synthesize('mine')").fetchall() == first
-    assert len(ana.synthesize("t", epsilon=1, rows=20, method="toy", name="mine")) == 20
-    assert [(c.mechanism, c.loss.epsilon_nano) for c in owner.ledger.charges()] == [("laplace", 10**9)]
-    assert "the toy counted" in ana.synthetic_report("mine").text
-    for bad in ("toys", "unit", "report"):
-        try:
-            ana.synthesize("t", epsilon=1, method=bad)
-        except duckdp.errors.DuckDPError as error:
-            assert "moments, tree, psi, lp, theorem, toy." in str(error)
+PAGE = (ROOT / "docs" / "adding.md").read_text()
+FENCE = r"```(\w+)\n(.*?)```"
+TITLED = re.compile(rf"^\*\*(New file|In|Use it|Then)(?: `([^`]+)`)?\*\*|^{FENCE}", re.DOTALL | re.MULTILINE)
+COPIED = ("duckdp", "sql", "docs", "tests", "pyproject.toml", "README.md")
+TABLE = re.compile(r"^\| \[[^\]]+\]\(#([a-z-]+)\) \| ([^|]+) \|$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a section of the page says.
+
+    Attributes:
+        new: text of every new file.
+        changes: of a file that exists, in order: lines as they stand, and as they will.
+        then: commands that follow.
+        use: code, and what it prints.
+    """
+
+    new: dict[str, str]
+    changes: dict[str, list[tuple[str, str]]]
+    then: list[str]
+    use: tuple[str, str]
+
+
+def sections() -> dict[str, str]:
+    """Text of every recipe, by its anchor."""
+    found = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)[1:]
+    return {title.lower().replace(" ", "-"): text for title, text in zip(found[::2], found[1::2], strict=True)}
+
+
+def read_recipe(text: str) -> Recipe:
+    """A section's files, changes, commands and use."""
+    new: dict[str, str] = {}
+    changes: dict[str, list[tuple[str, str]]] = {}
+    then: list[str] = []
+    used = {"python": "", "text": ""}
+    what = path = ""
+    for match in TITLED.finditer(text):
+        if match[1]:
+            what, path = match[1], match[2] or ""
+        elif what == "New file":
+            assert path not in new, path
+            new[path] = match[4]
+        elif what == "In":
+            assert match[3] == "diff", path
+            lines = match[4].splitlines(keepends=True)
+            changes.setdefault(path, []).append((_side(lines, "-"), _side(lines, "+")))
+        elif what == "Then":
+            then += match[4].splitlines()
+        elif what == "Use it":
+            used[match[3]] += match[4]
+    assert new and all(used.values())
+    return Recipe(new=new, changes=changes, then=then, use=(used["python"], used["text"]))
+
+
+def _side(lines: list[str], sign: str) -> str:
+    return "".join(line[1:] or "\n" for line in lines if line[0] in (" ", sign, "\n"))
+
+
+def make_copy(folder: Path) -> None:
+    """The package, its tests and its pages."""
+    skipped = shutil.ignore_patterns("__pycache__", "fixtures", "mutants", "pictures", "*.parquet")
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=skipped)
         else:
-            raise AssertionError(bad)
-with duckdp.open({"t": rows}, ledger=folder / "t.ledger") as owner:
-    assert owner.session("ana").synthesize("mine").rows() == first
-print("used")
-"""
+            shutil.copy(ROOT / name, folder / name)
 
 
-def _files(folder: Path) -> dict[Path, bytes]:
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.py")}
+def follow(recipe: Recipe, folder: Path) -> None:
+    """Do what the recipe says."""
+    for path, text in recipe.new.items():
+        assert not (folder / path).exists(), path
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    for path, pairs in recipe.changes.items():
+        for before, after in pairs:
+            text = (folder / path).read_text()
+            assert text.count(before) == 1, f"{path} has no single place\n{before}"
+            (folder / path).write_text(text.replace(before, after))
+    for command in recipe.then:
+        run(command.split(), folder)
 
 
-def test_a_synthetic_method_is_one_folder_and_its_line_in_the_tuple(tmp_path: Path) -> None:
-    package = tmp_path / "duckdp"
-    shutil.copytree(ROOT, package, ignore=shutil.ignore_patterns("__pycache__"))
-    if (ROOT.parent / "sql").is_dir():
-        shutil.copytree(ROOT.parent / "sql", tmp_path / "sql")
-    before = _files(package)
-    shutil.copytree(TOY, package / "synthetic" / "toy", ignore=shutil.ignore_patterns("__pycache__"))
-    methods = package / "synthetic" / "methods.py"
-    text = methods.read_text()
-    listed = text.index("METHODS: tuple")
-    end = text.index("\n)\n", listed) + 1
-    line = '    Method(name="toy", buy=toy_buy, make=toy_make),\n'
-    imported = "from duckdp.synthetic.toy import buy as toy_buy, make as toy_make\n"
-    place = text.index("from duckdp.synthetic.tree import")
-    methods.write_text(text[:place] + imported + text[place:end] + line + text[end:])
-    after = _files(package)
-    touched = {path for path in after if after[path] != before.get(path)}
-    assert {path for path in touched if path.parent != Path("synthetic/toy")} == {Path("synthetic/methods.py")}
-    assert {path.name for path in touched} == {"__init__.py", "plan.py", "buy.py", "make.py", "methods.py"}
+def run(words: list[str], folder: Path) -> str:
+    """What a command prints in the copy."""
+    command = [sys.executable, *words[1:]] if words[0] == "python" else words
     found = subprocess.run(
-        [sys.executable, "-c", USE, str(tmp_path)], capture_output=True, text=True, cwd=tmp_path, check=False,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        command, capture_output=True, text=True, cwd=folder, check=False,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.split() == ["used"]
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file of the copy, by its path."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def pytest_in(folder: Path, *words: str) -> None:
+    """Run tests of the copy: its own tests, on its own package."""
+    run(["python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *words], folder)
+
+
+RECIPES = {name: read_recipe(text) for name, text in sections().items()}
+# Tests beside a recipe's own new ones that it must keep green, or makes green.
+ALSO = {
+    "a-synthetic-method": (
+        "tests/privacy/test_draws.py", "tests/privacy/test_identities.py", "-k", "steps or listed or two_kinds",
+    ),
+}  # fmt: skip
+# What the package has after a recipe, by the table at the head of the page: files of the package, tests left out.
+COUNTED = {name: [int(n) for n in re.findall(r"\d+", files)] for name, files in TABLE.findall(PAGE)}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_all_that_is_needed(name: str, tmp_path: Path) -> None:
+    recipe = RECIPES[name]
+    make_copy(tmp_path)
+    before = files(tmp_path)
+    follow(recipe, tmp_path)
+    after = files(tmp_path)
+    touched = {path for path in after if after[path] != before.get(path)}
+    by_hand = {*recipe.new, *recipe.changes}
+    assert by_hand <= touched
+    # beside them only what a command of the recipe writes, and never a file of Python
+    assert not [path for path in touched - by_hand if path.endswith(".py") or not recipe.then]
+    written = [path for path in by_hand if not path.startswith("tests/")]
+    assert len([path for path in written if path in recipe.new]) == COUNTED[name][0], written
+    print_it = f"import pathlib, duckdp\nassert pathlib.Path(duckdp.__file__).is_relative_to({str(tmp_path)!r})\n"
+    code, shown = recipe.use
+    assert shape(run(["python", "-c", print_it + code], tmp_path)) == shape(shown)
+    tests = [path for path in recipe.new if path.startswith("tests/")]
+    if tests or name in ALSO:
+        pytest_in(tmp_path, *tests, *ALSO.get(name, ()))
+
+
+def test_all_recipes_together_leave_the_house_in_order(tmp_path: Path) -> None:
+    """Layers, sizes, names and documentation strings hold of what the page teaches; so do style and types."""
+    make_copy(tmp_path)
+    for recipe in RECIPES.values():
+        follow(recipe, tmp_path)
+    written = sorted({path for recipe in RECIPES.values() for path in recipe.new if path.endswith(".py")})
+    run(["python", "-m", "ruff", "check", *written], tmp_path)
+    run(["python", "-m", "ruff", "format", "--check", *written], tmp_path)
+    pytest_in(tmp_path, "tests/test_layers.py")
+
+
+def test_every_recipe_is_in_the_table_of_the_page() -> None:
+    assert list(COUNTED) == list(RECIPES)
+
+
+def test_a_recipe_that_leaves_something_out_is_seen(tmp_path: Path) -> None:
+    """Broken twin: without its line in the tuple, nothing knows the method."""
+    recipe = RECIPES["a-synthetic-method"]
+    make_copy(tmp_path)
+    follow(Recipe(new=recipe.new, changes={}, then=[], use=recipe.use), tmp_path)
+    with pytest.raises(AssertionError, match="must be one of"):
+        run(["python", "-c", recipe.use[0]], tmp_path)
