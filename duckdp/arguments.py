@@ -35,15 +35,15 @@ Scalar = str | bool | int | float | dt.date
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
-Take = Callable[[object], Any]  # gives the plain value, or _NOT
+Take = Callable[[object], Any]  # gives the plain value, or MISFIT
 _PATH = "the path of a file: text in Unicode, not blank, without the character NUL"
 
 
-class _Not:
+class Misfit:
     """What a value that does not fit becomes."""
 
 
-_NOT = _Not()
+MISFIT = Misfit()
 
 
 def checked(function: F) -> F:
@@ -123,8 +123,8 @@ def declared(function: Callable[..., Any], given: object) -> dict[str, Any]:
         try:
             found[name] = _without_classes(value)
         except Exception:  # noqa: BLE001 - whatever the caller's object does
-            found[name] = _NOT
-        if found[name] is _NOT:
+            found[name] = MISFIT
+        if found[name] is MISFIT:
             raise ParameterError("P107", name, value, "must hold texts, numbers and dates.")
     return found
 
@@ -145,22 +145,22 @@ def _without_classes(value: Any, depth: int = 3) -> Any:
         return _text(value)
     if isinstance(value, (list, tuple, set, frozenset, Mapping)):
         inner = [*value, *value.values()] if isinstance(value, Mapping) else list(value)
-        found = [_without_classes(each, depth - 1) for each in inner] if depth else [_NOT]
-        if any(each is _NOT for each in found):
-            return _NOT
+        found = [_without_classes(each, depth - 1) for each in inner] if depth else [MISFIT]
+        if any(each is MISFIT for each in found):
+            return MISFIT
         if isinstance(value, Mapping):
             return dict(zip(found[: len(value)], found[len(value) :], strict=True))
         return next(kind for kind in (tuple, set, frozenset, list) if kind is list or isinstance(value, kind))(found)
     if not known and isinstance(value, (int, float)):
         return int.__index__(value) if isinstance(value, int) else float.__float__(value)
-    return value if known else _NOT
+    return value if known else MISFIT
 
 
 def _plain(name: str, value: object, take: tuple[Take, str] | None) -> Any:
     if take is None:
         return value
     found = take[0](value)
-    if found is _NOT:
+    if found is MISFIT:
         raise ParameterError("P107", name, value, f"must be {take[1]}.")
     return found
 
@@ -171,7 +171,7 @@ def _take_of(annotation: object, function: Callable[..., Any]) -> tuple[Take, st
             annotation = eval(annotation, sys.modules[function.__module__].__dict__, _Late())
         except (NameError, AttributeError, TypeError):
             return None
-    return _reader(annotation)
+    return reader(annotation)
 
 
 class _Late(dict[str, Any]):
@@ -184,8 +184,11 @@ class _Late(dict[str, Any]):
             raise KeyError(name) from None
 
 
-def _reader(annotation: Any) -> tuple[Take, str] | None:
-    """How values of a type are taken, and what they are called; None where anything goes."""
+def reader(annotation: Any) -> tuple[Take, str] | None:
+    """How values of a type are taken (what does not fit becomes ``MISFIT``), and what they are called.
+
+    None where anything goes.
+    """
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (Union, types.UnionType):
         return _reader_of_union(parts)
@@ -201,19 +204,19 @@ def _reader(annotation: Any) -> tuple[Take, str] | None:
     if base is Mapping:
         return _reader_of_mapping(parts)
     if base is Callable:
-        return (lambda value: value if callable(value) else _NOT), "a function"
+        return (lambda value: value if callable(value) else MISFIT), "a function"
     if getattr(base, "_is_protocol", False):
         return None
     if isinstance(base, type) and base is not object:
         name = "one of " + ", ".join(map(str, base)) if issubclass(base, Enum) else f"of the class {base.__name__}"
-        return (lambda value: value if isinstance(value, base) else _NOT), name
+        return (lambda value: value if isinstance(value, base) else MISFIT), name
     return None
 
 
 def _reader_of_union(parts: Sequence[Any]) -> tuple[Take, str] | None:
     if any(typing.get_origin(part) is os.PathLike for part in parts):
         parts = [part for part in parts if part is not str]  # a path's text, not any
-    readers = [_reader(part) for part in parts]
+    readers = [reader(part) for part in parts]
     if None in readers:
         return None
     takes = [reader[0] for reader in readers if reader is not None]
@@ -222,52 +225,52 @@ def _reader_of_union(parts: Sequence[Any]) -> tuple[Take, str] | None:
     def take(value: object) -> Any:
         for each in takes:
             found = each(value)
-            if found is not _NOT:
+            if found is not MISFIT:
                 return found
-        return _NOT
+        return MISFIT
 
     return take, " or ".join(names)
 
 
 def _reader_of_list(parts: Sequence[Any]) -> tuple[Take, str]:
-    inner = _reader(parts[0]) if parts else None
+    inner = reader(parts[0]) if parts else None
 
     def take(value: object) -> Any:
         if isinstance(value, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(value, Iterable):
-            return _NOT
+            return MISFIT
         try:
             found = list(islice(value, MOST_LISTED + 1))
         except Exception:  # noqa: BLE001 - whatever the caller's object does
-            return _NOT
+            return MISFIT
         if len(found) > MOST_LISTED:
-            return _NOT
+            return MISFIT
         if inner is not None:
             found = [inner[0](each) for each in found]
-            if any(each is _NOT for each in found):
-                return _NOT
+            if any(each is MISFIT for each in found):
+                return MISFIT
         return found
 
     return take, f"a list of at most {MOST_LISTED:,}" + (f", each {inner[1]}" if inner is not None else "")
 
 
 def _reader_of_mapping(parts: Sequence[Any]) -> tuple[Take, str]:
-    inner = _reader(parts[1]) if len(parts) > 1 else None
+    inner = reader(parts[1]) if len(parts) > 1 else None
 
     def take(value: object) -> Any:
         if not isinstance(value, Mapping):
-            return _NOT
+            return MISFIT
         try:
             found = dict(islice(value.items(), MOST_LISTED + 1))
         except Exception:  # noqa: BLE001 - whatever the caller's object does
-            return _NOT
+            return MISFIT
         if parts and parts[0] is str:
             found = {_text(k): v for k, v in found.items()}
-        if len(found) > MOST_LISTED or _NOT in found:
-            return _NOT
+        if len(found) > MOST_LISTED or MISFIT in found:
+            return MISFIT
         if inner is not None and inner[0] in (_number, _text):
             found = {k: inner[0](v) for k, v in found.items()}
-            if any(v is _NOT for v in found.values()):
-                return _NOT
+            if any(v is MISFIT for v in found.values()):
+                return MISFIT
         return found
 
     return take, "a mapping by name"
@@ -275,14 +278,14 @@ def _reader_of_mapping(parts: Sequence[Any]) -> tuple[Take, str]:
 
 def _text(value: object) -> Any:
     if not isinstance(value, str):
-        return _NOT
+        return MISFIT
     found = str.__str__(value)
     if found.isascii():
         return found
     try:
         found.encode("utf-8")
     except UnicodeEncodeError:
-        return _NOT
+        return MISFIT
     return found
 
 
@@ -290,17 +293,17 @@ def _flag(value: object) -> Any:
     if isinstance(value, bool):
         return value
     of_numpy = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
-    return bool(value) if of_numpy else _NOT
+    return bool(value) if of_numpy else MISFIT
 
 
 def _whole(value: object) -> Any:
     if isinstance(value, bool):
-        return _NOT
+        return MISFIT
     try:
         found = operator.index(value)  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001 - whatever the caller's object does
-        return _NOT
-    return found if abs(found) <= MOST_WHOLE else _NOT
+        return MISFIT
+    return found if abs(found) <= MOST_WHOLE else MISFIT
 
 
 def _number(value: object) -> Any:
@@ -308,11 +311,11 @@ def _number(value: object) -> Any:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, bool) or not (isinstance(value, (int, float, Decimal, Fraction)) or _of_numpy(value)):
-        return _NOT
+        return MISFIT
     try:
         number = float(value)  # type: ignore[arg-type]
     except (OverflowError, ValueError, TypeError):
-        return _NOT
+        return MISFIT
     return int(value) if isinstance(value, int) and math.isfinite(number) else number
 
 
@@ -325,12 +328,12 @@ def _path(value: object) -> Any:
     try:
         found = os.fspath(value)  # type: ignore[call-overload]
     except Exception:  # noqa: BLE001 - whatever the caller's object does
-        return _NOT
-    return _NOT if _text(found) is _NOT or "\x00" in found or not found.strip() else _text(found)
+        return MISFIT
+    return MISFIT if _text(found) is MISFIT or "\x00" in found or not found.strip() else _text(found)
 
 
 def _nothing(value: object) -> Any:
-    return None if value is None else _NOT
+    return None if value is None else MISFIT
 
 
 _SIMPLE: dict[Any, tuple[Take, str]] = {
@@ -340,7 +343,7 @@ _SIMPLE: dict[Any, tuple[Take, str]] = {
     type(None): (_nothing, "None"),
     None: (_nothing, "None"),
 }
-_SCALAR = typing.cast("tuple[Take, str]", _reader(Scalar))
+_SCALAR = typing.cast("tuple[Take, str]", reader(Scalar))
 #: Whose values are no code of a caller's.
 _PLAIN_FROM = frozenset(
     ("builtins", "datetime", "decimal", "fractions", "uuid", "collections", "numpy", "pandas", "polars")

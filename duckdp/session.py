@@ -16,14 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from duckdp import functions
 from duckdp.compiler.answers import answer_columns, known_answer
-from duckdp.compiler.describe import describe_plan
-from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import plan_caveat, plan_notes
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import MechanismChoice, Plan
-from duckdp.compiler.pricing import Terms, price
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import Query, read_select
 from duckdp.core.accountant import cost, how_many
@@ -35,8 +31,9 @@ from duckdp.desk.laundering import laundered
 from duckdp.errors import CatalogError, DuckDPError, ParameterError
 from duckdp.faces.calls import Calls
 from duckdp.faces.holding import Holding
-from duckdp.functions.explanation import Explanation, explain_route, routed_result
-from duckdp.functions.routing import Tolerance, find_route, require_paid
+from duckdp.functions.explanation import Explanation
+from duckdp.functions.releases import Select
+from duckdp.functions.spec import SPECS
 from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, ObjectRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.result import Result, ResultColumn
@@ -72,8 +69,8 @@ class Session(Calls, Holding):
     @noted_text()
     def sql(
         self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
-        mechanism: MechanismChoice = "auto", fresh: bool = False, parameters: Sequence[object] = (),
-        tolerance: Tolerance | None = None,
+        mechanism: MechanismChoice = "auto", fresh: bool = False, tolerance: float | Mapping[str, float] | None = None,
+        parameters: Sequence[object] = (),
     ) -> Result:  # fmt: skip
         """Answer one statement privately; a statement over no protected table runs on the analyst's own instance.
 
@@ -84,9 +81,9 @@ class Session(Calls, Holding):
             error: in place of epsilon: the widest acceptable 95% half-width, for all outputs or by name.
             mechanism: "auto" (least error), "laplace" or "gaussian".
             fresh: pay again for a new answer instead of getting the stored one.
-            parameters: values of ? and $1.
             tolerance: answer for free from a summary bought before, where its 95% half-width is at most this, for all
                 outputs or by name; the result names it as its source. Else the statement is charged.
+            parameters: values of ? and $1.
 
         Raises:
             QueryError, ParameterError: refused; nothing was read or charged.
@@ -98,44 +95,19 @@ class Session(Calls, Holding):
         if not self._curator.names_protected(text):
             leave_out()
             return self._curator.front(self.analyst).sql(text)
-        query = self.read(text, parameters)
-        route = None if tolerance is None else find_route(query, self.usable_summaries(query.table), tolerance)
-        if route is not None and route.summary is not None:
-            return routed_result(query, route)
-        terms = self._or_set(Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism))
-        require_paid(route, tolerance, terms.stated or is_known(query))
-        quote = price(query, terms, self.neighbours)
-        return self.answer(quote.plan, statement=text, fresh=fresh)
+        return self._select(locals()).plan(self).run(secrets.token_hex(16))
 
     @noted_text("EXPLAIN ", "explained")
     def explain(
         self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
-        mechanism: MechanismChoice = "auto", parameters: Sequence[object] = (), tolerance: Tolerance | None = None,
+        mechanism: MechanismChoice = "auto", tolerance: float | Mapping[str, float] | None = None,
+        parameters: Sequence[object] = (),
     ) -> Explanation:  # fmt: skip
         """Plan, cost and expected error of a statement, and with a tolerance which way it goes and why; free."""
-        terms = Terms(epsilon=epsilon, delta=delta, error=error, mechanism=mechanism)
-        return self.explain_terms(text, terms, parameters, tolerance, use_set=True)
+        return self._select(locals()).explanation(self)
 
-    def explain_terms(
-        self, text: str, terms: Terms, parameters: Sequence[object] = (), tolerance: Tolerance | None = None, *,
-        use_set: bool = False,
-    ) -> Explanation:  # fmt: skip
-        """As :meth:`explain`, on stated terms; what the dp function calls."""
-        query = self.read(text, parameters)
-        lines: tuple[str, ...] = ()
-        terms = self._or_set(terms) if use_set else terms
-        if tolerance is not None:
-            route = find_route(query, self.usable_summaries(query.table), tolerance)
-            lines = route.why
-            if route.summary is not None:
-                return explain_route(query, route, self.remaining_text())
-            require_paid(route, tolerance, terms.stated or is_known(query))
-        quote = price(query, terms, self.neighbours)
-        return Explanation(
-            plan="\n".join([describe_plan(quote.plan), *lines]),
-            cost=str(quote.plan.loss) if quote.plan.measures else "nothing", errors=quote.errors,
-            formulas=quote.formulas, remaining=self.remaining_text(quote.plan.loss), notes=plan_notes(quote.plan),
-        )  # fmt: skip
+    def _select(self, given: Mapping[str, object]) -> Select:
+        return Select(**self._read(SPECS["dp_query"], given))
 
     def answer(self, plan: Plan, *, statement: str, fresh: bool = False, nonce: str | None = None) -> Result:
         """A SELECT's answer: charged, stored before, or known without the data."""
@@ -277,7 +249,10 @@ class Session(Calls, Holding):
             CatalogError: C110, unknown or somebody else's. ParameterError: P107, category.
         """
         # names are shorter than 64: a longer one is as unknown by its beginning, which is all that the error repeats
-        return functions.open_summary(self.stored(name), category)
+        from duckdp.smooth.payloads import open_stored
+        from duckdp.synthetic.stored import summary_of
+
+        return open_stored(summary_of(self.stored(name)), category, strict=True)
 
     def stored(self, name: str) -> str:
         """The payload of a stored summary or synthetic table.
@@ -352,15 +327,6 @@ class Session(Calls, Holding):
     def neighbours(self) -> Neighbours:
         """Relation of the data set."""
         return self._curator.require_budget()
-
-    def _or_set(self, terms: Terms) -> Terms:
-        """Terms with the epsilon that the session has SET, where the call gives none.
-
-        Never called by a dp function: those run while the front's own statement does.
-        """
-        if terms.epsilon is not None or terms.error is not None:
-            return terms
-        return replace(terms, epsilon=self._curator.default_epsilon(self.analyst))
 
     def _require_own_name(self, name: str | None) -> None:
         """A protected table's name means that table, so what is stored by it could never be read by name.

@@ -1,20 +1,25 @@
-"""The dp functions as Python methods of a session: the same names without dp_, the same preparation as in SQL."""
+"""The dp functions as Python methods of a session: the names without dp_, the arguments of their declarations.
+
+What each takes is declared in :mod:`duckdp.functions`, and read there; the signatures here are for people and type
+checkers, and a test compares them. A function that is declared and not written down here is a method too.
+"""
 
 from __future__ import annotations
 
 import errno
+import inspect
 import json
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from duckdp import functions
-from duckdp.arguments import Scalar, checked_methods, checks_itself, scalars
+from duckdp.arguments import Scalar, checked_methods, checks_itself
 from duckdp.desk.asking import Asking, noted
 from duckdp.errors import ParameterError
-from duckdp.functions.prepared import read_given
+from duckdp.functions.calling import describe
+from duckdp.functions.spec import REQUIRED, SPECS, Spec
 from duckdp.result import Result
 
 if TYPE_CHECKING:
@@ -27,73 +32,92 @@ class Calls:
     """Methods of ``Session``; each charges what its SQL function charges."""
 
     def __init_subclass__(cls) -> None:
+        for spec in SPECS.values():
+            if not hasattr(cls, spec.method):
+                setattr(cls, spec.method, _method(spec))
         checked_methods(cls)
 
-    @noted()
+    @checks_itself
     def noisy_count(
         self, table: str, *, epsilon: object = None, predicate: str | None = None, unit: bool = False,
         error: float | None = None, fresh: bool = False,
     ) -> Result:  # fmt: skip
         """A noisy number of rows, or (``unit``) of privacy units."""
-        return self._call(functions.noisy_count(self._session, table, epsilon, predicate, unit, error, fresh))
+        return self._ask("dp_noisy_count", locals())
 
-    @noted()
+    @checks_itself
+    def explain_noisy_count(
+        self, table: str, *, epsilon: object = None, predicate: str | None = None, unit: bool = False,
+        error: float | None = None,
+    ) -> Result:  # fmt: skip
+        """What :meth:`noisy_count` would do and cost; free."""
+        return self._ask("dp_explain_noisy_count", locals())
+
+    @checks_itself
     def median_smooth(
         self, table: str, column: str, *, epsilon: object = None, delta: object = 0, predicate: str | None = None,
         quantile: float | str = 0.5, fresh: bool = False,
     ) -> Result:  # fmt: skip
         """A median (or other quantile) by smooth sensitivity; delta > 0 takes Laplace noise."""
-        given = (table, column, epsilon, delta, predicate, quantile, fresh)
-        return self._call(functions.median_smooth(self._session, *given))
+        return self._ask("dp_median_smooth", locals())
 
-    @noted()
+    @checks_itself
+    def explain_median_smooth(
+        self, table: str, column: str, *, epsilon: object = None, delta: object = 0, predicate: str | None = None,
+        quantile: float | str = 0.5,
+    ) -> Result:  # fmt: skip
+        """What :meth:`median_smooth` would do and cost; free."""
+        return self._ask("dp_explain_median_smooth", locals())
+
+    @checks_itself
     def smooth_summary(
-        self, table: str, columns: Sequence[str], *, name: str, epsilon: object = None, delta: object = 0,
-        smoothness: int | None = None, degree: int | None = None, **more: Any,
+        self, table: str, columns: Sequence[str], *, epsilon: object = None, delta: object = 0,
+        smoothness: int | None = None, degree: int | None = None, name: str,
+        basis: Literal["tensor", "total_degree", "hyperbolic_cross"] = "tensor", interactions: int | None = None,
+        weights: Literal["smooth", "uniform"] = "smooth",
+        noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto", per: str | None = None, fresh: bool = False,
     ) -> Result:  # fmt: skip
         """Buy a summary that answers any number of smooth queries; one row about it.
 
-        ``more``: basis ("tensor", "total_degree", "hyperbolic_cross"), interactions, weights, noise, per, fresh (pay
-        again where the charge is final); see docs/guide.md.
+        ``interactions`` is for "total_degree" and "hyperbolic_cross": at most so many columns in one function; ``per``
+        names a column with a domain, each of whose values gets a summary; ``fresh`` pays again where the charge is
+        final; see docs/guide.md.
         """
-        more = scalars(more)
-        given = (table, columns, epsilon, delta, smoothness, degree, name)
-        return self._call(functions.smooth_summary(self._session, *given, **more))
+        return self._ask("dp_smooth_summary", locals())
 
-    @noted("explained")
+    @checks_itself
     def explain_summary(
-        self, table: str, columns: Sequence[str], *, epsilon: object, delta: object = 0,
-        smoothness: int | None = None, degree: int | None = None, **more: Any,
+        self, table: str, columns: Sequence[str], *, epsilon: object = None, delta: object = 0,
+        smoothness: int | None = None, degree: int | None = None,
+        basis: Literal["tensor", "total_degree", "hyperbolic_cross"] = "tensor", interactions: int | None = None,
+        weights: Literal["smooth", "uniform"] = "smooth",
+        noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto", per: str | None = None,
     ) -> Result:  # fmt: skip
         """What :meth:`smooth_summary` would hold and cost; free."""
-        more = scalars(more)
-        return self._call(
-            functions.explain_summary(self._session, table, columns, epsilon, delta, smoothness, degree, **more)
-        )
+        return self._ask("dp_explain_summary", locals())
 
-    @noted()
+    @checks_itself
     def smooth_answer(
-        self, name: str, function: str, *, statistic: str = "mean", tolerance: float | None = None,
-        method: str = "interpolation", category: Scalar | None = None,
+        self, name: str, function: str, *, statistic: Literal["mean", "sum"] = "mean", tolerance: float | None = None,
+        method: Literal["interpolation", "jackson", "best"] = "interpolation", category: Scalar | None = None,
     ) -> Result:  # fmt: skip
         """Answer a smooth function of a summary's columns; free. ``category`` names a group (``per``)."""
-        given = (name, function, statistic, tolerance, method, category)
-        return self._call(functions.smooth_answer(self._session, *given))
+        return self._ask("dp_smooth_answer", locals())
 
-    @noted()
+    @checks_itself
     def smooth_answers(
-        self, name: str, listed: Sequence[str], *, statistic: str = "mean", tolerance: float | None = None,
-        category: Scalar | None = None,
+        self, name: str, functions: Sequence[str], *, statistic: Literal["mean", "sum"] = "mean",
+        tolerance: float | None = None, category: Scalar | None = None,
     ) -> Result:  # fmt: skip
         """Answer many functions of a summary's columns at once, one row each; free."""
-        return self._call(functions.smooth_answers(self._session, name, listed, statistic, tolerance, category))
+        return self._ask("dp_smooth_answers", locals())
 
-    @noted()
+    @checks_itself
     def synthesize(
-        self, source: str, *, epsilon: object = None, delta: object = 0, rows: int | str = "auto",
-        columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
-        name: str | None = None, method: str = "auto", target: str | None = None, time_limit: float | None = None,
-        fresh: bool = False, progress: Callable[[str, float], None] | None = None,
+        self, source: str, *, epsilon: object = None, rows: int | str = "auto", columns: Sequence[str] | None = None,
+        delta: object = 0, smoothness: int | None = None, degree: int | None = None, name: str | None = None,
+        method: str = "auto", target: str | None = None, time_limit: float | None = None, fresh: bool = False,
+        progress: Callable[[str, float], None] | None = None,
     ) -> Result:  # fmt: skip
         """A synthetic table: charged from a protected table, free from a stored summary.
 
@@ -106,59 +130,87 @@ class Calls:
         (stage, share done). Interrupted, the charge stays, and asking again is free; three attempts may read the data.
         ``fresh`` pays again: for other rows without a name, and with one where its charge is final.
         """
-        given = (epsilon, delta, rows, columns, smoothness, degree, name, method, target, time_limit, fresh, progress)
-        return self._call(functions.synthesize(self._session, source, *given))
+        return self._ask("dp_synthesize", locals())
 
-    @noted("explained")
+    @checks_itself
     def explain_synthesize(
-        self, table: str, *, epsilon: object = None, delta: object = 0, rows: int | str = "auto",
-        columns: Sequence[str] | None = None, smoothness: int | None = None, degree: int | None = None,
-        method: str = "auto", target: str | None = None,
+        self, table: str, *, epsilon: object = None, rows: int | str = "auto", columns: Sequence[str] | None = None,
+        delta: object = 0, smoothness: int | None = None, degree: int | None = None, method: str = "auto",
+        target: str | None = None,
     ) -> Result:  # fmt: skip
         """Which method a synthetic table would take, what it would buy and cost, and what a theorem promises; free."""
-        given = (epsilon, delta, rows, columns, smoothness, degree, method, target)
-        return self._call(functions.explain_synthesize(self._session, table, *given))
+        return self._ask("dp_explain_synthesize", locals())
 
-    @noted()
+    @checks_itself
     def bounds(
         self, table: str, column: str, *, epsilon: object = None, predicate: str | None = None, fresh: bool = False
     ) -> Result:
         """Suggested bounds of a visible column, widest first, and how many rows each range would clip."""
-        return self._call(functions.bounds(self._session, table, column, epsilon, predicate, fresh))
+        return self._ask("dp_bounds", locals())
 
-    @noted()
+    @checks_itself
     def rows_per_unit(
         self, table: str, *, epsilon: object = None, predicate: str | None = None, fresh: bool = False
     ) -> Result:
         """How many units have more rows than a ``max_rows`` of 1, 2, 5, 10, ... and what share of rows it drops."""
-        return self._call(functions.rows_per_unit(self._session, table, epsilon, predicate, fresh))
+        return self._ask("dp_rows_per_unit", locals())
 
-    @noted()
+    @checks_itself
     def groups_per_unit(
         self, table: str, keys: str | Sequence[str], *, epsilon: object = None, predicate: str | None = None,
         fresh: bool = False,
     ) -> Result:  # fmt: skip
         """How many units are in more groups, by ``keys`` as in GROUP BY, than a ``max_groups`` of 1, 2, 5, 10, ..."""
-        return self._call(functions.groups_per_unit(self._session, table, keys, epsilon, predicate, fresh))
+        return self._ask("dp_groups_per_unit", locals())
 
-    @noted("explained")
+    @checks_itself
     def explain_bounds(
         self, table: str, column: str, *, epsilon: object = None, predicate: str | None = None
     ) -> Result:  # fmt: skip
         """What :meth:`bounds` would do and cost; free."""
-        return self._call(functions.explain_bounds(self._session, table, column, epsilon, predicate))
+        return self._ask("dp_explain_bounds", locals())
 
-    @noted("explained")
+    @checks_itself
     def explain_rows_per_unit(self, table: str, *, epsilon: object = None, predicate: str | None = None) -> Result:
         """What :meth:`rows_per_unit` would do and cost; free."""
-        return self._call(functions.explain_rows_per_unit(self._session, table, epsilon, predicate))
+        return self._ask("dp_explain_rows_per_unit", locals())
 
-    @noted("explained")
+    @checks_itself
     def explain_groups_per_unit(
         self, table: str, keys: str | Sequence[str], *, epsilon: object = None, predicate: str | None = None
     ) -> Result:
         """What :meth:`groups_per_unit` would do and cost; free."""
-        return self._call(functions.explain_groups_per_unit(self._session, table, keys, epsilon, predicate))
+        return self._ask("dp_explain_groups_per_unit", locals())
+
+    @checks_itself
+    def budget(self) -> Result:
+        """What was granted, spent and is left."""
+        return self._ask("dp_budget", locals())
+
+    @checks_itself
+    def ledger(self, *, most: int | None = None, before: int | None = None) -> Result:
+        """The analyst's own charges, oldest first.
+
+        Args:
+            most: at most so many, the newest; 1,000 by default.
+            before: only those before this charge, to go back from a page.
+        """
+        return self._ask("dp_ledger", locals())
+
+    @checks_itself
+    def summaries(self, *, most: int | None = None, after: str | None = None) -> Result:
+        """Stored summaries and synthetic tables, the analyst's own first, by name.
+
+        Args:
+            most: at most so many; 1,000 by default.
+            after: to go on from a page, the name of its last one; of one that was shared, owner.name.
+        """
+        return self._ask("dp_summaries", locals())
+
+    @checks_itself
+    def catalog(self) -> Result:
+        """Declared tables and columns."""
+        return self._ask("dp_catalog", locals())
 
     @noted(prefix="")
     def export_summary(self, name: str, path: str | os.PathLike[str], *, category: Scalar | None = None) -> None:
@@ -172,7 +224,7 @@ class Calls:
         from duckdp.smooth.payloads import exported
         from duckdp.synthetic.stored import summary_of
 
-        payload = summary_of(self._session.stored(read_given("name", name)))
+        payload = summary_of(self._session.stored(name))
         _write_new(path, exported(payload, None if category is None else str(category)))
 
     @noted(prefix="")
@@ -207,49 +259,58 @@ class Calls:
             _write_new(path, report.html)
         return report
 
-    @noted()
-    def budget(self) -> Result:
-        """What was granted, spent and is left."""
-        return self._call(functions.budget(self._session))
-
-    @noted()
-    def ledger(self, *, most: int | None = None, before: int | None = None) -> Result:
-        """The analyst's own charges, oldest first.
-
-        Args:
-            most: at most so many, the newest; 1,000 by default.
-            before: only those before this charge, to go back from a page.
-        """
-        return self._call(functions.ledger(self._session, most, before))
-
-    @noted()
-    def summaries(self, *, most: int | None = None, after: str | None = None) -> Result:
-        """Stored summaries and synthetic tables, the analyst's own first, by name.
-
-        Args:
-            most: at most so many; 1,000 by default.
-            after: to go on from a page, the name of its last one; of one that was shared, owner.name.
-        """
-        return self._call(functions.summaries(self._session, most, after))
-
-    @noted()
-    def catalog(self) -> Result:
-        """Declared tables and columns."""
-        return self._call(functions.catalog(self._session))
-
     @checks_itself
     def asking(self, text: str | Callable[[], str]) -> Asking:
         """A statement of the analyst's that begins; ``with`` it."""
         return Asking(self._session._curator.ledger.statements, self._session.analyst, text)
 
-    def _call(self, prepared: functions.Prepared) -> Result:
-        return prepared.run(secrets.token_hex(16))
+    def _ask(self, name: str, given: Mapping[str, object]) -> Result:
+        """Make a call a statement, read its arguments, plan and run it."""
+        spec = SPECS[name]
+        known = {p.name: given.get(str(p.python), p.default) for p in spec.of("python")}
+        with self.asking(lambda: describe(spec, known)) as asking:
+            asking.outcome = "explained" if spec.explains else "answered"
+            arguments = self._read(spec, given)
+            return spec.plan(self._session, arguments).run(secrets.token_hex(16))
+
+    def _read(self, spec: Spec, given: Mapping[str, object]) -> dict[str, Any]:
+        """Arguments of a call, with the epsilon that the session has SET where it gives none.
+
+        Never called for a dp function in SQL, which runs while the front's own statement does.
+        """
+        arguments = spec.read_values(given)
+        for parameter in spec.parameters:
+            if parameter.kind.falls_back and arguments[parameter.name] is None:
+                instead = [arguments[p.name] for p in spec.parameters if p.kind.instead]
+                if all(value is None for value in instead):
+                    session = self._session
+                    arguments[parameter.name] = session._curator.default_epsilon(session.analyst)
+        return arguments
 
     @property
     def _session(self) -> Session:
         session = cast("Session", self)
         session._curator.life.require()
         return session
+
+
+def _method(spec: Spec) -> Callable[..., Result]:
+    """The session's method of a function that is written down nowhere else."""
+    place, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("self", place)]
+    for p in spec.of("python"):
+        default = inspect.Parameter.empty if p.default is REQUIRED else p.default
+        parameters.append(inspect.Parameter(str(p.python), place if p.placed else named, default=default))
+    signature = inspect.Signature(parameters, return_annotation=Result)
+
+    @checks_itself
+    def call(self: Calls, *args: object, **given: object) -> Result:
+        return self._ask(spec.name, signature.bind(self, *args, **given).arguments)
+
+    call.__name__, call.__qualname__ = spec.method, f"Session.{spec.method}"
+    call.__doc__ = f"{spec.about[0].upper()}{spec.about[1:]}."
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
 
 
 def _place(beside: str, target: str) -> None:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from duckdp.catalog.table import plain_type
 from duckdp.compiler.printing import quote
 from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError
-from duckdp.functions import Prepared, describe_call, prepare
+from duckdp.functions.calling import Lists, Texts, describe_texts, plan_texts
+from duckdp.functions.planned import Planned
 from duckdp.process.forks import Home, closed
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ class Binder:
 
     # ---- what DuckDB calls --------------------------------------------------------------------------------------
 
-    def bind(self, name: str | None, arguments: Sequence[str | None] | None, listed: Sequence[str] | None) -> str:
+    def bind(self, name: str | None, arguments: Texts | None, lists: Lists | None) -> str:
         """The SELECT that stands for a call; validates, reads nothing, charges nothing."""
-        given = (list(arguments or ()), None if listed is None else list(listed))  # NULL is not an empty list
+        given = list(arguments or ()), [None if one is None else list(one) for one in lists or ()]  # NULL is no list
         found, problem = self._laundered(self._bind, str(name), *given)
         return str(found) if problem is None else f"SELECT * FROM query(system.main.error({_text(problem)}))"
 
@@ -107,17 +108,17 @@ class Binder:
 
     # ---- the work -------------------------------------------------------------------------------------------------
 
-    def _bind(self, name: str, arguments: list[str | None], listed: list[str] | None) -> str:
+    def _bind(self, name: str, arguments: Texts, lists: Lists) -> str:
         session = self._open_session()
-        with session.asking(lambda: describe_call(name, arguments, listed)) as asking:
+        with session.asking(lambda: describe_texts(name, arguments, lists)) as asking:
             session.require_grant()
-            prepared = prepare(session, name, arguments, listed)
-            call = [name, arguments, listed, secrets.token_hex(16), _shape(prepared)]
+            planned = plan_texts(session, name, arguments, lists)
+            call = [name, arguments, lists, secrets.token_hex(16), _shape(planned)]
             token = self._seal(json.dumps(call, ensure_ascii=False))
             asking.leave_out()  # nothing was asked yet
         items = [
             f"CAST(unnest({FETCH.get(kind, TEXT_FETCH)}('{token}', {i})) AS {plain_type(kind)}) AS {quote(column)}"
-            for i, (column, kind) in enumerate(prepared.columns)
+            for i, (column, kind) in enumerate(planned.columns)
         ]
         return (
             f"SELECT {', '.join(items)} FROM (SELECT __dp_ask('{token}') AS problem) AS asked WHERE "
@@ -140,7 +141,7 @@ class Binder:
         session = self._open_session()
         with session.asking("(a token that was not made by this connection)") as asking:
             call = self._open(token)
-            asking.is_about(lambda: describe_call(*call[:3]))
+            asking.is_about(lambda: describe_texts(*call[:3]))
             asking.outcome = "explained" if call[0].startswith("dp_explain") else "answered"
             session.require_grant()
             with self._turn(token):
@@ -154,12 +155,12 @@ class Binder:
         return found
 
     def _compute(self, call: list[Any]) -> Answer:
-        name, arguments, listed, nonce, shape = call
-        prepared = prepare(self._open_session(), name, arguments, listed)
-        if _shape(prepared) != shape:  # bound before a declaration changed, run after
+        name, arguments, lists, nonce, shape = call
+        planned = plan_texts(self._open_session(), name, arguments, lists)
+        if _shape(planned) != shape:  # bound before a declaration changed, run after
             raise CatalogError("C103", "the declarations changed since the statement was prepared. Prepare it again.")
-        parts = prepared.run(nonce).typed(intervals=prepared.intervals, note=prepared.note)
-        return [_crossing(kind, part[2]) for (_, kind), part in zip(prepared.columns, parts, strict=True)]
+        parts = planned.run(nonce).typed(intervals=planned.intervals, note=planned.note)
+        return [_crossing(kind, part[2]) for (_, kind), part in zip(planned.columns, parts, strict=True)]
 
     def _remember(self, token: str, answer: Answer) -> None:
         with self._lock:
@@ -237,9 +238,9 @@ def _told(error: DuckDPError) -> str:
     return str(error).replace(path, "...") if path else str(error)
 
 
-def _shape(prepared: Prepared) -> str:
+def _shape(planned: Planned) -> str:
     """Digest of the columns that a call was bound to."""
-    return hashlib.sha256(repr(prepared.columns).encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256(repr(planned.columns).encode("utf-8", "replace")).hexdigest()
 
 
 def _crossing(kind: str, values: list[Any]) -> tuple[str, Any]:

@@ -28,12 +28,14 @@ from duckdp.compiler.printing import quote
 from duckdp.errors import DuckDPError, ExecutionError, ParameterError, QueryError
 from duckdp.front.binder import TEXT_FETCH, Binder
 from duckdp.front.guarded import Guarded, Instance, told
+from duckdp.functions.spec import SPECS
 from duckdp.process.attempt import aside
 from duckdp.process.forks import keep
 from duckdp.resources import read_sql
 from duckdp.result import Result, ResultColumn
 
 if TYPE_CHECKING:
+    from duckdp.functions.calling import Lists, Texts
     from duckdp.catalog.table import Table
     from duckdp.curator import Curator
     from duckdp.session import Session
@@ -49,7 +51,7 @@ LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
 # After connecting: at connect, DuckDB would allow the path of the database itself, ":memory:" in the directory that the
 # curator was started from, and an analyst could fill the disk there. The directory of secrets shows the curator's home.
 LOCKS = ("SET secret_directory = ''", "SET enable_external_access = false", "SET lock_configuration = true")
-VIEWS = ("dp_budget", "dp_ledger", "dp_summaries", "dp_catalog")
+VIEWS = tuple(spec.name for spec in SPECS.values() if "view" in spec.forms)
 LIST_TYPES = {"__dp_f64": "DOUBLE[]", "__dp_i64": "BIGINT[]", "__dp_bool": "BOOLEAN[]", TEXT_FETCH: "VARCHAR[]"}
 #: DuckDB keeps a bare pointer to a registered function: these must never be collected.
 KEEP: list[Callable[..., Any]] = []
@@ -224,8 +226,8 @@ def _speaker(con: duckdb.DuckDBPyConnection) -> Binder | None:
 def _create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
     """Register the plumbing functions; always volatile, so that none is folded, shared or run twice."""
 
-    def bind(name: str | None, arguments: list[str | None] | None, listed: list[str] | None) -> str:
-        return binder.speaker if name == "dp_speaker" else binder.bind(name, arguments, listed)
+    def bind(name: str | None, arguments: Texts | None, lists: Lists | None) -> str:
+        return binder.speaker if name == "dp_speaker" else binder.bind(name, arguments, lists)
 
     def ask(tokens: Any) -> Any:
         return binder.ask(tokens)
@@ -234,7 +236,7 @@ def _create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
         return lambda tokens, indexes: binder.fetch(name, tokens, indexes)
 
     make: Any = con.create_function  # its stubs know no list of type names
-    three = ["VARCHAR", "VARCHAR[]", "VARCHAR[]"]
+    three = ["VARCHAR", "VARCHAR[]", "VARCHAR[][]"]
     make("__dp_bind", bind, three, "VARCHAR", side_effects=True, null_handling="special")
     make("__dp_ask", ask, ["VARCHAR"], "VARCHAR", type="arrow", side_effects=True)
     KEEP.extend((bind, ask))

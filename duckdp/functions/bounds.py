@@ -3,94 +3,135 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duckdp.catalog.table import Column, Kind
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.core.types import parse_epsilon
-from duckdp.functions.prepared import NOTE, Prepared, read_flag, read_given, read_where, told, with_errors
+from duckdp.functions.kinds import ColumnName, Epsilon, Fresh, Keys, Predicate, TableName
+from duckdp.functions.planned import NOTE, Planned, read_where, told, with_errors
+from duckdp.functions.spec import DpFunction, argument, dp_function, option
+from duckdp.mechanisms.bounds import RANGES
 from duckdp.mechanisms.unit_histogram import ENDS
-from duckdp.result import Estimate, Result, ResultColumn, plain_result
+from duckdp.result import Estimate, Result, ResultColumn
 
 if TYPE_CHECKING:
-    from duckdp.session import Session
+    from duckdp.functions.needs import Desk
 
 NOTHING = "no magnitude stands out from the noise, so no bounds: there are few rows; a larger epsilon sees more"
 FEWEST = 3  # figures shown of max_rows or max_groups
 _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "DECIMAL")
 
 
-def bounds(
-    session: Session, table: object, column: object, epsilon: object, predicate: str | None, fresh: object
-) -> Prepared:
-    """Suggested bounds of a column, widest first, and how many rows each would clip."""
-    task = _plan_bounds(session, table, column, epsilon, predicate)
-    again = read_flag("fresh", fresh)
-    kind = _bound_type(task.column)
-    shape = [("lower", kind), ("upper", kind), ("clipped_below", "BIGINT"), ("clipped_above", "BIGINT")]
+@dp_function("dp_bounds", costs="epsilon")
+@dataclass(frozen=True, kw_only=True)
+class Bounds(DpFunction):
+    """Suggested bounds of a visible column, widest first, and how many rows each range would clip."""
 
-    def run(nonce: str) -> Result:
-        text = f"dp_bounds({task.table.name}, {task.column.name}{told(predicate)})"
-        done = session.perform(task, table=task.table, statement=text, fresh=again, nonce=nonce)
-        found = task.read(done.payload)
-        ends = [[_as_type(task.ladder.value(r[side]), kind) for r in found.ranges] for side in (0, 1)]
-        clipped: list[list[Estimate]] = [[], []]
-        for place in range(len(found.ranges)):
-            for side, value in enumerate(found.clipped(place)):
-                clipped[side].append(_count(value, found.deviation(place), found.half_width(place)))
-        caveat = None if found.ranges else NOTHING
-        if caveat is not None:  # one row that says so
-            ends, clipped = [[None], [None]], [[Estimate(value=None)], [Estimate(value=None)]]
-        made = [ResultColumn(name=n, type=kind, values=v) for n, v in zip(("lower", "upper"), ends, strict=True)]
-        made += [_released(n, e) for n, e in zip(("clipped_below", "clipped_above"), clipped, strict=True)]
-        notes = [NOTHING] if caveat is not None else _bounds_notes(task, ends, sum(found.cells))
-        return session.dress(made, task.loss, done, notes=notes, caveat=caveat)
+    table: TableName = argument()
+    column: ColumnName = argument()
+    epsilon: Epsilon | None = option(None)
+    predicate: Predicate | None = option(None)
+    fresh: Fresh = option(False, explained=False)
 
-    return Prepared(columns=[*shape, *with_errors(shape[2:])[2:], NOTE], run=run, intervals=True, note=True)
+    def plan(self, desk: Desk) -> Planned:
+        """A row a range; one row that says so where no magnitude stands out."""
+        task = self._task(desk)
+        kind = _bound_type(task.column)
+        shape = [("lower", kind), ("upper", kind), ("clipped_below", "BIGINT"), ("clipped_above", "BIGINT")]
 
+        def run(nonce: str) -> Result:
+            text = f"dp_bounds({task.table.name}, {task.column.name}{told(self.predicate)})"
+            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
+            found = task.read(done.payload)
+            ends = [[_as_type(task.ladder.value(r[side]), kind) for r in found.ranges] for side in (0, 1)]
+            clipped: list[list[Estimate]] = [[], []]
+            for place in range(len(found.ranges)):
+                for side, value in enumerate(found.clipped(place)):
+                    clipped[side].append(_count(value, found.deviation(place), found.half_width(place)))
+            caveat = None if found.ranges else NOTHING
+            if caveat is not None:  # one row that says so
+                ends, clipped = [[None], [None]], [[Estimate(value=None)], [Estimate(value=None)]]
+            made = [ResultColumn(name=n, type=kind, values=v) for n, v in zip(("lower", "upper"), ends, strict=True)]
+            made += [_released(n, e) for n, e in zip(("clipped_below", "clipped_above"), clipped, strict=True)]
+            notes = [NOTHING] if caveat is not None else _bounds_notes(task, ends, sum(found.cells))
+            return desk.dress(made, task.loss, done, notes=notes, caveat=caveat)
 
-def rows_per_unit(session: Session, table: object, epsilon: object, predicate: str | None, fresh: object) -> Prepared:
-    """How many units have more rows than a max_rows, and about what share of the rows it would drop."""
-    task = _plan_per_unit(session, table, None, epsilon, predicate)
-    text = f"dp_rows_per_unit({task.table.name}{told(predicate)})"
-    return _per_unit(session, task, text, "max_rows", "rows_dropped", fresh)
+        columns = [*shape, *with_errors(shape[2:])[2:], NOTE]
+        return Planned(columns=columns, run=run, intervals=True, note=True, rows=RANGES)
 
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """The histograms, their noise, and from how many rows on a magnitude is noticed."""
+        return _lines(self._task(desk))
 
-def groups_per_unit(
-    session: Session, table: object, keys: object, epsilon: object, predicate: str | None, fresh: object
-) -> Prepared:
-    """How many units are in more groups than a max_groups, and about what share of these it would drop."""
-    task = _plan_per_unit(session, table, _joined(keys), epsilon, predicate)
-    text = f"dp_groups_per_unit({task.table.name}, {_joined(keys)}{told(predicate)})"
-    return _per_unit(session, task, text, "max_groups", "groups_dropped", fresh)
-
-
-def explain_bounds(
-    session: Session, table: object, column: object, epsilon: object, predicate: str | None
-) -> Prepared:  # fmt: skip
-    """What dp_bounds would do and cost; free."""
-    return _explained(_plan_bounds(session, table, column, epsilon, predicate))
+    def _task(self, desk: Desk) -> BoundsTask:
+        table = desk.table(self.table)
+        return plan_bounds(
+            table, self.column, read_where(self.predicate, table), epsilon_nano=parse_epsilon(self.epsilon),
+            neighbours=desk.neighbours,
+        )  # fmt: skip
 
 
-def explain_rows_per_unit(session: Session, table: object, epsilon: object, predicate: str | None) -> Prepared:
-    """What dp_rows_per_unit would do and cost; free."""
-    return _explained(_plan_per_unit(session, table, None, epsilon, predicate))
+@dp_function("dp_rows_per_unit", costs="epsilon")
+@dataclass(frozen=True, kw_only=True)
+class RowsPerUnit(DpFunction):
+    """How many units have more rows than a `max_rows` of 1, 2, 5, 10, ..., and about what share it drops."""
+
+    table: TableName = argument()
+    epsilon: Epsilon | None = option(None)
+    predicate: Predicate | None = option(None)
+    fresh: Fresh = option(False, explained=False)
+
+    def plan(self, desk: Desk) -> Planned:
+        """A row for each figure."""
+        task = self._task(desk)
+        text = f"dp_rows_per_unit({task.table.name}{told(self.predicate)})"
+        return _per_unit(desk, task, text, "max_rows", "rows_dropped", self.fresh)
+
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """The histogram and its noise."""
+        return _lines(self._task(desk))
+
+    def _task(self, desk: Desk) -> PerUnitTask:
+        return _plan_per_unit(desk, self.table, None, self.epsilon, self.predicate)
 
 
-def explain_groups_per_unit(
-    session: Session, table: object, keys: object, epsilon: object, predicate: str | None
-) -> Prepared:
-    """What dp_groups_per_unit would do and cost; free."""
-    return _explained(_plan_per_unit(session, table, _joined(keys), epsilon, predicate))
+@dp_function("dp_groups_per_unit", costs="epsilon")
+@dataclass(frozen=True, kw_only=True)
+class GroupsPerUnit(DpFunction):
+    """How many units are in more groups than a `max_groups` of 1, 2, 5, 10, ..., and about what share it drops."""
+
+    table: TableName = argument()
+    keys: Keys = argument()
+    epsilon: Epsilon | None = option(None)
+    predicate: Predicate | None = option(None)
+    fresh: Fresh = option(False, explained=False)
+
+    def plan(self, desk: Desk) -> Planned:
+        """A row for each figure."""
+        task = self._task(desk)
+        text = f"dp_groups_per_unit({task.table.name}, {self._joined()}{told(self.predicate)})"
+        return _per_unit(desk, task, text, "max_groups", "groups_dropped", self.fresh)
+
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """The histogram and its noise."""
+        return _lines(self._task(desk))
+
+    def _task(self, desk: Desk) -> PerUnitTask:
+        return _plan_per_unit(desk, self.table, self._joined(), self.epsilon, self.predicate)
+
+    def _joined(self) -> str:
+        """Grouping expressions as one text, as GROUP BY takes them."""
+        return self.keys if isinstance(self.keys, str) else ", ".join(self.keys)
 
 
-def _per_unit(session: Session, task: PerUnitTask, text: str, figure: str, lost: str, fresh: object) -> Prepared:
-    again = read_flag("fresh", fresh)
+def _per_unit(desk: Desk, task: PerUnitTask, text: str, figure: str, lost: str, fresh: bool) -> Planned:
     shape = [(figure, "BIGINT"), ("units_over", "BIGINT"), ("units_share", "DOUBLE"), (lost, "DOUBLE")]
 
     def run(nonce: str) -> Result:
-        done = session.perform(task, table=task.table, statement=text, fresh=again, nonce=nonce)
+        done = desk.perform(task, table=task.table, statement=text, fresh=fresh, nonce=nonce)
         noisy, law = task.read(done.payload), task.histogram
         whole, dropped = sum(noisy), law.lost(noisy)
         shown = max(FEWEST, 1 + sum(bool(share) for share in dropped))
@@ -109,9 +150,9 @@ def _per_unit(session: Session, task: PerUnitTask, text: str, figure: str, lost:
             f"units_over: how many values of {unit} have more {what} than that, of about {total}",
             f"{lost}: share of all {what} beyond it, estimated from the bins that are clear of the noise; no interval",
         ]
-        return session.dress(made, task.loss, done, notes=notes)
+        return desk.dress(made, task.loss, done, notes=notes)
 
-    return Prepared(columns=shape + with_errors(shape[1:2])[1:], run=run, intervals=True)
+    return Planned(columns=shape + with_errors(shape[1:2])[1:], run=run, intervals=True, rows=len(ENDS))
 
 
 def _bounds_notes(task: BoundsTask, ends: list[list[Any]], rows: int) -> list[str]:
@@ -124,34 +165,14 @@ def _bounds_notes(task: BoundsTask, ends: list[list[Any]], rows: int) -> list[st
     ]
 
 
-def _plan_bounds(
-    session: Session, table: object, column: object, epsilon: object, predicate: str | None
-) -> BoundsTask:  # fmt: skip
-    found = session.table(table)
-    return plan_bounds(
-        found, read_given("column", column), read_where(predicate, found), epsilon_nano=parse_epsilon(epsilon),
-        neighbours=session.neighbours,
-    )  # fmt: skip
-
-
-def _plan_per_unit(
-    session: Session, table: object, keys: str | None, epsilon: object, predicate: str | None
-) -> PerUnitTask:
-    found = session.table(table)
-    session.neighbours  # noqa: B018 - a budget must have been set
+def _plan_per_unit(desk: Desk, table: str, keys: str | None, epsilon: object, predicate: str | None) -> PerUnitTask:
+    found = desk.table(table)
+    desk.neighbours  # noqa: B018 - a budget must have been set
     return plan_per_unit(found, keys, read_where(predicate, found), epsilon_nano=parse_epsilon(epsilon))
 
 
-def _explained(task: BoundsTask | PerUnitTask) -> Prepared:
-    lines = [(line,) for line in (*task.describe(), f"cost: {task.loss}")]
-    return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
-
-
-def _joined(keys: object) -> str:
-    """Grouping expressions as one text, as GROUP BY takes them."""
-    if isinstance(keys, Sequence) and not isinstance(keys, (str, bytes)):
-        return ", ".join(read_given("keys", key) for key in keys)
-    return read_given("keys", keys)
+def _lines(task: BoundsTask | PerUnitTask) -> list[str]:
+    return [*task.describe(), f"cost: {task.loss}"]
 
 
 def _bound_type(column: Column) -> str:

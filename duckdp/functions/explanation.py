@@ -6,10 +6,15 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from duckdp.compiler.notes import summary_note
+from duckdp.catalog.table import describe_unit
+from duckdp.compiler.describe import describe_plan, pretty
+from duckdp.compiler.notes import bounding_note, drops_rows, plan_notes, summary_note
+from duckdp.compiler.pricing import Price
+from duckdp.compiler.quantile import QuantileTask
 from duckdp.compiler.query import Query
 from duckdp.errors import printable
 from duckdp.functions.routing import Route
+from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
 from duckdp.result import Estimate, Result, ResultColumn
 
 
@@ -46,6 +51,32 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def explain_price(found: Price, remaining: str, lines: Sequence[str] = ()) -> Explanation:
+    """A statement that is paid for, or known without the data; ``lines`` say why no summary answers it."""
+    plan = found.plan
+    return Explanation(
+        plan="\n".join([describe_plan(plan), *lines]), cost=str(plan.loss) if plan.measures else "nothing",
+        errors=found.errors, formulas=found.formulas, remaining=remaining, notes=plan_notes(plan),
+    )  # fmt: skip
+
+
+def explain_quantile(task: QuantileTask, remaining: str) -> list[str]:
+    """A quantile, line by line; how wide its noise is depends on the data, so that no error is known before."""
+    where = f" where {pretty(task.where)}" if task.where is not None else ""
+    return [
+        f"release one number, {task.mechanism.rpartition('_')[2]} noise scaled by smooth sensitivity, {task.loss}",
+        *(f"  {line}" for line in describe_unit(task.table, task.neighbours.value)),
+        f"  reads: {task.table.name}{where}",
+        f"  measure: quantile {float(task.quantile.quantile):g} of {task.column.name} in "
+        f"[{task.column.lower}, {task.column.upper}]",
+        f"cost: {task.loss}",
+        "expected error (95%):",
+        f"  value: {NO_INTERVAL_REASON}",
+        remaining,
+        *([f"note: {bounding_note(task.table)}"] if drops_rows(task.table) else []),
+    ]
 
 
 def explain_route(query: Query, route: Route, remaining: str) -> Explanation:

@@ -3,60 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from duckdp.catalog.table import Table, name_unit, plain_type
-from duckdp.functions.prepared import NOTE, Prepared, read_size
+from duckdp.functions.kinds import Size, Word
+from duckdp.functions.planned import NOTE, Planned
+from duckdp.functions.spec import DpFunction, dp_function, option
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
-    from duckdp.session import Session
+    from duckdp.functions.needs import Desk
 
 PAGE = 1000  # rows of a listing, unless it says otherwise
+MOST = f"at most so many; {PAGE:,} by default"
 
 
-def budget(session: Session) -> Prepared:
-    """What the analyst was granted, spent and has left, of each limit."""
-    session.require_grant()
-    names = ["analyst", "scope", "granted", "spent", "remaining"]
-    return Prepared(
-        columns=[(n, "VARCHAR") for n in names], run=lambda _: plain_result(names, session.budget_rows())
-    )  # fmt: skip
+@dp_function("dp_budget", forms=("table", "view"))
+@dataclass(frozen=True, kw_only=True)
+class Budget(DpFunction):
+    """What was granted, was spent and is left, of each limit."""
+
+    def plan(self, desk: Desk) -> Planned:
+        """A row a limit."""
+        desk.require_grant()
+        names = ["analyst", "scope", "granted", "spent", "remaining"]
+        return Planned(
+            columns=[(n, "VARCHAR") for n in names], run=lambda _: plain_result(names, desk.budget_rows()), rows=9
+        )  # fmt: skip
 
 
-def ledger(session: Session, most: object = None, before: object = None) -> Prepared:
-    """The analyst's own charges, the newest of them."""
-    session.require_grant()
-    limit, place = read_size("most", most, PAGE), None if before is None else read_size("before", before, 1)
-    names = ("at", "kind", "mechanism", "cost", "state", "statement")
-    shape = [("charge", "BIGINT"), *((n, "VARCHAR") for n in names)]
+@dp_function("dp_ledger", forms=("table", "view"))
+@dataclass(frozen=True, kw_only=True)
+class OwnCharges(DpFunction):
+    """The analyst's own charges, oldest first."""
 
-    def run(_: str) -> Result:
-        found = session.own_charges(limit + 1, place)
-        shown = found[-limit:]
-        rows = [(c.id, c.at, c.kind, c.mechanism, str(c.loss), c.state, c.statement) for c in shown]
-        note = f"earlier charges: dp_ledger(before := {shown[0].id})" if len(found) > limit else None
-        return _page([n for n, _ in shape], rows, [t for _, t in shape], note)
+    most: Size | None = option(None, about=f"the newest of them, {MOST}")
+    before: Size | None = option(None, about="only those before this charge, to go back from a page")
 
-    return _noted(shape, run, noted=session.count_charges() > limit)
+    def plan(self, desk: Desk) -> Planned:
+        """A row a charge."""
+        desk.require_grant()
+        limit, place = PAGE if self.most is None else self.most, self.before
+        names = ("at", "kind", "mechanism", "cost", "state", "statement")
+        shape = [("charge", "BIGINT"), *((n, "VARCHAR") for n in names)]
+
+        def run(_: str) -> Result:
+            found = desk.own_charges(limit + 1, place)
+            shown = found[-limit:]
+            rows = [(c.id, c.at, c.kind, c.mechanism, str(c.loss), c.state, c.statement) for c in shown]
+            note = f"earlier charges: dp_ledger(before := {shown[0].id})" if len(found) > limit else None
+            return _page([n for n, _ in shape], rows, [t for _, t in shape], note)
+
+        return _noted(shape, run, noted=desk.count_charges() > limit)
 
 
-def summaries(session: Session, most: object = None, after: object = None) -> Prepared:
-    """Summaries and synthetic tables the analyst may use; those without a release yet are left out."""
-    limit, place = read_size("most", most, PAGE), "" if after is None else str(after)
-    names = ["name", "kind", "owner", "made", "about"]
+@dp_function("dp_summaries", forms=("table", "view"))
+@dataclass(frozen=True, kw_only=True)
+class StoredObjects(DpFunction):
+    """Stored summaries and synthetic tables, the analyst's own first, by name."""
 
-    def run(_: str) -> Result:
-        found = session.objects(limit + 1, place)
-        shown, note = found[:limit], None
-        if len(found) > limit:
-            last = shown[-1].name if shown[-1].owner == session.analyst else f"{shown[-1].owner}.{shown[-1].name}"
-            note = f"more: dp_summaries(after := '{last}')"
-        rows = [(o.name, o.kind, o.owner, o.at, " ".join(o.statement.split())) for o in shown if o.ready]
-        return _page(names, rows, ["VARCHAR"] * len(names), note)
+    most: Size | None = option(None, about=MOST)
+    after: Word | None = option(None, about="to go on from a page, the name of its last one; if shared, owner.name")
 
-    return _noted([(n, "VARCHAR") for n in names], run, noted=len(session.objects(limit + 1, place)) > limit)
+    def plan(self, desk: Desk) -> Planned:
+        """A row an object; those without a release yet are left out."""
+        limit, place = PAGE if self.most is None else self.most, self.after or ""
+        names = ["name", "kind", "owner", "made", "about"]
+
+        def run(_: str) -> Result:
+            found = desk.objects(limit + 1, place)
+            shown, note = found[:limit], None
+            if len(found) > limit:
+                last = shown[-1].name if shown[-1].owner == desk.analyst else f"{shown[-1].owner}.{shown[-1].name}"
+                note = f"more: dp_summaries(after := '{last}')"
+            rows = [(o.name, o.kind, o.owner, o.at, " ".join(o.statement.split())) for o in shown if o.ready]
+            return _page(names, rows, ["VARCHAR"] * len(names), note)
+
+        return _noted([(n, "VARCHAR") for n in names], run, noted=len(desk.objects(limit + 1, place)) > limit)
+
+
+@dp_function("dp_catalog", forms=("table", "view"))
+@dataclass(frozen=True, kw_only=True)
+class Declarations(DpFunction):
+    """Declared tables and columns with their public figures."""
+
+    def plan(self, desk: Desk) -> Planned:
+        """A row a column."""
+        names = ["table", "column", "type", "lower", "upper", "domain", "nulls", "unit"]
+
+        def run(_: str) -> Result:
+            return plain_result(names, [r for t in desk.tables().values() for r in _catalog_rows(t)])
+
+        return Planned(columns=[(n, "VARCHAR") for n in names], run=run)
 
 
 def _page(names: Sequence[str], rows: Sequence[tuple[Any, ...]], types: Sequence[str], note: str | None) -> Result:
@@ -64,18 +103,9 @@ def _page(names: Sequence[str], rows: Sequence[tuple[Any, ...]], types: Sequence
     return replace(plain_result(names, rows, types), notes=[] if note is None else [note], caveat=note)
 
 
-def _noted(shape: list[tuple[str, str]], run: Callable[[str], Result], *, noted: bool) -> Prepared:
+def _noted(shape: list[tuple[str, str]], run: Callable[[str], Result], *, noted: bool) -> Planned:
     """A listing, with a column for the note if there may be one now."""
-    return Prepared(columns=[*shape, *([NOTE] if noted else [])], run=run, note=noted)
-
-
-def catalog(session: Session) -> Prepared:
-    """Declared tables and columns with their public figures."""
-    names = ["table", "column", "type", "lower", "upper", "domain", "nulls", "unit"]
-    return Prepared(
-        columns=[(n, "VARCHAR") for n in names],
-        run=lambda _: plain_result(names, [r for t in session.tables().values() for r in _catalog_rows(t)]),
-    )
+    return Planned(columns=[*shape, *([NOTE] if noted else [])], run=run, note=noted)
 
 
 def _catalog_rows(table: Table) -> list[tuple[Any, ...]]:
@@ -85,18 +115,8 @@ def _catalog_rows(table: Table) -> list[tuple[Any, ...]]:
         listed = None if c.domain is None else ", ".join("NULL" if v is None else str(v) for v in c.domain[:50])
         if listed is not None and c.domain is not None:
             listed += (", ..." if len(c.domain) > 50 else "") + ("" if c.other is None else f"; others as {c.other}")
-        kind = plain_type(c.type)
         bounds = [None if b is None else str(b) for b in (c.lower, c.upper)]
-        nulls = "left out" if c.null_value is None else f"read as {c.null_value}"
-        rows.append(
-            (
-                table.name,
-                c.name,
-                kind,
-                *bounds,
-                listed,
-                nulls if c.nullable or c.null_value is not None else "none",
-                unit,
-            )
-        )
+        nulls = "left out" if c.nullable else "none"
+        nulls = nulls if c.null_value is None else f"read as {c.null_value}"
+        rows.append((table.name, c.name, plain_type(c.type), *bounds, listed, nulls, unit))
     return rows

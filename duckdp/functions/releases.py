@@ -1,8 +1,10 @@
-"""Private counts, medians and SELECTs, prepared."""
+"""Private counts, medians and SELECTs."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -10,113 +12,169 @@ from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
-from duckdp.compiler.pricing import Terms, price
-from duckdp.compiler.quantile import plan_quantile
+from duckdp.compiler.plan import MechanismChoice, Plan, domain_size
+from duckdp.compiler.pricing import Price, Terms, price
+from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.select import Output, Query
 from duckdp.core.types import parse_delta, parse_epsilon
-from duckdp.functions.explanation import routed_result
-from duckdp.functions.prepared import NOTE, Prepared, read_flag, read_given, read_number, read_where, told, with_errors
-from duckdp.functions.routing import find_route, require_paid
+from duckdp.functions.explanation import Explanation, explain_price, explain_quantile, explain_route, routed_result
+from duckdp.functions.kinds import (
+    ColumnName, Delta, Epsilon, Flag, Fresh, Mechanism, Number, Predicate, Statement, TableName, Tolerance, Values,
+    Width, Widths,
+)  # fmt: skip
+from duckdp.functions.planned import NOTE, Planned, read_where, told, with_errors
+from duckdp.functions.routing import Route, find_route, require_paid
+from duckdp.functions.spec import DpFunction, argument, dp_function, option
 from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
-from duckdp.result import Estimate, Result, ResultColumn, note_name, plain_result
+from duckdp.result import Estimate, Result, ResultColumn, note_name
 
 if TYPE_CHECKING:
-    from duckdp.session import Session
+    from duckdp.functions.needs import Desk
 
 
-def noisy_count(
-    session: Session, table: object, epsilon: object, predicate: str | None, unit: object, error: object, fresh: object
-) -> Prepared:
+@dp_function("dp_noisy_count", forms=("table", "value"), costs="epsilon")
+@dataclass(frozen=True, kw_only=True)
+class NoisyCount(DpFunction):
     """A noisy number of rows, or of privacy units."""
-    found = session.table(table)
-    whole_units = read_flag("unit", unit)
-    if whole_units and found.unit_key is None:
-        whole_units = False  # every row is a unit
-    aggregate = Aggregate("count_units" if whole_units else "count_rows", None, None)
-    query = Query(
-        table=found, where=read_where(predicate, found), keys=(), outputs=(Output(name="value", expr=aggregate),)
-    )
-    terms = Terms(epsilon=epsilon, error=read_number("error", error) if error is not None else None)
-    plan = price(query, terms, session.neighbours).plan
-    again = read_flag("fresh", fresh)
 
-    def run(nonce: str) -> Result:
-        text = f"dp_noisy_count({found.name}{told(predicate)})"
-        return session.answer(plan, statement=text, fresh=again, nonce=nonce)
+    table: TableName = argument()
+    epsilon: Epsilon | None = option(None)
+    predicate: Predicate | None = option(None)
+    unit: Flag = option(False, about="count privacy units instead of rows")
+    error: Width | None = option(None)
+    fresh: Fresh = option(False, explained=False)
 
-    return Prepared(columns=with_errors([("value", "BIGINT")], plan_caveat(plan)), run=run, intervals=True)
+    def plan(self, desk: Desk) -> Planned:
+        """One number, with its error."""
+        plan = self._price(desk).plan
+        name = plan.query.table.name
 
+        def run(nonce: str) -> Result:
+            text = f"dp_noisy_count({name}{told(self.predicate)})"
+            return desk.answer(plan, statement=text, fresh=self.fresh, nonce=nonce)
 
-def median_smooth(
-    session: Session, table: object, column: object, epsilon: object, delta: object, predicate: str | None,
-    quantile: object, fresh: object,
-) -> Prepared:  # fmt: skip
-    """A median (or other quantile) by smooth sensitivity; it has no interval."""
-    found = session.table(table)
-    task = plan_quantile(
-        found, read_given("column", column), read_where(predicate, found), epsilon_nano=parse_epsilon(epsilon),
-        delta_atto=parse_delta(delta), quantile=Fraction(str(read_number("quantile", quantile))),
-        neighbours=session.neighbours,
-    )  # fmt: skip
-    kind = "BIGINT" if task.column.integral else "DOUBLE"
-    again = read_flag("fresh", fresh)
-    caveat = bounding_note(found) if drops_rows(found) else None
+        columns = with_errors([("value", "BIGINT")], plan_caveat(plan))
+        return Planned(columns=columns, run=run, intervals=True, rows=1)
 
-    def run(nonce: str) -> Result:
-        text = f"dp_median_smooth({found.name}, {task.column.name}{told(predicate)})"
-        done = session.perform(task, table=found, statement=text, fresh=again, nonce=nonce)
-        value = json.loads(done.payload)["value"]
-        estimate = Estimate(value=value, note=NO_INTERVAL_REASON)
-        column = ResultColumn(name="value", type=kind, values=[value], estimates=[estimate])
-        notes = [NO_INTERVAL_REASON] if caveat is None else [caveat, NO_INTERVAL_REASON]
-        return session.dress([column], task.loss, done, notes=notes, caveat=caveat)
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """As of a SELECT."""
+        found = self._price(desk)
+        return str(explain_price(found, desk.remaining_text(found.plan.loss))).splitlines()
 
-    noted = caveat is not None
-    return Prepared(columns=[("value", kind), *([NOTE] if noted else [])], run=run, note=noted)
+    def _price(self, desk: Desk) -> Price:
+        table = desk.table(self.table)
+        units = self.unit and table.unit_key is not None  # without a key every row is a unit
+        aggregate = Aggregate("count_units" if units else "count_rows", None, None)
+        where = read_where(self.predicate, table)
+        query = Query(table=table, where=where, keys=(), outputs=(Output(name="value", expr=aggregate),))
+        return price(query, Terms(epsilon=self.epsilon, error=self.error), desk.neighbours)
 
 
-def query(
-    session: Session, statement: object, epsilon: object, delta: object, error: object, mechanism: object,
-    fresh: object, intervals: object, tolerance: object = None,
-) -> Prepared:  # fmt: skip
-    """Any private SELECT; with a tolerance, from a summary where that is precise enough."""
-    text = read_given("statement", statement)
-    if tolerance is not None:
-        read = session.read(text)
-        route = find_route(read, session.usable_summaries(read.table), read_number("tolerance", tolerance))
-        if route.summary is not None:
-            return _routed(routed_result(read, route), read_flag("intervals", intervals))
-        require_paid(route, tolerance, epsilon is not None or error is not None or is_known(read))
-    wanted = None if error is None else read_number("error", error)
-    terms = Terms(epsilon=epsilon, delta=delta, error=wanted, mechanism=str(mechanism))  # type: ignore[arg-type]
-    plan = price(session.read(text), terms, session.neighbours).plan
-    again, errors = read_flag("fresh", fresh), read_flag("intervals", intervals)
-    shape = describe_outputs(plan)
+@dp_function("dp_median_smooth", forms=("table", "value"), costs="epsilon, delta")
+@dataclass(frozen=True, kw_only=True)
+class MedianSmooth(DpFunction):
+    """A median, or another quantile, by smooth sensitivity; it has no interval."""
 
-    def run(nonce: str) -> Result:
-        return session.answer(plan, statement=text, fresh=again, nonce=nonce)
+    table: TableName = argument()
+    column: ColumnName = argument()
+    epsilon: Epsilon | None = option(None)
+    delta: Delta = option(0, about="above 0 it takes Laplace noise, which is less")
+    predicate: Predicate | None = option(None)
+    quantile: Number = option(0.5, about="which quantile, between 0 and 1")
+    fresh: Fresh = option(False, explained=False)
 
-    plain = [(n, t) for n, t, _ in shape]
-    noisy = [(n, t) for n, t, released in shape if released]
-    more = with_errors(noisy)[len(noisy) :] if errors else []
-    if errors and plan_caveat(plan) is not None:
-        more.append((note_name([n for n, _ in plain]), "VARCHAR"))
-    return Prepared(columns=plain + more, run=run, intervals=errors)
+    def plan(self, desk: Desk) -> Planned:
+        """One number."""
+        task = self._task(desk)
+        kind = "BIGINT" if task.column.integral else "DOUBLE"
+        caveat = bounding_note(task.table) if drops_rows(task.table) else None
+
+        def run(nonce: str) -> Result:
+            text = f"dp_median_smooth({task.table.name}, {task.column.name}{told(self.predicate)})"
+            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
+            value = json.loads(done.payload)["value"]
+            estimate = Estimate(value=value, note=NO_INTERVAL_REASON)
+            column = ResultColumn(name="value", type=kind, values=[value], estimates=[estimate])
+            notes = [NO_INTERVAL_REASON] if caveat is None else [caveat, NO_INTERVAL_REASON]
+            return desk.dress([column], task.loss, done, notes=notes, caveat=caveat)
+
+        noted = caveat is not None
+        return Planned(columns=[("value", kind), *([NOTE] if noted else [])], run=run, note=noted, rows=1)
+
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """The noise's law; its scale depends on the data, so no error is known before."""
+        task = self._task(desk)
+        return explain_quantile(task, desk.remaining_text(task.loss))
+
+    def _task(self, desk: Desk) -> QuantileTask:
+        table = desk.table(self.table)
+        return plan_quantile(
+            table, self.column, read_where(self.predicate, table), epsilon_nano=parse_epsilon(self.epsilon),
+            delta_atto=parse_delta(self.delta), quantile=Fraction(str(self.quantile)), neighbours=desk.neighbours,
+        )  # fmt: skip
 
 
-def explain(
-    session: Session, statement: object, epsilon: object, delta: object, error: object, mechanism: object,
-    tolerance: object = None,
-) -> Prepared:  # fmt: skip
-    """What a statement would do and cost; free."""
-    wanted = None if error is None else read_number("error", error)
-    terms = Terms(epsilon=epsilon, delta=delta, error=wanted, mechanism=str(mechanism))  # type: ignore[arg-type]
-    most = None if tolerance is None else read_number("tolerance", tolerance)
-    text = session.explain_terms(read_given("statement", statement), terms, tolerance=most)
-    lines = [(line,) for line in str(text).splitlines()]
-    return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
+@dp_function(
+    "dp_query", method="sql", explanation="dp_explain", explain_method="explain", costs="epsilon, delta, or nothing"
+)
+@dataclass(frozen=True, kw_only=True)
+class Select(DpFunction):
+    """The answer of a private SELECT, each released number with its error."""
 
+    statement: Statement = argument(python="text")
+    epsilon: Epsilon | None = option(None)
+    delta: Delta = option(0, about="for Gaussian noise, and for keys without a declared domain")
+    error: Widths | None = option(None)
+    mechanism: Mechanism = option("auto", about='the noise; "auto" has the least error')
+    fresh: Fresh = option(False, explained=False)
+    intervals: Flag = option(True, only="sql", explained=False, about="whether the error columns come too")
+    tolerance: Tolerance | None = option(None)
+    parameters: Values = option((), only="python")
 
-def _routed(result: Result, errors: bool) -> Prepared:
-    columns = [(n, t) for n, t, _ in result.typed(intervals=errors)]
-    return Prepared(columns=columns, run=lambda _: result, intervals=errors)
+    def plan(self, desk: Desk) -> Planned:
+        """With a tolerance from a summary, where one is precise enough; else what is paid for."""
+        query = desk.read(self.statement, self.parameters)
+        route = self._route(desk, query)
+        if route is not None and route.summary is not None:
+            result = routed_result(query, route)
+            columns = [(n, t) for n, t, _ in result.typed(intervals=self.intervals)]
+            return Planned(columns=columns, run=lambda _: result, intervals=self.intervals, rows=1)
+        plan = self._price(desk, query, route).plan
+
+        def run(nonce: str) -> Result:
+            return desk.answer(plan, statement=self.statement, fresh=self.fresh, nonce=nonce)
+
+        rows = 1 if not query.keys else domain_size(query)
+        return Planned(columns=self._columns(plan), run=run, intervals=self.intervals, rows=rows)
+
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """The explanation, line by line."""
+        return str(self.explanation(desk)).splitlines()
+
+    def explanation(self, desk: Desk) -> Explanation:
+        """Plan, cost and expected error, and with a tolerance which way it goes and why."""
+        query = desk.read(self.statement, self.parameters)
+        route = self._route(desk, query)
+        if route is not None and route.summary is not None:
+            return explain_route(query, route, desk.remaining_text())
+        found = self._price(desk, query, route)
+        return explain_price(found, desk.remaining_text(found.plan.loss), () if route is None else route.why)
+
+    def _route(self, desk: Desk, query: Query) -> Route | None:
+        if self.tolerance is None:
+            return None
+        return find_route(query, desk.usable_summaries(query.table), self.tolerance)
+
+    def _price(self, desk: Desk, query: Query, route: Route | None) -> Price:
+        terms = Terms(epsilon=self.epsilon, delta=self.delta, error=self.error, mechanism=self.mechanism)
+        require_paid(route, self.tolerance, terms.stated or is_known(query))
+        return price(query, terms, desk.neighbours)
+
+    def _columns(self, plan: Plan) -> list[tuple[str, str]]:
+        shape = describe_outputs(plan)
+        plain = [(n, t) for n, t, _ in shape]
+        noisy = [(n, t) for n, t, released in shape if released]
+        more = with_errors(noisy)[len(noisy) :] if self.intervals else []
+        if self.intervals and plan_caveat(plan) is not None:
+            more.append((note_name([n for n, _ in plain]), "VARCHAR"))
+        return plain + more

@@ -1,117 +1,173 @@
-"""Smooth-query summaries, prepared."""
+"""Smooth-query summaries, and answers from them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from duckdp.catalog.table import check_name, describe_unit
 from duckdp.compiler.notes import summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import ParameterError
-from duckdp.functions.prepared import NOTE, Prepared, read_flag, read_given, read_list, read_number, read_whole
+from duckdp.functions.kinds import (
+    CHOICE, ColumnNames, Delta, Epsilon, Fresh, FunctionText, FunctionTexts, NewName, Number, StoredName, TableName, Value,
+    Whole, Word,
+)  # fmt: skip
+from duckdp.functions.planned import NOTE, Planned
+from duckdp.functions.spec import REQUIRED, DpFunction, argument, dp_function, option
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
     from duckdp.catalog.table import Table
-    from duckdp.session import Session
+    from duckdp.functions.needs import Desk
     from duckdp.smooth.answer import SmoothAnswer
     from duckdp.smooth.buy.counted import CountedTask
     from duckdp.smooth.buy.per_group import GroupedTask
     from duckdp.smooth.buy.summary_task import SummaryTask
     from duckdp.smooth.summary import SmoothSummary
 
+    SummaryPlan = SummaryTask | CountedTask | GroupedTask
+
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
 TYPES = (*["DOUBLE"] * 5, "BOOLEAN")
 MOST_FUNCTIONS = 10_000  # of one call: half a minute where each has a shape of its own
+Basis = Annotated[Literal["tensor", "total_degree", "hyperbolic_cross"], CHOICE]
+Weights = Annotated[Literal["smooth", "uniform"], CHOICE]
+Noise = Annotated[Literal["auto", "laplace", "cube", "gaussian"], CHOICE]
+Statistic = Annotated[Literal["mean", "sum"], CHOICE]
+Method = Annotated[Literal["interpolation", "jackson", "best"], CHOICE]
+TOLERANCE = "the widest acceptable approximation error"
 
 
-def smooth_summary(
-    session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
-    degree: object, name: object, basis: object = "tensor", interactions: object = None, weights: object = "smooth",
-    noise: object = "auto", per: object = None, fresh: object = False,
-) -> Prepared:  # fmt: skip
-    """Make and store a summary, or one per value of a column; one row about it."""
-    from duckdp.smooth.payloads import open_stored
+@dp_function("dp_smooth_summary", explanation="dp_explain_summary", costs="epsilon, delta; every answer is free")
+@dataclass(frozen=True, kw_only=True)
+class BuySummary(DpFunction):
+    """A summary, bought and stored: noisy Chebyshev moments that answer any number of smooth questions."""
 
-    task = _plan(session, table, columns, epsilon, delta, smoothness, degree, basis, interactions, weights, noise, per)
-    called, again = check_name(name), read_flag("fresh", fresh)
-    shape = [("name", "VARCHAR"), ("columns", "VARCHAR"), ("degree", "BIGINT"), ("moments", "BIGINT"),
-             ("noise", "VARCHAR"), ("epsilon", "VARCHAR"), ("standard_error", "DOUBLE")]  # fmt: skip
+    table: TableName = argument()
+    columns: ColumnNames = argument(sql="x", about="columns with bounds or a domain")
+    epsilon: Epsilon | None = option(None)
+    delta: Delta = option(0, about="above 0 the noise may be Gaussian")
+    smoothness: Whole | None = option(None, about="how often the functions to come can be differentiated")
+    degree: Whole | None = option(None, about="of the polynomials in each column; chosen where it is left out")
+    name: NewName | None = option(REQUIRED, explained=False)
+    basis: Basis = option("tensor", about="which products of the polynomials")
+    interactions: Whole | None = option(None, about="at most so many columns in one basis function")
+    weights: Weights = option("smooth", about="whether low degrees get less noise, or all alike")
+    noise: Noise = option("auto", about='the law of the noise; "auto" has the least error')
+    per: Word | None = option(None, about="a column with a domain: one summary for each of its values")
+    fresh: Fresh = option(False, explained=False, about="pay again where the charge is final")
 
-    def run(_: str) -> Result:
-        text = f"dp_smooth_summary({task.table.name}, {', '.join(c.name for c in task.columns)}) as {called}"
-        done = session.perform(task, table=task.table, statement=text, kind="summary", name=called, fresh=again)
-        summary = open_stored(done.payload)
-        error = summary.noise.deviation / 2**summary.bits
-        row = (called, ", ".join(c.name for c in summary.columns), summary.basis.degree, summary.basis.size,
-               summary.family, show_decimal(summary.epsilon_nano, 9), error)  # fmt: skip
-        made = plain_result([n for n, _ in shape], [row], [t for _, t in shape])
-        notes = ["standard_error is that of the noisiest sum", *_caveats(task.table)]
-        return session.dress(made.columns, task.loss, done, notes=notes, caveat=summary_note(task.table))
+    def plan(self, desk: Desk) -> Planned:
+        """One row about it."""
+        from duckdp.smooth.payloads import open_stored
 
-    noted = summary_note(task.table) is not None
-    return Prepared(columns=[*shape, *([NOTE] if noted else [])], run=run, note=noted)
+        task, called = self._task(desk), check_name(self.name)
+        shape = [("name", "VARCHAR"), ("columns", "VARCHAR"), ("degree", "BIGINT"), ("moments", "BIGINT"),
+                 ("noise", "VARCHAR"), ("epsilon", "VARCHAR"), ("standard_error", "DOUBLE")]  # fmt: skip
 
+        def run(_: str) -> Result:
+            text = f"dp_smooth_summary({task.table.name}, {', '.join(c.name for c in task.columns)}) as {called}"
+            done = desk.perform(task, table=task.table, statement=text, kind="summary", name=called, fresh=self.fresh)
+            summary = open_stored(done.payload)
+            error = summary.noise.deviation / 2**summary.bits
+            row = (called, ", ".join(c.name for c in summary.columns), summary.basis.degree, summary.basis.size,
+                   summary.family, show_decimal(summary.epsilon_nano, 9), error)  # fmt: skip
+            made = plain_result([n for n, _ in shape], [row], [t for _, t in shape])
+            notes = ["standard_error is that of the noisiest sum", *_caveats(task.table)]
+            return desk.dress(made.columns, task.loss, done, notes=notes, caveat=summary_note(task.table))
 
-def explain_summary(
-    session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
-    degree: object, basis: object = "tensor", interactions: object = None, weights: object = "smooth",
-    noise: object = "auto", per: object = None,
-) -> Prepared:  # fmt: skip
-    """What a summary would hold and cost; free."""
-    task = _plan(session, table, columns, epsilon, delta, smoothness, degree, basis, interactions, weights, noise, per)
-    whom = describe_unit(task.table, session.neighbours.value)
-    notes = [f"note: {n}" for n in _caveats(task.table)]
-    lines = [(line,) for line in (*whom, *task.describe(), f"cost: {task.loss}, once; every answer is free", *notes)]
-    return Prepared(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], lines))
+        noted = summary_note(task.table) is not None
+        return Planned(columns=[*shape, *([NOTE] if noted else [])], run=run, note=noted, rows=1)
 
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """What it would hold, which noise and why."""
+        task = self._task(desk)
+        whom = describe_unit(task.table, desk.neighbours.value)
+        notes = [f"note: {n}" for n in _caveats(task.table)]
+        return [*whom, *task.describe(), f"cost: {task.loss}, once; every answer is free", *notes]
 
-def smooth_answer(
-    session: Session, name: object, function: object, statistic: object, tolerance: object = None,
-    method: object = "interpolation", category: object = None,
-) -> Prepared:  # fmt: skip
-    """Answer a smooth function from a stored summary; free."""
-    from duckdp.smooth.answer import answer
-    from duckdp.smooth.fit.coefficients import read_function
+    def _task(self, desk: Desk) -> SummaryPlan:
+        from duckdp.smooth.buy.counted import plan_counted
+        from duckdp.smooth.buy.per_group import plan_grouped
+        from duckdp.smooth.buy.summary_task import Wishes
 
-    summary = session.summary(read_given("name", name), None if category is None else str(category))
-    expr = read_function(read_given("function", function), summary.table, summary.columns)
-    most = None if tolerance is None else read_number("tolerance", tolerance)
-
-    def run(_: str) -> Result:
-        found = answer(summary, expr, statistic=str(statistic), tolerance=most, method=str(method))  # type: ignore[arg-type]
-        made = plain_result(ANSWER, [_row(found)], TYPES)
-        notes, caveat = [found.note] if found.note else [], _weighted(summary)
-        notes += [] if caveat is None else [caveat]
-        return Result(columns=made.columns, source=f"summary {name}", notes=notes, caveat=caveat)
-
-    return _noted(zip(ANSWER, TYPES, strict=True), run, summary)
+        wishes = Wishes(
+            smoothness=self.smoothness, degree=self.degree, shape=self.basis, order=self.interactions,  # type: ignore[arg-type]
+            weights=self.weights, noise=self.noise,  # type: ignore[arg-type]
+        )  # fmt: skip
+        table, names = desk.table(self.table), list(self.columns)
+        charge: dict[str, Any] = {
+            "epsilon_nano": parse_epsilon(self.epsilon), "delta_atto": parse_delta(self.delta),
+            "neighbours": desk.neighbours, "wishes": wishes,
+        }  # fmt: skip
+        if self.per is not None:
+            return plan_grouped(table, names, self.per, **charge)
+        return plan_counted(table, names, **charge)
 
 
-def smooth_answers(
-    session: Session, name: object, functions: Sequence[str] | None, statistic: object = "mean",
-    tolerance: object = None, category: object = None,
-) -> Prepared:  # fmt: skip
-    """Answer many functions at once, one row each; free."""
-    from duckdp.smooth.answer import answers
+@dp_function("dp_smooth_answer", forms=("table", "value"), fields=ANSWER)
+@dataclass(frozen=True, kw_only=True)
+class Answer(DpFunction):
+    """The answer of a smooth function, from a stored summary."""
 
-    summary = session.summary(read_given("name", name), None if category is None else str(category))
-    texts = read_list("functions", functions)
-    if len(texts) > MOST_FUNCTIONS:
-        rule = f"is the first of {len(texts):,} functions; at most {MOST_FUNCTIONS:,} in one call. Split the list."
-        raise ParameterError("P107", "functions", texts[0], rule)
-    most = None if tolerance is None else read_number("tolerance", tolerance)
-    names, types = ("function", *ANSWER), ("VARCHAR", *TYPES)
+    name: StoredName = argument()
+    function: FunctionText = argument()
+    statistic: Statistic = option("mean", about="over the rows that count")
+    tolerance: Number | None = option(None, about=TOLERANCE)
+    method: Method = option("interpolation", about="how coefficients are found")
+    category: Value | None = option(None, about="which group, of a summary per group")
 
-    def run(_: str) -> Result:
-        found = answers(summary, texts, statistic=str(statistic), tolerance=most)  # type: ignore[arg-type]
-        made = plain_result(names, [(text, *_row(a)) for text, a in zip(texts, found, strict=True)], types)
-        caveat = _weighted(summary)
-        notes = [] if caveat is None else [caveat]
-        return Result(columns=made.columns, source=f"summary {name}", notes=notes, caveat=caveat)
+    def plan(self, desk: Desk) -> Planned:
+        """One row."""
+        from duckdp.smooth.answer import answer
+        from duckdp.smooth.fit.coefficients import read_function
 
-    return _noted(zip(names, types, strict=True), run, summary)
+        summary = desk.summary(self.name, self.category)
+        expr = read_function(self.function, summary.table, summary.columns)
+
+        def run(_: str) -> Result:
+            found = answer(
+                summary, expr, statistic=self.statistic, tolerance=self.tolerance, method=self.method  # type: ignore[arg-type]
+            )  # fmt: skip
+            made = plain_result(ANSWER, [_row(found)], TYPES)
+            notes, caveat = [found.note] if found.note else [], _weighted(summary)
+            notes += [] if caveat is None else [caveat]
+            return Result(columns=made.columns, source=f"summary {self.name}", notes=notes, caveat=caveat)
+
+        return _noted(zip(ANSWER, TYPES, strict=True), run, summary, rows=1)
+
+
+@dp_function("dp_smooth_answers")
+@dataclass(frozen=True, kw_only=True)
+class Answers(DpFunction):
+    """The answers of many smooth functions at once, one row each, from a stored summary."""
+
+    name: StoredName = argument()
+    functions: FunctionTexts = argument()
+    statistic: Statistic = option("mean", about="over the rows that count")
+    tolerance: Number | None = option(None, about=TOLERANCE)
+    category: Value | None = option(None, about="which group, of a summary per group")
+
+    def plan(self, desk: Desk) -> Planned:
+        """A row a function."""
+        from duckdp.smooth.answer import answers
+
+        summary, texts = desk.summary(self.name, self.category), list(self.functions)
+        if len(texts) > MOST_FUNCTIONS:
+            rule = f"is the first of {len(texts):,} functions; at most {MOST_FUNCTIONS:,} in one call. Split the list."
+            raise ParameterError("P107", "functions", texts[0], rule)
+        names, types = ("function", *ANSWER), ("VARCHAR", *TYPES)
+
+        def run(_: str) -> Result:
+            found = answers(summary, texts, statistic=self.statistic, tolerance=self.tolerance)  # type: ignore[arg-type]
+            made = plain_result(names, [(text, *_row(a)) for text, a in zip(texts, found, strict=True)], types)
+            caveat = _weighted(summary)
+            notes = [] if caveat is None else [caveat]
+            return Result(columns=made.columns, source=f"summary {self.name}", notes=notes, caveat=caveat)
+
+        return _noted(zip(names, types, strict=True), run, summary, rows=len(texts))
 
 
 def _caveats(table: Table) -> list[str]:
@@ -123,39 +179,16 @@ def _weighted(summary: SmoothSummary) -> str | None:
     return "of a unit with more rows than max_rows all count, each the less" if summary.weighted else None
 
 
-def _noted(columns: Iterable[tuple[str, str]], run: Callable[[str], Result], summary: SmoothSummary) -> Prepared:
+def _noted(
+    columns: Iterable[tuple[str, str]], run: Callable[[str], Result], summary: SmoothSummary, rows: int
+) -> Planned:
     """A summary's answers, with a column that says which rows count where not all do alike."""
     noted = _weighted(summary) is not None
-    return Prepared(columns=[*columns, *([NOTE] if noted else [])], run=run, note=noted)
+    return Planned(columns=[*columns, *([NOTE] if noted else [])], run=run, note=noted, rows=rows)
 
 
 def _row(found: SmoothAnswer) -> tuple[float | bool | None, ...]:
     """An answer as ANSWER lists it."""
     return (
         found.value, found.standard_error, found.approximation_error, found.low, found.high, found.estimated
-    )  # fmt: skip
-
-
-def _plan(
-    session: Session, table: object, columns: Sequence[str] | None, epsilon: object, delta: object, smoothness: object,
-    degree: object, basis: object, interactions: object, weights: object, noise: object, per: object,
-) -> SummaryTask | CountedTask | GroupedTask:  # fmt: skip
-    from duckdp.smooth.buy.counted import plan_counted
-    from duckdp.smooth.buy.per_group import plan_grouped
-    from duckdp.smooth.buy.summary_task import Wishes
-
-    wishes = Wishes(
-        smoothness=read_whole("smoothness", smoothness), degree=read_whole("degree", degree),
-        shape=str(basis), order=read_whole("interactions", interactions), weights=str(weights),  # type: ignore[arg-type]
-        noise=str(noise),  # type: ignore[arg-type]
-    )  # fmt: skip
-    found, names = session.table(table), read_list("columns", columns)
-    if per is not None:
-        return plan_grouped(
-            found, names, str(per), epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
-            neighbours=session.neighbours, wishes=wishes,
-        )  # fmt: skip
-    return plan_counted(
-        found, names, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
-        neighbours=session.neighbours, wishes=wishes,
     )  # fmt: skip

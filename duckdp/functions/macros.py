@@ -1,0 +1,102 @@
+"""The SQL of the dp functions, ``sql/front.sql``: a macro for each form of each declaration.
+
+``dp_x(...)`` is a macro over ``query(__dp_bind(...))``, which gets all arguments as texts, in the declaration's order.
+What is a list comes apart from them, and in its place among the texts what was given that is none, so that it can be
+refused in the person's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from duckdp.functions.spec import REQUIRED, Parameter, Spec
+
+WIDTH = 120
+HEAD = """\
+-- The dp functions, as an analyst's DuckDB sees them: written by python -m duckdp.functions.write, from the classes in
+-- duckdp/functions. Each asks the curator at bind time what columns come back (__dp_bind: no data, no charge) and
+-- fetches the released values when it runs (the charge, once per call). Arguments cross as text: first all of them in
+-- order, then those that are lists (what was given in place of a list is among the texts).
+-- epsilon is read as a decimal; SET VARIABLE dp_epsilon = 0.1 sets it for a session.
+"""
+SET = "getvariable('dp_epsilon')::VARCHAR"
+
+
+def front_sql(specs: Iterable[Spec]) -> str:
+    """The script that makes all functions, in ordinary layout."""
+    return "\n".join([HEAD, *("\n".join(_macros(spec)) for spec in specs)])
+
+
+def signature(spec: Spec) -> str:
+    """How SQL calls a function: its parameters with their defaults.
+
+    >>> from duckdp.functions.spec import SPECS
+    >>> signature(SPECS["dp_rows_per_unit"])
+    'dp_rows_per_unit(t, epsilon := NULL, predicate := NULL, fresh := false)'
+    """
+    return f"{spec.name}({', '.join(_parameter(p) for p in spec.of('sql'))})"
+
+
+def literal(value: object) -> str:
+    """A default as SQL writes it.
+
+    >>> literal(None), literal(True), literal("auto"), literal(0.5)
+    ('NULL', 'true', "'auto'", '0.5')
+    """
+    if value is None or value is REQUIRED:
+        return "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _macros(spec: Spec) -> Iterable[str]:
+    head = _wrapped(f"CREATE OR REPLACE MACRO {spec.name}(", [_parameter(p) for p in spec.of("sql")], ")")
+    if "table" in spec.forms:
+        yield f"{head}\nAS TABLE SELECT * FROM query({_bind(spec, '  ')});\n"
+    if "value" in spec.forms:
+        yield f"{head}\nAS (SELECT {_value(spec)}\n    FROM query({_bind(spec, '      ')}));\n"
+
+
+def _parameter(parameter: Parameter) -> str:
+    return str(parameter.sql) if parameter.placed else f"{parameter.sql} := {literal(parameter.default)}"
+
+
+def _value(spec: Spec) -> str:
+    """What the scalar form gives: a column, or several as a struct."""
+    if len(spec.fields) == 1:
+        return spec.fields[0]
+    return _wrapped("{", [f"'{name}': {name}" for name in spec.fields], "}", indent=" " * 12)
+
+
+def _bind(spec: Spec, indent: str) -> str:
+    """The call of __dp_bind."""
+    known = spec.of("sql")
+    texts = [_text(spec, parameter) for parameter in known]
+    lists = [f"TRY_CAST({p.sql} AS VARCHAR[])" for p in known if p.kind.listed]
+    head = _wrapped(f"__dp_bind('{spec.name}', [", texts, "]", indent=indent)
+    return f"{head}, [{', '.join(lists)}])"
+
+
+def _text(spec: Spec, parameter: Parameter) -> str:
+    """An argument as text; of what should be a list, only if it is none."""
+    given = f"{parameter.sql}::VARCHAR"
+    if parameter.kind.listed:
+        return f"CASE WHEN TRY_CAST({parameter.sql} AS VARCHAR[]) IS NULL THEN {given} END"
+    if not parameter.kind.falls_back:
+        return given
+    others = [p.sql for p in spec.of("sql") if p.kind.instead]
+    fallen = f"CASE WHEN {' AND '.join(f'{o} IS NULL' for o in others)} THEN {SET} END" if others else SET
+    return f"coalesce({given}, {fallen})"
+
+
+def _wrapped(head: str, parts: list[str], tail: str, indent: str = "  ") -> str:
+    """Parts with commas between them, in lines that are not too long."""
+    lines, line = [], head
+    for i, part in enumerate(parts):
+        piece = part + (", " if i + 1 < len(parts) else tail)
+        if len(line) + len(piece.rstrip()) > WIDTH and line.strip():
+            lines.append(line.rstrip())
+            line = indent
+        line += piece
+    return "\n".join([*lines, line if parts else head + tail])

@@ -1,0 +1,57 @@
+"""What a planned call of a dp function is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from duckdp.catalog.table import Table
+from duckdp.compiler.expression import Expr
+from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.select import read_predicate
+from duckdp.result import Result, note_name, plain_result
+
+NOTE = ("note", "VARCHAR")  # the caveat's column
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A validated call: its result's columns, and what to do when it runs.
+
+    Attributes:
+        columns: (name, DuckDB type) in order.
+        run: takes the call's nonce (which makes ``fresh`` the same question when retried); may charge.
+        intervals: whether error columns are among ``columns``, and the caveat where there is one.
+        note: whether the last of ``columns`` is the caveat, whatever it is.
+        rows: at most so many rows, by public figures; None: any number.
+    """
+
+    columns: list[tuple[str, str]]
+    run: Callable[[str], Result]
+    intervals: bool = False
+    note: bool = False
+    rows: int | None = None
+
+
+def lines_of(lines: Sequence[str]) -> Planned:
+    """Lines of text as a call's answer: an explanation."""
+    rows = [(line,) for line in lines]
+    return Planned(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], rows), rows=len(rows))
+
+
+def read_where(text: str | None, table: Table) -> Expr | None:
+    """A predicate given as text."""
+    return None if text is None else read_predicate(parse_scalar(text), table, f"SELECT {text}")
+
+
+def told(predicate: str | None) -> str:
+    """A predicate as the ledger shows it."""
+    return "" if predicate is None else f", predicate := {predicate}"
+
+
+def with_errors(columns: list[tuple[str, str]], caveat: str | None = None) -> list[tuple[str, str]]:
+    """Columns followed by the error columns of each, and one for a caveat."""
+    errors = [
+        (f"{n}_{s}" if n != "value" else s, "DOUBLE") for n, _ in columns for s in ("standard_error", "low", "high")
+    ]
+    return columns + errors + ([(note_name([n for n, _ in columns]), "VARCHAR")] if caveat is not None else [])
