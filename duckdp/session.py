@@ -33,7 +33,7 @@ from duckdp.faces.calls import Calls
 from duckdp.faces.holding import Holding
 from duckdp.functions.explanation import Explanation
 from duckdp.functions.releases import Select
-from duckdp.functions.spec import SPECS
+from duckdp.functions.spec import FUNCTIONS
 from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, ObjectRow, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.result import Result, ResultColumn
@@ -107,7 +107,7 @@ class Session(Calls, Holding):
         return self._select(locals()).explanation(self)
 
     def _select(self, given: Mapping[str, object]) -> Select:
-        return Select(**self._read(SPECS["dp_query"], given))
+        return Select(**self._read(FUNCTIONS["dp_query"], given))
 
     def answer(self, plan: Plan, *, statement: str, fresh: bool = False, nonce: str | None = None) -> Result:
         """A SELECT's answer: charged, stored before, or known without the data."""

@@ -1,110 +1,140 @@
--- The dp functions, as an analyst's DuckDB sees them. Each asks the curator at bind time what columns come back
--- (__dp_bind: no data, no charge) and fetches the released values when it runs (the charge, once per call).
--- epsilon crosses as text and is read as a decimal; SET VARIABLE dp_epsilon = 0.1 sets it for a session.
+-- The dp functions, as an analyst's DuckDB sees them: written by python -m duckdp.functions.write, from the classes in
+-- duckdp/functions. Each asks the curator at bind time what columns come back (__dp_bind: no data, no charge) and
+-- fetches the released values when it runs (the charge, once per call). Arguments cross as text: first all of them in
+-- order, then those that are lists (what was given in place of a list is among the texts).
+-- epsilon is read as a decimal; SET VARIABLE dp_epsilon = 0.1 sets it for a session.
 
-CREATE OR REPLACE MACRO dp_noisy_count(t, epsilon := NULL, predicate := NULL, unit := false, error := NULL, fresh := false)
-AS TABLE SELECT * FROM query(__dp_bind('dp_noisy_count', [t::VARCHAR,
-  coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
-  predicate::VARCHAR, unit::VARCHAR, error::VARCHAR, fresh::VARCHAR], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_noisy_count(t, epsilon := NULL, predicate := NULL, unit := false, error := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_noisy_count', [
+  t::VARCHAR, coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
+  predicate::VARCHAR, unit::VARCHAR, error::VARCHAR, fresh::VARCHAR], []));
 
-CREATE OR REPLACE MACRO dp_noisy_count(t, epsilon := NULL, predicate := NULL, unit := false, error := NULL, fresh := false)
-AS (SELECT value FROM query(__dp_bind('dp_noisy_count', [t::VARCHAR,
-  coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
-  predicate::VARCHAR, unit::VARCHAR, error::VARCHAR, fresh::VARCHAR], []::VARCHAR[])));
+CREATE OR REPLACE MACRO dp_noisy_count(t, epsilon := NULL, predicate := NULL, unit := false, error := NULL,
+  fresh := false)
+AS (SELECT value FROM query(__dp_bind('dp_noisy_count', [
+  t::VARCHAR, coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
+  predicate::VARCHAR, unit::VARCHAR, error::VARCHAR, fresh::VARCHAR], [])));
 
-CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5, fresh := false)
-AS TABLE SELECT * FROM query(__dp_bind('dp_median_smooth', [t::VARCHAR, x::VARCHAR,
-  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  delta::VARCHAR, predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_explain_noisy_count(t, epsilon := NULL, predicate := NULL, unit := false, error := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_noisy_count', [
+  t::VARCHAR, coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
+  predicate::VARCHAR, unit::VARCHAR, error::VARCHAR], []));
 
-CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5, fresh := false)
-AS (SELECT value FROM query(__dp_bind('dp_median_smooth', [t::VARCHAR, x::VARCHAR,
-  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  delta::VARCHAR, predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], []::VARCHAR[])));
+CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_median_smooth', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], []));
 
-CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL, name := NULL,
-                                          basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL,
-                                          fresh := false)
-AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_summary', [t::VARCHAR,
-  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR, basis::VARCHAR, interactions::VARCHAR,
-  weights::VARCHAR, noise::VARCHAR, per::VARCHAR, fresh::VARCHAR], x::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5,
+  fresh := false)
+AS (SELECT value FROM query(__dp_bind('dp_median_smooth', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], [])));
 
-CREATE OR REPLACE MACRO dp_explain_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
-                                           basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_explain_summary', [t::VARCHAR,
-  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, basis::VARCHAR, interactions::VARCHAR,
-  weights::VARCHAR, noise::VARCHAR, per::VARCHAR], x::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean', tolerance := NULL, method := 'interpolation', category := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR,
-  tolerance::VARCHAR, method::VARCHAR, category::VARCHAR], []::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean', tolerance := NULL, method := 'interpolation', category := NULL)
-AS (SELECT {'value': value, 'standard_error': standard_error, 'approximation_error': approximation_error,
-            'low': low, 'high': high, 'estimated': estimated}
-    FROM query(__dp_bind('dp_smooth_answer', [name::VARCHAR, f::VARCHAR, statistic::VARCHAR,
-      tolerance::VARCHAR, method::VARCHAR, category::VARCHAR], []::VARCHAR[])));
-
-CREATE OR REPLACE MACRO dp_smooth_answers(name, f, statistic := 'mean', tolerance := NULL, category := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answers', [name::VARCHAR, statistic::VARCHAR, tolerance::VARCHAR,
-  category::VARCHAR], f::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
-                                      smoothness := NULL, degree := NULL, name := NULL, method := 'auto', target := NULL,
-                                      time_limit := NULL, fresh := false)
-AS TABLE SELECT * FROM query(__dp_bind('dp_synthesize', [source::VARCHAR,
-  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  delta::VARCHAR, rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, name::VARCHAR, method::VARCHAR,
-  target::VARCHAR, time_limit::VARCHAR, fresh::VARCHAR], columns::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_explain_synthesize(t, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
-                                              smoothness := NULL, degree := NULL, method := 'auto', target := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_explain_synthesize', [t::VARCHAR,
-  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  delta::VARCHAR, rows::VARCHAR, smoothness::VARCHAR, degree::VARCHAR, method::VARCHAR, target::VARCHAR],
-  columns::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_bounds(t, x, epsilon := NULL, predicate := NULL, fresh := false)
-AS TABLE SELECT * FROM query(__dp_bind('dp_bounds', [t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR, fresh::VARCHAR],
-  []::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_explain_bounds(t, x, epsilon := NULL, predicate := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_explain_bounds', [t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR],
-  []::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_rows_per_unit(t, epsilon := NULL, predicate := NULL, fresh := false)
-AS TABLE SELECT * FROM query(__dp_bind('dp_rows_per_unit', [t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR, fresh::VARCHAR],
-  []::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_explain_rows_per_unit(t, epsilon := NULL, predicate := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_explain_rows_per_unit', [t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR],
-  []::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_groups_per_unit(t, keys, epsilon := NULL, predicate := NULL, fresh := false)
-AS TABLE SELECT * FROM query(__dp_bind('dp_groups_per_unit', [t::VARCHAR, keys::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR, fresh::VARCHAR],
-  []::VARCHAR[]));
-
-CREATE OR REPLACE MACRO dp_explain_groups_per_unit(t, keys, epsilon := NULL, predicate := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_explain_groups_per_unit', [t::VARCHAR, keys::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR],
-  []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_explain_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_median_smooth', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  predicate::VARCHAR, quantile::VARCHAR], []));
 
 CREATE OR REPLACE MACRO dp_query(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
-                                 fresh := false, intervals := true, tolerance := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_query', [statement::VARCHAR,
-  coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
-  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, fresh::VARCHAR, intervals::VARCHAR, tolerance::VARCHAR],
-  []::VARCHAR[]));
+  fresh := false, intervals := true, tolerance := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_query', [
+  statement::VARCHAR, coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
+  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, fresh::VARCHAR, intervals::VARCHAR, tolerance::VARCHAR], []));
 
-CREATE OR REPLACE MACRO dp_explain(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto', tolerance := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_explain', [statement::VARCHAR,
-  coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
-  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, tolerance::VARCHAR], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_explain(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
+  tolerance := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain', [
+  statement::VARCHAR, coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
+  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, tolerance::VARCHAR], []));
 
-CREATE OR REPLACE MACRO dp_budget() AS TABLE SELECT * FROM query(__dp_bind('dp_budget', []::VARCHAR[], []::VARCHAR[]));
+CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
+  name := NULL, basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_summary', [
+  t::VARCHAR, CASE WHEN TRY_CAST(x AS VARCHAR[]) IS NULL THEN x::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR,
+  name::VARCHAR, basis::VARCHAR, interactions::VARCHAR, weights::VARCHAR, noise::VARCHAR, per::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(x AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
+  basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_summary', [
+  t::VARCHAR, CASE WHEN TRY_CAST(x AS VARCHAR[]) IS NULL THEN x::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR,
+  basis::VARCHAR, interactions::VARCHAR, weights::VARCHAR, noise::VARCHAR, per::VARCHAR], [TRY_CAST(x AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean', tolerance := NULL, method := 'interpolation',
+  category := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answer', [
+  name::VARCHAR, f::VARCHAR, statistic::VARCHAR, tolerance::VARCHAR, method::VARCHAR, category::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean', tolerance := NULL, method := 'interpolation',
+  category := NULL)
+AS (SELECT {'value': value, 'standard_error': standard_error, 'approximation_error': approximation_error, 'low': low,
+  'high': high, 'estimated': estimated}
+  FROM query(__dp_bind('dp_smooth_answer', [
+  name::VARCHAR, f::VARCHAR, statistic::VARCHAR, tolerance::VARCHAR, method::VARCHAR, category::VARCHAR], [])));
+
+CREATE OR REPLACE MACRO dp_smooth_answers(name, f, statistic := 'mean', tolerance := NULL, category := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answers', [
+  name::VARCHAR, CASE WHEN TRY_CAST(f AS VARCHAR[]) IS NULL THEN f::VARCHAR END, statistic::VARCHAR, tolerance::VARCHAR,
+  category::VARCHAR], [TRY_CAST(f AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
+  smoothness := NULL, degree := NULL, name := NULL, method := 'auto', target := NULL, time_limit := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_synthesize', [
+  source::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), rows::VARCHAR,
+  CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END, delta::VARCHAR, smoothness::VARCHAR,
+  degree::VARCHAR, name::VARCHAR, method::VARCHAR, target::VARCHAR, time_limit::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_synthesize(t, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
+  smoothness := NULL, degree := NULL, method := 'auto', target := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_synthesize', [
+  t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), rows::VARCHAR,
+  CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END, delta::VARCHAR, smoothness::VARCHAR,
+  degree::VARCHAR, method::VARCHAR, target::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_bounds(t, x, epsilon := NULL, predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_bounds', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR,
+  fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_explain_bounds(t, x, epsilon := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_bounds', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_rows_per_unit(t, epsilon := NULL, predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_rows_per_unit', [
+  t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_explain_rows_per_unit(t, epsilon := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_rows_per_unit', [
+  t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_groups_per_unit(t, keys, epsilon := NULL, predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_groups_per_unit', [
+  t::VARCHAR, keys::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR,
+  fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_explain_groups_per_unit(t, keys, epsilon := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_groups_per_unit', [
+  t::VARCHAR, keys::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_budget()
+AS TABLE SELECT * FROM query(__dp_bind('dp_budget', [], []));
+
 CREATE OR REPLACE MACRO dp_ledger(most := NULL, before := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_ledger', [most::VARCHAR, before::VARCHAR], []::VARCHAR[]));
+AS TABLE SELECT * FROM query(__dp_bind('dp_ledger', [
+  most::VARCHAR, before::VARCHAR], []));
+
 CREATE OR REPLACE MACRO dp_summaries(most := NULL, after := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_summaries', [most::VARCHAR, after::VARCHAR], []::VARCHAR[]));
-CREATE OR REPLACE MACRO dp_catalog() AS TABLE SELECT * FROM query(__dp_bind('dp_catalog', []::VARCHAR[], []::VARCHAR[]));
+AS TABLE SELECT * FROM query(__dp_bind('dp_summaries', [
+  most::VARCHAR, after::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_catalog()
+AS TABLE SELECT * FROM query(__dp_bind('dp_catalog', [], []));

@@ -19,7 +19,7 @@ from duckdp.arguments import Scalar, checked_methods, checks_itself
 from duckdp.desk.asking import Asking, noted
 from duckdp.errors import ParameterError
 from duckdp.functions.calling import describe
-from duckdp.functions.spec import REQUIRED, SPECS, Spec
+from duckdp.functions.spec import FUNCTIONS, REQUIRED, Spec
 from duckdp.result import Result
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Calls:
     """Methods of ``Session``; each charges what its SQL function charges."""
 
     def __init_subclass__(cls) -> None:
-        for spec in SPECS.values():
+        for spec in FUNCTIONS.values():
             if not hasattr(cls, spec.method):
                 setattr(cls, spec.method, _method(spec))
         checked_methods(cls)
@@ -266,7 +266,7 @@ class Calls:
 
     def _ask(self, name: str, given: Mapping[str, object]) -> Result:
         """Make a call a statement, read its arguments, plan and run it."""
-        spec = SPECS[name]
+        spec = FUNCTIONS[name]
         known = {p.name: given.get(str(p.python), p.default) for p in spec.of("python")}
         with self.asking(lambda: describe(spec, known)) as asking:
             asking.outcome = "explained" if spec.explains else "answered"

@@ -28,14 +28,13 @@ from duckdp.compiler.printing import quote
 from duckdp.errors import DuckDPError, ExecutionError, ParameterError, QueryError
 from duckdp.front.binder import TEXT_FETCH, Binder
 from duckdp.front.guarded import Guarded, Instance, told
-from duckdp.functions.spec import SPECS
+from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.attempt import aside
 from duckdp.process.forks import keep
 from duckdp.resources import read_sql
 from duckdp.result import Result, ResultColumn
 
 if TYPE_CHECKING:
-    from duckdp.functions.calling import Lists, Texts
     from duckdp.catalog.table import Table
     from duckdp.curator import Curator
     from duckdp.session import Session
@@ -51,7 +50,7 @@ LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
 # After connecting: at connect, DuckDB would allow the path of the database itself, ":memory:" in the directory that the
 # curator was started from, and an analyst could fill the disk there. The directory of secrets shows the curator's home.
 LOCKS = ("SET secret_directory = ''", "SET enable_external_access = false", "SET lock_configuration = true")
-VIEWS = tuple(spec.name for spec in SPECS.values() if "view" in spec.forms)
+VIEWS = tuple(spec.name for spec in FUNCTIONS.values() if "view" in spec.forms)
 LIST_TYPES = {"__dp_f64": "DOUBLE[]", "__dp_i64": "BIGINT[]", "__dp_bool": "BOOLEAN[]", TEXT_FETCH: "VARCHAR[]"}
 #: DuckDB keeps a bare pointer to a registered function: these must never be collected.
 KEEP: list[Callable[..., Any]] = []
@@ -226,7 +225,7 @@ def _speaker(con: duckdb.DuckDBPyConnection) -> Binder | None:
 def _create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
     """Register the plumbing functions; always volatile, so that none is folded, shared or run twice."""
 
-    def bind(name: str | None, arguments: Texts | None, lists: Lists | None) -> str:
+    def bind(name: Any, arguments: Any, lists: Any) -> str:
         return binder.speaker if name == "dp_speaker" else binder.bind(name, arguments, lists)
 
     def ask(tokens: Any) -> Any:

@@ -9,9 +9,9 @@ import importlib
 import pkgutil
 
 from duckdp.functions.planned import Planned
-from duckdp.functions.spec import SPECS, DpFunction, Spec
+from duckdp.functions.spec import FUNCTIONS, DpFunction, Spec
 
-__all__ = ["SPECS", "DpFunction", "Planned", "Spec"]
+__all__ = ["FUNCTIONS", "DpFunction", "Planned", "Spec"]
 
 #: In the order in which they are listed; what is not here comes after them, by name.
 FAMILIES = ("releases", "smooth", "synthetic", "bounds", "listings")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duckdp.desk.asking import call_text
 from duckdp.functions.planned import Planned
-from duckdp.functions.spec import REQUIRED, SPECS, Parameter, Spec, unknown
+from duckdp.functions.spec import FUNCTIONS, REQUIRED, Parameter, Spec, unknown
 
 if TYPE_CHECKING:
     from duckdp.functions.needs import Desk
@@ -22,7 +22,7 @@ def plan_texts(desk: Desk, name: str, texts: Texts, lists: Lists) -> Planned:
     Raises:
         ParameterError: P107, no such function, or wrong arguments; and what the function raises.
     """
-    spec = SPECS.get(name)
+    spec = FUNCTIONS.get(name)
     if spec is None:
         raise unknown(name)
     return spec.plan(desk, spec.read_texts(texts, lists))
@@ -34,7 +34,7 @@ def describe_texts(name: str, texts: Texts, lists: Lists) -> str:
     >>> describe_texts("dp_noisy_count", ["care", "0.1", None, "false", None, "false"], [])
     "dp_noisy_count('care', epsilon := '0.1')"
     """
-    spec = SPECS.get(name)
+    spec = FUNCTIONS.get(name)
     if spec is None or len(texts) != len(spec.of("sql")) or len(lists) != sum(p.kind.listed for p in spec.of("sql")):
         return call_text(name[:64], texts, {})
     rest = iter(lists)

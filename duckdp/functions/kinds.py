@@ -30,6 +30,7 @@ class Kind:
         sql: what SQL calls such a parameter, where that is not the field's own name.
         python: the Python type that a caller may give, where that is not the field's own type.
         read: the value that a function gets, from (name, text, or what Python gave); may refuse.
+        given: the same of what Python gave, where that is another matter.
         listed: a list of texts, which crosses from SQL as one.
         choices: what there is to choose from, where that is little, for documentation and completion; of a Literal
             they are its own.
@@ -42,6 +43,7 @@ class Kind:
     sql: str | None = None
     python: Any = None
     read: Callable[[str, Any], Any] = lambda _, value: value
+    given: Callable[[str, Any], Any] | None = None
     listed: bool = False
     choices: tuple[str, ...] = ()
     falls_back: bool = False
@@ -93,10 +95,9 @@ def _read_rows(name: str, value: object) -> int | None:
     return None if value == AUTO else read_whole(name, value)
 
 
-def _read_widths(name: str, value: object) -> float | dict[str, float]:
-    if isinstance(value, Mapping):
-        return dict(value)  # each is looked at where the outputs are known
-    return read_number(name, value)
+def _as_given(_: str, value: object) -> object:
+    """A number, or numbers by output: each is looked at where the outputs are known."""
+    return value
 
 
 def _as_text(_: str, value: object) -> str:
@@ -120,9 +121,14 @@ Epsilon = Annotated[object, Kind(word="a decimal", about="what it costs; else wh
 Delta = Annotated[object, Kind(word="a decimal", about="the delta that it costs too")]
 _WIDTH = "in place of epsilon: the widest acceptable 95% half-width"
 Width = Annotated[float, Kind(word="a number", about=_WIDTH, read=read_number, instead=True)]
-_WIDTHS = Kind(word="a number", about=f"{_WIDTH}, in Python also by output", read=_read_widths, instead=True)
+_WIDTHS = Kind(
+    word="a number", about=f"{_WIDTH}, in Python also by output", read=read_number, given=_as_given, instead=True
+)
 Widths = Annotated[float | Mapping[str, float], _WIDTHS]
-_TOLERANCE = Kind(word="a number", about="answer free from a summary that is at least so precise", read=_read_widths)
+_TOLERANCE = Kind(
+    word="a number", about="the widest 95% half-width with which a summary may answer instead, free", read=read_number,
+    given=_as_given,
+)  # fmt: skip
 Tolerance = Annotated[float | Mapping[str, float], _TOLERANCE]
 _FLAG = Kind(word="true or false", read=read_flag, choices=("true", "false"))
 Flag = Annotated[bool, _FLAG]

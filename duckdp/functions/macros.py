@@ -30,8 +30,8 @@ def front_sql(specs: Iterable[Spec]) -> str:
 def signature(spec: Spec) -> str:
     """How SQL calls a function: its parameters with their defaults.
 
-    >>> from duckdp.functions.spec import SPECS
-    >>> signature(SPECS["dp_rows_per_unit"])
+    >>> from duckdp.functions.spec import FUNCTIONS
+    >>> signature(FUNCTIONS["dp_rows_per_unit"])
     'dp_rows_per_unit(t, epsilon := NULL, predicate := NULL, fresh := false)'
     """
     return f"{spec.name}({', '.join(_parameter(p) for p in spec.of('sql'))})"
@@ -51,31 +51,32 @@ def literal(value: object) -> str:
 
 
 def _macros(spec: Spec) -> Iterable[str]:
-    head = _wrapped(f"CREATE OR REPLACE MACRO {spec.name}(", [_parameter(p) for p in spec.of("sql")], ")")
+    head = f"CREATE OR REPLACE MACRO {spec.name}("
+    head += _wrapped([_parameter(p) for p in spec.of("sql")], ")", "  ", len(head))
     if "table" in spec.forms:
-        yield f"{head}\nAS TABLE SELECT * FROM query({_bind(spec, '  ')});\n"
+        yield f"{head}\nAS TABLE SELECT * FROM query({_bind(spec)});\n"
     if "value" in spec.forms:
-        yield f"{head}\nAS (SELECT {_value(spec)}\n    FROM query({_bind(spec, '      ')}));\n"
+        value = spec.fields[0] if len(spec.fields) == 1 else _struct(spec.fields)
+        yield f"{head}\nAS (SELECT {value} FROM query({_bind(spec)}));\n"
 
 
 def _parameter(parameter: Parameter) -> str:
     return str(parameter.sql) if parameter.placed else f"{parameter.sql} := {literal(parameter.default)}"
 
 
-def _value(spec: Spec) -> str:
-    """What the scalar form gives: a column, or several as a struct."""
-    if len(spec.fields) == 1:
-        return spec.fields[0]
-    return _wrapped("{", [f"'{name}': {name}" for name in spec.fields], "}", indent=" " * 12)
+def _struct(names: tuple[str, ...]) -> str:
+    """What the scalar form gives where that is more than one column."""
+    return "{" + _wrapped([f"'{name}': {name}" for name in names], "}\n ", "  ", len("AS (SELECT {"))
 
 
-def _bind(spec: Spec, indent: str) -> str:
-    """The call of __dp_bind."""
+def _bind(spec: Spec) -> str:
+    """The call of __dp_bind: the name, texts, lists."""
     known = spec.of("sql")
-    texts = [_text(spec, parameter) for parameter in known]
-    lists = [f"TRY_CAST({p.sql} AS VARCHAR[])" for p in known if p.kind.listed]
-    head = _wrapped(f"__dp_bind('{spec.name}', [", texts, "]", indent=indent)
-    return f"{head}, [{', '.join(lists)}])"
+    if not known:
+        return f"__dp_bind('{spec.name}', [], [])"
+    lists = ", ".join(f"TRY_CAST({p.sql} AS VARCHAR[])" for p in known if p.kind.listed)
+    texts = _wrapped([_text(spec, parameter) for parameter in known], f"], [{lists}])", "  ", 2)
+    return f"__dp_bind('{spec.name}', [\n  {texts}"
 
 
 def _text(spec: Spec, parameter: Parameter) -> str:
@@ -90,13 +91,13 @@ def _text(spec: Spec, parameter: Parameter) -> str:
     return f"coalesce({given}, {fallen})"
 
 
-def _wrapped(head: str, parts: list[str], tail: str, indent: str = "  ") -> str:
-    """Parts with commas between them, in lines that are not too long."""
-    lines, line = [], head
+def _wrapped(parts: list[str], tail: str, indent: str, used: int) -> str:
+    """Parts with commas between them, and what follows the last, in lines that are not too long."""
+    text = ""
     for i, part in enumerate(parts):
-        piece = part + (", " if i + 1 < len(parts) else tail)
-        if len(line) + len(piece.rstrip()) > WIDTH and line.strip():
-            lines.append(line.rstrip())
-            line = indent
-        line += piece
-    return "\n".join([*lines, line if parts else head + tail])
+        piece = part + (tail if i + 1 == len(parts) else ",")
+        if text and used + 1 + len(piece) > WIDTH:
+            text, used = f"{text}\n{indent}{piece}", len(indent) + len(piece)
+        else:
+            text, used = (f"{text} {piece}", used + 1 + len(piece)) if text else (piece, used + len(piece))
+    return text or tail

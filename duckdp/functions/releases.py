@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -12,15 +12,27 @@ from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
-from duckdp.compiler.plan import MechanismChoice, Plan, domain_size
+from duckdp.compiler.plan import Plan, domain_size
 from duckdp.compiler.pricing import Price, Terms, price
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.select import Output, Query
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.functions.explanation import Explanation, explain_price, explain_quantile, explain_route, routed_result
 from duckdp.functions.kinds import (
-    ColumnName, Delta, Epsilon, Flag, Fresh, Mechanism, Number, Predicate, Statement, TableName, Tolerance, Values,
-    Width, Widths,
+    ColumnName,
+    Delta,
+    Epsilon,
+    Flag,
+    Fresh,
+    Mechanism,
+    Number,
+    Predicate,
+    Statement,
+    TableName,
+    Tolerance,
+    Values,
+    Width,
+    Widths,
 )  # fmt: skip
 from duckdp.functions.planned import NOTE, Planned, read_where, told, with_errors
 from duckdp.functions.routing import Route, find_route, require_paid

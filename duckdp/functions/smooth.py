@@ -11,8 +11,20 @@ from duckdp.compiler.notes import summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import ParameterError
 from duckdp.functions.kinds import (
-    CHOICE, ColumnNames, Delta, Epsilon, Fresh, FunctionText, FunctionTexts, NewName, Number, StoredName, TableName, Value,
-    Whole, Word,
+    CHOICE,
+    ColumnNames,
+    Delta,
+    Epsilon,
+    Fresh,
+    FunctionText,
+    FunctionTexts,
+    NewName,
+    Number,
+    StoredName,
+    TableName,
+    Value,
+    Whole,
+    Word,
 )  # fmt: skip
 from duckdp.functions.planned import NOTE, Planned
 from duckdp.functions.spec import REQUIRED, DpFunction, argument, dp_function, option
@@ -94,8 +106,8 @@ class BuySummary(DpFunction):
         from duckdp.smooth.buy.summary_task import Wishes
 
         wishes = Wishes(
-            smoothness=self.smoothness, degree=self.degree, shape=self.basis, order=self.interactions,  # type: ignore[arg-type]
-            weights=self.weights, noise=self.noise,  # type: ignore[arg-type]
+            smoothness=self.smoothness, degree=self.degree, shape=self.basis, order=self.interactions,
+            weights=self.weights, noise=self.noise,
         )  # fmt: skip
         table, names = desk.table(self.table), list(self.columns)
         charge: dict[str, Any] = {
@@ -129,7 +141,7 @@ class Answer(DpFunction):
 
         def run(_: str) -> Result:
             found = answer(
-                summary, expr, statistic=self.statistic, tolerance=self.tolerance, method=self.method  # type: ignore[arg-type]
+                summary, expr, statistic=self.statistic, tolerance=self.tolerance, method=self.method
             )  # fmt: skip
             made = plain_result(ANSWER, [_row(found)], TYPES)
             notes, caveat = [found.note] if found.note else [], _weighted(summary)
@@ -161,7 +173,7 @@ class Answers(DpFunction):
         names, types = ("function", *ANSWER), ("VARCHAR", *TYPES)
 
         def run(_: str) -> Result:
-            found = answers(summary, texts, statistic=self.statistic, tolerance=self.tolerance)  # type: ignore[arg-type]
+            found = answers(summary, texts, statistic=self.statistic, tolerance=self.tolerance)
             made = plain_result(names, [(text, *_row(a)) for text, a in zip(texts, found, strict=True)], types)
             caveat = _weighted(summary)
             notes = [] if caveat is None else [caveat]

@@ -111,7 +111,7 @@ class Parameter:
         found = value if self.take is None else self.take(value)
         if found is MISFIT:
             raise self.kind.refusal(name, value)
-        return self.kind.read(name, found)
+        return (self.kind.given or self.kind.read)(name, found)
 
     def _none(self, name: str) -> None:
         if self.default is not None:
@@ -248,14 +248,14 @@ def dp_function(
 
 
 #: All dp functions by name, each explanation after what it explains.
-SPECS: dict[str, Spec] = {}
+FUNCTIONS: dict[str, Spec] = {}
 
 
 def _register(spec: Spec) -> None:
     names = [p.sql for p in spec.of("sql")], [p.python for p in spec.of("python")]
-    if spec.name in SPECS or not spec.name.startswith("dp_") or any(len(set(n)) != len(n) for n in names):
+    if spec.name in FUNCTIONS or not spec.name.startswith("dp_") or any(len(set(n)) != len(n) for n in names):
         raise InternalError(f"the dp function {spec.name} is declared twice, or two of its parameters are.")
-    SPECS[spec.name] = spec
+    FUNCTIONS[spec.name] = spec
 
 
 def _parameters(made: type[DpFunction]) -> tuple[Parameter, ...]:
@@ -268,11 +268,15 @@ def _parameters(made: type[DpFunction]) -> tuple[Parameter, ...]:
         only = meta.get("only")
         found.append(
             Parameter(
-                name=field.name, kind=kind, take=None if taken is None else taken[0],
-                default=meta.get("default", REQUIRED), placed=meta["placed"], about=meta["about"] or kind.about,
+                name=field.name,
+                kind=kind,
+                take=None if taken is None else taken[0],
+                default=meta.get("default", REQUIRED),
+                placed=meta["placed"],
+                about=meta["about"] or kind.about,
                 sql=None if only == "python" else meta.get("sql") or kind.sql or field.name,
                 python=None if only == "sql" else meta.get("python") or field.name,
-            )  # fmt: skip
+            )
         )
     return tuple(found)
 

@@ -11,7 +11,18 @@ from duckdp.core.types import Loss, parse_delta, parse_epsilon
 from duckdp.core.watch import Watch
 from duckdp.errors import ExecutionError, ParameterError
 from duckdp.functions.kinds import (
-    AUTO, ColumnNames, Delta, Epsilon, Fresh, Kind, NewName, Number, Progress, Rows, SourceName, Whole, Word,
+    AUTO,
+    ColumnNames,
+    Delta,
+    Epsilon,
+    Fresh,
+    Kind,
+    Number,
+    Progress,
+    Rows,
+    SourceName,
+    Whole,
+    Word,
 )  # fmt: skip
 from duckdp.functions.planned import Planned
 from duckdp.functions.spec import DpFunction, argument, dp_function, option
@@ -26,6 +37,7 @@ _SOME = "which columns; by default all with bounds, a domain or two values"
 _ALL = "must be a list of names, at least one; leave it out for all with bounds, a domain or two values."
 _METHOD = '"lp" (up to three columns), "theorem", "moments", "tree" or "psi"; "auto" chooses by public figures'
 _TARGET = 'a column of two values whose links to the others are bought first; "" for none'
+_TIME = "seconds of work on the release; then the best fit so far is taken"
 Name = Annotated[str, Kind(word="a name to store it by", about="a name to store the table by, to read it again")]
 
 
@@ -44,7 +56,7 @@ class Synthesize(DpFunction):
     name: Name | None = option(None, explained=False)
     method: Word = option(AUTO, about=_METHOD)
     target: Word | None = option(None, about=_TARGET)
-    time_limit: Number | None = option(None, explained=False, about="seconds of work on the release; best fit till then")
+    time_limit: Number | None = option(None, explained=False, about=_TIME)
     fresh: Fresh = option(False, explained=False, about="pay again: for other rows, or where the charge is final")
     progress: Progress | None = option(None, only="python", explained=False)
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from duckdp.functions.macros import front_sql
 from duckdp.functions.page import sql_page
-from duckdp.functions.spec import SPECS
+from duckdp.functions.spec import FUNCTIONS
 
 
 def generated() -> dict[str, str]:
     """Each file, by its path within the checkout, and what it must hold."""
-    specs = list(SPECS.values())
+    specs = list(FUNCTIONS.values())
     return {"sql/front.sql": front_sql(specs), "docs/sql.md": sql_page(specs)}
 
 
