@@ -25,6 +25,8 @@ CALLS = {
     "dp_explain_synthesize": "dp_explain_synthesize('visits', epsilon := 1, columns := ['age'])",
     "dp_query": "dp_query('SELECT sex, count(*) AS n FROM visits GROUP BY sex', epsilon := 0.1)",
     "dp_explain": "dp_explain('SELECT count(*) FROM visits', epsilon := 0.1)",
+    "dp_explain_noisy_count": "dp_explain_noisy_count('visits', epsilon := 0.1)",
+    "dp_explain_median_smooth": "dp_explain_median_smooth('visits', 'age', epsilon := 0.5)",
     "dp_budget": "dp_budget()", "dp_ledger": "dp_ledger()", "dp_summaries": "dp_summaries()",
     "dp_catalog": "dp_catalog()",
     "dp_bounds": "dp_bounds('visits', 'age', epsilon := 0.5)",

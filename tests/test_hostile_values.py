@@ -122,14 +122,17 @@ SESSION: Cases = {
     "sql": lambda _: {"text": GROUPED, **TERMS, "fresh": False},
     "explain": lambda _: {"text": GROUPED, **TERMS},
     "noisy_count": lambda _: {**CALL, "unit": False, "error": None},
+    "explain_noisy_count": lambda _: {"table": "t", "epsilon": 1, "predicate": None, "unit": False, "error": None},
+    "explain_median_smooth": lambda _: {"table": "t", "column": "x", "epsilon": 1, "delta": 0, "predicate": None,
+                                        "quantile": 0.5},
     "median_smooth": lambda _: {**CALL, "column": "x", "delta": 0, "quantile": 0.5},
-    "smooth_summary": lambda w: {**SUMMARY, "name": f"s{w.made}", "more.basis": "tensor", "more.interactions": None,
-                                 "more.noise": "auto", "more.per": None, "more.fresh": False},
-    "explain_summary": lambda _: {**SUMMARY, "more.basis": "tensor", "more.interactions": None,
-                                  "more.noise": "auto", "more.per": None},
+    "smooth_summary": lambda w: {**SUMMARY, "name": f"s{w.made}", "basis": "tensor", "interactions": None,
+                                 "weights": "smooth", "noise": "auto", "per": None, "fresh": False},
+    "explain_summary": lambda _: {**SUMMARY, "basis": "tensor", "interactions": None,
+                                  "weights": "smooth", "noise": "auto", "per": None},
     "smooth_answer": lambda _: {"name": "s", "function": "x", "statistic": "mean", "tolerance": None,
                                 "method": "interpolation", "category": None},
-    "smooth_answers": lambda _: {"name": "s", "listed": ["x"], "statistic": "mean", "tolerance": None,
+    "smooth_answers": lambda _: {"name": "s", "functions": ["x"], "statistic": "mean", "tolerance": None,
                                  "category": None},
     "synthesize": lambda _: {
         **TABLE, "source": "t", "name": None, "time_limit": 60.0, "fresh": False, "progress": None},
@@ -148,11 +151,13 @@ SESSION: Cases = {
     "table": lambda _: {"name": "t"},
     "objects": lambda _: {"limit": 10, "after": ""},
     "read": lambda _: {"text": GROUPED, "parameters": ()},
+    "ledger": lambda _: {"most": 10, "before": None},
+    "summaries": lambda _: {"most": 10, "after": None},
     **dict.fromkeys(
-        ("budget", "ledger", "summaries", "catalog", "budget_rows", "give_up", "own_charges", "count_charges", "tables",
+        ("budget", "catalog", "budget_rows", "give_up", "own_charges", "count_charges", "tables",
          "require_grant"), "takes nothing"),
     **dict.fromkeys(
-        ("asking", "interact", "reserve", "explain_terms", "answer", "perform", "complete", "completed", "watched",
+        ("asking", "interact", "reserve", "answer", "perform", "complete", "completed", "watched",
          "result", "dress", "remaining_text", "usable_summaries", "same_as"), "takes what duckdp makes"),
 }  # fmt: skip
 
@@ -278,7 +283,7 @@ EXPECTED = {
     ("Result.__getitem__", "at"): "raw IndexError", ("finish_release", "charge_id"): "internal",
     ("store_stage", "number"): "internal",
 }  # fmt: skip
-ALIASES = {"listed": "functions", "delta_atto": "delta", "epsilon_nano": "epsilon", "name": "table",
+ALIASES = {"delta_atto": "delta", "epsilon_nano": "epsilon", "name": "table",
            "source": "columns", "at": "column", "columns": "weights", "tables": "protect",
            "members": "team"}  # fmt: skip
 

@@ -18,7 +18,7 @@ from duckdp.front import binder
 from tests.adversary.conftest import World, protect
 
 FRESH = "dp_noisy_count('visits', epsilon := 0.01, fresh := true)"
-BIND = "SELECT __dp_bind('dp_noisy_count', ['visits', '0.01', NULL, 'false', NULL, '{fresh}'], []::VARCHAR[])"
+BIND = "SELECT __dp_bind('dp_noisy_count', ['visits', '0.01', NULL, 'false', NULL, '{fresh}'], [])"
 
 
 def payers(world: World) -> Counter[str]:
@@ -45,7 +45,7 @@ FORGERIES = (
 
 def test_a_token_is_for_the_columns_that_it_was_bound_to(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bound before a declaration changed, run after: nothing is charged, and no column is read as another."""
-    con, plain = world.curator.connect("ana"), binder.prepare
+    con, plain = world.curator.connect("ana"), binder.plan_texts
     bound = con.execute(BIND.format(fresh="true")).fetchone()[0]  # type: ignore[index]
     token = re.search(r"__dp_ask\('([^']+)'\)", bound)[1]  # type: ignore[index]
 
@@ -54,7 +54,7 @@ def test_a_token_is_for_the_columns_that_it_was_bound_to(world: World, monkeypat
         return replace(found, columns=[*found.columns[1:], found.columns[0]])
 
     with monkeypatch.context() as patched:
-        patched.setattr(binder, "prepare", changed)
+        patched.setattr(binder, "plan_texts", changed)
         [(problem,)] = con.execute("SELECT __dp_ask(?)", [token]).fetchall()
     assert problem.startswith("C103: ")
     assert not payers(world)
@@ -73,7 +73,7 @@ def test_no_statement_changes_who_pays(world: World) -> None:
         for call in ("dp_noisy_count", "dp_noisy_count:bob", "bob"):
             try:
                 text = con.execute(
-                    "SELECT __dp_bind(?, ['visits', '0.01', NULL, 'false', NULL, 'true'], [?])", [call, name]
+                    "SELECT __dp_bind(?, ['visits', '0.01', NULL, 'false', NULL, 'true'], [[?]])", [call, name]
                 )
                 token = re.search(r"'([^']+)'", text.fetchone()[0])  # type: ignore[index]
                 con.execute("SELECT __dp_ask(?)", [token[1] if token else ""]).fetchall()
@@ -216,8 +216,8 @@ def test_internal_functions_take_anything_without_a_python_trace(world: World) -
         "__dp_bind('', [], [])",
         "__dp_bind('dp_query', [NULL], NULL)",
         "__dp_bind('prepare', ['x'], [])",
-        "__dp_bind('__init__', ['x'], ['y'])",
-        "__dp_bind('dp_ledger', ['a'], ['b'])",
+        "__dp_bind('__init__', ['x'], [['y']])",
+        "__dp_bind('dp_ledger', ['a'], [['b']])",
         "__dp_bind('dp_noisy_count', [NULL, NULL, NULL, NULL, NULL, NULL], [])",
         "__dp_bind(repeat('x', 1000000), [], [])",
     ):
