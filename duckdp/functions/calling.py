@@ -63,4 +63,6 @@ def _is_default(parameter: Parameter, value: object) -> bool:
     default = None if parameter.default is REQUIRED else parameter.default
     if value is None or value is default:
         return value is default
-    return type(value) in (str, int, float, bool) and str(value).lower() == str(default).lower()
+    if type(value) is str:  # as SQL hands it over
+        return value.lower() == str(default).lower()
+    return type(value) is type(default) and value == default
