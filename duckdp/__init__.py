@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duckdp.curator import Curator, open
-    from duckdp.front.front import register
+    from duckdp.curator import Curator, open, register
     from duckdp.functions.explanation import Explanation
     from duckdp.result import Estimate, Result
     from duckdp.session import Session
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Curator": "curator", "open": "curator", "register": "front.front", "Estimate": "result", "Result": "result",
+    "Curator": "curator", "open": "curator", "register": "curator", "Estimate": "result", "Result": "result",
     "Session": "session", "Explanation": "functions.explanation",
 }  # fmt: skip
 _MODULES = ("errors", "owner", "smooth", "synthetic")

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from duckdp.arguments import checked, checked_methods, checks_itself, declared
-from duckdp.catalog.table import Table, check_name, load_table, missing_table
-from duckdp.compiler.parse import names_any
-from duckdp.core.types import Neighbours
+from duckdp.catalog.table import Table, check_name
 from duckdp.core.watch import Tell
-from duckdp.errors import BudgetError, CatalogError, DuckDPError, LedgerError, ParameterError
+from duckdp.desk.desk import Desk
+from duckdp.errors import DuckDPError, LedgerError
 from duckdp.faces.budgeting import Budgeting
 from duckdp.faces.records import Records
-from duckdp.ledger import DataSetState
+from duckdp.front.front import Front, speak
+from duckdp.front.fronts import Fronts
 from duckdp.ledger.files import default_ledger
 from duckdp.ledger.places import Where
 from duckdp.session import Session
-from duckdp.vault.accepting import accept_changed, accept_first
-from duckdp.vault.computed import require_stored
-from duckdp.vault.engine import Engine
-from duckdp.vault.life import Life
+from duckdp.vault.dataset import DataSet
 from duckdp.vault.protection import Protected, protect_tables
-from duckdp.vault.source import Source
 from duckdp.vault.suggest import suggest
 
 if TYPE_CHECKING:
     import duckdb
-
-    from duckdp.front.front import Front
 
 
 @checked
@@ -65,30 +58,31 @@ class Curator(Budgeting, Records):
     """Holds private data and answers for it. Use :func:`open`.
 
     Attributes:
+        data: the data set that is open.
         ledger: budgets, charges and releases.
         engine: the private instance.
         life: what is open, and its end.
-        tables: declarations by lower-case table name.
-        on_progress: told (stage, share done) of long work: reading the source at a refresh, and what is made of
-            releases, unless a call brings its own.
     """
 
     def __init__(
         self, data: object, *, ledger: str, anchor: Where | None = None, snapshot: bool = False,
         progress: Tell | None = None,
     ) -> None:  # fmt: skip
-        self.engine = Engine(Source(data, snapshot=snapshot))
-        try:
-            self.ledger, self._fingerprint = accept_first(self.engine, ledger, progress, anchor)
-        except BaseException:
-            self.engine.close()
-            raise
-        self.life = Life(self.engine, self.ledger)
-        self.on_progress: Tell | None = progress
-        self._stored: set[Table] = set()
-        self._lock = threading.RLock()
-        self._loaded = -1
-        self._tables: dict[str, Table] = {}
+        self.data = DataSet(data, ledger=ledger, anchor=anchor, snapshot=snapshot, progress=progress)
+        self.engine, self.ledger, self.life = self.data.engine, self.data.ledger, self.data.life
+        self._fronts = Fronts(self.data)
+
+    @property
+    def on_progress(self) -> Tell | None:
+        """Told (stage, share done) of long work: reading the source at a refresh, and what is made of releases.
+
+        Unless a call brings its own.
+        """
+        return self.data.on_progress
+
+    @on_progress.setter
+    def on_progress(self, tell: Tell | None) -> None:
+        self.data.on_progress = tell
 
     # ---- declarations -----------------------------------------------------------------------------------------
 
@@ -158,10 +152,8 @@ class Curator(Budgeting, Records):
         """
         tables = {name: declared(Curator.protect, given) for name, given in tables.items()}
         done = protect_tables(self.engine, self.ledger, tables, keep=keep, reason=reason)
-        self._loaded = -1
-        for front in list(self.life.fronts.values()):
-            for protected in done:
-                front.add_stub(protected.table)
+        for protected in done:
+            self._fronts.add_stub(protected.table)
         return done
 
     def amend(self, table: str, *, reason: str | None = None, **changes: object) -> Protected:
@@ -192,41 +184,15 @@ class Curator(Budgeting, Records):
     @property
     def tables(self) -> dict[str, Table]:
         """Declarations by lower-case name, fresh from the ledger (other processes may declare too)."""
-        version = self.ledger.state().catalog_version
-        with self._lock:
-            if version != self._loaded:
-                self._tables = {name: load_table(text) for name, text in self.ledger.tables().items()}
-                self._loaded = version
-            return self._tables
-
-    def version_of(self, table: Table) -> int:
-        """Version of the declarations, among which that of ``table`` still stands as it was planned for.
-
-        Raises:
-            CatalogError: C103; C105, a column of it is generated.
-        """
-        with self._lock:
-            if table not in self._stored:  # declared before generated columns were refused
-                require_stored(self.engine, table)
-                self._stored.add(table)
-            if self.tables.get(table.name) != table:
-                raise CatalogError(
-                    "C103", "the declaration changed since the query was planned. Run it again.", table=table.name
-                )
-            return self._loaded
+        return self.data.tables
 
     def table(self, name: object) -> Table:
         """A declaration by name.
 
         Raises:
-            CatalogError: C101, C103 (the schema is no longer the declared one). ParameterError: P107, no name.
+            CatalogError: C101. ParameterError: P107, no name.
         """
-        if not isinstance(name, str):
-            raise ParameterError("P107", "table", name, "must be the name of a table.")
-        found = self.tables.get(name.lower())
-        if found is None:
-            raise missing_table(name[:63], self.tables)
-        return found
+        return self.data.table(name)
 
     # ---- data ---------------------------------------------------------------------------------------------------
 
@@ -236,14 +202,7 @@ class Curator(Budgeting, Records):
         Raises:
             CatalogError: C103, a protected table no longer has its declared schema; C105, C107, C108.
         """
-        self.life.require()
-        self._fingerprint = ""  # nothing is answered (C104) until all is read and accepted below
-        with self._lock:
-            self._stored.clear()
-        tables = self.tables.values()
-        fingerprint, version = accept_changed(self.engine, self.ledger, tables, reason, self.on_progress)
-        self._fingerprint = fingerprint
-        return version
+        return self.data.refresh(reason)
 
     # ---- analysts ---------------------------------------------------------------------------------------------
 
@@ -259,7 +218,7 @@ class Curator(Budgeting, Records):
             name = analyst[:63] if isinstance(analyst, str) else type(analyst).__name__
             self.ledger.statements.note(name, "refused", "a session", error.code, granted=False)
             raise
-        return Session(self, analyst)
+        return Session(Desk(self.data, analyst), self._fronts)
 
     def connect(self, analyst: str) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection of the analyst's own, with the dp functions and no private row.
@@ -272,47 +231,7 @@ class Curator(Budgeting, Records):
 
     def front(self, analyst: str) -> Front:
         """The analyst's own DuckDB instance; one per analyst, never shared."""
-        from duckdp.front.front import Front
-
-        return self.life.front(analyst, lambda: Front(self.session(analyst)))
-
-    def default_epsilon(self, analyst: str) -> str | None:
-        """What the analyst's session has SET (``SET VARIABLE dp_epsilon = 0.1``), if anything."""
-        front = self.life.fronts.get(analyst)
-        return None if front is None else front.variable("dp_epsilon")
-
-    def names_protected(self, text: str) -> bool:
-        """Whether a statement names a protected table anywhere (then the gate decides); DESCRIBE is for its stub."""
-        return names_any(text, set(self.tables))
-
-    # ---- what sessions need -----------------------------------------------------------------------------------
-
-    @property
-    def salt(self) -> int:
-        """Secret 64 bits that key the choice of groups; fixed for the data set."""
-        return int.from_bytes(self.ledger.salt[:8], "big")
-
-    def require_budget(self) -> Neighbours:
-        """The neighbour relation.
-
-        Raises:
-            BudgetError: B107, no budget has been set.
-        """
-        neighbours = self.ledger.state().neighbours
-        if neighbours is None:
-            raise BudgetError("B107", "no budget has been set. The data owner calls curator.budget(epsilon=...).")
-        return neighbours
-
-    def require_current(self) -> DataSetState:
-        """The data set's state, if the source is the accepted one.
-
-        Raises:
-            CatalogError: C104.
-        """
-        state = self.ledger.state()
-        if self.engine.changed() or state.source != self._fingerprint:
-            raise CatalogError("C104", "the source changed. The data owner calls curator.refresh(reason=...).")
-        return state
+        return self._fronts.of(analyst)
 
     # ---- life -------------------------------------------------------------------------------------------------
 
@@ -343,3 +262,17 @@ class Curator(Budgeting, Records):
         except LedgerError as error:
             return f"<duckdp.Curator that is not open: {error.code}>"
         return f"<duckdp.Curator of {len(self.tables)} protected tables, ledger {self.ledger.path!r}>"
+
+
+@checked
+def register(con: duckdb.DuckDBPyConnection, curator: Curator, *, analyst: str) -> None:
+    """Put the dp functions on any DuckDB connection, speaking for one analyst for good.
+
+    A convenience for trusted code, not a boundary: whoever holds the connection can run Python in this process. The
+    functions are temporary macros of this connection; nothing is written to its database. A further cursor of the same
+    instance is registered in the same way, for the same analyst.
+
+    Raises:
+        ParameterError: P107, the instance already speaks for somebody else.
+    """
+    speak(con, curator.session(analyst).desk)

@@ -191,7 +191,7 @@ def profile(curator: Curator, table: str, *, exact: bool = False) -> Profile:
             'curator.session("you").bounds(table, column, epsilon=...), rows_per_unit, groups_per_unit.'
         )
         raise ParameterError("P107", "exact", exact, rule)
-    curator.require_current()
+    curator.data.require_current()
     note_look(curator.ledger, declared.name, [c.name for c in declared.columns])
     cursor = curator.engine.schema_cursor()
     try:
@@ -250,7 +250,7 @@ def compare(curator: Curator, table: str, synthetic: object) -> Comparison:
         ParameterError: P107, no table, no columns or no rows.
     """
     declared = curator.table(table)
-    curator.require_current()
+    curator.data.require_current()
     made = columns_as_lists(synthetic, "synthetic")
     columns = []
     for name in made:

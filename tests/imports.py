@@ -26,10 +26,11 @@ def modules() -> dict[str, Path]:
 @cache
 def imports() -> Graph:
     """What every module imports of the package, in whatever place of its text."""
-    return {name: frozenset(_imported(path.read_text()) - {name}) for name, path in modules().items()}
+    return {name: frozenset(imported(path.read_text()) - {name}) for name, path in modules().items()}
 
 
-def _imported(text: str) -> set[str]:
+def imported(text: str) -> set[str]:
+    """What a module's text imports of the package."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):

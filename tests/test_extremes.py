@@ -58,13 +58,13 @@ def curator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Curator]:
 
 def _refused_or_done(session: Session, call: Callable[[], object]) -> str | None:
     """None when the call was fine; else what is wrong."""
-    before = len(session.own_charges())
+    before = len(session.desk.own_charges())
     try:
         call()
     except InternalError as error:
         return f"internal: {error}"
     except DuckDPError as error:
-        made = session.own_charges()[before:]
+        made = session.desk.own_charges()[before:]
         return None if not made else f"charged by a refused call: {error}"
     except BaseException as error:  # noqa: BLE001 - what this test looks for
         return f"raw {type(error).__name__}: {error}"

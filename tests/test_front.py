@@ -181,7 +181,7 @@ def test_shown_text_is_escaped(text: str) -> None:
 
 
 def test_answers_are_remembered_within_limits(world: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
-    front = Front(world.session("ana"))
+    front = Front(world.session("ana").desk)
     mind = front._binder
     monkeypatch.setattr(binder, "REMEMBERED", 5)
     with front.connection() as con:

@@ -108,9 +108,7 @@ CURATOR: Cases = {
     "session": lambda _: {"analyst": "ana"},
     "connect": lambda _: {"analyst": "ana"},
     "front": lambda _: {"analyst": "ana"},
-    "default_epsilon": lambda _: {"analyst": "ana"},
-    "names_protected": lambda _: {"text": GROUPED},
-    "require_budget": "takes nothing", "require_current": "takes nothing", "close": "takes nothing",
+    "close": "takes nothing",
 }  # fmt: skip
 
 TERMS = {"epsilon": 1, "delta": 1e-8, "error": None, "mechanism": "auto", "parameters": (), "tolerance": None}
@@ -146,19 +144,11 @@ SESSION: Cases = {
     "export_summary": lambda w: {"name": "s", "path": w.path(), "category": None},
     "export_tables": lambda w: {"names": ["made"], "path": w.path(), "replace": False},
     "synthetic_report": lambda w: {"name": "made", "path": w.path()},
-    "summary": lambda _: {"name": "s", "category": None},
-    "stored": lambda _: {"name": "s"},
-    "table": lambda _: {"name": "t"},
-    "objects": lambda _: {"limit": 10, "after": ""},
-    "read": lambda _: {"text": GROUPED, "parameters": ()},
     "ledger": lambda _: {"most": 10, "before": None},
     "summaries": lambda _: {"most": 10, "after": None},
     **dict.fromkeys(
-        ("budget", "catalog", "budget_rows", "give_up", "own_charges", "count_charges", "tables",
-         "require_grant"), "takes nothing"),
-    **dict.fromkeys(
-        ("asking", "interact", "reserve", "answer", "perform", "complete", "completed", "watched",
-         "result", "dress", "remaining_text", "usable_summaries", "same_as"), "takes what duckdp makes"),
+        ("budget", "catalog", "give_up", "tables", "remaining_text"), "takes nothing"),
+    **dict.fromkeys(("asking", "interact", "reserve"), "takes what duckdp makes"),
 }  # fmt: skip
 
 BUDGET = {"epsilon_nano": 10**6 * NANO, "delta_atto": 0, "raise_to": True, "reason": "r"}
@@ -216,10 +206,10 @@ FUNCTIONS: dict[str, Callable[[World], tuple[Callable[..., Any], dict[str, Any]]
     "owner.compare": lambda w: (duckdp.owner.compare, {"curator": w.curator, "table": "t", "synthetic": {"x": [1.0]}}),
     "smooth.load": lambda w: (duckdp.smooth.load, {"path": _exported(w), "category": None}),
     "smooth.answer": lambda w: (duckdp.smooth.answer, {
-        "summary": w.session.summary("s"), "function": "x", "statistic": "mean", "tolerance": None,
+        "summary": w.session.desk.summary("s"), "function": "x", "statistic": "mean", "tolerance": None,
         "method": "interpolation"}),
     "smooth.answers": lambda w: (duckdp.smooth.answers, {
-        "summary": w.session.summary("s"), "functions": ["x"], "statistic": "mean", "tolerance": None}),
+        "summary": w.session.desk.summary("s"), "functions": ["x"], "statistic": "mean", "tolerance": None}),
     "Result.__getitem__": lambda w: (w.curator.charges().__getitem__, {"at": "charge"}),
     "Result.arrow": lambda w: (w.curator.charges().arrow, {"intervals": True}),
     "Result.typed": lambda w: (w.curator.charges().typed, {"intervals": True, "note": False}),

@@ -43,9 +43,9 @@ def open_owner(folder: Path) -> duckdp.Curator:
 
 def below(session: Session, x: int, task: AboveThreshold = BIG) -> Question:
     """How many rows have an x below this: about that many."""
-    query = session.read(f"SELECT count(*) FROM t WHERE x < {x}")
-    plan = price(query, Terms(epsilon=1), session.neighbours).plan
-    return task.question(emit(plan, session._curator.salt), plan.canonical())
+    query = session.desk.read(f"SELECT count(*) FROM t WHERE x < {x}")
+    plan = price(query, Terms(epsilon=1), session.desk.neighbours).plan
+    return task.question(emit(plan, owner.data.salt), plan.canonical())
 
 
 def start(owner: duckdp.Curator, who: str = "ana") -> Interaction:
@@ -114,7 +114,7 @@ def test_older_data_and_stopped_analysts_are_refused(owner: duckdp.Curator) -> N
         owner.grant("ana", epsilon=50, raise_to=True, reason="back")
         assert talk.ask(question) == "below"
         owner.ledger.accept_source("another", reason="new rows")
-        owner._fingerprint = "another"
+        owner.data._fingerprint = "another"
         with pytest.raises(DuckDPError, match="C104"):
             talk.ask(question)
     assert start(owner).charge_id == 2

@@ -5,57 +5,49 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from duckdp.synthetic.methods import METHODS
-from tests.imports import ROOT, Graph, imports, modules, reached, rings, way, with_packages
+from tests.imports import ROOT, Graph, imported, imports, modules, reached, rings, way, with_packages
 
-# A part may import parts of a lower rank, and itself. Parts of equal rank do not know each other.
-RANKS = {
-    "errors": 0, "texts": 0, "arguments": 0.5, "resources": 1, "result": 1, "process": 1, "core": 1,
-    "ledger": 2, "mechanisms": 2, "catalog": 3, "compiler": 4, "smooth": 5, "synthetic": 6, "vault": 7, "desk": 8,
-    "functions": 9, "faces": 10, "session": 11, "front": 12, "curator": 13,
-    "bench": 14, "demo": 14, "owner": 14, "shell": 14, "cli": 15, "__main__": 16,
-}  # fmt: skip
+# From the ground up. A part (a file or a folder of the package) imports itself and parts of lower floors, nothing else;
+# imports for types count, and late ones. Parts of one floor do not know each other.
+FLOORS = (
+    ("errors", "texts"),
+    ("arguments", "resources", "process", "core"),
+    ("result",),
+    ("ledger", "mechanisms"),
+    ("catalog",),
+    ("compiler",),
+    ("smooth",),
+    ("synthetic",),
+    ("vault",),
+    ("desk",),
+    ("functions",),
+    ("front", "faces"),
+    ("session",),
+    ("curator",),
+    ("",),  # the package itself: its public names
+    ("bench", "demo", "owner", "shell"),
+    ("cli",),
+    ("__main__",),
+)
+RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 PRIVATE_SIDE = {"vault", "desk", "session", "ledger", "front", "curator", "faces", "functions"}
 # What reads private rows, or names what does. Of summaries and tables these are the folders (or files) buy and sums.
 READS_ROWS = {"duckdp.core.task", *(f"duckdp.{part}" for part in PRIVATE_SIDE)}
 BUYS = {"buy", "sums"}
 KNOWS_BOTH = {"duckdp.synthetic.methods"}  # the list of methods, by both of their sides
-# Modules that still import each other: to be taken apart next, ring by ring; what is on no list is in no ring.
-FACES = {name for name in modules() if name.split(".")[1:2] in [[p] for p in ("session", "curator", "faces", "front")]}
-KNOWN_RINGS = (
-    {f"duckdp.compiler.{name}" for name in ("domains", "images", "printing", "select")},
-    {"duckdp", "duckdp.vault.life", "duckdp.desk.interactive", *FACES}
-    | {name for name in modules() if name.split(".")[1:2] == ["functions"]},
-    {"duckdp.shell.commands", "duckdp.shell.loop"},
-)
+# Modules that still import each other: to be taken apart next.
+KNOWN_RINGS = ({f"duckdp.compiler.{name}" for name in ("domains", "images", "printing", "select")},)
+# Files of faces that must not have the data set: what they know of it, a desk gives them.
+DESK_ALONE = {"duckdp.front.front", "duckdp.front.binder", "duckdp.front.guarded", "duckdp.faces.calls"}
 PROTOCOL_FILES = {"__init__", "__main__", "plan", "buy", "make", "released"}  # the same in every folder that has them
 # Folders whose files have names of their own in the whole package; and names that others still share with them.
 NAMED = ("core", "mechanisms", "smooth", "synthetic")
 KNOWN_NAMESAKES = {"bounds", "files", "moments", "types"}
-
-
-def _imports(path: Path) -> Iterator[str]:
-    """Parts of duckdp that a file imports, type-checking imports left out."""
-    tree = ast.parse(path.read_text())
-    skipped = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "duckdp":
-            parts = node.module.split(".")
-            yield from [parts[1]] if len(parts) > 1 else [a.name for a in node.names]
-        elif isinstance(node, ast.Import):
-            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("duckdp."))
 
 
 def _files() -> list[Path]:
@@ -66,21 +58,61 @@ def _part(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def test_imports_run_one_way() -> None:
-    wrong = []
-    for path in _files():
-        own = _part(path)
-        for target in _imports(path):
-            late_front = (own, target) == ("curator", "front")
-            if target != own and not late_front and RANKS[target] >= RANKS[own]:
-                wrong.append(f"{path.relative_to(ROOT)} imports {target}")
-    assert not wrong
+def _floor_of(name: str) -> str:
+    """The part that a module belongs to; "" of the package itself."""
+    return name.partition(".")[2].partition(".")[0]
 
 
-def test_post_processing_never_sees_the_private_side() -> None:
-    for path in _files():
-        if _part(path) in ("smooth", "synthetic"):
-            assert not PRIVATE_SIDE & set(_imports(path)), path
+def _climbs(graph: Graph) -> list[str]:
+    """Imports of a part that is not below."""
+    return [
+        f"{name} imports {other}"
+        for name, others in graph.items()
+        for other in sorted(others)
+        if _floor_of(other) != _floor_of(name) and RANKS[_floor_of(other)] >= RANKS[_floor_of(name)]
+    ]
+
+
+def test_imports_run_down_only() -> None:
+    assert {_floor_of(name) for name in modules()} == set(RANKS), "every part has its floor, and no floor is left over"
+    assert _climbs(imports()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("duckdp.vault.life", "duckdp.front.front"), ("duckdp.functions.routing", "duckdp.session"),
+        ("duckdp.ledger.tx", "duckdp.mechanisms.cube"),  # beside, not below
+        ("duckdp.desk.desk", "duckdp"),
+    ],
+)  # fmt: skip
+def test_a_climb_is_seen(name: str, other: str) -> None:
+    """Broken twins: one import more."""
+    graph = dict(imports())
+    graph[name] = graph[name] | {other}
+    assert _climbs(graph) == [f"{name} imports {other}"]
+
+
+def test_an_import_for_types_counts() -> None:
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from duckdp.session import Session\n"
+    late = "def f():\n    from duckdp.vault import engine\n    import duckdp.owner\n"
+    assert imported(text) == {"duckdp.session"}
+    assert imported(late) == {"duckdp.vault.engine", "duckdp.owner"}
+
+
+def test_summaries_and_tables_know_no_ledger() -> None:
+    """It lies below them, and all the same what is bought and made knows nothing of charges and analysts."""
+    for name, others in imports().items():
+        if _floor_of(name) in ("smooth", "synthetic"):
+            assert not [other for other in others if _floor_of(other) == "ledger"], name
+
+
+def test_only_a_desk_opens_the_vault() -> None:
+    """What analysts are answered through asks a desk: of the vault it knows at most the type of what is open."""
+    inside = {"duckdp.vault", "duckdp.ledger"}
+    for name, others in imports().items():
+        if _floor_of(name) in ("functions", "session") or name in DESK_ALONE:
+            assert not [other for other in others if any(other.startswith(door) for door in inside)], name
 
 
 def test_randomness_has_one_source() -> None:

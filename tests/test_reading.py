@@ -164,4 +164,4 @@ def test_what_can_be_read_only_once_is_no_empty_table_at_refresh(tmp_path: Path)
         with pytest.raises(CatalogError, match="C108"):
             curator.refresh(reason="again")
         with pytest.raises(CatalogError, match="C104"):
-            curator.require_current()
+            curator.data.require_current()

@@ -23,6 +23,7 @@ from duckdp.errors import (
     ParameterError,
     QueryError,
 )
+from duckdp.vault.dataset import DataSet
 from duckdp.vault.engine import Engine
 
 COUNT = "SELECT count(*) FROM visits"
@@ -166,6 +167,7 @@ with duckdp.open(sys.argv[1], ledger=sys.argv[2]) as curator:
 """
 CRASH = """
 import os, signal, sys, duckdp
+from duckdp.vault.dataset import DataSet
 from duckdp.vault.engine import Engine
 original = Engine.run
 def run(self, query, charge):
@@ -214,15 +216,15 @@ def test_a_declaration_that_changed_meanwhile_is_not_used(
     curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan's own table must still be the declared one, even if somebody loads the new declarations in between."""
-    session, original = curator.session("ana"), duckdp.Curator.require_current
+    session, original = curator.session("ana"), DataSet.require_current
 
-    def change(self: duckdp.Curator) -> object:
-        monkeypatch.setattr(duckdp.Curator, "require_current", original)
-        self.protect("visits", unit_key="patient_id", max_rows=1, row_cap=10_000, bounds={"age": (0, 110)})
+    def change(self: DataSet) -> object:
+        monkeypatch.setattr(DataSet, "require_current", original)
+        curator.protect("visits", unit_key="patient_id", max_rows=1, row_cap=10_000, bounds={"age": (0, 110)})
         assert self.tables
         return original(self)
 
-    monkeypatch.setattr(duckdp.Curator, "require_current", change)
+    monkeypatch.setattr(DataSet, "require_current", change)
     assert isinstance(refused("C103", lambda: session.sql(COUNT, epsilon=1)), CatalogError)
     assert not curator.ledger.charges()
     session.sql(COUNT, epsilon=1)

@@ -58,28 +58,28 @@ def open_owner(folder: Path, neighbours: str = "add_remove", frame: pa.Table | N
 def wide(method: str, **more: object) -> Callable[[duckdp.Curator], Task]:
     def plan(owner: duckdp.Curator) -> Task:
         given = {"epsilon_nano": 50 * NANO, "delta_atto": 0, "rows": 50, "target": "", "method": method, **more}
-        return plan_wide(owner.table("t"), None, neighbours=owner.require_budget(), **given)
+        return plan_wide(owner.table("t"), None, neighbours=owner.data.neighbours, **given)
 
     return plan
 
 
 def linear(owner: duckdp.Curator) -> Task:
     return plan_synthesis(
-        owner.table("t"), ["a", "b"], epsilon_nano=NANO, delta_atto=0, neighbours=owner.require_budget(), rows=50,
+        owner.table("t"), ["a", "b"], epsilon_nano=NANO, delta_atto=0, neighbours=owner.data.neighbours, rows=50,
         smoothness=None, degree=3,
     )  # fmt: skip
 
 
 def theorem(owner: duckdp.Curator) -> Task:
     return plan_theorem(
-        owner.table("t"), ["a"], epsilon_nano=NANO, delta_atto=0, neighbours=owner.require_budget(), rows=50,
+        owner.table("t"), ["a"], epsilon_nano=NANO, delta_atto=0, neighbours=owner.data.neighbours, rows=50,
         smoothness=1,
     )  # fmt: skip
 
 
 def counted(owner: duckdp.Curator) -> Task:
     return plan_counted(
-        owner.table("t"), ["a", "b"], epsilon_nano=NANO, neighbours=owner.require_budget(), delta_atto=0,
+        owner.table("t"), ["a", "b"], epsilon_nano=NANO, neighbours=owner.data.neighbours, delta_atto=0,
         wishes=Wishes(smoothness=1),
     )  # fmt: skip
 
@@ -174,7 +174,7 @@ def owner(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[duckdp.Cur
 def ask(owner: duckdp.Curator, task: Task, name: str) -> str:
     """The payload of a release, as a session gets it."""
     session = owner.session("ana")
-    return session.perform(task, table=owner.table("t"), statement=name, fresh=True, nonce=name).payload
+    return session.desk.perform(task, table=owner.table("t"), statement=name, fresh=True, nonce=name).payload
 
 
 def stored_stages(owner: duckdp.Curator) -> list[str]:
@@ -189,7 +189,7 @@ def replayed(task: Task, owner: duckdp.Curator, stages: list[str], payload: str)
     """What a release makes of its stored stages, without any private row; the last stage is in the release itself."""
     run = Stages(lambda _: pytest.fail("a read"), stored=lambda: stages)
     run._drawn = lambda _: payload  # type: ignore[method-assign]
-    return task.work(owner.salt)(run)
+    return task.work(owner.data.salt)(run)
 
 
 def check_moment(owner: duckdp.Curator, task: Task, spy: Spy, name: str, at: int, raises: type[BaseException]) -> None:

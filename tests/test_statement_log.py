@@ -254,7 +254,7 @@ def test_no_value_of_the_data_is_in_the_log(aviary: str) -> None:
 
 def test_a_log_that_kept_errors_would_be_noticed(aviary: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "code_of", lambda error: f"{error} {error.__context__}")
-    monkeypatch.setattr("duckdp.session.laundered", lambda error, _: duckdp.errors.InternalError(str(error)))
+    monkeypatch.setattr("duckdp.desk.desk.laundered", lambda error, _: duckdp.errors.InternalError(str(error)))
     assert CANARY.encode() in sing(aviary)
 
 

@@ -108,9 +108,9 @@ def measure(folder: Path) -> tuple[str, ...]:
 
         def statement() -> None:
             """One of the shell, which says what was charged for it."""
-            before = session.count_charges()
+            before = session.desk.count_charges()
             cursor.execute("SELECT 1").fetchall()
-            session.own_charges(limit=session.count_charges() - before)
+            session.desk.own_charges(limit=session.desk.count_charges() - before)
 
         text = "SELECT avg(age) FROM visits"
         times = [

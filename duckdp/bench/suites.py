@@ -16,8 +16,8 @@ from duckdp.bench.queries import ANALYST, AVERAGES, EPSILON, Size, Workload
 from duckdp.compiler.pricing import Terms, price
 from duckdp.compiler.release import SelectTask
 from duckdp.curator import Curator
+from duckdp.desk.desk import Performed
 from duckdp.ledger import Charge, ChargeRequest
-from duckdp.session import Performed
 
 STAGES = ("parse and plan", "print SQL", "charge (durable)", "private read", "noise", "store (durable)", "evaluate")
 MOST_OVERHEAD_MS = 10.0
@@ -100,11 +100,11 @@ def stages(curator: Curator, text: str, name: str, repeat: int) -> list[Line]:
 
 
 def _staged(curator: Curator, text: str) -> list[float]:
-    session, clock = curator.session(ANALYST), [time.perf_counter()]
-    plan = price(session.read(text), Terms(epsilon=EPSILON), session.neighbours).plan
+    desk, clock = curator.session(ANALYST).desk, [time.perf_counter()]
+    plan = price(desk.read(text), Terms(epsilon=EPSILON), desk.neighbours).plan
     clock.append(time.perf_counter())
     task = SelectTask(plan=plan)
-    query = task.query(curator.salt)
+    query = task.query(curator.data.salt)
     clock.append(time.perf_counter())
     key = hashlib.sha256(f"{task.canonical}{os.urandom(16).hex()}".encode()).hexdigest()
     request = ChargeRequest(
@@ -120,7 +120,7 @@ def _staged(curator: Curator, text: str) -> list[float]:
     clock.append(time.perf_counter())
     stored = curator.ledger.store_release(charge, payload)
     clock.append(time.perf_counter())
-    session.result(plan, Performed(payload=stored.payload, charge_id=charge.id, stored=False))
+    desk.result(plan, Performed(payload=stored.payload, charge_id=charge.id, stored=False))
     clock.append(time.perf_counter())
     return [end - start for start, end in pairwise(clock)]
 

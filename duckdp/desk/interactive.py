@@ -9,51 +9,49 @@ from __future__ import annotations
 import hashlib
 import json
 from types import TracebackType
-from typing import TYPE_CHECKING
 
+from duckdp.catalog.table import Table
 from duckdp.core.task import Dialogue, Interactive, Question, Step
-from duckdp.desk.asking import call_text, charged
+from duckdp.desk.asking import Asking, call_text, charged
 from duckdp.desk.laundering import laundered
 from duckdp.errors import CatalogError, DuckDPError
 from duckdp.ledger import Charge, ChargeRequest, Claim, StoredStep
 from duckdp.ledger.interactions import has_ended
 from duckdp.texts import storable
-
-if TYPE_CHECKING:
-    from duckdp.catalog.table import Table
-    from duckdp.session import Session
+from duckdp.vault.dataset import DataSet
 
 
-def begin(session: Session, task: Interactive, *, table: Table, statement: str, unique: str) -> Interaction:
-    """See :meth:`duckdp.faces.holding.Holding.interact`."""
-    curator = session._curator
-    state = curator.require_current()
+def begin(
+    data: DataSet, analyst: str, task: Interactive, *, table: Table, statement: str, unique: str,
+    reservation: int | None,
+) -> Interaction:  # fmt: skip
+    """See :meth:`duckdp.desk.desk.Desk.interact`."""
+    state = data.require_current()
     identity = json.dumps([task.canonical, state.data_version, task.mechanism, "interactive", unique])
     request = ChargeRequest(
-        analyst=session.analyst, key=_digest(identity), loss=task.loss, mechanism=task.mechanism,
+        analyst=analyst, key=_digest(identity), loss=task.loss, mechanism=task.mechanism,
         parameters=json.dumps(task.parameters), statement=storable(statement), data_version=state.data_version,
-        catalog_version=curator.version_of(table),
-        reservation=session.reservation_id,
+        catalog_version=data.version_of(table), reservation=reservation,
     )  # fmt: skip
     claim = Claim()
     try:
-        return Interaction(session, table, curator.ledger.take_up(request, task.begin(), claim), claim)
+        return Interaction(data, table, data.ledger.take_up(request, task.begin(), claim), claim)
     except BaseException:
         claim.end()
         raise
 
 
 class Interaction:
-    """An interactive release in hand. Use :meth:`duckdp.faces.holding.Holding.interact`.
+    """An interactive release in hand. Use :meth:`duckdp.desk.desk.Desk.interact`.
 
     Attributes:
         charge_id: of its charge.
     """
 
-    def __init__(self, session: Session, table: Table, charge: Charge, claim: Claim) -> None:
-        self._session, self._table, self._charge, self._claim = session, table, charge, claim
+    def __init__(self, data: DataSet, table: Table, charge: Charge, claim: Claim) -> None:
+        self._data, self._table, self._charge, self._claim = data, table, charge, claim
         self.charge_id = charge.id
-        curator, ledger = session._curator, session._curator.ledger
+        ledger = data.ledger
 
         def past() -> tuple[list[tuple[str, Step]], bool]:
             steps, ended = ledger.past(charge)
@@ -63,7 +61,7 @@ class Interaction:
             stored = StoredStep(question=question, output=step.output, secret=step.secret)
             return ledger.store_step(charge, number, stored, last=step.last)
 
-        self._dialogue = Dialogue(lambda query: curator.engine.run(query, charge), past=past, keep=keep, key=_digest)
+        self._dialogue = Dialogue(lambda query: data.engine.run(query, charge), past=past, keep=keep, key=_digest)
 
     def ask(self, question: Question) -> str:
         """The output of a question; of an equal one that was asked before, the stored output.
@@ -74,7 +72,10 @@ class Interaction:
             LedgerError: B206, somebody else went on with it.
             ExecutionError: E101, E103; nothing left, and asking again is free.
         """
-        with self._session.asking(lambda: call_text("ask", [question.canonical], {})):
+        asked = Asking(
+            self._data.ledger.statements, self._charge.analyst, lambda: call_text("ask", [question.canonical], {})
+        )
+        with asked:
             charged(self.charge_id)  # noted is what it is refused, and what fails
             return self._ask(question)
 
@@ -95,12 +96,12 @@ class Interaction:
     def close(self) -> None:
         """Let others go on with the release; again is harmless."""
         self._claim.end()
-        self._session._curator.ledger.let_go(self._charge)
+        self._data.ledger.let_go(self._charge)
 
     def end(self, reason: str = "ended by the analyst") -> None:
         """End the release for good: it answers nothing new. The charge stays spent."""
-        self._session.require_grant()
-        self._session._curator.ledger.end_interaction(self.charge_id, reason, by_owner=False)
+        self._data.ledger.require_open(self._charge.analyst)
+        self._data.ledger.end_interaction(self.charge_id, reason, by_owner=False)
 
     def __enter__(self) -> Interaction:
         return self
@@ -114,11 +115,10 @@ class Interaction:
         return f"<duckdp interactive release, charge {self.charge_id}>"
 
     def _require_same_data(self) -> None:
-        session = self._session
-        session.require_grant()
-        if session._curator.require_current().data_version != self._charge.data_version:
+        self._data.ledger.require_open(self._charge.analyst)
+        if self._data.require_current().data_version != self._charge.data_version:
             raise CatalogError("C104", "the data set has a new version since this release began. Begin a new one.")
-        session._curator.version_of(self._table)
+        self._data.version_of(self._table)
 
 
 def _digest(text: str) -> str:

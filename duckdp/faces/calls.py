@@ -13,23 +13,29 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from duckdp.arguments import Scalar, checked_methods, checks_itself
 from duckdp.desk.asking import Asking, noted
+from duckdp.desk.desk import Desk
 from duckdp.errors import ParameterError
 from duckdp.functions.calling import describe
 from duckdp.functions.spec import FUNCTIONS, REQUIRED, Spec
 from duckdp.result import Result
 
 if TYPE_CHECKING:
-    from duckdp.session import Session
     from duckdp.synthetic.report.table_report import SyntheticReport
 
 
 @checked_methods
 class Calls:
-    """Methods of ``Session``; each charges what its SQL function charges."""
+    """Methods of ``Session``; each charges what its SQL function charges.
+
+    Attributes:
+        desk: what is asked of the data set goes through it.
+    """
+
+    desk: Desk
 
     def __init_subclass__(cls) -> None:
         for spec in FUNCTIONS.values():
@@ -224,7 +230,7 @@ class Calls:
         from duckdp.smooth.payloads import exported
         from duckdp.synthetic.stored import summary_of
 
-        payload = summary_of(self._session.stored(name))
+        payload = summary_of(self._desk.stored(name))
         _write_new(path, exported(payload, None if category is None else str(category)))
 
     @noted(prefix="")
@@ -236,7 +242,7 @@ class Calls:
         """
         from duckdp.synthetic.files import open_tables, write_database
 
-        payloads = {str(n): self._session.completed(str(n)).payload for n in names}
+        payloads = {str(n): self._desk.completed(str(n)).payload for n in names}
         write_database(path, open_tables(payloads), replace=replace)
 
     @noted(prefix="")
@@ -252,8 +258,8 @@ class Calls:
         """
         from duckdp.synthetic.report.table_report import make_report
 
-        stored = self._session.completed(str(name))
-        charge = self._session._curator.ledger.charge(stored.charge_id)
+        stored = self._desk.completed(str(name))
+        charge = self._desk.charge(stored.charge_id)
         report = make_report(str(name), stored.payload, json.loads(charge.parameters) if charge else None)
         if path is not None:
             _write_new(path, report.html)
@@ -262,7 +268,7 @@ class Calls:
     @checks_itself
     def asking(self, text: str | Callable[[], str]) -> Asking:
         """A statement of the analyst's that begins; ``with`` it."""
-        return Asking(self._session._curator.ledger.statements, self._session.analyst, text)
+        return self._desk.asking(text)
 
     def _ask(self, name: str, given: Mapping[str, object]) -> Result:
         """Make a call a statement, read its arguments, plan and run it."""
@@ -271,7 +277,7 @@ class Calls:
         with self.asking(lambda: describe(spec, known)) as asking:
             asking.outcome = "explained" if spec.explains else "answered"
             arguments = self._read(spec, given)
-            return spec.plan(self._session, arguments).run(secrets.token_hex(16))
+            return spec.plan(self._desk, arguments).run(secrets.token_hex(16))
 
     def _read(self, spec: Spec, given: Mapping[str, object]) -> dict[str, Any]:
         """Arguments of a call, with the epsilon that the session has SET where it gives none.
@@ -283,15 +289,17 @@ class Calls:
             if parameter.kind.falls_back and arguments[parameter.name] is None:
                 instead = [arguments[p.name] for p in spec.parameters if p.kind.instead]
                 if all(value is None for value in instead):
-                    session = self._session
-                    arguments[parameter.name] = session._curator.default_epsilon(session.analyst)
+                    arguments[parameter.name] = self._set_epsilon()
         return arguments
 
     @property
-    def _session(self) -> Session:
-        session = cast("Session", self)
-        session._curator.life.require()
-        return session
+    def _desk(self) -> Desk:
+        self.desk.require_open()
+        return self.desk
+
+    def _set_epsilon(self) -> str | None:
+        """The epsilon that the analyst has SET, if any."""
+        raise NotImplementedError
 
 
 def _method(spec: Spec) -> Callable[..., Result]:

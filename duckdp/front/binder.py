@@ -16,17 +16,15 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from duckdp.catalog.table import plain_type
 from duckdp.compiler.printing import quote
+from duckdp.desk.desk import Desk
 from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError
 from duckdp.functions.calling import Lists, Texts, describe_texts, plan_texts
 from duckdp.functions.planned import Planned
 from duckdp.process.forks import Home, closed
-
-if TYPE_CHECKING:
-    from duckdp.session import Session
 
 REMEMBERED = 64  # answers kept per instance; older ones come again from the ledger, free
 MOST_CELLS = 8_000_000  # cells of remembered answers, and of one chunk that leaves
@@ -44,14 +42,14 @@ class Binder:
     """The calls of one instance.
 
     Args:
-        session: of the one analyst this instance speaks for.
+        desk: of the one analyst this instance speaks for.
 
     Attributes:
         speaker: random name of this binder; public.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session: Session | None = session
+    def __init__(self, desk: Desk) -> None:
+        self._desk: Desk | None = desk
         self._home = Home()
         self.speaker = secrets.token_hex(16)
         self._key = secrets.token_bytes(32)
@@ -92,9 +90,9 @@ class Binder:
 
     # ---- what the owner of the instance calls ---------------------------------------------------------------------
 
-    def speaks_for(self, session: Session) -> bool:
-        """Whether this is the voice of that analyst before that curator."""
-        return self._session is not None and self._session.same_as(session)
+    def speaks_for(self, desk: Desk) -> bool:
+        """Whether this is the voice of that analyst before that data set."""
+        return self._desk is not None and self._desk.same_as(desk)
 
     def refusal(self, message: str) -> DuckDPError | None:
         """The refusal that a message of DuckDB's quotes."""
@@ -102,17 +100,17 @@ class Binder:
 
     def close(self) -> None:
         """Answer nothing more."""
-        self._session = None
+        self._desk = None
         with self._lock:
             self._answers.clear()
 
     # ---- the work -------------------------------------------------------------------------------------------------
 
     def _bind(self, name: str, arguments: Texts, lists: Lists) -> str:
-        session = self._open_session()
-        with session.asking(lambda: describe_texts(name, arguments, lists)) as asking:
-            session.require_grant()
-            planned = plan_texts(session, name, arguments, lists)
+        desk = self._open_desk()
+        with desk.asking(lambda: describe_texts(name, arguments, lists)) as asking:
+            desk.require_grant()
+            planned = plan_texts(desk, name, arguments, lists)
             call = [name, arguments, lists, secrets.token_hex(16), _shape(planned)]
             token = self._seal(json.dumps(call, ensure_ascii=False))
             asking.leave_out()  # nothing was asked yet
@@ -138,12 +136,12 @@ class Binder:
 
     def _answer(self, token: str) -> Answer:
         """The answer to a token's call: remembered, or charged and computed now; of a revoked or frozen grant none."""
-        session = self._open_session()
-        with session.asking("(a token that was not made by this connection)") as asking:
+        desk = self._open_desk()
+        with desk.asking("(a token that was not made by this connection)") as asking:
             call = self._open(token)
             asking.is_about(lambda: describe_texts(*call[:3]))
             asking.outcome = "explained" if call[0].startswith("dp_explain") else "answered"
-            session.require_grant()
+            desk.require_grant()
             with self._turn(token):
                 with self._lock:
                     found = self._answers.get(token)
@@ -156,7 +154,7 @@ class Binder:
 
     def _compute(self, call: list[Any]) -> Answer:
         name, arguments, lists, nonce, shape = call
-        planned = plan_texts(self._open_session(), name, arguments, lists)
+        planned = plan_texts(self._open_desk(), name, arguments, lists)
         if _shape(planned) != shape:  # bound before a declaration changed, run after
             raise CatalogError("C103", "the declarations changed since the statement was prepared. Prepare it again.")
         parts = planned.run(nonce).typed(intervals=planned.intervals, note=planned.note)
@@ -201,15 +199,15 @@ class Binder:
 
     def interrupt(self) -> None:
         """End the private reads under way of whatever this instance waits for."""
-        session = self._session
-        if session is not None:
-            session._curator.engine.interrupt()
+        desk = self._desk
+        if desk is not None:
+            desk.interrupt()
 
-    def _open_session(self) -> Session:
+    def _open_desk(self) -> Desk:
         self._home.require("the connection")
-        if self._session is None:
+        if self._desk is None:
             raise closed("the curator")
-        return self._session
+        return self._desk
 
     # ---- tokens ---------------------------------------------------------------------------------------------------
 
@@ -228,7 +226,7 @@ class Binder:
         return json.loads(base64.urlsafe_b64decode(body))  # type: ignore[no-any-return]
 
     def _mac(self, body: str) -> str:
-        text = f"{self._open_session().analyst}\n{body}".encode()
+        text = f"{self._open_desk().analyst}\n{body}".encode()
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()
 
 

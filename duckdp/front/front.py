@@ -18,13 +18,13 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import duckdb
 
-from duckdp.arguments import checked
-from duckdp.catalog.table import plain_type
+from duckdp.catalog.table import Table, plain_type
 from duckdp.compiler.printing import quote
+from duckdp.desk.desk import Desk
 from duckdp.errors import DuckDPError, ExecutionError, ParameterError, QueryError
 from duckdp.front.binder import TEXT_FETCH, Binder
 from duckdp.front.guarded import Guarded, Instance, told
@@ -33,11 +33,6 @@ from duckdp.process.attempt import aside
 from duckdp.process.forks import keep
 from duckdp.resources import read_sql
 from duckdp.result import Result, ResultColumn
-
-if TYPE_CHECKING:
-    from duckdp.catalog.table import Table
-    from duckdp.curator import Curator
-    from duckdp.session import Session
 
 # At connect, so that they hold for every cursor (SET of a Python setting holds for one). No temporary files: an analyst
 # could fill the disk, in the directory that the curator was started from.
@@ -62,19 +57,18 @@ class Front:
     """The locked DuckDB instance of one analyst.
 
     Args:
-        session: whose.
-
+        desk: whose.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, desk: Desk) -> None:
         self._instance = Instance()
-        self._binder = Binder(session)
+        self._binder = Binder(desk)
         self._con = self._instance.keep(duckdb.connect(":memory:", config=LOCKDOWN))
         _create_functions(self._con, self._binder)
         self._con.execute(read_sql("front.sql"))
         for name in VIEWS:
             self._con.execute(f"CREATE VIEW {name} AS FROM {name}()")
-        for table in session.tables().values():
+        for table in desk.tables().values():
             self.add_stub(table)
         for lock in LOCKS:
             self._con.execute(lock)
@@ -167,29 +161,23 @@ class Front:
         self._instance.close()
 
 
-@checked
-def register(con: duckdb.DuckDBPyConnection, curator: Curator, *, analyst: str) -> None:
-    """Put the dp functions on any DuckDB connection, speaking for one analyst for good.
-
-    A convenience for trusted code, not a boundary: whoever holds the connection can run Python in this process. The
-    functions are temporary macros of this connection; nothing is written to its database. A further cursor of the same
-    instance is registered in the same way, for the same analyst.
+def speak(con: duckdb.DuckDBPyConnection, desk: Desk) -> None:
+    """Put the dp functions on any DuckDB connection, speaking for one analyst for good; see ``duckdp.register``.
 
     Raises:
         ParameterError: P107, the instance already speaks for somebody else.
     """
-    session = curator.session(analyst)
     binder = _speaker(con)
     if binder is None:
-        binder = Binder(session)
+        binder = Binder(desk)
         _create_functions(keep(con), binder)
-    elif not binder.speaks_for(session):
-        raise ParameterError("P107", "analyst", analyst, "this DuckDB instance already speaks for somebody else.")
+    elif not binder.speaks_for(desk):
+        raise ParameterError("P107", "analyst", desk.analyst, "this DuckDB instance already speaks for somebody else.")
     rows = con.execute("SELECT table_name FROM information_schema.tables").fetchall()  # temporary ones are this con's
     present = {str(r[0]).lower() for r in rows}
     con.execute(read_sql("front.sql").replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO"))
     views = {name: f"CREATE TEMP VIEW {name} AS FROM {name}()" for name in VIEWS}
-    views |= {name: stub_sql(table, temporary=True) for name, table in session.tables().items()}
+    views |= {name: stub_sql(table, temporary=True) for name, table in desk.tables().items()}
     for name, statement in views.items():
         if name not in present:
             con.execute(statement)

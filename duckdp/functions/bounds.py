@@ -18,7 +18,7 @@ from duckdp.mechanisms.unit_histogram import ENDS
 from duckdp.result import Estimate, Result, ResultColumn
 
 if TYPE_CHECKING:
-    from duckdp.functions.needs import Desk
+    from duckdp.desk.desk import Desk
 
 NOTHING = "no magnitude stands out from the noise, so no bounds: there are few rows; a larger epsilon sees more"
 FEWEST = 3  # figures shown of max_rows or max_groups

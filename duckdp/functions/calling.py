@@ -10,7 +10,7 @@ from duckdp.functions.planned import Planned
 from duckdp.functions.spec import FUNCTIONS, REQUIRED, Parameter, Spec, unknown
 
 if TYPE_CHECKING:
-    from duckdp.functions.needs import Desk
+    from duckdp.desk.desk import Desk
 
 Texts = Sequence[str | None]
 Lists = Sequence[Sequence[str | None] | None]

@@ -13,7 +13,7 @@ from duckdp.functions.spec import DpFunction, dp_function, option
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
-    from duckdp.functions.needs import Desk
+    from duckdp.desk.desk import Desk
 
 PAGE = 1000  # rows of a listing, unless it says otherwise
 MOST = f"at most so many; {PAGE:,} by default"

@@ -41,7 +41,7 @@ from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
 from duckdp.result import Estimate, Result, ResultColumn, note_name
 
 if TYPE_CHECKING:
-    from duckdp.functions.needs import Desk
+    from duckdp.desk.desk import Desk
 
 
 @dp_function("dp_noisy_count", forms=("table", "value"), costs="epsilon")

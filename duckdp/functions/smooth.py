@@ -32,7 +32,7 @@ from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
     from duckdp.catalog.table import Table
-    from duckdp.functions.needs import Desk
+    from duckdp.desk.desk import Desk
     from duckdp.smooth.answer import SmoothAnswer
     from duckdp.smooth.buy.counted import CountedTask
     from duckdp.smooth.buy.per_group import GroupedTask

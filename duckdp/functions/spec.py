@@ -33,7 +33,7 @@ from duckdp.functions.kinds import Kind
 from duckdp.functions.planned import Planned, lines_of
 
 if TYPE_CHECKING:
-    from duckdp.functions.needs import Desk
+    from duckdp.desk.desk import Desk
 
 Form = Literal["table", "value", "view"]
 Face = Literal["sql", "python"]

@@ -29,7 +29,7 @@ from duckdp.functions.spec import DpFunction, argument, dp_function, option
 from duckdp.result import Result, ResultColumn
 
 if TYPE_CHECKING:
-    from duckdp.functions.needs import Desk, Released
+    from duckdp.desk.desk import Desk, Performed
     from duckdp.synthetic.decode import SyntheticTable
     from duckdp.synthetic.methods import TableTask
 
@@ -159,7 +159,7 @@ def _from_stored(desk: Desk, name: str, rows: int | None, watch: Watch) -> Plann
     return Planned(columns=[(c.name, c.type) for c in summary.columns], run=from_summary)
 
 
-def _dressed(desk: Desk, loss: Loss, done: Released, watch: Watch) -> Result:
+def _dressed(desk: Desk, loss: Loss, done: Performed, watch: Watch) -> Result:
     """The table of a stored release, completed first; whatever ends that work, the release stays."""
     from duckdp.synthetic.stored import open_synthesis
 

@@ -57,7 +57,6 @@ class Analyst:
     """
 
     def __init__(self, curator: Curator, name: str, *, tell: Callable[[str], None]) -> None:
-        self.curator = curator
         self.session = curator.session(name)
         self.cursor = curator.connect(name)
         self.delta = "0"
@@ -113,11 +112,11 @@ class Analyst:
 
     def _metered(self, text: str, most: int | None) -> Result:
         """Run a statement; say what it was charged when its answer does not."""
-        before = self.session.count_charges()
+        before = self.session.desk.count_charges()
         result = self._answer(text, most)
         if result.source:
             return result
-        made = self.session.own_charges(limit=self.session.count_charges() - before)
+        made = self.session.desk.own_charges(limit=self.session.desk.count_charges() - before)
         if not made:
             return result
         cost, source = " + ".join(str(c.loss) for c in made), "charge " + ", ".join(str(c.id) for c in made)
@@ -174,7 +173,7 @@ class Analyst:
 
     def _names_protected(self, text: str) -> bool:
         try:
-            return self.curator.names_protected(text)
+            return self.session.desk.names_protected(text)
         except QueryError:
             return False
 
@@ -211,7 +210,7 @@ class Analyst:
                     self._tell("interrupting; a charge that was made stays, and asking the same again redeems it")
                 asked = True
             if asked:  # again and again: an interrupt between two queries stops neither
-                self.curator.engine.interrupt()
+                self.session.desk.interrupt()
                 self.cursor.interrupt()
         if isinstance(done[0], BaseException):
             raise done[0]

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from duckdp.compiler.printing import quote
 from duckdp.errors import ParameterError
 from duckdp.result import Result, plain_result
+from duckdp.shell.analyst import Analyst
 from duckdp.shell.output import FORMATS
 
-if TYPE_CHECKING:
-    from duckdp.shell.loop import Shell
 
-Command = Callable[["Shell", str], Result | str | None]
+class Prompt(Protocol):
+    """What a command may change of the shell that it was typed in.
+
+    Attributes:
+        analyst: runs statements.
+        mode: how answers are printed.
+        ended: the person wants to leave.
+    """
+
+    analyst: Analyst
+    mode: str
+    ended: bool
+
+    def read(self, lines: Iterable[str]) -> None:
+        """Run statements and commands from lines."""
 
 
-def _help(_: Shell, __: str) -> str:
+Command = Callable[[Prompt, str], Result | str | None]
+
+
+def _help(_: Prompt, __: str) -> str:
     lines = [f"{usage.ljust(24)}{text}" for usage, text, _ in COMMANDS.values()]
     return "\n".join([
         *lines, "", "A statement ends with ; and may take several lines. SELECT over a protected table costs",
@@ -26,7 +42,7 @@ def _help(_: Shell, __: str) -> str:
     ])  # fmt: skip
 
 
-def _tables(shell: Shell, _: str) -> Result:
+def _tables(shell: Prompt, _: str) -> Result:
     protected = [(name, "protected") for name in shell.analyst.session.tables()]
     own = shell.analyst.cursor.execute(
         "SELECT table_name FROM duckdb_tables() WHERE NOT internal UNION ALL "
@@ -36,7 +52,7 @@ def _tables(shell: Shell, _: str) -> Result:
     return plain_result(["table", "kind"], protected + [(r[0], "own") for r in own if r[0] not in known])
 
 
-def _schema(shell: Shell, name: str) -> Result:
+def _schema(shell: Prompt, name: str) -> Result:
     if name.lower() not in shell.analyst.session.tables():
         return shell.analyst.run(f"DESCRIBE {quote(_needed('table', name))}")
     listed = shell.analyst.session.catalog()
@@ -44,42 +60,42 @@ def _schema(shell: Shell, name: str) -> Result:
     return plain_result(listed.names[1:], rows)
 
 
-def _epsilon(shell: Shell, text: str) -> str:
+def _epsilon(shell: Prompt, text: str) -> str:
     if text:
         shell.analyst.set_epsilon(text)
     return f"epsilon of a statement: {shell.analyst.epsilon or 'not set'}"
 
 
-def _delta(shell: Shell, text: str) -> str:
+def _delta(shell: Prompt, text: str) -> str:
     if text:
         shell.analyst.set_delta(text)
     return f"delta of a statement: {shell.analyst.delta}"
 
 
-def _budget(shell: Shell, _: str) -> Result:
+def _budget(shell: Prompt, _: str) -> Result:
     return shell.analyst.session.budget()
 
 
-def _ledger(shell: Shell, _: str) -> Result:
+def _ledger(shell: Prompt, _: str) -> Result:
     return shell.analyst.session.ledger()
 
 
-def _summaries(shell: Shell, _: str) -> Result:
+def _summaries(shell: Prompt, _: str) -> Result:
     return shell.analyst.session.summaries()
 
 
-def _explain(shell: Shell, text: str) -> Result:
+def _explain(shell: Prompt, text: str) -> Result:
     return shell.analyst.explain(_needed("statement", text.rstrip("; \t")))
 
 
-def _mode(shell: Shell, text: str) -> str | None:
+def _mode(shell: Prompt, text: str) -> str | None:
     if text not in FORMATS:
         raise ParameterError("P107", "mode", text, f"must be one of {', '.join(FORMATS)}.")
     shell.mode = text
     return None
 
 
-def _read(shell: Shell, path: str) -> None:
+def _read(shell: Prompt, path: str) -> None:
     try:
         lines = Path(_needed("file", path)).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -87,7 +103,7 @@ def _read(shell: Shell, path: str) -> None:
     shell.read(lines)
 
 
-def _quit(shell: Shell, _: str) -> None:
+def _quit(shell: Prompt, _: str) -> None:
     shell.ended = True
 
 
@@ -114,7 +130,7 @@ COMMANDS: dict[str, tuple[str, str, Command]] = {
 }  # fmt: skip
 
 
-def run_command(shell: Shell, line: str) -> Result | str | None:
+def run_command(shell: Prompt, line: str) -> Result | str | None:
     """Run one dot-command.
 
     Raises:

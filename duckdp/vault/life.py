@@ -16,20 +16,16 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from duckdp.errors import DuckDPError, ExecutionError, LedgerError
 from duckdp.ledger import Claim, Ledger
 from duckdp.process.ending import Ending, take_all
 from duckdp.process.forks import Home, closed
 from duckdp.vault.engine import WHAT, Engine
-
-if TYPE_CHECKING:
-    from duckdp.front.front import Front
 
 DRAIN_SECONDS = 10.0  # for what was interrupted
 SETTLE_SECONDS = 0.3  # for what a thread lets go of after its last call
@@ -39,20 +35,29 @@ _PACKAGE = str(Path(__file__).parents[1])  # a frame of a file in it is a call o
 _open: weakref.WeakSet[Life] = weakref.WeakSet()
 
 
+class Face(Protocol):
+    """What analysts are answered through, as far as its end goes."""
+
+    def refuse(self) -> None:
+        """Let nothing be asked any more."""
+
+    def close(self) -> None:
+        """Close it; again is harmless."""
+
+
 class Life:
-    """The open parts of a curator.
+    """The open parts of a data set.
 
     Attributes:
         closing: its end has begun.
-        fronts: by analyst.
+        faces: end with it, before the parts that they stand on.
     """
 
     def __init__(self, engine: Engine, ledger: Ledger) -> None:
         self.engine, self.ledger = engine, ledger
         self.closing = False
-        self.fronts: dict[str, Front] = {}
+        self.faces: list[Face] = []
         self._home = Home()
-        self._making = threading.RLock()
         self._claims: dict[Claim, int] = {}
         self._closers: list[int] = []  # threads that wait for the end: what they do besides cannot end before
         if not _open:
@@ -89,24 +94,6 @@ class Life:
         overtaken = self.closing and isinstance(problem, LedgerError)
         return ExecutionError("E102", charge_id) if overtaken else problem
 
-    def front(self, analyst: str, make: Callable[[], Front]) -> Front:
-        """The analyst's instance, made if there is none that works.
-
-        Raises:
-            LedgerError: B211, B212.
-        """
-        self.require()
-        with self._making:
-            found = self.fronts.get(analyst)
-            if found is None or found.ended:
-                if found is not None:
-                    found.close()
-                self.fronts[analyst] = found = make()
-        if self.closing:  # perhaps after all others were closed
-            found.close()
-            raise closed(WHAT)
-        return found
-
     def close(self) -> None:
         """Make the end, or wait for it; from any thread, also one that is being interrupted or collects garbage.
 
@@ -115,20 +102,20 @@ class Life:
         """
         if self._home.left:
             return
-        steps = (self._refuse, self._drain, self._close_fronts, self.engine.close, self.ledger.close)
+        steps = (self._refuse, self._drain, self._close_faces, self.engine.close, self.ledger.close)
         self._closers.append(threading.get_ident())
         vars(self).setdefault("_ending", Ending(*steps)).make()
 
     def _refuse(self) -> None:
-        self._refuse_fronts()  # first: what their functions refuse from here on says so
+        self._refuse_faces()  # first: what their functions refuse from here on says so
         self.closing = True
-        self._refuse_fronts()  # made meanwhile
+        self._refuse_faces()  # made meanwhile
         self.ledger.closing = True
         self.engine.stop()
 
-    def _refuse_fronts(self) -> None:
-        for front in list(self.fronts.values()):
-            front.refuse()
+    def _refuse_faces(self) -> None:
+        for face in list(self.faces):
+            face.refuse()
 
     def _drain(self) -> None:
         """Wait for what was interrupted: it notes in the ledger how it ended."""
@@ -141,9 +128,8 @@ class Life:
         claimed = [thread for claim, thread in list(self._claims.items()) if not claim.ended]
         return any(thread not in self._closers for thread in claimed)
 
-    def _close_fronts(self) -> None:
-        take_all(front.close for front in list(self.fronts.values()))
-        self.fronts.clear()
+    def _close_faces(self) -> None:
+        take_all(face.close for face in list(self.faces))
 
 
 def _close_all() -> None:

@@ -85,7 +85,7 @@ def test_broken_twin_that_believes_statistics(monkeypatch: pytest.MonkeyPatch, t
 
 def test_broken_twin_that_computes_columns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("duckdp.vault.declare.require_stored", lambda *_: None)
-    monkeypatch.setattr("duckdp.curator.require_stored", lambda *_: None)
+    monkeypatch.setattr("duckdp.vault.dataset.require_stored", lambda *_: None)
     _broken(monkeypatch, WITHOUT_STORED, tmp_path)
 
 

@@ -36,7 +36,7 @@ with duckdp.open(path, ledger=ledger) as curator:
         from duckdp.compiler.pricing import Terms, price
         python = 0
         for question in questions:
-            plan = price(session.read(question), Terms(epsilon=1), session.neighbours).plan
+            plan = price(session.desk.read(question), Terms(epsilon=1), session.desk.neighbours).plan
             query = emit(plan, 7)
             curator.engine.schema_cursor().execute(query.sql, list(query.parameters)).fetchall()
     print(json.dumps([python, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))

@@ -157,7 +157,7 @@ class Blabbing(SelectTask):
 def test_a_failing_mechanism_tells_nothing(
     kind: type[BaseException], ana: Session, world: World, refused: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duckdp.session.SelectTask", lambda plan: Blabbing(plan=plan, kind=kind))
+    monkeypatch.setattr("duckdp.desk.desk.SelectTask", lambda plan: Blabbing(plan=plan, kind=kind))
     error = refused(lambda: ana.sql(ASK, epsilon=1), "X101", "E102")
     assert error.__context__ is None
     con = world.curator.connect("ana")
@@ -176,7 +176,7 @@ class Greedy(SelectTask):
 def test_more_rows_than_are_released_never_cross(
     ana: Session, world: World, refused: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duckdp.session.SelectTask", Greedy)
+    monkeypatch.setattr("duckdp.desk.desk.SelectTask", Greedy)
     refused(lambda: ana.sql(ASK, epsilon=1), "X101")
 
 

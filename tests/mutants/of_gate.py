@@ -7,7 +7,9 @@ from tests.mutants.mutant import Mutant
 _PARSE, _TOKENS, _SELECT, _SCOPE = (f"duckdp/compiler/{n}.py" for n in ("parse", "tokens", "select", "scope"))
 _SCALARS, _OPERATORS, _ALLOWED = (f"duckdp/compiler/{n}.py" for n in ("scalars", "operators", "allowed"))
 _PRINT, _DOMAINS, _PLAN, _NUMBERS = (f"duckdp/compiler/{n}.py" for n in ("printing", "domains", "plan", "numbers"))
-_BINDER, _FRONT, _SESSION, _CURATOR = (f"duckdp/{n}.py" for n in ("front/binder", "front/front", "session", "curator"))
+_BINDER, _FRONT, _SESSION, _CURATOR, _DESK, _DATASET = (
+    f"duckdp/{n}.py" for n in ("front/binder", "front/front", "session", "curator", "desk/desk", "vault/dataset")
+)
 _GUARDED, _VIEWS, _ROUTING = (f"duckdp/{n}.py" for n in ("front/guarded", "vault/views", "functions/routing"))
 _T_TOKENS, _T_PARSE = ("tests/compiler/test_tokens.py",), ("tests/compiler/test_parse.py",)
 _T_GATE = ("tests/adversary/test_more_attacks.py", "tests/compiler/test_parse.py", "tests/adversary/test_injection.py")
@@ -61,12 +63,12 @@ GATE: tuple[Mutant, ...] = (
     Mutant("domains: whole numbers by their lower end", _DOMAINS, "return tuple(range(low, high + 1)) if high - low < MAX_IMPLIED else None\n\n\ndef _of_shifted", "return tuple(range(low, high)) if high - low < MAX_IMPLIED else None\n\n\ndef _of_shifted", _T_DOMAINS),
     # ---- caps
     Mutant("caps: numbers of a statement", _PLAN, "if size is not None and size * (cells + outputs) > MAX_CELLS:", "if False:", ("tests/test_caps.py::test_hidden_cells_count_too",)),
-    Mutant("caps: fresh answers at no cost", _SESSION, "        fresh = fresh and task.loss != Loss(epsilon_nano=0)\n", "", _T_CAPS),
+    Mutant("caps: fresh answers at no cost", _DESK, "        fresh = fresh and task.loss != Loss(epsilon_nano=0)\n", "", _T_CAPS),
     Mutant("caps: stored texts", "duckdp/texts.py", "    if len(text) > most:\n", "    if False:\n", _T_CAPS),
     # ---- grants before what is remembered
-    Mutant("grants: remembered answers", _BINDER, "            session.require_grant()\n            with self._turn(token):", "            with self._turn(token):", _T_GRANTS),
-    Mutant("grants: binding", _BINDER, "            session.require_grant()\n            planned", "            planned", _T_GRANTS),
-    Mutant("grants: ordinary statements of a session", _SESSION, "        self.require_grant()\n        _require_text(text)\n", "        _require_text(text)\n", _T_GRANTS),
+    Mutant("grants: remembered answers", _BINDER, "            desk.require_grant()\n            with self._turn(token):", "            with self._turn(token):", _T_GRANTS),
+    Mutant("grants: binding", _BINDER, "            desk.require_grant()\n            planned", "            planned", _T_GRANTS),
+    Mutant("grants: ordinary statements of a session", _SESSION, "        self.desk.require_grant()\n        if not isinstance(text, str)", "        if not isinstance(text, str)", _T_GRANTS),
     Mutant("grants: new sessions", _CURATOR, 'self.ledger.require_open(check_name(analyst, "analyst"))\n', "pass\n", (*_T_GRANTS, "tests/test_owner.py")),
     Mutant("grants: where the ledger lies", _BINDER, 'return str(error).replace(path, "...") if path else str(error)', "return str(error)", _T_GRANTS),
     # ---- fronts
@@ -77,11 +79,11 @@ GATE: tuple[Mutant, ...] = (
     Mutant("front: places in errors are told", _GUARDED, "isinstance(error, USER_FACING) and not _MACHINE.search(shown)", "isinstance(error, USER_FACING)", _T_FRONT),
     Mutant("front: errors of Python are told", _BINDER, 'return None, f"X101: {CODES[\'X101\']}."', 'import sys\n            return None, str(sys.exc_info()[1])', ("tests/adversary/test_planted_secrets.py", *_T_FRONT, "tests/test_front_canary.py")),
     Mutant("front: a column by another function", _BINDER, "if not 0 <= index < len(answer) or answer[index][0] != function:", "if not 0 <= index < len(answer):", ("tests/test_front.py", "tests/adversary/test_identity.py")),
-    Mutant("front: one for all", _FRONT, "    elif not binder.speaks_for(session):\n", "    elif False:\n", ("tests/test_register.py",)),
+    Mutant("front: one for all", _FRONT, "    elif not binder.speaks_for(desk):\n", "    elif False:\n", ("tests/test_register.py",)),
     # ---- free answers
     Mutant("routing: statements with a WHERE", _ROUTING, "    if query.where is not None:\n", "    if False:\n", _T_ROUTING),
     Mutant("routing: errors that are not proved", _ROUTING, "        if one.estimated:\n", "        if False:\n", _T_ROUTING),
     Mutant("routing: older declarations", _ROUTING, "    if any(known[c.name] != c for c in read):\n", "    if False:\n", _T_ROUTING),
     Mutant("routing: rows with a NULL elsewhere", _ROUTING, "        if others:\n", "        if False:\n", _T_ROUTING),
-    Mutant("declarations: changed since the plan", _CURATOR, "if self.tables.get(table.name) != table:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
+    Mutant("declarations: changed since the plan", _DATASET, "if self.tables.get(table.name) != table:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
 )

@@ -16,8 +16,9 @@ _ADD, _SMOOTH, _TYPES, _CATALOG = (
 _CHARGES, _BUDGETS, _OBJECTS, _STORE, _OPENING, _LTYPES = (
     f"duckdp/ledger/{n}.py" for n in ("charges", "budgets", "objects", "store", "opening", "types")
 )
-_SESSION, _CURATOR, _ENGINE, _FRONT, _GUARDED, _OWNER = (
-    f"duckdp/{n}.py" for n in ("session", "curator", "vault/engine", "front/front", "front/guarded", "owner")
+_DESK, _LOOKUPS, _DATASET, _ENGINE, _FRONT, _GUARDED, _OWNER = (
+    f"duckdp/{n}.py"
+    for n in ("desk/desk", "desk/lookups", "vault/dataset", "vault/engine", "front/front", "front/guarded", "owner")
 )
 _SNOISE, _COUNTED, _GROUPED, _SCAN, _SUMMARY = (
     f"duckdp/smooth/{n}.py" for n in ("sum_noise", "buy/counted", "buy/per_group", "sums/scan", "buy/summary_task")
@@ -136,7 +137,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("wide: method out of the identity", _WIDE, '"columns": [c.name for c in self.columns], "method": self.method, "rows": self.rows,\n            "epsilon_nano"', '"columns": [c.name for c in self.columns], "rows": self.rows,\n            "epsilon_nano"', _IDENTITIES),
     # ---- salts
     Mutant("salt: one for all ledgers", _OPENING, "begin(connection, os.urandom(16).hex(), os.urandom(16), anchors)", "begin(connection, os.urandom(16).hex(), bytes(16), anchors)", ("tests/test_ledger.py", "tests/test_session.py")),
-    Mutant("salt: not the ledger's", _CURATOR, 'return int.from_bytes(self.ledger.salt[:8], "big")', "return 0", ("tests/test_session.py", "tests/test_ledger.py")),
+    Mutant("salt: not the ledger's", _DATASET, 'return int.from_bytes(self.ledger.salt[:8], "big")', "return 0", ("tests/test_session.py", "tests/test_ledger.py")),
     # ---- budgets
     Mutant("rest: delta is never used up", _BUDGETS, 'row["secondary_limit"] - row["secondary_spent"]', 'row["secondary_limit"]', _T_LEDGER),
     Mutant("rest: epsilon is never used up", _BUDGETS, 'return row["primary_limit"] - row["primary_spent"],', 'return row["primary_limit"],', _T_LEDGER),
@@ -162,9 +163,9 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("front: what was withheld hangs on the error", _GUARDED, "            finally:  # a traceback, or whoever holds the error, would show what was withheld\n                found.__context__ = None", "            finally:  # a traceback, or whoever holds the error, would show what was withheld\n                pass", _T_FRONT),
     Mutant("front: files of the machine", _FRONT, '"SET enable_external_access = false", ', "", _T_FRONT),
     Mutant("front: extensions load themselves", _FRONT, '"autoload_known_extensions": "false", "autoinstall_known_extensions": "false",\n', "", _T_FRONT),
-    Mutant("sessions: the same for other analysts", _SESSION, "return self._curator is other._curator and self.analyst == other.analyst", "return self._curator is other._curator", ("tests/test_register.py",)),
-    Mutant("sessions: the same for other curators", _SESSION, "return self._curator is other._curator and self.analyst == other.analyst", "return self.analyst == other.analyst", ("tests/test_register.py",)),
-    Mutant("session: tables without a grant", _SESSION, '        """Protected tables by lower-case name."""\n        self.require_grant()\n', '        """Protected tables by lower-case name."""\n', ("tests/test_grants.py", "tests/adversary/test_identity.py")),
-    Mutant("refresh: answers go on meanwhile", _CURATOR, '        self._fingerprint = ""  # nothing', '        pass  # nothing', _T_SOURCE),
+    Mutant("sessions: the same for other analysts", _LOOKUPS, "return self._data is other._data and self.analyst == other.analyst", "return self._data is other._data", ("tests/test_register.py",)),
+    Mutant("sessions: the same for other curators", _LOOKUPS, "return self._data is other._data and self.analyst == other.analyst", "return self.analyst == other.analyst", ("tests/test_register.py",)),
+    Mutant("session: tables without a grant", _LOOKUPS, '        """Protected tables by lower-case name."""\n        self.require_grant()\n', '        """Protected tables by lower-case name."""\n', ("tests/test_grants.py", "tests/adversary/test_identity.py")),
+    Mutant("refresh: answers go on meanwhile", _DATASET, '        self._fingerprint = ""  # nothing', '        pass  # nothing', _T_SOURCE),
     Mutant("owner: exact looks are not noted", _OWNER, "    note_look(curator.ledger, declared.name, [c.name for c in declared.columns])\n", "", ("tests/test_suggestions.py", "tests/test_owner.py", "tests/test_bounds_functions.py", "tests/cli/test_commands.py")),
 )

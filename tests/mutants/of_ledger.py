@@ -17,8 +17,8 @@ _POWER = ("tests/faults/test_power_loss.py::test_nothing_acknowledged_is_lost",)
 _CONNECTIONS, _LEDGER = "duckdp/ledger/connections.py", "duckdp/ledger/ledger.py"
 _REPLAY, _COMPARISON = (f"duckdp/ledger/{n}.py" for n in ("replay", "comparison"))
 _LIMITS, _CAPS = "duckdp/ledger/limits.py", "duckdp/ledger/caps.py"
-_BINDER, _FRONT, _ROUTING, _SESSION, _CURATOR = (
-    f"duckdp/{n}.py" for n in ("front/binder", "front/front", "functions/routing", "session", "curator")
+_BINDER, _DESK, _LOOKUPS, _DATASET = (
+    f"duckdp/{n}.py" for n in ("front/binder", "desk/desk", "desk/lookups", "vault/dataset")
 )
 _T = (
     "tests/test_ledger.py",
@@ -130,18 +130,18 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("objects: names overwritten", _OBJECTS, "    elif held != charge_id:\n", "    elif False:\n", _T),
     Mutant("source: a changed one in silence", _OBJECTS, 'if dataset["source"] is not None and reason is None:', "if False:", (*_T, *_T_SESSION)),
     # ---- identities and tokens
-    Mutant("identity: data version left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, task.mechanism, kind, name, unique]", _T_SESSION),
-    Mutant("identity: question left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[state.data_version, task.mechanism, kind, name, unique]", _T_SESSION),
-    Mutant("identity: fresh is not", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, name]", _T_SESSION),
-    Mutant("identity: name left out", _SESSION, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, unique]", (*_T_SESSION, "tests/smooth/test_smooth_summary.py", "tests/synthetic/test_again.py")),
-    Mutant("charge: kept only if it succeeds", _SESSION, "laundered(error, charge.id), charge.id)", "error, charge.id)", ("tests/adversary/test_planted_secrets.py", "tests/test_session.py")),
-    Mutant("source: changes go unseen", _CURATOR, "if self.engine.changed() or state.source != self._fingerprint:", "if state.source != self._fingerprint:", _T_SESSION),
-    Mutant("source: refreshes elsewhere go unseen", _CURATOR, "if self.engine.changed() or state.source != self._fingerprint:", "if self.engine.changed():", _T_SESSION),
+    Mutant("identity: data version left out", _DESK, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, task.mechanism, kind, name, unique]", _T_SESSION),
+    Mutant("identity: question left out", _DESK, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[state.data_version, task.mechanism, kind, name, unique]", _T_SESSION),
+    Mutant("identity: fresh is not", _DESK, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, name]", _T_SESSION),
+    Mutant("identity: name left out", _DESK, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, unique]", (*_T_SESSION, "tests/smooth/test_smooth_summary.py", "tests/synthetic/test_again.py")),
+    Mutant("charge: kept only if it succeeds", _DESK, "laundered(error, charge.id), charge.id)", "error, charge.id)", ("tests/adversary/test_planted_secrets.py", "tests/test_session.py")),
+    Mutant("source: changes go unseen", _DATASET, "if self.engine.changed() or state.source != self._fingerprint:", "if state.source != self._fingerprint:", _T_SESSION),
+    Mutant("source: refreshes elsewhere go unseen", _DATASET, "if self.engine.changed() or state.source != self._fingerprint:", "if self.engine.changed():", _T_SESSION),
     Mutant("token: any mac", _BINDER, "if not hmac.compare_digest(mac.encode(), self._mac(body).encode()):", "if False:", _T_IDENTITY),
-    Mutant("token: of any analyst", _BINDER, 'text = f"{self._open_session().analyst}\\n{body}".encode()', "text = body.encode()", _T_IDENTITY),
+    Mutant("token: of any analyst", _BINDER, 'text = f"{self._open_desk().analyst}\\n{body}".encode()', "text = body.encode()", _T_IDENTITY),
     Mutant("token: one key for all", _BINDER, "self._key = secrets.token_bytes(32)", 'self._key = b"0" * 32', _T_IDENTITY),
     Mutant("token: shape not compared", _BINDER, "if _shape(planned) != shape:", "if False:", ("tests/adversary/test_identity.py::test_a_token_is_for_the_columns_that_it_was_bound_to",)),
     Mutant("token: computed each time", _BINDER, "self._remember(token, found)\n", "pass\n", (*_T_IDENTITY, "tests/test_front_canary.py")),
-    Mutant("routing: old data", _SESSION, "if row.ready and row.data_version == version]", "if row.ready]", ("tests/test_routing.py", "tests/test_routing_rows.py")),
-    Mutant("routing: any table", _SESSION, "if summary.table == table.name]", "]", ("tests/test_routing.py", "tests/test_routing_rows.py")),
+    Mutant("routing: old data", _LOOKUPS, "if row.ready and row.data_version == version]", "if row.ready]", ("tests/test_routing.py", "tests/test_routing_rows.py")),
+    Mutant("routing: any table", _LOOKUPS, "if summary.table == table.name]", "]", ("tests/test_routing.py", "tests/test_routing_rows.py")),
 )

@@ -38,6 +38,6 @@ LIMITS: tuple[Mutant, ...] = (
     Mutant("interactive: goes on after its end", _TASK, "        if self._ended:\n            return None\n", "", _T_INTERACTIVE),
     Mutant("interactive: what was drawn goes on, not what is stored", _TASK, "        if ours:\n", "        if True:\n", _T_INTERACTIVE),
     Mutant("interactive: a digest of the secret that can be guessed", _INTERACTIONS, 'f"{secrets.token_hex(16)}:{step.secret}"', 'f":{step.secret}"', _T_INTERACTIVE),
-    Mutant("interactive: older data", _INTERACTIVE, "        if session._curator.require_current().data_version != self._charge.data_version:\n", "        if False:\n", _T_INTERACTIVE),
+    Mutant("interactive: older data", _INTERACTIVE, "        if self._data.require_current().data_version != self._charge.data_version:\n", "        if False:\n", _T_INTERACTIVE),
     Mutant("backups: what went on goes on", _BACKUPS, "        _end_what_went_on(tx)\n", "", _T_INTERACTIVE),
 )

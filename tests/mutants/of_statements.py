@@ -7,10 +7,10 @@ from tests.mutants.mutant import Mutant
 _LOG, _FILE, _CHECK, _HISTORY = (
     f"duckdp/ledger/{n}.py" for n in ("statements", "statement_file", "statement_check", "history")
 )
-_ASKING, _EXPORT, _SESSION, _BINDER, _CURATOR, _SHELL, _LEDGER, _KEEPING, _CHARGES, _BACKUPS = (
+_ASKING, _EXPORT, _SESSION, _DESK, _BINDER, _CURATOR, _SHELL, _LEDGER, _KEEPING, _CHARGES, _BACKUPS = (
     *(
         f"duckdp/{n}.py"
-        for n in ("desk/asking", "faces/exporting", "session", "front/binder", "curator", "shell/analyst")
+        for n in ("desk/asking", "faces/exporting", "session", "desk/desk", "front/binder", "curator", "shell/analyst")
     ),
     *(f"duckdp/ledger/{n}.py" for n in ("ledger", "keeping", "charges", "backups")),
 )
@@ -33,8 +33,8 @@ _EXPORTED = (
 STATEMENTS: tuple[Mutant, ...] = (
     # ---- what is noted
     Mutant("log: own SQL too", _SESSION, "            leave_out()\n", "", _FUZZ),
-    Mutant("log: what was charged too", _SESSION, "            charged(admitted.id)\n", "", _FUZZ),
-    Mutant("log: stored answers as new ones", _SESSION, "                given_again(admitted.charge_id)\n", "", _FUZZ),
+    Mutant("log: what was charged too", _DESK, "            charged(admitted.id)\n", "", _FUZZ),
+    Mutant("log: stored answers as new ones", _DESK, "                given_again(admitted.charge_id)\n", "", _FUZZ),
     Mutant("log: what was bound too", _BINDER, "            asking.leave_out()  # nothing was asked yet\n", "", _FUZZ),
     Mutant("log: every column a statement", _BINDER, "                    asking.leave_out()  # another column, or another reader, of what was asked\n", "                    pass\n", _FUZZ),
     Mutant("log: strangers not", _CURATOR, 'self.ledger.statements.note(name, "refused", "a session", error.code, granted=False)', "pass", _FUZZ),

@@ -50,9 +50,9 @@ def test_tables_at_the_edge(owner: duckdp.Curator, name: str, rows: int, mean: f
     session = owner.session("ana")
     found = session.table(name)
     task = plan_summary(
-        found, ["x"], epsilon_nano=NANO, neighbours=session.neighbours, wishes=Wishes(degree=8, path=path)
+        found, ["x"], epsilon_nano=NANO, neighbours=session.desk.neighbours, wishes=Wishes(degree=8, path=path)
     )  # fmt: skip
-    done = session.perform(task, table=found, statement=f"edge {name} {path}", fresh=True)
+    done = session.desk.perform(task, table=found, statement=f"edge {name} {path}", fresh=True)
     summary = SmoothSummary.load(done.payload)
     count = answer(summary, "1", statistic="sum")
     assert count.value == pytest.approx(rows, abs=40)

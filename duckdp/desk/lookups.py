@@ -1,0 +1,169 @@
+"""What questions need of the data set and nobody is charged for: declarations, limits, what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from duckdp.catalog.table import Table
+from duckdp.compiler.parse import parse_statement
+from duckdp.compiler.select import Query, read_select
+from duckdp.core.accountant import cost, how_many
+from duckdp.core.types import Loss, Neighbours
+from duckdp.desk.asking import Asking
+from duckdp.errors import CatalogError, ParameterError
+from duckdp.ledger import ChargeRow, ObjectRow, Reservation
+from duckdp.vault.dataset import DataSet
+
+if TYPE_CHECKING:
+    from duckdp.smooth.summary import SmoothSummary
+
+
+class Lookups:
+    """The part of a desk that touches no row.
+
+    Args:
+        data: the data set.
+        analyst: who asks.
+        reservation: within which charges are made.
+    """
+
+    def __init__(self, data: DataSet, analyst: str, reservation: Reservation | None = None) -> None:
+        self._data = data
+        self.analyst = analyst
+        self.reservation = reservation
+
+    def require_open(self) -> None:
+        """Nothing, while the data set is open in this process.
+
+        Raises:
+            LedgerError: B211, B212.
+        """
+        self._data.life.require()
+
+    def require_grant(self) -> None:
+        """B102, B103, B107 unless the analyst may ask now; before any name is looked at, anything remembered given."""
+        self._data.ledger.require_open(self.analyst)
+
+    def asking(self, text: str | Callable[[], str]) -> Asking:
+        """A statement of the analyst's that begins; ``with`` it."""
+        return Asking(self._data.ledger.statements, self.analyst, text)
+
+    def same_as(self, other: Lookups) -> bool:
+        """Whether both speak for one analyst before one data set."""
+        return self._data is other._data and self.analyst == other.analyst
+
+    # ---- declarations -------------------------------------------------------------------------------------------
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Relation of the data set."""
+        return self._data.neighbours
+
+    def tables(self) -> Mapping[str, Table]:
+        """Protected tables by lower-case name."""
+        self.require_grant()
+        return self._data.tables
+
+    def table(self, name: object) -> Table:
+        """A protected table by name.
+
+        Raises:
+            BudgetError: B102, B103. CatalogError: C101.
+        """
+        self.require_grant()
+        return self._data.table(name)
+
+    def names_protected(self, text: str) -> bool:
+        """Whether a statement names a protected table anywhere."""
+        return self._data.names_protected(text)
+
+    def read(self, text: str, parameters: Sequence[object] = ()) -> Query:
+        """Validate a statement over a protected table."""
+        if not isinstance(text, str):
+            raise ParameterError("P107", "text", text, "must be the text of one statement.")
+        if not isinstance(parameters, (list, tuple)):
+            raise ParameterError("P107", "parameters", parameters, "must be a list of the values of ? and $1.")
+        return read_select(parse_statement(text), self.tables(), text, parameters)
+
+    # ---- limits -------------------------------------------------------------------------------------------------
+
+    @property
+    def reservation_id(self) -> int | None:
+        """Of the reservation within which charges are made."""
+        return None if self.reservation is None else self.reservation.id
+
+    def remaining_text(self, loss: Loss | None = None) -> str:
+        """What the analyst can still spend, and about how many such queries that is."""
+        left = self._data.ledger.remaining(self.analyst, self.reservation_id)
+        text = left.sentence
+        if loss is not None and loss.epsilon_nano:
+            accountant = self._data.ledger.state().accountant
+            assert accountant is not None
+            n = how_many(accountant, (left.primary, left.secondary), cost(accountant, loss))
+            text += f", about {n:,} such {'query' if n == 1 else 'queries'}" if n is not None else ""
+        return text
+
+    def budget_rows(self) -> list[tuple[str, ...]]:
+        """(analyst, scope, granted, spent, remaining) as text: what can be spent now, then other limits one by one."""
+        ledger = self._data.ledger
+        own, *others = ledger.limits(self.analyst)
+        left = ledger.remaining(self.analyst).text
+        rows: list[tuple[str, ...]] = [(self.analyst, own.scope, str(own.granted), own.spent, left)]
+        for row in others:
+            scope = row.scope if row.month is None else f"{row.scope}, {row.month}"
+            rows.append((self.analyst, scope, str(row.granted), row.spent, row.remaining))
+        return rows
+
+    # ---- what was charged and stored ----------------------------------------------------------------------------
+
+    def count_charges(self) -> int:
+        """How many charges the analyst has."""
+        return self._data.ledger.count_charges(self.analyst)
+
+    def own_charges(self, limit: int | None = None, before: int | None = None) -> Sequence[ChargeRow]:
+        """The analyst's charges, oldest first; with a limit the last so many, before an id if one is given."""
+        return self._data.ledger.charges(self.analyst, limit=limit, before=before)
+
+    def charge(self, charge_id: int) -> ChargeRow | None:
+        """A charge whose release the analyst was given."""
+        return self._data.ledger.charge(charge_id)
+
+    def objects(self, limit: int, after: str) -> Sequence[ObjectRow]:
+        """Stored objects of the analyst, then those shared with them, by name."""
+        return self._data.ledger.objects(self.analyst, limit=limit, after=after)
+
+    def stored(self, name: str) -> str:
+        """The payload of a stored summary or synthetic table.
+
+        Raises:
+            CatalogError: C110.
+        """
+        # names are shorter than 64: a longer one is as unknown by its beginning, which is all that the error repeats
+        return self._data.ledger.object(self.analyst, name[:64]).payload
+
+    def summary(self, name: str, category: str | None = None) -> SmoothSummary:
+        """A stored summary of the analyst's, or one shared with them; of a grouped one, that of a category.
+
+        A synthetic table's payload holds the summary that it was made from.
+
+        Raises:
+            CatalogError: C110, unknown or somebody else's. ParameterError: P107, category.
+        """
+        from duckdp.smooth.payloads import open_stored
+        from duckdp.synthetic.stored import summary_of
+
+        return open_stored(summary_of(self.stored(name)), category, strict=True)
+
+    def usable_summaries(self, table: Table) -> list[tuple[str, SmoothSummary]]:
+        """Stored summaries of a table's present data that the analyst may use, by name."""
+        version = self._data.require_current().data_version
+        rows = self._data.ledger.objects(self.analyst)
+        named = [row.name for row in rows if row.ready and row.data_version == version]
+        found = []
+        for name in dict.fromkeys(named):
+            # a grouped summary speaks of no whole table; a synthetic table or an older version's payload holds none
+            with suppress(ParameterError, CatalogError):
+                found.append((name, self.summary(name)))
+        return [(name, summary) for name, summary in found if summary.table == table.name]

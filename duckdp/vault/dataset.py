@@ -1,0 +1,150 @@
+"""The data set that is open: its rows, its ledger, its declarations, its versions. A desk stands on it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from duckdp.catalog.table import Table, load_table, missing_table
+from duckdp.compiler.parse import names_any
+from duckdp.core.types import Neighbours
+from duckdp.core.watch import Tell
+from duckdp.errors import BudgetError, CatalogError, ParameterError
+from duckdp.ledger import DataSetState, Ledger
+from duckdp.ledger.places import Where
+from duckdp.vault.accepting import accept_changed, accept_first
+from duckdp.vault.computed import require_stored
+from duckdp.vault.engine import Engine
+from duckdp.vault.life import Life
+from duckdp.vault.source import Source
+
+
+class DataSet:
+    """Private rows and what stands about them, open in this process.
+
+    Args:
+        data: as :func:`duckdp.open` takes it.
+        ledger: path of the ledger's file.
+        anchor: where the ledger's newest state is known.
+        snapshot: copy the data.
+        progress: told (stage, share done) while the source is read, and then of what :attr:`on_progress` says.
+
+    Attributes:
+        engine: the private instance.
+        ledger: budgets, charges and releases.
+        life: what is open, and its end.
+        on_progress: told (stage, share done) of long work that brings no progress of its own.
+
+    Raises:
+        CatalogError: C104, C107, C108. LedgerError: B2xx.
+    """
+
+    def __init__(
+        self, data: object, *, ledger: str, anchor: Where | None = None, snapshot: bool = False,
+        progress: Tell | None = None,
+    ) -> None:  # fmt: skip
+        self.engine = Engine(Source(data, snapshot=snapshot))
+        try:
+            self.ledger: Ledger
+            self.ledger, self._fingerprint = accept_first(self.engine, ledger, progress, anchor)
+        except BaseException:
+            self.engine.close()
+            raise
+        self.life = Life(self.engine, self.ledger)
+        self.on_progress: Tell | None = progress
+        self._lock = threading.RLock()
+        self._tables: dict[str, Table] = {}
+        self._loaded = -1  # version of the declarations in _tables
+        self._stored: set[Table] = set()  # declarations of which no column is computed
+
+    # ---- declarations -------------------------------------------------------------------------------------------
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Declarations by lower-case name, fresh from the ledger (other processes may declare too)."""
+        version = self.ledger.state().catalog_version
+        with self._lock:
+            if version != self._loaded:
+                self._tables = {name: load_table(text) for name, text in self.ledger.tables().items()}
+                self._loaded = version
+            return self._tables
+
+    def table(self, name: object) -> Table:
+        """A declaration by name.
+
+        Raises:
+            CatalogError: C101. ParameterError: P107, no name.
+        """
+        if not isinstance(name, str):
+            raise ParameterError("P107", "table", name, "must be the name of a table.")
+        found = self.tables.get(name.lower())
+        if found is None:
+            raise missing_table(name[:63], self.tables)
+        return found
+
+    def version_of(self, table: Table) -> int:
+        """Version of the declarations, among which that of ``table`` still stands as it was planned for.
+
+        Raises:
+            CatalogError: C103; C105, a column of it is generated.
+        """
+        with self._lock:
+            if table not in self._stored:  # declared before generated columns were refused
+                require_stored(self.engine, table)
+                self._stored.add(table)
+            if self.tables.get(table.name) != table:
+                raise CatalogError(
+                    "C103", "the declaration changed since the query was planned. Run it again.", table=table.name
+                )
+            return self._loaded
+
+    def names_protected(self, text: str) -> bool:
+        """Whether a statement names a protected table anywhere (then the gate decides); DESCRIBE is for its stub."""
+        return names_any(text, set(self.tables))
+
+    # ---- versions -----------------------------------------------------------------------------------------------
+
+    def require_current(self) -> DataSetState:
+        """The data set's state, if the source is the accepted one.
+
+        Raises:
+            CatalogError: C104.
+        """
+        state = self.ledger.state()
+        if self.engine.changed() or state.source != self._fingerprint:
+            raise CatalogError("C104", "the source changed. The data owner calls curator.refresh(reason=...).")
+        return state
+
+    def refresh(self, reason: str) -> int:
+        """Accept changed data: a new data version under the same budget.
+
+        Raises:
+            CatalogError: C103, a protected table no longer has its declared schema; C105, C107, C108.
+        """
+        self.life.require()
+        self._fingerprint = ""  # nothing is answered (C104) until all is read and accepted below
+        with self._lock:
+            self._stored.clear()
+        tables: Mapping[str, Table] = self.tables
+        fingerprint, version = accept_changed(self.engine, self.ledger, tables.values(), reason, self.on_progress)
+        self._fingerprint = fingerprint
+        return version
+
+    # ---- what releases follow from ------------------------------------------------------------------------------
+
+    @property
+    def salt(self) -> int:
+        """Secret 64 bits that key the choice of groups; fixed for the data set."""
+        return int.from_bytes(self.ledger.salt[:8], "big")
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The neighbour relation.
+
+        Raises:
+            BudgetError: B107, no budget has been set.
+        """
+        found = self.ledger.state().neighbours
+        if found is None:
+            raise BudgetError("B107", "no budget has been set. The data owner calls curator.budget(epsilon=...).")
+        return found
