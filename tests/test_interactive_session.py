@@ -45,7 +45,7 @@ def below(session: Session, x: int, task: AboveThreshold = BIG) -> Question:
     """How many rows have an x below this: about that many."""
     query = session.desk.read(f"SELECT count(*) FROM t WHERE x < {x}")
     plan = price(query, Terms(epsilon=1), session.desk.neighbours).plan
-    return task.question(emit(plan, owner.data.salt), plan.canonical())
+    return task.question(emit(plan, session.desk._data.salt), plan.canonical())
 
 
 def start(owner: duckdp.Curator, who: str = "ana") -> Interaction:
