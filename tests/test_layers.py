@@ -40,8 +40,6 @@ PRIVATE_SIDE = {"vault", "desk", "session", "ledger", "front", "curator", "faces
 READS_ROWS = {"duckdp.core.task", *(f"duckdp.{part}" for part in PRIVATE_SIDE)}
 BUYS = {"buy", "sums"}
 KNOWS_BOTH = {"duckdp.synthetic.methods"}  # the list of methods, by both of their sides
-# Modules that still import each other: to be taken apart next.
-KNOWN_RINGS = ({f"duckdp.compiler.{name}" for name in ("domains", "images", "printing", "select")},)
 # Files of faces that must not have the data set: what they know of it, a desk gives them.
 DESK_ALONE = {"duckdp.front.front", "duckdp.front.binder", "duckdp.front.guarded", "duckdp.faces.calls"}
 PROTOCOL_FILES = {"__init__", "__main__", "plan", "buy", "make", "released"}  # the same in every folder that has them
@@ -208,12 +206,8 @@ def test_a_fresh_process_makes_rows_without_the_private_side() -> None:
     assert not [name for name in new if _bought(name) or name in READS_ROWS | KNOWS_BOTH]
 
 
-def test_modules_import_each_other_nowhere_new() -> None:
-    found = rings(imports())
-    new = [sorted(ring) for ring in found if not any(ring <= known for known in KNOWN_RINGS)]
-    assert new == []
-    for known in KNOWN_RINGS:
-        assert any(ring <= known for ring in found), f"taken apart: to be removed from the list: {sorted(known)}"
+def test_no_modules_import_each_other() -> None:
+    assert rings(imports()) == []
 
 
 def test_a_ring_is_seen() -> None:
@@ -222,7 +216,6 @@ def test_a_ring_is_seen() -> None:
     graph["duckdp.errors"] = frozenset({"duckdp.synthetic.tree.plan"})
     (ring,) = [ring for ring in rings(graph) if "duckdp.errors" in ring]
     assert "duckdp.synthetic.tree.plan" in ring
-    assert not any(ring <= known for known in KNOWN_RINGS)
 
 
 def test_no_two_files_share_a_name() -> None:

@@ -14,9 +14,8 @@ import pytest
 
 import duckdp
 from duckdp.catalog.table import Column, Kind
-from duckdp.compiler.allowed import Operator
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal
-from duckdp.compiler.operators import OPERATORS, operator_sql
+from duckdp.compiler.operators import OPERATORS, Operator, operator_sql
 from duckdp.compiler.printing import SQL_TYPES
 from duckdp.functions import routing
 from tests.databases import write_database

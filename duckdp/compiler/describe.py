@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 
-from duckdp.catalog.table import Kind, name_nulls, name_unit
+from duckdp.catalog.table import name_nulls, name_unit
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.measures import Measure
+from duckdp.compiler.operators import Operator, row_of
 from duckdp.compiler.plan import Plan
-from duckdp.compiler.select import Key
+from duckdp.compiler.query import Key
 from duckdp.core.types import show_decimal
-
-INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "and": "AND", "or": "OR", "eq": "=", "ne": "<>",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "distinct": "IS DISTINCT FROM", "same": "IS NOT DISTINCT FROM",
-}  # fmt: skip
-KINDS = {k.value for k in Kind}
 
 
 def describe_plan(plan: Plan) -> str:
@@ -50,8 +45,8 @@ def pretty(expr: Expr) -> str:
             return c.name
         case Literal(value=v):
             return _constant(v)
-        case Call(operator=name, arguments=arguments, option=option):
-            return _call(name, [pretty(a) for a in arguments], option)
+        case Call(arguments=arguments, option=option):
+            return _call(row_of(expr), [pretty(a) for a in arguments], option)
         case Case(branches=branches, default=default):
             arms = " ".join(f"WHEN {pretty(c)} THEN {pretty(v)}" for c, v in branches)
             return f"CASE {arms}{f' ELSE {pretty(default)}' if default is not None else ''} END"
@@ -61,23 +56,10 @@ def pretty(expr: Expr) -> str:
             return f"key {index + 1}"
 
 
-def _call(name: str, args: list[str], option: str) -> str:
-    stem, _, kind = name.rpartition("_")
-    name = stem if kind in KINDS and stem else name
-    if name in INFIX:
-        return f"({f' {INFIX[name]} '.join(args)})"
-    if name == "not":
-        return f"NOT {args[0]}"
-    if name == "is_null":
-        return f"{args[0]} IS NULL"
-    if name == "between":
-        return f"{args[0]} BETWEEN {args[1]} AND {args[2]}"
-    if name == "in":
-        return f"{args[0]} IN ({', '.join(args[1:])})"
-    if name == "number":
-        return args[0]
-    name = {"like": "matches", "ilike": "matches_any_case"}.get(name, name)
-    return f"{name}({', '.join([*args, *([_constant(option)] if option else [])])})"
+def _call(row: Operator, args: list[str], option: str) -> str:
+    if row.shown is not None:
+        return row.shown(args)
+    return f"{row.label or row.family}({', '.join([*args, *([_constant(option)] if option else [])])})"
 
 
 def _constant(value: object) -> str:

@@ -16,8 +16,9 @@ from itertools import product
 
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns
+from duckdp.compiler.facts import date_bounds, facts
 from duckdp.compiler.images import image
-from duckdp.compiler.operators import date_bounds, facts
+from duckdp.compiler.operators import OPERATORS
 
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 MAX_IMPLIED = 10_000  # values of an implied domain; beyond it keys pass a threshold instead
@@ -76,7 +77,7 @@ class Domains:
             return found
         if isinstance(expr, Case):
             return self._chosen([v for _, v in expr.branches] + ([] if expr.default is None else [expr.default]), expr)
-        if isinstance(expr, Call) and expr.operator.startswith("coalesce_"):
+        if isinstance(expr, Call) and OPERATORS[expr.operator].picks_first:
             return self._chosen(expr.arguments, expr)
         return self._of_function(expr)
 
@@ -196,7 +197,7 @@ def _of_case(expr: Case) -> tuple[Scalar, ...] | None:
 
 def _of_number(expr: Expr) -> tuple[Scalar, ...] | None:
     known = facts(expr)
-    if isinstance(expr, Call) and expr.operator in ("add", "sub", "mul", "neg") and known.integral:
+    if isinstance(expr, Call) and OPERATORS[expr.operator].whole is not None and known.integral:
         return _of_shifted(expr)
     if not known.integral or not known.interval.largest <= EXACT:
         return None
@@ -212,18 +213,14 @@ def _of_shifted(expr: Call) -> tuple[Scalar, ...] | None:
     if any(p is None for p in parts) or sum(len(p or ()) > 1 for p in parts) > 1:
         low, high = facts(expr).interval.lower, facts(expr).interval.upper
         return tuple(range(math.ceil(low), math.floor(high) + 1)) if high - low < MAX_IMPLIED else None
-    values = {_shift(expr.operator, *pick) for pick in product(*(p or () for p in parts))}
-    return tuple(sorted(values))
-
-
-def _shift(operator: str, a: Scalar, b: Scalar = 0) -> int:
-    assert isinstance(a, int) and isinstance(b, int)
-    return {"add": a + b, "sub": a - b, "mul": a * b, "neg": -a}[operator]
+    exact = OPERATORS[expr.operator].whole
+    assert exact is not None
+    return tuple(sorted({exact(*pick) for pick in product(*(p or () for p in parts))}))
 
 
 def _of_moment(expr: Expr) -> tuple[Scalar, ...] | None:
     """The days, or starts of periods, between the bounds of a date or timestamp."""
-    truncated = isinstance(expr, Call) and expr.operator in ("trunc_date", "trunc_timestamp")
+    truncated = isinstance(expr, Call) and OPERATORS[expr.operator].period
     if expr.kind is Kind.TIMESTAMP and not truncated:
         return None
     unit, inner = (expr.option, expr.arguments[0]) if isinstance(expr, Call) and truncated else ("day", expr)

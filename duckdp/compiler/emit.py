@@ -23,7 +23,7 @@ from duckdp.compiler.expression import columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, print_expr, print_literal, print_rows, quote
-from duckdp.compiler.select import Key, Query
+from duckdp.compiler.query import Key, Query
 from duckdp.core.task import PrivateQuery
 
 OPEN_RANGE = 9e18  # whole numbers that a BIGINT result can show

@@ -17,16 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind, Scalar
-from duckdp.compiler.arithmetic import Vector, apply, constant_vector
+from duckdp.compiler.aggregates import ARGUMENT, AggregateRow, Released, aggregate_row
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
+from duckdp.compiler.facts import facts
 from duckdp.compiler.intervals import Intervals
 from duckdp.compiler.known import is_zero
 from duckdp.compiler.measures import Measure
-from duckdp.compiler.operators import facts
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
+from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like
 from duckdp.core.errorbars import Noise, linear_standard_error
-from duckdp.errors import InternalError
-from duckdp.mechanisms.simplex import moments
+from duckdp.errors import InternalError, QueryError
 
 Floats = NDArray[np.float64]
 
@@ -126,7 +127,7 @@ def _stand_in(domain: tuple[Scalar, ...] | None) -> Scalar:
 
 def _needs_rows(plan: Plan, name: str) -> bool:
     expr = next(o.expr for o in plan.query.outputs if o.name == name)
-    return not (isinstance(expr, Aggregate) and expr.function in ("count_rows", "count", "count_units", "sum"))
+    return not (isinstance(expr, Aggregate) and aggregate_row(expr).linear)
 
 
 class _Evaluation:
@@ -168,64 +169,31 @@ class _Evaluation:
                 return Vector(np.array(column, dtype=object), None)
             case Literal(value=value):
                 return constant_vector(value, self.n, self.plan.cells, number=expr.kind is Kind.NUMBER)
-            case Call(operator=name, arguments=arguments):
-                return apply(name, [self.vector(a) for a in arguments], self.plan.cells)
+            case Call(arguments=arguments):
+                return _applied(expr, [self.vector(a) for a in arguments], self.plan.cells)
             case Case(branches=branches, default=default):
-                arms = [(self.vector(c), self.vector(v)) for c, v in branches]
-                last = self.vector(default) if default is not None else None
-                pairs = [v for arm in arms for v in arm]
-                return apply("case", pairs + ([last] if last is not None else []), self.plan.cells)
+                arms = [(self.vector(c).value, self.vector(v)) for c, v in branches]
+                return choose(arms, null_like(arms[0][1]) if default is None else self.vector(default))
             case ColumnRef():
                 raise InternalError("a private column reached an output expression")
 
     def _aggregate(self, aggregate: Aggregate) -> Vector:
+        row = aggregate_row(aggregate)
         if is_zero(self.plan.query, aggregate):  # no row can count
-            sums = aggregate.function == "sum" or aggregate.function.startswith("count")
-            return Vector(np.full(self.n, 0.0 if sums else math.nan), np.zeros_like(self.cells))
+            return Vector(np.full(self.n, row.of_nothing), np.zeros_like(self.cells))
         start = 0
         for measure in self.plan.measures:
             if measure.serves(aggregate):
-                return self._from_measure(measure, aggregate.function, slice(start, start + measure.cells))
+                return self._from_measure(measure, row, slice(start, start + measure.cells))
             start += measure.cells
         raise InternalError("no measure serves an aggregate")
 
-    def _from_measure(self, measure: Measure, function: str, where: slice) -> Vector:
+    def _from_measure(self, measure: Measure, row: AggregateRow, where: slice) -> Vector:
         gradient = np.zeros_like(self.cells)
-        cells = self.cells[where]
-        if measure.kind == "sum" or function in ("count_units", "count_rows"):
-            gradient[where] = 1.0 / measure.steps
-            value = cells.sum(axis=0) / measure.steps
-            return Vector(_whole(value) if function != "sum" else value, gradient)
-        found = moments(cells, measure.degree, measure.steps, measure.degree + 1)
-        width, lower = measure.upper - measure.lower, measure.lower
-        if function == "count":
-            value, gradient[where] = _whole(found.count), found.count_gradient
-        elif function == "avg":
-            value, gradient[where] = lower + width * found.mean, width * found.mean_gradient
-        elif function == "sum":
-            share = (0.5 * cells[1] + cells[0] if measure.degree == 2 else cells[0]) / measure.steps
-            value = lower * found.count + width * share
-            gradient[where] = lower * found.count_gradient
-            gradient[where][0] += width / measure.steps
-            if measure.degree == 2:
-                gradient[where][1] += 0.5 * width / measure.steps
-        else:
-            value, gradient[where] = self._spread(function, found, width)
+        value, gradient[where] = row.value(
+            Released(measure.kind, measure.degree, measure.lower, measure.upper, measure.steps, self.cells[where])
+        )
         return Vector(value, gradient)
-
-    def _spread(self, function: str, found: Any, width: float) -> tuple[Floats, Floats]:
-        """Variance or deviation, population or sample; not below 0."""
-        n = np.where(found.count > 1, found.count, np.nan) if function.endswith("samp") else found.count
-        factor = n / (n - 1) if function.endswith("samp") else np.ones_like(n)
-        raw = found.square - found.mean**2
-        value = width**2 * factor * np.maximum(raw, 0.0)
-        gradient = width**2 * factor * (found.square_gradient - 2 * found.mean * found.mean_gradient)
-        if function.endswith("samp"):
-            gradient = gradient - width**2 * np.maximum(raw, 0.0) / (n - 1) ** 2 * found.count_gradient
-        if function.startswith("stddev"):
-            root = np.sqrt(value)
-            return root, gradient / np.where(root > 0, 2 * root, np.nan)
-        return value, gradient
 
     # ---- outputs and error bars -------------------------------------------------------------------------------
 
@@ -250,7 +218,8 @@ class _Evaluation:
         lower, upper = self._range(expr)
         low, high = (np.where(undefined, np.nan, e) for e in bars.ends(expr, vector.value, gradient, lower, upper))
         aggregate = expr if isinstance(expr, Aggregate) else None
-        counting = aggregate is not None and aggregate.function.startswith("count")
+        row = aggregate_row(aggregate) if aggregate is not None else None
+        counting = row is not None and row.counts
         integral = counting or (aggregate is not None and self._integral_sum(aggregate))
         shown = np.clip(vector.value, lower, upper)
         pairs = zip(shown, undefined, strict=True)
@@ -259,26 +228,22 @@ class _Evaluation:
             values=[None if bad else int(v) if integral else float(v) for v, bad in pairs],
             standard_error=np.where(undefined, np.nan, error), half_width=(high - low) / 2,
             low=np.clip(low, lower, upper), high=np.clip(high, lower, upper), centre=vector.value,
-            exact_interval=counting or (aggregate is not None and aggregate.function == "sum"),
+            exact_interval=row is not None and row.linear,
         )  # fmt: skip
 
     def _range(self, expr: Expr) -> tuple[float, float]:
-        if isinstance(expr, Aggregate) and is_zero(self.plan.query, expr):
+        if not isinstance(expr, Aggregate) or is_zero(self.plan.query, expr):
             return -math.inf, math.inf
-        if isinstance(expr, Aggregate) and expr.function == "avg":
-            measure = next(m for m in self.plan.measures if m.serves(expr))
-            return measure.lower, measure.upper
-        if isinstance(expr, Aggregate) and expr.function.startswith(("var", "stddev")):
-            measure = next(m for m in self.plan.measures if m.serves(expr))
-            largest = (measure.upper - measure.lower) ** 2 / (2 if expr.function.endswith("samp") else 4)
-            return 0.0, largest if expr.function.startswith("var") else math.sqrt(largest)
-        return -math.inf, math.inf
+        measure = next(m for m in self.plan.measures if m.serves(expr))
+        return aggregate_row(expr).range(measure.lower, measure.upper)
 
     def _integral_sum(self, aggregate: Aggregate) -> bool:
+        if aggregate_row(aggregate).type != ARGUMENT:
+            return False
         if is_zero(self.plan.query, aggregate):
-            return aggregate.function == "sum" and aggregate.argument is not None and facts(aggregate.argument).integral
+            return aggregate.argument is not None and facts(aggregate.argument).integral
         measure = next(m for m in self.plan.measures if m.serves(aggregate))
-        return aggregate.function == "sum" and measure.kind == "sum" and measure.bits == 0
+        return measure.kind == "sum" and measure.bits == 0
 
     # ---- rows -------------------------------------------------------------------------------------------------
 
@@ -311,9 +276,19 @@ def _take(column: OutputColumn, rows: list[int]) -> OutputColumn:
     )  # fmt: skip
 
 
-def _whole(value: Floats) -> Floats:
-    """Counts are released as whole numbers; rounding half up is the law rounded_half_width assumes."""
-    return np.floor(value + 0.5)
+def _applied(call: Call, args: list[Vector], cells: int) -> Vector:
+    """An operator on released vectors.
+
+    Raises:
+        QueryError: Q202, it works on rows only.
+    """
+    rule = row_of(call).released
+    with np.errstate(all="ignore"):
+        found = None if rule is None else rule(args, cells)
+    if found is None:
+        what = f"{call.operator} is outside the allow-list for released values."
+        raise QueryError("Q202", f"{what} Apply it to rows, or afterwards.")
+    return found
 
 
 def _plain(values: Floats) -> list[Any]:

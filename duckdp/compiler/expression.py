@@ -56,7 +56,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator of ``operators.OPERATORS`` applied to arguments; constants of it (units, patterns) in ``option``."""
+    """A row of ``operators.OPERATORS`` applied to arguments; constants of it (units, patterns) in ``option``."""
 
     operator: str
     arguments: tuple[Expr, ...]
@@ -117,6 +117,11 @@ def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in children(expr):
         yield from walk(child)
+
+
+def is_null(expr: Expr) -> bool:
+    """Whether an expression is the constant NULL."""
+    return isinstance(expr, Literal) and expr.value is None
 
 
 def columns(*exprs: Expr | None) -> tuple[Column, ...]:

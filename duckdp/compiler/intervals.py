@@ -13,9 +13,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.compiler.arithmetic import Vector
+from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.expression import Aggregate, Call, Expr, Literal
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
+from duckdp.compiler.vectors import Vector
 from duckdp.core.errorbars import Noise, half_width, linear_half_width, rounded_half_width
 from duckdp.core.ratiobars import can_bound, ratio_interval
 
@@ -86,16 +88,13 @@ class Intervals:
     def _ratio(self, expr: Expr) -> tuple[Floats, Floats] | None:
         """Numerator and denominator of a quotient, as linear forms of the cells."""
         match expr:
-            case Aggregate(function="avg", argument=argument, filter=condition):
-                above, below = (self._form(Aggregate(f, argument, condition)) for f in ("sum", "count"))
-            case Call(operator="div", arguments=(a, b)):
+            case Aggregate(argument=argument, filter=condition) if parts := aggregate_row(expr).ratio:
+                above, below = (self._form(Aggregate(f, argument, condition)) for f in parts)
+            case Call(arguments=(a, b)) if row_of(expr).role == "quotient":
                 above, below = self._form(a), self._form(b)
-            case (
-                Call(operator="mul", arguments=(Literal(value=int() | float() as factor), inner))
-                | Call(operator="mul", arguments=(inner, Literal(value=int() | float() as factor)))
-            ):
-                found = self._ratio(inner)
-                return None if found is None else (factor * found[0], found[1])
+            case Call() if (scaled := _scaled(expr)) is not None:
+                found = self._ratio(scaled[1])
+                return None if found is None else (scaled[0] * found[0], found[1])
             case _:
                 return None
         return None if above is None or below is None else (above, below)
@@ -103,20 +102,15 @@ class Intervals:
     def _form(self, expr: Expr) -> Floats | None:
         """Coefficients by cell of a linear form of counts and sums; None for anything else."""
         match expr:
-            case Aggregate(function="sum" | "count" | "count_rows" | "count_units"):
+            case Aggregate() if aggregate_row(expr).linear:
                 found = self._aggregate(expr).gradient
                 return None if found is None else found[:, 0]
-            case Call(operator="add" | "sub" as sign, arguments=(a, b)):
+            case Call(arguments=(a, b)) if signs := row_of(expr).signs:
                 first, second = self._form(a), self._form(b)
-                if first is None or second is None:
-                    return None
-                return first + second if sign == "add" else first - second
-            case (
-                Call(operator="mul", arguments=(Literal(value=int() | float() as factor), inner))
-                | Call(operator="mul", arguments=(inner, Literal(value=int() | float() as factor)))
-            ):
-                form = self._form(inner)
-                return None if form is None else factor * form
+                return None if first is None or second is None else signs[0] * first + signs[1] * second
+            case Call() if (scaled := _scaled(expr)) is not None:
+                form = self._form(scaled[1])
+                return None if form is None else scaled[0] * form
         return None
 
     # ---- linear, or taken as linear -----------------------------------------------------------------------------
@@ -127,15 +121,15 @@ class Intervals:
         if isinstance(expr, Aggregate):
             measure = next(m for m in self.plan.measures if m.serves(expr))
             noise = self.plan.noises[self.plan.measures.index(measure)]
-            counting = expr.function.startswith("count")
+            row = aggregate_row(expr)
             if noise is None:
                 return np.zeros(self.n)
             if measure.cells == 1:
                 return np.full(self.n, half_width(noise, LEVEL) / measure.steps)
-            if counting and not measure.fixed_total:
-                terms = measure.cells if expr.function == "count_rows" else measure.degree + 1
+            if row.counts and not measure.fixed_total:
+                terms = measure.cells if row.of == "rows" else measure.degree + 1
                 return np.full(self.n, _count_half_width(noise, terms, 2**measure.bits))
-            if not counting and expr.function != "sum":
+            if row.needs_count:
                 return self._unless_few(expr, linear_half_width(gradient, self.noises, LEVEL))
         return linear_half_width(gradient, self.noises, LEVEL)
 
@@ -146,6 +140,16 @@ class Intervals:
         same = self.by_noise(count.gradient)[:, :1]  # of all groups: a count is linear
         doubtful = count.value <= linear_half_width(same, self.noises, LEVEL)
         return np.where(doubtful, np.inf, width)
+
+
+def _scaled(call: Call) -> tuple[float, Expr] | None:
+    """Factor and rest of a product with a constant."""
+    if row_of(call).role != "product":
+        return None
+    match call.arguments:
+        case (Literal(value=int() | float() as factor), inner) | (inner, Literal(value=int() | float() as factor)):
+            return factor, inner
+    return None
 
 
 @lru_cache(maxsize=1024)

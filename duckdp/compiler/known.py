@@ -8,20 +8,20 @@ give too many, never too few. A condition that can never be true lets no row cou
 from __future__ import annotations
 
 import datetime as dt
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from itertools import product
 
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, walk
-from duckdp.compiler.operators import date_bounds, facts
+from duckdp.compiler.facts import date_bounds, facts
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.query import Query
 
 Truths = frozenset[bool | None]
 ANY: Truths = frozenset({True, False, None})
 MOST_LISTED = 1000
 COMPARED = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-#: operators whose result lies in the interval of operators.facts to the last digit, and is no NaN, for finite arguments
-EXACT = ("add", "sub", "mul", "neg", "abs", "floor", "ceil", "greatest", "least", "number")
 
 
 def counts_nothing(query: Query) -> bool:
@@ -58,14 +58,9 @@ def outcomes(expr: Expr) -> Truths:
     match expr:
         case Literal(value=bool() | None as value):
             return frozenset({value})
-        case Call(operator="and", arguments=parts):
-            return frozenset(_all(values) for values in product(*map(outcomes, parts)))
-        case Call(operator="or", arguments=parts):
-            return frozenset(_negate(_all([_negate(v) for v in values])) for values in product(*map(outcomes, parts)))
-        case Call(operator="not", arguments=(inner,)):
-            return frozenset(_negate(v) for v in outcomes(inner))
-        case Call(operator=operator, arguments=arguments):
-            return _of_call(operator.rpartition("_")[0], arguments)
+        case Call(arguments=arguments):
+            rule = RULES.get(row_of(expr).family)
+            return ANY if rule is None else rule(*arguments)
         case Case(branches=branches, default=default):
             found: set[bool | None] = set() if default is not None else {None}
             for condition, result in branches:
@@ -74,18 +69,31 @@ def outcomes(expr: Expr) -> Truths:
     return ANY
 
 
-def _of_call(stem: str, args: tuple[Expr, ...]) -> Truths:
-    if stem in COMPARED:
-        return _compared(stem, args[0], args[1])
-    if stem == "between":
-        pairs = product(_compared("ge", args[0], args[1]), _compared("le", args[0], args[2]))
-        return frozenset(_all(pair) for pair in pairs)
-    if stem == "in":
-        possible = any(True in _compared("eq", args[0], value) for value in args[1:])
-        return ANY if possible else frozenset({False, None})
-    if stem == "is_null" and isinstance(args[0], (ColumnRef, Literal)):
-        return frozenset({False, True} if facts(args[0]).nullable else {False})
-    return ANY
+def _and(*parts: Expr) -> Truths:
+    return frozenset(_all(values) for values in product(*map(outcomes, parts)))
+
+
+def _or(*parts: Expr) -> Truths:
+    return frozenset(_negate(_all([_negate(v) for v in values])) for values in product(*map(outcomes, parts)))
+
+
+def _not(inner: Expr) -> Truths:
+    return frozenset(_negate(v) for v in outcomes(inner))
+
+
+def _between(value: Expr, low: Expr, high: Expr) -> Truths:
+    return frozenset(_all(pair) for pair in product(_compared("ge", value, low), _compared("le", value, high)))
+
+
+def _in(value: Expr, *listed: Expr) -> Truths:
+    possible = any(True in _compared("eq", value, one) for one in listed)
+    return ANY if possible else frozenset({False, None})
+
+
+def _null(value: Expr) -> Truths:
+    if not isinstance(value, (ColumnRef, Literal)):
+        return ANY
+    return frozenset({False, True} if facts(value).nullable else {False})
 
 
 def _compared(stem: str, a: Expr, b: Expr) -> Truths:
@@ -153,7 +161,7 @@ def _is_exact(expr: Expr) -> bool:
     if isinstance(expr, ColumnRef):
         column, value = expr.column, expr.column.null_value
         return column.lower is not None and (value is None or column.interval.contains(float(value)))  # type: ignore[arg-type]
-    if isinstance(expr, Call) and expr.operator in EXACT:
+    if isinstance(expr, Call) and row_of(expr).exact:
         return all(facts(a).interval.finite and _is_exact(a) for a in expr.arguments if a.kind is Kind.NUMBER)
     return False
 
@@ -166,3 +174,10 @@ def _all(values: object) -> bool | None:
     """SQL's AND."""
     found = set(values)  # type: ignore[call-overload]
     return False if False in found else None if None in found else True
+
+
+# Of operators by their family; of all others anything may come.
+RULES: dict[str, Callable[..., Truths]] = {
+    "and": _and, "or": _or, "not": _not, "between": _between, "in": _in, "is_null": _null,
+    **{family: partial(_compared, family) for family in COMPARED},
+}  # fmt: skip

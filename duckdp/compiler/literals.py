@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import ColumnRef, Expr, Literal
+from duckdp.compiler.operators import OPERATORS
 
 
 def small_int(node: object) -> int | None:
@@ -16,29 +16,13 @@ def small_int(node: object) -> int | None:
     return int(name) if name.isascii() and name.isdigit() and len(name) <= 9 else None
 
 
-def like_operator(name: str, pattern: str) -> tuple[str, Literal]:
-    """LIKE by operators of linear cost: DuckDB's own backtracks, seconds a row for a few wildcards.
-
-    >>> like_operator("like", "ab%")[0], like_operator("like", "a_%b")[1].value
-    ('starts_with', 'a..*b')
-    """
-    inner = pattern.strip("%")
-    if name == "like" and "_" not in inner and "%" not in inner:
-        ends = (pattern.startswith("%"), pattern.endswith("%"))
-        simple = {(False, False): "eq_text", (False, True): "starts_with", (True, False): "ends_with"}
-        return simple.get(ends, "contains"), Literal(inner, Kind.TEXT)
-    parts = {"%": ".*", "_": "."}
-    regex = "".join(parts.get(c) or (c if c.isalnum() and c.isascii() else f"\\x{{{ord(c):x}}}") for c in pattern)
-    return name, Literal(regex, Kind.TEXT)
-
-
 def label_met(operator: str, arguments: Sequence[Expr]) -> str:
     """What is wrong with comparing a column with its own label for others, or "": rows hold their own values.
 
     >>> label_met("eq_number", [Literal(1, Kind.NUMBER)])
     ''
     """
-    if operator.partition("_")[0] not in ("eq", "ne", "in", "same", "distinct"):
+    if not OPERATORS[operator].meets:
         return ""
     given = [a.value for a in arguments if isinstance(a, Literal)]
     for column in (a.column for a in arguments if isinstance(a, ColumnRef)):

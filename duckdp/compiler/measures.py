@@ -26,15 +26,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from duckdp.catalog.table import Table
+from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.expression import Aggregate, Expr, show
-from duckdp.compiler.operators import facts
+from duckdp.compiler.facts import facts
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import ParameterError
 
 MAX_BITS, MIN_BITS, RANGE_BITS = 40, 6, 61
 LEAST_BOUND = 1e-100  # of what is summed: 1 / LEAST_BOUND grid steps are far inside a float
 UNIT_SENSITIVITY = Sensitivity(l1=1, l2_squared=1, linf=1)
-DEGREES = {"count": 0, "count_rows": 0, "sum": 1, "avg": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,18 +85,15 @@ class Measure:
         """Whether an aggregate is a function of this measure."""
         if aggregate.filter != self.filter:
             return False
-        if aggregate.function == "count_units":
-            return self.kind == "units"
-        if self.kind == "units":
-            return False
-        if aggregate.function == "count_rows":
+        row = aggregate_row(aggregate)
+        if row.of == "units" or self.kind == "units":
+            return row.of == self.kind
+        if row.of == "rows":
             whole = self.argument is None or self.null_cell or not facts(self.argument).nullable
             return self.kind == "cells" and whole
         if aggregate.argument != self.argument:
             return False
-        if self.kind == "sum":
-            return aggregate.function == "sum"
-        return self.degree >= DEGREES.get(aggregate.function, 2)
+        return row.alone == "sum" if self.kind == "sum" else self.degree >= row.degree
 
     def describe(self) -> str:
         """One line for ``explain`` and the ledger."""
@@ -128,11 +125,11 @@ def choose_measures(
     if presence:
         chosen.append(Measure(kind="cells" if unit_is_row else "units"))
         wanted = [a for a in wanted if not chosen[0].serves(a)]
-    if public_rows and any(a.function == "count_rows" and a.filter is None for a in wanted):
+    rows = [a for a in wanted if aggregate_row(a).of == "rows"]
+    if public_rows and any(a.filter is None for a in rows):
         chosen.append(Measure(kind="cells"))
-    rows = [a for a in wanted if a.function == "count_rows"]
     for a in wanted:
-        if a.function == "count_units" and not any(m.serves(a) for m in chosen):
+        if aggregate_row(a).of == "units" and not any(m.serves(a) for m in chosen):
             chosen.append(Measure(kind="units", filter=a.filter))
     for argument, condition in dict.fromkeys((a.argument, a.filter) for a in wanted if a.argument is not None):
         chosen.append(
@@ -194,13 +191,12 @@ def sum_range(measure: Measure) -> tuple[int, int]:
 
 def _for_argument(argument: Expr | None, condition: Expr | None, group: list[Aggregate]) -> Measure:
     assert argument is not None
-    functions = {a.function for a in group}
-    span = facts(argument).interval
-    if functions == {"sum"}:
+    rows = [aggregate_row(a) for a in group]
+    span, degree = facts(argument).interval, max(row.degree for row in rows)
+    if all(row.alone == "sum" for row in rows):
         return Measure(kind="sum", argument=argument, filter=condition, lower=span.lower, upper=span.upper)
-    if functions == {"count"}:
+    if degree == 0:
         return Measure(kind="cells", argument=argument, filter=condition)
-    degree = max(DEGREES.get(f, 2) for f in functions)
     upper = span.upper if span.upper > span.lower else span.lower + max(1.0, abs(span.lower))
     return Measure(kind="cells", argument=argument, filter=condition, degree=degree, lower=span.lower, upper=upper)
 

@@ -1,30 +1,18 @@
-"""Which sqlglot nodes have a rule: one table for each shape of node, read by compiler/scalars.py."""
+"""Which of the parser's nodes and names have a rule: read off the rows of operators, for compiler/scalars.py."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-ARITHMETIC: dict[type[exp.Expression], str] = {
-    exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Neg: "neg", exp.Pow: "power",
-    exp.Abs: "abs", exp.Floor: "floor", exp.Ceil: "ceil", exp.Trunc: "trunc", exp.Sign: "sign", exp.Sqrt: "sqrt",
-    exp.Exp: "exp", exp.Ln: "ln", exp.Sin: "sin", exp.Cos: "cos", exp.Tanh: "tanh", exp.Atan: "atan",
-    exp.And: "and", exp.Or: "or", exp.Not: "not", exp.Lower: "lower", exp.Upper: "upper",
-    exp.Length: "length", exp.Greatest: "greatest", exp.Least: "least",
-}  # fmt: skip
-COMPARISONS: dict[type[exp.Expression], str] = {
-    exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge",
-    exp.NullSafeEQ: "same", exp.NullSafeNEQ: "distinct", exp.Nullif: "nullif",
-}  # fmt: skip
-PATTERNS: dict[type[exp.Expression], str] = {
-    exp.Like: "like", exp.ILike: "ilike", exp.StartsWith: "starts_with", exp.EndsWith: "ends_with",
-    exp.Contains: "contains",
-}  # fmt: skip
-PARTS: dict[type[exp.Expression], str] = {
-    exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.Quarter: "quarter", exp.Week: "week",
-    exp.DayOfWeek: "dayofweek", exp.DayOfYear: "dayofyear", exp.Hour: "hour", exp.Minute: "minute",
-    exp.DayOfMonth: "day", exp.DayOfWeekIso: "isodow", exp.WeekOfYear: "week",
-}  # fmt: skip
-PART_NAMES = {"dow": "dayofweek", "doy": "dayofyear", "dayofmonth": "day", "weekofyear": "week"}
+from duckdp.compiler.operators import ROWS, Operator
+
+# Of a function with a row for each of several kinds, one of its rows.
+BY_NODE: dict[type[exp.Expression], Operator] = {node: row for row in ROWS for node in row.nodes}
+BY_WORD: dict[str, Operator] = {word: row for row in ROWS for word in row.words}
+# Parts of a date, by the names that extract and date_part take; and their operators by kind of the argument.
+PART_NAMES: dict[str, str] = {
+    name: row.family for row in ROWS if row.reading == "part" for name in (row.family, *row.words)
+}
 NUMBER_TYPES = {exp.DType.DOUBLE, exp.DType.FLOAT}  # DECIMAL would round, and can overflow
 WHOLE_TYPES = {
     exp.DType.TINYINT: "TINYINT", exp.DType.SMALLINT: "SMALLINT", exp.DType.INT: "INTEGER",
@@ -33,9 +21,4 @@ WHOLE_TYPES = {
 }  # fmt: skip
 TIMESTAMP_TYPES = {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME}
 # What a message may offer in place of a function without a rule; the tests ask each of them.
-FUNCTION_NAMES = (
-    "abs", "atan", "ceil", "coalesce", "contains", "cos", "date_diff", "date_trunc", "day", "dayofweek", "dayofyear",
-    "exp", "floor", "greatest", "hour", "isodow", "least", "left", "length", "ln", "log", "lower", "minute", "month",
-    "nullif", "power", "prefix", "quarter", "right", "round", "sign", "sin", "sqrt", "starts_with", "substring",
-    "suffix", "tanh", "trim", "trunc", "upper", "week", "year",
-)  # fmt: skip
+FUNCTION_NAMES: tuple[str, ...] = tuple(sorted({name for row in ROWS for name in row.offered}))

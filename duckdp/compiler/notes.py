@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from duckdp.catalog.table import Table
+from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.expression import Aggregate, Expr, walk
+from duckdp.compiler.facts import facts
 from duckdp.compiler.known import is_zero
-from duckdp.compiler.operators import facts
 from duckdp.compiler.plan import Plan
 
 KNOWN = "can only be 0: no row counts, by the declared bounds and domains alone"
@@ -38,7 +39,7 @@ def output_note(plan: Plan, expr: Expr) -> str | None:
     table, found = plan.query.table, [n for n in walk(expr) if isinstance(n, Aggregate)]
     if found and all(is_zero(plan.query, a) for a in found):
         return KNOWN
-    rows = any(isinstance(n, Aggregate) and n.function != "count_units" for n in walk(expr))  # units always count
+    rows = any(isinstance(n, Aggregate) and aggregate_row(n).of != "units" for n in walk(expr))  # units always count
     return bounding_note(table, grouped=bool(plan.query.keys)) if rows and drops_rows(table) else None
 
 

@@ -11,13 +11,12 @@ from sqlglot import exp
 
 from duckdp.catalog.table import INTEGER_RANGES, Kind
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, NumberType
+from duckdp.compiler.facts import facts
 from duckdp.compiler.literals import small_int
-from duckdp.compiler.operators import facts
+from duckdp.compiler.number_types import DOUBLE, FLOAT, INTEGER, whole_type
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.types import (
-    DOUBLE,
-    FLOAT,
-    INTEGER,
     as_float,
     as_type,
     common_type,
@@ -27,7 +26,6 @@ from duckdp.compiler.types import (
     type_of,
     typed,
     units,
-    whole_type,
 )
 
 
@@ -73,7 +71,7 @@ class NumberNodes(ABC):
         low, high = INTEGER_RANGES[name]
         held = low <= known.interval.lower and known.interval.upper <= high
         if self.rows and not held and not _fits(number, name):
-            inner = number.arguments[0] if isinstance(number, Call) and number.operator == "round_even" else number
+            inner = number.arguments[0] if isinstance(number, Call) and row_of(number).as_cast else number
             number = self._operator("to_integer", node, [inner], name)
         return typed(number, whole_type(name))
 

@@ -18,7 +18,7 @@ from duckdp.catalog.table import MAX_DOMAIN, dump_table
 from duckdp.compiler.expression import Aggregate, show, walk
 from duckdp.compiler.known import counts_nothing, is_zero
 from duckdp.compiler.measures import Measure, bound_measure, choose_measures
-from duckdp.compiler.select import Query
+from duckdp.compiler.query import Query
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import Loss, Neighbours, Sensitivity, show_decimal
 from duckdp.errors import ParameterError, QueryError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from duckdp.compiler.evaluate import expected_half_widths
 from duckdp.compiler.known import is_known
 from duckdp.compiler.plan import MechanismChoice, Plan, domain_size, make_plan
-from duckdp.compiler.select import Query
+from duckdp.compiler.query import Query
 from duckdp.core.errorbars import smallest_epsilon
 from duckdp.core.types import NANO, Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import ParameterError

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from duckdp.catalog.table import MAX_TEXT, ZONED, Column, Kind, Scalar, Table
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.operators import operator_sql
+from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.scope import read_predicate
 from duckdp.errors import InternalError
 
 UNIT = "__unit"
@@ -187,9 +189,6 @@ def _whole_calendar(kind: Kind) -> tuple[Scalar, Scalar]:
 
 
 def _view_filter(table: Table, parameters: Parameters) -> str:
-    from duckdp.compiler.parse import parse_scalar
-    from duckdp.compiler.select import read_predicate
-
     assert table.filter is not None
     base = Table(name=table.name, relation=table.relation, columns=table.base, row_cap=table.row_cap)
     condition = read_predicate(parse_scalar(table.filter), base, table.filter)

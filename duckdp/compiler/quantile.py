@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from duckdp.catalog.table import Column, Kind, Table, dump_table
-from duckdp.compiler.expression import Expr, columns, show
+from duckdp.compiler.aggregates import AGGREGATES, Released
+from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
 from duckdp.core.task import PrivateQuery, Work, single
 from duckdp.core.types import Loss, Neighbours
@@ -60,7 +63,7 @@ class QuantileTask:
         """The private read: one row, the exact quantile and its smooth sensitivity, both computed by DuckDB."""
         parameters = Parameters()
         table, span = self.table, self.column.interval
-        base = print_rows(table, columns(_ref(self.column), self.where), parameters, unit=True)
+        base = print_rows(table, columns(ColumnRef(self.column), self.where), parameters, unit=True)
         x = f"base.{quote(self.column.name)}"
         share = f"({x} - CAST({span.lower!r} AS DOUBLE)) / CAST({span.upper - span.lower!r} AS DOUBLE)"
         cells = self.quantile.grid_cells
@@ -85,8 +88,9 @@ class QuantileTask:
         """Noise the quantile; the payload is a value in the column's units."""
         ((m, s),) = list(rows)
         cell = self.quantile.release(m, s)
-        span = self.column.interval
-        value = span.lower + (span.upper - span.lower) * (cell / self.quantile.grid_cells)
+        span, row = self.column.interval, AGGREGATES["quantile"]
+        place = Released("order", 0, span.lower, span.upper, self.quantile.grid_cells, np.array([[cell]]))
+        value = float(row.value(place)[0][0])
         return json.dumps({"value": round(value) if self.column.integral else value})
 
 
@@ -133,9 +137,3 @@ def plan_quantile(
         max_rows=table.max_rows if table.unit_key is not None else 1, grid_cells=cells,
     )  # fmt: skip
     return QuantileTask(table=table, column=column, where=where, quantile=smooth, neighbours=neighbours)
-
-
-def _ref(column: Column) -> Expr:
-    from duckdp.compiler.expression import ColumnRef
-
-    return ColumnRef(column)

@@ -14,25 +14,25 @@ from typing import ClassVar, NoReturn
 
 from sqlglot import exp
 
-from duckdp.catalog.table import Kind, Scalar
+from duckdp.catalog.table import Kind
 from duckdp.compiler import ways
 from duckdp.compiler.expression import Call, Case, Expr, Literal
-from duckdp.compiler.literals import encodable, label_met, like_operator, small_int
+from duckdp.compiler.facts import facts, undefined
+from duckdp.compiler.literals import encodable, label_met, small_int
 from duckdp.compiler.nodes import (
-    ARITHMETIC,
-    COMPARISONS,
+    BY_NODE,
+    BY_WORD,
     NUMBER_TYPES,
     PART_NAMES,
-    PARTS,
-    PATTERNS,
     TIMESTAMP_TYPES,
     WHOLE_TYPES,
 )
+from duckdp.compiler.number_types import FLOAT
 from duckdp.compiler.numbers import NumberNodes
-from duckdp.compiler.operators import OPERATORS, UNITS, facts, undefined
+from duckdp.compiler.operators import OPERATORS, UNITS, Operator
 from duckdp.compiler.parse import MAX_DEPTH, MAX_NODES, refuse
 from duckdp.compiler.spelling import instead, spell, spelled
-from duckdp.compiler.types import FLOAT, STEPS, as_type, common_type, exact, literal_type, type_of, typed
+from duckdp.compiler.types import as_type, common_type, exact, literal_type, type_of, typed
 
 MAX_LITERAL = 256  # bytes
 MAX_PATTERN = 64  # bytes
@@ -72,18 +72,10 @@ class Scalars(NumberNodes):
         found = self.leaf(node)
         if found is not None:
             return found
-        kind = type(node)
-        if kind in ARITHMETIC:
-            return self._operator(ARITHMETIC[kind], node, self._arguments(node))
-        if kind in COMPARISONS:
-            return self._compare(COMPARISONS[kind], node, self._arguments(node))
-        if kind in PATTERNS:
-            return self._pattern(PATTERNS[kind], node)
-        if kind in PARTS:
-            if any(v for k, v in node.args.items() if k != "this"):
-                self._no_rule(node)  # week(date, mode) of other systems
-            return self._part(PARTS[kind], node, self(node.this))
-        method = self._methods.get(kind)
+        row = BY_NODE.get(type(node))
+        if row is not None:
+            return self._readings[row.reading](self, row, node)
+        method = self._methods.get(type(node))
         if method is None:
             self._no_rule(node)
         return method(self, node)
@@ -117,7 +109,7 @@ class Scalars(NumberNodes):
                 self._refuse("Q402", f"the argument of {name} must lie in {where} for every row. {way}", node)
         if self.rows and (wrong := label_met(name, args)):
             self._refuse("Q203", wrong, node)
-        if self.rows and name in STEPS:
+        if self.rows and operator.steps:
             args = [exact(a) for a in args]
         call = Call(name, tuple(args), operator.gives or args[-1].kind, option)
         if call.kind is not Kind.NUMBER:
@@ -140,14 +132,23 @@ class Scalars(NumberNodes):
         what = f"{spell(node, self.text)} needs a {kind.value}"
         self._refuse("Q203", f"{what} where a {arg.kind.value} stands. {way}", node)
 
-    def _compare(self, name: str, node: exp.Expression, args: list[Expr]) -> Expr:
+    def _plain(self, row: Operator, node: exp.Expression) -> Expr:
+        return self._operator(row.name, node, self._arguments(node))
+
+    def _compared(self, row: Operator, node: exp.Expression) -> Expr:
+        """Values of one kind, brought to a common type; where one of them is the result, it keeps its own."""
+        args = self._arguments(node)
         kind = self._common(args, node)
-        met = self._met(args, kind)
-        if name == "nullif" and met[:1] != args[:1] and type_of(args[0]) != FLOAT:  # compared as FLOAT, not made one
+        met, kept = self._met(args, kind), row.gives is not Kind.BOOLEAN
+        if kept and met[:1] != args[:1] and type_of(args[0]) != FLOAT:  # compared as FLOAT, not made one
             equal = self._operator("eq_number", node, met)
             return Case(((equal, Literal(None, kind)),), args[0], kind, type=type_of(args[0]))
-        found = self._operator(f"{name}_{kind.value}", node, met)
-        return typed(found, type_of(args[0])) if name == "nullif" and kind is Kind.NUMBER else found
+        found = self._operator(f"{row.family}_{kind.value}", node, met)
+        return typed(found, type_of(args[0])) if kept and kind is Kind.NUMBER else found
+
+    def _equal(self, node: exp.Expression, args: list[Expr]) -> Expr:
+        kind = self._common(args, node)
+        return self._operator(f"eq_{kind.value}", node, self._met(args, kind))
 
     def _met(self, args: list[Expr], kind: Kind) -> list[Expr]:
         """Values that are compared, in DuckDB's common type."""
@@ -171,22 +172,28 @@ class Scalars(NumberNodes):
             self._refuse("Q203", f"{spell(node, self.text)} compares {met}. {way}", node)
         return kinds.pop() if kinds else Kind.NUMBER
 
-    def _pattern(self, name: str, node: exp.Expression) -> Expr:
+    def _pattern(self, row: Operator, node: exp.Expression) -> Expr:
         args = self._arguments(node, "negate")
         pattern = args[1] if len(args) == 2 else None
         if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
             self._refuse("Q202", f"{spell(node, self.text)} needs a constant pattern. Write it in quotes: 'a%'.", node)
         if len(pattern.value.encode()) > MAX_PATTERN:
             self._refuse("Q104", f"the pattern is longer than {MAX_PATTERN} bytes.", node)
-        if name in ("like", "ilike"):
-            name, args[1] = like_operator(name, pattern.value)
-        found = self._operator(name, node, args)
+        name, constant = (row.name, pattern.value) if row.pattern is None else row.pattern(pattern.value)
+        found = self._operator(name, node, [args[0], Literal(constant, Kind.TEXT)])
         return Call("not", (found,), Kind.BOOLEAN) if node.args.get("negate") else found
 
+    def _part_node(self, row: Operator, node: exp.Expression) -> Expr:
+        if any(v for k, v in node.args.items() if k != "this"):
+            self._no_rule(node)  # week(date, mode) of other systems
+        return self._part(row.family, node, self(node.this))
+
     def _part(self, name: str, node: exp.Expression, arg: Expr) -> Expr:
-        if f"{name}_{arg.kind.value}" not in OPERATORS:
-            self._refuse("Q203", f"{name} needs a date or timestamp with that part. Use it on such a column.", node)
-        return self._operator(f"{name}_{arg.kind.value}", node, [arg])
+        found = f"{PART_NAMES.get(name)}_{arg.kind.value}"
+        if found not in OPERATORS:
+            told = PART_NAMES.get(name, name)
+            self._refuse("Q203", f"{told} needs a date or timestamp with that part. Use it on such a column.", node)
+        return self._operator(found, node, [arg])
 
     def _moment(self, value: str, kind: Kind, node: exp.Expression) -> Literal:
         try:
@@ -272,7 +279,7 @@ class Scalars(NumberNodes):
         for arm in node.args["ifs"]:
             condition = self(arm.this)
             if subject is not None:
-                condition = self._compare("eq", node, [self(subject), condition])
+                condition = self._equal(node, [self(subject), condition])
             branches.append((condition, self(arm.args["true"])))
         return self._make_case(branches, node.args.get("default"), node)
 
@@ -346,20 +353,20 @@ class Scalars(NumberNodes):
 
     def _extract(self, node: exp.Expression) -> Expr:
         name = str(node.this.name).lower()
-        return self._part(PART_NAMES.get(name, name), node, self(node.expression))
+        return self._part(name, node, self(node.expression))
 
     def _anonymous(self, node: exp.Expression) -> Expr:
         name = str(node.this).lower()
         if name in ("date_part", "datepart") and len(node.expressions) == 2:
-            part = node.expressions[0].name.lower()
-            return self._part(PART_NAMES.get(part, part), node, self(node.expressions[1]))
-        if name in ("isodow", *PART_NAMES) and len(node.expressions) == 1:
-            return self._part(PART_NAMES.get(name, name), node, self(node.expressions[0]))
-        if name in ("suffix", "prefix") and len(node.expressions) == 2:
-            kind = exp.EndsWith if name == "suffix" else exp.StartsWith
-            return self._pattern(
-                PATTERNS[kind], kind(this=node.expressions[0].copy(), expression=node.expressions[1].copy())
-            )
+            return self._part(node.expressions[0].name.lower(), node, self(node.expressions[1]))
+        row = BY_WORD.get(name)
+        if row is not None and (row.variadic or len(node.expressions) == len(row.takes)):
+            if row.reading == "part":
+                return self._part(row.family, node, self(node.expressions[0]))
+            if row.reading == "pattern":
+                text, pattern = (e.copy() for e in node.expressions)
+                return self._pattern(row, row.nodes[0](this=text, expression=pattern))
+            return self._readings[row.reading](self, row, node)
         self._refuse("Q202", f'function "{name[:40]}" is outside the allow-list. {instead(name)}', node)
 
     def _no_rule(self, node: exp.Expression) -> NoReturn:
@@ -370,6 +377,9 @@ class Scalars(NumberNodes):
         way = instead((spelled(node, self.text) or "") if isinstance(node, exp.Func) else "")
         self._refuse("Q202", f"{spell(node, self.text)} is outside the allow-list. {way}", node)
 
+    _readings: ClassVar[dict[str, Callable[[Scalars, Operator, exp.Expression], Expr]]] = {
+        "plain": _plain, "compared": _compared, "pattern": _pattern, "part": _part_node,
+    }  # fmt: skip
     _methods: ClassVar[dict[type[exp.Expression], Callable[[Scalars, exp.Expression], Expr]]] = {
         exp.Literal: _literal,
         exp.Boolean: lambda self, node: Literal(bool(node.this), Kind.BOOLEAN),  # noqa: ARG005
@@ -382,17 +392,6 @@ class Scalars(NumberNodes):
         exp.Trim: _trim, exp.DateTrunc: _trunc_date, exp.TimestampTrunc: _trunc_date, exp.DateDiff: _date_diff,
         exp.Extract: _extract, exp.Anonymous: _anonymous, **NumberNodes.number_methods,
     }  # fmt: skip
-
-
-def constant(expr: Expr) -> Scalar:
-    """Value of a literal, negated literals included; raises ValueError for anything else."""
-    if isinstance(expr, Literal):
-        return expr.value
-    if isinstance(expr, Call) and expr.operator == "neg" and isinstance(expr.arguments[0], Literal):
-        value = expr.arguments[0].value
-        if isinstance(value, (int, float)):
-            return -value
-    raise ValueError
 
 
 def _is_null(expr: Expr) -> bool:

@@ -12,31 +12,23 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from duckdp.catalog.table import Kind, Table, closest
-from duckdp.compiler import arithmetic, ways
+from duckdp.compiler import ways
+from duckdp.compiler.aggregates import BY_NODE, BY_WORD, OFFERED, AggregateRow
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
+from duckdp.compiler.facts import facts
 from duckdp.compiler.literals import small_int
-from duckdp.compiler.operators import facts
+from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Key, Order, Output, Query
 from duckdp.compiler.scalars import Scalars
-from duckdp.compiler.scope import RowScope, read_predicate
+from duckdp.compiler.scope import RowScope
 from duckdp.compiler.spelling import spelled
 from duckdp.compiler.types import type_of
 from duckdp.errors import QueryError
 
-__all__ = ["Key", "Order", "Output", "Query", "RowScope", "read_predicate", "read_select"]
-
 CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
-AGGREGATES = {
-    exp.Sum: "sum", exp.Avg: "avg", exp.Variance: "var_samp", exp.VariancePop: "var_pop",
-    exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
-}  # fmt: skip
-
-
-QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
-QUANTILES_HINT = " Use dp_median_smooth('table', 'column', quantile := 0.5)."
-OTHER_AGGREGATES = " Take count, sum, avg, var_samp, var_pop, stddev_samp, stddev_pop or count_if."
+OTHER_AGGREGATES = f" Take {', '.join(OFFERED[:-1])} or {OFFERED[-1]}."
 
 
 def read_select(
@@ -245,12 +237,12 @@ class _Reader:
         return number
 
     def _released(self, node: exp.Expression) -> Expr:
-        """An expression over released values: only what compiler/arithmetic.py can compute afterwards."""
+        """An expression over released values: only what has a rule on them (``Operator.released``)."""
         expr = self.outer(node)
         level = [expr]
         while level:
             for e in level:
-                if isinstance(e, Call) and not arithmetic.allowed(e.operator):
+                if isinstance(e, Call) and OPERATORS[e.operator].released is None:
                     self._refuse(
                         "Q202", f"{e.operator} works on rows, not on released values. Use it in an aggregate.", node
                     )
@@ -296,7 +288,7 @@ class _Reader:
     # ---- aggregates -------------------------------------------------------------------------------------------
 
     def _is_aggregate(self, node: exp.Expression) -> bool:
-        return isinstance(node, exp.Anonymous) and str(node.this).lower() in ("mean", "count_star")
+        return isinstance(node, exp.Anonymous) and str(node.this).lower() in BY_WORD
 
     def _aggregate(self, node: exp.Expression) -> Aggregate | None:
         if isinstance(node, exp.Filter):
@@ -304,10 +296,8 @@ class _Reader:
             if inner is None:
                 self._refuse("Q201", "FILTER belongs to an aggregate. Write count(*) FILTER (WHERE ...).", node)
             return self._filtered(inner, self._boolean(self.row(node.expression.this), node, "FILTER"))
-        if isinstance(node, exp.Anonymous) and self._is_aggregate(node):
-            if str(node.this).lower() == "count_star":
-                return Aggregate("count_rows", None, None)
-            return self._numeric("avg", node, node.expressions)
+        if isinstance(node, exp.Anonymous) and (row := BY_WORD.get(str(node.this).lower())) is not None:
+            return Aggregate(row.name, None, None) if row.of == "rows" else self._numeric(row, node, node.expressions)
         if isinstance(node, exp.IgnoreNulls) and node.find(exp.AnyValue):  # sqlglot's form of it
             self._refuse("Q206", f"aggregate any_value has no private form here.{OTHER_AGGREGATES}", node)
         if not isinstance(node, exp.AggFunc):
@@ -316,17 +306,15 @@ class _Reader:
             return self._count_aggregate(node)
         if isinstance(node, exp.CountIf):
             return Aggregate("count_rows", None, self._boolean(self.row(node.this), node, "count_if"))
-        name = AGGREGATES.get(type(node))
-        if name is None:
-            quantile = isinstance(
-                node, (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
-            )
-            hint = " Use dp_median_smooth('table', 'column', quantile := 0.5)." if quantile else OTHER_AGGREGATES
+        row = BY_NODE.get(type(node))
+        if row is None or row.way:
             called = spelled(node, self.text) or node.sql_name().lower()
-            self._refuse("Q206", f"aggregate {called} has no private form here.{hint}", node)
-        return self._numeric(name, node, [node.this])
+            way = OTHER_AGGREGATES if row is None else row.way
+            self._refuse("Q206", f"aggregate {called} has no private form here.{way}", node)
+        return self._numeric(row, node, [node.this])
 
-    def _numeric(self, name: str, node: exp.Expression, arguments: list[exp.Expression]) -> Aggregate:
+    def _numeric(self, row: AggregateRow, node: exp.Expression, arguments: list[exp.Expression]) -> Aggregate:
+        name = row.name
         if len(arguments) != 1 or any(v for k, v in node.args.items() if k not in ("this", "expressions")):
             self._refuse("Q206", f"{name} takes one argument. {ways.call(name, 1)}", node)
         if isinstance(arguments[0], exp.Distinct):

@@ -6,9 +6,9 @@ import re
 
 from sqlglot import exp
 
+from duckdp.compiler.aggregates import OFFERED
 from duckdp.compiler.nodes import FUNCTION_NAMES
 
-AGGREGATE_NAMES = ("avg", "count", "count_if", "stddev_pop", "stddev_samp", "sum", "var_pop", "var_samp")
 # What does the work of functions that have no rule, where their names do not tell.
 NEIGHBOURS = {
     "age": "date_diff('day', x, y)", "current_date": "a date: DATE '2020-01-31'", "dayname": "dayofweek(x)",
@@ -70,7 +70,7 @@ def instead(name: str) -> str:
         return f"Use {NEIGHBOURS[name]}."
     if name in FUNCTION_NAMES:
         return f"Use {name} in its plain form, without further arguments."
-    near = sorted((distance(name, n), n) for n in (*FUNCTION_NAMES, *AGGREGATE_NAMES))
+    near = sorted((distance(name, n), n) for n in (*FUNCTION_NAMES, *OFFERED))
     if near[0][0] <= max(1, len(name) // 4):
         return "Did you mean " + " or ".join(n for far, n in near[:2] if far == near[0][0]) + "?"
     return "Allowed are + - * / // % **, comparisons, CASE, IN, LIKE and " + ", ".join(FUNCTION_NAMES) + "."

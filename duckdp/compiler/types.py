@@ -13,20 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from duckdp.catalog.table import INTEGER_RANGES, Kind
-from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, NumberType
-from duckdp.compiler.operators import facts
+from duckdp.compiler.aggregates import ARGUMENT, aggregate_row
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, NumberType, is_null
+from duckdp.compiler.facts import facts
+from duckdp.compiler.number_types import DOUBLE, FLOAT, INTEGER, MAX_DIGITS, met_remainder, met_type, whole_type
+from duckdp.compiler.operators import Digits, row_of
 from duckdp.core.interval import nearest_float
 
-INTEGER, FLOAT, DOUBLE = NumberType("INTEGER"), NumberType("FLOAT"), NumberType("DOUBLE")
-MAX_DIGITS = 38  # of a DECIMAL; a longer literal is a DOUBLE
-SHORT_DIGITS = 18  # of a DECIMAL in 64 bits: what DuckDB makes of two such ones is one again
-WHOLE = {
-    "sign", "length", "date_diff", "year", "month", "day", "quarter", "week", "dayofweek", "isodow", "dayofyear",
-    "hour", "minute", "number",
-}  # fmt: skip
-# What looks at last digits: its arguments are exact since it was read.
-STEPS = {"floor", "ceil", "round", "trunc", "sign", "round_even", "mod", "units", "to_float", "to_integer"}
-STEPS |= {"nullif_number"}
+ROUNDED = (Digits.SUM, Digits.QUOTIENT)  # of FLOATs: to FLOAT
 
 
 class TypedFloat(float):
@@ -49,9 +43,9 @@ def type_of(expr: Expr) -> NumberType:
         case Case(type=None, branches=branches, default=default):
             return common_type([v for _, v in branches] + ([] if default is None else [default]))
         case Call(type=None):
-            return _of_call(expr)
-        case Aggregate(function=function, argument=argument):
-            return _of_aggregate(function, argument)
+            return row_of(expr).number_type(expr, type_of)
+        case Aggregate():
+            return _of_aggregate(expr)
     assert not isinstance(expr, Aggregate)
     return expr.type or DOUBLE
 
@@ -68,15 +62,6 @@ def declared_type(duckdb_type: str) -> NumberType:
     if match := re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", base):
         return NumberType("DECIMAL", int(match[2]), int(match[1]) - int(match[2]))
     return FLOAT if base in ("FLOAT", "REAL") else DOUBLE
-
-
-def whole_type(name: str) -> NumberType:
-    """The type of DuckDB's integers of a name.
-
-    >>> whole_type("UTINYINT").digits, whole_type("HUGEINT").digits
-    (3, 38)
-    """
-    return NumberType("INTEGER", 0, min(len(str(INTEGER_RANGES[name][1])), MAX_DIGITS))
 
 
 def literal_type(raw: str) -> NumberType:
@@ -97,14 +82,7 @@ def literal_type(raw: str) -> NumberType:
 
 def common_type(exprs: Sequence[Expr]) -> NumberType:
     """The type that numbers are brought to where they meet: compared, chosen from, or added."""
-    types = [type_of(e) for e in exprs if not _is_null(e)] or [INTEGER]
-    for one in (DOUBLE, FLOAT):
-        if one in types:
-            return one
-    scale, digits = max(t.scale for t in types), max(t.digits for t in types)
-    if all(t == INTEGER for t in types):
-        return NumberType("INTEGER", 0, digits)
-    return NumberType("DECIMAL", scale, min(digits, MAX_DIGITS - scale))
+    return met_type(exprs, type_of)
 
 
 def remainder_type(exprs: Sequence[Expr]) -> NumberType:
@@ -115,9 +93,7 @@ def remainder_type(exprs: Sequence[Expr]) -> NumberType:
     >>> remainder_type([short, wide]).name, remainder_type([short, huge]).name
     ('DECIMAL', 'DOUBLE')
     """
-    found = common_type(exprs)
-    digits = max((type_of(e).digits for e in exprs if not _is_null(e)), default=0)
-    return DOUBLE if found.name == "DECIMAL" and digits + found.scale > MAX_DIGITS else found
+    return met_remainder(exprs, type_of)
 
 
 def typed(expr: Expr, number_type: NumberType) -> Expr:
@@ -134,12 +110,12 @@ def exact(expr: Expr) -> Expr:
     if expr.kind is not Kind.NUMBER:
         return expr
     match expr:
-        case Call(operator=name, arguments=arguments) if name not in STEPS:
+        case Call(arguments=arguments) if not (row := row_of(expr)).steps:
             found = _with_arguments(expr, arguments)
             made = type_of(expr)
-            if made.name == "DECIMAL" and made.scale and name in ("add", "sub", "mul"):
+            if made.name == "DECIMAL" and made.scale and row.digits is Digits.SUM:
                 return decimal(found, made.scale)
-            return as_float(found) if made == FLOAT and name in ("add", "sub", "mul", "div") else found
+            return as_float(found) if made == FLOAT and row.digits in ROUNDED else found
         case Case(branches=branches, default=default):
             made = type_of(expr)
             arms = tuple((c, as_type(v, made)) for c, v in branches)
@@ -154,8 +130,8 @@ def as_type(expr: Expr, number_type: NumberType) -> Expr:
 
 def as_float(expr: Expr) -> Expr:
     """The nearest FLOAT; FLOATs and small whole numbers are one already."""
-    done = isinstance(expr, Call) and expr.operator == "to_float"
-    if done or _is_null(expr) or (isinstance(expr, ColumnRef) and type_of(expr) == FLOAT):
+    done = isinstance(expr, Call) and row_of(expr).digits is Digits.FLOAT
+    if done or is_null(expr) or (isinstance(expr, ColumnRef) and type_of(expr) == FLOAT):
         return expr
     if isinstance(expr, Literal) and isinstance(expr.value, (int, float)):
         return Literal(nearest_float(float(expr.value)), expr.kind, type=FLOAT)
@@ -184,65 +160,28 @@ def divided(expr: Expr, digits: int, number_type: NumberType) -> Expr:
 
 def _with_arguments(call: Call, arguments: tuple[Expr, ...]) -> Call:
     change: Callable[[Expr], Expr] = exact
-    if type_of(call) == FLOAT and call.operator in ("add", "sub", "mul", "div"):
+    digits = row_of(call).digits
+    if type_of(call) == FLOAT and digits in ROUNDED:
         change = lambda e: as_type(e, FLOAT)  # noqa: E731
-    if call.operator in ("greatest", "least", "coalesce_number"):
+    if digits is Digits.CHOSEN:
         made = type_of(call)
         return replace(call, arguments=tuple(as_type(a, made) for a in arguments), type=made)
-    if type_of(call).name == "DECIMAL" and call.operator in ("add", "sub", "mul"):
+    if type_of(call).name == "DECIMAL" and digits is Digits.SUM:
         change = _unrounded  # one rounding at the end is enough
     return replace(call, arguments=tuple(change(a) for a in arguments), type=type_of(call))
 
 
 def _unrounded(expr: Expr) -> Expr:
-    if isinstance(expr, Call) and expr.operator in ("add", "sub", "mul"):
+    if isinstance(expr, Call) and row_of(expr).digits is Digits.SUM:
         return _with_arguments(expr, expr.arguments)
     return exact(expr)
 
 
-def _of_call(call: Call) -> NumberType:
-    name, arguments = call.operator, call.arguments
-    stem = name.removesuffix("_number")
-    if stem in ("greatest", "least", "coalesce"):
-        return common_type(arguments)
-    if name in ("add", "sub", "mul", "mod"):
-        return _of_arithmetic(name, arguments)
-    if name in ("neg", "abs", "defined") or stem == "nullif":
-        return type_of(arguments[0])
-    if name == "div":
-        return FLOAT if common_type(arguments) == FLOAT else DOUBLE
-    if name in ("floor", "ceil", "round", "trunc"):
-        found = type_of(arguments[0])
-        if found == INTEGER:
-            return DOUBLE if name in ("floor", "ceil") else found
-        return NumberType("DECIMAL", 0, found.digits + found.scale) if found.name == "DECIMAL" else found
-    if name == "sign":
-        return whole_type("TINYINT")
-    return INTEGER if name in WHOLE or name.rpartition("_")[0] in WHOLE else DOUBLE
-
-
-def _of_arithmetic(name: str, arguments: Sequence[Expr]) -> NumberType:
-    found = common_type(arguments)
-    if found.name != "DECIMAL":
-        return found
-    if name == "mod":
-        return remainder_type(arguments)
-    types = [type_of(a) for a in arguments if not _is_null(a)]
-    widths = [t.digits + t.scale for t in types]
-    scale = sum(t.scale for t in types) if name == "mul" else found.scale
-    width = sum(widths) if name == "mul" else max(t.digits for t in types) + scale + 1
-    limit = SHORT_DIGITS if max(*widths, scale) <= SHORT_DIGITS else MAX_DIGITS
-    return NumberType("DECIMAL", scale, min(width, limit) - scale)
-
-
-def _of_aggregate(function: str, argument: Expr | None) -> NumberType:
-    if function.startswith("count"):
+def _of_aggregate(aggregate: Aggregate) -> NumberType:
+    row = aggregate_row(aggregate)
+    if row.counts:
         return INTEGER
-    if function != "sum" or argument is None:
+    if row.type != ARGUMENT or aggregate.argument is None:
         return DOUBLE
-    found = type_of(argument)
+    found = type_of(aggregate.argument)
     return DOUBLE if found == FLOAT else found
-
-
-def _is_null(expr: Expr) -> bool:
-    return isinstance(expr, Literal) and expr.value is None

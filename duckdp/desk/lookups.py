@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.parse import parse_statement
-from duckdp.compiler.select import Query, read_select
+from duckdp.compiler.query import Query
+from duckdp.compiler.select import read_select
 from duckdp.core.accountant import cost, how_many
 from duckdp.core.types import Loss, Neighbours
 from duckdp.desk.asking import Asking

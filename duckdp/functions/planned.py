@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Expr
 from duckdp.compiler.parse import parse_scalar
-from duckdp.compiler.select import read_predicate
+from duckdp.compiler.scope import read_predicate
 from duckdp.result import Result, note_name, plain_result
 
 NOTE = ("note", "VARCHAR")  # the caveat's column

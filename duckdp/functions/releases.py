@@ -15,7 +15,7 @@ from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
 from duckdp.compiler.plan import Plan, domain_size
 from duckdp.compiler.pricing import Price, Terms, price
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
-from duckdp.compiler.select import Output, Query
+from duckdp.compiler.query import Output, Query
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.functions.explanation import Explanation, explain_price, explain_quantile, explain_route, routed_result
 from duckdp.functions.kinds import (

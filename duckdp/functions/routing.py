@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from duckdp.catalog.table import Column, Kind
+from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, columns, walk
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.query import Query
 from duckdp.errors import DuckDPError, ParameterError
 
@@ -24,11 +26,6 @@ if TYPE_CHECKING:
 
 MOST = 1e300  # what is called a number here and as a float
 Tolerance = float | Mapping[str, float]
-_STATISTIC = {"avg": "mean", "sum": "sum"}
-# Operators that may have a value although an argument is NULL, by the beginning of their names; no other does.
-NULL_IF_FIRST_IS = ("between_", "in_", "nullif_")
-NULL_IF_ALL_ARE = ("and", "or", "coalesce_", "greatest", "least")
-NEVER_NULL = ("is_null_", "distinct_", "same_")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +113,7 @@ def _try(query: Query, summary: SmoothSummary) -> list[SmoothAnswer] | str:
         labelled = [c.name for c in columns(a.argument) if _labelled(c)]
         if labelled:
             return f"reads only values of the domain of {', '.join(labelled)}, a SELECT any value"
-        statistic = cast("Statistic", _STATISTIC[a.function])
+        statistic = cast("Statistic", aggregate_row(a).statistic)
         try:
             one = answer(summary, a.argument, statistic=statistic)
         except DuckDPError as error:
@@ -150,7 +147,8 @@ def _unfit(query: Query) -> str:
         return "the statement has a LIMIT"
     for output in query.outputs:
         e = output.expr
-        if not isinstance(e, Aggregate) or e.function not in _STATISTIC or e.argument is None or e.filter is not None:
+        plain = isinstance(e, Aggregate) and aggregate_row(e).statistic and e.argument is not None and e.filter is None
+        if not plain:
             return f'"{output.name}" is not a plain avg or sum'
     return ""
 
@@ -159,14 +157,17 @@ def null_with(expr: Expr) -> frozenset[str]:
     """Names of columns that each, where NULL, make the expression NULL; a CASE promises nothing."""
     if isinstance(expr, ColumnRef):
         return frozenset([expr.column.name])
-    if not isinstance(expr, Call) or expr.operator.startswith(NEVER_NULL):
+    if not isinstance(expr, Call):
         return frozenset()
     parts = [null_with(a) for a in expr.arguments]
-    if expr.operator.startswith(NULL_IF_FIRST_IS):
-        return parts[0]
-    if expr.operator.startswith(NULL_IF_ALL_ARE):
-        return frozenset.intersection(*parts)
-    return frozenset().union(*parts)
+    match row_of(expr).null_with:
+        case "any":
+            return frozenset().union(*parts)
+        case "all":
+            return frozenset.intersection(*parts)
+        case "first":
+            return parts[0]
+    return frozenset()
 
 
 def _makes_null(expr: Expr) -> bool:
@@ -174,7 +175,7 @@ def _makes_null(expr: Expr) -> bool:
     return any(
         (isinstance(n, Case) and n.default is None)
         or (isinstance(n, Literal) and n.value is None)
-        or (isinstance(n, Call) and n.operator.startswith(("nullif_", "defined", "to_integer")))
+        or (isinstance(n, Call) and row_of(n).makes_null)
         for n in walk(expr)
     )
 

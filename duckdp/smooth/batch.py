@@ -20,7 +20,7 @@ import numpy as np
 
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, NumberType, columns, walk
-from duckdp.compiler.operators import OPERATORS
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scalars import MAX_LITERAL, Scalars
 from duckdp.compiler.scope import RowScope
@@ -69,7 +69,6 @@ _PLAIN = re.compile(r"[\w\s+\-*/%().,<>=!'\"]*\Z", re.ASCII)
 _TOKENS = re.compile(
     r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(\w?)", re.ASCII
 )
-_DECIDED = ("round_even", "trunc")  # translations that depend on whether a constant is whole
 
 
 class _Slot(TypedFloat):
@@ -221,7 +220,7 @@ def _rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def _is_decided(expr: Expr) -> bool:
-    return isinstance(expr, Call) and (OPERATORS[expr.operator].domain is not None or expr.operator in _DECIDED)
+    return isinstance(expr, Call) and (row_of(expr).domain is not None or row_of(expr).by_value)
 
 
 def _reads(shape: Expr) -> frozenset[str]:

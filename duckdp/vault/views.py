@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from duckdp.catalog.table import Column, RawColumn, Table
 from duckdp.compiler.parse import parse_scalar, parse_statement
-from duckdp.compiler.select import read_predicate
+from duckdp.compiler.scope import read_predicate
 from duckdp.errors import CatalogError, QueryError
 
 WAY_OUT = "Protect its base table, or make a view that only selects columns of one table with a WHERE."

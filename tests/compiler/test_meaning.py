@@ -18,7 +18,7 @@ import pytest
 
 from duckdp.compiler.deviations import DEVIATIONS
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.operators import facts
+from duckdp.compiler.facts import facts
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr
 from duckdp.compiler.scalars import Scalars

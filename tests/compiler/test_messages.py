@@ -14,7 +14,7 @@ import pytest
 from duckdp.compiler import spelling, ways
 from duckdp.compiler.nodes import FUNCTION_NAMES
 from duckdp.compiler.parse import parse_scalar
-from duckdp.compiler.select import read_predicate
+from duckdp.compiler.scope import read_predicate
 from duckdp.errors import QueryError
 from tests.gate import clinic, plan_for
 

@@ -19,10 +19,11 @@ import pytest
 from duckdp.catalog.table import Kind
 from duckdp.compiler.emit import _row_terms, emit
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal, walk
-from duckdp.compiler.literals import like_operator
+from duckdp.compiler.facts import facts
 from duckdp.compiler.measures import sum_range
 from duckdp.compiler.nodes import PART_NAMES
-from duckdp.compiler.operators import OPERATORS, UNITS, facts
+from duckdp.compiler.operators import OPERATORS, UNITS
+from duckdp.compiler.operators.text import like_operator
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr
 from duckdp.compiler.scalars import Scalars

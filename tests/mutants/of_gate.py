@@ -5,7 +5,10 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _PARSE, _TOKENS, _SELECT, _SCOPE = (f"duckdp/compiler/{n}.py" for n in ("parse", "tokens", "select", "scope"))
-_SCALARS, _OPERATORS, _ALLOWED = (f"duckdp/compiler/{n}.py" for n in ("scalars", "operators", "allowed"))
+_SCALARS, _FACTS = (f"duckdp/compiler/{n}.py" for n in ("scalars", "facts"))
+_ARITHMETIC, _CONDITIONAL, _CASTS = (
+    f"duckdp/compiler/operators/{n}.py" for n in ("arithmetic", "conditional", "casts")
+)
 _PRINT, _DOMAINS, _PLAN, _NUMBERS = (f"duckdp/compiler/{n}.py" for n in ("printing", "domains", "plan", "numbers"))
 _BINDER, _FRONT, _SESSION, _CURATOR, _DESK, _DATASET = (
     f"duckdp/{n}.py" for n in ("front/binder", "front/front", "session", "curator", "desk/desk", "vault/dataset")
@@ -46,15 +49,15 @@ GATE: tuple[Mutant, ...] = (
     Mutant("views: predicates without a rule", _VIEWS, "            read_predicate(parse_scalar(self.filter), stand_in, self.filter)\n", "            pass\n", _T_VIEWS),
     # ---- what is known without data
     Mutant("facts: NaN stays", _SCALARS, "if self.rows and undefined(call) else call", "if False else call", _T_FACTS),
-    Mutant("facts: 0 / 0 is a number", _OPERATORS, "return (zero_a and zero_b) or (not a.finite and not b.finite)", "return not a.finite and not b.finite", _T_FACTS),
-    Mutant("facts: infinity less infinity is a number", _OPERATORS, '        case "sub":\n            return not a.finite and not b.finite\n', '        case "sub":\n            return False\n', _T_FACTS),
-    Mutant("facts: remainders of 0 are numbers", _OPERATORS, "return zero_b or not a.finite", "return not a.finite", _T_FACTS),
-    Mutant("facts: what is NULL for NaN is never NULL", _ALLOWED, """lambda a, _: f"NULLIF({a[0]}, CAST('nan' AS DOUBLE))", nullable=_always""", """lambda a, _: f"NULLIF({a[0]}, CAST('nan' AS DOUBLE))", nullable=_any_nullable""", (*_T_FACTS, "tests/compiler/test_sensitivity.py")),
-    Mutant("facts: nullif is never NULL", _ALLOWED, 'sql=lambda a, _: f"NULLIF({a[0]}, {a[1]})", nullable=_always', 'sql=lambda a, _: f"NULLIF({a[0]}, {a[1]})", nullable=_any_nullable', (*_T_FACTS, "tests/compiler/test_sensitivity.py")),
-    Mutant("facts: CASE without ELSE is never NULL", _OPERATORS, "nullable = default is None or any(", "nullable = any(", (*_T_FACTS, "tests/compiler/test_sensitivity.py")),
+    Mutant("facts: 0 / 0 is a number", _ARITHMETIC, "undefined=lambda a, b: (_zero(a) and _zero(b)) or (not a.finite and not b.finite)", "undefined=lambda a, b: not a.finite and not b.finite", _T_FACTS),
+    Mutant("facts: infinity less infinity is a number", _ARITHMETIC, "undefined=lambda a, b: not a.finite and not b.finite,", "undefined=lambda a, b: False,", _T_FACTS),
+    Mutant("facts: remainders of 0 are numbers", _ARITHMETIC, "undefined=lambda a, b: _zero(b) or not a.finite", "undefined=lambda a, b: not a.finite", _T_FACTS),
+    Mutant("facts: what is NULL for NaN is never NULL", _CASTS, "interval=lambda a, _: a[0].interval, integral=keeps_whole, nullable=always,", "interval=lambda a, _: a[0].interval, integral=keeps_whole,", (*_T_FACTS, "tests/compiler/test_sensitivity.py")),
+    Mutant("facts: nullif is never NULL", _CONDITIONAL, "integral=lambda a: a[0].integral, nullable=always,", "integral=lambda a: a[0].integral,", (*_T_FACTS, "tests/compiler/test_sensitivity.py")),
+    Mutant("facts: CASE without ELSE is never NULL", _FACTS, "nullable = default is None or any(", "nullable = any(", (*_T_FACTS, "tests/compiler/test_sensitivity.py")),
     Mutant("facts: any bounds of a root", _SCALARS, "if operator.domain is not None and not self.released:", "if False:", (*_T_FACTS, "tests/adversary/test_more_attacks.py")),
-    Mutant("facts: greatest of what may be NULL", _OPERATORS, "max((s.lower for s in sure), default=lowest)", "max(s.lower for s in spans)", _T_FACTS),
-    Mutant("facts: columns are never NULL", _OPERATORS, "return Facts(c.interval, c.integral, c.nullable, whole)", "return Facts(c.interval, c.integral, False, whole)", ("tests/compiler/test_sensitivity.py", *_T_FACTS)),
+    Mutant("facts: greatest of what may be NULL", _CONDITIONAL, "max((s.lower for s in sure), default=lowest)", "max(s.lower for s in spans)", _T_FACTS),
+    Mutant("facts: columns are never NULL", _FACTS, "return Facts(c.interval, c.integral, c.nullable, whole, days)", "return Facts(c.interval, c.integral, False, whole, days)", ("tests/compiler/test_sensitivity.py", *_T_FACTS)),
     Mutant("printing: instants in the session's zone", _PRINT, "    if column.type.upper() == ZONED:", "    if False:", ("tests/test_zoned.py",)),
     # ---- domains that follow
     Mutant("domains: the last period is left out", _DOMAINS, "following <= last:", "following < last:", _T_DOMAINS),

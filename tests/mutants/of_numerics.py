@@ -9,6 +9,7 @@ _VARIATES, _NOISE, _SMOOTH = (
     "duckdp/core/noise.py",
     "duckdp/mechanisms/smooth_sensitivity.py",
 )
+_DATES = "duckdp/compiler/operators/dates.py"
 _PROVED, _ENCLOSURE, _RATIO = (
     "duckdp/smooth/fit/proved.py",
     "duckdp/smooth/fit/enclosure.py",
@@ -101,8 +102,8 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("proved: rounding left out", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return lost", (*_T_PROVED, "tests/smooth/test_honesty.py")),
     Mutant("proved: what the basis lacks", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return rounding(part, scales[0], own[0])", (*_T_PROVED, "tests/smooth/test_honesty.py", "tests/smooth/test_smooth_answer.py")),
     Mutant("proved: on any grid", _PROVED, "    if complete and math.isfinite(own[1]):\n", "    if math.isfinite(own[1]):\n", (*_T_PROVED, "tests/smooth/test_honesty.py", "tests/smooth/test_smooth_answer.py")),
-    Mutant("enclosure: weeks begin on Mondays", _ENCLOSURE, 'room = np.where(before | (expr.option == "week"), 1.0, 0.0)', "room = np.where(before, 1.0, 0.0)", _T_ENCLOSURE),
-    Mutant("enclosure: coalesce is its first", _ENCLOSURE, "found = _hull([own, found]) if self._may_be_null(argument) else own", "found = own", (f"{_T_ENCLOSURE[0]}::test_ranges_hold_the_values[coalesce(CASE WHEN x > 1 THEN x END, 9)]",)),
+    Mutant("enclosure: weeks begin on Mondays", _DATES, 'room = np.where(before | (call.option == "week"), 1.0, 0.0)', "room = np.where(before, 1.0, 0.0)", _T_ENCLOSURE),
+    Mutant("enclosure: coalesce is its first", _ENCLOSURE, "found = hull([own, found]) if self._may_be_null(argument) else own", "found = own", (f"{_T_ENCLOSURE[0]}::test_ranges_hold_the_values[coalesce(CASE WHEN x > 1 THEN x END, 9)]",)),
     Mutant("fieller: the denominator is exact", _RATIO, "- np.outer(np.array(h), np.sin(angles))", "- 0 * np.outer(np.array(h), np.sin(angles))", _T_RATIO),
     Mutant("fieller: steps of small noise", _RATIO, "0.5 if n.scale < _SMOOTH else 0.0", "0.0", _T_RATIO),
     Mutant("fieller: noise out of the range", _RATIO, "factor = np.where(outside, 2 * (excess(best, factor) + 1), factor)", "pass", _T_RATIO),

@@ -21,7 +21,7 @@ from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.per_unit import plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.release import SelectTask
-from duckdp.compiler.select import read_predicate
+from duckdp.compiler.scope import read_predicate
 from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
 from duckdp.smooth.buy.per_group import plan_grouped

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from duckdp.compiler.expression import columns
+from duckdp.core import rectangles as rc
 from duckdp.smooth.fit import bernstein, coefficients
-from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.coefficients import approximate, read_function
 from duckdp.smooth.fit.parts import part_of
 from duckdp.smooth.fit.points import Points, evaluate

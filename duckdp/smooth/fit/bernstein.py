@@ -26,18 +26,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from duckdp.catalog.table import Kind
-from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, columns, walk
-from duckdp.compiler.operators import facts
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, columns, walk
+from duckdp.compiler.facts import facts
+from duckdp.compiler.operators import row_of
+from duckdp.compiler.operators.arithmetic import constant_of
+from duckdp.core import rectangles as rc
+from duckdp.core.rectangles import Rectangle, Span
 from duckdp.smooth.axes import Axis, Floats
-from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.interpolation import zeros_lebesgue
 from duckdp.smooth.fit.points import raw_values, tensor_points
-from duckdp.smooth.fit.rectangles import Rectangle, Span
-from duckdp.smooth.fit.terms import constant_of, is_arithmetic
+from duckdp.smooth.fit.terms import is_arithmetic
 
 RHOS = np.array([1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 60.0])
 MAX_CASES = 64  # combinations of the values of columns that have few
@@ -46,17 +49,6 @@ MAX_EXPONENT = 1024
 MAX_KINDS = 4  # exponents of functions that are looked at together
 _ARCS, _STRIPS, _LAYERS = 64, 24, 6
 _LOG_ERROR = 1e-13  # per degree, relative, of an exponential of such a logarithm
-_PARTIAL = ("div", "ln", "log10", "log2", "sqrt", "tanh", "atan")
-_UNARY: dict[str, Callable[[Rectangle], Rectangle]] = {
-    "neg": lambda z: -z, "exp": rc.exponential, "ln": rc.logarithm, "sin": rc.sine, "cos": rc.cosine,
-    "tanh": rc.hyperbolic_tangent, "atan": rc.arc_tangent,
-    "sqrt": lambda z: rc.exponential(rc.point(0.5) * rc.logarithm(z)),
-    "log10": lambda z: rc.logarithm(z) * rc.reciprocal(rc.point(math.log(10))),
-    "log2": lambda z: rc.logarithm(z) * rc.reciprocal(rc.point(math.log(2))),
-}  # fmt: skip
-_BINARY: dict[str, Callable[[Rectangle, Rectangle], Rectangle]] = {
-    "add": lambda z, w: z + w, "sub": lambda z, w: z - w, "div": lambda z, w: z * rc.reciprocal(w),
-}  # fmt: skip
 
 
 class NotAnalyticError(Exception):
@@ -247,25 +239,33 @@ class Evaluator:
         match expr:
             case ColumnRef(column=c) if c.name in self.rects:
                 return self.rects[c.name]
-            case Call(operator=name, arguments=(inner,)) if name in _UNARY:
-                return _UNARY[name](self(inner))
-            case Call(operator="mul", arguments=(left, right)):
-                return rc.square(self(left)) if left == right else self(left) * self(right)
-            case Call(operator=name, arguments=(left, right)) if name in _BINARY:
-                return _BINARY[name](self(left), self(right))
-            case Call(operator="power", arguments=(base, exponent)):
-                return self._power(self(base), exponent)
             case Call():
-                return self(_only_argument(expr))
+                return self._call(expr)
             case Case():
                 return self._case(expr)
         raise NotAnalyticError
 
+    def _call(self, expr: Call) -> Rectangle:
+        row = row_of(expr)
+        if row.analytic is None:  # an operator that chooses, where its choice is settled
+            chosen = None if row.settled is None else row.settled(expr, [facts(a) for a in expr.arguments])
+            if chosen is None:
+                raise NotAnalyticError
+            return self(chosen)
+        own = self.KNOWING.get(expr.operator)
+        if own is not None:
+            return own(self, *expr.arguments)
+        first = expr.arguments[0]
+        parts: list[Rectangle] = []
+        for argument in expr.arguments:
+            parts.append(parts[0] if parts and argument == first else self(argument))
+        return row.analytic(expr, parts)
+
     def _spread(self, values: Floats) -> Floats:
         return values.reshape(-1, *(1,) * (self.dimensions - 1))
 
-    def _power(self, base: Rectangle, exponent: Expr) -> Rectangle:
-        known = constant_of(exponent)
+    def _power(self, under: Expr, exponent: Expr) -> Rectangle:
+        base, known = self(under), constant_of(exponent)
         if known is not None and known.is_integer() and abs(known) <= MAX_EXPONENT:
             return self._whole_power(base, known)
         values = self.fixed.values.get(exponent)
@@ -280,6 +280,9 @@ class Evaluator:
             if found is not None:
                 return found
         return rc.exponential(self(exponent) * rc.logarithm(base))
+
+    # Operators whose rule here needs more than the rectangles of its arguments.
+    KNOWING: ClassVar[dict[str, Callable[..., Rectangle]]] = {"power": _power}
 
     def _whole_power(self, base: Rectangle, exponent: float) -> Rectangle:
         found = rc.whole_power(base, int(abs(exponent)))
@@ -307,35 +310,9 @@ def _chosen(holds: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], yes: Span, n
     return Span(np.where(holds, yes.low, no.low), np.where(holds, yes.high, no.high))
 
 
-def _only_argument(expr: Call) -> Expr:
-    """The argument that a choosing operator always takes, by the arguments' ranges."""
-    spans = [facts(a) for a in expr.arguments]
-    if any(f.nullable for f in spans[:1]) and expr.operator == "coalesce_number":
-        raise NotAnalyticError
-    if expr.operator == "coalesce_number":
-        return expr.arguments[0]
-    if expr.operator == "abs":
-        low, high = spans[0].interval.lower, spans[0].interval.upper
-        if low >= 0 or high <= 0:
-            return expr.arguments[0] if low >= 0 else Call("neg", expr.arguments, Kind.NUMBER)
-    if expr.operator in ("greatest", "least"):
-        sign = 1 if expr.operator == "greatest" else -1
-        for i, one in enumerate(spans):
-            own = one.interval.lower if sign > 0 else -one.interval.upper
-            rest = [f.interval.upper if sign > 0 else -f.interval.lower for j, f in enumerate(spans) if j != i]
-            if all(own >= other for other in rest) and not one.nullable:
-                return expr.arguments[i]
-    raise NotAnalyticError
-
-
 def is_partial(expr: Expr) -> bool:
     """Whether an operation is not entire."""
-    if not isinstance(expr, Call):
-        return False
-    if expr.operator == "power":
-        exponent = constant_of(expr.arguments[1])
-        return exponent is None or not exponent.is_integer() or exponent < 0
-    return expr.operator in _PARTIAL and not (expr.operator == "div" and isinstance(expr.arguments[1], Literal))
+    return isinstance(expr, Call) and (row := row_of(expr)).analytic is not None and not row.entire(expr)
 
 
 def parts_of(expr: Expr) -> list[Expr]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.compiler.expression import Expr
-from duckdp.compiler.operators import facts
+from duckdp.compiler.facts import facts
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.fit.enclosure import enclose
 from duckdp.smooth.fit.interpolation import count_values

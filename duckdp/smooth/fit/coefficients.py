@@ -33,7 +33,7 @@ import numpy as np
 
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.expression import Expr, columns
-from duckdp.compiler.operators import facts
+from duckdp.compiler.facts import facts
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope

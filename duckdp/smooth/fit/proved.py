@@ -16,14 +16,15 @@ import numpy as np
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal, columns
+from duckdp.compiler.operators import row_of
+from duckdp.core import rectangles as rc
+from duckdp.core.rectangles import Rectangle, Span
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import ULP
-from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.bernstein import Evaluator, Fixed, NotAnalyticError
 from duckdp.smooth.fit.interpolation import Rule, rounding_of
 from duckdp.smooth.fit.parts import Part
 from duckdp.smooth.fit.points import SLOT, Points, raw_values
-from duckdp.smooth.fit.rectangles import Rectangle, Span
 
 _OWN = 2.0**-46  # relative error of an operation of DuckDB's that has no rule here
 
@@ -147,17 +148,10 @@ class _AtPoints(Evaluator):
 
     def _bent(self, expr: Call) -> Rectangle | None:
         """Operations that bend, of real numbers."""
-        if expr.operator not in ("abs", "greatest", "least"):
+        row = row_of(expr)
+        if row.encloses is None or not row.continuous:
             return None
-        spans = [self(argument).re for argument in expr.arguments]
-        if expr.operator == "abs":
-            found = Span(spans[0].least, spans[0].size)
-        else:
-            best = np.maximum if expr.operator == "greatest" else np.minimum
-            low, high = spans[0].low, spans[0].high
-            for span in spans[1:]:
-                low, high = best(low, span.low), best(high, span.high)
-            found = Span(low, high)
+        found = row.encloses(expr, [self(argument).re for argument in expr.arguments])
         return Rectangle(found, Span(np.zeros(()), np.zeros(())))
 
     def _spread(self, values: Floats) -> Floats:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns, walk
+from duckdp.compiler.operators import row_of
+from duckdp.compiler.operators.arithmetic import constant_of
 from duckdp.smooth.axes import as_number
 
 MAX_EXPONENT = 4096
 MAX_JUMPS = 64  # per column
-ARITHMETIC = ("add", "sub", "mul", "div", "neg")
-_ROUGH = ("abs", "floor", "ceil", "round", "round_even", "trunc", "sign", "mod", "greatest", "least", "number")
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,25 @@ def split(function: Expr) -> list[Term]:
     todo = [(1.0, function)]
     while todo:
         factor, expr = todo.pop()
-        match expr:
-            case Call(operator="add", arguments=(left, right)):
-                todo += [(factor, right), (factor, left)]
-            case Call(operator="sub", arguments=(left, right)):
-                todo += [(-factor, right), (factor, left)]
-            case Call(operator="neg", arguments=(inner,)):
-                todo.append((-factor, inner))
-            case Call(operator="mul", arguments=(left, right)) if (c := constant_of(left)) is not None:
-                todo.append((factor * c, right))
-            case Call(operator="mul", arguments=(left, right)) if (c := constant_of(right)) is not None:
-                todo.append((factor * c, left))
-            case Call(operator="div", arguments=(left, right)) if c := constant_of(right):
-                todo.append((factor / c, left))
-            case _:
-                found.append(Term(factor, expr, frozenset(c.name for c in columns(expr))))
+        parts = _summands(factor, expr) if isinstance(expr, Call) else []
+        todo += reversed(parts)
+        if not parts:
+            found.append(Term(factor, expr, frozenset(c.name for c in columns(expr))))
     return found
+
+
+def _summands(factor: float, call: Call) -> list[tuple[float, Expr]]:
+    """What a call is the sum of, each with its factor; [] where it is no sum and has no constant factor."""
+    row = row_of(call)
+    if row.signs:
+        return [(factor * sign, part) for sign, part in zip(row.signs, call.arguments, strict=True)]
+    if row.role:
+        left, right = call.arguments
+        if row.role == "product" and (c := constant_of(left)) is not None:
+            return [(factor * c, right)]
+        if (c := constant_of(right)) is not None and (c or row.role == "product"):
+            return [(factor * c if row.role == "product" else factor / c, left)]
+    return []
 
 
 def merge(terms: Sequence[Term]) -> list[Term]:
@@ -71,18 +74,7 @@ def merge(terms: Sequence[Term]) -> list[Term]:
 
 def is_arithmetic(expr: Expr) -> bool:
     """Whether an operation has rounding errors, which can cancel; there is a rule for all of these on intervals."""
-    return isinstance(expr, Call) and expr.operator in ARITHMETIC
-
-
-def constant_of(expr: Expr) -> float | None:
-    """Value of a constant made of literals and signs, or None."""
-    match expr:
-        case Literal(value=value) if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
-        case Call(operator="neg", arguments=(inner,)):
-            found = constant_of(inner)
-            return None if found is None else -found
-    return None
+    return isinstance(expr, Call) and row_of(expr).cancels
 
 
 def degrees(expr: Expr, free: frozenset[str]) -> Mapping[str, int] | None:
@@ -97,22 +89,42 @@ def degrees(expr: Expr, free: frozenset[str]) -> Mapping[str, int] | None:
     match expr:
         case ColumnRef(column=c) if c.kind is Kind.NUMBER:
             return {c.name: 1}
-        case Call(operator="add" | "sub" | "neg", arguments=arguments):
-            parts = [degrees(a, free) for a in arguments]
-            return None if None in parts else _largest([p for p in parts if p is not None])
-        case Call(operator="mul", arguments=(left, right)):
-            first, second = degrees(left, free), degrees(right, free)
-            return None if first is None or second is None else _added(first, second)
-        case Call(operator="div", arguments=(left, right)) if not _reads_others(right, free):
-            return degrees(left, free)
-        case Call(operator="power", arguments=(base, exponent)):
-            found, power = degrees(base, free), constant_of(exponent)
-            if found is None or power is None or not power.is_integer() or not 0 <= power <= MAX_EXPONENT:
-                return None
-            return {name: int(power) * degree for name, degree in found.items()}
-        case Call(operator="date_diff_date", arguments=arguments, option="day"):
-            return {c.name: 1 for a in arguments for c in columns(a)} if _plain(arguments) else None
+        case Call():
+            return _degrees_of(expr, free)
     return None
+
+
+def _degrees_of(call: Call, free: frozenset[str]) -> Mapping[str, int] | None:
+    row = row_of(call)
+    if row.signs:
+        parts = [degrees(a, free) for a in call.arguments]
+        return None if None in parts else _largest([p for p in parts if p is not None])
+    if row.role == "product":
+        first, second = (degrees(a, free) for a in call.arguments)
+        return None if first is None or second is None else _added(first, second)
+    if row.role == "quotient":
+        left, right = call.arguments
+        return None if _reads_others(right, free) else degrees(left, free)
+    rule = _DEGREES.get(call.operator)
+    return None if rule is None else rule(call, free)
+
+
+def _of_power(call: Call, free: frozenset[str]) -> Mapping[str, int] | None:
+    base, exponent = call.arguments
+    found, power = degrees(base, free), constant_of(exponent)
+    if found is None or power is None or not power.is_integer() or not 0 <= power <= MAX_EXPONENT:
+        return None
+    return {name: int(power) * degree for name, degree in found.items()}
+
+
+def _of_days(call: Call, _: frozenset[str]) -> Mapping[str, int] | None:
+    if call.option != "day" or not _plain(call.arguments):
+        return None
+    return {c.name: 1 for a in call.arguments for c in columns(a)}
+
+
+# Operators that are polynomials at times, besides sums, products and quotients.
+_DEGREES = {"power": _of_power, "date_diff_date": _of_days}
 
 
 def is_rough(expr: Expr) -> bool:
@@ -134,10 +146,9 @@ def jumps(expr: Expr) -> dict[str, list[float]]:
 
 
 def _bends(call: Call) -> bool:
-    numeric = call.kind is Kind.NUMBER and call.operator not in _ROUGH
-    return not numeric or call.operator.startswith(("date_diff", "coalesce", "nullif")) or any(
-        child.kind is not Kind.NUMBER for child in children(call)
-    )  # fmt: skip
+    if call.kind is not Kind.NUMBER or row_of(call).bends:
+        return True
+    return any(child.kind is not Kind.NUMBER for child in children(call))
 
 
 def _number(value: object) -> float | None:

@@ -14,14 +14,14 @@ import numpy as np
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import ColumnRef, Expr, columns, walk
+from duckdp.compiler.operators.arithmetic import constant_of
+from duckdp.core import rectangles as rc
+from duckdp.core.rectangles import Rectangle, Span
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.fit import bernstein
-from duckdp.smooth.fit import rectangles as rc
 from duckdp.smooth.fit.bernstein import Fixed, NotAnalyticError
 from duckdp.smooth.fit.interpolation import zeros_lebesgue
 from duckdp.smooth.fit.points import SLOT, raw_values, tensor_points
-from duckdp.smooth.fit.rectangles import Rectangle, Span
-from duckdp.smooth.fit.terms import constant_of
 
 RHOS = (2.0, 1.35)  # the second for what the first does not settle
 ARCS, STRIPS, LAYERS = 12, 8, 3

@@ -11,8 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.smooth.axes import Floats
-
+Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 DAY = 86_400_000_000  # microseconds
 _HOUR = 3_600_000_000  # microseconds

@@ -16,9 +16,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from duckdp.smooth.axes import Floats
-
+Floats = NDArray[np.float64]
 MARGIN = 2.0**-48
 TINY = 1e-290
 _LARGEST_EXPONENT = 700.0

@@ -1,0 +1,105 @@
+"""From one kind or type to another, and what DuckDB's types make of a DOUBLE."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from duckdp.catalog.table import INTEGER_RANGES
+from duckdp.compiler.expression import Call
+from duckdp.compiler.number_types import INTEGER, always_of, of_first
+from duckdp.compiler.operators.dates import moments, of_days
+from duckdp.compiler.operators.row import (
+    Args,
+    B,
+    D,
+    Days,
+    Digits,
+    N,
+    Operator,
+    S,
+    always,
+    keeps_whole,
+    spans,
+    within,
+)
+from duckdp.compiler.operators.spans import everything
+from duckdp.compiler.vectors import Vector
+from duckdp.core import interval as iv
+from duckdp.core.calendar import DAY
+from duckdp.core.interval import Interval
+from duckdp.core.rectangles import Span
+
+
+def _integer(name: str) -> str:
+    if name not in INTEGER_RANGES:
+        raise KeyError(name)
+    return name
+
+
+def _units_image(args: Args, scale: str) -> Interval:
+    return iv.monotone(lambda x: float(round(x * float(f"1e{int(scale)}"))), args[0].interval)
+
+
+def _integer_image(args: Args, name: str) -> Interval:
+    (low, high), span = INTEGER_RANGES[name], args[0].interval
+    return Interval(min(max(span.lower - 0.5, low), high), max(min(span.upper + 0.5, high), low))
+
+
+def _truth(args: list[Vector], cells: int) -> Vector:
+    value = np.array([np.nan if x is None else float(x) for x in args[0].value])
+    return Vector(value, np.zeros((cells, len(value))))
+
+
+def _at(convert: Callable[[dt.date], dt.date]) -> Callable[[Days], Days]:
+    return lambda days: (convert(days[0]), convert(days[1]))
+
+
+def _as_timestamp(d: dt.date) -> dt.datetime:
+    return d if isinstance(d, dt.datetime) else dt.datetime(d.year, d.month, d.day)
+
+
+def _as_date(d: dt.date) -> dt.date:
+    return d.date() if isinstance(d, dt.datetime) else d
+
+
+def _converted(call: Call, args: Sequence[Span]) -> Span:
+    ends = moments(args[0], call.arguments[0].kind)
+    return everything() if ends is None else of_days(ends, DAY if call.kind is D else 1)
+
+
+CASTS: tuple[Operator, ...] = (
+    Operator(  # NaN is NULL, as in a column: see Operator.undefined
+        name="defined", takes=(N,), gives=N, sql=lambda a, _: f"NULLIF({a[0]}, CAST('nan' AS DOUBLE))",
+        interval=lambda a, _: a[0].interval, integral=keeps_whole, nullable=always, keeps_finite=True,
+        number_type=of_first, makes_null=True, bends=False,
+    ),
+    Operator(  # of 10**-scale each, in a DECIMAL
+        name="units", takes=(N,), gives=N, sql=lambda a, s: f"system.main.round_even(({a[0]} * 1e{int(s)}), 0)",
+        interval=_units_image, integral=always, digits=Digits.STEPS, bends=False,
+    ),
+    Operator(  # the nearest FLOAT; NULL beyond its range
+        name="to_float", takes=(N,), gives=N, sql=lambda a, _: f"CAST(TRY_CAST({a[0]} AS FLOAT) AS DOUBLE)",
+        interval=spans(lambda a: iv.monotone(iv.nearest_float, a)), integral=keeps_whole, nullable=always,
+        digits=Digits.FLOAT, bends=False,
+    ),
+    Operator(  # halves to even; NULL beyond the type's range
+        name="to_integer", takes=(N,), gives=N, sql=lambda a, t: f"CAST(TRY_CAST({a[0]} AS {_integer(t)}) AS DOUBLE)",
+        interval=_integer_image, integral=always, nullable=always, digits=Digits.STEPS, makes_null=True, bends=False,
+    ),
+    Operator(  # BOOLEAN to 0 or 1
+        name="number", takes=(B,), gives=N, sql=lambda a, _: f"CAST({a[0]} AS DOUBLE)", shown=lambda a: a[0],
+        interval=within(0, 1), integral=always, exact=True, number_type=always_of(INTEGER), released=_truth,
+        encloses=lambda _, a: a[0],
+    ),
+    Operator(
+        name="to_date", label="to", takes=(S,), gives=D, sql=lambda a, _: f"CAST({a[0]} AS DATE)",
+        dates=_at(_as_date), encloses=_converted,
+    ),
+    Operator(
+        name="to_timestamp", label="to", takes=(D,), gives=S, sql=lambda a, _: f"CAST({a[0]} AS TIMESTAMP)",
+        dates=_at(_as_timestamp), encloses=_converted,
+    ),
+)  # fmt: skip

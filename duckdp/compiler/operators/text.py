@@ -1,0 +1,92 @@
+"""Texts, all of at most 256 characters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from duckdp.catalog.table import MAX_TEXT, Kind
+from duckdp.compiler.expression import Literal
+from duckdp.compiler.number_types import INTEGER, always_of
+from duckdp.compiler.operators.row import B, N, Operator, T, always, function, within
+
+
+def _regular(pattern: str) -> str:
+    """A LIKE pattern as a regular expression."""
+    parts = {"%": ".*", "_": "."}
+    return "".join(parts.get(c) or (c if c.isalnum() and c.isascii() else f"\\x{{{ord(c):x}}}") for c in pattern)
+
+
+def _like(pattern: str) -> tuple[str, str]:
+    inner = pattern.strip("%")
+    if "_" in inner or "%" in inner:
+        return "like", _regular(pattern)
+    ends = (pattern.startswith("%"), pattern.endswith("%"))
+    simple = {(False, False): "eq_text", (False, True): "starts_with", (True, False): "ends_with"}
+    return simple.get(ends, "contains"), inner
+
+
+def _ilike(pattern: str) -> tuple[str, str]:
+    return "ilike", _regular(pattern)
+
+
+def _matches(flags: str) -> Callable[[list[str], str], str]:
+    return lambda a, _: f"system.main.regexp_full_match({a[0]}, {a[1]}, '{flags}')"
+
+
+TEXT: tuple[Operator, ...] = (
+    Operator(
+        name="lower", takes=(T,), gives=T, sql=function("lower"), nodes=(exp.Lower,), offered=("lower",),
+    ),
+    Operator(
+        name="upper", takes=(T,), gives=T, sql=function("upper"), nodes=(exp.Upper,), offered=("upper",),
+    ),
+    Operator(name="trim", takes=(T,), gives=T, sql=function("trim"), offered=("trim",)),
+    Operator(
+        name="length", takes=(T,), gives=N, sql=lambda a, _: f"CAST(system.main.length({a[0]}) AS DOUBLE)",
+        nodes=(exp.Length,), offered=("length",), interval=within(0, 4 * MAX_TEXT), integral=always,
+        number_type=always_of(INTEGER),
+    ),
+    Operator(
+        name="left", takes=(T,), gives=T, offered=("left",), sql=lambda a, n: f"system.main.left({a[0]}, {int(n)})",
+    ),
+    Operator(
+        name="right", takes=(T,), gives=T, offered=("right",), sql=lambda a, n: f"system.main.right({a[0]}, {int(n)})",
+    ),
+    Operator(
+        name="substring", takes=(T,), gives=T, offered=("substring",),
+        sql=lambda a, n: "system.main.substring({}, {}, {})".format(a[0], *(int(i) for i in n.split(","))),
+    ),
+    Operator(  # the pattern is a regular expression: linear
+        name="like", takes=(T, T), gives=B, sql=_matches("s"), nodes=(exp.Like,), reading="pattern", pattern=_like,
+        label="matches",
+    ),
+    Operator(
+        name="ilike", takes=(T, T), gives=B, sql=_matches("si"), nodes=(exp.ILike,), reading="pattern", pattern=_ilike,
+        label="matches_any_case",
+    ),
+    Operator(
+        name="starts_with", takes=(T, T), gives=B, sql=function("starts_with"), nodes=(exp.StartsWith,),
+        reading="pattern", words=("prefix",), offered=("starts_with", "prefix"),
+    ),
+    Operator(
+        name="ends_with", takes=(T, T), gives=B, sql=function("ends_with"), nodes=(exp.EndsWith,), reading="pattern",
+        words=("suffix",), offered=("suffix",),
+    ),
+    Operator(
+        name="contains", takes=(T, T), gives=B, sql=function("contains"), nodes=(exp.Contains,), reading="pattern",
+        offered=("contains",),
+    ),
+)  # fmt: skip
+
+
+def like_operator(name: str, pattern: str) -> tuple[str, Literal]:
+    """LIKE by operators of linear cost: DuckDB's own backtracks, seconds a row for a few wildcards.
+
+    >>> like_operator("like", "ab%")[0], like_operator("like", "a_%b")[1].value
+    ('starts_with', 'a..*b')
+    """
+    meant = {row.name: row.pattern for row in TEXT}[name]
+    found, constant = (name, pattern) if meant is None else meant(pattern)
+    return found, Literal(constant, Kind.TEXT)
