@@ -88,7 +88,8 @@ class Session(Calls):
         return self._select(locals()).explanation(self.desk)
 
     def _select(self, given: Mapping[str, object]) -> Select:
-        return Select(**self._read(FUNCTIONS["dp_query"], given))
+        spec = FUNCTIONS["dp_query"]
+        return Select(**self._or_set(spec, spec.read_values(given)))
 
     def tables(self) -> Mapping[str, Table]:
         """Protected tables by lower-case name.

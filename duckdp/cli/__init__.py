@@ -6,6 +6,7 @@
     budgets.py  budget, grant, team, freeze      ledger.py   ledger show, log, verify, backup, repair
     history.py  ledger history, export           wording.py  ways out as commands
     analyst.py  explain, query, shell            tools.py    demo, bench
+    ask.py      every dp function as a command
 
 Heavy imports happen inside the commands: ``--help`` and ``--version`` are fast.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import click
 
 import duckdp
-from duckdp.cli import analyst, budgets, ledger, owner, tools
+from duckdp.cli import analyst, ask, budgets, ledger, owner, tools
 from duckdp.cli.common import Commands
 
 
@@ -30,8 +31,8 @@ def main() -> None:
 
 for command in (
     tools.demo, owner.suggest, owner.protect, budgets.budget, budgets.grant, budgets.team, analyst.shell, analyst.query,
-    analyst.explain, owner.catalog, ledger.ledger, budgets.revoke, budgets.freeze, budgets.unfreeze, budgets.share,
-    owner.unprotect, owner.refresh, tools.bench,
+    analyst.explain, ask.ask, owner.catalog, ledger.ledger, budgets.revoke, budgets.freeze, budgets.unfreeze,
+    budgets.share, owner.unprotect, owner.refresh, tools.bench,
 ):  # fmt: skip
     main.add_command(command)
 

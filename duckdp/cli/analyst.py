@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from duckdp.cli.ask import Declared, spec_of
 from duckdp.cli.common import (
     analyst_option,
     format_option,
@@ -18,63 +18,35 @@ from duckdp.cli.common import (
     source_argument,
 )  # fmt: skip
 
-MECHANISM = click.Choice(["auto", "laplace", "gaussian"])
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def terms_options(command: F) -> F:
-    """The options that say what a statement may cost."""
-    for option in (
-        click.option("--mechanism", type=MECHANISM, default="auto", show_default=True),
-        click.option(
-            "--error", type=float, metavar="X", help="In place of epsilon: the widest acceptable 95% half-width."
-        ),
-        click.option("--delta", default="0", metavar="X", help="For Gaussian noise and keys without a domain."),
-        click.option("--epsilon", metavar="X", help="What the whole statement costs."),
-    ):
-        command = option(command)
-    return command
-
-
-@click.command()
+@click.command(cls=Declared, function="dp_explain")
 @source_argument
 @click.argument("sql")
 @analyst_option
-@terms_options
-def explain(
-    source: str, ledger_path: str | None, sql: str, analyst: str, epsilon: str | None, delta: str, error: float | None,
-    mechanism: str,
-) -> None:  # fmt: skip
+def explain(source: str, ledger_path: str | None, sql: str, analyst: str, **words: Any) -> None:
     """Plan, cost and expected error of a statement; free, and touches no data."""
+    given = spec_of("dp_explain").read_words({"statement": _text(sql), **words})
     with open_curator(source, ledger_path) as curator:
-        session = curator.session(analyst)
-        click.echo(str(session.explain(_text(sql), epsilon=epsilon, delta=delta, error=error, mechanism=mechanism)))  # type: ignore[arg-type]
+        click.echo(str(curator.session(analyst).explain(given.pop("statement"), **given)))
 
 
-@click.command()
+@click.command(cls=Declared, function="dp_query")
 @source_argument
 @click.argument("sql")
 @analyst_option
-@terms_options
-@click.option("--fresh", is_flag=True, help="Pay again for a new answer.")
 @format_option
-def query(
-    source: str, ledger_path: str | None, sql: str, analyst: str, epsilon: str | None, delta: str, error: float | None,
-    mechanism: str, fresh: bool, style: str,
-) -> None:  # fmt: skip
+def query(source: str, ledger_path: str | None, sql: str, analyst: str, style: str, **words: Any) -> None:
     """Ask one statement as an analyst; SQL - reads it from standard input."""
     import duckdb
 
     from duckdp.errors import QueryError
     from duckdp.shell import explain_error
 
-    text = _text(sql)
+    given = spec_of("dp_query").read_words({"statement": _text(sql), **words})
     with open_curator(source, ledger_path) as curator:
         session = curator.session(analyst)
         try:
-            result = session.sql(
-                text, epsilon=epsilon, delta=delta, error=error, mechanism=mechanism, fresh=fresh,  # type: ignore[arg-type]
-            )  # fmt: skip
+            result = session.sql(given.pop("statement"), **given)
         except (QueryError, duckdb.Error) as failure:
             say_error(explain_error(failure))
             raise click.exceptions.Exit(1) from None

@@ -273,18 +273,19 @@ class Calls:
     def _ask(self, name: str, given: Mapping[str, object]) -> Result:
         """Make a call a statement, read its arguments, plan and run it."""
         spec = FUNCTIONS[name]
-        known = {p.name: given.get(str(p.python), p.default) for p in spec.of("python")}
-        with self.asking(lambda: describe(spec, known)) as asking:
-            asking.outcome = "explained" if spec.explains else "answered"
-            arguments = self._read(spec, given)
-            return spec.plan(self._desk, arguments).run(secrets.token_hex(16))
+        raw = {p.name: given.get(str(p.python), p.default) for p in spec.of("python")}
+        return self._asked(spec, raw, lambda: spec.read_values(given))
 
-    def _read(self, spec: Spec, given: Mapping[str, object]) -> dict[str, Any]:
+    def _asked(self, spec: Spec, raw: Mapping[str, object], read: Callable[[], dict[str, Any]]) -> Result:
+        with self.asking(lambda: describe(spec, raw)) as asking:
+            asking.outcome = "explained" if spec.explains else "answered"
+            return spec.plan(self._desk, self._or_set(spec, read())).run(secrets.token_hex(16))
+
+    def _or_set(self, spec: Spec, arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments of a call, with the epsilon that the session has SET where it gives none.
 
         Never called for a dp function in SQL, which runs while the front's own statement does.
         """
-        arguments = spec.read_values(given)
         for parameter in spec.parameters:
             if parameter.kind.falls_back and arguments[parameter.name] is None:
                 instead = [arguments[p.name] for p in spec.parameters if p.kind.instead]
@@ -300,6 +301,15 @@ class Calls:
     def _set_epsilon(self) -> str | None:
         """The epsilon that the analyst has SET, if any."""
         raise NotImplementedError
+
+
+def ask_words(session: Calls, spec: Spec, words: Mapping[str, Any]) -> Result:
+    """A call from the words of a command line.
+
+    Raises:
+        DuckDPError: refused, or failed after the charge (E1xx).
+    """
+    return session._asked(spec, words, lambda: spec.read_words(words))
 
 
 def _method(spec: Spec) -> Callable[..., Result]:

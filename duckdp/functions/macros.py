@@ -7,9 +7,10 @@ refused in the person's own words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from duckdp.functions.spec import REQUIRED, Parameter, Spec
+from duckdp.functions.spec import FUNCTIONS, REQUIRED, Parameter, Spec
 
 WIDTH = 120
 HEAD = """\
@@ -35,6 +36,41 @@ def signature(spec: Spec) -> str:
     'dp_rows_per_unit(t, epsilon := NULL, predicate := NULL, fresh := false)'
     """
     return f"{spec.name}({', '.join(_parameter(p) for p in spec.of('sql'))})"
+
+
+def complete(line: str) -> list[str]:
+    """What may come next in a line of SQL: within a dp function's brackets its parameters, or what one may be.
+
+    >>> complete("FROM dp_rows_per_unit('care', epsilon := 1, ")
+    ['predicate :=', 'fresh :=']
+    >>> complete("FROM dp_query('SELECT 1', mechanism := ")
+    ["'auto'", "'laplace'", "'gaussian'"]
+    """
+    inside = _inside(line)
+    spec = FUNCTIONS.get(inside[0]) if inside is not None else None
+    if inside is None or spec is None:
+        return []
+    named = re.findall(r"(\w+)\s*:=", inside[1])
+    current = re.search(r"(\w+)\s*:=\s*'?\w*$", inside[1])
+    if current is not None:
+        choices = [choice for p in spec.of("sql") if p.sql == current[1] for choice in p.kind.choices]
+        if line.endswith("'"):
+            return [f"{choice}'" for choice in choices]
+        return [choice if choice in ("true", "false") else literal(choice) for choice in choices]
+    return [f"{p.sql} :=" for p in spec.of("sql") if not p.placed and p.sql not in named]
+
+
+def _inside(line: str) -> tuple[str, str] | None:
+    """The dp function whose brackets a line ends in, and what stands in them so far; texts left out."""
+    bare = re.sub(r"'(?:[^']|'')*'", "''", line)
+    open_at: list[int] = []
+    for place, sign in enumerate(bare):
+        if sign == "(":
+            open_at.append(place)
+        elif sign == ")" and open_at:
+            open_at.pop()
+    name = re.search(r"\b(dp_\w+)\s*$", bare[: open_at[-1]]) if open_at else None
+    return None if name is None else (name[1].lower(), bare[open_at[-1] + 1 :])
 
 
 def literal(value: object) -> str:

@@ -148,6 +148,10 @@ class Spec:
         """The parameters that a face has."""
         return [p for p in self.parameters if getattr(p, face) is not None]
 
+    def words(self) -> list[Parameter]:
+        """The parameters that can be given as words of a command: those that SQL and Python have."""
+        return [p for p in self.parameters if p.sql is not None and p.python is not None]
+
     def plan(self, desk: Desk, arguments: Mapping[str, Any]) -> Planned:
         """Plan a call, or its explanation, from arguments that were read."""
         call = self.made(**arguments)
@@ -169,6 +173,21 @@ class Spec:
             p.name: p.of_list(next(rest), text) if p.kind.listed else p.of_text(text)
             for p, text in zip(known, texts, strict=True)
         }
+
+    def read_words(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments as a command line gives them, by the fields' names: words, lists of words, flags.
+
+        Raises:
+            ParameterError: P107.
+        """
+        found = {}
+        for p in self.words():
+            word = given[p.name]
+            if p.kind.listed:
+                found[p.name] = p.of_list(list(word) or None)
+            else:
+                found[p.name] = p.of_text(str(word).lower() if isinstance(word, bool) else word)
+        return found
 
     def read_values(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Arguments as Python gives them, all by name; what is left out has its default.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -29,9 +29,12 @@ class History:
     Args:
         words: names to complete.
         path: of the file.
+        more: further words that may come after the line so far, as it stands before the one that is typed.
     """
 
-    def __init__(self, words: Iterable[str], path: Path | None = None) -> None:
+    def __init__(
+        self, words: Iterable[str], path: Path | None = None, more: Callable[[str], list[str]] | None = None
+    ) -> None:
         self._path = path or history_file()
         self._readline = _readline()
         if self._readline is None:
@@ -40,7 +43,7 @@ class History:
             self._readline.add_history(line)
         self._readline.set_auto_history(False)
         self._readline.set_completer_delims(" \t\n(),;'\"")
-        self._readline.set_completer(_completer(sorted(words)))
+        self._readline.set_completer(_completer(sorted(words), self._before, more))
         libedit = getattr(self._readline, "backend", "") == "editline" or "libedit" in (self._readline.__doc__ or "")
         self._readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
 
@@ -57,6 +60,10 @@ class History:
                 out.write(line + "\n")
         except OSError:
             return  # a prompt without memory is still a prompt
+
+    def _before(self) -> str:
+        """The line before the word that is typed."""
+        return "" if self._readline is None else self._readline.get_line_buffer()[: self._readline.get_begidx()]
 
     def _load(self) -> list[str]:
         try:
@@ -75,11 +82,16 @@ def _readline() -> ModuleType | None:
 
 
 class _completer:
-    """Readline's protocol: the n-th name that begins with what was typed."""
+    """Readline's protocol: the n-th name that begins with what was typed; first what the place calls for."""
 
-    def __init__(self, words: list[str]) -> None:
-        self._words = words
+    def __init__(
+        self, words: list[str], before: Callable[[], str] = str, more: Callable[[str], list[str]] | None = None
+    ) -> None:
+        self._words, self._before, self._more = words, before, more
 
     def __call__(self, typed: str, n: int) -> str | None:
-        found = [w for w in self._words if w.lower().startswith(typed.lower())] if typed else []
+        called = [] if self._more is None else self._more(self._before())
+        called = [word for word in called if word.lower().lstrip("'").startswith(typed.lower())]
+        others = [w for w in self._words if w.lower().startswith(typed.lower())] if typed else []
+        found = [*called, *others]
         return found[n] if n < len(found) else None

@@ -9,6 +9,7 @@ import duckdb
 
 from duckdp.errors import DuckDPError
 from duckdp.functions import FUNCTIONS
+from duckdp.functions.macros import complete
 from duckdp.result import MOST_SHOWN, Result
 from duckdp.shell.analyst import Analyst, explain_error
 from duckdp.shell.commands import COMMANDS, run_command
@@ -73,7 +74,7 @@ class Shell:
         """Ask for lines until the person leaves."""
         self._err(WELCOME.format(name=self.analyst.session.analyst))
         self._err(self.analyst.session.remaining_text())
-        history = History(self._words())
+        history = History(self._words(), more=complete)
         rest = ""
         while not self.ended:
             try:
