@@ -178,3 +178,13 @@ def test_a_recipe_that_leaves_something_out_is_seen(tmp_path: Path) -> None:
     follow(Recipe(new=recipe.new, changes={}, then=[], use=recipe.use), tmp_path)
     with pytest.raises(AssertionError, match="must be one of"):
         run(["python", "-c", recipe.use[0]], tmp_path)
+
+
+def test_a_dp_function_is_in_every_face(tmp_path: Path) -> None:
+    """One with lists: in SQL, in Python, at the command line, explained, completed, and refused in its own words."""
+    make_copy(tmp_path)
+    shutil.copy(Path(__file__).parent / "recipes" / "tally.py", tmp_path / "duckdp" / "functions")
+    run(["python", "-m", "duckdp.functions.write"], tmp_path)
+    for name in ("sql/front.sql", "docs/sql.md"):
+        assert "dp_explain_tally" in (tmp_path / name).read_text()
+    assert run(["python", str(Path(__file__).parent / "recipes" / "use_tally.py"), str(tmp_path)], tmp_path) == "used\n"
