@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,33 +21,38 @@ from tests.imports import imports  # noqa: E402 - the tests read the imports in 
 
 PICTURE = ROOT / "docs" / "architecture.svg"
 
-# What a room holds.
+# What a room holds; several that are small share one.
 WORDS = {
-    "errors": "codes and texts", "texts": "texts of others", "resources": "SQL files", "arguments": "types of arguments",
-    "process": "forks, ends, Ctrl-C", "core": "exact numbers, noise", "result": "answers, error bars",
-    "ledger": "budgets, charges, releases", "mechanisms": "claim, proof, sampler", "catalog": "what is declared",
-    "compiler": "SELECT to plan to SQL", "smooth": "summaries, answers", "synthetic": "rows from releases",
-    "smooth.buy": "buy and sums of smooth", "synthetic.buy": "buy of every method", "vault": "where private rows are",
-    "desk": "the one door", "functions": "the dp functions", "session": "the analyst's Python",
-    "front": "the analyst's SQL", "faces": "parts of the faces", "curator": "the owner's Python",
-    "owner": "exact; the owner alone", "shell": "a prompt", "cli": "commands", "demo": "a story", "bench": "figures",
+    "ground": "errors, texts, arguments, resources, process", "core": "exact numbers, noise",
+    "result": "answers, error bars", "ledger": "budgets, charges, stores", "mechanisms": "claim, proof, sampler",
+    "catalog": "what is declared", "compiler": "SELECT to plan to SQL", "smooth": "summaries, answers",
+    "synthetic": "rows from releases", "smooth.buy": "smooth/buy, smooth/sums", "synthetic.buy": "buy of each method",
+    "vault": "where private rows are", "desk": "the one door", "functions": "the dp functions",
+    "session": "the analyst's Python", "front": "the analyst's SQL", "faces": "parts of the faces",
+    "curator": "the owner's Python", "owner": "for the owner alone", "cli": "commands, prompt, story",
+    "bench": "figures",
 }  # fmt: skip
-TITLES = {"smooth.buy": "smooth: reads", "synthetic.buy": "synthetic: reads"}
+TITLES = {"smooth.buy": "smooth: reads", "synthetic.buy": "synthetic: reads", "cli": "cli, shell, demo"}
+SHARED = {
+    **dict.fromkeys(("errors", "texts", "arguments", "resources", "process"), "ground"),
+    **dict.fromkeys(("shell", "demo"), "cli"),
+}
 WITHIN = ("vault", "mechanisms", "smooth.buy", "synthetic.buy")  # the wall
 LEFT_OUT = ("duckdp", "__main__")  # names, and the start of the commands
-# The way of a question: (room, word, what happens).
+# The way of a question: (room, corner to the right and below or not, word, what happens).
 WAY = (
-    ("ledger", "charge", "what it costs is on the disk before a row is read, and stays whatever fails"),
-    ("vault", "read", "SQL of our own, printed from the plan; never a word of the analyst's"),
-    ("mechanisms", "noise", "exact integers meet exact noise; how much, and how it is drawn, is public"),
-    ("ledger", "store", "the noisy figures, before anybody sees them; asked again, they are free"),
-    ("session", "answer", "values and error bars follow from the figures; nothing on this side is private"),
+    ("ledger", (1, -1), "charge", ("What it costs is on the disk before", "a row is read, and stays there.")),
+    ("vault", (1, -1), "read", ("SQL of our own, printed from the plan;", "never a word of the analyst's.")),
+    ("mechanisms", (1, -1), "noise", ("Exact integers, exact noise. How much", "and how it is drawn is public.")),
+    ("ledger", (-1, 1), "store", ("The noisy figures, before anybody sees", "them. Asked again, they are free.")),
+    ("session", (-1, -1), "answer", ("Values and error bars follow from the", "figures. Nothing here is private.")),
 )
 
-WIDTH, MARGIN = 1120, 28  # px, of the page
-ROOM, TALL, GAP, LINE = 138, 46, 14, 16  # px: a room's width and height, between two, of an arrow that passes
-FLOOR = 92  # px from floor to floor
-WALL = 772  # px, where the wall stands
+WIDTH, MARGIN = 1110, 28  # px, of the page
+TOWER = 352  # px, where rooms begin; beside them is the legend
+ROOM, TALL, GAP, LINE = 150, 48, 16, 16  # px: a room's width and height, between two, of an arrow that passes
+FLOOR = 88  # px from floor to floor
+WALL, WALL_END = 868, 1092  # px, from side to side of the wall
 SWEEPS = 40  # over the floors, until the order is at rest
 
 LIGHT = {
@@ -84,14 +90,16 @@ class Place:
     @property
     def width(self) -> float:
         """What it takes of its floor, px."""
-        return ROOM if self.room else LINE
+        return 2 * ROOM if self.room == "ground" else ROOM if self.room else LINE
 
 
 def room_of(module: str) -> str:
     """The room that a module lies in."""
     parts = module.split(".")
     reads = {"buy", "sums"} & set(parts) or module == "duckdp.synthetic.methods"  # the list knows both sides
-    return parts[0] if len(parts) == 1 else f"{parts[1]}.buy" if reads else parts[1]
+    if len(parts) == 1:
+        return parts[0]
+    return f"{parts[1]}.buy" if reads else SHARED.get(parts[1], parts[1])
 
 
 def rooms() -> Graph:
@@ -150,7 +158,7 @@ def lay_out(graph: Graph) -> tuple[dict[str, Place], list[list[Place]], list[lis
             storeys[level].append(passing)
             line.append(passing)
         line.append(at[b])
-        for upper, lower in zip(line, line[1:], strict=False):
+        for upper, lower in pairwise(line):
             upper.below.append(lower)
             lower.above.append(upper)
         lines.append(line)
@@ -167,7 +175,7 @@ def _settle(storeys: Sequence[list[Place]]) -> None:
         for storey in storeys if sweep % 2 else reversed(storeys):
             for within in (False, True):
                 side = [place for place in storey if place.within is within]
-                low, high = (WALL + 22, WIDTH - MARGIN - 12) if within else (MARGIN, WALL - 18)
+                low, high = (WALL + 37, WALL_END - 37) if within else (TOWER, WALL - 18)
                 wish = {id(place): _wish(place, sweep) for place in side}
                 side.sort(key=lambda place: wish[id(place)])
                 _spread(side, wish, low, high)
@@ -201,21 +209,21 @@ def draw() -> str:
     """The picture."""
     graph = rooms()
     at, storeys, lines, upwards = lay_out(graph)
-    top = 92
-    height = top + FLOOR * len(storeys) + 30 * len(WAY) + 62
+    top = 96
+    height = top + FLOOR * len(storeys) + 4
 
     def middle(place: Place) -> float:
         return top + FLOOR * (len(storeys) - 1 - place.floor) + TALL / 2
 
     out = [_head(height)]
     inside = [middle(at[room]) for room in WITHIN if room in at]
-    out.append(_wall(min(inside) - TALL / 2 - 34, max(inside) + TALL / 2 + 16))
+    out.append(_wall(min(inside) - TALL / 2 - 22, max(inside) + TALL / 2 + 18))
     out += [_arrow(line, middle) for line in lines]
     out += [_wrong(at[a], at[b], middle) for a, b in sorted(upwards)]
     out.append(_way(at, middle))
     out += [_room(place, middle(place)) for place in at.values()]
     out += _discs(at, middle)
-    out.append(_legend(top + FLOOR * len(storeys) + 22))
+    out.append(_legend(top + FLOOR * 3))
     return "\n".join([*out, "</svg>", ""])
 
 
@@ -228,21 +236,23 @@ def _head(height: float) -> str:
         f'<rect class="page" width="{WIDTH}" height="{height:.0f}" rx="14"/>\n'
         + _text(MARGIN, 40, "duckdp, floor by floor", 21, bold=True)
         + "\n"
-        + _text(MARGIN, 63, "An arrow goes from a room to one that it imports from. All of them point down.", 13, "soft")
+        + _text(
+            MARGIN, 63, "An arrow goes from a room to one that it imports from. All of them point down.", 13, "soft"
+        )
     )
 
 
-def _text(x: float, y: float, text: str, size: float, css: str = "", *, bold: bool = False, mid: bool = False) -> str:
+def _text(x: float, y: float, text: str, size: float, css: str = "", *, bold: bool = False, at: str = "start") -> str:
     more = (f' class="{css}"' if css else "") + (' font-weight="600"' if bold else "")
-    more += ' text-anchor="middle"' if mid else ""
+    more += f' text-anchor="{at}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}"{more}>{escape(text)}</text>'
 
 
 def _wall(top: float, bottom: float) -> str:
-    right = WIDTH - MARGIN + 10
-    box = f'x="{WALL}" y="{top:.1f}" width="{right - WALL}" height="{bottom - top:.1f}" rx="10"'
-    name = _text((WALL + right) / 2, top + 22, "the wall: exact values of private rows", 12.5, "walled", bold=True, mid=True)
-    return f'<rect class="inside" {box}/>\n<rect class="wall" {box}/>\n{name}'
+    box = f'x="{WALL}" y="{top:.1f}" width="{WALL_END - WALL}" height="{bottom - top:.1f}" rx="10"'
+    name = _text(WALL_END, top - 28, "the wall", 14, "walled", bold=True, at="end")
+    what = _text(WALL_END, top - 10, "exact values of private rows", 12, "walled", at="end")
+    return f'<rect class="inside" {box}/>\n<rect class="wall" {box}/>\n{name}{what}'
 
 
 def _arrow(line: Sequence[Place], middle: Callable[[Place], float]) -> str:
@@ -266,29 +276,25 @@ def _wrong(a: Place, b: Place, middle: Callable[[Place], float]) -> str:
 
 def _room(place: Place, y: float) -> str:
     name = str(place.room)
-    x = place.x - ROOM / 2
-    box = f'<rect class="room" x="{x:.1f}" y="{y - TALL / 2:.1f}" width="{ROOM}" height="{TALL}" rx="7"/>'
-    title = _text(place.x, y - 3, TITLES.get(name, name), 14, bold=True, mid=True)
-    return f"{box}{title}{_text(place.x, y + 14, WORDS.get(name, ''), 11, 'soft', mid=True)}"
+    x = place.x - place.width / 2
+    box = f'<rect class="room" x="{x:.1f}" y="{y - TALL / 2:.1f}" width="{place.width}" height="{TALL}" rx="7"/>'
+    title = _text(place.x, y - 3, TITLES.get(name, name), 14, bold=True, at="middle")
+    return f"{box}{title}{_text(place.x, y + 14, WORDS.get(name, ''), 11, 'soft', at='middle')}"
 
 
 def _stops(at: Mapping[str, Place], middle: Callable[[Place], float]) -> list[tuple[float, float]]:
-    """Where the way of a question stops: at a room's upper corner, or its lower one the second time."""
-    seen: set[str] = set()
-    stops = []
-    for room, _, _ in WAY:
-        place = at[room]
-        corner = TALL / 2 if room in seen else -TALL / 2
-        stops.append((place.x + ROOM / 2 - 4, middle(place) + corner))
-        seen.add(room)
-    return stops
+    """Where the way of a question stops: at a room's corner."""
+    return [
+        (at[room].x + right * (at[room].width / 2 - 4), middle(at[room]) + below * TALL / 2)
+        for room, (right, below), *_ in WAY
+    ]
 
 
 def _way(at: Mapping[str, Place], middle: Callable[[Place], float]) -> str:
     start = at[WAY[-1][0]]
     points = [(start.x, middle(start)), *_stops(at, middle)]
     path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
-    for (x, y), (u, v) in zip(points, points[1:], strict=False):
+    for (x, y), (u, v) in pairwise(points):
         bend = 0.45 * (v - y)
         path.append(f"C{x:.1f} {y + bend:.1f} {u:.1f} {v - bend:.1f} {u:.1f} {v:.1f}")
     return f'<path class="way" d="{"".join(path)}"/>'
@@ -299,15 +305,17 @@ def _discs(at: Mapping[str, Place], middle: Callable[[Place], float]) -> list[st
 
 
 def _disc(x: float, y: float, number: int) -> str:
-    return f'<circle class="disc" cx="{x:.1f}" cy="{y:.1f}" r="11"/>' + _text(x, y + 4.5, str(number), 13, "number", mid=True)
+    return f'<circle class="disc" cx="{x:.1f}" cy="{y:.1f}" r="11"/>' + _text(
+        x, y + 4.5, str(number), 13, "number", at="middle"
+    )
 
 
 def _legend(top: float) -> str:
-    out = [_text(MARGIN, top, "The way of a question", 15, bold=True)]
-    for k, (room, word, words) in enumerate(WAY, 1):
-        y = top + 30 * k
-        out += [_disc(MARGIN + 11, y - 5, k), _text(MARGIN + 34, y, word, 14, bold=True)]
-        out += [_text(MARGIN + 100, y, TITLES.get(room, room), 13, "soft"), _text(MARGIN + 200, y, words, 13)]
+    out = [_text(MARGIN, top, "The way of a question", 16, bold=True)]
+    for k, (_, _, word, lines) in enumerate(WAY, 1):
+        y = top + 78 * k - 42
+        out += [_disc(MARGIN + 11, y - 5, k), _text(MARGIN + 34, y, word, 15, bold=True)]
+        out += [_text(MARGIN + 34, y + 20 + 18 * n, line, 13, "soft") for n, line in enumerate(lines)]
     return "\n".join(out)
 
 

@@ -19,7 +19,7 @@ from rich.terminal_theme import TerminalTheme
 
 RECORDING = Path(__file__).resolve().parent / "demo.svg"
 CHAPTERS = ("3", "4", "9")  # of the story: a table with error bars, a median, two refusals
-WIDTH = 116  # characters
+WIDTH = 120  # characters
 INK, SOFT, CODE, REFUSED = "#d8dee9", "#8b95a5", "#88c0d0", "#ebcb8b"
 THEME = TerminalTheme((30, 34, 42), (216, 222, 233), [(216, 222, 233)] * 8, [(216, 222, 233)] * 8)
 # Like rich's own frame, but it loads no font.
@@ -68,7 +68,9 @@ def draw(printed: str) -> str:
         for k, line in enumerate(told[number].splitlines()):
             out.print(line, style=f"bold {INK}" if k == 0 else _style(line), markup=False)
     out.print("\n...", style=SOFT, markup=False)
-    return out.export_svg(title="duckdp demo", theme=THEME, code_format=FRAME, unique_id="demo", font_aspect_ratio=0.602)
+    return out.export_svg(
+        title="duckdp demo", theme=THEME, code_format=FRAME, unique_id="demo", font_aspect_ratio=0.602
+    )
 
 
 def _style(line: str) -> str:
@@ -88,6 +90,9 @@ def words(picture: str) -> list[str]:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-m", "duckdp", "demo", "--folder", f"{folder}/demo"], capture_output=True, text=True, check=True
+            [sys.executable, "-m", "duckdp", "demo", "--folder", f"{folder}/demo"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
     RECORDING.write_text(draw(done.stdout), encoding="utf-8")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import io
 import os
 import pkgutil
 import re
+import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -75,6 +78,29 @@ def test_the_readme_is_short_and_every_page_can_be_reached() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             assert "://" in target or (page.parent / target).exists(), (page.name, target)
+
+
+def _script(name: str) -> Any:
+    """A script of docs/."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_is_that_of_the_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = _script("picture")
+    drawn = picture.draw()
+    assert picture.PICTURE.read_text(encoding="utf-8") == drawn, "run python docs/picture.py"
+    assert 'class="wrong"' not in drawn
+    assert set(picture.rooms()) <= set(picture.WORDS), "a room without words"
+    # broken twins: an import from the lowest floor to a high one, and one more on the way down
+    graph = picture.rooms()
+    for room, other, wrong in (("core", "desk", True), ("result", "core", False)):
+        monkeypatch.setattr(picture, "rooms", lambda g=graph, r=room, o=other: {**g, r: g[r] | {o}})
+        assert ('class="wrong"' in picture.draw()) is wrong
+        assert picture.draw() != drawn
 
 
 def test_docstring_examples_hold() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import pexpect
 import pytest
 
 from duckdp.demo.tell import DATA, SHIPPED, read_story
-from tests.cli.conftest import Process, environment
+from tests.cli.conftest import ROOT, Process, environment
+from tests.pages import shape
 
 QUERIES = {
     "group-by": "SELECT age >= 40 AS old, count(*) AS n, avg(md_visits) AS visits FROM people GROUP BY 1 ORDER BY 1",
@@ -38,6 +40,20 @@ def test_it_tells_the_whole_story(demo: tuple[Path, str]) -> None:
     # who pays the bill goes less often: the truth is 3.1 and 2.1; the noise is Laplace, of scale 0.03 and 0.13
     assert 2.5 < finding["0"] < 3.7
     assert finding["95"] < 4.5
+
+
+def test_the_recording_shows_what_is_printed(demo: tuple[Path, str]) -> None:
+    """Word by word, figures and padding aside: what is drawn anew from the printed text, and what is committed."""
+    recording = runpy.run_path(str(ROOT / "docs" / "recording.py"))
+    _, shown = demo
+    kept, drawn = recording["RECORDING"].read_text(encoding="utf-8"), recording["draw"](shown)
+    assert "http" not in kept.replace("http://www.w3.org/2000/svg", "")  # it loads nothing
+
+    def told(picture: str) -> list[str]:
+        return shape(" ".join(word for word in recording["words"](picture) if set(word) != {"-"}))
+
+    assert told(kept) == told(drawn), "run python docs/recording.py"
+    assert told(kept) != told(recording["draw"](shown.replace("median", "mean")))  # broken twin
 
 
 def test_what_it_shows_is_what_it_runs(demo: tuple[Path, str]) -> None:
