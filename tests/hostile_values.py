@@ -64,7 +64,8 @@ HOSTILE: dict[str, Callable[[], object]] = {
     "huge int": lambda: 10**5000, "object": object, "raises": Raises, "odd text": lambda: OddText("x"), "deep": Deep,
     "generator": _generator, "array": lambda: np.zeros(3), "nested": lambda: _nested(), "counter": collections.Counter,
     "dict of raises": lambda: {"x": Raises()}, "list of raises": lambda: [Raises()],
-    "long list": lambda: ["x"] * 100_000, "bytes path": lambda: _BytesPath(), "memory": lambda: memoryview(b"x"),
+    "long list": lambda: ["x"] * 12_000, "too long list": lambda: ["x"] * 100_001,
+    "bytes path": lambda: _BytesPath(), "memory": lambda: memoryview(b"x"),
 }  # fmt: skip
 
 

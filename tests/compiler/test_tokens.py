@@ -24,7 +24,9 @@ from tests.pages import PAGES
 DIALECT = Dialect.get_or_raise("duckdb")
 # Steps for each character by the bounds alone, in a short search; the count ends all at STEPS (and MORE_STEPS).
 BOUNDED = 5.0 * tokens.STEPS
-SECONDS_PER_KB = 0.050  # what issue and README promise on an idle core
+# No accepted text takes more than 50 ms for each KB where an ordinary one takes 4: told as a ratio, on any machine.
+MOST_TIMES = 12
+ORDINARY = "SELECT " + ", ".join(["sum(least(greatest(cost, 0), 100)) FILTER (WHERE age > 40 AND sex = 'F')"] * 14)
 TYPES = (
     "DATE", "TIMESTAMP", "TIME", "INTERVAL", "DECIMAL", "VARCHAR", "ARRAY", "MAP", "STRUCT", "ROW", "UNION", "ENUM",
     "LIST", "JSON", "NULLABLE", "INT", "DOUBLE", "TEXT", "UUID", "BIT", "BLOB", "RANGE", "OBJECT", "VARIANT", "NULL",
@@ -159,31 +161,36 @@ def test_the_count_ends_all_that_a_long_search_finds() -> None:
         print("{:.2f} steps for each character by the bounds alone: {!r}".format(*worst[-1]))
 
 
-def seconds(text: str) -> float:
-    """Processor time of a text from its tokens to its tree or refusal, the least of three."""
+def seconds(text: str, times_asked: int = 1) -> float:
+    """Processor time of a text from its tokens to its tree or refusal, for each KB; the least of so many."""
     times = []
-    for _ in range(3):
+    for _ in range(times_asked):
         start = time.thread_time()
         with suppress(DuckDPError):
             parse._parse_one(text)
         times.append(time.thread_time() - start)
-    return min(times)
+    return min(times) / max(len(text), 1024) * 1024
 
 
 @pytest.mark.slow
 def test_no_accepted_text_takes_long() -> None:
-    """The worst by time: the climb's objective is the clock, on texts of about 1 KB (shorter ones are repeated)."""
-    rng, worst = random.Random(7), (0.0, "")
-    for _ in range(400):
+    """The worst by time: the climb's objective is the clock, on texts of about 1 KB (shorter ones are repeated).
+
+    The worst that were met are measured again, each in turn with an ordinary text.
+    """
+    rng, met = random.Random(7), []
+    for _ in range(200):
         text, best = "SELECT " + wrapped(rng), 0.0
         for _ in range(25):
             other = changed(rng, text)
             whole = f"SELECT {', '.join([other] * max(1, 1024 // max(len(other), 1)))}"
-            spent = seconds(whole) / max(len(whole), 1024) * 1024
+            spent = seconds(whole)
             if spent >= best:
-                best, text, worst = spent, other, max(worst, (spent, whole))
-    print(f"{1000 * worst[0]:.1f} ms for each KB: {worst[1][:300]!r}")
-    assert worst[0] < SECONDS_PER_KB, worst
+                best, text = spent, other
+                met.append((spent, whole))
+    worst = max((min(seconds(t, 5) / seconds(ORDINARY, 5) for _ in range(3)), t) for _, t in sorted(met)[-20:])
+    print(f"{worst[0]:.1f} times an ordinary text: {worst[1][:300]!r}")
+    assert worst[0] < MOST_TIMES, worst
 
 
 REFUSED = {

@@ -134,7 +134,7 @@ def test_averages_of_few_rows(mechanism: str, rows: int) -> None:
     """Of those that are defined: their noisy count is positive."""
     for items in ("avg(x)", "avg(y), count(*)"):
         [(share, _, _), *_] = _measured(items, "0.5", rows, mechanism=mechanism)
-        assert 0.945 <= share <= 0.9825, items
+        assert 0.95 - TOLERANCE <= share <= 0.9825, items  # about 0.9485 to 0.97 is seen; six deviations on either side
 
 
 def test_a_twin_with_narrow_intervals_is_noticed() -> None:

@@ -98,7 +98,12 @@ def test_intervals_hold_the_truth():
 
 @pytest.mark.slow
 def test_ten_thousand_intervals_hold_the_truth():
-    pairs, hits, broken, _ = covered(500, 22, 2, LEVEL)
+    """Answers of a table share its noise: at worst all of them miss together, once in 1 / (1 - LEVEL) tables.
+
+    So misses are at most answers times a binomial number, which passes its mean by 7 deviations once in 10^8 runs.
+    """
+    tables, functions = 500, 22
+    pairs, hits, broken, _ = covered(tables, functions, 2, LEVEL)
     assert pairs >= 10_000
-    assert hits >= LEVEL * pairs - 3.8 * math.sqrt(LEVEL * (1 - LEVEL) * pairs)
+    assert pairs - hits <= functions * ((1 - LEVEL) * tables + 7 * math.sqrt(LEVEL * (1 - LEVEL) * tables))
     assert broken < 0.8 * pairs
