@@ -292,8 +292,7 @@ def _text(value: object) -> Any:
 def _flag(value: object) -> Any:
     if isinstance(value, bool):
         return value
-    of_numpy = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
-    return bool(value) if of_numpy else MISFIT
+    return bool(value) if _kind_of_numpy(value) == "b" else MISFIT
 
 
 def _whole(value: object) -> Any:
@@ -310,17 +309,30 @@ def _number(value: object) -> Any:
     """A number, or the text of one, which the function reads."""
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, bool) or not (isinstance(value, (int, float, Decimal, Fraction)) or _of_numpy(value)):
+    value = plain(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
         return MISFIT
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
     except (OverflowError, ValueError, TypeError):
         return MISFIT
     return int(value) if isinstance(value, int) and math.isfinite(number) else number
 
 
-def _of_numpy(value: object) -> bool:
-    return type(value).__module__ == "numpy" and type(value).__name__.startswith(("float", "int", "uint"))
+def plain(value: object) -> object:
+    """The number or truth value of Python that one of numpy stands for; whatever else it is, as it is."""
+    made = _OF_NUMPY.get(_kind_of_numpy(value))
+    return value if made is None else made(value)
+
+
+def _kind_of_numpy(value: object) -> str:
+    """The kind of a scalar of numpy's own types: b, i, u or f, and others; nothing of another value."""
+    if type(value).__module__ != "numpy" or "numpy" not in sys.modules:
+        return ""
+    return str(value.dtype.kind) if isinstance(value, sys.modules["numpy"].generic) else ""
+
+
+_OF_NUMPY: dict[str, Callable[[Any], bool | int | float]] = {"b": bool, "i": int, "u": int, "f": float}
 
 
 def _path(value: object) -> Any:

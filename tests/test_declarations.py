@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -14,7 +14,7 @@ import polars
 import pytest
 
 import duckdp
-from duckdp.arguments import declared
+from duckdp.arguments import declared, plain
 from duckdp.compiler.parse import parse_statement
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import CatalogError, DuckDPError, ParameterError, QueryError
@@ -179,3 +179,48 @@ def test_flags_of_numpy_are_flags(owner: duckdp.Curator) -> None:
     owner.budget(epsilon=1)
     owner.budget(epsilon=2, raise_to=np.True_, reason="more")  # type: ignore[arg-type]
     assert owner.ledger.state().epsilon_nano == 2 * 10**9
+
+
+OF_NUMPY = (
+    np.byte, np.short, np.intc, np.int_, np.longlong, np.ubyte, np.ushort, np.uintc, np.uint, np.ulonglong,
+    np.half, np.single, np.double, np.longdouble,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OF_NUMPY, ids=lambda kind: kind.__name__)
+def test_numbers_of_numpy_are_numbers(owner: duckdp.Curator, kind: Callable[[int], object]) -> None:
+    """Of every width, longlong and longdouble among them, wherever a number is taken."""
+    two: Any = kind(2)
+    whole = {} if "float" in kind.__name__ or kind in (np.half, np.longdouble) else {"row_cap": kind(100)}
+    unit = {"unit_key": "pid", "max_rows": kind(2), "null_units": [kind(3)]} if whole else {}
+    given: dict[str, Any] = {"row_cap": 100, **whole, **unit}
+    declared_ = owner.protect(
+        "t", bounds={"a": (kind(0), kind(20))}, domains={"big": [kind(1), two]}, nulls={"a": two}, **given
+    )
+    told = [
+        (type(v), v)
+        for c in declared_.columns
+        for v in (c.lower, c.upper, c.null_value, *(c.domain or ()))
+        if v is not None
+    ]
+    assert sorted(v for _, v in told) == [0, 1, 2, 2, 20]
+    assert {t for t, _ in told} == {int}
+    assert declared_.row_cap == 100
+    owner.budget(epsilon=kind(20))  # type: ignore[arg-type]
+    owner.grant("ana", epsilon=kind(20))  # type: ignore[arg-type]
+    ana = owner.session("ana")
+    ana.sql("SELECT count(*) FROM t WHERE a > ?", epsilon=two, parameters=[two])
+    ana.noisy_count("t", epsilon=kind(1))  # type: ignore[arg-type]
+    ana.synthesize("t", epsilon=1, columns=["big"], rows=5, time_limit=kind(60))  # type: ignore[arg-type]
+    assert sorted(c.loss.epsilon_nano for c in owner.ledger.charges()) == [10**9, 10**9, 2 * 10**9]
+    assert repr(plain(two)) == ("2" if whole else "2.0")
+
+
+def test_only_numbers_of_numpy_itself_are_taken() -> None:
+    class Odd(np.float64):
+        def __float__(self) -> float:
+            raise ZeroDivisionError
+
+    for value in (Odd(1), np.zeros(1), np.datetime64("2020-01-01"), np.complex128(1), np.str_("x"), "x", None):
+        assert plain(value) is value
+    assert plain(np.True_) is True

@@ -13,6 +13,7 @@ import pytest
 
 import duckdp
 from duckdp.compiler.printing import Parameters, print_column
+from duckdp.errors import ParameterError, QueryError
 from tests.gate import column
 
 START, END = dt.datetime(2020, 1, 1), dt.datetime(2020, 12, 31)
@@ -63,6 +64,50 @@ def test_released_tables_hold_timestamps(curator: duckdp.Curator) -> None:
     rows = front.execute("SELECT seen FROM dp_synthesize('visits', epsilon := 5, rows := 20)").fetchall()
     assert len(rows) == 20
     assert all(START <= seen <= END for (seen,) in rows)
+
+
+def test_a_literal_with_an_offset_is_refused_with_its_instant_in_utc(curator: duckdp.Curator) -> None:
+    ana, east = curator.session("ana"), dt.timezone(dt.timedelta(hours=1))
+    for condition, given in (
+        ("TIMESTAMPTZ '2020-03-01 01:15:00+01'", ()), ("'2020-03-01T01:15:00+01:00'", ()),
+        ("TIMESTAMP WITH TIME ZONE '2020-03-01 01:15+01:00'", ()), ("CAST('2020-03-01 00:15Z' AS TIMESTAMPTZ)", ()),
+        ("?", (dt.datetime(2020, 3, 1, 1, 15, tzinfo=east),)),
+    ):  # fmt: skip
+        with pytest.raises(QueryError, match=r"zone|offset") as refused:
+            ana.sql(f"SELECT count(*) AS n FROM visits WHERE seen < {condition}", epsilon=10, parameters=given)
+        way = "TIMESTAMP '2020-03-01 00:15:00'"
+        assert f"Write the instant in UTC: {way}." in str(refused.value), condition
+    found = ana.sql(f"SELECT count(*) AS n FROM visits WHERE seen < {way}", epsilon=10)
+    assert abs(found["n"][0] - 200) < 30
+    for text, way in (
+        ("TIMESTAMPTZ '2020-03-01 01:15:00 Europe/Paris'", "Write a timestamp: TIMESTAMP '2020-01-31 12:00:00'."),
+        ("TIMESTAMP '0001-01-01 00:00:00+05'", "Write a timestamp: TIMESTAMP '2020-01-31 12:00:00'."),
+        ("seen::TIMESTAMPTZ", "write it without the cast."),
+    ):
+        with pytest.raises(QueryError) as refused:
+            ana.sql(f"SELECT count(*) FROM visits WHERE seen = {text}", epsilon=1)
+        assert str(refused.value).endswith(way), text
+
+
+def test_bounds_with_an_offset_are_their_instants(tmp_path: Path) -> None:
+    """In UTC for a column with a time zone; of a column without one they could be meant in two ways."""
+    west = dt.timezone(dt.timedelta(hours=-5))
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE v (seen TIMESTAMPTZ, there TIMESTAMP)")
+        with duckdp.open(con, ledger=tmp_path / "o.ledger") as owner:
+            ends = dt.datetime(2020, 1, 1, tzinfo=west), "2020-12-31T00:00:00+01:00"
+            owner.protect("v", row_cap=10, bounds={"seen": ends}, columns=["there"])
+            kept = next(c for c in owner.table("v").columns if c.name == "seen")
+            assert (kept.lower, kept.upper) == (dt.datetime(2020, 1, 1, 5), dt.datetime(2020, 12, 30, 23))
+            for wrong in (ends, (dt.datetime(2020, 1, 1), ends[1])):
+                with pytest.raises(ParameterError, match="has a time zone and the column has none") as refused:
+                    owner.amend("v", bounds={"there": wrong})
+                assert refused.value.code == "P104"
+            owner.amend("v", bounds={"there": ("2020-01-01 00:00:00", "2020-12-31 00:00:00")})  # as the message has it
+            for wrong in ((dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=5))), END), ("x", END)):
+                with pytest.raises(ParameterError) as refused:
+                    owner.amend("v", bounds={"seen": wrong})
+                assert refused.value.code == "P104"
 
 
 def test_every_instant_is_read(con: duckdb.DuckDBPyConnection) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Container, Iterable
 from decimal import Decimal
 from typing import Any
 
-from duckdp.catalog.table import INTEGER_RANGES, MAX_DOMAIN, MAX_TEXT, Kind, Scalar, kind_of
+from duckdp.arguments import plain
+from duckdp.catalog.table import INTEGER_RANGES, MAX_DOMAIN, MAX_TEXT, ZONED, Kind, Scalar, kind_of
 from duckdp.core.interval import LARGEST
 from duckdp.errors import ParameterError
 
@@ -40,7 +41,7 @@ def check_bounds(column: str, duckdb_type: str, lower: object, upper: object) ->
         raise ParameterError("P104", name, (lower, upper), f"columns of type {duckdb_type} have no bounds.")
     kind, integral = found
     if kind is Kind.NUMBER:
-        low, high = _number(name, lower), _number(name, upper)
+        low, high = _number(name, plain(lower)), _number(name, plain(upper))
         if integral:
             least, most = INTEGER_RANGES.get(duckdb_type.upper(), (-math.inf, math.inf))
             if any(isinstance(end, float) and not end.is_integer() for end in (low, high)):
@@ -50,7 +51,7 @@ def check_bounds(column: str, duckdb_type: str, lower: object, upper: object) ->
             low, high = int(low), int(high)
         _ordered(name, low, high)
         return low, high
-    first, last = _moment(name, lower, kind), _moment(name, upper, kind)
+    first, last = (_moment(name, end, kind, zoned=duckdb_type.upper() == ZONED) for end in (lower, upper))
     _ordered(name, first, last)
     return first, last
 
@@ -65,7 +66,8 @@ def check_domain(column: str, duckdb_type: str, values: Iterable[object]) -> tup
     found = kind_of(duckdb_type)
     if found is None or isinstance(values, (str, bytes)):
         raise ParameterError("P104", name, values, f"must be a list of values of type {duckdb_type}.")
-    domain = tuple(_domain_value(name, found, v) for v in values)
+    zoned = duckdb_type.upper() == ZONED
+    domain = tuple(_domain_value(name, found, plain(v), zoned=zoned) for v in values)
     if duckdb_type.upper() in ("FLOAT", "REAL"):  # as the column itself is read
         if any(isinstance(v, float) and abs(v) > 3e38 for v in domain):
             raise ParameterError("P104", name, values, "must be values that the type FLOAT can hold.")
@@ -91,7 +93,7 @@ def check_null_units(duckdb_type: str, values: object) -> tuple[Scalar, ...]:
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ParameterError("P104", "null_units", values, f"must be a list of values of type {duckdb_type}.")
-    found = tuple(_unit_value(duckdb_type.upper(), v) for v in values)
+    found = tuple(_unit_value(duckdb_type.upper(), plain(v)) for v in values)
     if len(set(found)) != len(found) or len(found) > MAX_NULL_UNITS:
         raise ParameterError("P104", "null_units", values, f"must list at most {MAX_NULL_UNITS:,} distinct values.")
     return found
@@ -167,7 +169,8 @@ def _number(name: str, value: object) -> float | int:
     return value
 
 
-def _moment(name: str, value: object, kind: Kind) -> dt.date:
+def _moment(name: str, value: object, kind: Kind, *, zoned: bool) -> dt.date:
+    """A date or timestamp; of a column with a time zone the instant in UTC, which an offset tells."""
     try:
         if isinstance(value, str):
             value = dt.datetime.fromisoformat(value) if kind is Kind.TIMESTAMP else dt.date.fromisoformat(value)
@@ -178,7 +181,15 @@ def _moment(name: str, value: object, kind: Kind) -> dt.date:
     if type(value) is not (dt.datetime if kind is Kind.TIMESTAMP else dt.date):
         raise ParameterError("P104", name, value, f"must be a {kind.value}.")
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
-        raise ParameterError("P104", name, value, "must be a timestamp without time zone.")
+        if not zoned:
+            raise ParameterError(
+                "P104", name, value, "has a time zone and the column has none. Write it as the column has it, for "
+                f"example {value.replace(tzinfo=None).isoformat(sep=' ')}.",
+            )  # fmt: skip
+        try:
+            return value.astimezone(dt.UTC).replace(tzinfo=None)
+        except OverflowError:
+            raise ParameterError("P104", name, value, "must lie in the years 1 to 9999 in UTC.") from None
     return value
 
 
@@ -187,7 +198,7 @@ def _ordered(name: str, lower: Any, upper: Any) -> None:
         raise ParameterError("P104", name, (lower, upper), "lower must be below upper.")
 
 
-def _domain_value(name: str, found: tuple[Kind, bool], value: object) -> Scalar:
+def _domain_value(name: str, found: tuple[Kind, bool], value: object, *, zoned: bool) -> Scalar:
     kind, integral = found
     if value is None:
         return None
@@ -203,5 +214,5 @@ def _domain_value(name: str, found: tuple[Kind, bool], value: object) -> Scalar:
             )
         return int(number) if integral else float(number)
     if kind in (Kind.DATE, Kind.TIMESTAMP):
-        return _moment(name, value, kind)
+        return _moment(name, value, kind, zoned=zoned)
     raise ParameterError("P104", name, value, f"must be a {kind.value} (strings at most {MAX_TEXT} characters).")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duckdp.compiler.evaluate import OutputColumn, duckdb_type, evaluate, known_payload
-from duckdp.compiler.notes import KNOWN, output_note, plan_caveat, plan_notes
+from duckdp.compiler.notes import OF_NOTHING, output_note, plan_caveat, plan_notes
 from duckdp.compiler.plan import Plan
 from duckdp.result import Estimate, Result, ResultColumn
 
@@ -29,7 +29,7 @@ def _column(column: OutputColumn, note: str | None) -> ResultColumn:
     if column.low is None or column.high is None or column.standard_error is None:
         return ResultColumn(name=column.name, type=kind, values=column.values)
     estimates = [
-        Estimate(value=None, note="undefined: no row can count" if note == KNOWN else UNDEFINED)
+        Estimate(value=None, note="undefined: no row can count" if note in OF_NOTHING else UNDEFINED)
         if value is None
         else Estimate(
             value=value, standard_error=float(error), low=float(low), high=float(high), exact=column.exact_interval,

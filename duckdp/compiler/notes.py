@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.aggregates import aggregate_row
+from duckdp.compiler.evaluate import expected_half_widths
 from duckdp.compiler.expression import Aggregate, Expr, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.known import is_zero
 from duckdp.compiler.plan import Plan
 
-KNOWN = "can only be 0: no row counts, by the declared bounds and domains alone"
+NO_ROWS = "no row counts, by the declared bounds and domains alone"
+KNOWN = f"can only be 0: {NO_ROWS}"
+UNDEFINED = f"is undefined whatever the data: {NO_ROWS}"  # an average
+KNOWN_OR_UNDEFINED = f"can only be 0, and undefined where it is an average: {NO_ROWS}"
+OF_NOTHING = (KNOWN, UNDEFINED, KNOWN_OR_UNDEFINED)
 
 
 def plan_notes(plan: Plan) -> list[str]:
     """Public caveats of a plan's answers."""
     notes: list[str] = []
     if not plan.measures:
-        return [KNOWN]
+        return [_note_of_nothing(plan)]
     table, size = plan.query.table, plan.domain_size
     if (caveat := plan_caveat(plan)) is not None:
         notes.append(caveat)
@@ -38,7 +43,7 @@ def output_note(plan: Plan, expr: Expr) -> str | None:
     """What must stand beside one output's numbers wherever they are read alone."""
     table, found = plan.query.table, [n for n in walk(expr) if isinstance(n, Aggregate)]
     if found and all(is_zero(plan.query, a) for a in found):
-        return KNOWN
+        return UNDEFINED if is_undefined(plan, expr) else KNOWN
     rows = any(isinstance(n, Aggregate) and aggregate_row(n).of != "units" for n in walk(expr))  # units always count
     return bounding_note(table, grouped=bool(plan.query.keys)) if rows and drops_rows(table) else None
 
@@ -46,7 +51,22 @@ def output_note(plan: Plan, expr: Expr) -> str | None:
 def plan_caveat(plan: Plan) -> str | None:
     """The note that goes with the answer's numbers as a column of their table; None where there is none."""
     found = [n for n in (output_note(plan, o.expr) for o in plan.query.outputs) if n is not None]
-    return next((n for n in found if n != KNOWN), None if plan.measures else KNOWN)
+    return next((n for n in found if n not in OF_NOTHING), None if plan.measures else _note_of_nothing(plan))
+
+
+def is_undefined(plan: Plan, expr: Expr) -> bool:
+    """Whether an output over rows of which none can count has no value, as an average of nothing has none."""
+    names = [o.name for o in plan.query.outputs if o.expr == expr]
+    widths = expected_half_widths(plan, 1.0)
+    return any(name in widths and widths[name] is None for name in names)
+
+
+def _note_of_nothing(plan: Plan) -> str:
+    """What all outputs together can only be, where no row can count."""
+    notes = {output_note(plan, o.expr) for o in plan.query.outputs}
+    return (
+        UNDEFINED if UNDEFINED in notes and KNOWN not in notes else KNOWN_OR_UNDEFINED if UNDEFINED in notes else KNOWN
+    )
 
 
 def drops_rows(table: Table) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from duckdp.compiler.evaluate import expected_half_widths
 from duckdp.compiler.known import is_known
+from duckdp.compiler.notes import OF_NOTHING, output_note
 from duckdp.compiler.plan import MechanismChoice, Plan, domain_size, make_plan
 from duckdp.compiler.query import Query
 from duckdp.core.errorbars import smallest_epsilon
@@ -121,5 +122,12 @@ def _rows_per_group(query: Query) -> float | None:
 
 def _formulas(plan: Plan) -> dict[str, str]:
     """For outputs whose error depends on the number of rows: its law in n."""
+    exprs = {o.name: o.expr for o in plan.query.outputs}
     at = expected_half_widths(plan, 1e6)
-    return {name: f"about {(width or math.nan) * 1e6:.4g} / n, n rows in the group" for name, width in at.items()}
+    told = {name: output_note(plan, exprs[name]) for name, width in at.items() if width is None}
+    none = {
+        name: f"it {note if note in OF_NOTHING else 'is undefined at typical values'}" for name, note in told.items()
+    }
+    return none | {
+        name: f"about {width * 1e6:.4g} / n, n rows in the group" for name, width in at.items() if width is not None
+    }

@@ -14,6 +14,7 @@ from typing import ClassVar, NoReturn
 
 from sqlglot import exp
 
+from duckdp.arguments import plain
 from duckdp.catalog.table import Kind
 from duckdp.compiler import ways
 from duckdp.compiler.expression import Call, Case, Expr, Literal
@@ -203,7 +204,7 @@ class Scalars(NumberNodes):
         except ValueError:
             self._refuse("Q203", f"the text is not an ISO {kind.value}. {ways.NEEDED[kind]}", node)
         if isinstance(moment, dt.datetime) and moment.tzinfo is not None:
-            self._refuse("Q203", "time zones are outside the allow-list. Write the timestamp without one.", node)
+            self._refuse("Q203", f"an offset from UTC is outside the allow-list. {ways.in_utc(value)}", node)
         return Literal(moment, kind)
 
     # ---- nodes with a shape of their own ------------------------------------------------------------------------
@@ -245,7 +246,7 @@ class Scalars(NumberNodes):
             self._refuse("Q201", "named parameters are outside the allow-list. Use ? or $1.", node)
         if not 1 <= index <= len(self.parameters):
             self._refuse("Q203", f"parameter {index} was not given. Give one value for each.", node)
-        return self._value(self.parameters[index - 1], node)
+        return self._value(plain(self.parameters[index - 1]), node)
 
     def _is(self, node: exp.Expression) -> Expr:
         arg, other = self(node.this), node.expression
@@ -316,7 +317,7 @@ class Scalars(NumberNodes):
         same = {Kind.TEXT: (exp.DType.TEXT, exp.DType.VARCHAR), Kind.BOOLEAN: (exp.DType.BOOLEAN,)}
         if target in same.get(arg.kind, ()):
             return arg
-        self._refuse("Q202", f"this cast of a {arg.kind.value} can fail on a row. {ways.cast(arg.kind)}", node)
+        self._refuse("Q202", ways.no_cast(arg, target), node)
 
     def _slice(self, node: exp.Expression) -> Expr:
         if isinstance(node, exp.Substring):

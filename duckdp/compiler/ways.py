@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 
 from sqlglot import exp
 
 from duckdp.catalog.table import Kind
+from duckdp.compiler.expression import Expr, Literal
 
 SUBQUERY = (
     "subqueries over a protected table are outside the allow-list. Ask the inner question and go on with its answer: "
@@ -54,9 +56,24 @@ def needed(kind: Kind, given: Kind) -> str:
     return _NUMBER_OF.get(given, NEEDED[kind]) if kind is Kind.NUMBER else NEEDED[kind]
 
 
-def cast(kind: Kind) -> str:
-    """What to write in place of a cast that has no rule."""
-    return _CASTS.get(kind, DATES)
+def no_cast(arg: Expr, target: exp.DType) -> str:
+    """That a cast has no rule, and what to write in its place."""
+    if target in (exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ):
+        text = arg.value if isinstance(arg, Literal) and isinstance(arg.value, str) else None
+        way = "A column with a time zone is read as the TIMESTAMP of its instant in UTC: write it without the cast."
+        return f"types with a time zone are outside the allow-list. {way if text is None else in_utc(text)}"
+    return f"this cast of a {arg.kind.value} can fail on a row. {_CASTS.get(arg.kind, DATES)}"
+
+
+def in_utc(text: str) -> str:
+    """The instant of a text, as a TIMESTAMP in UTC: columns with a time zone are read so."""
+    try:
+        moment = dt.datetime.fromisoformat(text)
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return NEEDED[Kind.TIMESTAMP]
+    return f"Write the instant in UTC: TIMESTAMP '{moment.isoformat(sep=' ')}'."
 
 
 def not_a(kind: Kind, given: Kind) -> str:

@@ -174,6 +174,28 @@ def test_a_known_answer_is_free_and_says_so_everywhere(curator: Curator) -> None
     assert ana.own_charges() == []
 
 
+def test_an_average_of_nothing_is_said_to_be_undefined(curator: Curator) -> None:
+    """Not 0, and not "about nan / n"."""
+    ana, zero, undefined = curator.session("ana"), "can only be 0", "undefined whatever the data"
+    for item in ("avg(wait)", "avg(wait) + 1", "stddev_samp(wait)", "sum(wait) / count(*)"):
+        for where, filtered in (("WHERE site = 'jfk'", ""), ("", " FILTER (site = 'jfk')")):
+            text = f"SELECT {item.replace(')', ')' + filtered, 1) if filtered else item} AS a FROM trips {where}"
+            if item.startswith("sum") and filtered:
+                text = f"SELECT sum(wait){filtered} / count(*){filtered} AS a FROM trips"
+            result, told = ana.sql(text), str(ana.explain(text, epsilon=1))
+            assert undefined in str(result), text
+            assert zero not in str(result), text
+            assert undefined in told, text
+            assert "nan" not in told, text
+            both = str(ana.sql(text.replace("SELECT ", "SELECT count(*) FILTER (wait < 0) AS n, ")))
+            assert zero in both, text
+            assert "undefined" in both, text
+    beside = str(ana.explain("SELECT avg(wait) FILTER (wait < 0) AS a, avg(wait) AS b FROM trips", epsilon=1))
+    assert f"a: it is {undefined}" in beside
+    assert "nan" not in beside
+    assert ana.own_charges() == []
+
+
 def test_a_known_part_takes_no_share(curator: Curator) -> None:
     ana = curator.session("ana")
     alone = ana.sql("SELECT count(*) AS n FROM trips", epsilon=1).estimates()[0]["n"]
