@@ -179,3 +179,27 @@ def test_what_leaves_is_compared_with_its_charge(base: Path, tmp_path: Path, tab
             ledger.stages(ledger.admit(ask("staged")))
         else:
             ledger.release(analyst, charge_id)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE share SET reader = 'dot' WHERE name = 'ages'", "UPDATE share SET name = 'made' WHERE name = 'ages'",
+        "DELETE FROM share WHERE name = 'costs'", "INSERT INTO share SELECT analyst, name, 'ben' FROM share LIMIT 1",
+    ],
+)  # fmt: skip
+def test_who_may_read_what_is_found_by_verify(base: Path, tmp_path: Path, edit: str) -> None:
+    """Rows that are whole, and name what is there: that they were shared, or not, only the history knows."""
+    path = tmp_path / "b.ledger"
+    shutil.copy(base, path)
+    shutil.copy(f"{base}.anchor", f"{path}.anchor")
+    assert not found(path)
+    con = connect(path)
+    triggers = con.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        con.execute(f"DROP TRIGGER {name}")
+    assert con.execute(edit).rowcount == 1
+    for _, sql in triggers:
+        con.execute(sql)
+    con.close()
+    assert found(path)

@@ -132,6 +132,19 @@ def test_an_anchor_never_moves_back(path):
         assert anchor.read(str(path)) == last
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_an_anchor_is_never_moved_to_another_data_set(path, back):
+    """Also where it may move back, for a backup: the original's charges would be forgotten."""
+    with Ledger.open(path) as ledger:
+        spend(ledger, 10)
+    known = anchor.read(str(path))
+    for count in (known.count, known.count + 1):
+        other = anchor.Position(dataset_id="f" * len(known.dataset_id), count=count, digest=known.digest)
+        with refused("B203"):
+            anchor.advance(str(path), other, back=back)
+        assert anchor.read(str(path)) == known
+
+
 def test_another_history_of_the_same_length_is_refused(path, tmp_path):
     fork = copy(path, tmp_path / "fork", "", ".anchor")
     for name, question in ((path, "a"), (fork, "b")):

@@ -355,7 +355,10 @@ def _tested(place: pathlib.Path, tests: Sequence[str], note: _Note, *, every: bo
 def _plant(mutant: Mutant | None, folder: pathlib.Path, place: pathlib.Path) -> None:
     place.mkdir()
     shutil.copytree(folder / "duckdp", place / "duckdp")  # with what was compiled, which knows the times of its sources
-    for name in PARTS[1:]:
+    # The tests too, by hard links: through a symbolic one their own path would lead to the folder without the fault,
+    # and every process that they start would run the package there.
+    shutil.copytree(folder / "tests", place / "tests", copy_function=os.link)
+    for name in PARTS[2:]:
         os.symlink(folder / name, place / name)
     if mutant is not None:
         target = place / mutant.file
