@@ -8,15 +8,15 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duckdp.core.task import Dialogue, Past, PrivateQuery, Question, Step
-from duckdp.core.types import NANO
-from duckdp.errors import InternalError
+from duckdp.core.types import NANO, Loss
+from duckdp.errors import DuckDPError, InternalError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, StoredStep, chain, interactions
 from tests import above
 from tests.above import AboveThreshold
@@ -80,12 +80,10 @@ def test_one_charge_pays_for_all_questions_and_equal_ones_are_answered_once(ledg
 
 def test_it_is_taken_up_as_often_as_one_likes(ledger: Ledger) -> None:
     first = ledger.take_up(request(), "7")
-    secret = ledger.past(first)[0][0].secret
     for turn in range(2, 9):
         ledger.let_go(first)
         first = ledger.take_up(request(), f"{turn}")
-        assert (first.attempt, ledger.past(first)[0][0].secret) == (turn, secret)
-    assert secret == "7"
+        assert (first.attempt, [step.secret for step in ledger.past(first)[0]]) == (turn, ["7"])
     assert (ledger.state().primary_spent, ledger.charges()[0].attempt) == (NANO, 1)
 
 
@@ -107,6 +105,45 @@ def test_one_holder_at_a_time(ledger: Ledger) -> None:
                 use()
         assert other.store_step(mine, 1, StoredStep(question=key("x"), output="below")) == ("below", True)
         assert other.store_step(mine, 1, StoredStep(question=key("x"), output="above")) == ("below", False)
+
+
+def test_who_lost_the_turn_cannot_let_it_go(ledger: Ledger) -> None:
+    """A late ``close`` of the turn before leaves the one that goes on with it: there are never two."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool, Ledger.open(ledger.path) as other:
+        held = pool.submit(ledger.take_up, request(), "1").result()
+        pool.submit(ledger.let_go, held).result()
+        mine = other.take_up(request(), "2")
+        pool.submit(ledger.let_go, held).result()
+        ledger._store.write(lambda tx: interactions.let_go(tx, held))  # whose look came before the other's turn
+        with refused("B206"):
+            pool.submit(ledger.take_up, request(), "3").result()
+        assert other.store_step(mine, 1, StoredStep(question=key("x"), output="below")) == ("below", True)
+
+
+def test_one_key_is_one_release_of_one_cost_over_the_present_data(ledger: Ledger) -> None:
+    ledger.accept_source("first")
+    for part in ("data_version", "catalog_version"):
+        with pytest.raises(DuckDPError, match="C10"):
+            ledger.take_up(replace(request(), **{part: 7}), "1")
+    assert not ledger.charges()
+    ledger.let_go(ledger.take_up(request(), "1"))
+    for other in ({"loss": Loss(epsilon_nano=1)}, {"kind": "summary"}):
+        with pytest.raises(InternalError, match="another question"):
+            ledger.take_up(replace(request(), **other), "1")
+
+
+def test_its_steps_have_an_end(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one charge may take of the disk is bounded; what was answered stays."""
+    monkeypatch.setattr(interactions, "MOST_STEPS", 3)
+    charge = ledger.take_up(request(), "1")
+    for number in (1, 2):
+        ledger.store_step(charge, number, StoredStep(question=key(number), output=f"{number}"))
+    with refused("B108"):
+        ledger.store_step(charge, 3, StoredStep(question=key(3), output="3"))
+    assert ledger.store_step(charge, 1, StoredStep(question=key(1), output="else")) == ("1", False)
+    assert len(ledger.past(charge)[0]) == 3
 
 
 def test_what_was_drawn_beside_an_unknown_step_is_refused(ledger: Ledger) -> None:
@@ -204,6 +241,40 @@ def test_what_an_interrupted_attempt_stored_goes_on() -> None:
         talk.ask(
             Question(canonical="three", draw=lambda *_: Step(output=str(talk.ask(Question(canonical="4", draw=draw)))))
         )
+
+
+def test_what_leaves_is_what_is_stored() -> None:
+    """An attempt before may have stored an output of its own: then that leaves, and the new draw is nobody's."""
+    steps = [("", Step(output="", secret="begun"))]
+
+    def keep(number: int, asked: str, step: Step) -> tuple[str, bool]:
+        steps.append((asked, Step(output="stored", secret="old")))
+        return "stored", False
+
+    talk = Dialogue(lambda _: (), past=lambda: (list(steps), False), keep=keep)
+    for _ in range(2):
+        drawn = Question(canonical="one", draw=lambda *_: Step(output="drawn", secret="new"))
+        assert talk.ask(drawn) == "stored"
+    seen: list[Past] = []
+    talk.ask(Question(canonical="two", draw=lambda _, past: seen.append(past) or Step(output="drawn")))
+    assert [(past.outputs, past.secrets) for past in seen] == [(("stored",), ("begun", "old"))]
+
+
+def test_a_question_within_another_is_refused() -> None:
+    """Else its step would come before the one whose draw it followed from."""
+    kept: list[int] = []
+
+    def keep(number: int, asked: str, step: Step) -> tuple[str, bool]:
+        kept.append(number)
+        return step.output, True
+
+    talk = Dialogue(lambda _: (), past=lambda: ([("", Step(output=""))], False), keep=keep)
+    inner = Question(canonical="inner", draw=lambda *_: Step(output="in"))
+    outer = Question(canonical="outer", draw=lambda *_: Step(output=f"out {talk.ask(inner)}"))
+    with pytest.raises(InternalError, match="within another"):
+        talk.ask(outer)
+    assert kept == []
+    assert talk.ask(inner) == "in"
 
 
 def test_the_chain_tells_nothing_of_a_secret(ledger: Ledger) -> None:

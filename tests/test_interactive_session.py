@@ -120,6 +120,18 @@ def test_older_data_and_stopped_analysts_are_refused(owner: duckdp.Curator) -> N
     assert start(owner).charge_id == 2
 
 
+def test_a_declaration_that_changed_ends_it(owner: duckdp.Curator) -> None:
+    """What was drawn covers units and bounds as they were declared when it began."""
+    ana = owner.session("ana")
+    with start(owner) as talk:
+        questions = [below(ana, 7), below(ana, 9)]
+        assert talk.ask(questions[0]) == "below"
+        owner.protect("t", row_cap=1000, bounds={"x": (0, 2 * ROWS)})
+        for question in questions:
+            with pytest.raises(DuckDPError, match="C103"):
+                talk.ask(question)
+
+
 def test_the_owner_ends_a_sessions_release(owner: duckdp.Curator) -> None:
     with start(owner) as talk:
         owner.end_interaction(talk.charge_id, reason="enough")

@@ -22,8 +22,8 @@ from duckdp.cli import main
 from duckdp.core import accountant as accounting
 from duckdp.core.accountant import pure_rho
 from duckdp.core.types import AccountantKind, Loss, Neighbours
-from duckdp.errors import DuckDPError, InsufficientBudgetError
-from duckdp.ledger import Cap, Charge, Ledger, chain
+from duckdp.errors import DuckDPError, InsufficientBudgetError, ParameterError
+from duckdp.ledger import Cap, Charge, Ledger, chain, reservations
 from tests.ledgers import NANO, answer, ask, refused, set_up
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -153,6 +153,21 @@ def test_either_accountant(tmp_path: Path) -> None:
         ledger.verify()
 
 
+@pytest.mark.parametrize("kind", list(AccountantKind))
+def test_budgets_too_large_to_be_added_exactly_are_refused(tmp_path: Path, kind: AccountantKind) -> None:
+    """The ledger's sums are 64 bits, whatever the accountant makes of epsilon."""
+    with Ledger.open(tmp_path / "z.ledger") as ledger:
+        for epsilon in (2**62 + 1, 2**62, 2**60, 2**40):
+            budget = {"epsilon_nano": epsilon, "delta_atto": 10**12, "neighbours": Neighbours.ADD_REMOVE}
+            with suppress(ParameterError):
+                ledger.set_budget(**budget, accountant=kind)
+                assert max(accounting.limits(kind, epsilon, 10**12)) <= 2**62
+                ledger.grant("ana", epsilon_nano=epsilon, delta_atto=10**12, raise_to=True, reason="large")
+                break
+        assert ledger.remaining("ana").primary > 2**40
+        ledger.verify()
+
+
 # ---- months ----------------------------------------------------------------------------------------------------------
 
 
@@ -231,6 +246,28 @@ def test_a_month_is_raised_or_freed_only_on_purpose(ledger: Ledger) -> None:
     assert ledger.analysts()[0].month is None
     with refused("P107"):
         ledger.grant("ana", **given, month_epsilon_nano=11 * NANO)
+
+
+def test_either_part_of_a_month_is_raised_on_purpose_only(ledger: Ledger) -> None:
+    given = {"epsilon_nano": 10 * NANO, "delta_atto": 10**12}
+    ledger.grant("ana", **given, month_epsilon_nano=2 * NANO, month_delta_atto=10**11)
+    for month in ((2 * NANO, 2 * 10**11), (NANO, 10**11 + 1), (2 * NANO + 1, 0)):
+        with refused("B105"):
+            ledger.grant("ana", **given, month_epsilon_nano=month[0], month_delta_atto=month[1])
+    ledger.grant("ana", **given, month_epsilon_nano=NANO, month_delta_atto=10**10)
+
+
+def test_either_part_of_a_cap_is_lowered_to_what_was_spent_and_no_further(ledger: Ledger) -> None:
+    answer(ledger, ask("a", 2 * NANO, delta_atto=5 * 10**11))
+    for epsilon, delta in ((10 * NANO, 5 * 10**11 - 1), (2 * NANO - 1, 10**12)):
+        with refused("B104"):
+            ledger.grant("ana", epsilon_nano=epsilon, delta_atto=delta)
+    ledger.grant("ana", epsilon_nano=2 * NANO, delta_atto=5 * 10**11)
+    for epsilon, delta in ((NANO, 10**12 + 1), (20 * NANO + 1, 0)):  # and to no more than the data set's total
+        with refused("P107"):
+            ledger.grant("dan", epsilon_nano=epsilon, delta_atto=delta)
+        with refused("P107"):
+            ledger.set_team("lab", Cap(epsilon_nano=epsilon, delta_atto=delta))
 
 
 def test_a_team_has_months_too(ledger: Ledger, clock: list[str]) -> None:
@@ -313,6 +350,43 @@ def test_there_are_only_so_many(ledger: Ledger) -> None:
         ledger.reserve("ana", epsilon_nano=1000, delta_atto=0)
     ledger.end_reservation(held.pop())
     ledger.reserve("ana", epsilon_nano=1000, delta_atto=0)
+
+
+def test_delta_is_held_and_taken_like_epsilon(ledger: Ledger) -> None:
+    """Either part by itself: what is held of it is no one else's, and what is charged within is taken from it."""
+    tenth = 10**11  # of all there is
+    held = ledger.reserve("ana", epsilon_nano=4 * NANO, delta_atto=6 * tenth)
+    assert insufficient(ledger, "b", 1, "ben", delta_atto=5 * tenth).scope == "data set"
+    answer(ledger, ask("a", NANO, delta_atto=4 * tenth, reservation=held.id))
+    assert insufficient(ledger, "c", 1, delta_atto=3 * tenth, reservation=held.id).scope == "reservation"
+    assert insufficient(ledger, "b", 1, "ben", delta_atto=5 * tenth).scope == "data set"
+    answer(ledger, ask("b", NANO, "ben", delta_atto=4 * tenth))
+    answer(ledger, ask("c", NANO, delta_atto=2 * tenth, reservation=held.id))
+    assert insufficient(ledger, "d", 1, delta_atto=1, reservation=held.id).scope == "reservation"
+    assert ledger.state().secondary_spent == 10 * tenth
+    ledger.verify()
+
+
+def test_a_reservation_is_held_of_the_analysts_own_limits(ledger: Ledger) -> None:
+    held = ledger.reserve("ana", epsilon_nano=8 * NANO, delta_atto=0)
+    assert insufficient(ledger, "a", 3).scope == "analyst"
+    ledger.end_reservation(held)
+    ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12, month_epsilon_nano=5 * NANO)
+    held = ledger.reserve("ana", epsilon_nano=4 * NANO, delta_atto=0)
+    refusal = insufficient(ledger, "a", 2)
+    assert (refusal.scope, refusal.month is None, refusal.held) == ("analyst", False, "epsilon=4")
+    answer(ledger, ask("a", NANO))
+    answer(ledger, ask("b", 4 * NANO, reservation=held.id))
+
+
+def test_a_reservation_that_the_owner_ended_is_of_no_more_use(ledger: Ledger) -> None:
+    held = ledger.reserve("ana", epsilon_nano=8 * NANO, delta_atto=0)
+    ledger._store.write(lambda tx: reservations.end_all(tx, "the ledger moves"))
+    with refused("B109"):
+        ledger.admit(ask("a", NANO, reservation=held.id))
+    assert not ledger.charges()
+    answer(ledger, ask("a", 10 * NANO))
+    ledger.verify()
 
 
 HOLDER = """
