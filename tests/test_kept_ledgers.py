@@ -15,7 +15,8 @@ from contextlib import closing
 
 import pytest
 
-from duckdp.ledger import Ledger
+from duckdp.errors import LedgerError
+from duckdp.ledger import Ledger, anchor
 
 KEPT = pathlib.Path(__file__).parent / "fixtures" / "ledgers"
 MENDED: dict[str, str] = {}  # question -> why it means something else today
@@ -97,3 +98,37 @@ def test_a_process_of_an_earlier_version_writes_nothing_after_the_migration(tmp_
                     old.execute(statement)
             old.execute("ROLLBACK")
             ledger.verify()
+
+
+@pytest.mark.parametrize("version", ["version_2", "version_3"])
+@pytest.mark.parametrize(
+    ("harm", "code"),
+    [
+        ("UPDATE analyst SET primary_spent = 0", "B202"), ("UPDATE dataset SET primary_spent = 0", "B202"),
+        ("UPDATE charge SET primary_cost = 1 WHERE id = 1", "B202"), ("the anchor", "B203"),
+    ],
+)  # fmt: skip
+def test_an_earlier_ledger_that_is_not_whole_is_refused_as_it_is(
+    tmp_path: pathlib.Path, version: str, harm: str, code: str
+) -> None:
+    """Before anything is sealed: afterwards the seals would vouch for it. Whoever has a whole copy can put it back."""
+    copy(version, tmp_path)
+    path = tmp_path / "keyed.ledger"
+    if harm == "the anchor":
+        known = anchor.read(str(path))
+        assert known is not None
+        other = anchor.Position(dataset_id=known.dataset_id, count=known.count + 1, digest=known.digest[::-1])
+        anchor.advance(str(path), other)
+    else:
+        with closing(sqlite3.connect(path, isolation_level=None)) as con:
+            triggers = con.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+            for name, _ in triggers:
+                con.execute(f"DROP TRIGGER {name}")
+            assert con.execute(harm).rowcount
+            for _, sql in triggers:
+                con.execute(sql)
+    for _ in range(2):
+        with pytest.raises(LedgerError, match=f"^{code}"):
+            Ledger.open(path, create=False)
+        with closing(sqlite3.connect(path)) as con:
+            assert con.execute("PRAGMA user_version").fetchone()[0] == int(version[-1])

@@ -366,6 +366,7 @@ def test_an_anchor_that_forgot_is_refused_and_repaired_only_by_the_owner(home: H
         place.unlink()
         with refused("B204"):
             ledger.admit(ask("b"))
+        assert len(ledger.charges()) == (2 if kind == "command" else 1)  # a file is looked at before the charge
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)
@@ -636,6 +637,29 @@ def test_an_original_that_was_not_gone_is_refused(home: Home, kind: str) -> None
             home.open(kind)
     with Ledger.open(home.kept / "backup", create=False, anchor=home.where(kind)) as copy:
         copy.admit(ask("a"))
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_a_backup_takes_no_other_ledgers_place(home: Home, kind: str) -> None:
+    """Its anchor may go back, but not to another data set: that one's charges would be forgotten."""
+    with begin(home, kind) as original:
+        original.backup(home.kept / "backup")
+    other = Position(dataset_id="f" * 32, count=3, digest="1" * 64)
+    if kind == "file":
+        home.file.unlink()
+        anchor.advance(home.path, other, file=str(home.file), create=True)
+    else:
+        home.register.unlink()
+        anchor_command.exchange("x", home.words, None, other)
+    with Ledger.open(home.kept / "backup", create=False, anchor=home.where(kind)) as copy:
+        with refused("B203"):
+            copy.put_into_service(reason="fire")
+        with refused("B210"):
+            copy.admit(ask("a"))
+    if kind == "file":
+        assert anchor.read(home.path, str(home.file)) == other
+    else:
+        assert anchor_command.exchange("x", home.words, None, None) == other
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckdp.errors import LedgerError
 from duckdp.ledger import Ledger, directory, listing, schema
+from duckdp.ledger.places import Anchors, Place
 from duckdp.ledger.sealing import begin
-from duckdp.ledger.seals import Damage
+from duckdp.ledger.seals import Damage, seal_of
 from duckdp.ledger.tx import Tx
 from tests.ledgers import answer, ask, refused, set_up
 
@@ -84,6 +86,39 @@ def test_no_altered_directory_says_anything_else(names: set[bytes], data: st.Dat
             raise AssertionError("the listing does not see it")
 
 
+def test_a_stale_row_of_the_directory_is_not_listed() -> None:
+    """A disk that kept an old page: its rows are sealed, and one of them spans the place of a name that is gone."""
+    connection, tx = new_tx()
+    with closing(connection):
+        for subject, name in enumerate((b"a", b"k")):
+            directory.enter(tx, name, subject)
+        stale = tx.get("directory", name=b"k")
+        directory.remove(tx, b"k")
+        directory.enter(tx, b"p", 7)
+        assert stale is not None
+        tx.run("DELETE FROM directory WHERE name = ?", b"p")
+        tx.insert("directory", **{column: value for column, value in stale.items() if column != "seal"})
+        tx.spanning = None
+        assert directory.find(tx, b"a") == 0
+        with pytest.raises(Damage):
+            directory.listed(tx, b"")
+
+
+def test_a_seal_is_of_one_table_of_one_ledger() -> None:
+    """A page that a disk writes into another table, or into another ledger's file, fits neither."""
+    connection, tx = new_tx()
+    with closing(connection):
+        directory.enter(tx, b"a", 1)
+        row = tx.get("directory", name=b"a")
+        assert row is not None
+        values = [value for column, value in row.items() if column != "seal"]
+        assert seal_of(bytes(16), "directory", values) == row["seal"]
+        others = [seal_of(bytes(16), table, values) for table in ("charge", "analyst", "", "directory2")]
+        others += [seal_of(salt, "directory", values) for salt in (bytes(15) + b"1", b"x" * 16)]
+        assert row["seal"] not in others
+        assert len(set(others)) == len(others)
+
+
 # -- the ledger --------------------------------------------------------------------------------------------------------
 
 
@@ -115,6 +150,52 @@ def test_an_index_without_a_question_does_not_charge_it_again(path: Path) -> Non
                 with refused("B202"):
                     ledger.verify()
         path.write_bytes(original)
+
+
+def test_an_action_that_is_lost_is_missed_by_the_log(path: Path) -> None:
+    """The last one, one in the middle whose follower is no action, and the end of a page."""
+    with Ledger.open(path) as ledger:
+        ledger.grant("cleo", epsilon_nano=1, delta_atto=0)
+        answer(ledger, ask("another"))
+        ledger.grant("dan", epsilon_nano=1, delta_atto=0)
+        whole = ledger.log()
+        assert [e.subject for e in whole[:2]] == ["dan", "cleo"]
+        for number in (whole[0].number, whole[1].number):
+            with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+                triggers = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+                for name, _ in triggers:
+                    connection.execute(f"DROP TRIGGER {name}")
+                row = connection.execute("SELECT * FROM event WHERE action = ?", (number,)).fetchone()
+                connection.execute("DELETE FROM event WHERE action = ?", (number,))
+                for _ in range(2):
+                    with refused("B202"):
+                        ledger.log()
+                with refused("B202"):
+                    ledger.log(1, before=number + 1)
+                connection.execute(f"INSERT INTO event VALUES ({', '.join('?' * len(row))})", row)
+                for _, sql in triggers:
+                    connection.execute(sql)
+            assert ledger.log() == whole
+
+
+def test_what_was_undone_is_not_remembered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that fails after its work, before its commit, leaves nothing in what is held between two."""
+    with Ledger.open(path) as ledger:
+        before, places = ledger.state(), Anchors.places
+
+        def fails(self: Anchors, tx: Tx, **more: bool) -> tuple[Place, ...]:
+            if tx.dataset()["charges"] > 3:
+                raise LedgerError("B207", "the disk is full", path=str(path))
+            return places(self, tx, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Anchors, "places", fails)
+            with refused("B207"):
+                ledger.admit(ask("new"))
+        assert ledger.state() == before
+        found = ledger.admit(ask("newer", 5))
+        assert (found.id, ledger.state().primary_spent) == (4, before.primary_spent + 5)
+        ledger.verify()
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------

@@ -74,4 +74,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("emit: the middle cell not clamped", "duckdp/compiler/emit.py", 'f"system.main.least({_rounded(f\'2 * {u} * (1 - {u}) * {steps}\')}, {steps} - {square})"', "_rounded(f'2 * {u} * (1 - {u}) * {steps}')", ()),
         "where both parts round up, the third is above a half: on grids of 40 bits they never add up to more than the whole",
     ),
+    (
+        Mutant("moving: to an anchor that knows more", "duckdp/ledger/moving.py", "        store.anchors.require(tx, new, known)\n", "        pass\n", ()),
+        "what moves the anchor asks the same of what it finds there, under its lock or before it gives a command the new one",
+    ),
 )
