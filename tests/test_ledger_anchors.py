@@ -428,6 +428,17 @@ def test_an_anchor_is_of_one_ledger(home: Home) -> None:
         other.move_anchor(home.file, reason="the same one")
 
 
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_where_a_ledger_is_gone_none_is_made(home: Home, kind: str) -> None:
+    """Not even a file: whoever finds it would take it for the ledger."""
+    begin(home, kind).close()
+    removed(home)
+    for _ in range(2):
+        with refused("B203"):
+            home.open(kind)
+        assert list(home.folder.iterdir()) == []
+
+
 def test_a_journal_without_its_ledger_is_no_new_ledger(home: Home) -> None:
     Path(f"{home.path}-wal").write_bytes(b"x")
     with refused("B203"):
@@ -477,6 +488,21 @@ def test_whatever_the_command_does_nothing_leaves_and_everything_goes_on_after_i
         assert ledger.state().primary_spent == 5 * NANO
     with home.open("command") as ledger:
         assert len(ledger.charges()) == 5
+
+
+def test_an_outage_costs_one_transaction_of_any_kind(home: Home) -> None:
+    """What is not anchored is not built upon: no further charge is committed that could not leave either."""
+    with begin(home, "command") as ledger:
+        home.program.write_text(HARMS["says nothing"])
+        for i in range(3):
+            with refused("B209"):
+                ledger.take_up(ask(i), "secret")
+            with refused("B209"):
+                ledger.reserve("ana", epsilon_nano=1, delta_atto=0)
+        assert ledger._store.read(lambda tx: len(tx.rows("SELECT id FROM charge"))) == 1
+        assert not ledger._store.read(lambda tx: tx.rows("SELECT * FROM reservation"))
+        home.program.write_text(KEEPER)
+        ledger.verify()
 
 
 def test_the_command_is_run_without_a_shell_and_with_few_variables(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,6 +159,7 @@ def test_a_removed_ledger_is_not_begun_anew(path):
     path.unlink()
     with refused("B203"):
         Ledger.open(path)
+    assert not path.exists()
     path.touch()
     with refused("B203"):
         Ledger.open(path)
