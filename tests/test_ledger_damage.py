@@ -198,6 +198,22 @@ def test_what_was_undone_is_not_remembered(path: Path, monkeypatch: pytest.Monke
         ledger.verify()
 
 
+def test_a_charge_that_is_entered_as_another_one_is_not_given(path: Path) -> None:
+    """A row of the directory with a seal of its own that leads to another question's charge."""
+
+    def misled(tx: Tx) -> None:
+        names = [directory.charge(tx, "ana", ask(question).key) for question in (0, 1)]
+        rows = [tx.get("directory", name=name) for name in names]
+        assert rows[0] is not None and rows[1] is not None
+        tx.change("directory", rows[0], ("name",), subject=rows[1]["subject"])
+
+    with Ledger.open(path) as ledger:
+        ledger._store.write(misled)
+        with refused("B202"):
+            ledger.admit(ask(0))
+        assert ledger.admit(ask(1)).payload == "secret 1"
+
+
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 

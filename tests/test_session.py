@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -20,9 +21,11 @@ from duckdp.errors import (
     DuckDPError,
     InsufficientBudgetError,
     InternalError,
+    LedgerError,
     ParameterError,
     QueryError,
 )
+from duckdp.ledger import Charge, Ledger, StoredRelease
 from duckdp.vault.dataset import DataSet
 from duckdp.vault.engine import Engine
 
@@ -97,6 +100,60 @@ def test_an_answer_is_given_again_for_nothing(curator: duckdp.Curator, reads: li
     assert session.sql(COUNT, epsilon=1, fresh=True).cost == "epsilon=1"
     assert session.sql(COUNT, epsilon=2).cost == "epsilon=2"
     assert reads == [1, 2, 3]
+
+
+def test_what_leaves_is_what_is_stored(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever took this attempt for dead has stored a release: that one leaves, and what was drawn here is nobody's."""
+    store, drawn = Ledger.store_release, []
+
+    def late(self: Ledger, charge: Charge, payload: str) -> StoredRelease:
+        other = json.loads(payload)
+        other["cells"][0][0] += 1000
+        drawn.append(payload)
+        store(self, charge, json.dumps(other))
+        return store(self, charge, payload)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "store_release", late)
+        first = curator.session("ana").sql(COUNT, epsilon=1)
+    assert len(drawn) == 1
+    assert json.loads(drawn[0])["cells"][0][0] + 1000 == first.rows()[0][0]
+    assert curator.session("ana").sql(COUNT, epsilon=1).rows() == first.rows()
+
+
+def test_a_release_is_drawn_once_an_attempt(
+    curator: duckdp.Curator, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be stored is gone with its attempt: a second draw of the same attempt would be no one's to count."""
+    store, failed = Ledger.store_release, []
+
+    def fails(self: Ledger, charge: Charge, payload: str) -> StoredRelease:
+        if not failed:
+            failed.append(payload)
+            raise LedgerError("B207", "the disk is full.", path=self.path)
+        return store(self, charge, payload)
+
+    monkeypatch.setattr(Ledger, "store_release", fails)
+    refused("B207", lambda: curator.session("ana").sql(COUNT, epsilon=1))
+    assert [(c.state, c.attempt) for c in curator.ledger.charges()] == [("failed", 1)]
+    curator.session("ana").sql(COUNT, epsilon=1)
+    assert [(c.state, c.attempt) for c in curator.ledger.charges()] == [("released", 2)]
+    assert reads == [1, 1]
+
+
+def test_data_that_changed_while_it_was_planned_is_not_charged_for(
+    curator: duckdp.Curator, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody accepts new data between the look at the version and the charge: the charge would be for the other."""
+    admit = Ledger.admit
+
+    def late(self: Ledger, request: Any, **more: Any) -> Any:
+        self.accept_source("another", reason="new rows")
+        return admit(self, request, **more)
+
+    monkeypatch.setattr(Ledger, "admit", late)
+    refused("C104", lambda: curator.session("ana").sql(COUNT, epsilon=1))
+    assert (curator.ledger.charges(), reads) == ([], [])
 
 
 def test_over_budget_nothing_is_read_or_charged(curator: duckdp.Curator, reads: list[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import duckdp
 from duckdp import Session
 from duckdp.compiler.release import SelectTask
 from duckdp.core.task import PrivateQuery
+from duckdp.errors import NumericalError
 from duckdp.vault.engine import Engine
 from tests.adversary.conftest import PERSONS, ROWS, World, everything, leaks, make_file
 
@@ -163,6 +165,29 @@ def test_a_failing_mechanism_tells_nothing(
     con = world.curator.connect("ana")
     refused(lambda: con.execute(f"FROM dp_query($${ASK}$$, epsilon := 1)").fetchall(), "X101", "E102")
     assert [c.state for c in world.curator.ledger.charges()] == ["failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discreet(SelectTask):
+    """A twin that fails with an error of ours, of constant text, whose cause and frames hold rows."""
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        found = [*rows, "alice_7f3"]
+        try:
+            raise ValueError(f"{found}")  # noqa: TRY301
+        except ValueError as first:
+            raise NumericalError("N101", "it did not converge.") from first
+
+
+def test_an_error_of_ours_is_told_without_its_past(
+    ana: Session, refused: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the cause and the frames nothing is left, for whoever holds the error."""
+    monkeypatch.setattr("duckdp.desk.desk.SelectTask", Discreet)
+    error = refused(lambda: ana.sql(ASK, epsilon=1), "N101")
+    assert (error.__cause__, error.__context__) == (None, None)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    assert "release" not in [frame.f_code.co_name for frame in frames]
 
 
 @dataclass(frozen=True, kw_only=True)

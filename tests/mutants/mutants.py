@@ -10,6 +10,7 @@ from tests.mutants.of_limits import LIMITS
 from tests.mutants.of_mechanisms import MECHANISMS
 from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
+from tests.mutants.of_order import ORDER
 from tests.mutants.of_reads import READS
 from tests.mutants.of_statements import STATEMENTS
 from tests.mutants.of_units import UNITS
@@ -24,6 +25,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "numerics": NUMERICS,
     "hostile": HOSTILE,
     "statements": STATEMENTS,
+    "order": ORDER,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 
