@@ -76,7 +76,7 @@ class ColumnComparison:
     synthetic_shares: tuple[float, ...]
 
     def figures(self) -> list[tuple[str, str, str]]:
-        """(figure, real, synthetic)."""
+        """Each figure as (its name, of the real rows, of the synthetic ones), as text."""
         a, b = self.real, self.synthetic
         found = [("NULL", page.show_number(a.missing), page.show_number(b.missing))]
         if a.mean is not None and b.mean is not None:

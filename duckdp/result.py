@@ -106,7 +106,7 @@ class Result:
 
     @property
     def names(self) -> list[str]:
-        """Column names."""
+        """Names of the columns, in order."""
         return [c.name for c in self.columns]
 
     def __getitem__(self, at: str | int) -> Any:

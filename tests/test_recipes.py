@@ -126,7 +126,7 @@ def pytest_in(folder: Path, *words: str) -> None:
 RECIPES = {name: read_recipe(text) for name, text in sections().items()}
 # Tests beside a recipe's own new ones: those that know every kind of release or function, and fail until they know it.
 ALSO = {
-    "a-dp-function": (
+    "a-private-release": (
         "tests/privacy/test_draws.py", "tests/privacy/test_identities.py", "tests/test_grants.py",
         "tests/test_declared.py", "-k", "likeliest or Likeliest or listed or two_kinds or front or generated",
     ),
@@ -135,7 +135,7 @@ ALSO = {
     ),
 }  # fmt: skip
 # Recipes that come before one.
-RESTS_ON = {"a-dp-function": ("a-mechanism",)}
+RESTS_ON = {"a-private-release": ("a-mechanism",)}
 # What the package has after a recipe, by the table at the head of the page: files of the package, tests left out.
 COUNTED = {name: [int(n) for n in re.findall(r"\d+", files)] for name, files in TABLE.findall(PAGE)}
 

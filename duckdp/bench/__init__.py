@@ -43,7 +43,7 @@ def run(name: str, size: Size, repeat: int) -> Report:
 
 
 def main(argv: list[str]) -> int:
-    """Print the tables.
+    """Run the benchmarks that were named, and print their tables.
 
     Args:
         argv: options, without the command's name.

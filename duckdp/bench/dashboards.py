@@ -74,7 +74,7 @@ INSERT INTO cancellations SELECT {_COMMON} FROM flights WHERE dep_delay IS NULL;
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One dashboard query.
+    """One query of the dashboard.
 
     Attributes:
         name: of the table's lines.
@@ -281,7 +281,7 @@ def measure(found: Answers, exact: Answers) -> dict[str, tuple[float, ...]]:
 def run(
     parquet: Path, *, runs: int, epsilon: str = "1", delta: str = "0", methods: Sequence[str] = ("auto",)
 ) -> Grid:  # fmt: skip
-    """Measure all panels.
+    """Measure the errors of all panels, method by method.
 
     Args:
         parquet: nycflights13.
@@ -338,7 +338,7 @@ def _lines(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the table."""
+    """Print the errors of the dashboard's panels."""
     parser = argparse.ArgumentParser(
         prog="duckdp bench synthetic dashboards", description="Dashboard queries on synthetic tables."
     )

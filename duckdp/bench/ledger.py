@@ -147,7 +147,7 @@ def _milliseconds(work: Callable[[], object], times: int = 5) -> float:
 
 
 def main(argv: list[str]) -> int:
-    """Print the table."""
+    """Print how long a ledger's calls take, by its number of charges."""
     parser = argparse.ArgumentParser(prog="duckdp bench ledger", description="Ledgers of many charges.")
     parser.add_argument("sizes", nargs="*", type=int, default=list(SIZES), help="charges; 1000 100000 by default")
     parser.add_argument("--folder", help="keep the ledgers here, and use those that are there")

@@ -56,7 +56,7 @@ class Problem:
     enough: float
 
     def objective(self, norm: Norm = "l1") -> Objective:
-        """F, unweighted."""
+        """What the linear program minimises, every moment with the same weight."""
         return Objective(target=self.target, norm=norm, weights=np.ones(self.grid.rows - 1))
 
 

@@ -65,7 +65,7 @@ class Workload:
         return self.keyed.engine.schema_cursor()
 
     def close(self) -> None:
-        """Close both curators."""
+        """Close both curators, and what they opened."""
         self.keyed.close()
         self.rows.close()
 
@@ -96,7 +96,7 @@ def protect(curator: Curator, size: Size, *, keyed: bool) -> None:
 
 
 def plain_count() -> str:
-    """As anybody counts."""
+    """A count without privacy, as anybody writes it."""
     return "SELECT count(*) FROM src.main.visits"
 
 
@@ -109,7 +109,7 @@ def hand_count() -> str:
 
 
 def plain_groups() -> str:
-    """As anybody groups."""
+    """Averages by group without privacy, as anybody writes them."""
     return AVERAGES.format(table="src.main.visits")
 
 

@@ -111,7 +111,7 @@ def area_table(data: Data, epsilons: Sequence[str], *, rounds: int, rows: int) -
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the tables."""
+    """Print the paper's tables, measured again."""
     parser = argparse.ArgumentParser(prog="duckdp.bench.tables", description="The paper's synthetic tables.")
     parser.add_argument("--quick", action="store_true", help="1,000 queries, 3 rounds")
     parser.add_argument("--data", type=File, default=DATA, help="folder of the Parquet files")

@@ -30,7 +30,7 @@ _COPIES = ("countryname_including", "geocodercountrynamecode_including")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Data:
-    """One set.
+    """One of the paper's data sets, on unit columns.
 
     Attributes:
         name: the paper's.

@@ -175,7 +175,7 @@ def compare(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the comparison."""
+    """Print the comparison with other generators of synthetic tables."""
     parser = argparse.ArgumentParser(prog="duckdp.bench.tables_peers", description="AIM and MST beside auto and tree.")
     parser.add_argument("--set", action="append", choices=list(CASES), help="CTG and ADULT by default")
     parser.add_argument("--method", action="append", choices=list(METHODS), help="all by default")

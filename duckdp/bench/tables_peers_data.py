@@ -25,7 +25,7 @@ Values = NDArray[np.generic]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
-    """One set.
+    """One data set of the comparison, with its declarations.
 
     Attributes:
         numbers: name -> (DuckDB type, lower, upper, values float[n]).

@@ -45,7 +45,7 @@ class Queries:
 
 
 def draw_queries(dimensions: int, count: int) -> Queries:
-    """Fresh queries."""
+    """Random sums of Gaussian kernels, as the paper asks them."""
     weights = uniforms(count, KERNELS)
     blocks = -(-count * KERNELS // _CENTRES)
     centres = [(2 * uniforms(_CENTRES, dimensions) - 1).astype(np.float32) for _ in range(blocks)]

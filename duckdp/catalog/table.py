@@ -53,7 +53,7 @@ class RawColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One declared column.
+    """One declared column: what is public of it.
 
     Attributes:
         name: as the analyst writes it, lower case compared.
@@ -90,7 +90,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """One protected table.
+    """One protected table: what is public of it.
 
     Attributes:
         name: as the analyst writes it.

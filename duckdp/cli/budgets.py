@@ -109,7 +109,7 @@ def team(
 @click.argument("analyst")
 @reason_option(required=False)
 def revoke(source: str, ledger_path: str | None, analyst: str, reason: str | None) -> None:
-    """Stop one analyst."""
+    """Stop one analyst: no new charges until a new grant."""
     with open_ledger(source, ledger_path) as ledger:
         ledger.revoke(analyst, reason or "revoked by the owner")
     click.echo(f"{analyst} is stopped; a new grant with --raise and --reason lets them in again")

@@ -135,17 +135,17 @@ def words_in(text: str) -> list[str]:
 
 
 def analyst_option(function: F) -> F:
-    """--analyst."""
+    """Give a command the option ``--analyst``."""
     return click.option("--analyst", required=True, metavar="NAME", help="Who asks.")(function)
 
 
 def reason_option(*, required: bool) -> Callable[[F], F]:
-    """--reason."""
+    """Give a command the option ``--reason``, which the log keeps."""
     return click.option("--reason", required=required, metavar="TEXT", help="Why; kept in the ledger's log.")
 
 
 def format_option(function: F) -> F:
-    """--format."""
+    """Give a command the option ``--format``."""
     kinds = click.Choice(["table", "csv", "json"])
     return click.option("--format", "style", type=kinds, default="table", show_default=True, help="How to print.")(
         function

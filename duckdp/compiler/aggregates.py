@@ -73,7 +73,7 @@ Valued = tuple[Floats, Floats]  # value float[n], gradient float[k, n]
 
 @dataclass(frozen=True, kw_only=True)
 class AggregateRow:
-    """One aggregate.
+    """One aggregate, and all that others need to know of it.
 
     Attributes:
         name: in ``Aggregate.function``; it never changes.

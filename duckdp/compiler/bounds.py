@@ -47,7 +47,7 @@ class BoundsTask:
 
     @cached_property
     def finder(self) -> BoundsFinder:
-        """The mechanism."""
+        """The mechanism that finds the ranges."""
         return BoundsFinder(epsilon_nano=self.epsilon_nano, neighbours=self.neighbours, ladder=self.ladder)
 
     @property
@@ -58,7 +58,7 @@ class BoundsTask:
 
     @property
     def loss(self) -> Loss:
-        """Cost."""
+        """What the release costs, all its reads together."""
         return self.finder.loss
 
     @property
@@ -68,7 +68,7 @@ class BoundsTask:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Public parameters of the release, for the ledger."""
         return {
             "column": self.column.name, "where": show(self.where), "scales": list(self.finder.scales),
             "magnitudes": len(self.ladder.coarse()[0]) + 1, "neighbours": self.neighbours.value,
@@ -120,7 +120,7 @@ class BoundsTask:
         return json.dumps({"ranges": found.ranges, "cells": found.cells, "scale": found.scale})
 
     def read(self, payload: str) -> Bounds:
-        """What was released."""
+        """What was released, from its stored payload."""
         raw = json.loads(payload)
         ranges = tuple((int(a), int(b)) for a, b in raw["ranges"])
         return Bounds(ranges=ranges, cells=tuple(raw["cells"]), scale=raw["scale"])

@@ -30,7 +30,7 @@ OPEN_RANGE = 9e18  # whole numbers that a BIGINT result can show
 
 
 def emit(plan: Plan, salt: int) -> PrivateQuery:
-    """Print a plan.
+    """Print a plan as one SELECT for the private instance.
 
     Args:
         plan: of one statement.

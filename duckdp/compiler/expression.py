@@ -101,7 +101,7 @@ Expr = ColumnRef | Literal | Call | Case | Aggregate | KeyRef
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """Direct sub-expressions."""
+    """The expressions that one is directly made of."""
     if isinstance(expr, Call):
         return expr.arguments
     if isinstance(expr, Case):

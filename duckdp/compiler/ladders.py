@@ -30,7 +30,7 @@ _MONTHS = (1, 3, 12, 24, 60, 120, 240, 600, 1200, 12_000)  # steps of a calendar
 
 @dataclass(frozen=True, kw_only=True)
 class NumberLadder:
-    """Numbers.
+    """Round bounds for a column of numbers.
 
     Attributes:
         least, most: of the type or the declared bounds.
@@ -98,7 +98,7 @@ class CalendarLadder:
 
     @cached_property
     def edges(self) -> Floats:
-        """float[E], ascending."""
+        """Ends of the ranges, float[E], ascending, in days or microseconds."""
         days = _days() * self.unit
         inside = days[(days > self.least) & (days < self.most)]
         return np.unique(np.concatenate([[self.least], inside, [self.most]]))

@@ -68,7 +68,7 @@ class Measure:
 
     @property
     def cells(self) -> int:
-        """Numbers per group."""
+        """How many numbers are released per group."""
         return self.degree + 1 + self.null_cell if self.kind == "cells" else 1
 
     @property

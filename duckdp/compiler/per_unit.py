@@ -37,12 +37,12 @@ class PerUnitTask:
 
     @cached_property
     def histogram(self) -> UnitHistogram:
-        """The mechanism."""
+        """The mechanism: a noisy histogram of units."""
         return UnitHistogram(self.epsilon_nano)
 
     @property
     def table(self) -> Table:
-        """The protected table."""
+        """The protected table that is read."""
         return self.query_of.table
 
     @property
@@ -54,7 +54,7 @@ class PerUnitTask:
 
     @property
     def loss(self) -> Loss:
-        """Cost."""
+        """What the release costs, all its reads together."""
         return self.histogram.loss
 
     @property
@@ -64,7 +64,7 @@ class PerUnitTask:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Public parameters of the release, for the ledger."""
         keys = [show(k.expr) for k in self.query_of.keys]
         return {"where": show(self.query_of.where), "keys": keys, "bins": len(ENDS) + 1,
                 "scale": self.histogram.noise.scale}  # fmt: skip
@@ -102,7 +102,7 @@ class PerUnitTask:
         return json.dumps(self.histogram.release(counts))
 
     def read(self, payload: str) -> list[int]:
-        """What was released."""
+        """The noisy number of units in each bin, from the stored payload."""
         found = json.loads(payload)
         if len(found) != len(ENDS) + 1:
             raise InternalError("the histogram has another number of bins")

@@ -56,7 +56,7 @@ class Plan:
 
     @property
     def cells(self) -> int:
-        """Numbers per group."""
+        """How many numbers are released per group, all measures together."""
         return sum(m.cells for m in self.measures)
 
     @property

@@ -41,7 +41,7 @@ class QuantileTask:
 
     @property
     def loss(self) -> Loss:
-        """Cost."""
+        """What the release costs, all its reads together."""
         return self.quantile.loss
 
     @property
@@ -51,7 +51,7 @@ class QuantileTask:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Public parameters of the release, for the ledger."""
         q = self.quantile
         return {
             "column": self.column.name, "where": show(self.where), "quantile": str(q.quantile),

@@ -10,7 +10,7 @@ from duckdp.compiler.expression import Expr
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """One grouping key.
+    """One expression of GROUP BY.
 
     Attributes:
         name: of the output column.

@@ -43,11 +43,11 @@ class SelectTask:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Public parameters of the release, for the ledger."""
         return self.plan.parameters()
 
     def query(self, salt: int) -> PrivateQuery:
-        """The private read."""
+        """The one private read, as SQL of our own."""
         return emit(self.plan, salt)
 
     def work(self, salt: int) -> Work:

@@ -41,7 +41,7 @@ Leaf = Callable[[exp.Expression], Expr | None]
 
 
 class Scalars(NumberNodes):
-    """Translates scalar nodes.
+    """Translates scalar expressions of the parser into ours.
 
     Args:
         leaf: resolves what depends on the place.

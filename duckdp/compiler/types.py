@@ -152,7 +152,7 @@ def units(expr: Expr, scale: int) -> Expr:
 
 
 def divided(expr: Expr, digits: int, number_type: NumberType) -> Expr:
-    """``expr / 10**digits``."""
+    """An expression divided by 10**digits."""
     if digits <= 0:
         return typed(expr, number_type)
     return Call("div", (expr, Literal(10**digits, Kind.NUMBER)), Kind.NUMBER, type=number_type)

@@ -96,13 +96,13 @@ def same(a: Vector, b: Vector) -> list[bool]:
 
 
 def all_of(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """SQL's AND."""
+    """SQL's AND of released values, NULLs included."""
     rows = zip(*parts, strict=True)
     return objects([False if any(x is False for x in r) else None if None in r else True for r in rows])
 
 
 def any_of(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """SQL's OR."""
+    """SQL's OR of released values, NULLs included."""
     rows = zip(*parts, strict=True)
     return objects([True if any(x is True for x in r) else None if None in r else False for r in rows])
 

@@ -28,7 +28,7 @@ class Interval:
 
     @property
     def largest(self) -> float:
-        """Largest absolute value."""
+        """The largest absolute value in it."""
         return max(abs(self.lower), abs(self.upper))
 
     def contains(self, x: float) -> bool:
@@ -49,17 +49,17 @@ def hull(*parts: Interval) -> Interval:
 
 
 def add(a: Interval, b: Interval) -> Interval:
-    """Sum."""
+    """The sum of two intervals, rounded outwards."""
     return _clean(a.lower + b.lower, a.upper + b.upper)
 
 
 def subtract(a: Interval, b: Interval) -> Interval:
-    """Difference."""
+    """The difference of two intervals, rounded outwards."""
     return _clean(a.lower - b.upper, a.upper - b.lower)
 
 
 def multiply(a: Interval, b: Interval) -> Interval:
-    """Product.
+    """The product of two intervals, rounded outwards.
 
     >>> multiply(Interval(-1, 2), Interval(3, 4))
     Interval(lower=-4, upper=8)
@@ -99,7 +99,7 @@ def power(a: Interval, exponent: float) -> Interval:
 
 
 def absolute(a: Interval) -> Interval:
-    """Absolute value."""
+    """The absolute values of an interval."""
     return Interval(0.0 if a.contains(0.0) else min(abs(a.lower), abs(a.upper)), a.largest)
 
 

@@ -47,16 +47,16 @@ class Span:
 
     @property
     def size(self) -> Floats:
-        """Largest absolute value."""
+        """The largest absolute value in each."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
     @property
     def least(self) -> Floats:
-        """Smallest absolute value."""
+        """The smallest absolute value in each."""
         return np.maximum(0.0, np.maximum(self.low, -self.high))
 
     def square(self) -> Span:
-        """x^2."""
+        """The squares of what is in each."""
         return _widened(self.least**2, self.size**2, self.size**2, floor=0.0)
 
     def only(self, valid: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Span:
@@ -66,7 +66,7 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class Rectangle:
-    """Complex rectangles."""
+    """Rectangles of the complex plane, side by side in arrays."""
 
     re: Span
     im: Span
@@ -84,7 +84,7 @@ class Rectangle:
         return Rectangle(-self.re, -self.im)
 
     def size(self) -> Floats:
-        """Bound on |z|."""
+        """A bound on the absolute value of what is in each."""
         return np.asarray(np.hypot(self.re.size, self.im.size) * (1 + MARGIN))
 
 
@@ -119,7 +119,7 @@ def reciprocal(z: Rectangle) -> Rectangle:
 
 
 def exponential(z: Rectangle) -> Rectangle:
-    """e^z."""
+    """The exponential function of rectangles."""
     low, high = np.exp(z.re.low), np.exp(z.re.high)
     radius = _widened(low, high, high)
     return Rectangle(radius * _cosine(z.im), radius * _sine(z.im))

@@ -13,7 +13,7 @@ from duckdp.ledger.types import read_cap, read_members
 
 
 class Budgeting:
-    """Methods of ``Curator``."""
+    """Methods of ``Curator`` that set budgets, and stop them."""
 
     ledger: Ledger
 
@@ -104,11 +104,11 @@ class Budgeting:
         self.ledger.end_interaction(charge, reason)
 
     def revoke(self, analyst: str, *, reason: str = "revoked by the owner") -> None:
-        """Stop one analyst."""
+        """Stop one analyst: no new charges until a new grant."""
         self.ledger.revoke(analyst, reason)
 
     def freeze(self, *, reason: str = "frozen by the owner") -> None:
-        """Stop everything."""
+        """Stop every analyst: no new charges until ``unfreeze``."""
         self.ledger.freeze(reason)
 
     def unfreeze(self, *, reason: str) -> None:

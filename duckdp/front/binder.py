@@ -99,7 +99,7 @@ class Binder:
         return next((e for e in reversed(self._refusals) if _told(e) in message), None)
 
     def close(self) -> None:
-        """Answer nothing more."""
+        """Answer no call any more."""
         self._desk = None
         with self._lock:
             self._answers.clear()

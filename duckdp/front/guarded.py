@@ -149,7 +149,7 @@ class Instance:
         self._closing = True
 
     def interrupt(self) -> None:
-        """Interrupt all statements."""
+        """Interrupt all of the instance's statements that are running."""
         for connection in list(self._connections):
             with suppress(duckdb.Error):  # closed
                 connection.interrupt()

@@ -30,7 +30,7 @@ as methods of a session, and as commands: `duckdp ask NAME SOURCE ...`.
 
 
 def sql_page(specs: Sequence[Spec]) -> str:
-    """The whole page."""
+    """The whole page docs/sql.md, from the declarations."""
     return "\n".join([HEAD, *_overview(specs), *(line for spec in specs for line in _section(spec))])
 
 

@@ -96,7 +96,7 @@ class MedianSmooth(DpFunction):
     fresh: Fresh = option(False, explained=False)
 
     def plan(self, desk: Desk) -> Planned:
-        """One number."""
+        """One number, without an interval."""
         task = self._task(desk)
         kind = "BIGINT" if task.column.integral else "DOUBLE"
         caveat = bounding_note(task.table) if drops_rows(task.table) else None

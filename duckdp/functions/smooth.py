@@ -132,7 +132,7 @@ class Answer(DpFunction):
     category: Value | None = option(None, about="which group, of a summary per group")
 
     def plan(self, desk: Desk) -> Planned:
-        """One row."""
+        """One row: the answer, and what is known of its error."""
         from duckdp.smooth.answer import answer
         from duckdp.smooth.fit.coefficients import read_function
 

@@ -1,4 +1,4 @@
-"""Synthetic tables."""
+"""Synthetic tables: bought, read again, explained."""
 
 from __future__ import annotations
 

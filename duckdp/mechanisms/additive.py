@@ -100,7 +100,7 @@ def best_family(sensitivities: Sequence[Sensitivity], *, epsilon_nano: int, delt
 
 
 def add_noise(values: Sequence[int], noise: Noise) -> list[int]:
-    """Release a vector.
+    """Release a vector of exact integers with noise of one law.
 
     Args:
         values: int[n], grid units. Exact private values: must not be logged, stored or raised.

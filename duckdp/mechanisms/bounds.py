@@ -66,7 +66,7 @@ class Ladder(Protocol):
 
     @property
     def edges(self) -> Floats:
-        """float[E], ascending."""
+        """Ends of the ranges, float[E], ascending, in the column's units."""
 
     def coarse(self) -> tuple[Ints, int]:
         """Places of the edges between the magnitudes, and which of these bins is the middle one."""
@@ -144,7 +144,7 @@ class BoundsFinder:
         return 2 * _alone(FAILURE / (3 * len(self.ladder.coarse()[0])), self.scales[0])
 
     def release(self, counts: Ints) -> Bounds:
-        """Find bounds.
+        """Find bounds, and count what each range clips.
 
         Args:
             counts: int[cells], at most one row of each unit. Exact: must not be logged, stored or raised.

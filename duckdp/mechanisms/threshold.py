@@ -27,7 +27,7 @@ from duckdp.core.types import ATTO
 
 
 def threshold(noise: Noise, *, delta_atto: int, groups: int) -> int:
-    """Smallest safe tau.
+    """The smallest threshold at which a group of one unit stays secret, but with probability delta.
 
     Args:
         noise: of the number of units.

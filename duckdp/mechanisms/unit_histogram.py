@@ -45,7 +45,7 @@ class UnitHistogram:
 
     @property
     def loss(self) -> Loss:
-        """What it costs."""
+        """What the release costs: the whole epsilon."""
         return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
 
     @cached_property

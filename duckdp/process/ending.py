@@ -106,7 +106,7 @@ class Closable(Protocol):
     """What refuses to close while it is at work."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close it, or raise while it is at work."""
 
 
 def tried(thing: Closable, interrupt: Callable[[], object], until: float) -> bool:

@@ -31,7 +31,7 @@ HINTS = {
 
 
 class Shell:
-    """One analyst's prompt.
+    """One analyst's prompt: statements, commands, completion.
 
     Args:
         curator: whose data.

@@ -57,7 +57,7 @@ class GroupedSummary:
         return called
 
     def dump(self) -> str:
-        """Canonical JSON."""
+        """The whole of it as canonical JSON: equal texts for equal contents."""
         made = [s.dump() for s in self.summaries]
         raw = {"kind": KIND, "format": FORMAT, "by": dump_columns([self.by]), "summaries": made}
         return json.dumps(raw, sort_keys=True, separators=(",", ":"))

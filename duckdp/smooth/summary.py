@@ -87,7 +87,7 @@ class SmoothSummary:
         return SumNoise(family=self.family, scales=self.scales, groups=group_of(levels, self.cuts))
 
     def dump(self) -> str:
-        """Canonical JSON."""
+        """The whole of it as canonical JSON: equal texts for equal contents."""
         raw = {
             "kind": "smooth_summary", "format": FORMAT, "table": self.table, "degree": self.basis.degree,
             "planned": self.planned, "degrees": list(self.basis.degrees), "shape": self.basis.shape,

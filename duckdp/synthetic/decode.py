@@ -42,11 +42,11 @@ class SyntheticTable:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """How many rows there are."""
         return len(next(iter(self.columns.values())))
 
     def dump(self) -> str:
-        """Canonical JSON."""
+        """The whole of it as canonical JSON: equal texts for equal contents."""
         raw = {
             "kind": "synthetic_table", "format": FORMAT, "table": self.table, "residual": self.residual,
             "columns": [[name, self.types[name], values.tolist()] for name, values in self.columns.items()],

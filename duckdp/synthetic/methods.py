@@ -64,7 +64,7 @@ class Buy(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method.
+    """A method of synthetic tables: a folder, in its two sides.
 
     Attributes:
         name: that of its folder; in SQL ``method := 'name'``, and in stored payloads.

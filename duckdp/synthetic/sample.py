@@ -42,7 +42,7 @@ def bytes_of(released: str) -> Bytes:
 
 
 def draw_points(weights: Floats, rows: int, source: Bytes = system_bytes, *, purpose: str = "rows") -> Ints:
-    """Draw rows systematically.
+    """Draw rows by systematic sampling: each point as often as its weight says, up to one.
 
     Args:
         weights: float[C], at least 0, sum 1.

@@ -139,7 +139,7 @@ class DataSet:
 
     @property
     def neighbours(self) -> Neighbours:
-        """The neighbour relation.
+        """The data set's neighbour relation; a budget must have been set.
 
         Raises:
             BudgetError: B107, no budget has been set.

@@ -27,7 +27,7 @@ class ViewColumn(RawColumn):
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A protectable view.
+    """A view that may be protected: columns of one table, and a predicate.
 
     Attributes:
         relation: its base table.

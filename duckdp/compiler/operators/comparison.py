@@ -1,4 +1,4 @@
-"""Comparisons and logic."""
+"""Comparisons, and the logic of their results."""
 
 from __future__ import annotations
 

@@ -67,12 +67,12 @@ Args = Sequence[Facts]
 
 
 def never(*_: object) -> bool:
-    """False."""
+    """Answers False, whatever is asked."""
     return False
 
 
 def always(*_: object) -> bool:
-    """True."""
+    """Answers True, whatever is asked."""
     return True
 
 
@@ -93,7 +93,7 @@ def keeps_whole(args: Args) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """One allowed operator.
+    """One allowed operator, and all that others need to know of it.
 
     Attributes:
         name: in ``Call.operator``, and so in the texts that identify questions: it never changes.

@@ -20,17 +20,17 @@ Rule = Callable[[Call, Sequence[Span]], Span]
 
 
 def point(value: float) -> Span:
-    """One number."""
+    """The interval of one number."""
     return Span(np.asarray(value), np.asarray(value))
 
 
 def everything() -> Span:
-    """All reals."""
+    """The interval of all real numbers."""
     return Span(np.asarray(-math.inf), np.asarray(math.inf))
 
 
 def undecided() -> Span:
-    """True or false."""
+    """The interval of a truth value that may be either."""
     return Span(np.zeros(()), np.ones(()))
 
 
@@ -58,22 +58,22 @@ def largest(args: Sequence[Span]) -> Span:
 
 
 def negation(a: Span) -> Span:
-    """NOT."""
+    """NOT of a truth value, by interval."""
     return Span(1 - a.high, 1 - a.low)
 
 
 def below(a: Span, b: Span) -> Span:
-    """A < b."""
+    """Whether a < b, by interval."""
     return _truth(a.high < b.low, a.low < b.high)
 
 
 def ordered(a: Span, b: Span) -> Span:
-    """A <= b."""
+    """Whether a <= b, by interval."""
     return _truth(a.high <= b.low, a.low <= b.high)
 
 
 def equal(a: Span, b: Span) -> Span:
-    """A = b."""
+    """Whether a = b, by interval."""
     same = (a.low == a.high) & (b.low == b.high) & (a.low == b.low)
     return _truth(same, (a.low <= b.high) & (b.low <= a.high))
 

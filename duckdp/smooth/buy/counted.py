@@ -51,12 +51,12 @@ class CountedTask:
 
     @property
     def table(self) -> Table:
-        """The protected table."""
+        """The protected table that is read."""
         return self.largest.table
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The chosen columns."""
+        """The columns of the summary."""
         return self.largest.columns
 
     @property
@@ -80,11 +80,11 @@ class CountedTask:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Public parameters of the release, for the ledger."""
         return {**self.largest.parameters, "smoothness": self.wishes.smoothness, "degree": "from the count"}
 
     def describe(self) -> list[str]:
-        """Lines of ``explain``."""
+        """What ``explain`` prints of it, line by line."""
         paid = "which is public" if self.largest.count_public else f"released with 1/{COUNT_SHARE} of epsilon"
         return [
             f"degree: from the number of rows, {paid}; at most {self.largest.basis.degree} (row_cap)",

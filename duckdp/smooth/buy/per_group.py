@@ -63,7 +63,7 @@ class GroupedTask:
 
     @property
     def table(self) -> Table:
-        """The protected table."""
+        """The protected table that is read."""
         return self.one.table
 
     @property
@@ -93,17 +93,17 @@ class GroupedTask:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Public parameters of the release, for the ledger."""
         return {**self.one.parameters, "by": self.by.name, "path": self.whole.path}
 
     def describe(self) -> list[str]:
-        """Lines of ``explain``."""
+        """What ``explain`` prints of it, line by line."""
         axis = make_axis(self.by, 2)
         assert axis.values is not None
         return [f"one summary for each of the {len(axis.values)} values of {self.by.name}", *self.one.describe()]
 
     def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - nothing is hashed
-        """The private read."""
+        """The one private read, as SQL of our own."""
         return self.whole.query()
 
     def work(self, salt: int) -> Work:

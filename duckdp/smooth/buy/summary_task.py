@@ -99,7 +99,7 @@ class SummaryTask:
 
     @property
     def loss(self) -> Loss:
-        """What it costs."""
+        """What the release costs, all its reads together."""
         return self.plan.loss
 
     @property
@@ -147,7 +147,7 @@ class SummaryTask:
         ]
 
     def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - rows are weighed, not sampled: nothing is hashed
-        """The private read."""
+        """The one private read, as SQL of our own."""
         return self.moments.query()
 
     def work(self, salt: int) -> Work:

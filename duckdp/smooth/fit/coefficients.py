@@ -107,7 +107,7 @@ class Seen:
 
 
 def read_function(text: str, table: str, known: Sequence[Column]) -> Expr:
-    """Translate f.
+    """Translate the text of a function of the summary's columns.
 
     Args:
         text: one scalar SQL expression.

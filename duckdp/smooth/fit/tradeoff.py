@@ -34,7 +34,7 @@ _OVER = 1e-4  # violation of a point, relative, that adds it
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One trade-off.
+    """One choice of coefficients: approximation error against noise.
 
     Attributes:
         values: float[n], f on the grid.
@@ -51,11 +51,11 @@ class Problem:
         return float(np.max(np.abs(self.values - self.matrix @ c)))
 
     def noise(self, c: Floats) -> float:
-        """|w c|_2."""
+        """The error bar that coefficients cause: the l2 norm of w c."""
         return float(np.linalg.norm(self.weights * c))
 
     def total(self, c: Floats) -> float:
-        """What is minimised."""
+        """What is minimised: approximation error and noise together."""
         return self.error(c) + self.noise(c)
 
 

@@ -77,7 +77,7 @@ class BlockSums:
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, arrays=True)
 
     def collect(self, rows: Iterable[Sequence[Any]]) -> list[int]:
-        """int[R].
+        """The exact sums of all rows, int[R], added up as they come.
 
         Args:
             rows: tuples of numbers, or (faster) tuples of arrays, one per column, NULL being NaN.

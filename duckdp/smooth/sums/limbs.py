@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 
 def to_limbs(x: Ints) -> list[Ints]:
-    """Any int64 tensor."""
+    """Limbs of any tensor of int64."""
     return carry([x])
 
 
@@ -63,7 +63,7 @@ def contract(limbs: Sequence[Ints], matrix: NDArray[np.float64], axis: int) -> l
 
 
 def from_limbs(limbs: Sequence[Ints]) -> list[int]:
-    """Python integers, flattened."""
+    """What limbs stand for, as Python integers in one list."""
     total = np.zeros(limbs[0].size, dtype=object)
     for k, limb in enumerate(limbs):
         total += limb.reshape(-1).astype(object) << (LIMB * k)

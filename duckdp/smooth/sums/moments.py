@@ -41,7 +41,7 @@ class Program(Protocol):
     """A path: its query, and the sums from the rows that the query gives."""
 
     def query(self) -> PrivateQuery:
-        """The private read."""
+        """The one private read, as SQL of our own."""
 
     def collect(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
         """Exact sums, int[R]."""
@@ -97,7 +97,7 @@ class MomentPlan:
         return Sensitivity(l1=base.l1 + size * wide, l2_squared=longest**2, linf=base.linf + above)
 
     def query(self) -> PrivateQuery:
-        """The private read."""
+        """The one private read, as SQL of our own."""
         return self.program.query()
 
     def collect(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:

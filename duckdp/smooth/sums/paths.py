@@ -39,14 +39,14 @@ def expected_rows(table: Table) -> int:
 
 
 def sums_cost(table: Table, basis: Basis) -> float:
-    """Seconds of ``direct``."""
+    """Estimated seconds of the path ``direct``: sums inside DuckDB."""
     powers = int(np.sum(basis.indices.max(axis=0)))
     row = COLUMN * basis.dimensions + FUNCTION * basis.size + 0.5 * powers
     return 1e-9 * expected_rows(table) * row + FUNCTION_PLAN * basis.size
 
 
 def block_cost(table: Table, basis: Basis) -> float:
-    """Seconds of ``blocks``."""
+    """Estimated seconds of the path ``blocks``: sums over arrays that leave DuckDB."""
     if basis.float_error() * 2.0**FACTOR_BITS > 0.25:
         return math.inf
     split = choose_split(basis)

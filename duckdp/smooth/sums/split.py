@@ -44,7 +44,7 @@ class Split:
 
     @property
     def cost(self) -> float:
-        """Operations per row."""
+        """Arithmetic operations per row, to compare splits by."""
         a, b = len(self.left.degrees), len(self.right.degrees)
         return 2.0 * a * b + _POINTWISE * (a + b)
 
@@ -82,7 +82,7 @@ class Evaluation:
 
     @property
     def lines(self) -> int:
-        """Functions, L."""
+        """How many functions there are, L."""
         return self._count
 
     def fill(self, units: list[Floats]) -> Floats:

@@ -51,7 +51,7 @@ class Released:
 
 
 def shape_features(request: Request, plan: Plan, out: Released) -> Features:
-    """The radial moments."""
+    """The functions of the distance from the centre whose moments were bought."""
     d = request.columns
     width = _NARROW if plan.narrow else _WINDOW
     return Features(dimensions=d, centre=out.centre, width=width * d, degree=plan.degree)

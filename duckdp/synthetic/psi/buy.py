@@ -62,7 +62,7 @@ class PsiTask(UnitTask):
         return moment_terms(self.request)
 
     def buy(self, reader: UnitReader, keep: Keep) -> tuple[Kept, Sequence[Bought]]:
-        """Buy the stages."""
+        """Buy the means, and the rounds of the iteration."""
 
         def products(centre: Floats, basis: Floats, bits: int) -> Sequence[int]:
             parameters = Parameters()
@@ -85,7 +85,7 @@ def task(asked: Asked) -> PsiTask:
 
 
 def collect_psi(request: Request, purse: Purse, sums: Sums, products: Products) -> Ellipsoid:
-    """Buy the stages.
+    """Buy the means and the rounds, from exact sums.
 
     Args:
         request: public parameters; a target is treated like any column.

@@ -44,7 +44,7 @@ def printable(value: object) -> str:
 
 
 def show_number(value: float) -> str:
-    """Four significant digits."""
+    """A number with four significant digits."""
     return f"{value:.4g}" if math.isfinite(value) else "undefined"
 
 
@@ -61,7 +61,7 @@ def paragraph(text: str, *, mark: bool = False) -> str:
 
 
 def heading(text: str) -> str:
-    """A section's heading."""
+    """The heading of a section, as HTML."""
     return f"<h2>{escape(text)}</h2>"
 
 
@@ -102,7 +102,7 @@ def bars(labels: Sequence[object], series: Sequence[tuple[str, Sequence[float]]]
 
 
 def page(title: str, body: Sequence[str], *, first: str = "") -> str:
-    """The whole page.
+    """The whole page, as HTML that loads nothing.
 
     Args:
         title: of the page, any text.

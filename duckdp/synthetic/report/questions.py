@@ -59,7 +59,7 @@ class ReportLine:
 
     @property
     def cells(self) -> tuple[Any, ...]:
-        """As shown."""
+        """What the report's table shows of it."""
         shown = {True: "yes", False: "no", None: ""}[self.inside]
         return (self.question, self.released, self.standard_error, self.low, self.high, self.synthetic, shown)
 

@@ -123,12 +123,12 @@ class SyntheticReport:
 
     @property
     def title(self) -> str:
-        """First line."""
+        """The report's first line."""
         return f'Synthetic table "{self.name}" of {self.table}: {self.rows:,} rows'
 
     @cached_property
     def text(self) -> str:
-        """Aligned plain text."""
+        """The report as aligned plain text."""
         blocks = ["\n".join([page.printable(self.title), *map(page.printable, self._head())])]
         for about, names, rows in self._tables():
             blocks.append(f"{page.printable(about)}\n{plain_result(names, rows, _types(rows))}")

@@ -191,7 +191,7 @@ def plan_theorem(
     table: Table, columns: Sequence[str], *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
     rows: int | None, smoothness: int | None,
 ) -> TheoremTask:  # fmt: skip
-    """Plan Algorithm 3.
+    """Plan the paper's Algorithm 3 as it stands.
 
     Args:
         table: the protected table.

@@ -128,7 +128,7 @@ def sum_of_turns(columns: Sequence[Column], basis: Basis, values: int) -> float:
 
 
 def draw_theorem(raw: dict[str, Any], fitted: Fitted, source: Bytes) -> SyntheticTable:
-    """M independent rows."""
+    """Rows that are drawn independently from the fitted distribution."""
     summary = SmoothSummary.load(raw["moments"])
     points = fitted.places[draw_independent(fitted.weights, int(raw["rows"]), source)]
     columns = decode_points(points, theorem_support(summary, raw), summary.columns, summary.basis)

@@ -42,7 +42,7 @@ class Tables:
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of each table."""
+        """The shape of each table, (bins of its columns)."""
         return tuple(tuple(self.sizes[i] for i in columns) for columns in self.sets)
 
     @cached_property

@@ -93,7 +93,7 @@ class UnitColumns:
 
     @property
     def count(self) -> int:
-        """Unit columns, d."""
+        """How many unit columns there are, d."""
         return self.parts[-1].start + self.parts[-1].width
 
     @cached_property

@@ -18,7 +18,7 @@ CONFIRM = "confirm that nobody read it off the data"
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One line.
+    """One line of a suggested declaration.
 
     Attributes:
         section: "figure", "bounds", "domains", "columns", or "note", which stays a comment.

@@ -32,7 +32,7 @@ class Check:
 
 @dataclass(kw_only=True)
 class TableFacts:
-    """A table's schema.
+    """What a table's schema says of it.
 
     Attributes:
         name: as it is protected.

@@ -67,12 +67,12 @@ class SynthesisTask:
 
     @property
     def mechanism(self) -> str:
-        """The summary's."""
+        """The mechanism's name in the ledger: that of the summary."""
         return self.summary.mechanism
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Public parameters of the release, for the ledger."""
         nulls = [] if self.missing is None else self.missing.names
         return {**self.summary.parameters, "method": "lp", "rows": self.rows, "nullable": nulls}
 

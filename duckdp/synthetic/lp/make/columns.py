@@ -37,7 +37,7 @@ _RANK = 1e-13  # singular values below this share of the largest are rounding
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Priced:
-    """What pricing found.
+    """Which grid points would improve the program, by their reduced costs.
 
     Attributes:
         largest: max_k (y W)_k over the whole grid.
@@ -78,7 +78,7 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(N_1, ..., N_d)."""
+        """How many values each column has, (N_1, ..., N_d)."""
         return tuple(v.shape[1] for v in self.axes)
 
     @property
@@ -88,7 +88,7 @@ class Grid:
 
     @property
     def degrees(self) -> tuple[int, ...]:
-        """(t_1, ..., t_d)."""
+        """How many functions each column has, (t_1, ..., t_d)."""
         return tuple(len(v) for v in self.axes)
 
     @cached_property

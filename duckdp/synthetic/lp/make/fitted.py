@@ -59,7 +59,7 @@ class Fitted:
         return f"the best fit when {why}: for certain no other is closer by more than {share} of its distance"
 
     def raw(self) -> dict[str, Any]:
-        """JSON values."""
+        """Its fields as JSON values, to be stored."""
         return {
             "shape": list(self.shape), "places": self.places.tolist(), "weights": self.weights.tolist(),
             "loss": self.loss, "bound": self.bound, "rounds": self.rounds, "status": self.status,

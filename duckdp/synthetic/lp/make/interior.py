@@ -50,7 +50,7 @@ class Distribution:
 
 
 def fit_distribution(moments: Floats, target: Floats) -> Distribution:
-    """Solve the program.
+    """Find the distribution whose moments come closest, by interior points.
 
     Args:
         moments: W, float[R, C]; row 0 is all ones.

@@ -31,7 +31,7 @@ NORMS: dict[str, Norm] = {"laplace": "l1", "gaussian": "l2", "cube": "linf"}  # 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Support:
-    """Candidate rows.
+    """Values that synthetic rows may have, column by column.
 
     Attributes:
         values: per column, its distinct values in its own units, ascending; of a column that is not a number, what

@@ -45,7 +45,7 @@ class MomentsTask(UnitTask):
 
     @property
     def terms(self) -> Terms:
-        """Of the links."""
+        """On what terms the links are bought: the whole charge."""
         return moment_terms(self.request)
 
     @property

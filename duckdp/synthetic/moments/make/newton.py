@@ -51,7 +51,7 @@ class Goal:
 def fit_rows(
     start: Floats, goal: Goal, *, fixed: NDArray[np.intp] | None = None, watch: Watch | None = None
 ) -> Floats:  # fmt: skip
-    """Move the rows.
+    """Move rows until they have the wanted moments.
 
     Args:
         start: float[m, d] in [-1, 1].

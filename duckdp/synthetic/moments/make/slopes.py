@@ -52,7 +52,7 @@ class Slopes:
 
     @property
     def count(self) -> int:
-        """R + 1."""
+        """How many moments there are with the number of rows, R + 1."""
         return self.features.count + 1
 
     @cached_property

@@ -46,11 +46,11 @@ class TreeTask(UnitTask):
 
     @property
     def shares(self) -> dict[str, Fraction]:
-        """Of the stages."""
+        """Which share of the charge each stage has."""
         return make_tree_plan(self.request, self.units, self.terms).shares
 
     def buy(self, reader: UnitReader, keep: Keep) -> tuple[Kept, Sequence[Bought]]:
-        """Buy the stages."""
+        """Buy the tree's tables, stage by stage."""
         terms = self.terms
         plan = make_tree_plan(self.request, self.units, terms)
         binnings = make_bins(self.units, plan.bins)

@@ -48,7 +48,7 @@ ReadCounts = Callable[[Tables], Ints]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measured:
-    """Released tables: public.
+    """Contingency tables as they were released: public.
 
     Attributes:
         tables: which.

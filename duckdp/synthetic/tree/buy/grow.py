@@ -70,7 +70,7 @@ _TRIAL_ROWS = 20_000
 def grow_tree(
     binnings: Sequence[Binning], plan: TreePlan, purse: Purse, target: int | None, read: ReadCounts, sums: Sums
 ) -> Tree:  # fmt: skip
-    """Buy the stages.
+    """Buy one-way tables, choose the two-way tables that matter, and buy those.
 
     Args:
         binnings: of the columns.

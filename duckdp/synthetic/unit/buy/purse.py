@@ -110,7 +110,7 @@ class Purse(Terms):
     def buy(
         self, sums: Sums, features: Moments, share: Fraction, *, count: Fraction = Fraction(0), bits: int = BITS
     ) -> Noisy:  # fmt: skip
-        """Release one stage.
+        """Release the sums of one stage, paid by a share of the charge.
 
         Args:
             sums: gives the exact sums; called once, unless the stage is stored.

@@ -74,7 +74,7 @@ class UnitTask(ABC):
 
     @property
     def loss(self) -> Loss:
-        """What it costs."""
+        """What the release costs, all its stages together."""
         return self.terms.loss
 
     @property
