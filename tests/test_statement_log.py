@@ -510,6 +510,104 @@ def test_a_log_that_nobody_closes_is_written_by_its_thread_and_at_the_end(tmp_pa
         assert logged(curator.ledger.path).total() == 2
 
 
+# ---- the end ---------------------------------------------------------------------------------------------------------
+
+
+def ends(log: StatementLog) -> tuple[threading.Thread, threading.Event]:
+    """Close it on a thread; and whether it was closed."""
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: (log.close(), done.set()))
+    thread.start()
+    return thread, done
+
+
+def test_the_end_waits_for_whoever_holds_the_file(log: StatementLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writers of a busy machine hold it for longer than a write waits, and more than once."""
+    monkeypatch.setattr(statement_file, "_BUSY_MILLISECONDS", 1)
+    log.note("ana", "free", "first", "answered")
+    assert log.flush()
+    failed, append = threading.Semaphore(0), log._file.append
+
+    def counted(entries: object) -> object:
+        try:
+            return append(entries)  # type: ignore[arg-type]
+        except BaseException:
+            failed.release()
+            raise
+
+    monkeypatch.setattr(log._file, "append", counted)
+    holder = duckdb_free_lock(Path(log.path))
+    log.note("ana", "free", "second", "answered")
+    thread, done = ends(log)
+    for _ in range(3):
+        assert failed.acquire(timeout=60)
+        assert not done.is_set()
+    holder.rollback()
+    holder.close()
+    thread.join(60)
+    assert logged(log.path.removesuffix(".statements"))["ana", "free", "second", "answered"] == 1
+
+
+def test_the_end_waits_as_long_as_a_slow_disk_writes(log: StatementLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "_PATIENCE", 1)
+    append, begun, go_on = log._file.append, threading.Event(), threading.Event()
+
+    def slow(entries: object) -> object:
+        begun.set()
+        assert go_on.wait(60)
+        return append(entries)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(log._file, "append", slow)
+    log.note("ana", "free", "first", "answered")
+    thread, done = ends(log)
+    assert begun.wait(60)
+    assert not done.wait(2)
+    go_on.set()
+    thread.join(60)
+    assert logged(log.path.removesuffix(".statements")).total() == 1
+
+
+def test_the_end_does_not_wait_for_a_file_that_nobody_can_write(log: StatementLog) -> None:
+    Path(log.path).write_bytes(b"no log" * 1000)
+    log.note("ana", "free", "first", "answered")
+    thread, _ = ends(log)
+    thread.join(20)
+    assert not thread.is_alive()
+    assert isinstance(log.problem, DuckDPError)
+
+
+def test_a_log_may_end_on_its_own_thread(log: StatementLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python ends what nobody holds any more wherever it is; whoever asks there waits for nobody."""
+    monkeypatch.setattr(statements, "_PATIENCE", 1)
+    append, ended = log._file.append, threading.Event()
+
+    def closes(entries: object) -> object:
+        log.close()
+        ended.set()
+        return append(entries)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(log._file, "append", closes)
+    log.note("ana", "free", "first", "answered")
+    log.flush()
+    assert ended.wait(60)
+
+
+def test_a_journal_that_goes_while_it_is_looked_at_is_no_problem(
+    log: StatementLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever closes the file last removes it."""
+    size_of = os.path.getsize
+
+    def gone(path: str) -> int:
+        if path.endswith("-wal"):
+            raise FileNotFoundError(path)
+        return size_of(path)
+
+    monkeypatch.setattr(os.path, "getsize", gone)
+    log.note("ana", "free", "first", "answered")
+    assert log.flush(), log.problem
+
+
 def test_a_log_that_was_moved_away_is_begun_anew(log: StatementLog) -> None:
     log.note("ana", "free", "first", "answered")
     assert log.flush()

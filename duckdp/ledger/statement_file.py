@@ -278,15 +278,22 @@ class StatementFile:
 
     def _bound_journal(self, connection: sqlite3.Connection) -> None:
         """A journal that somebody's long read keeps from being emptied must not fill the disk."""
-        journal = self.path + "-wal"
-        if not os.path.exists(journal):  # about to be made: its name is to last as long as what is written to it
+        size = self._journal_size()
+        if size is None:  # about to be made: its name is to last as long as what is written to it
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
             anchor.sync_folder(self.path)
-        elif os.path.getsize(journal) > MOST_JOURNAL:
+        elif size > MOST_JOURNAL:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            if os.path.getsize(journal) > MOST_JOURNAL:
+            if (self._journal_size() or 0) > MOST_JOURNAL:
                 raise LedgerError("B206", f'the log of statements "{self.path}" is being read.', path=self.path)
+
+    def _journal_size(self) -> int | None:
+        """Its bytes; None where there is none: whoever closes the file last removes it, at any time."""
+        try:
+            return os.path.getsize(self.path + "-wal")
+        except FileNotFoundError:
+            return None
 
     def _add(self, connection: sqlite3.Connection, entries: Mapping[str, Sequence[Statement]]) -> dict[str, Head]:
         chains = {row["analyst"]: _Chain(*tuple(row)[1:]) for row in connection.execute("SELECT * FROM chain")}

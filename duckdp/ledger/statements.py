@@ -7,7 +7,8 @@ Who asks pays an append to a queue. The thread formats, hashes, writes, and sync
 Lost:    what a killed process had not yet written, at most ``WAIT_SECONDS`` or ``MOST_TOGETHER`` entries old. A write
          that fails (full disk, a log that is damaged or locked) is tried again with the next; meanwhile the buffer
          fills, and what it has no room for is counted and said by an entry of kind "lost". No statement ever fails or
-         waits for the log.
+         waits for the log. The end does: until all is written, or another process has held the file for
+         ``_END_SECONDS``, or the file cannot be written at all; then what waits is lost.
 Shares:  in the buffer each analyst has ``OWN_SHARE`` entries that nobody else can take; in the file, see there.
 Found:   by ``duckdp ledger verify``: an entry that was altered, added, removed or put elsewhere; entries missing at
          the end, up to the last that a charge of that analyst names (a charge's place in the ledger's chain holds the
@@ -26,7 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from duckdp.errors import InternalError
+from duckdp.errors import InternalError, LedgerError
 from duckdp.ledger.statement_file import NOBODY, Head, Statement, StatementFile, path_of
 
 MOST_TEXT = 1024  # characters of a statement
@@ -35,9 +36,12 @@ OWN_SHARE = 64  # of them, that an analyst has to themselves
 MOST_TOGETHER = 500  # that wake the thread
 WAIT_SECONDS = 1.0
 _IDLE = 30  # waits without an entry, after which the thread ends
-_PATIENCE = 20  # half seconds that a flush or the end waits for the thread
+_LOOK_SECONDS = 0.5  # how often a flush or the end looks whether the thread still serves
+_PATIENCE = 20  # such looks at a log that no thread serves, or on the thread of a log
+_END_SECONDS = 30.0  # how long the end tries again while another process holds the file
 
 _logs: weakref.WeakSet[StatementLog] = weakref.WeakSet()
+_threads: set[int] = set()  # of all logs: Python may end one log, which nobody holds any more, on the thread of another
 _abandoned: list[Any] = []
 
 
@@ -159,15 +163,16 @@ class StatementLog:
     def _wish(self, *, end: bool) -> None:
         """Ask the thread to write now, and wait for it; no lock is held that an interrupt could leave locked."""
         wish = _Wish(end)
-        for _ in range(_PATIENCE):
-            if self._closed:
-                return
+        patience = _PATIENCE
+        while patience and not self._closed:
             if not wish.asked:
                 self._bell.put(wish)
                 wish.asked = True
             self._ensure()
-            if wish.done.acquire(timeout=0.5):
+            if wish.done.acquire(timeout=_LOOK_SECONDS):
                 return
+            if not self._serving.locked() or _thread.get_ident() in _threads:
+                patience -= 1
 
     def _ensure(self) -> None:
         """Start the thread if none serves; of several that are started at once, one does."""
@@ -180,6 +185,7 @@ class StatementLog:
     def _serve(self) -> None:
         """Write now and then, until nothing has come for a while."""
         while self._serving.acquire(blocking=False):
+            _threads.add(_thread.get_ident())
             try:
                 idle = 0
                 while idle < _IDLE and not self._closed:
@@ -190,13 +196,22 @@ class StatementLog:
                     self._write()
                     if wish is not None:
                         if wish.end:
-                            self._closed = True
-                            self._file.close()
+                            self._end()
                         wish.done.release()
             finally:
+                _threads.discard(_thread.get_ident())
                 self._serving.release()
             if self._closed or (self._bell.empty() and not self._pending()):
                 return  # who comes after this look starts a thread anew
+
+    def _end(self) -> None:
+        """Close the file, when what waits was written: a log that another process holds now is free again soon."""
+        end = time.monotonic() + _END_SECONDS
+        while self._pending() and _is_held(self.problem) and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS / 10)  # the next write waits for the file by itself
+            self._write()
+        self._closed = True
+        self._file.close()
 
     def _pending(self) -> bool:
         return any(self._queues.copy().values()) or bool(self._lost) or bool(self._refused)
@@ -228,6 +243,10 @@ class StatementLog:
         self._waiting = sum(map(len, self._queues.copy().values()))
 
 
+def _is_held(problem: Exception | None) -> bool:
+    return isinstance(problem, LedgerError) and problem.code == "B206"
+
+
 def _cut(text: str) -> str:
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}... ({len(text):,} characters)"
 
@@ -254,6 +273,7 @@ def _plain(text: str) -> str:
 
 
 def _forget_all() -> None:
+    _threads.clear()
     for log in list(_logs):
         log.forget()
 
