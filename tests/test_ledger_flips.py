@@ -136,6 +136,17 @@ def test_no_flip_of_ten_thousand(bench: Bench, what: str, count: int) -> None:
     CHECKS[what](bench, count, seed=2026)
 
 
+def test_no_bit_of_the_header_says_that_the_ledger_is_something_else(bench: Bench) -> None:
+    """Each is unseen, as what SQLite keeps for itself, or damage: none is a newer version, or another file."""
+    for at in range(40, 100):
+        for bit in range(8):
+            harm = partial(flips.flip, bench.work, at, 1 << bit)
+            flips.copy(bench.base, bench.work)
+            harm()
+            ending = flips.outcome(lambda: Ledger.open(bench.work, create=False).close())[0]
+            assert ending in {"gives", *flips.DAMAGE}, (at, bit)
+
+
 def test_the_script_says_the_same_twice(bench: Bench) -> None:
     assert bench.told(lambda: None) == bench.wanted
     assert {code for code, _ in bench.wanted.values()} == {"gives", "B101", "B102", "B103", "B106", "C110", "C111"}

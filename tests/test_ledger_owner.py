@@ -11,7 +11,7 @@ import pytest
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import BudgetError, CatalogError, DuckDPError, InternalError, LedgerError, ParameterError
-from duckdp.ledger import Ledger, schema
+from duckdp.ledger import Cap, Ledger, caps, schema, words
 from duckdp.resources import read_sql
 from tests.ledgers import NANO, answer, ask, refused, set_up
 
@@ -193,6 +193,56 @@ def test_files_are_for_the_owner_only(ledger):
     assert {"b.ledger", "b.ledger-wal", "b.ledger-shm", "b.ledger.anchor", "copy.ledger.anchor"} <= set(modes)
 
 
+def test_what_cannot_be_made_is_told_by_its_own_name(ledger, tmp_path, monkeypatch):
+    """Not by the name of the draft, which nobody gave."""
+    opened = os.open
+
+    def refuses(name, flags, *more, **named):
+        if flags & os.O_CREAT and os.fspath(name).startswith(str(tmp_path)):
+            raise PermissionError(name)
+        return opened(name, flags, *more, **named)
+
+    (tmp_path / "disk").mkdir()
+    before = sorted(os.listdir(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuses)
+        for name, make in (
+            ("copy", lambda: ledger.backup(tmp_path / "copy")),
+            ("new.ledger", lambda: Ledger.open(tmp_path / "new.ledger")),
+            ("disk/moved", lambda: ledger.move_anchor(tmp_path / "disk" / "moved", reason="r")),
+        ):
+            with refused("B207") as caught:
+                make()
+            assert f'"{tmp_path / name}"' in str(caught.value)
+            assert ".new-" not in str(caught.value)
+        ledger.statements.note("ana", "free", "SELECT 1", "answered")
+        assert not ledger.statements.flush()
+        assert ".new-" not in str(ledger.statements.problem)
+    assert ledger.statements.flush()
+    assert set(os.listdir(tmp_path)) - set(before) <= {f"a.ledger.statements{end}" for end in ("", "-wal", "-shm")}
+
+
+def test_a_writer_that_connects_anew_writes_as_before(ledger):
+    """Whatever took its connection: the new one is checked and set up as the first one was."""
+
+    def told(connection):
+        names = (
+            *("journal_mode", "synchronous", "fullfsync", "foreign_keys", "trusted_schema", "cell_size_check"),
+            *("busy_timeout", "query_only", "ignore_check_constraints", "recursive_triggers", "secure_delete"),
+        )
+        return {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
+
+    writer = ledger._store._writer
+    before = writer.alone(told)
+    assert (before["foreign_keys"], before["synchronous"]) == (1, 2)
+    writer.alone(lambda connection: connection.close())
+    with refused("B207"):
+        answer(ledger, ask("a"))
+    answer(ledger, ask("a"))
+    assert writer.alone(told) == before
+    ledger.verify()
+
+
 def test_closing_leaves_one_whole_file(ledger):
     ledger.close()
     ledger.close()
@@ -330,3 +380,21 @@ def test_errors_are_of_one_tree():
     assert issubclass(LedgerError, BudgetError)
     assert issubclass(ParameterError, ValueError)
     assert issubclass(CatalogError, DuckDPError)
+
+
+def test_nobody_is_called_as_what_was_lost_is(ledger, tmp_path):
+    cap = Cap(epsilon_nano=NANO, delta_atto=0)
+    with refused("P105"):
+        ledger.grant(words.LOST, epsilon_nano=NANO, delta_atto=0)
+    with refused("P105"):
+        ledger.set_team("lab", cap, members=["ana", words.LOST])
+    ledger._store.write(lambda tx: caps.set_cap(tx, words.LOST, cap, AccountantKind.BASIC, None))  # as one could before
+    answer(ledger, ask("a", NANO, words.LOST))
+    ledger.backup(tmp_path / "copy.ledger")
+    with Ledger.open(tmp_path / "copy.ledger") as copy:
+        copy.put_into_service(reason="the original burned down")
+        state = copy.state()
+        assert state.primary_spent == state.primary_limit
+        copy.verify()
+        with refused("P105"):
+            copy.grant(words.LOST, epsilon_nano=NANO, delta_atto=0, raise_to=True, reason="back")

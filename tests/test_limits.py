@@ -326,6 +326,30 @@ def test_a_reservation_must_fit_and_so_must_what_is_charged_within(ledger: Ledge
     ledger.verify()
 
 
+@pytest.mark.parametrize(("first", "then"), [("BASIC", "ZCDP"), ("ZCDP", "BASIC")])
+def test_another_accountant_ends_what_is_held(ledger: Ledger, first: str, then: str) -> None:
+    """What is held in its units would be more, or less, than was held; before anything is charged it may change."""
+
+    def count(kind: str) -> None:
+        ledger.set_budget(
+            epsilon_nano=20 * NANO, delta_atto=10**12, neighbours=Neighbours.ADD_REMOVE,
+            accountant=AccountantKind[kind],
+        )  # fmt: skip
+
+    count(first)
+    held = ledger.reserve("ana", epsilon_nano=10 * NANO, delta_atto=10**12)
+    count(then)
+    assert ledger.remaining("ben").primary == accounting.limits(AccountantKind[then], 10 * NANO, 10**12)[0]
+    with refused("B109"):
+        ledger.admit(ask("a", loss=Loss(epsilon_nano=10**8, rho_pico=pure_rho(10**8)), reservation=held.id))
+    ledger.verify()
+    ledger.end_reservation(held)
+    again = ledger.reserve("ana", epsilon_nano=10 * NANO, delta_atto=10**12)
+    count(then)
+    assert ledger.remaining("ana", again.id).primary == ledger.remaining("ben").primary
+    ledger.verify()
+
+
 def test_a_reservation_that_is_dropped_is_free(ledger: Ledger) -> None:
     held = ledger.reserve("ana", epsilon_nano=10 * NANO, delta_atto=0)
     insufficient(ledger, "a", 1)
@@ -535,10 +559,11 @@ def test_the_owner_and_analysts_see_it_all(curator: duckdp.Curator) -> None:
     month = curator.ledger.limits("ana")[-1].month
     rows = ana.budget().rows()
     assert [row[1:] for row in rows] == [
-        ("analyst", "epsilon=10, delta=1e-6", "epsilon=0.25", "epsilon=0.25"),
+        ("analyst", "epsilon=10, delta=1e-6", "epsilon=0.25", "epsilon=9.75, delta=1e-6"),
         ('team "lab"', "epsilon=3", "epsilon=0.25", "epsilon=2.75"),
         (f"analyst, {month}", "epsilon=0.5, delta=1e-6", "epsilon=0.25", "epsilon=0.25, delta=1e-6"),
         (f'team "lab", {month}', "epsilon=2", "epsilon=0.25", "epsilon=1.75"),
+        ("all limits", "", "", "epsilon=0.25"),
     ]
     with curator.connect("ana") as con:
         assert con.execute("SELECT scope FROM dp_budget()").fetchall() == [(row[1],) for row in rows]

@@ -6,7 +6,7 @@ import errno
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,7 +58,7 @@ class Commands(click.Group):
             text, code = _told(error), 1
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
             text, code = _told(error), 1
-        say_error(text)
+        say_error(text, _options_of(self))
         ctx.exit(code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -66,12 +66,19 @@ class Commands(click.Group):
         return list(self.commands)
 
 
-def say_error(text: str) -> None:
-    """An error on stderr, with the commands that are its ways out."""
-    from duckdp.cli.wording import at_the_command_line
+def say_error(text: str, options: Collection[str] = ()) -> None:
+    """An error on stderr, with the options and commands that are its ways out."""
+    from duckdp.cli.wording import as_options, at_the_command_line
     from duckdp.shell.output import escape
 
-    click.echo(escape(at_the_command_line(text)), err=True)
+    click.echo(escape(as_options(at_the_command_line(text), options)), err=True)
+
+
+def _options_of(command: click.Command) -> set[str]:
+    """The options of a command and all within it, without dashes, as Python would call them."""
+    own = {o[2:].replace("-", "_") for p in command.params if isinstance(p, click.Option) for o in p.opts}
+    within = command.commands.values() if isinstance(command, click.Group) else ()
+    return own.union(*map(_options_of, within))
 
 
 def _told(error: Exception) -> str:

@@ -56,9 +56,7 @@ def history(
 @click.command()
 @source_argument
 @click.argument("target")
-@click.option(
-    "--format", "form", type=click.Choice(["csv", "parquet"]), help="By default what TARGET ends in, else csv."
-)
+@click.option("--format", "form", type=click.Choice(["csv", "parquet"]), help="By default what TARGET ends in.")
 def export(source: str, ledger_path: str | None, target: str, form: str | None) -> None:
     """Write the whole history, oldest first, to a new file: one row an entry.
 

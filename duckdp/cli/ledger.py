@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -115,7 +116,10 @@ def backup(source: str, ledger_path: str | None, target: str) -> None:
     """
     with open_ledger(source, ledger_path) as found:
         found.backup(target)
-    click.echo(f"backup: {target} and {target}.anchor. It answers nothing until ledger restore puts it into service.")
+    made = [target, f"{target}.anchor"]
+    if os.path.lexists(log := f"{target}.statements"):
+        made.append(log)
+    click.echo(f"backup: {', '.join(made)}: keep them together. It answers nothing until ledger restore.")
 
 
 @ledger.command()

@@ -1,8 +1,9 @@
-"""Errors as the command line says them: a way out that names a Python call names the command that does the same."""
+"""Errors as the command line says them: options as they are typed, and ways out as the commands that do the same."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 #: Python's way out -> the command's. The first that fits a place is taken; a test knows of every one in our texts.
 COMMANDS = tuple(
@@ -29,8 +30,38 @@ COMMANDS = tuple(
         (r"\banchor=\.\.\.", "--anchor or --anchor-command"),
         (r'\bunit="([^"]+)"', r"--unit \1"),
         (r"for example (epsilon|delta)=([0-9.e-]+)", r"for example --\1 \2"),
+        (r"goes without error=;", "goes without --error;"),
+        (r'say form="csv" or form="parquet"', "give --format"),
     )
 )
+
+_PARAMETER = re.compile(r'\A(P\d{3}: )(\w+)(?:\["([^"]*)"\])?=')
+_PAIR = re.compile(r"=\((-?[\w.+-]+), (-?[\w.+-]+)\): ")
+
+
+def as_options(text: str, options: Collection[str]) -> str:
+    """An error's text with the parameter that it is about as it is typed.
+
+    Args:
+        text: of the error.
+        options: without dashes, as Python would call them.
+
+    >>> as_options('P104: bounds["age"]=(5, 1): lower must be below upper.', ["bound"])
+    'P104: --bound age=5:1: lower must be below upper.'
+    >>> as_options("P101: per_month='x': must be a decimal, for example --epsilon 4.", ["per_month"])
+    "P101: --per-month 'x': must be a decimal, for example --per-month 4."
+    """
+    found = _PARAMETER.match(text)
+    name = found and next((n for n in (found[2], found[2].removesuffix("s")) if n in options), None)
+    if not found or not name:
+        return text
+    option, rest = "--" + name.replace("_", "-"), text[found.end() :]
+    if found[3] is not None:
+        return _PAIR.sub(r"=\1:\2: ", f"{found[1]}{option} {found[3]}={rest}", count=1)
+    rest = rest.removeprefix("None") if rest.startswith("None: ") else rest
+    wanted = "epsilon" if found[1] == "P101: " else "delta"
+    rest = rest.replace(f"for example --{wanted} ", f"for example {option} ")
+    return f"{found[1]}{option}{'' if rest.startswith(':') else ' '}{rest}"
 
 
 def at_the_command_line(text: str) -> str:

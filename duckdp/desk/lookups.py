@@ -107,15 +107,17 @@ class Lookups:
         return text
 
     def budget_rows(self) -> list[tuple[str, ...]]:
-        """(analyst, scope, granted, spent, remaining) as text: what can be spent now, then other limits one by one."""
+        """(analyst, scope, granted, spent, remaining) as text: each limit, then what fits all if that is less.
+
+        That counts the data set's total too, which is no row of its own.
+        """
         ledger = self._data.ledger
-        own, *others = ledger.limits(self.analyst)
-        left = ledger.remaining(self.analyst).text
-        rows: list[tuple[str, ...]] = [(self.analyst, own.scope, str(own.granted), own.spent, left)]
-        for row in others:
+        rows: list[tuple[str, ...]] = []
+        for row in ledger.limits(self.analyst):
             scope = row.scope if row.month is None else f"{row.scope}, {row.month}"
             rows.append((self.analyst, scope, str(row.granted), row.spent, row.remaining))
-        return rows
+        left = ledger.remaining(self.analyst).text
+        return rows if left == rows[0][-1] else [*rows, (self.analyst, "all limits", "", "", left)]
 
     # ---- what was charged and stored ----------------------------------------------------------------------------
 

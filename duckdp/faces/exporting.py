@@ -71,17 +71,17 @@ def export_history(ledger: Ledger, path: object, form: str | None = None) -> int
     Args:
         ledger: whose.
         path: of the file, which must not exist; only the present user can read it.
-        form: "csv" or "parquet"; by default what the file's name ends in, else "csv".
+        form: "csv" or "parquet"; by default what the file's name ends in.
 
     Returns:
         The number of rows.
 
     Raises:
-        ParameterError: P107, the path or the form, the file exists, or it cannot be written there.
+        ParameterError: P107, the path, its ending or the form, the file exists, or it cannot be written there.
         LedgerError: B2xx, the ledger or the log of statements cannot be read; nothing is written.
     """
     target = _target(path)
-    form = form if form is not None else "parquet" if target.endswith(".parquet") else "csv"
+    form = _form_of(target) if form is None else form
     if form not in FORMS:
         raise ParameterError("P107", "form", form, f"must be {' or '.join(FORMS)}.")
     draft = f"{target}.{secrets.token_hex(8)}.part"
@@ -118,6 +118,19 @@ def _target(path: object) -> str:
     if os.path.lexists(target):
         raise _exists(target)
     return target
+
+
+def _form_of(target: str) -> str:
+    """What a file's name ends in.
+
+    Raises:
+        ParameterError: P107.
+    """
+    form = os.path.splitext(target)[1].lower().removeprefix(".")
+    if form not in FORMS:
+        rule = 'must end in .csv or .parquet. With another ending say form="csv" or form="parquet".'
+        raise ParameterError("P107", "path", target, rule)
+    return form
 
 
 def _exists(target: str) -> ParameterError:

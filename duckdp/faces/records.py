@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from duckdp.errors import ParameterError
 from duckdp.faces.exporting import export_history
 from duckdp.ledger.history import KINDS, Entry, parse_since, walk
-from duckdp.ledger.types import check_name
+from duckdp.ledger.words import check_name
 from duckdp.result import Result, plain_result
 from duckdp.texts import escape
 

@@ -20,10 +20,8 @@ from duckdp.ledger.connections import close_whole, connect, translated
 from duckdp.ledger.places import BESIDE, Place, places_in, require_contained
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import Cap, ChargeRequest, check_reason
-
-#: Who is charged with what may have been spent after a backup.
-LOST = "lost_with_the_original"
+from duckdp.ledger.types import Cap, ChargeRequest
+from duckdp.ledger.words import LOST, check_reason
 
 
 def backup(store: Store, target: str | os.PathLike[str], beside: Callable[[str], None] = lambda _: None) -> None:
@@ -41,7 +39,7 @@ def backup(store: Store, target: str | os.PathLike[str], beside: Callable[[str],
     if not os.path.isdir(os.path.dirname(name)):
         raise LedgerError("B207", f'the folder of "{name}" does not exist. Make it, or give another file.', path=name)
     draft = f"{name}.new-{os.urandom(8).hex()}"
-    files.make(draft)
+    files.make(draft, name)
     try:
         store.write(lambda tx: chain.append(tx, "backup", name))  # not of a backup that cannot begin
         head = _copy_to(store, draft, name)

@@ -15,7 +15,8 @@ from duckdp.ledger.limits import Pair
 from duckdp.ledger.places import places_in
 from duckdp.ledger.seals import Row
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import Cap, DataSetState, check_reason
+from duckdp.ledger.types import Cap, DataSetState
+from duckdp.ledger.words import check_reason
 
 #: The reason by which ledgers up to version 3 were frozen as backups.
 OLD_BACKUP = "this is a backup; unfreeze it only to replace a lost original"
@@ -30,13 +31,13 @@ def set_budget(
     accountant: AccountantKind,
     raise_to: bool,
     reason: str | None,
-) -> None:
-    """See :meth:`duckdp.ledger.Ledger.set_budget`."""
+) -> bool:
+    """See :meth:`duckdp.ledger.Ledger.set_budget`; returns whether limits count in other units than before."""
     old = tx.dataset()
     limit = caps.limits_of(accountant, epsilon_nano, delta_atto)
     values = (epsilon_nano, delta_atto, neighbours.value, accountant.value, *limit)
     if values == tuple(old[column] for column in chain.BUDGET_COLUMNS):
-        return
+        return False
     relation = (neighbours.value, accountant.value)
     if old["epsilon_nano"] is not None:
         if relation != (old["neighbours"], old["accountant"]) and started(tx):
@@ -50,8 +51,10 @@ def set_budget(
     detail = dict(zip(chain.BUDGET_COLUMNS, values, strict=True))
     tx.change_dataset(**detail)
     chain.append(tx, "budget", detail=detail, reason=reason)
-    if accountant.value != old["accountant"]:
-        caps.recount(tx, accountant)
+    if accountant.value == old["accountant"]:
+        return False
+    caps.recount(tx, accountant)
+    return True
 
 
 def grant(tx: Tx, analyst: str, cap: Cap, *, raise_to: bool, reason: str | None) -> None:

@@ -17,14 +17,15 @@ from duckdp.ledger.chain import MONTH_COLUMNS
 from duckdp.ledger.limits import Pair, all_teams, look_up_team, members_of
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import MAX_INTEGER, Cap, check_name, check_reason
+from duckdp.ledger.types import MAX_INTEGER, Cap
+from duckdp.ledger.words import check_analyst, check_name, check_reason
 
 Holder = Literal["analyst", "team"]
 
 
 def grant(tx: Tx, kind: AccountantKind, analyst: str, cap: Cap, *, raise_to: bool, reason: str | None) -> None:
     """See :meth:`duckdp.ledger.Ledger.grant`."""
-    check_name(analyst, "analyst")
+    check_analyst(analyst)
     _require_within_total(tx, cap)
     old = look_up(tx, analyst)
     if old is not None:
@@ -45,7 +46,7 @@ def set_team(
     _require_within_total(tx, cap)
     old = look_up_team(tx, team)
     before = () if old is None else members_of(old)
-    after = before if members is None else tuple(sorted({check_name(m, "member") for m in members}))
+    after = before if members is None else tuple(sorted({check_analyst(m, "member") for m in members}))
     for member in after:
         if look_up(tx, member) is None:
             raise no_grant(member)

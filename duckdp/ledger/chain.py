@@ -82,7 +82,8 @@ def damaged(path: str, found: str) -> LedgerError:
     return LedgerError(
         "B202",
         f'the ledger "{path}" is damaged: {found}. Put back the newest ledger together with its -wal and anchor '
-        "files, or begin a new data set whose privacy units are disjoint from this one's.",
+        "files; if that is gone for good, put a backup in their place, with its anchor, and call "
+        "Ledger.put_into_service; or begin a new data set whose privacy units are disjoint from this one's.",
         path=path,
     )
 

@@ -110,16 +110,20 @@ def _mode(path: str) -> int | None:
         raise _unseen(path) from None
 
 
-def make(path: str) -> None:
+def make(draft: str, path: str) -> None:
     """Create an empty file for the owner's eyes only.
+
+    Args:
+        draft: its name.
+        path: which it gets once it is whole.
 
     Raises:
         LedgerError: B207, also if it exists.
     """
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError:
-        raise LedgerError("B207", f'the ledger "{path}" cannot be created there.', path=path) from None
+        raise _not_made(path) from None
     with suppress(OSError):  # it is closed, whatever the system says to it
         os.close(file)
 
@@ -136,7 +140,7 @@ def publish(draft: str, path: str) -> None:
     except FileExistsError:
         return
     except OSError:
-        raise LedgerError("B207", f'the ledger "{path}" cannot be created there.', path=path) from None
+        raise _not_made(path) from None
 
 
 def discard(draft: str) -> None:
@@ -159,6 +163,12 @@ def identity(path: str) -> tuple[int, int]:
     except OSError:
         raise _unseen(path) from None
     return found.st_dev, found.st_ino
+
+
+def _not_made(path: str) -> LedgerError:
+    return LedgerError(
+        "B207", f'"{path}" cannot be made there. Check the folder, its permissions and the disk.', path=path
+    )
 
 
 def _unseen(path: str) -> LedgerError:

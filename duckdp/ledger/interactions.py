@@ -40,7 +40,8 @@ from duckdp.ledger import budgets, chain, charges, holders
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import Charge, ChargeRequest, StoredStep, check_reason
+from duckdp.ledger.types import Charge, ChargeRequest, StoredStep
+from duckdp.ledger.words import check_reason
 
 MOST_STEPS = 100_000  # of one interaction: what it may take of the disk is bounded
 BY_MECHANISM = "the mechanism ended"

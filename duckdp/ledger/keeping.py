@@ -17,8 +17,9 @@ from duckdp.ledger.statement_file import copy_log
 from duckdp.ledger.statements import StatementLog
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import ChargeRequest, check_reason
+from duckdp.ledger.types import ChargeRequest
 from duckdp.ledger.verification import Tell, Verified
+from duckdp.ledger.words import check_reason
 from duckdp.process.forks import closed
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from duckdp.arguments import checked_methods
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import LedgerError
-from duckdp.ledger import budgets, charges, holders, objects
+from duckdp.ledger import budgets, charges, holders, objects, reservations
 from duckdp.ledger.charges import Pending
 from duckdp.ledger.granting import Granting
 from duckdp.ledger.holders import Claim
@@ -17,6 +17,7 @@ from duckdp.ledger.holding import Holding
 from duckdp.ledger.listing import Listings
 from duckdp.ledger.places import Where
 from duckdp.ledger.store import Store
+from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import (
     Charge,
     ChargeRequest,
@@ -77,7 +78,7 @@ class Ledger(Granting, Holding, Listings):
         self, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours, accountant: AccountantKind,
         raise_to: bool = False, reason: str | None = None,
     ) -> None:  # fmt: skip
-        """Set the data set's total; again with equal values is harmless.
+        """Set the data set's total; again with equal values is harmless. Another accountant ends all reservations.
 
         Args:
             epsilon_nano: epsilon in 1e-9.
@@ -91,17 +92,16 @@ class Ledger(Granting, Holding, Listings):
             BudgetError: B104 below what was spent, B105 raised without raise_to and a reason.
             CatalogError: C109 another relation or accountant after the first charge.
         """
-        self._store.write(
-            lambda tx: budgets.set_budget(
-                tx,
-                epsilon_nano=epsilon_nano,
-                delta_atto=delta_atto,
-                neighbours=neighbours,
-                accountant=accountant,
-                raise_to=raise_to,
-                reason=reason,
-            )
-        )
+
+        def work(tx: Tx) -> None:
+            recounted = budgets.set_budget(
+                tx, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours, accountant=accountant,
+                raise_to=raise_to, reason=reason,
+            )  # fmt: skip
+            if recounted:  # what is held is counted in units that no longer are
+                reservations.end_all(tx, "the accountant changed")
+
+        self._store.write(work)
 
     def freeze(self, reason: str) -> None:
         """Stop everybody."""

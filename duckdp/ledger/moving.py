@@ -6,7 +6,7 @@ from duckdp.ledger import budgets, chain
 from duckdp.ledger.places import Place, Where, place_of, places_in, text_of
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import check_reason
+from duckdp.ledger.words import check_reason
 
 
 def move(store: Store, where: Where, reason: str) -> None:

@@ -8,7 +8,8 @@ from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger import budgets, chain, directory, schema
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import DeclarationRow, ObjectRow, Review, check_name, check_reason
+from duckdp.ledger.types import DeclarationRow, ObjectRow, Review
+from duckdp.ledger.words import check_name, check_reason
 
 
 def save_tables(tx: Tx, declared: Mapping[str, str], review: Review | None, reason: str | None) -> int:

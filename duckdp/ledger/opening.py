@@ -25,7 +25,7 @@ def create(path: str, anchors: str | None = None) -> None:
         LedgerError: B207; nothing is left behind.
     """
     draft = f"{path}.new-{os.urandom(8).hex()}"
-    files.make(draft)
+    files.make(draft, path)
     try:
         with translated(path):
             connection = connect(draft)
@@ -47,18 +47,25 @@ def create(path: str, anchors: str | None = None) -> None:
         files.discard(draft)
 
 
-def identify(connection: sqlite3.Connection, path: str, *, anchored: bool) -> None:
-    """Is it a ledger that this version can read? Until that is known, nothing is written.
+def prepare(connection: sqlite3.Connection, path: str) -> None:
+    """Make a connection fit to write to a ledger, if it is one that this version can read; else nothing is written.
 
     Raises:
         LedgerError: B201, B202, B203, B207.
     """
+    _identify(connection, path, anchored=os.path.lexists(path + anchor.SUFFIX))
+    set_pragmas(connection)
+
+
+def _identify(connection: sqlite3.Connection, path: str, *, anchored: bool) -> None:
     if anchored and not os.path.getsize(path):
         raise anchor.rolled_back(path, "the ledger is empty")
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise chain.damaged(path, "its first page is lost") if anchored else not_a_ledger(path)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(schema.SCHEMAS):
+        if schema.described(connection.execute) == schema.expected():  # a newer one has other tables
+            raise chain.damaged(path, "its version was altered")
         raise LedgerError(
             "B201",
             f'the ledger "{path}" has version {version}, this duckdp reads up to {len(schema.SCHEMAS)}. '

@@ -119,7 +119,7 @@ def copy_log(ledger: str, target: str, dataset_id: str) -> None:
         if os.path.lexists(copy):
             _require_own(copy, dataset_id)
         try:
-            files.make(draft)
+            files.make(draft, copy)
             try:
                 _copy_pages(path, draft, dataset_id)
             except (LedgerError, sqlite3.DatabaseError) as error:
@@ -260,7 +260,7 @@ class StatementFile:
         """Make an empty log: drafted under another name, as the ledger is."""
         files.refuse_network(self.path)
         draft = f"{self.path}.new-{os.urandom(8).hex()}"
-        files.make(draft)
+        files.make(draft, self.path)
         try:
             connection = connect(draft)
             try:

@@ -19,7 +19,7 @@ from typing import TypeVar
 from duckdp.errors import DuckDPError, LedgerError
 from duckdp.ledger import anchor, chain, files, opening, verification
 from duckdp.ledger.anchor import Position
-from duckdp.ledger.connections import Connection, connect, set_pragmas, translated, unsound
+from duckdp.ledger.connections import Connection, connect, translated, unsound
 from duckdp.ledger.places import BESIDE, Anchors, Place, Where, place_of, text_of
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.verification import Tell, Verified
@@ -63,7 +63,7 @@ class Store:
         self.anchors = Anchors(path, given)
         self._place = _Place(path, self.anchors)
         self._home = Home()
-        self._writer = Writer(path, partial(_commit, self._place))
+        self._writer = Writer(path, partial(_commit, self._place), partial(opening.prepare, path=path))
         self._idle: deque[Connection] = deque()
         self._ending = Ending(self._writer.close, partial(_end_all, self._idle))
         weakref.finalize(self, _end_unclosed, self._ending, self._writer)
@@ -291,8 +291,6 @@ def _repaired(tx: Tx, anchors: str | None, reason: str | None) -> None:
 def _check(connection: sqlite3.Connection, place: _Place, repair: str | None) -> bool:
     """Check a ledger that is being opened, and bring its anchors up; returns whether one was repaired."""
     path, anchors = place.path, place.anchors
-    opening.identify(connection, path, anchored=os.path.lexists(path + anchor.SUFFIX))
-    set_pragmas(connection)
     opening.migrate(connection, path)
     while True:
         # Anchors are read before the ledger: they never run ahead of what is committed by then.

@@ -9,39 +9,16 @@ from typing import Literal
 
 from duckdp.core.types import AccountantKind, Loss, Neighbours, parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import ParameterError
+from duckdp.ledger.words import check_name
 
 Review = Callable[["DataSetState", "list[DeclarationRow]"], "Mapping[str, Sequence[str]]"]
 Kind = Literal["query", "summary", "synthetic"]
 ChargeState = Literal["open", "failed", "released"]
 
 KINDS: tuple[Kind, ...] = ("query", "summary", "synthetic")
-NAME_RULE = "must match [a-z_][a-z0-9_]{0,62}."
 MAX_INTEGER = 2**62  # the sum of two such still fits SQLite's 64 bits
 
-_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _KEY = re.compile(r"[0-9a-f]{16,128}")
-
-
-def check_name(value: object, name: str = "name") -> str:
-    """Return ``value`` if it is a legal name of an analyst or of a stored object.
-
-    Raises:
-        ParameterError: P105.
-    """
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ParameterError("P105", name, value, NAME_RULE)
-    return value
-
-
-def check_reason(value: object) -> str:
-    """Return ``value`` if it is a reason worth keeping: text that is not blank.
-
-    Raises:
-        ParameterError: P107.
-    """
-    if not isinstance(value, str) or not value.strip() or len(value) > 1000:
-        raise ParameterError("P107", "reason", value, "must be a text of 1 to 1000 characters; it is kept in the log.")
-    return value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,14 +38,15 @@ class Writer:
     Args:
         path: of the ledger.
         commit: (connection, body) runs body within one durable, anchored transaction.
+        prepare: makes a new connection fit to write, the first one and any after it.
 
     Attributes:
         closed: its end has begun.
     """
 
-    def __init__(self, path: str, commit: Commit) -> None:
+    def __init__(self, path: str, commit: Commit, prepare: Callable[[connections.Connection], None]) -> None:
         self.path = path
-        self._commit = commit
+        self._commit, self._prepare = commit, prepare
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._serving = _thread.allocate_lock()  # of the thread that serves, as long as it does; nobody else takes it
         self._ident = 0  # of that thread
@@ -137,13 +138,12 @@ class Writer:
             return None
         try:
             with connections.translated(self.path):
-                if self._connection is None:
-                    self._connection = connections.connect(self.path)
+                connection = self._connected()
                 if first.alone:
                     done.append(first)
-                    first.run(self._connection)
+                    first.run(connection)
                 else:
-                    self._commit(self._connection, lambda tx: self._run_together(tx, first, done, following))
+                    self._commit(connection, lambda tx: self._run_together(tx, first, done, following))
         except BaseException as error:  # noqa: BLE001 - whatever it is belongs to whoever waits
             self._undo()
             done = done or [first]
@@ -156,6 +156,17 @@ class Writer:
         if following[0] is None:  # closed meanwhile
             self._queue.put(None)
         return following[0]
+
+    def _connected(self) -> connections.Connection:
+        if self._connection is None:
+            connection = connections.connect(self.path)
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
 
     def _run_together(self, tx: Tx, first: _Job, done: list[_Job], following: list[_Job | None]) -> None:
         for job in self._waiting(first, following):

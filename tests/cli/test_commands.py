@@ -59,9 +59,9 @@ def test_protect_reads_a_toml_file_and_the_command_line_goes_first(run: Run, fil
     for part in ("at most 2 of them", "NULL read as 40", "one of c0, c1; others as else"):
         assert part in done.output
     told.write_text("row_cap = 1\nwrong = 2\n")
-    assert run("protect", file, "visits", "--from", told).stderr.startswith("P107: from='wrong'")
+    assert run("protect", file, "visits", "--from", told).stderr.startswith("P107: --from 'wrong'")
     told.write_text("row_cap = = 1\n")
-    assert run("protect", file, "visits", "--from", told).stderr.startswith("P107: from=")
+    assert run("protect", file, "visits", "--from", told).stderr.startswith("P107: --from ")
 
 
 def test_values_take_the_type_of_their_column(run: Run, tmp_path: Path) -> None:
@@ -189,7 +189,11 @@ def test_csv_cells_are_no_formulas(run: Run, clinic: Path) -> None:
 
 def test_ledger_backup_and_repair(run: Run, clinic: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.ledger"
-    assert run("ledger", "backup", clinic, copy).exit_code == 0
+    told = run("ledger", "backup", clinic, copy).output
+    assert told.startswith(f"backup: {copy}, {copy}.anchor: keep them together.")
+    assert run("query", clinic, "SELECT age FROM visits", "--analyst", "ana", "--epsilon", "0.1").exit_code  # logged
+    told = run("ledger", "backup", clinic, tmp_path / "second").output
+    assert sorted(told.split(": ")[1].split(", ")) == sorted(map(str, tmp_path.glob("second*")))
     assert sqlite3.connect(copy).execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
     assert run("ledger", "backup", clinic, copy).stderr.startswith("B207: ")
     anchor = clinic.with_name("clinic.ledger.anchor")
@@ -198,6 +202,26 @@ def test_ledger_backup_and_repair(run: Run, clinic: Path, tmp_path: Path) -> Non
     assert run("ledger", "repair", clinic).exit_code == 2
     assert run("ledger", "repair", clinic, "--reason", "the disk was restored").exit_code == 0
     assert run("ledger", clinic).exit_code == 0
+
+
+def test_a_backup_is_the_way_out_of_damage(run: Run, clinic: Path, tmp_path: Path) -> None:
+    """What B202 says is done, word by word."""
+    ask = ("query", clinic, COUNT, "--analyst", "ana", "--epsilon", "0.1")
+    stored = run(*ask).stdout.split("cost")[0]
+    assert run("ledger", "backup", clinic, tmp_path / "copy").exit_code == 0
+    ledger = clinic.with_name("clinic.ledger")
+    with ledger.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * 4096)
+    told = run(*ask).stderr
+    assert told.startswith("B202: ")
+    assert "put a backup in their place, with its anchor, and call duckdp ledger restore SOURCE --reason ...;" in told
+    for file in clinic.parent.glob("clinic.ledger*"):
+        file.unlink()
+    for end in ("", ".anchor"):
+        shutil.copy(tmp_path / f"copy{end}", f"{ledger}{end}")
+    assert run("ledger", "restore", clinic, "--reason", "damaged").exit_code == 0
+    assert run(*ask).stdout.split("cost")[0] == stored
 
 
 def test_the_restoring_that_the_guide_describes_works(run: Run, clinic: Path, tmp_path: Path) -> None:
@@ -244,7 +268,7 @@ def test_the_anchor_may_be_elsewhere(run: Run, clinic: Path, tmp_path: Path) -> 
     assert run("ledger", clinic, "--anchor", disk / "other").stderr.startswith("B208: ")
     for wrong in ("'", "", "/nowhere/keep it"):
         told = run("ledger", clinic, "--anchor-command", wrong).stderr
-        assert told.startswith("P107: anchor_command=")
+        assert told.startswith("P107: --anchor-command ")
         assert "[" not in told  # words, not a list of Python
     assert "'--reason'" in run("ledger", "anchor", clinic, "--to", file).stderr
     if shutil.which("flock") is None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click import Argument, Choice, Group, Option
+from click import Argument, Choice, Command, Group, Option
 
 import duckdp
 from duckdp.cli import main
@@ -40,11 +40,16 @@ def _commands(group: Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, .
             yield (*path, name)
 
 
+def _command(path: tuple[str, ...]) -> Command:
+    found: Command = main
+    for name in path:
+        found = found.commands[name]  # type: ignore[attr-defined]
+    return found
+
+
 def _cases(path: tuple[str, ...]) -> Iterator[tuple[str, list[str], str]]:
     """Each parameter of a command in turn: its name, the arguments with a place for it, the place."""
-    command = main
-    for name in path:
-        command = command.commands[name]  # type: ignore[attr-defined, assignment]
+    command = _command(path)
     for wanted in command.params:
         if isinstance(wanted.type, Choice) or getattr(wanted, "is_flag", False) or wanted.name in ("help", "version"):
             continue
@@ -62,6 +67,9 @@ def _cases(path: tuple[str, ...]) -> Iterator[tuple[str, list[str], str]]:
 def test_each_parameter(run: Run, clinic: Path, path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(clinic.parent)
     wrong = []
+    options = {
+        option.strip("-").replace("-", "_") for p in _command(path).params if isinstance(p, Option) for option in p.opts
+    }
     for i, (parameter, arguments, place) in enumerate(_cases(path)):
         for value in HOSTILE[(i + len(path[-1])) % 6 :: 6]:
             done = run(*[a.replace(place, value) for a in arguments])
@@ -69,6 +77,8 @@ def test_each_parameter(run: Run, clinic: Path, path: tuple[str, ...], monkeypat
             coded = re.match(r"(P|C|Q|B|E|N)\d{3}: ", done.stderr) is not None
             if raw or done.exit_code not in (0, 1, 2) or "Traceback" in done.output or "X101" in done.output:
                 wrong.append(f"{parameter} = {value[:40]!r}: {done.exit_code} {done.exception!r} {done.output[-200:]}")
+            elif (named := re.match(r"P\d{3}: (\w+?)s?[=\[]", done.stderr)) and named[1] in options:
+                wrong.append(f"{parameter} = {value[:40]!r}: in Python's words: {done.stderr[:200]}")
             elif done.exit_code == 1 and not coded:
                 wrong.append(f"{parameter} = {value[:40]!r}: no code: {done.stderr[:200]}")
     assert not wrong, "\n".join(wrong[:10])

@@ -142,7 +142,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("rest: delta is never used up", _BUDGETS, 'row["secondary_limit"] - row["secondary_spent"]', 'row["secondary_limit"]', _T_LEDGER),
     Mutant("rest: epsilon is never used up", _BUDGETS, 'return row["primary_limit"] - row["primary_spent"],', 'return row["primary_limit"],', _T_LEDGER),
     Mutant("budget: another relation after charges", _BUDGETS, 'if relation != (old["neighbours"], old["accountant"]) and started(tx):', "if False:", _T_LEDGER),
-    Mutant("budget: caps keep the old accountant's units", _BUDGETS, '    if accountant.value != old["accountant"]:\n', "    if False:\n", _T_LEDGER),
+    Mutant("budget: caps keep the old accountant's units", _BUDGETS, '    if accountant.value == old["accountant"]:\n', "    if True:\n", _T_LEDGER),
     Mutant("budget: replace over keyed tables", "duckdp/faces/budgeting.py", "if relation is Neighbours.REPLACE and any(t.unit_key is not None for t in self.tables.values()):", "if False:", _T_OWNER),
     Mutant("charge: a negative loss gives back", _LTYPES, "not 0 <= units <= MAX_INTEGER:", "not -MAX_INTEGER <= units <= MAX_INTEGER:", ("tests/test_ledger.py", "tests/test_ledger_attacks.py")),
     Mutant("types: delta of 1", _TYPES, "if units is None or not 0 <= units < ATTO:", "if units is None or not 0 <= units <= ATTO:", ("tests/core/test_accountant.py", "tests/test_extremes.py", "tests/test_owner.py", "tests/test_session.py")),
