@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from duckdp.arguments import checked
 from duckdp.catalog.table import Table
 from duckdp.compiler.plan import MechanismChoice
 from duckdp.core.task import Interactive
@@ -122,6 +123,7 @@ class Session(Calls):
         """End the reservation, if there is one; again is harmless."""
         self.desk.give_up()
 
+    @checked
     def interact(
         self, task: Interactive, *, table: Table, statement: str, fresh: bool = False, nonce: str | None = None
     ) -> Interaction:
@@ -130,7 +132,7 @@ class Session(Calls):
         See :meth:`duckdp.desk.desk.Desk.interact`.
 
         Raises:
-            InsufficientBudgetError: B101. LedgerError: B206, somebody else is going on with it.
+            InsufficientBudgetError: B101. LedgerError: B206, somebody else is going on with it. ParameterError: P107.
         """
         return self.desk.interact(task, table=table, statement=statement, fresh=fresh, nonce=nonce)
 

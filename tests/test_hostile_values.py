@@ -15,8 +15,9 @@ import pytest
 import duckdp
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import DuckDPError
-from duckdp.ledger import ChargeRequest, Ledger
+from duckdp.ledger import Cap, Charge, ChargeRequest, Ledger, StoredStep
 from duckdp.session import Session
+from tests.above import AboveThreshold
 from tests.hostile_values import HOSTILE, outcome
 from tests.ledgers import ask
 
@@ -73,6 +74,19 @@ def declare(curator: duckdp.Curator) -> None:
         curator.grant(name, epsilon=100_000, delta=0.5, raise_to=True, reason="test")
 
 
+def above(w: World) -> AboveThreshold:
+    return AboveThreshold(name=w.path(), threshold=2, hits=1, epsilon_nano=2 * NANO)
+
+
+def interaction(w: World) -> int:
+    with w.session.interact(above(w), table=w.curator.table("t"), statement="above(2)") as talk:
+        return talk.charge_id
+
+
+def taken_up(w: World) -> Charge:
+    return w.other.take_up(ask(w.path()), "1")
+
+
 #: class -> method -> arguments that work. ``None``: not fuzzed, and why.
 Cases = dict[str, Callable[["World"], dict[str, Any]] | str]
 
@@ -98,7 +112,7 @@ CURATOR: Cases = {
                        "per_month_delta": None, "raise_to": True, "reason": "r"},
     "history": lambda _: {"analyst": "ana", "since": None, "kind": None, "last": 10},
     "export_history": lambda w: {"path": w.path(), "form": "csv"},
-    "end_interaction": "needs an interactive release",
+    "end_interaction": lambda w: {"charge": interaction(w), "reason": "r"},
     "revoke": lambda _: {"analyst": "nobody", "reason": "r"},
     "freeze": lambda _: {"reason": "r"},
     "unfreeze": lambda _: {"reason": "r"},
@@ -148,7 +162,10 @@ SESSION: Cases = {
     "summaries": lambda _: {"most": 10, "after": None},
     **dict.fromkeys(
         ("budget", "catalog", "give_up", "tables", "remaining_text"), "takes nothing"),
-    **dict.fromkeys(("asking", "interact", "reserve"), "takes what duckdp makes"),
+    "reserve": lambda _: {"epsilon": 1, "delta": 0},
+    "interact": lambda w: {"task": above(w), "table": w.curator.table("t"), "statement": "above(2)", "fresh": False,
+                           "nonce": None},
+    "asking": "takes what duckdp makes",
 }  # fmt: skip
 
 BUDGET = {"epsilon_nano": 10**6 * NANO, "delta_atto": 0, "raise_to": True, "reason": "r"}
@@ -188,11 +205,22 @@ LEDGER: Cases = {
     "objects": lambda _: {"analyst": "ana", "limit": 10, "after": ""},
     "knows": lambda _: {"analyst": "ana", "name": "s"},
     "object": lambda _: {"analyst": "ana", "name": "s"},
+    "set_team": lambda _: {"team": "ateam", "cap": Cap(epsilon_nano=10**6 * NANO, delta_atto=0), "members": ["ana"],
+                           "raise_to": True, "reason": "r"},
+    "reserve": lambda _: {"analyst": "ana", "epsilon_nano": NANO, "delta_atto": 0},
+    "end_reservation": lambda w: {"reservation": w.other.reserve("ana", epsilon_nano=NANO, delta_atto=0)},
+    "take_up": lambda w: {"request": ask(w.path()), "secret": "1", "claim": None},
+    "past": lambda w: {"charge": taken_up(w)},
+    "store_step": lambda w: {"charge": taken_up(w), "number": 1, "step": StoredStep(question="q", output="o"),
+                             "last": False},
+    "let_go": lambda w: {"charge": taken_up(w)},
+    "end_interaction": lambda w: {"charge_id": taken_up(w).id, "reason": "r", "by_owner": True},
     **dict.fromkeys(
-        ("end_interaction", "end_reservation", "let_go", "past", "reserve", "set_team", "store_step", "take_up"),
-        "called by the curator and the session alone"),
-    **dict.fromkeys(("state", "analysts", "teams", "tables", "declarations", "close"), "takes nothing"),
+        ("state", "analysts", "teams", "tables", "declarations", "check_statements", "close"), "takes nothing"),
 }  # fmt: skip
+#: Whose arguments are charges and what else only a ledger makes.
+CHARGED = {"admit", "fail", "stages", "store_stage", "store_release", "take_up", "past", "store_step", "let_go",
+           "end_interaction", "end_reservation", "interact"}  # fmt: skip
 REQUEST: dict[str, Any] = {
     "analyst": "ana", "key": "0" * 64, "loss": Loss(epsilon_nano=1), "mechanism": "m", "parameters": "{}",
     "statement": "s", "name": "n", "kind": "summary", "data_version": None, "catalog_version": None, "again": False,
@@ -245,7 +273,7 @@ def test_every_public_method_is_here() -> None:
         public = {n for n, f in inspect.getmembers(kind) if not n.startswith("_") and inspect.isroutine(f)}
         assert public == set(cases), kind
         for name, case in cases.items():
-            if callable(case) and name not in ("admit", "fail", "stages", "store_stage", "store_release"):
+            if callable(case) and name not in CHARGED:
                 parameters = set(inspect.signature(getattr(kind, name)).parameters) - {"self", "more", "changes"}
                 given = {p for p in case(_Blank()) if not p.startswith("more.")}  # type: ignore[arg-type]
                 assert parameters <= given, name
@@ -275,7 +303,7 @@ EXPECTED = {
 }  # fmt: skip
 ALIASES = {"delta_atto": "delta", "epsilon_nano": "epsilon", "name": "table",
            "source": "columns", "at": "column", "columns": "weights", "tables": "protect",
-           "members": "team"}  # fmt: skip
+           "members": "team", "charge_id": "charge"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("target", "name"), _cases(), ids=lambda x: x)

@@ -182,7 +182,7 @@ def test_the_owner_ends_it(ledger: Ledger) -> None:
     steps, ended = ledger.past(charge)
     assert ([s.output for s in steps[1:]], [s.secret for s in steps], ended) == (["below"], [None, None], "enough")
     assert (ledger.state().primary_spent, ledger.charges()[0].state) == (NANO, "released")
-    with pytest.raises(InternalError):
+    with refused("P107"):
         ledger.end_interaction(ledger.admit(plain("q")).id, "no")
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from duckdp.core.types import Loss
 from duckdp.errors import InternalError
@@ -112,6 +112,7 @@ def single(query: PrivateQuery, release: Callable[[Iterable[tuple[Any, ...]]], s
     return lambda stages: stages.last(lambda: release(stages.read(query)))
 
 
+@runtime_checkable
 class Charged(Protocol):
     """What a private release says of itself before it happens; public."""
 
@@ -184,6 +185,7 @@ class Question:
     draw: Callable[[Read, Past], Step]
 
 
+@runtime_checkable
 class Interactive(Charged, Protocol):
     """A private release of open-ended stages: question after question under one charge, which pays for all of them.
 

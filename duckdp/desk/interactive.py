@@ -14,7 +14,7 @@ from duckdp.catalog.table import Table
 from duckdp.core.task import Dialogue, Interactive, Question, Step
 from duckdp.desk.asking import Asking, call_text, charged
 from duckdp.desk.laundering import laundered
-from duckdp.errors import CatalogError, DuckDPError
+from duckdp.errors import CatalogError, DuckDPError, ParameterError
 from duckdp.ledger import Charge, ChargeRequest, Claim, StoredStep
 from duckdp.ledger.interactions import has_ended
 from duckdp.texts import storable
@@ -26,6 +26,7 @@ def begin(
     reservation: int | None,
 ) -> Interaction:  # fmt: skip
     """See :meth:`duckdp.desk.desk.Desk.interact`."""
+    _require_task(task)
     state = data.require_current()
     identity = json.dumps([task.canonical, state.data_version, task.mechanism, "interactive", unique])
     request = ChargeRequest(
@@ -119,6 +120,17 @@ class Interaction:
         if self._data.require_current().data_version != self._charge.data_version:
             raise CatalogError("C104", "the data set has a new version since this release began. Begin a new one.")
         self._data.version_of(self._table)
+
+
+def _require_task(task: object) -> None:
+    """Nothing, if it has what every task has."""
+    try:
+        is_one = isinstance(task, Interactive)
+    except Exception:  # noqa: BLE001 - whatever the caller's object does
+        is_one = False
+    if not is_one:
+        rule = "must be a task with canonical, loss, mechanism, parameters and begin (core/task.py)."
+        raise ParameterError("P107", "task", task, rule)
 
 
 def _digest(text: str) -> str:

@@ -91,6 +91,6 @@ class Holding(Keeping):
             by_owner: it is an act of the owner, for the log.
 
         Raises:
-            InternalError: the charge is not of that kind.
+            ParameterError: P107, the charge is not of that kind.
         """
         self._store.write(lambda tx: interactions.end(tx, charge_id, reason, by_owner=by_owner))

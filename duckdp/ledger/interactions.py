@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import secrets
 
-from duckdp.errors import BudgetError, InternalError, LedgerError
+from duckdp.errors import BudgetError, InternalError, LedgerError, ParameterError
 from duckdp.ledger import budgets, chain, charges, holders
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.seals import Damage, Row
@@ -120,7 +120,9 @@ def let_go(tx: Tx, charge: Charge) -> None:
 def end(tx: Tx, charge_id: int, reason: str, *, by_owner: bool = True) -> None:
     """See :meth:`duckdp.ledger.Ledger.end_interaction`."""
     check_reason(reason)
-    row = _find(tx, charge_id)
+    row = tx.get("interaction", charge=charge_id)
+    if row is None:
+        raise ParameterError("P107", "charge", charge_id, "is no release that goes on question by question.")
     if row["ended"] is None:
         _end(tx, row, reason, by_owner=by_owner)
 
