@@ -102,7 +102,6 @@ CURATOR: Cases = {
     "amend": lambda _: {"table": "t", "reason": "r", "bounds": {"x": (0, 9)}, "nulls": {"x": 0}, "row_cap": 1000,
                         "remove": [], "domains": {}},
     "unprotect": lambda _: {"table": "nothing", "reason": "r"},
-    "version_of": "takes a declaration of our own",
     "table": lambda _: {"name": "t"},
     "budget": lambda _: {"epsilon": 100_000, "delta": 0.5, "neighbours": "add_remove", "accountant": "basic",
                          "raise_to": True, "reason": "r"},
