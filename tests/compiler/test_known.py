@@ -171,7 +171,7 @@ def test_a_known_answer_is_free_and_says_so_everywhere(curator: Curator) -> None
         assert grouped.rows() == [(0, 0), (1, 0), (2, 0)]
         opened = ana.sql(f"SELECT name, count(*) AS n FROM trips WHERE {where} GROUP BY name", epsilon=1)
         assert opened.rows() == []
-    assert ana.own_charges() == []
+    assert ana.desk.own_charges() == []
 
 
 def test_an_average_of_nothing_is_said_to_be_undefined(curator: Curator) -> None:
@@ -193,7 +193,7 @@ def test_an_average_of_nothing_is_said_to_be_undefined(curator: Curator) -> None
     beside = str(ana.explain("SELECT avg(wait) FILTER (wait < 0) AS a, avg(wait) AS b FROM trips", epsilon=1))
     assert f"a: it is {undefined}" in beside
     assert "nan" not in beside
-    assert ana.own_charges() == []
+    assert ana.desk.own_charges() == []
 
 
 def test_a_known_part_takes_no_share(curator: Curator) -> None:
