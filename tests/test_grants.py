@@ -91,10 +91,12 @@ def tokens(con: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], object]]:
     arguments = "['SELECT sex, count(*) AS n, avg(age) > 3 AS b FROM visits GROUP BY sex', '0.1', '0', NULL, 'auto', "
     row = con.execute(f"SELECT __dp_bind('dp_query', {arguments} 'false', 'true', NULL], [])").fetchone()
     assert row is not None
-    token = re.search(r"__dp_ask\('([^']+)'\)", row[0])[1]  # type: ignore[index]
+    token = re.search(r"__dp_rows\('([^']+)'\)", row[0])[1]  # type: ignore[index]
     problem = "SELECT error(x) FROM (SELECT __dp_ask(?) AS x) WHERE x <> ''"
     ways["ask"] = lambda: con.execute(problem, [token]).fetchall()
-    for kind, index in re.findall(r"__dp_(\w+)\('[^']+', (\d+)\)", row[0]):
+    rows = "SELECT error(x[1][1]) FROM (SELECT __dp_rows(?) AS x) WHERE x[1][1] IS NOT NULL"
+    ways["rows"] = lambda: con.execute(rows, [token]).fetchall()
+    for kind, index in (("text", 0), ("i64", 1), ("bool", 2), ("f64", 3)):
         ways[f"{kind} {index}"] = lambda kind=kind, index=index: con.execute(
             f"SELECT __dp_{kind}(?, {index})", [token]
         ).fetchall()

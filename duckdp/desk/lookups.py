@@ -35,6 +35,10 @@ class Lookups:
         self.analyst = analyst
         self.reservation = reservation
 
+    def unwritten(self) -> object:
+        """What is the same object for as long as nobody writes to the ledger."""
+        return self._data.ledger.state()
+
     def require_open(self) -> None:
         """Nothing, while the data set is open in this process.
 

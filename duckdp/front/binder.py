@@ -7,7 +7,6 @@ shows our coded message alone. What is not one of our errors becomes one constan
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import hashlib
 import hmac
 import json
@@ -18,10 +17,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from duckdp.catalog.table import plain_type
-from duckdp.compiler.printing import quote
 from duckdp.desk.desk import Desk
 from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError
+from duckdp.front.crossing import (
+    FEW_CELLS,
+    Answer,
+    Crossing,
+    Rows,
+    are_few,
+    arrow_type,
+    rows_of,
+    select_columns,
+    select_rows,
+)
 from duckdp.functions.calling import Lists, Texts, describe_texts, plan_texts
 from duckdp.functions.planned import Planned
 from duckdp.process.forks import Home, closed
@@ -30,12 +38,7 @@ REMEMBERED = 64  # answers kept per instance; older ones come again from the led
 MOST_CELLS = 8_000_000  # cells of remembered answers, and of one chunk that leaves
 MOST_TOKEN = 1_000_000
 MOST_CALL = 740_000  # bytes of a call, of which a token takes four thirds and its mac
-# Which fetch function a type crosses by; dates and the rest cross as text. The returned SELECT casts to the type.
-FETCH = {"DOUBLE": "__dp_f64", "FLOAT": "__dp_f64", "BOOLEAN": "__dp_bool"} | dict.fromkeys(
-    ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "__dp_i64"
-)
-TEXT_FETCH = "__dp_text"
-Answer = list[tuple[str, Any]]  # per column: its fetch function and a pyarrow array
+MOST_PLANNED = 8  # calls that were bound and have not run yet, of which the plan is kept
 
 
 class Binder:
@@ -54,6 +57,7 @@ class Binder:
         self.speaker = secrets.token_hex(16)
         self._key = secrets.token_bytes(32)
         self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._planned: OrderedDict[str, tuple[object, Planned]] = OrderedDict()
         self._lock = threading.Lock()
         self._turns: dict[str, tuple[threading.Lock, int]] = {}
         self._refusals: deque[DuckDPError] = deque(maxlen=32)
@@ -73,11 +77,16 @@ class Binder:
         problems = [self._laundered(self._answer, t)[1] or "" for t in tokens.to_pylist()]
         return pa.array(problems, pa.string())
 
+    def rows(self, token: str) -> Rows:
+        """A token's answer of few cells, after a row that is empty; or one row with why there is none."""
+        found, problem = self._laundered(self._rows, token)
+        return [[problem]] if found is None else found
+
     def fetch(self, function: str, tokens: Any, indexes: Any) -> Any:
         """One column of each token's answer. A NULL, which DuckDB refuses, where there is none by this function."""
         import pyarrow as pa
 
-        kind = _arrow_type(function)
+        kind = arrow_type(function)
         pairs = list(zip(tokens.to_pylist(), indexes.to_pylist(), strict=True))
         parts, _ = self._laundered(self._columns, function, pairs)
         if parts is None:
@@ -103,6 +112,7 @@ class Binder:
         self._desk = None
         with self._lock:
             self._answers.clear()
+            self._planned.clear()
 
     # ---- the work -------------------------------------------------------------------------------------------------
 
@@ -114,22 +124,23 @@ class Binder:
             call = [name, arguments, lists, secrets.token_hex(16), _shape(planned)]
             token = self._seal(json.dumps(call, ensure_ascii=False))
             asking.leave_out()  # nothing was asked yet
-        items = [
-            f"CAST(unnest({FETCH.get(kind, TEXT_FETCH)}('{token}', {i})) AS {plain_type(kind)}) AS {quote(column)}"
-            for i, (column, kind) in enumerate(planned.columns)
-        ]
-        return (
-            f"SELECT {', '.join(items)} FROM (SELECT __dp_ask('{token}') AS problem) AS asked WHERE "
-            "CASE WHEN asked.problem = '' THEN true ELSE CAST(system.main.error(asked.problem) AS BOOLEAN) END"
-        )
+            self._keep(token, planned)
+        select = select_rows if are_few(planned.rows, len(planned.columns)) else select_columns
+        return select(token, planned.columns)
+
+    def _rows(self, token: str) -> Rows:
+        answer = self._answer(token)
+        if _cells(answer) > 100 * FEW_CELLS:
+            raise ParameterError("P107", "token", "...", "is of a larger answer, which crosses by columns.")
+        return rows_of(answer)
 
     def _columns(self, function: str, pairs: list[tuple[str, int]]) -> list[Any]:
         found = []
         for token, index in pairs:
             answer = self._answer(token)
-            if not 0 <= index < len(answer) or answer[index][0] != function:
+            if not 0 <= index < len(answer) or answer[index].function != function:
                 raise ParameterError("P107", "index", index, "is not a column of that type.")
-            found.append(answer[index][1])
+            found.append(answer[index].array())
         if len(found) > 1 and sum(map(len, found)) > MOST_CELLS:
             raise ParameterError("P107", "token", "...", "was fetched too often at once.")
         return found
@@ -146,19 +157,32 @@ class Binder:
                 with self._lock:
                     found = self._answers.get(token)
                 if found is None:
-                    found = self._compute(call)
+                    found = self._compute(token, call)
                     self._remember(token, found)
                 else:
                     asking.leave_out()  # another column, or another reader, of what was asked
         return found
 
-    def _compute(self, call: list[Any]) -> Answer:
+    def _compute(self, token: str, call: list[Any]) -> Answer:
         name, arguments, lists, nonce, shape = call
-        planned = plan_texts(self._open_desk(), name, arguments, lists)
+        planned = self._kept(token) or plan_texts(self._open_desk(), name, arguments, lists)
         if _shape(planned) != shape:  # bound before a declaration changed, run after
             raise CatalogError("C103", "the declarations changed since the statement was prepared. Prepare it again.")
         parts = planned.run(nonce).typed(intervals=planned.intervals, note=planned.note)
-        return [_crossing(kind, part[2]) for (_, kind), part in zip(planned.columns, parts, strict=True)]
+        return [Crossing(kind, part[2]) for (_, kind), part in zip(planned.columns, parts, strict=True)]
+
+    def _keep(self, token: str, planned: Planned) -> None:
+        """Keep the plan of a call until it runs, which is at once in most statements."""
+        with self._lock:
+            self._planned[token] = self._open_desk().unwritten(), planned
+            while len(self._planned) > MOST_PLANNED:
+                self._planned.popitem(last=False)
+
+    def _kept(self, token: str) -> Planned | None:
+        """The plan of a call, if nobody has written to the ledger since: what it was made from stands."""
+        with self._lock:
+            since, planned = self._planned.pop(token, (None, None))
+        return planned if since is self._open_desk().unwritten() else None
 
     def _remember(self, token: str, answer: Answer) -> None:
         with self._lock:
@@ -241,25 +265,8 @@ def _shape(planned: Planned) -> str:
     return hashlib.sha256(repr(planned.columns).encode("utf-8", "replace")).hexdigest()
 
 
-def _crossing(kind: str, values: list[Any]) -> tuple[str, Any]:
-    import pyarrow as pa
-
-    function = FETCH.get(kind, TEXT_FETCH)
-    if function != TEXT_FETCH:
-        return function, pa.array(values, _arrow_type(function))
-    texts = [None if v is None else v.isoformat() if isinstance(v, dt.date) else str(v) for v in values]
-    return function, pa.array(texts, pa.string())
-
-
-def _arrow_type(function: str) -> Any:
-    import pyarrow as pa
-
-    types = {"__dp_f64": pa.float64(), "__dp_i64": pa.int64(), "__dp_bool": pa.bool_(), TEXT_FETCH: pa.string()}
-    return types[function]
-
-
 def _cells(answer: Answer) -> int:
-    return sum(len(column) for _, column in answer)
+    return sum(map(len, answer))
 
 
 def _text(value: str) -> str:

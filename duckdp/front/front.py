@@ -26,7 +26,8 @@ from duckdp.catalog.table import Table, plain_type
 from duckdp.compiler.printing import quote
 from duckdp.desk.desk import Desk
 from duckdp.errors import DuckDPError, ExecutionError, ParameterError, QueryError
-from duckdp.front.binder import TEXT_FETCH, Binder
+from duckdp.front.binder import Binder
+from duckdp.front.crossing import LIST_TYPES
 from duckdp.front.guarded import Guarded, Instance, told
 from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.attempt import aside
@@ -46,7 +47,6 @@ LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
 # curator was started from, and an analyst could fill the disk there. The directory of secrets shows the curator's home.
 LOCKS = ("SET secret_directory = ''", "SET enable_external_access = false", "SET lock_configuration = true")
 VIEWS = tuple(spec.name for spec in FUNCTIONS.values() if "view" in spec.forms)
-LIST_TYPES = {"__dp_f64": "DOUBLE[]", "__dp_i64": "BIGINT[]", "__dp_bool": "BOOLEAN[]", TEXT_FETCH: "VARCHAR[]"}
 #: DuckDB keeps a bare pointer to a registered function: these must never be collected.
 KEEP: list[Callable[..., Any]] = []
 #: Which binder speaks in an instance, by the random name it answers to.
@@ -219,6 +219,9 @@ def _create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
     def ask(tokens: Any) -> Any:
         return binder.ask(tokens)
 
+    def rows(token: Any) -> Any:
+        return binder.rows(token)
+
     def fetcher(name: str) -> Callable[[Any, Any], Any]:
         return lambda tokens, indexes: binder.fetch(name, tokens, indexes)
 
@@ -226,7 +229,8 @@ def _create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
     three = ["VARCHAR", "VARCHAR[]", "VARCHAR[][]"]
     make("__dp_bind", bind, three, "VARCHAR", side_effects=True, null_handling="special")
     make("__dp_ask", ask, ["VARCHAR"], "VARCHAR", type="arrow", side_effects=True)
-    KEEP.extend((bind, ask))
+    make("__dp_rows", rows, ["VARCHAR"], "VARCHAR[][]", side_effects=True)
+    KEEP.extend((bind, ask, rows))
     for name, kind in LIST_TYPES.items():
         function = fetcher(name)
         make(name, function, ["VARCHAR", "INTEGER"], kind, type="arrow", side_effects=True)

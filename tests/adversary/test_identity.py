@@ -47,7 +47,7 @@ def test_a_token_is_for_the_columns_that_it_was_bound_to(world: World, monkeypat
     """Bound before a declaration changed, run after: nothing is charged, and no column is read as another."""
     con, plain = world.curator.connect("ana"), binder.plan_texts
     bound = con.execute(BIND.format(fresh="true")).fetchone()[0]  # type: ignore[index]
-    token = re.search(r"__dp_ask\('([^']+)'\)", bound)[1]  # type: ignore[index]
+    token = re.search(r"__dp_rows\('([^']+)'\)", bound)[1]  # type: ignore[index]
 
     def changed(*call: Any) -> Any:
         found = plain(*call)
@@ -55,6 +55,7 @@ def test_a_token_is_for_the_columns_that_it_was_bound_to(world: World, monkeypat
 
     with monkeypatch.context() as patched:
         patched.setattr(binder, "plan_texts", changed)
+        world.curator.grant("zoe", epsilon=1)  # somebody wrote to the ledger: the plan is made anew
         [(problem,)] = con.execute("SELECT __dp_ask(?)", [token]).fetchall()
     assert problem.startswith("C103: ")
     assert not payers(world)
@@ -166,6 +167,7 @@ def test_an_altered_token_gives_nothing_and_costs_nothing(how: str, shared: Worl
     con = shared.curator.connect("ana")
     altered = alterations(token_of(con))[how]
     assert asked(con, altered) == "P107: token='...': was not made by this connection."
+    assert con.execute("SELECT __dp_rows(?)[1][1]", [altered]).fetchone() == (asked(con, altered),)
     for fetch in ("__dp_i64", "__dp_f64", "__dp_text", "__dp_bool"):
         with pytest.raises(duckdb.InvalidInputException) as caught:
             con.execute(f"SELECT {fetch}(?, 0)", [altered])
@@ -204,9 +206,9 @@ def test_a_column_of_another_type_or_beyond_the_last_is_refused(world: World) ->
         with pytest.raises(duckdb.InvalidInputException) as caught:
             con.execute(f"SELECT {call}", [token])
         assert ".py" not in str(caught.value)
-    assert con.execute("SELECT __dp_i64(NULL, 0), __dp_f64(?, NULL), __dp_ask(NULL)", [token]).fetchall() == [
-        (None,) * 3
-    ]
+    assert con.execute(
+        "SELECT __dp_i64(NULL, 0), __dp_f64(?, NULL), __dp_ask(NULL), __dp_rows(NULL)", [token]
+    ).fetchall() == [(None,) * 4]
 
 
 def test_internal_functions_take_anything_without_a_python_trace(world: World) -> None:
