@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from duckdp.functions.spec import Parameter, Spec
 
 
+_PLACED = "placed_"  # before names of what is given by place, one of which may be that of the file
+
+
 class Word(click.ParamType):  # type: ignore[type-arg]  # generic in later versions alone
     """A text that the function reads; what there is to choose from is for help and completion.
 
@@ -110,7 +113,8 @@ def _command(spec: Spec) -> click.Command:
         from duckdp.faces.calls import ask_words
 
         with open_curator(source, ledger_path) as curator:
-            print_result(ask_words(curator.session(analyst), spec, words), style)
+            given = {name.removeprefix(_PLACED): word for name, word in words.items()}
+            print_result(ask_words(curator.session(analyst), spec, given), style)
 
     about = f"{spec.about[0].upper()}{spec.about[1:]}.".replace("`", "")
     name = spec.name.removeprefix("dp_").replace("_", "-")
@@ -123,7 +127,10 @@ def _command(spec: Spec) -> click.Command:
 def _argument(parameter: Parameter) -> click.Parameter:
     """What is given by its place; a list is the words that follow."""
     many = -1 if parameter.kind.listed else 1
-    return click.Argument([parameter.name], nargs=many, required=True, type=Word())
+    name = f"{_PLACED}{parameter.name}"
+    shown = "TABLE" if parameter.name == "source" else parameter.name.upper()  # SOURCE is the file
+    shown += "..." if many < 0 else ""
+    return click.Argument([name], nargs=many, required=True, type=Word(), metavar=shown)
 
 
 def _option(parameter: Parameter) -> click.Parameter:

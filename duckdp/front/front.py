@@ -28,7 +28,7 @@ from duckdp.desk.desk import Desk
 from duckdp.errors import DuckDPError, ExecutionError, ParameterError, QueryError
 from duckdp.front.binder import Binder
 from duckdp.front.crossing import LIST_TYPES
-from duckdp.front.guarded import Guarded, Instance, told
+from duckdp.front.guarded import Guarded, Instance, told, wrong_arguments
 from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.attempt import aside
 from duckdp.process.forks import keep
@@ -120,7 +120,9 @@ class Front:
             except duckdb.Error as error:
                 self._instance.ended |= isinstance(error, duckdb.FatalException)
                 message = told(error, text).removeprefix("Q105: ")
-                problem = self._binder.refusal(str(error)) or QueryError("Q105", message, sql=text)
+                problem = (
+                    self._binder.refusal(str(error)) or wrong_arguments(error) or QueryError("Q105", message, sql=text)
+                )
         if problem is not None and problem.code == "Q105":
             self._require()  # closed meanwhile
         if problem is not None:

@@ -21,7 +21,9 @@ from typing import Any
 
 import duckdb
 
-from duckdp.errors import ExecutionError, LedgerError
+from duckdp.errors import ExecutionError, LedgerError, ParameterError
+from duckdp.functions.macros import signature
+from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.attempt import INTERRUPTED, aside
 from duckdp.process.ending import tried
 from duckdp.process.forks import Home, closed, keep
@@ -60,6 +62,8 @@ WAYS_OUT = {
         "Q105: a dp function takes no subquery. SET VARIABLE v = (SELECT ...), then give getvariable('v')."
     ),
 }
+#: DuckDB's words for arguments that a dp function does not have, or not so many, or that are given twice.
+_ARGUMENTS = re.compile(r'Macro "?(dp_\w+)"?\(\) (?:does not support|has named argument)')
 #: What a text about a statement never holds by itself: frames, addresses, files of two folders or more.
 _MACHINE = re.compile(
     r"Traceback \(most recent|Stack Trace|0x[0-9a-fA-F]{4,}|(?<![:\w./-])/(?:[\w.+-]+/){2,}[\w.+-]*"
@@ -83,6 +87,17 @@ _APPENDERS = ("Appender", "QueryAppender")
 END_SECONDS = 10.0  # for a statement that was interrupted
 
 
+def wrong_arguments(error: BaseException) -> ParameterError | None:
+    """The refusal of a dp function's arguments that DuckDB's binder made, in our words: what the function takes."""
+    found = _ARGUMENTS.search(str(error))
+    spec = None if found is None else FUNCTIONS.get(found[1])
+    if spec is None:
+        return None
+    taken = signature(spec).partition("(")[2][:-1]
+    rule = f"takes {taken}; each once, by its place or by name (:=)." if taken else "takes no arguments."
+    return ParameterError("P107", "function", spec.name, rule)
+
+
 def told(error: BaseException, given: str = "") -> str:
     """What may be told of an error in a front.
 
@@ -95,6 +110,8 @@ def told(error: BaseException, given: str = "") -> str:
         return ENDED
     if "module 'pytz'" in text:
         return ZONED
+    if (refusal := wrong_arguments(error)) is not None:
+        return str(refusal)
     if way := next((w for words, w in WAYS_OUT.items() if words in text and (not given or "dp_" in given)), None):
         return way
     shown = text
