@@ -110,6 +110,26 @@ def test_outputs_have_one_type_before_and_after(
     assert result.arrow(intervals=False).column("x").to_pylist() == [value]
 
 
+def test_what_fails_in_python_is_not_told(
+    world: duckdp.Curator, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever fails between DuckDB and a desk, at the binding or later: one constant text."""
+    call = "SELECT * FROM dp_noisy_count('t', epsilon := 1)"
+
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError("alice_7f3 has 4242")
+
+    for step in ("_bind", "_answer", "_compute", "_remember"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"duckdp.front.binder.Binder.{step}", fails)
+            with pytest.raises(duckdb.Error) as caught:
+                con.execute(call).fetchall()
+        assert "X101" in str(caught.value), step
+        assert "4242" not in str(caught.value)
+        assert "alice" not in str(caught.value)
+    assert len(con.execute(call).fetchall()) == 1
+
+
 def test_an_undefined_value_is_null_everywhere(world: duckdp.Curator, con: duckdb.DuckDBPyConnection) -> None:
     """An average over nothing, asked until its noisy count is not positive."""
     for epsilon in range(1, 60):

@@ -19,6 +19,7 @@ import duckdp
 from duckdp.catalog import units
 from duckdp.catalog.table import Table, load_table
 from duckdp.catalog.units import Declared
+from duckdp.core.types import Neighbours
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger import Ledger
 from tests.ledgers import ask
@@ -423,3 +424,27 @@ def test_a_ledger_of_before_with_two_kinds_is_told(owner: duckdp.Curator) -> Non
     charge(owner, 1)
     assert 'is "person"' in refused("C109", owner, "visits", "person")
     owner.protect_tables({"visits": by("person", "patient"), "labs": by("visit", "patient")})
+
+
+def test_rows_are_protected_by_rows_alone(file: str, tmp_path: Path) -> None:
+    """Under "replace" one row is exchanged: a unit of several rows would be protected as one of them."""
+    with duckdp.open(file, ledger=tmp_path / "a.ledger") as owner:
+        owner.budget(epsilon=1, neighbours="replace")
+        with pytest.raises(CatalogError, match=r"^C105"):
+            owner.protect("visits", unit_key="person", max_rows=3, row_cap=100)
+        with pytest.raises(CatalogError, match=r"^C105"):
+            units.require_one_unit([a_table("visits", "person")], [], Neighbours.REPLACE)
+        assert owner.ledger.tables() == {}
+        owner.protect("visits", row_cap=100)
+
+
+def a_table(name: str, key: str) -> Table:
+    return Table(
+        name=name,
+        relation=("src", "main", name),
+        columns=(),
+        row_cap=100,
+        unit_key=key,
+        unit_type="INTEGER",
+        max_rows=3,
+    )

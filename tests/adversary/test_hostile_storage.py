@@ -138,3 +138,21 @@ def test_a_failing_snapshot_names_the_table_and_nothing_else(tmp_path: Path) -> 
     assert caught.value.code == "C108"
     assert '"t"' in str(caught.value)
     assert hostile.SECRET not in said(caught.value)
+
+
+def test_a_key_that_does_not_decode_is_refused(tmp_path: Path) -> None:
+    """A UUID is read as a unit's key and as nothing else: by the opening too."""
+    file = tmp_path / "t.parquet"
+    with duckdb.connect() as con:
+        rows = "SELECT uuid() AS pid, CAST(i AS INTEGER) AS x FROM range(3000) AS r(i)"
+        con.execute(f"COPY ({rows}) TO '{file}' (FORMAT parquet, COMPRESSION zstd)")
+        found = con.execute(f"SELECT data_page_offset FROM parquet_metadata('{file}') WHERE path_in_schema = 'pid'")
+        (offset,) = found.fetchone() or (0,)
+    with duckdp.open({"t": str(file)}, ledger=tmp_path / "whole") as curator:
+        curator.protect("t", unit_key="pid", max_rows=1, row_cap=10_000)
+    content = bytearray(file.read_bytes())
+    for place in range(offset + 10, offset + 60):
+        content[place] ^= 0x55
+    file.write_bytes(bytes(content))
+    with pytest.raises(CatalogError, match=r'^C108: column "pid"'):
+        duckdp.open({"t": str(file)}, ledger=tmp_path / "ledger")

@@ -11,7 +11,7 @@ import pytest
 
 from duckdp.compiler.per_unit import plan_per_unit
 from duckdp.core.noise import laplace_scale
-from duckdp.core.types import NANO
+from duckdp.core.types import NANO, PICO
 from duckdp.errors import DuckDPError
 from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
 from tests.smooth.tables import column, connect, table
@@ -22,6 +22,16 @@ PEOPLE = table(
     unit_key="pid", max_rows=1,
 )  # fmt: skip
 Row = tuple[int | None, float, str | None]
+
+
+@pytest.mark.parametrize("epsilon_nano", [1000, 10**6, NANO // 3, NANO, 7 * NANO])
+def test_it_costs_rho_too(epsilon_nano: int) -> None:
+    """One unit moves one bin by one: Laplace noise of scale 1 / epsilon is epsilon-DP, and epsilon^2 / 2 of zCDP."""
+    made = UnitHistogram(epsilon_nano)
+    assert Fraction(made.loss.rho_pico, PICO) >= Fraction(epsilon_nano, NANO) ** 2 / 2
+    assert made.loss.rho_pico - 1 < PICO * Fraction(epsilon_nano, NANO) ** 2 / 2
+    assert (made.loss.epsilon_nano, made.loss.delta_atto, made.loss.delta_zcdp_atto) == (epsilon_nano, 0, 0)
+    assert Fraction(made.noise.scale) * Fraction(epsilon_nano, NANO) >= 1
 
 
 @pytest.fixture

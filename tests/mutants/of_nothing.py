@@ -78,4 +78,20 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         Mutant("moving: to an anchor that knows more", "duckdp/ledger/moving.py", "        store.anchors.require(tx, new, known)\n", "        pass\n", ()),
         "what moves the anchor asks the same of what it finds there, under its lock or before it gives a command the new one",
     ),
+    (
+        Mutant("token: of any analyst", "duckdp/front/binder.py", 'text = f"{self._open_desk().analyst}\\n{body}".encode()', "text = body.encode()", ()),
+        "each instance speaks for one analyst, for life, and seals by 32 random bytes of its own",
+    ),
+    (
+        Mutant("units: rows and keys side by side", "duckdp/catalog/units.py", "if (new.unit_key is None) != (old.unit_key is None):", "if False:", ()),
+        "one of the two is of the kind row and has no type of key: as two kinds, or as two types, they are refused in other words",
+    ),
+    (
+        Mutant("decoding: the beginning of a text", "duckdp/vault/decoding.py", "if kind[0] is Kind.TEXT:", "if False:", ()),
+        "of a text private reads take the beginning, by the expression that is probed; its end, decoded here too, they never meet",
+    ),
+    (
+        Mutant("decoding: a file is believed", "duckdp/vault/decoding.py", """con.execute(f"SET disabled_optimizers = '{','.join(BELIEVING)}'")""", "pass", ()),
+        "on the connection of a Parquet source, which alone brings figures of its own, the same was set when it was attached",
+    ),
 )

@@ -28,7 +28,7 @@ from duckdp.smooth.buy.per_group import plan_grouped
 from duckdp.smooth.buy.summary_task import Wishes, plan_summary
 from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
 from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
-from tests.gate import COLUMNS, clinic, plan_for
+from tests.gate import COLUMNS, clinic, column, plan_for
 from tests.privacy.draws import TASKS
 from tests.synthetic.plans import plan_wide
 
@@ -163,9 +163,12 @@ def _grouped() -> Iterator[Any]:
             table, columns, by, epsilon_nano=epsilon_nano, neighbours=ADD_REMOVE, delta_atto=0, wishes=wishes
         )
 
-    base = {"table": clinic(unit_key=None), "columns": ("age",), "by": "sex", "degree": 4, "epsilon_nano": NANO}
+    alike = column("gender", "VARCHAR", domain=("F", "M"))  # as many groups, of the same names
+    base = {"table": clinic(unit_key=None, columns=(*COLUMNS, alike)), "columns": ("age",), "by": "sex"}
+    base |= {"degree": 4, "epsilon_nano": NANO}
     changes: tuple[dict[str, Any], ...] = (
-        {"by": "level"}, {"by": "town"}, {"columns": ("cost",)}, {"degree": 5}, {"epsilon_nano": 2 * NANO},
+        {"by": "gender"}, {"by": "level"}, {"by": "town"}, {"columns": ("cost",)}, {"degree": 5},
+        {"epsilon_nano": 2 * NANO},
     )  # fmt: skip
     for change in ({}, *changes):
         yield make(**{**base, **change})
