@@ -1,4 +1,4 @@
-.PHONY: test lint slow mutants
+.PHONY: test lint slow mutants generated
 
 test:  ## the fast suite
 	python -m pytest -q
@@ -7,6 +7,9 @@ lint:  ## style and types
 	python -m ruff check .
 	python -m ruff format --check .
 	python -m mypy
+
+generated:  ## sql/front.sql and docs/sql.md, from the declarations of the dp functions
+	python -m duckdp.functions.write
 
 slow:  ## statistics, fuzz and load: an hour
 	python -m pytest -q -m slow

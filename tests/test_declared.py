@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
+import duckdp
 from duckdp.faces import calls
 from duckdp.functions import FUNCTIONS
 from duckdp.functions.spec import REQUIRED
@@ -44,3 +48,26 @@ def test_each_method_is_written_down(name: str) -> None:
     assert method.__code__.co_name == FUNCTIONS[name].method
     assert all(p.annotation is not p.empty for p in list(inspect.signature(method).parameters.values())[1:])
     assert method.__doc__
+
+
+@pytest.fixture(scope="module")
+def care(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection over the table of the documentation."""
+    path = str(Path(duckdp.__file__).parent / "demo" / "data" / "rand_hie.parquet")
+    with duckdp.open({"care": path}, ledger=tmp_path_factory.mktemp("care") / "ledger") as curator:
+        curator.protect(
+            "care", unit_key="person", max_rows=5, max_groups=1, row_cap=100_000, expected_rows=20_000,
+            bounds={"age": (0, 65), "medical_dollars": (0, 2_000)}, domains={"sex": ["female", "male"]},
+        )  # fmt: skip
+        curator.budget(epsilon=100)
+        curator.grant("ana", epsilon=100)
+        yield curator.connect("ana")
+
+
+def test_the_examples_of_the_page_work(care: duckdb.DuckDBPyConnection) -> None:
+    page = (ROOT / "docs" / "sql.md").read_text()
+    calls = re.findall(r"^```sql\nFROM (.*)\n```$", page, re.MULTILINE)
+    assert {call.partition("(")[0] for call in calls} == {name for name, spec in FUNCTIONS.items() if spec.example}
+    assert len(calls) >= 10
+    for call in calls:
+        assert care.execute(f"FROM {call}").fetchall(), call

@@ -25,7 +25,7 @@ FEWEST = 3  # figures shown of max_rows or max_groups
 _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "DECIMAL")
 
 
-@dp_function("dp_bounds", costs="epsilon")
+@dp_function("dp_bounds", costs="epsilon", example="'care', 'age', epsilon := 0.5")
 @dataclass(frozen=True, kw_only=True)
 class Bounds(DpFunction):
     """Suggested bounds of a visible column, widest first, and how many rows each range would clip."""
@@ -74,7 +74,7 @@ class Bounds(DpFunction):
         )  # fmt: skip
 
 
-@dp_function("dp_rows_per_unit", costs="epsilon")
+@dp_function("dp_rows_per_unit", costs="epsilon", example="'care', epsilon := 0.1")
 @dataclass(frozen=True, kw_only=True)
 class RowsPerUnit(DpFunction):
     """How many units have more rows than a `max_rows` of 1, 2, 5, 10, ..., and about what share it drops."""
@@ -98,7 +98,7 @@ class RowsPerUnit(DpFunction):
         return _plan_per_unit(desk, self.table, None, self.epsilon, self.predicate)
 
 
-@dp_function("dp_groups_per_unit", costs="epsilon")
+@dp_function("dp_groups_per_unit", costs="epsilon", example="'care', 'sex, age >= 18', epsilon := 0.1")
 @dataclass(frozen=True, kw_only=True)
 class GroupsPerUnit(DpFunction):
     """How many units are in more groups than a `max_groups` of 1, 2, 5, 10, ..., and about what share it drops."""

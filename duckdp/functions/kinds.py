@@ -117,8 +117,8 @@ _FUNCTIONS = Kind(word="a list of texts", sql="f", about="functions of the summa
 FunctionTexts = Annotated[Sequence[str], _FUNCTIONS]
 Keys = Annotated[str | Sequence[str], Kind(word="a text, as GROUP BY takes it", about="groups, as GROUP BY takes them")]
 Predicate = Annotated[str, Kind(word="the text of a predicate", about="which rows, as WHERE takes it")]
-Epsilon = Annotated[object, Kind(word="a decimal", about="what it costs", falls_back=True)]
-Delta = Annotated[object, Kind(word="a decimal", about="the delta that it costs too")]
+Epsilon = Annotated[object, Kind(word="a decimal", about="what it costs, 0.000001 to 100", falls_back=True)]
+Delta = Annotated[object, Kind(word="a decimal", about="the delta that it costs too, at least 0 and below 1")]
 _WIDTH = "in place of epsilon: the widest acceptable 95% half-width"
 Width = Annotated[float, Kind(word="a number", about=_WIDTH, read=read_number, instead=True)]
 _WIDTHS = Kind(

@@ -33,7 +33,7 @@ class Budget(DpFunction):
         )  # fmt: skip
 
 
-@dp_function("dp_ledger", forms=("table", "view"))
+@dp_function("dp_ledger", forms=("table", "view"), example="most := 10")
 @dataclass(frozen=True, kw_only=True)
 class OwnCharges(DpFunction):
     """The analyst's own charges, oldest first."""
@@ -58,7 +58,7 @@ class OwnCharges(DpFunction):
         return _noted(shape, run, noted=desk.count_charges() > limit)
 
 
-@dp_function("dp_summaries", forms=("table", "view"))
+@dp_function("dp_summaries", forms=("table", "view"), example="most := 10")
 @dataclass(frozen=True, kw_only=True)
 class StoredObjects(DpFunction):
     """Stored summaries and synthetic tables, the analyst's own first, by name."""

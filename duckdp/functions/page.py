@@ -47,10 +47,11 @@ def _section(spec: Spec) -> list[str]:
     """One function: how it is called in SQL and in Python, and its parameters."""
     forms = {"table": "FROM", "value": "value", "view": "view"}
     about = f"{spec.about[0].upper()}{spec.about[1:]}."
+    example = ["```sql", f"FROM {spec.name}({spec.example})", "```", ""] if spec.example else []
     lines = [
         f"## {spec.name}", "", f"{about} Costs {spec.costs}. Form: {', '.join(forms[f] for f in spec.forms)}"
         + (f" (struct of {', '.join(spec.fields)})." if len(spec.fields) > 1 else "."),
-        "", "```sql", signature(spec), "```", "", "```python", _python(spec), "```", "",
+        "", *example, "```sql", signature(spec), "```", "", "```python", _python(spec), "```", "",
     ]  # fmt: skip
     if spec.parameters:
         lines += ["| parameter | is | default | |", "|---|---|---|---|", *map(_row, spec.parameters), ""]

@@ -44,7 +44,12 @@ if TYPE_CHECKING:
     from duckdp.desk.desk import Desk
 
 
-@dp_function("dp_noisy_count", forms=("table", "value"), costs="epsilon")
+@dp_function(
+    "dp_noisy_count",
+    forms=("table", "value"),
+    costs="epsilon",
+    example="'care', epsilon := 0.1, predicate := 'age > 40'",
+)
 @dataclass(frozen=True, kw_only=True)
 class NoisyCount(DpFunction):
     """A noisy number of rows, or of privacy units."""
@@ -82,7 +87,12 @@ class NoisyCount(DpFunction):
         return price(query, Terms(epsilon=self.epsilon, error=self.error), desk.neighbours)
 
 
-@dp_function("dp_median_smooth", forms=("table", "value"), costs="epsilon, delta")
+@dp_function(
+    "dp_median_smooth",
+    forms=("table", "value"),
+    costs="epsilon, delta",
+    example="'care', 'medical_dollars', epsilon := 0.5",
+)
 @dataclass(frozen=True, kw_only=True)
 class MedianSmooth(DpFunction):
     """A median, or another quantile, by smooth sensitivity; it has no interval."""
@@ -127,7 +137,12 @@ class MedianSmooth(DpFunction):
 
 
 @dp_function(
-    "dp_query", method="sql", explanation="dp_explain", explain_method="explain", costs="epsilon, delta, or nothing"
+    "dp_query",
+    method="sql",
+    explanation="dp_explain",
+    explain_method="explain",
+    costs="epsilon, delta, or nothing",
+    example="$$SELECT sex, avg(age) FROM care GROUP BY sex$$, epsilon := 0.5",
 )
 @dataclass(frozen=True, kw_only=True)
 class Select(DpFunction):

@@ -52,7 +52,12 @@ Method = Annotated[Literal["interpolation", "jackson", "best"], CHOICE]
 TOLERANCE = "the widest acceptable approximation error"
 
 
-@dp_function("dp_smooth_summary", explanation="dp_explain_summary", costs="epsilon, delta; every answer is free")
+@dp_function(
+    "dp_smooth_summary",
+    explanation="dp_explain_summary",
+    costs="epsilon, delta; every answer is free",
+    example="'care', ['age', 'medical_dollars'], epsilon := 1, degree := 12, name := 'am'",
+)
 @dataclass(frozen=True, kw_only=True)
 class BuySummary(DpFunction):
     """A summary, bought and stored: noisy Chebyshev moments that answer any number of smooth questions."""
@@ -119,7 +124,9 @@ class BuySummary(DpFunction):
         return plan_counted(table, names, **charge)
 
 
-@dp_function("dp_smooth_answer", forms=("table", "value"), fields=ANSWER)
+@dp_function(
+    "dp_smooth_answer", forms=("table", "value"), fields=ANSWER, example="'am', 'exp(-power((age - 40) / 20, 2))'"
+)
 @dataclass(frozen=True, kw_only=True)
 class Answer(DpFunction):
     """The answer of a smooth function, from a stored summary."""
@@ -151,7 +158,7 @@ class Answer(DpFunction):
         return _noted(zip(ANSWER, TYPES, strict=True), run, summary, rows=1)
 
 
-@dp_function("dp_smooth_answers")
+@dp_function("dp_smooth_answers", example="'am', ['age', 'age * medical_dollars']")
 @dataclass(frozen=True, kw_only=True)
 class Answers(DpFunction):
     """The answers of many smooth functions at once, one row each, from a stored summary."""

@@ -132,6 +132,7 @@ class Spec:
         about: what it gives, in a line.
         costs: what it is charged.
         explains: it is the explanation of another function.
+        example: of its arguments in SQL, for the documentation; a test runs it on the demo's table ``care``.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Spec:
     about: str
     costs: str
     explains: bool = False
+    example: str = ""
 
     def of(self, face: Face) -> list[Parameter]:
         """The parameters that a face has."""
@@ -233,7 +235,7 @@ def option(default: Any, *, about: str = "", only: Face | None = None, explained
 
 def dp_function(
     name: str, *, forms: tuple[Form, ...] = ("table",), fields: tuple[str, ...] = ("value",), costs: str = "nothing",
-    method: str | None = None, explanation: str | None = None, explain_method: str | None = None,
+    method: str | None = None, explanation: str | None = None, explain_method: str | None = None, example: str = "",
 ) -> Callable[[D], D]:  # fmt: skip
     """Declare a dp function, and its explanation if the class has ``explain``.
 
@@ -245,19 +247,21 @@ def dp_function(
         method: the session's method; the name without ``dp_`` by default.
         explanation: what its explanation is called; ``dp_explain_...`` by default.
         explain_method: the session's method for that.
+        example: see :class:`Spec`.
     """
 
     def declare(made: D) -> D:
         spec = Spec(
             name=name, made=made, parameters=_parameters(made), forms=forms,
             fields=fields if "value" in forms else (), method=method or name.removeprefix("dp_"),
-            about=_first_line(made), costs=costs,
+            about=_first_line(made), costs=costs, example=example,
         )  # fmt: skip
         _register(spec)
         if made.explain is not DpFunction.explain:
             called = explanation or _EXPLAIN + name.removeprefix("dp_")
             _register(replace(
                 spec, name=called, parameters=_explained(made, spec), forms=("table",), fields=(), explains=True,
+                example="",
                 method=explain_method or called.removeprefix("dp_"), costs="nothing",
                 about=f"what `{name}` would do and cost; reads no data",
             ))  # fmt: skip

@@ -41,7 +41,11 @@ _TIME = "seconds of work on the release; then the best fit so far is taken"
 Name = Annotated[str, Kind(word="a name to store it by", about="a name to store the table by, to read it again")]
 
 
-@dp_function("dp_synthesize", costs="epsilon, delta; from what is stored nothing")
+@dp_function(
+    "dp_synthesize",
+    costs="epsilon, delta; from what is stored nothing",
+    example="'care', epsilon := 1, columns := ['age', 'sex'], rows := 1000, name := 'people'",
+)
 @dataclass(frozen=True, kw_only=True)
 class Synthesize(DpFunction):
     """A synthetic table: charged from a protected table, free from what is stored."""

@@ -81,7 +81,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("front: any error is told", _GUARDED, "return text if isinstance(error, USER_FACING) and not _MACHINE.search(shown) else WITHHELD", "return text", _T_FRONT),
     Mutant("front: places in errors are told", _GUARDED, "isinstance(error, USER_FACING) and not _MACHINE.search(shown)", "isinstance(error, USER_FACING)", _T_FRONT),
     Mutant("front: errors of Python are told", _BINDER, 'return None, f"X101: {CODES[\'X101\']}."', 'import sys\n            return None, str(sys.exc_info()[1])', ("tests/test_front.py::test_what_fails_in_python_is_not_told",)),
-    Mutant("front: a column by another function", _BINDER, "if not 0 <= index < len(answer) or answer[index][0] != function:", "if not 0 <= index < len(answer):", ("tests/test_front.py", "tests/adversary/test_identity.py")),
+    Mutant("front: a column by another function", _BINDER, "if not 0 <= index < len(answer) or answer[index].function != function:", "if not 0 <= index < len(answer):", ("tests/test_front.py", "tests/adversary/test_identity.py")),
     Mutant("front: one for all", _FRONT, "    elif not binder.speaks_for(desk):\n", "    elif False:\n", ("tests/test_register.py",)),
     # ---- free answers
     Mutant("routing: statements with a WHERE", _ROUTING, "    if query.where is not None:\n", "    if False:\n", _T_ROUTING),
