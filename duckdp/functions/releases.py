@@ -160,19 +160,24 @@ class Select(DpFunction):
 
     def plan(self, desk: Desk) -> Planned:
         """With a tolerance from a summary, where one is precise enough; else what is paid for."""
-        query = desk.read(self.statement, self.parameters)
-        route = self._route(desk, query)
-        if route is not None and route.summary is not None:
-            result = routed_result(query, route)
-            columns = [(n, t) for n, t, _ in result.typed(intervals=self.intervals)]
-            return Planned(columns=columns, run=lambda _: result, intervals=self.intervals, rows=1)
-        plan = self._price(desk, query, route).plan
+        found = self._found(desk)
+        if isinstance(found, Result):
+            columns = [(n, t) for n, t, _ in found.typed(intervals=self.intervals)]
+            return Planned(columns=columns, run=lambda _: found, intervals=self.intervals, rows=1)
+        plan: Plan = found
 
         def run(nonce: str) -> Result:
             return desk.answer(plan, statement=self.statement, fresh=self.fresh, nonce=nonce)
 
-        rows = 1 if not query.keys else domain_size(query)
+        rows = 1 if not plan.query.keys else domain_size(plan.query)
         return Planned(columns=self._columns(plan), run=run, intervals=self.intervals, rows=rows)
+
+    def answer(self, desk: Desk) -> Result:
+        """The same at once: a result brings its columns."""
+        found = self._found(desk)
+        if isinstance(found, Result):
+            return found
+        return desk.answer(found, statement=self.statement, fresh=self.fresh)
 
     def explain(self, desk: Desk) -> Sequence[str]:
         """The explanation, line by line."""
@@ -186,6 +191,14 @@ class Select(DpFunction):
             return explain_route(query, route, desk.remaining_text())
         found = self._price(desk, query, route)
         return explain_price(found, desk.remaining_text(found.plan.loss), () if route is None else route.why)
+
+    def _found(self, desk: Desk) -> Result | Plan:
+        """The answer of a summary, or the plan that is paid for."""
+        query = desk.read(self.statement, self.parameters)
+        route = self._route(desk, query)
+        if route is not None and route.summary is not None:
+            return routed_result(query, route)
+        return self._price(desk, query, route).plan
 
     def _route(self, desk: Desk, query: Query) -> Route | None:
         if self.tolerance is None:

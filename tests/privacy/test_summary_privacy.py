@@ -196,7 +196,7 @@ def through_sql(path, ledger, noise, delta, runs):
                 f"FROM dp_smooth_summary('t', ['a'], epsilon := 1, delta := '{delta}', degree := 3, "
                 f"noise := '{noise}', weights := 'uniform', name := 's{i}')"
             )
-            summary = session.summary(f"s{i}")
+            summary = session.desk.summary(f"s{i}")
             found.append(summary.moments)
         assert len(owner.ledger.charges()) == runs
     return np.array(found, dtype=float), summary

@@ -48,7 +48,7 @@ def test_tables_at_the_edge(owner: duckdp.Curator, name: str, rows: int, mean: f
     from duckdp.smooth.summary import SmoothSummary
 
     session = owner.session("ana")
-    found = session.table(name)
+    found = session.desk.table(name)
     task = plan_summary(
         found, ["x"], epsilon_nano=NANO, neighbours=session.desk.neighbours, wishes=Wishes(degree=8, path=path)
     )  # fmt: skip
