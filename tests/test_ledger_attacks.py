@@ -189,8 +189,28 @@ def test_an_anchor_ahead_is_noticed_at_the_next_charge(path):
         known = anchor.read(str(path))
         ahead = anchor.Position(dataset_id=known.dataset_id, count=known.count + 1, digest="0" * 64)
         Path(f"{path}.anchor").write_bytes(ahead.line())
+        before = ledger.state()
         with refused("B203"):
             ledger.admit(request(10))
+        assert ledger.state() == before  # refused before anything is committed
+        assert anchor.read(str(path)) == ahead
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "CREATE TABLE other (a)", "CREATE VIEW other AS SELECT * FROM charge", "CREATE INDEX other ON charge (kind)",
+        "CREATE TRIGGER other AFTER INSERT ON charge BEGIN UPDATE analyst SET primary_spent = 0; END", "a trigger less",
+    ],
+)  # fmt: skip
+def test_tables_that_were_altered_are_refused_at_the_opening(path, harm):
+    """A trigger of somebody else's would change what is charged, in the transaction that charges it."""
+    with sqlite3.connect(path) as con:
+        (name,) = con.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger' LIMIT 1").fetchone()
+        con.execute(f"DROP TRIGGER {name}" if harm == "a trigger less" else harm)
+    con.close()
+    with refused("B202"):
+        Ledger.open(path)
 
 
 def test_a_crash_between_commit_and_anchor_is_harmless(path, monkeypatch):

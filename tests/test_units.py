@@ -436,6 +436,12 @@ def test_rows_are_protected_by_rows_alone(file: str, tmp_path: Path) -> None:
             units.require_one_unit([a_table("visits", "person")], [], Neighbours.REPLACE)
         assert owner.ledger.tables() == {}
         owner.protect("visits", row_cap=100)
+    with duckdp.open(file, ledger=tmp_path / "b.ledger") as owner:
+        owner.protect("visits", unit_key="person", max_rows=3, row_cap=100)
+        with pytest.raises(CatalogError, match=r"^C105"):
+            owner.budget(epsilon=1, neighbours="replace")
+        assert owner.ledger.state().neighbours is None
+        owner.budget(epsilon=1)
 
 
 def a_table(name: str, key: str) -> Table:

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 import duckdp.core.accountant as accountant
 from duckdp.core.accountant import cost, describe, epsilon_for, how_many, limits, pure_rho, rho_for
-from duckdp.core.types import ATTO, NANO, AccountantKind, Loss
+from duckdp.core.types import ATTO, NANO, AccountantKind, Loss, parse_delta
 from duckdp.errors import InternalError, ParameterError
 
 BASIC, ZCDP = AccountantKind.BASIC, AccountantKind.ZCDP
@@ -22,6 +22,14 @@ GRID = [(epsilon, delta) for epsilon in EPSILONS for delta in DELTAS]
 epsilons = st.integers(1_000, 100 * NANO)
 deltas = st.integers(1, ATTO - 1)
 rhos = st.integers(0, 10**14)
+
+
+@pytest.mark.parametrize("text", ["1", 1, 1.0, "1.0", "2", "-1e-9", "nan", "inf", "1e-19"])
+def test_delta_is_a_share_below_one(text: object) -> None:
+    """At delta = 1 everything may be told."""
+    with pytest.raises(ParameterError, match=r"^P102"):
+        parse_delta(text)
+    assert parse_delta("0.999999999999999999") == ATTO - 1
 
 
 def truth(rho_pico: int, delta_atto: int) -> Decimal:

@@ -93,7 +93,7 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("counted: the exact count goes on", _COUNTED, "lambda: str(self._noisy_count(read()[0]))", "lambda: str(read()[0])", ("tests/smooth/test_counted.py", "tests/privacy/test_draws.py", *_T_LOSSES)),
     Mutant("counted: the count's noise of half", _COUNTED, "laplace_noise(1, laplace_scale(share, self.largest.sensitivity.linf))", "laplace_noise(1, laplace_scale(2 * share, self.largest.sensitivity.linf))", ("tests/smooth/test_counted.py", *_T_LOSSES)),
     Mutant("grouped: per out of the identity", _GROUPED, "json.dumps([KIND, self.by.name, self.one.canonical])", "json.dumps([KIND, self.one.canonical])", ("tests/privacy/test_identities.py::test_every_public_figure_is_in_the_text[_grouped]",)),
-    Mutant("stored summary: any noise", _STORED, "if not all(type(s) is float and LEAST_SCALE <= s < RANGE for s in self.scales):", "if False:", ("tests/smooth/test_bad_input.py", "tests/smooth/test_smooth_summary.py")),
+    Mutant("stored summary: any noise", _STORED, "if not all(type(s) is float and LEAST_SCALE <= s < RANGE for s in self.scales):", "if False:", ("tests/smooth/test_smooth_summary.py::test_a_stored_summary_says_its_noise",)),
     Mutant("synthetic: NULLs are free", _SYNTHETIC, "whole = summary.epsilon_nano + self.missing.epsilon_nano", "whole = summary.epsilon_nano", ("tests/synthetic/test_missing.py", *_T_LOSSES)),
     Mutant("synthetic: NULLs at the whole epsilon", _SYNTHETIC, "epsilon_nano=epsilon_nano - part, delta_atto", "epsilon_nano=epsilon_nano, delta_atto", ("tests/synthetic/test_missing.py", *_T_LOSSES)),
     # ---- proved bounds and intervals

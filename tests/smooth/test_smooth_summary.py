@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -231,6 +232,17 @@ def test_a_public_count_is_exact_and_the_rest_is_not(con):
     private = summarize(con, dataclasses.replace(VISITS, columns=(COST,)), ["cost"], neighbours=REPLACE, degree=4)
     assert private.count is None
     assert private.sums[0] != 1000.0
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 2.0**62, math.inf, math.nan, 3, "1.0", None])
+def test_a_stored_summary_says_its_noise(con, scale):
+    """Of a scale that no noise has, error bars would say anything; what is stored is refused (C105)."""
+    task = plan(degree=5, path="sums")
+    raw = json.loads(task.release(run(con, task.query(1))))
+    assert SmoothSummary.load(json.dumps(raw)).scales == tuple(raw["scales"])
+    raw["scales"] = [scale] * len(raw["scales"])
+    with pytest.raises(DuckDPError, match=r"^C105"):
+        SmoothSummary.load(json.dumps(raw))
 
 
 def test_a_wrong_row_cap_cannot_overflow(con):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -15,6 +16,7 @@ from duckdp.compiler.printing import Parameters
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, DuckDPError, ParameterError, QueryError
 from duckdp.smooth.basis import chebyshev
+from duckdp.synthetic.moments.buy import MomentsTask
 from duckdp.synthetic.moments.marginals import Marginals, choose_marginals
 from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.buy.bin_sql import print_code
@@ -23,6 +25,7 @@ from duckdp.synthetic.unit.buy.reading import UnitReader, counted_query
 from duckdp.synthetic.unit.buy.unit_sql import print_items
 from duckdp.synthetic.unit.features import Features
 from duckdp.synthetic.unit.layout import make_units
+from tests.privacy import draws
 from tests.smooth.tables import column, connect, table
 from tests.synthetic.plans import plan_wide
 
@@ -217,3 +220,14 @@ def test_how_many_marginal_moments_follows_from_public_figures() -> None:
     assert degree(NANO // 10, 10_000) == 12
     assert degree(NANO // 10, 1000) == 3
     assert degree(NANO // 100, 1000) is None
+
+
+@pytest.mark.parametrize("epsilon_nano", [NANO // 1000, NANO, 50 * NANO])
+def test_links_and_marginals_share_what_was_asked(epsilon_nano: int) -> None:
+    """Nothing that is bought is free, and no more is charged than was asked."""
+    task = draws._wide("moments", draws.NUMBERS, epsilon_nano=epsilon_nano)()
+    assert isinstance(task, MomentsTask)
+    assert task.loss.epsilon_nano == task.request.epsilon_nano + task.marginal_nano == epsilon_nano
+    assert (task.marginals is None) == (task.marginal_nano == 0)
+    assert task.marginals is not None or epsilon_nano < NANO
+    assert 2 * NANO**2 * Fraction(task.loss.rho_pico, 10**12) >= epsilon_nano**2
