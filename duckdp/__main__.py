@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-INTERRUPTED = 130
+INTERRUPTED = 130  # exit code: 128 and the number of SIGINT, as shells have it
 
 
 def run() -> None:

@@ -187,7 +187,7 @@ class Curator(Budgeting, Records):
         return self.data.tables
 
     def table(self, name: object) -> Table:
-        """A declaration by name.
+        """The declaration of a protected table, by its name.
 
         Raises:
             CatalogError: C101. ParameterError: P107, no name.

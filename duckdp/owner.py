@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from duckdp.curator import Curator
 
 WARNING = "NOT PRIVATE: exact figures of the real table; must not be released"
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the quantiles that are compared
 MOST_CODED = 20  # indicators per column
 NAMES = ("column", "figure", "real", "synthetic")
 VOID = "Bounds, domains, max_rows or max_groups read off the data void the guarantee; dp_bounds finds them privately"
+# Of the quantiles that are shown, least and largest value included.
 PROFILE_LEVELS = (0, 0.001, 0.01, 0.05, 0.5, 0.95, 0.99, 0.999, 1)
 UNIT_LEVELS, PROFILE_MOST = (0.5, 0.9, 0.99, 1), (1, 2, 5, 10, 20, 50, 100)
+# Headings of the profile of columns.
 COLUMN_FIGURES = ("column", "type", "NULL", "distinct", "least", *(f"{q:.1%}" for q in PROFILE_LEVELS[1:-1]), "most")
 UNIT_FIGURES = ("per unit", "50%", "90%", "99%", "most", *(f"beyond {most}" for most in PROFILE_MOST))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WIDE = Context(prec=60)
 SUFFIXES = ("standard_error", "low", "high")
-MOST_SHOWN = 40
+MOST_SHOWN = 40  # rows that are printed; the result holds all
 LOPSIDED = 0.1  # the ends of an interval are shown where ± would be off by more than this share of the half-width
 
 
@@ -46,7 +46,7 @@ class Estimate:
 
     @property
     def half_width(self) -> float | None:
-        """Half of the interval."""
+        """Half of the interval's width, or None without an interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
@@ -78,7 +78,7 @@ class ResultColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A table of answers.
+    """A table of answers, with error bars where there are any.
 
     Attributes:
         columns: in the statement's order.

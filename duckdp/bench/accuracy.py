@@ -33,8 +33,8 @@ Floats = NDArray[np.float64]
 
 CASES = ((1, 1), (1, 2), (2, 2), (2, 4))  # (d, K)
 SIZES = tuple(round(10 ** (e / 2)) for e in range(6, 15))  # 10^3, 10^3.5, ..., 10^7
-RUNS = 20
-ALLOWED = 0.15
+RUNS = 20  # releases at each number of rows
+ALLOWED = 0.15  # relative distance of a measured error from the predicted one
 DELTA = "1e-8"
 PLACES = (0.03, 0.171, 0.334, 0.5, 0.587, 0.719, 0.858, 0.98)  # of the tables, in [0, 1]
 

@@ -50,7 +50,7 @@ ORIGINS = ("EWR", "JFK", "LGA")
 CARRIERS = ("9E", "AA", "AS", "B6", "DL", "EV", "F9", "FL", "HA", "MQ", "OO", "UA", "US", "VX", "WN", "YV")
 TABLES = ("departures", "cancellations")
 EXPECTED = {"departures": 330_000, "cancellations": 8_000}
-ROW_CAP = 1_000_000
+ROW_CAP = 1_000_000  # declared, rows: about twice what there are
 COUNT_SHARE = Decimal("0.05")  # of epsilon, for the number of rows
 NANO, ATTO = Decimal("1e-9"), Decimal("1e-18")  # steps of epsilon and delta
 LEAST_ROWS = 100  # behind a displayed cell
@@ -160,7 +160,7 @@ class Flights:
 
     @cached_property
     def exact(self) -> Answers:
-        """On the real rows."""
+        """The answers on the real rows, for comparison."""
         with duckdb.connect(self.path, read_only=True) as con:
             return self.answers(con)
 

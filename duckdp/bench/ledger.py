@@ -25,7 +25,7 @@ from duckdp.ledger import Charge, ChargeRequest, Ledger, anchor, charges
 from duckdp.ledger.connections import connect
 from duckdp.ledger.tx import Tx
 
-SIZES = (1_000, 100_000)
+SIZES = (1_000, 100_000)  # charges in the ledgers
 AT_ONCE = 1_000  # charges to a commit while a ledger is made
 PAIRS = 200  # charges and releases that are timed
 ANALYST = "ana"
@@ -89,7 +89,7 @@ def _without_waiting(path: str) -> Iterator[sqlite3.Connection]:
 
 
 def request(number: int) -> ChargeRequest:
-    """One of many questions."""
+    """The charge of one of many questions."""
     return ChargeRequest(
         analyst=ANALYST, key=hashlib.sha256(f"question {number}".encode()).hexdigest(), loss=Loss(epsilon_nano=1000),
         mechanism="laplace", parameters='{"scale": 1000000}', data_version=None,

@@ -21,7 +21,7 @@ from duckdp.vault.engine import read_batches
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Something that is timed.
+    """Something whose running time is measured.
 
     Attributes:
         name: of the table's line.

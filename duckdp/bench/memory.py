@@ -16,7 +16,7 @@ from typing import Any
 
 from duckdp.bench.queries import ANALYST, AVERAGES, EPSILON, Size, Workload, generate, hand_groups, plain_groups
 
-SIZES = (100_000, 1_000_000, 10_000_000)
+SIZES = (100_000, 1_000_000, 10_000_000)  # rows of the tables
 UNIT_SHARE, FIXED_UNITS = 0.4, 40_000  # units: a share of the rows, or always the same
 ROW, KEYED, PLAIN, HAND = "private, unit = row", "private, keyed", "plain group-by", "hand-written, keyed"
 HEAD = ("rows", "units", "statement", "peak grows by MB", "rows that cross")

@@ -27,10 +27,10 @@ from duckdp.smooth.axes import make_axis
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 
-SHAPES = ((1, 64), (2, 8), (2, 16), (3, 6), (4, 4))
-HIGH = (2, 64)
+SHAPES = ((1, 64), (2, 8), (2, 16), (3, 6), (4, 4))  # (columns, degree) of the summaries
+HIGH = (2, 64)  # (columns, degree) of the largest one
 LIMIT, FFT_LIMIT = 1.0, 2.0
-CHUNK = 1 << 12
+CHUNK = 1 << 12  # rows that the baseline takes at once
 NAMES = "abcd"
 Floats = NDArray[np.float64]
 

@@ -19,10 +19,10 @@ from duckdp.smooth.fit.coefficients import approximate, read_function
 from duckdp.smooth.sum_noise import NoisePlan, choose_noise
 
 Floats = NDArray[np.float64]
-CASES = ((1, 8), (1, 64), (2, 8), (2, 16), (3, 6), (4, 4))
-BITS = 20
+CASES = ((1, 8), (1, 64), (2, 8), (2, 16), (3, 6), (4, 4))  # (columns, degree) of the summaries
+BITS = 20  # of the grid that the moments lie on
 DELTA = "1e-8"
-QUERIES = 1000
+QUERIES = 1000  # random functions, of which the mean error is shown
 
 
 def _basis(d: int, t: int) -> Basis:

@@ -37,11 +37,12 @@ from duckdp.synthetic.theorem.parameters import theorem_17_bound
 Table = list[tuple[str, ...]]
 HEAD = ("program", "way", "until", "cpu s", "F", "bound", "gap %", "rounds", "points")
 DIMENSIONS, VALUES = 3, 100
-DEGREES = (4, 6, 8)
+DEGREES = (4, 6, 8)  # functions per column
 SMOOTH, PLACES = "smooth", "six places"
+# (what the rows are like, how many there are).
 CASES = ((SMOOTH, 2_000), (SMOOTH, 20_000), (SMOOTH, 1_000_000), (PLACES, 20_000))
 LIMIT = 60.0  # seconds for the ways that may not get there
-GAP = 0.01
+GAP = 0.01  # relative distance from the optimum at which a solver may stop
 OTHER_NORMS: tuple[Norm, ...] = ("l2", "linf")
 _BITS = 20  # fixed point of the sums
 

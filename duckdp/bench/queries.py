@@ -24,7 +24,7 @@ AVERAGES = "SELECT region, count(*), avg(cost), sum(cost) FROM {table} GROUP BY 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """Of the generated table."""
+    """How large the generated table is."""
 
     rows: int = 1_000_000
     units: int = 400_000

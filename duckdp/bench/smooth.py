@@ -9,7 +9,7 @@ from collections.abc import Callable
 from duckdp.bench import accuracy, answers, moments, noises
 from duckdp.bench.measure import Grid, as_markdown, as_text, machine, show_grid
 
-MILLION = 1_000_000
+MILLION = 1_000_000  # rows
 
 
 def main(argv: list[str]) -> int:

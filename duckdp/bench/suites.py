@@ -20,7 +20,7 @@ from duckdp.desk.desk import Performed
 from duckdp.ledger import Charge, ChargeRequest
 
 STAGES = ("parse and plan", "print SQL", "charge (durable)", "private read", "noise", "store (durable)", "evaluate")
-MOST_OVERHEAD_MS = 10.0
+MOST_OVERHEAD_MS = 10.0  # milliseconds of a private query beyond the same query without privacy
 LARGE = 1_000_000  # rows from which the limits on ratios hold
 
 

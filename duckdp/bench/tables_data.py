@@ -21,8 +21,8 @@ from duckdp.synthetic.unit.buy.purse import Sums
 from duckdp.synthetic.unit.features import Features, Floats
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-NOM_ROWS = 20_643
-_BLOCK = 1024
+NOM_ROWS = 20_643  # of the set NOM in the paper; the public file has fewer
+_BLOCK = 1024  # rows whose products are added up at once
 _CLASSES = {"not_recom": 0.0, "very_recom": 1.0, "priority": 2.0, "spec_prior": 3.0}
 _LETTERS = {"m": 0.0, "n": 0.5, "s": 1.0}
 _COPIES = ("countryname_including", "geocodercountrynamecode_including")

@@ -23,7 +23,7 @@ from duckdp.synthetic.methods import plan_table
 from duckdp.synthetic.stored import read_synthesis
 from duckdp.synthetic.unit.features import Floats
 
-THREADS = 2
+THREADS = 2  # of DuckDB, as on the machine of the published figures
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,7 +89,7 @@ class Path:
 
     @property
     def label_name(self) -> str:
-        """Of the last column."""
+        """The name of the last column, the label."""
         return f"c{self.unit.shape[1] - 1}"
 
     def _rows(self, made: SyntheticTable) -> Floats:

@@ -14,7 +14,7 @@ from duckdp.bench.tables_data import read_columns
 from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.synthetic.unit.features import Floats
 
-BINS = 10
+BINS = 10  # per numeric column, where errors of two-way tables are measured
 _ADULT_BOUNDS: dict[str, tuple[float, float]] = {
     "age": (0, 100), "education_num": (1, 16), "capital_gain": (0, 100_000), "capital_loss": (0, 5000),
     "hours_per_week": (0, 100),
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def rows(self) -> int:
-        """Of the whole set."""
+        """How many rows the whole set has."""
         return len(self.truth)
 
     @property
@@ -98,7 +98,7 @@ class Case:
         return unit
 
     def table(self, rows: int) -> Table:
-        """What the owner declares."""
+        """The declaration that an owner would make."""
         columns = [_column(n, t, lower=low, upper=high) for n, (t, low, high, _) in self.numbers.items()]
         for (name, (domain, _)), listed in zip(self.choices.items(), self._listed, strict=True):
             columns.append(_column(name, "VARCHAR", domain=domain, nullable=None in listed))

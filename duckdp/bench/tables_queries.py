@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.uniforms import uniforms
 
-SIGMAS = (2, 4, 6, 8, 10)
+SIGMAS = (2, 4, 6, 8, 10)  # widths of the kernels, as the paper has them
 KERNELS = 10  # J
 _CENTRES, _BLOCK = 10_000, 500
 Singles = NDArray[np.float32]
@@ -75,7 +75,7 @@ def learn(rows: Floats, ridge: float = 1e-2) -> Floats:
 
 
 def area_under_curve(scores: Floats, label: Floats) -> float:
-    """AUC; ties count half."""
+    """The area under the ROC curve; ties count half."""
     positive = label > 0
     p, n = int(positive.sum()), int((~positive).sum())
     return float((rankdata(scores)[positive].sum() - p * (p + 1) / 2) / (p * n))

@@ -160,7 +160,7 @@ def load_table(text: str) -> Table:
 
 
 def dump_columns(columns: Iterable[Column]) -> str:
-    """Columns as canonical JSON."""
+    """Declared columns as canonical JSON, to be stored."""
     return json.dumps([asdict(c) for c in columns], default=_encode, sort_keys=True, separators=(",", ":"))
 
 

@@ -17,7 +17,7 @@ from duckdp.catalog.table import INTEGER_RANGES, MAX_DOMAIN, MAX_TEXT, ZONED, Ki
 from duckdp.core.interval import LARGEST
 from duckdp.errors import ParameterError
 
-MAX_NULL_UNITS = 1000
+MAX_NULL_UNITS = 1000  # values, each of which is in the text of every read
 MAX_NULL_UNIT = 1000  # characters
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``duckdp``.
+"""The command line: what ``duckdp`` runs.
 
 ::
 

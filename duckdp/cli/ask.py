@@ -76,7 +76,7 @@ class Functions(click.Group):
         return list(_names())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Made from the declaration."""
+        """The command of a dp function, made from its declaration."""
         name = _names().get(cmd_name)
         return None if name is None else _command(spec_of(name))
 
@@ -90,7 +90,7 @@ def ask() -> None:
 
 
 def spec_of(name: str) -> Spec:
-    """A dp function's declaration."""
+    """The declaration of a dp function, by its name as a command."""
     from duckdp.functions.spec import FUNCTIONS
 
     return FUNCTIONS[name]

@@ -55,7 +55,7 @@ class Released:
 
     @property
     def width(self) -> float:
-        """Of the argument's range."""
+        """How wide the argument's range is, in its units."""
         return self.upper - self.lower
 
     @cached_property

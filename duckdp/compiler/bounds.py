@@ -52,7 +52,7 @@ class BoundsTask:
 
     @property
     def canonical(self) -> str:
-        """Identity of the question."""
+        """The question's identity: equal for equal questions, and for no others."""
         parts = [dump_table(self.table), self.column.name, show(self.where), self.neighbours.value, self.epsilon_nano]
         return json.dumps(["bounds", FORMAT, *parts])
 

@@ -41,7 +41,7 @@ class ColumnRef:
 
     @property
     def kind(self) -> Kind:
-        """Type of the column."""
+        """The kind of the column's values."""
         return self.column.kind
 
 
@@ -113,7 +113,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """Every node, outermost first."""
+    """Every node of an expression, outermost first."""
     yield expr
     for child in children(expr):
         yield from walk(child)

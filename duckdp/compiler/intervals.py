@@ -22,11 +22,11 @@ from duckdp.core.errorbars import Noise, half_width, linear_half_width, rounded_
 from duckdp.core.ratiobars import can_bound, ratio_interval
 
 Floats = NDArray[np.float64]
-LEVEL = 0.95
+LEVEL = 0.95  # of every interval that is shown, and of ``error=``
 
 
 class Intervals:
-    """Intervals of one answer.
+    """The intervals of one output's values.
 
     Args:
         plan: of the statement.

@@ -20,7 +20,7 @@ from duckdp.compiler.query import Query
 
 Truths = frozenset[bool | None]
 ANY: Truths = frozenset({True, False, None})
-MOST_LISTED = 1000
+MOST_LISTED = 1000  # pairs of values that are compared one by one
 COMPARED = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 

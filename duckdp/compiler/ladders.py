@@ -20,7 +20,7 @@ from duckdp.catalog.table import INTEGER_RANGES, Column, Kind, Scalar
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-DIGITS = 4
+DIGITS = 4  # decimal digits of a round bound
 SMALLEST, LARGEST = -12, 18  # powers of ten between which edges have all their digits
 _SPARSE = (21, 24, 30, 38, 50, 75, 100)  # further powers
 _DAY = 86_400_000_000  # microseconds

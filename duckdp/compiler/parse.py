@@ -21,8 +21,8 @@ from duckdp.errors import QueryError
 
 MAX_STATEMENT = 64 * 1024  # bytes
 MOST_CACHED = 4096  # characters; the tree of a statement of 64 KB takes several MB
-MAX_DEPTH = 150
-MAX_NODES = 20_000
+MAX_DEPTH = 150  # levels of a statement's tree
+MAX_NODES = 20_000  # nodes of a statement's tree
 _quiet = threading.local()
 
 
@@ -41,7 +41,7 @@ _WORDS = {exp.Ordered: r"\border\s+by\b", exp.Interval: r"\binterval\b", exp.Qua
 
 
 def parse_statement(text: str) -> exp.Expression:
-    """Parse exactly one statement.
+    """Parse a text that is exactly one statement.
 
     Args:
         text: DuckDB SQL, at most 64 KB.

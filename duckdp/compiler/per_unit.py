@@ -47,7 +47,7 @@ class PerUnitTask:
 
     @property
     def canonical(self) -> str:
-        """Identity of the question."""
+        """The question's identity: equal for equal questions, and for no others."""
         q = self.query_of
         keys = [show(k.expr) for k in q.keys]  # their domains follow from the table
         return json.dumps(["per_unit", dump_table(q.table), show(q.where), keys, self.epsilon_nano])

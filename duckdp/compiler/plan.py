@@ -25,7 +25,7 @@ from duckdp.errors import ParameterError, QueryError
 from duckdp.mechanisms.additive import Calibration, Family, best_family, calibrate
 from duckdp.mechanisms.threshold import threshold
 
-MAX_MEASURES = 64
+MAX_MEASURES = 64  # that one epsilon is shared by; with more each has little of it
 MAX_CELLS = 2_000_000  # of one statement, hidden ones and shown: variances take a minute and 0.5 GB
 _SHOWN = 300  # characters of a measure in the ledger
 MechanismChoice = Literal["auto", "laplace", "gaussian"]

@@ -38,7 +38,7 @@ class Parameters:
 
 
 def quote(name: str) -> str:
-    """A quoted SQL identifier.
+    """A name as a quoted SQL identifier.
 
     >>> quote('a"b')
     '"a""b"'

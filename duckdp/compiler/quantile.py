@@ -34,7 +34,7 @@ class QuantileTask:
 
     @property
     def canonical(self) -> str:
-        """Identity of the question."""
+        """The question's identity: equal for equal questions, and for no others."""
         q = self.quantile
         parts = [dump_table(self.table), self.column.name, show(self.where), str(q.quantile), self.neighbours.value]
         return json.dumps(["quantile", *parts, q.epsilon_nano, q.delta_atto, q.grid_cells])

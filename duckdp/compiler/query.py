@@ -41,7 +41,7 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """One ORDER BY term."""
+    """One expression of ORDER BY."""
 
     expr: Expr
     descending: bool

@@ -28,12 +28,12 @@ class SelectTask:
 
     @property
     def canonical(self) -> str:
-        """Identity of the question."""
+        """The question's identity: equal for equal questions, and for no others."""
         return self.plan.canonical()
 
     @property
     def loss(self) -> Loss:
-        """Cost of the statement."""
+        """What the statement costs, all its measures together."""
         return self.plan.loss
 
     @property

@@ -22,7 +22,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from duckdp.errors import QueryError
 
-MAX_TOKENS = 20_000
+MAX_TOKENS = 20_000  # of a statement, before anything is parsed
 MAX_BRACKETS = 64  # open at once
 MAX_TYPED = 4  # of them after the name of a type, DECIMAL(, ARRAY[, MAP(, DATE (, or before FROM, (FROM t, (FROM
 MAX_TYPES = 4  # names of types in a row: TIMESTAMP WITH TIME ZONE has two

@@ -43,8 +43,8 @@ from duckdp.core.types import ATTO, NANO, PICO, AccountantKind, Loss, show_decim
 from duckdp.errors import InternalError, ParameterError
 
 ZCDP_DELTA_RULE = "the zCDP accountant needs delta of at least 2e-18. State it, for example delta=1e-8."
-_LOG_DIGITS = 40
-_LOG_UNIT: int = 10**_LOG_DIGITS
+_LOG_DIGITS = 40  # decimal digits of a logarithm, rounded up
+_LOG_UNIT: int = 10**_LOG_DIGITS  # what logarithms are integers in units of
 _PICO_PER_NANO = PICO // NANO
 
 

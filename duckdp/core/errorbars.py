@@ -43,6 +43,7 @@ _TAIL = 1e-9  # mass ignored outside the range of a numeric law
 _LATTICE, _NODES, _TABLED = 2**18, 2**18, 512
 _NORMAL = NormalDist()
 _SPREAD = 3e-4  # relative distance kept between squared scales: error about _SPREAD^2, rounding about 1e-16/_SPREAD^2
+# Weights of the midpoint rule's Euler-Maclaurin corrections.
 _MIDPOINT = (Decimal(-1) / 24, Decimal(7) / 5760, Decimal(-31) / 967_680, Decimal(127) / 154_828_800)
 
 

@@ -32,7 +32,7 @@ class Interval:
         return max(abs(self.lower), abs(self.upper))
 
     def contains(self, x: float) -> bool:
-        """Whether x lies inside."""
+        """Whether a number lies in it."""
         return self.lower <= x <= self.upper
 
 

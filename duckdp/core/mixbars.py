@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 WIDENED, WIDENED_INVERTED = 1.02, 1.01
-FAST = (0.93, 0.96)
+FAST = (0.93, 0.96)  # levels between which the table of quantiles holds
 _SHARES = np.linspace(0.0, 1.0, 33)
 _KEPT, _NODES, _STEPS, _BLOCK = 12, 128, 512, 512
 _FARTHEST = 12.0  # deviations: beyond any quantile of 0.9999

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-MARGIN = 2.0**-48
-TINY = 1e-290
-_LARGEST_EXPONENT = 700.0
+MARGIN = 2.0**-48  # relative widening of every result: its proof is in the docstring
+TINY = 1e-290  # absolute widening of every result
+_LARGEST_EXPONENT = 700.0  # of exp; it does not overflow there
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Span:
         return _widened(self.least**2, self.size**2, self.size**2, floor=0.0)
 
     def only(self, valid: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Span:
-        """NaN where not valid."""
+        """The same where ``valid``, and NaN elsewhere."""
         return Span(np.where(valid, self.low, np.nan), np.where(valid, self.high, np.nan))
 
 
@@ -89,7 +89,7 @@ class Rectangle:
 
 
 def point(value: Floats | float) -> Rectangle:
-    """Real numbers as rectangles."""
+    """Real numbers as rectangles of no size."""
     at, zero = np.asarray(value, dtype=np.float64), np.zeros(())
     return Rectangle(Span(at, at), Span(zero, zero))
 

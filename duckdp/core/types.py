@@ -17,9 +17,9 @@ from duckdp.errors import ParameterError
 
 E = TypeVar("E", bound=Enum)
 
-NANO = 10**9
-PICO = 10**12
-ATTO = 10**18
+NANO = 10**9  # units of epsilon in one: 1e-9 each
+PICO = 10**12  # units of rho in one: 1e-12 each
+ATTO = 10**18  # units of delta in one: 1e-18 each
 
 MOST_EPSILON = 100  # of one statement
 MOST_TOTAL = 1_000_000  # of a budget, over all statements

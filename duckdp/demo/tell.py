@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DATA = Path(__file__).resolve().parent / "data"
 MARK = ".duckdp-demo"
 SHIPPED = ("story.py", "rand_hie.parquet", "README.md")
-SLOW_SECONDS = 1.0
+SLOW_SECONDS = 1.0  # until a step shows that it is at work
 
 
 @dataclass(frozen=True, kw_only=True)

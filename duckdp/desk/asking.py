@@ -30,7 +30,7 @@ class Asks(Protocol):
     """Who has statements under way: a session."""
 
     def asking(self, text: str | Callable[[], str]) -> Asking:
-        """A statement that begins."""
+        """A statement that begins: it will be in the log, whatever becomes of it."""
         ...
 
 

@@ -112,7 +112,7 @@ class Budgeting:
         self.ledger.freeze(reason)
 
     def unfreeze(self, *, reason: str) -> None:
-        """Go on after ``freeze``."""
+        """Let analysts be charged again after ``freeze``."""
         self.ledger.unfreeze(reason)
 
     def share(self, name: str, *, owner: str, to: str) -> None:

@@ -215,7 +215,7 @@ class Calls:
 
     @checks_itself
     def catalog(self) -> Result:
-        """Declared tables and columns."""
+        """Declared tables and columns, with their public figures; free."""
         return self._ask("dp_catalog", locals())
 
     @noted(prefix="")

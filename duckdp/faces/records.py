@@ -99,7 +99,7 @@ def filtered(ledger: Ledger, *, analyst: object, since: object, kind: object) ->
 
 
 def read_last(value: object) -> int:
-    """A number of entries.
+    """How many entries of a listing are wanted.
 
     Raises:
         ParameterError: P107.

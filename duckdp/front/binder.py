@@ -36,7 +36,7 @@ from duckdp.process.forks import Home, closed
 
 REMEMBERED = 64  # answers kept per instance; older ones come again from the ledger, free
 MOST_CELLS = 8_000_000  # cells of remembered answers, and of one chunk that leaves
-MOST_TOKEN = 1_000_000
+MOST_TOKEN = 1_000_000  # characters of a sealed token; longer ones are not looked at
 MOST_CALL = 740_000  # bytes of a call, of which a token takes four thirds and its mac
 MOST_PLANNED = 8  # calls that were bound and have not run yet, of which the plan is kept
 

@@ -22,7 +22,7 @@ AUTO = "auto"  # rows: as the method has them
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kind:
-    """One kind of argument.
+    """One kind of argument: what it may be, and how it is read.
 
     Attributes:
         word: what it is, in refusals ("must be ...") and in the documentation.

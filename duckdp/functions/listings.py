@@ -25,7 +25,7 @@ class Budget(DpFunction):
     """What was granted, was spent and is left, of each limit."""
 
     def plan(self, desk: Desk) -> Planned:
-        """A row a limit."""
+        """One row for each limit."""
         desk.require_grant()
         names = ["analyst", "scope", "granted", "spent", "remaining"]
         return Planned(
@@ -42,7 +42,7 @@ class OwnCharges(DpFunction):
     before: Size | None = option(None, about="only those before this charge, to go back from a page")
 
     def plan(self, desk: Desk) -> Planned:
-        """A row a charge."""
+        """One row for each charge."""
         desk.require_grant()
         limit, place = PAGE if self.most is None else self.most, self.before
         names = ("at", "kind", "mechanism", "cost", "state", "statement")
@@ -89,7 +89,7 @@ class Declarations(DpFunction):
     """Declared tables and columns with their public figures."""
 
     def plan(self, desk: Desk) -> Planned:
-        """A row a column."""
+        """One row for each declared column."""
         names = ["table", "column", "type", "lower", "upper", "domain", "nulls", "unit"]
 
         def run(_: str) -> Result:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from duckdp.functions.spec import FUNCTIONS, REQUIRED, Parameter, Spec
 
-WIDTH = 120
+WIDTH = 120  # characters of a line of front.sql
 HEAD = """\
 -- The dp functions, as an analyst's DuckDB sees them: written by python -m duckdp.functions.write, from the classes in
 -- duckdp/functions. Each asks the curator at bind time what columns come back (__dp_bind: no data, no charge) and

@@ -74,7 +74,7 @@ class NoisyCount(DpFunction):
         return Planned(columns=columns, run=run, intervals=True, rows=1)
 
     def explain(self, desk: Desk) -> Sequence[str]:
-        """As of a SELECT."""
+        """The plan, the cost and the expected error, as of a SELECT."""
         found = self._price(desk)
         return str(explain_price(found, desk.remaining_text(found.plan.loss))).splitlines()
 

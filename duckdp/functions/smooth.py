@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     SummaryPlan = SummaryTask | CountedTask | GroupedTask
 
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
-TYPES = (*["DOUBLE"] * 5, "BOOLEAN")
+TYPES = (*["DOUBLE"] * 5, "BOOLEAN")  # of the fields of an answer
 MOST_FUNCTIONS = 10_000  # of one call: half a minute where each has a shape of its own
 Basis = Annotated[Literal["tensor", "total_degree", "hyperbolic_cross"], CHOICE]
 Weights = Annotated[Literal["smooth", "uniform"], CHOICE]
@@ -77,7 +77,7 @@ class BuySummary(DpFunction):
     fresh: Fresh = option(False, explained=False, about="pay again where the charge is final")
 
     def plan(self, desk: Desk) -> Planned:
-        """One row about it."""
+        """One row that describes the summary."""
         from duckdp.smooth.payloads import open_stored
 
         task, called = self._task(desk), check_name(self.name)
@@ -170,7 +170,7 @@ class Answers(DpFunction):
     category: Value | None = option(None, about="which group, of a summary per group")
 
     def plan(self, desk: Desk) -> Planned:
-        """A row a function."""
+        """One row for each function."""
         from duckdp.smooth.answer import answers
 
         summary, texts = desk.summary(self.name, self.category), list(self.functions)

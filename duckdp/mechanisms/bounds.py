@@ -56,7 +56,7 @@ MOST = 30  # bins of the second and third histogram, without the two outer ones
 FAILURE = 0.01  # chance that a range reaches beyond all rows
 SHARES = (35, 30, 15, 20)  # of epsilon, in hundredths: finding the magnitudes decides what the others can see
 TAILS = (0.001, 0.01, 0.05)  # shares of rows that the narrower ranges are to clip, half on each side
-RANGES = 2 + len(TAILS)
+RANGES = 2 + len(TAILS)  # that are released: two wide ones, and one for each of TAILS
 MOST_CLIPPED = 0.2  # of the rows; narrower ranges that clip more follow noise, not the column
 TRIMMED = 0.01  # chance that a narrower range keeps so many empty bins at one end that it could be narrower still
 
@@ -77,7 +77,7 @@ class Ladder(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What was found: public.
+    """The ranges that were found: public.
 
     Attributes:
         ranges: (first, last) places of edges, widest first, nested; none where no bin is clear of the noise.

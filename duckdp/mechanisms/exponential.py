@@ -31,8 +31,8 @@ from duckdp.errors import ParameterError
 
 _BITS = 256  # F of the weights: the largest is 2^F
 _DRAWN = 640  # bits of the one draw
-_LARGEST_EXPONENT = 64
-_SAFE = 1 - Fraction(1, 2**64)
+_LARGEST_EXPONENT = 64  # G in units of 1 / rate: weights stop at exp(-64)
+_SAFE = 1 - Fraction(1, 2**64)  # of the rate: the rest pays for rounding, as Numerics says
 _LEAST = Fraction(1, 2**80)
 _FAR = 1000  # exponents that two decimals share
 _CONTEXT = Context(prec=60, rounding=ROUND_FLOOR, Emin=-9999, Emax=9999)

@@ -82,9 +82,9 @@ NO_INTERVAL_REASON = (
     "no interval: the noise scale of smooth sensitivity depends on the data, so an error bar would reveal it"
 )
 
-MAX_GRID_CELLS = 2**48
-MAX_UNIT_ROWS = 100_000
-MAX_DENOMINATOR = 10**6
+MAX_GRID_CELLS = 2**48  # cells of the grid: places are exact as DOUBLE
+MAX_UNIT_ROWS = 100_000  # rows of one unit; the time of a release grows with them
+MAX_DENOMINATOR = 10**6  # of the quantile as a fraction
 
 _RESOLUTION = 2**80  # alpha and beta are whole multiples of 1 / _RESOLUTION
 _FLOAT_MARGIN = Fraction(1, 2**40)  # see Numerics

@@ -29,6 +29,7 @@ from duckdp.core.noise import laplace_scale
 from duckdp.core.types import NANO, Loss
 from duckdp.mechanisms.additive import add_noise
 
+# The largest count of each bin: 1, 2, 5, 10, ..., a million.
 ENDS = (*(m * 10**k for k in range(6) for m in (1, 2, 5)), 10**6)
 CLEAR = 0.01  # chance that a bin without a unit is taken for one that has some
 
@@ -50,7 +51,7 @@ class UnitHistogram:
 
     @cached_property
     def noise(self) -> Noise:
-        """Of each bin, units."""
+        """The noise of each bin, in units."""
         return Noise("laplace", laplace_scale(Fraction(self.epsilon_nano, NANO), 1))
 
     def release(self, counts: Sequence[int]) -> list[int]:

@@ -11,7 +11,7 @@ from duckdp.errors import DuckDPError, InternalError
 from duckdp.process.forks import Home
 
 LONGEST = 60.0  # seconds that who asks for an end waits for it; the thread that makes it goes on
-_LOOK = 0.001
+_LOOK = 0.001  # seconds between two looks at whether a thread has ended
 
 
 class Ending:

@@ -41,7 +41,7 @@ class Home:
         return os.getpid() != self._process
 
     def require(self, what: str, path: str | None = None) -> None:
-        """Nothing, in that process.
+        """Returns in the process that it was made in, and raises in a forked child.
 
         Raises:
             LedgerError: B212.

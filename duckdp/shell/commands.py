@@ -131,7 +131,7 @@ COMMANDS: dict[str, tuple[str, str, Command]] = {
 
 
 def run_command(shell: Prompt, line: str) -> Result | str | None:
-    """Run one dot-command.
+    """Run a line that begins with a dot.
 
     Raises:
         ParameterError: P107, there is no such command; and what the command raises.

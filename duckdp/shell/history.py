@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
-MOST_LINES = 1000
+MOST_LINES = 1000  # that are kept between sessions
 
 
 def history_file() -> Path:

@@ -34,10 +34,10 @@ Indices = NDArray[np.int16]
 Shape = Literal["tensor", "total_degree", "hyperbolic_cross"]
 SHAPES: tuple[Shape, ...] = ("tensor", "total_degree", "hyperbolic_cross")
 
-MAX_MOMENTS = 65_536
-MAX_COLUMNS = 100
-MAX_DEGREE = 4096
-MAX_SMOOTHNESS = 1000
+MAX_MOMENTS = 65_536  # functions of a summary, which are sums of one read
+MAX_COLUMNS = 100  # of a summary
+MAX_DEGREE = 4096  # functions per column
+MAX_SMOOTHNESS = 1000  # derivatives of later questions
 ULP = 2.0**-53  # relative error of one float operation
 _POINTS = 256  # grid points per degree when L1(t) is bounded: costs a factor 1 / cos(pi / 256) = 1.000075
 _GRID_ERROR = 1e-12  # error of one evaluation of the closed form, per degree (proof at _replace_l1)
@@ -76,7 +76,7 @@ class Basis:
 
     @property
     def dimensions(self) -> int:
-        """Number of columns, d."""
+        """How many columns there are, d."""
         return len(self.axes)
 
     @property
@@ -92,7 +92,7 @@ class Basis:
 
     @property
     def size(self) -> int:
-        """Number of functions, R."""
+        """How many functions there are, R."""
         return len(self.indices)
 
     @cached_property

@@ -56,13 +56,13 @@ from duckdp.smooth.fit.terms import is_rough
 from duckdp.smooth.fit.together import hidden_together
 
 SAFETY = 1.5  # for a grid of three points per degree
-PER_DEGREE = 3
+PER_DEGREE = 3  # points of the checking grid per function, column by column
 MAX_CHECKED = 2400  # points per function on which f - p is looked at
 MAX_NODES = 4100  # per function; larger ones are done one by one
-MAX_TOGETHER = 256
+MAX_TOGETHER = 256  # functions that are fitted in one matrix
 FEW = 8  # functions of one shape that are not worth a statement of their own
 MAX_LISTED = 64  # expressions of one statement
-MAX_COLUMNS = 3
+MAX_COLUMNS = 3  # that functions fitted together may read; others are fitted one by one
 _LARGEST = 1e300  # of a number in a text
 _PLAIN = re.compile(r"[\w\s+\-*/%().,<>=!'\"]*\Z", re.ASCII)
 # A number, or what must be left alone: a string, a quoted name, a name (digits may follow letters).

@@ -19,9 +19,9 @@ from duckdp.errors import ParameterError
 from duckdp.smooth.axes import make_axis
 from duckdp.smooth.basis import Shape, count_functions, degree_from
 
-MOST_DEGREE = 64
+MOST_DEGREE = 64  # functions per column that are chosen by themselves; more can be asked for
 MOST_FUNCTIONS = (4096, 1024)  # of one or two columns, and of more
-NOISE_SHARE = 0.01
+NOISE_SHARE = 0.01  # of the rows: what noise may be of the smallest figure that is of use
 
 
 def choose_degree(

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_LEVELS = 200  # higher degrees share the last level
-LEAST = 1e-3
+LEAST = 1e-3  # of an even share of epsilon, below which no level falls
 _STEPS = 10**9  # a share is a whole number of these parts
 
 
@@ -46,7 +46,7 @@ class Shares:
 
 
 def share_cube(levels: Ints, epsilon: Fraction, smoothness: int | None) -> Shares:
-    """Divide epsilon among cubes.
+    """Divide epsilon among the cubes of a summary's moments.
 
     Args:
         levels: int[R], total degree of each function.

@@ -18,8 +18,8 @@ from duckdp.smooth.axes import Floats, make_axis
 from duckdp.smooth.basis import Basis, Shape
 from duckdp.smooth.sum_noise import FAMILIES, Family, Ints, SumNoise
 
-FORMAT = 2
-MOST_BITS = 60
+FORMAT = 2  # version of the stored form
+MOST_BITS = 60  # of the grid that moments lie on
 RANGE = 2**62  # of core/noise
 LEAST_SCALE = 2.0**-20  # far below any that is charged: its inverse and its powers are floats
 

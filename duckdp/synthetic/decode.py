@@ -14,7 +14,7 @@ from duckdp.catalog.table import Kind, Scalar, kind_of, read_json, write_json
 from duckdp.errors import CatalogError
 
 FORMAT = 1  # of the JSON
-_INT64 = 2**63
+_INT64 = 2**63  # first whole number beyond int64
 Value = int | float
 _TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.NUMBER: (int, float), Kind.TEXT: (str,), Kind.BOOLEAN: (bool,), Kind.DATE: (dt.date,),
@@ -24,7 +24,7 @@ _TYPES: dict[Kind, tuple[type, ...]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SyntheticTable:
-    """A synthetic table: public.
+    """A synthetic table, as columns in memory: public.
 
     Attributes:
         table: name of the protected table it imitates.

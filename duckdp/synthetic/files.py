@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 STORAGE_VERSION = "v1.0.0"
 MOST_NAME = 255  # characters
 WIDE = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)"}  # in Parquet, where DuckDB would make them DOUBLE
-_INT64 = 2**63
+_INT64 = 2**63  # first whole number beyond int64
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": "false", "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

@@ -25,7 +25,7 @@ from duckdp.core.noise import random_bits
 from duckdp.errors import InternalError
 from duckdp.smooth.axes import Floats, Ints
 
-_UNIT = 2**36
+_UNIT = 2**36  # the sum of integer weights: each errs by 2^-37 of the whole
 _MOST = 2**17  # points
 Bytes = Callable[[str, int], bytes]  # (what for, how many)
 

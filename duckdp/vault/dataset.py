@@ -70,7 +70,7 @@ class DataSet:
             return self._tables
 
     def table(self, name: object) -> Table:
-        """A declaration by name.
+        """The declaration of a protected table, by its name.
 
         Raises:
             CatalogError: C101. ParameterError: P107, no name.

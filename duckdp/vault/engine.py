@@ -37,8 +37,8 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "index_scan_max_count": "0",  # the owner's indexes are not read at the opening, so not later either
     "index_scan_percentage": "0",
 }
-BATCH = 10_000
-ARRAY_BATCH = 1 << 17
+BATCH = 10_000  # rows that are fetched at once; between two an interrupt is seen
+ARRAY_BATCH = 1 << 17  # rows of one array
 END_SECONDS = 10.0  # for a read that was interrupted
 WHAT = "the curator"  # as errors name it
 

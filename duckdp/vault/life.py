@@ -29,7 +29,7 @@ from duckdp.vault.engine import WHAT, Engine
 
 DRAIN_SECONDS = 10.0  # for what was interrupted
 SETTLE_SECONDS = 0.3  # for what a thread lets go of after its last call
-_LOOK = 0.002
+_LOOK = 0.002  # seconds between two looks at what is still under way
 _PACKAGE = str(Path(__file__).parents[1])  # a frame of a file in it is a call of ours
 
 _open: weakref.WeakSet[Life] = weakref.WeakSet()
@@ -66,7 +66,7 @@ class Life:
         _open.add(self)
 
     def require(self) -> None:
-        """Nothing, while it lasts.
+        """Returns while it lasts, and raises once its end has begun.
 
         Raises:
             LedgerError: B211, B212.

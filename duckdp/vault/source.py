@@ -154,7 +154,7 @@ class Source:
         return tuple(_status(path) for path in (() if self.snapshot else self._paths))
 
     def close(self) -> None:
-        """Remove a snapshot's files."""
+        """Remove the files of a snapshot, if there is one."""
         if self._folder is not None:
             self._folder.close()
             self._folder = None

@@ -19,7 +19,7 @@ from duckdp.core.interval import REALS, Interval
 from duckdp.core.rectangles import Floats, Rectangle, Span
 
 MAX_EXPONENT = 1024  # of a whole power on intervals
-TINY = 5e-324
+TINY = 5e-324  # the smallest DOUBLE above 0
 POSITIVE = Interval(TINY, math.inf)
 TURNS = Interval(-1e15, 1e15)  # of angles: beyond them DuckDB's library knows no digit
 

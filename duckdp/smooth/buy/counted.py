@@ -39,7 +39,7 @@ COUNT_SHARE = 20  # one part in this many pays for the count
 
 @dataclass(frozen=True, kw_only=True)
 class CountedTask:
-    """Implements ``core.task.Task``.
+    """A summary whose degree follows from a noisy count. Implements ``core.task.Task``.
 
     Attributes:
         largest: the summary of the largest degree, planned at the whole charge.
@@ -70,7 +70,7 @@ class CountedTask:
 
     @property
     def canonical(self) -> str:
-        """Identity of the question."""
+        """The question's identity: equal for equal questions, and for no others."""
         return json.dumps(["counted", self.largest.canonical, self.wishes.smoothness])
 
     @property

@@ -40,14 +40,14 @@ from duckdp.smooth.grouped import KIND, GroupedSummary
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 
-MOST_GROUPS = 64
-_BITS = 60
+MOST_GROUPS = 64  # values of the grouping column
+_BITS = 60  # fraction of the integer matrix that takes cells to moments
 _LEFT = 1e-9  # of T A - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedTask:
-    """Implements ``core.task.Task``.
+    """A summary for each value of a column, in one read. Implements ``core.task.Task``.
 
     Attributes:
         by: the column that divides the rows.
@@ -68,12 +68,12 @@ class GroupedTask:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns of each summary."""
+        """The columns that each summary is over."""
         return self.one.columns
 
     @property
     def basis(self) -> Basis:
-        """Functions of each summary."""
+        """The functions that each summary holds sums of."""
         return self.one.basis
 
     @property
@@ -83,12 +83,12 @@ class GroupedTask:
 
     @property
     def canonical(self) -> str:
-        """Identity of the question."""
+        """The question's identity: equal for equal questions, and for no others."""
         return json.dumps([KIND, self.by.name, self.one.canonical])
 
     @property
     def mechanism(self) -> str:
-        """Name for the ledger."""
+        """The mechanism's name in the ledger."""
         return self.one.mechanism
 
     @property

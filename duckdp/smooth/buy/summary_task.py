@@ -104,7 +104,7 @@ class SummaryTask:
 
     @property
     def canonical(self) -> str:
-        """Equal for equal questions."""
+        """The question's identity: equal for equal questions, and for no others."""
         raw = {
             "kind": "smooth_summary", "format": FORMAT, "table": self.table.name,
             "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
@@ -117,7 +117,7 @@ class SummaryTask:
 
     @property
     def mechanism(self) -> str:
-        """Name for the ledger."""
+        """The mechanism's name in the ledger."""
         return self.plan.noise.family
 
     @property
@@ -155,7 +155,7 @@ class SummaryTask:
         return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
-        """Noise the exact sums.
+        """Add noise to the exact sums, and write the payload.
 
         Args:
             rows: of :meth:`query`. Exact private values: never logged, stored or raised.

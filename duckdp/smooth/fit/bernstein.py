@@ -44,8 +44,8 @@ from duckdp.smooth.fit.terms import is_arithmetic
 
 RHOS = np.array([1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 25.0, 60.0])
 MAX_CASES = 64  # combinations of the values of columns that have few
-MAX_PIECES = 2**18
-MAX_EXPONENT = 1024
+MAX_PIECES = 2**18  # rectangles that the proof of one function looks at
+MAX_EXPONENT = 1024  # of a whole power, beyond which nothing is proved
 MAX_KINDS = 4  # exponents of functions that are looked at together
 _ARCS, _STRIPS, _LAYERS = 64, 24, 6
 _LOG_ERROR = 1e-13  # per degree, relative, of an exponential of such a logarithm
@@ -316,7 +316,7 @@ def is_partial(expr: Expr) -> bool:
 
 
 def parts_of(expr: Expr) -> list[Expr]:
-    """Arguments, conditions and values."""
+    """The expressions that a node is made of: arguments, conditions and values."""
     if isinstance(expr, Call):
         return list(expr.arguments)
     if isinstance(expr, Case):

@@ -30,9 +30,9 @@ from duckdp.smooth.fit.parts import Part
 
 FIRST = 1024  # boxes to begin with
 MAX_BOXES = 60_000  # looked at
-MAX_TOGETHER = 4096
-MAX_ROUNDS = 40
-MAX_COLUMNS = 3
+MAX_TOGETHER = 4096  # boxes in one array
+MAX_ROUNDS = 40  # halvings of the boxes that decide the bound
+MAX_COLUMNS = 3  # of a function that is enclosed box by box
 PIECES = 4  # of a box that is divided
 _NARROW = 2.0**-44  # of a column's range: not divided further
 Boxes = tuple[Floats, Floats]  # ends, float[n, d]

@@ -55,15 +55,15 @@ MAX_CHECKED = 200_000  # points on which f - p is looked at
 SAFETY = 1.25  # an error between grid points is a little larger than on them
 TRUSTED = 2.0  # a proved bound is reported up to this many times the estimate
 NEGLIGIBLE = 1e-9  # of f's largest value
-PER_DEGREE = 4
+PER_DEGREE = 4  # points of the checking grid per function, column by column
 DENSE = (20_000, 60_000)  # points of a dense grid in one column, in several
 RESOLVED = 1e-3  # of f's largest value: a larger error is looked at on a dense grid
 FINER = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # times as many zeros, for a proof
 MAX_FINER = 40_000  # of them in all columns
 UNSEEN = 0.05  # of the estimate: what may be hidden between grid points
 SAMPLES = 4  # points per degree on which a polynomial is bounded
-MAX_SAMPLED = 2_000_000
-_OUTWARD = 1e-12
+MAX_SAMPLED = 2_000_000  # points of a grid at which f is evaluated: 16 MB
+_OUTWARD = 1e-12  # relative widening of the span of sampled values
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def _own_at_nodes(function: Expr, part: Part) -> float:
 
 
 def checked(found: Approximation) -> Approximation:
-    """Refuse an infinite error.
+    """An approximation whose error is finite; else it is refused.
 
     Raises:
         NumericalError: N102.

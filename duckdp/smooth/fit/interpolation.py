@@ -33,7 +33,7 @@ MAX_LISTED = 20_000  # values of a whole-number or date column that are all look
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """Interpolation in one column.
+    """How a function of one column is interpolated.
 
     Attributes:
         x: float[m], places (numbers, or positions in the column's values).

@@ -30,9 +30,9 @@ from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.fit.interpolation import rule_for
 from duckdp.smooth.fit.points import Points, evaluate
 
-DEFAULT_SMOOTHNESS = 4
-MAX_POINTS = 100_000
-MAX_LEVEL = 14
+DEFAULT_SMOOTHNESS = 4  # derivatives, where nothing else is asked
+MAX_POINTS = 100_000  # of all sparse grids together
+MAX_LEVEL = 14  # of a sparse grid: 2^14 points in one column
 ENOUGH = 1e-10  # change of the coefficients from level to level, of f's largest value
 
 

@@ -27,9 +27,9 @@ from duckdp.smooth.fit.points import Points, evaluate
 
 MAX_FITTED = 1500  # functions, those of the lowest total degree
 PER_FUNCTION = 4  # points
-CHECKED = 20_000
-SAFETY = 1.5
-_STEPS = 60
+CHECKED = 20_000  # random points at which residuals are taken
+SAFETY = 1.5  # factor on the largest residual, since the largest error may lie between the points
+_STEPS = 60  # iterations of LSQR
 
 
 def fit(function: Expr, part: Part) -> tuple[Floats, float]:

@@ -31,7 +31,7 @@ Masked = np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class Points:
-    """Points of some columns.
+    """Points at which a function of some columns is evaluated.
 
     Attributes:
         axes: the columns.

@@ -12,7 +12,7 @@ from duckdp.compiler.operators import row_of
 from duckdp.compiler.operators.arithmetic import constant_of
 from duckdp.smooth.axes import as_number
 
-MAX_EXPONENT = 4096
+MAX_EXPONENT = 4096  # of a whole power, as of the degree
 MAX_JUMPS = 64  # per column
 
 

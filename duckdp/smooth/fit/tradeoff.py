@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from duckdp.smooth.axes import Floats
 
 MAX_FUNCTIONS = 150  # beyond, rounds take seconds each
-MAX_ROUNDS = 12
+MAX_ROUNDS = 12  # of cutting planes; what is found by then is taken
 SETTLED = 1e-3  # gap between the bounds, relative
 _OVER = 1e-4  # violation of a point, relative, that adds it
 

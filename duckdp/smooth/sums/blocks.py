@@ -34,13 +34,13 @@ from duckdp.smooth.basis import Basis
 from duckdp.smooth.sums.scan import print_scan, print_unit
 from duckdp.smooth.sums.split import Split, choose_split
 
-FACTOR_BITS = 20
+FACTOR_BITS = 20  # of the grid that products of functions are rounded to
 ROW_ERROR = 2.0**-20 * (1 + 2.0**-20)  # of two rounded factors
 _BLOCK = 1 << 13  # rows: 2 * 20 + 13 = 53 bits
 _CACHE = 1 << 18  # doubles: measured, 2 MB
 _SINGLE = 1 << 18  # multiplications up to which OpenBLAS uses one thread
 _FEWEST = 256  # rows
-_ROUNDER = 1.5 * 2.0 ** (52 - FACTOR_BITS)
+_ROUNDER = 1.5 * 2.0 ** (52 - FACTOR_BITS)  # adding and subtracting it rounds a DOUBLE to that grid
 _BATCH = 1 << 17  # rows: at most 2^9 blocks of 256, of 2^53 each, which an int64 holds
 Ints = NDArray[np.int64]
 
@@ -65,7 +65,7 @@ class BlockSums:
 
     @cached_property
     def split(self) -> Split:
-        """Left and right functions."""
+        """How the functions are split into products of a left and a right one."""
         return choose_split(self.basis)
 
     def query(self) -> PrivateQuery:

@@ -41,14 +41,14 @@ from duckdp.smooth.basis import ULP, Basis
 from duckdp.smooth.sums.limbs import contract, from_limbs, to_limbs
 from duckdp.smooth.sums.scan import WEIGHT, number, print_number, print_place, print_scan, print_unit
 
-OFFSET_BITS = 20
-COEFFICIENT_BITS = 24
+OFFSET_BITS = 20  # of the grid that offsets within a cell are rounded to
+COEFFICIENT_BITS = 24  # of the integer coefficients from offsets to functions
 MOST_ROWS = 1 << 33  # of row_cap: 20 + 33 = 53 bits
-MOST_CELLS = 1 << 18
+MOST_CELLS = 1 << 18  # whose offsets are kept in memory
 MOST_PLACES = 1 << 12  # of one column
 MOST_TENSOR = 1 << 18  # functions of the enclosing tensor set
-_ANGLE_ERROR = 2.0**-49
-_ROUNDER = 1.5 * 2.0**52
+_ANGLE_ERROR = 2.0**-49  # of a unit value's angle, by degree: rounding of acos
+_ROUNDER = 1.5 * 2.0**52  # adding and subtracting it rounds a DOUBLE to a whole number
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -25,7 +25,7 @@ from duckdp.errors import InternalError
 from duckdp.smooth.basis import Basis, Indices
 from duckdp.smooth.sums.scan import WEIGHT, number, print_scan, print_unit
 
-MOST_BITS = 40
+MOST_BITS = 40  # fractional bits of a sum that DuckDB adds up
 Function = tuple[tuple[int, int], ...]  # (column, degree > 0), columns ascending
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from duckdp.errors import InternalError
 
-LIMB = 16
-MOST_TERMS = 1 << 13
+LIMB = 16  # bits of a limb
+MOST_TERMS = 1 << 13  # of a sum of products of limbs that stays exact as DOUBLE
 Ints = NDArray[np.int64]
 
 

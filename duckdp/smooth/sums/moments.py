@@ -31,7 +31,7 @@ from duckdp.smooth.sums.direct import MOST_BITS, DirectSums, bits_without_clamp
 from duckdp.smooth.sums.grid import GridSums
 from duckdp.smooth.sums.paths import block_cost, choose_cells, sums_cost
 
-MIN_BITS = 10
+MIN_BITS = 10  # fractional bits of the grid; a coarser one is refused
 CELL_BITS = 30  # a cell's rounding is coarser than a finer grid
 PATHS = ("auto", "sums", "cells", "blocks")
 _RANGE = 2**62  # of core/noise
@@ -44,7 +44,7 @@ class Program(Protocol):
         """The one private read, as SQL of our own."""
 
     def collect(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
-        """Exact sums, int[R]."""
+        """The exact sums, int[R], from the rows of the read."""
 
 
 @dataclass(frozen=True, kw_only=True)

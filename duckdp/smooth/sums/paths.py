@@ -29,7 +29,7 @@ EXPANSION = 4e-3  # s: of any cells, to plan and to expand
 FLOP = 2.5e-11  # s: of a matrix product
 POINTWISE = 0.9  # ns per row: one factor, evaluated and rounded
 ARRAY = 5.0  # ns per row and column that crosses
-MOST_ORDER = 8
+MOST_ORDER = 8  # of the series within a cell
 SHARE = 0.5  # truncation, all rows at the worst place, against sqrt(R) / epsilon, below the deviation of any noise
 
 

@@ -101,7 +101,7 @@ class Plan:
 
     @property
     def total(self) -> Fraction:
-        """Sum of the shares."""
+        """The sum of all shares of the purse."""
         return sum(self.shares.values(), Fraction(0))
 
 

@@ -58,7 +58,7 @@ class PsiTask(UnitTask):
 
     @property
     def terms(self) -> Terms:
-        """Of the whole charge."""
+        """On what terms the stages are bought: the whole charge."""
         return moment_terms(self.request)
 
     def buy(self, reader: UnitReader, keep: Keep) -> tuple[Kept, Sequence[Bought]]:

@@ -24,8 +24,8 @@ from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.lp.make.support import is_plain
 from duckdp.synthetic.report.html_page import printable, show_place
 
-MOST_CATEGORIES = 30
-MOST_PAIRS = 6
+MOST_CATEGORIES = 30  # of one column that the report shows, the most frequent ones
+MOST_PAIRS = 6  # of columns that the report shows
 _MINUTE = 6e7  # microseconds
 _SMOOTH = 1000  # minutes between the bounds of a timestamp that is asked smoothly, at least
 SHARPEST = 20  # functions that decide the width of soft bins, at most

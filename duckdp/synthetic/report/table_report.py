@@ -123,7 +123,7 @@ class SyntheticReport:
 
     @property
     def title(self) -> str:
-        """The report's first line."""
+        """The first line of the report."""
         return f'Synthetic table "{self.name}" of {self.table}: {self.rows:,} rows'
 
     @cached_property
@@ -136,7 +136,7 @@ class SyntheticReport:
 
     @cached_property
     def html(self) -> str:
-        """One self-contained page."""
+        """The report as one page that loads nothing."""
         body = [page.paragraph(line, mark=self.follows is False and i == 0) for i, line in enumerate(self._head())]
         for about, names, rows in self._tables():
             body += [page.heading(about), page.table(names, rows)]

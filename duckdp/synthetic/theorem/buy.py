@@ -50,7 +50,7 @@ from duckdp.synthetic.theorem.plan import FAILURE, MOST_COLUMNS, SMOOTHNESS, Fig
 
 @dataclass(frozen=True, kw_only=True)
 class TheoremTask:
-    """Implements ``core.task.Task``.
+    """The sums of the paper's Algorithm 3. Implements ``core.task.Task``.
 
     Attributes:
         table: the protected table.
@@ -76,7 +76,7 @@ class TheoremTask:
 
     @property
     def mechanism(self) -> str:
-        """Name for the ledger."""
+        """The mechanism's name in the ledger."""
         return self.planned.mechanism
 
     @cached_property
@@ -86,7 +86,7 @@ class TheoremTask:
 
     @property
     def canonical(self) -> str:
-        """Identity of the question."""
+        """The question's identity: equal for equal questions, and for no others."""
         raw = {
             "kind": "theorem", "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
             "columns": [c.name for c in self.columns], "smoothness": self.smoothness, "rows": self.rows,

@@ -72,7 +72,7 @@ def shape(raw: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def theorem_support(summary: SmoothSummary, raw: dict[str, Any]) -> Support:
-    """The grid A^d."""
+    """The grid of the theorem, N values for each column."""
     return grid_of(summary.columns, summary.basis, int(raw["theorem"]["values"]))
 
 

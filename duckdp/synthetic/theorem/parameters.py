@@ -27,9 +27,9 @@ from duckdp.catalog.table import check_positive
 from duckdp.errors import ParameterError
 from duckdp.synthetic.lp.make.columns import Floats
 
-MAX_SMOOTHNESS = 30
-MAX_DIMENSIONS = 100
-MAX_COUNT = 10**15
+MAX_SMOOTHNESS = 30  # K, derivatives of later questions
+MAX_DIMENSIONS = 100  # d, columns
+MAX_COUNT = 10**15  # of rows, or of steps: exact as DOUBLE
 _QUADRATURE = 20_000  # midpoints for the moment of the Jackson kernel
 
 

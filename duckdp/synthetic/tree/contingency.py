@@ -37,7 +37,7 @@ class Tables:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Merged bins per column."""
+        """How many bins each column has after merging."""
         return tuple(int(m.max()) + 1 for m in self.merges)
 
     @cached_property
@@ -52,7 +52,7 @@ class Tables:
 
     @property
     def cells(self) -> int:
-        """Cells of all tables."""
+        """How many cells all tables have together."""
         return self.starts[-1]
 
     def split(self, values: NDArray[np.generic]) -> list[NDArray[np.generic]]:

@@ -57,7 +57,7 @@ class TreePlan:
 
     @property
     def total(self) -> Fraction:
-        """Sum of the shares."""
+        """The sum of all shares of the purse."""
         return self.ones + self.means + self.labels + self.choice + self.pairs + self.extra + self.extra_choice
 
     @property

@@ -70,7 +70,7 @@ class Moments(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Features:
-    """A vector of moments.
+    """Functions of a row whose means are bought: a vector of moments.
 
     Attributes:
         dimensions: d.
@@ -97,7 +97,7 @@ class Features:
 
     @cached_property
     def chosen(self) -> NDArray[np.intp]:
-        """Columns of the products."""
+        """The unit columns that the products are of."""
         return np.arange(self.dimensions) if self.columns is None else np.array(self.columns, dtype=np.intp)
 
     @cached_property

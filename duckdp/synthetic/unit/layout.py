@@ -27,7 +27,7 @@ from duckdp.smooth.axes import MAX_VALUES, Axis, Floats, as_number, from_number,
 from duckdp.synthetic.unit.request import MAX_COLUMNS
 from duckdp.synthetic.unit.unit_rows import round_groups, round_signs
 
-_RAKINGS = 50
+_RAKINGS = 50  # rounds of proportional fitting of rows to their margins
 MAX_LISTED = 20_000  # values of all domains of a tree: each is a noisy count
 _FEW = 3  # values of a domain that always has a column for each: a target's two, and NULL
 _LEAST_SHARE = 0.02  # of rows that are not NULL, when values are scaled up by it
@@ -57,7 +57,7 @@ class Part:
 
     @property
     def width(self) -> int:
-        """Unit columns it takes."""
+        """How many unit columns it takes."""
         if self.listed:
             return 1
         return len(self.values) if self.form == "choice" else 1 + self.nullable

@@ -18,7 +18,7 @@ HINT = 'many columns at once: "lab_*" or "*::DOUBLE" in place of a name, or like
 
 
 def write_python(table: str, lines: Sequence[Line], source: str) -> str:  # noqa: ARG001 - all forms take it
-    """A ``curator.protect`` call."""
+    """The suggestion as a ``curator.protect`` call."""
     out = ["curator.protect(", f"    {_text(table)},"]
     out += [_put("    ", line, f"{line.name}={_value(line.value)},") for line in lines if line.section == "figure"]
     for section in SECTIONS:

@@ -19,7 +19,7 @@ Place = tuple[str, str]  # table, lower-case column
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A table's privacy unit.
+    """The privacy unit that a schema suggests for a table.
 
     Attributes:
         column: that may name it, or None.

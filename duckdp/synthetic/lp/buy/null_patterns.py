@@ -66,7 +66,7 @@ class MissingPlan:
 
     @property
     def names(self) -> list[str]:
-        """Of the nullable columns."""
+        """Names of the columns that may be NULL."""
         return [self.columns[i].name for i in self.places]
 
     def query(self) -> PrivateQuery:

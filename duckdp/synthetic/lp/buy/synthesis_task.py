@@ -45,12 +45,12 @@ class SynthesisTask:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns of the table."""
+        """Declared columns of the synthetic table."""
         return self.summary.columns
 
     @property
     def canonical(self) -> str:
-        """Identity of the question."""
+        """The question's identity: equal for equal questions, and for no others."""
         part = None if self.missing is None else [self.missing.names, self.missing.epsilon_nano]
         return json.dumps([KIND, self.summary.canonical, self.rows, part])
 

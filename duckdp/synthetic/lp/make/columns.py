@@ -31,7 +31,7 @@ SLAB = 8_000_000  # points evaluated at once
 CANDIDATES = 1_000_000  # points of a slab that are looked at as local maxima
 MAX_POINTS = 1_000_000_000  # of a grid: pricing once takes some ten seconds
 MAX_PRODUCTS = 4_000_000  # entries of the expanded tensor of ``gram``
-_ULP = 2.0**-53
+_ULP = 2.0**-53  # relative rounding error of one operation on DOUBLEs
 _RANK = 1e-13  # singular values below this share of the largest are rounding
 
 
@@ -73,7 +73,7 @@ class Grid:
 
     @property
     def rows(self) -> int:
-        """R, number of functions."""
+        """How many functions there are, R: rows of the program."""
         return len(self.indices)
 
     @property
@@ -224,11 +224,11 @@ class TensorColumns:
         return math.prod(pairs) <= MAX_PRODUCTS and max(tables) <= MAX_PRODUCTS
 
     def values(self, dual: Floats) -> Floats:
-        """Y W, float[C]."""
+        """The dual's value at each column of the program, y W, float[C]."""
         return self._grid.values(dual)
 
     def moments(self, weights: Floats) -> Floats:
-        """W u, float[R]."""
+        """The moments of weights on the columns, W u, float[R]."""
         return self._grid.moments(weights)
 
     def gram(self, diagonal: Floats) -> Floats:
@@ -245,11 +245,11 @@ class ListedColumns:
         self.size = matrix.shape[1]
 
     def values(self, dual: Floats) -> Floats:
-        """Y W, float[C]."""
+        """The dual's value at each column of the program, y W, float[C]."""
         return dual @ self._matrix
 
     def moments(self, weights: Floats) -> Floats:
-        """W u, float[R]."""
+        """The moments of weights on the columns, W u, float[R]."""
         return self._matrix @ weights
 
     def gram(self, diagonal: Floats) -> Floats:
@@ -266,11 +266,11 @@ class JoinedColumns:
         self.size = first.size + second.size
 
     def values(self, dual: Floats) -> Floats:
-        """Y W, float[C]."""
+        """The dual's value at each column of the program, y W, float[C]."""
         return np.concatenate([self._first.values(dual), self._second.values(dual)])
 
     def moments(self, weights: Floats) -> Floats:
-        """W u, float[R]."""
+        """The moments of weights on the columns, W u, float[R]."""
         split = self._first.size
         return self._first.moments(weights[:split]) + self._second.moments(weights[split:])
 

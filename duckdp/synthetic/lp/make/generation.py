@@ -35,7 +35,7 @@ from duckdp.errors import InternalError, NumericalError
 from duckdp.synthetic.lp.make.columns import Floats, Grid, Integers, JoinedColumns, ListedColumns, TensorColumns
 from duckdp.synthetic.lp.make.interior import Objective, solve_interior
 
-MAX_ROUNDS = 200
+MAX_ROUNDS = 200  # of column generation; the gap is told where they do not do
 START_POINTS = 40_000  # of the coarse subgrid
 START_LISTED = 4_000  # of the same, when its columns have to be formed
 START_DENSITY = 4  # points per function and axis
@@ -44,7 +44,7 @@ IDLE = 1e-3  # while an optimum can give it at most this mass
 DROPPED = 1e-9  # mass that may be left out of a result
 LEAST_LOSS = 1e-10  # per unit of weight: an F below this is a perfect fit
 PRECISION = 0.1  # of the gap that is left: how far restricted programs are solved
-_ULP = 2.0**-53
+_ULP = 2.0**-53  # relative rounding error of one operation on DOUBLEs
 Progress = Callable[[int, float, float], None]
 
 
@@ -98,7 +98,7 @@ class State:
 
     @property
     def gap(self) -> float:
-        """(F - bound) / F, relative."""
+        """How far the objective may be from the best, relative to it: (F - bound) / F."""
         return 1.0 if math.isinf(self.loss) else (self.loss - self.bound) / max(self.loss, 1e-300)
 
 

@@ -27,7 +27,7 @@ from duckdp.errors import NumericalError
 from duckdp.synthetic.lp.make.columns import Floats
 
 TIME_LIMIT = 60.0  # seconds
-MAX_STEPS = 150
+MAX_STEPS = 150  # of the interior-point method, which stops before where DOUBLEs say no more
 EXHAUSTED = 1e-18  # of the first gap: below it all is rounding
 Norm = Literal["l1", "l2", "linf"]
 _STATUS = {
@@ -38,7 +38,7 @@ _STATUS = {
 
 @dataclass(frozen=True)
 class Distribution:
-    """What the program found.
+    """A distribution on the grid that the program found.
 
     Attributes:
         weights: float[C], at least 0, sum 1.
@@ -96,10 +96,10 @@ class Columns(Protocol):
     size: int
 
     def values(self, dual: Floats) -> Floats:
-        """Y W, float[C]."""
+        """The dual's value at each column of the program, y W, float[C]."""
 
     def moments(self, weights: Floats) -> Floats:
-        """W u, float[R]."""
+        """The moments of weights on the columns, W u, float[R]."""
 
     def gram(self, diagonal: Floats) -> Floats:
         """W diag(x) W', float[R, R]."""
@@ -122,7 +122,7 @@ class Objective:
     weights: Floats
 
     def loss(self, moments: Floats) -> float:
-        """F, from W u."""
+        """What is minimised, F, from the moments W u."""
         residual = self.weights * np.abs(moments - self.target)[1:]
         if self.norm == "l1":
             return float(residual.sum())

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from duckdp.synthetic.lp.make.generation import State
 
-KEPT = 16
+KEPT = 16  # programs that are under way in one process; the oldest is begun anew
 _states: OrderedDict[str, State] = OrderedDict()
 _lock = threading.Lock()
 

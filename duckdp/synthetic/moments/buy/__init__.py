@@ -50,7 +50,7 @@ class MomentsTask(UnitTask):
 
     @property
     def shares(self) -> dict[str, Fraction]:
-        """Of the links' purse."""
+        """Which share of the links' purse each stage has."""
         return make_plan(self.request, self.terms).shares
 
     @property

@@ -28,7 +28,7 @@ _DIRECTION = 0.1  # width of the discriminant score, of sqrt(d)
 
 
 def collect(request: Request, plan: Plan, purse: Purse, sums: Sums) -> Released:
-    """Buy the plan's stages.
+    """Buy the stages of a plan, one after the other.
 
     Raises:
         InternalError: the plan costs more than the charge.

@@ -27,7 +27,7 @@ _MOST = 1e4  # the same, at most: nearly all mass at the mean
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Laws:
-    """One distribution per column.
+    """The distribution of each column.
 
     Attributes:
         places: float[d, G] in [-1, 1], ascending.

@@ -20,7 +20,7 @@ _GRID = 200  # nodes of a fitted law, equispaced in the angle: twelve for the hi
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Given:
-    """What the marginals tell.
+    """What released marginals tell of each column.
 
     Attributes:
         columns: which unit columns.

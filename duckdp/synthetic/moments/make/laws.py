@@ -17,11 +17,11 @@ import numpy as np
 from duckdp.smooth.basis import chebyshev
 from duckdp.synthetic.unit.features import Floats
 
-ROUNDS = 400
+ROUNDS = 400  # gradient steps for the laws of all columns
 
 
 def fit_laws(moments: Floats, nodes: Floats) -> Floats:
-    """Shares of the nodes.
+    """Distributions on nodes that have given moments, as shares of the nodes.
 
     Args:
         moments: float[c, M + 1], of T_0 .. T_M; the first is 1.

@@ -38,7 +38,7 @@ class Term:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Slopes:
-    """J at rows u.
+    """The Jacobian of the moments with respect to the rows, at rows u.
 
     Attributes:
         features: the moments.

@@ -36,12 +36,12 @@ class TreeTask(UnitTask):
 
     @property
     def terms(self) -> Terms:
-        """Of the whole charge."""
+        """On what terms the stages are bought: the whole charge."""
         return tree_terms(self.request, len(self.units.parts))
 
     @property
     def mechanism(self) -> str:
-        """Name for the ledger."""
+        """The mechanism's name in the ledger."""
         return "gaussian" if self.terms.gaussian else "laplace"
 
     @property

@@ -64,7 +64,7 @@ from duckdp.synthetic.unit.features import ONE, Features, Floats, label_factor
 
 _FOLDED = 0.8  # mean absolute value of noise of deviation 1
 _MOST_CELLS = 10**6  # of all pairs
-_TRIAL_ROWS = 20_000
+_TRIAL_ROWS = 20_000  # made by the tree so far, to see which pairs it misses
 
 
 def grow_tree(

@@ -20,10 +20,10 @@ from duckdp.synthetic.tree.make.estimates import merged, scale_margins
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.uniforms import uniforms
 
-_FITTINGS = 30
+_FITTINGS = 30  # rounds of proportional fitting for a column of several parents
 _PARENTS = 3  # columns that a column follows, at most
 _MOST_CELLS = 20_000  # of a column's bins with those of its parents, unless there is one parent
-_FLOOR = 1e-12
+_FLOOR = 1e-12  # added to shares, so that none is 0 where fitting divides
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

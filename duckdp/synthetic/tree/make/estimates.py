@@ -20,11 +20,11 @@ from duckdp.synthetic.tree.bins import Ints
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.uniforms import uniforms
 
-_DRAWS = 8192
+_DRAWS = 8192  # distributions of the prior, drawn once for each number of bins
 _FEW = 2.0  # effective draws of the prior, up to which the nearest point of the simplex is taken
 _ENOUGH = 30.0  # effective draws beyond those, from which the posterior mean is
 _CLEAR = 0.004  # of the rows: less noise than this leaves no work to a prior
-_SCALINGS = 40
+_SCALINGS = 40  # rounds of proportional fitting of a joint distribution to its margins
 _MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
 
 
@@ -127,7 +127,7 @@ def merge_bins(shares: Floats, least: float, *, ordered: bool, free: int) -> Int
 
 
 def merged(shares: Floats, merge: Ints) -> Floats:
-    """Shares of merged bins."""
+    """Shares of bins, added up into merged bins."""
     return np.asarray(np.bincount(merge, weights=shares), dtype=np.float64)
 
 

@@ -76,7 +76,7 @@ class Tree:
         return found
 
     def order(self) -> list[tuple[int, list[int]]]:
-        """Columns and their parents."""
+        """The columns with their parents, each parent before its children."""
         root = self.target if self.target is not None else (next(iter(self.pairs))[0] if self.pairs else 0)
         return order_columns([int(m.max()) + 1 for m in self.merges], list(self.pairs), root)
 

@@ -84,7 +84,7 @@ class UnitTask(ABC):
 
     @property
     def canonical(self) -> str:
-        """Identity of the question."""
+        """The question's identity: equal for equal questions, and for no others."""
         r = self.request
         raw = {
             "kind": "wide_synthesis", "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
