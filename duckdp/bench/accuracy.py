@@ -67,7 +67,7 @@ class Law:
 
     @property
     def slope(self) -> float:
-        """Least squares in log-log."""
+        """The slope of the error by the number of rows, both as logarithms, by least squares."""
         return float(np.polyfit(np.log(self.sizes), np.log(self.errors), 1)[0])
 
 

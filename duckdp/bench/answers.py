@@ -22,7 +22,6 @@ from duckdp.smooth.summary import SmoothSummary
 
 DEGREE, EPSILON = 16, Fraction(1)
 HEAD = ("rows", "texts", "how", "answers per second", "microseconds each")
-LEAST = 2000.0  # answers per second that must be reached, five shapes, a thousand at once
 _SHAPES = (
     "exp(-power((x - {a}) / {b}, 2) - power((y - {b}) / {b}, 2))",
     "1 / (1 + exp(-{a} * (x - {b})))",

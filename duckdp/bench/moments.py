@@ -29,7 +29,8 @@ from duckdp.smooth.sums.moments import MomentPlan, plan_moments
 
 SHAPES = ((1, 64), (2, 8), (2, 16), (3, 6), (4, 4))  # (columns, degree) of the summaries
 HIGH = (2, 64)  # (columns, degree) of the largest one
-LIMIT, FFT_LIMIT = 1.0, 2.0
+LIMIT = 1.0  # times that of the baseline in memory, which a summary may take
+FFT_LIMIT = 2.0  # the same of a baseline by fast transforms
 CHUNK = 1 << 12  # rows that the baseline takes at once
 NAMES = "abcd"
 Floats = NDArray[np.float64]

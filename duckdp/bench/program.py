@@ -36,7 +36,8 @@ from duckdp.synthetic.theorem.parameters import theorem_17_bound
 
 Table = list[tuple[str, ...]]
 HEAD = ("program", "way", "until", "cpu s", "F", "bound", "gap %", "rounds", "points")
-DIMENSIONS, VALUES = 3, 100
+DIMENSIONS = 3  # columns
+VALUES = 100  # of the grid, per column
 DEGREES = (4, 6, 8)  # functions per column
 SMOOTH, PLACES = "smooth", "six places"
 # (what the rows are like, how many there are).

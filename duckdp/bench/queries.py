@@ -15,10 +15,13 @@ import duckdb
 import duckdp
 from duckdp.curator import Curator
 
-ANALYST, MAX_ROWS, FEW_GROUPS = "bench", 8, 3
+ANALYST = "bench"
+MAX_ROWS = 8  # of a unit
+FEW_GROUPS = 3  # of a unit, where groups are limited
 EPSILON = "0.5"
 FILES = ("keyed.duckdb", "rows.duckdb")
-COST, AGE = (0.0, 5000.0), (0, 110)
+COST = (0.0, 5000.0)  # declared bounds
+AGE = (0, 110)  # declared bounds
 AVERAGES = "SELECT region, count(*), avg(cost), sum(cost) FROM {table} GROUP BY region"
 
 
@@ -61,7 +64,7 @@ class Workload:
         protect(self.keyed, size, keyed=True)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Of the instance that the private statements run on: the same file, settings and caches."""
+        """A cursor of the instance that the private statements run on: the same file, settings and caches."""
         return self.keyed.engine.schema_cursor()
 
     def close(self) -> None:

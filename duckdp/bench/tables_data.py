@@ -1,4 +1,4 @@
-"""The data sets of the experiments as rows in [-1, 1]^d, and exact sums over rows in memory.
+"""The data sets of the experiments as rows in [-1, 1]^d.
 
 Numbers are mapped by their minimum and maximum (the paper's way, which looks at the data), NOM's by their published
 [0, 1]; categories of NUR become indicators -1 and 1, those of NOM the numbers m, n, s = -1, 0, 1; NUR's class is one
@@ -8,7 +8,6 @@ smallest fractional parts (the paper's own cut is not known).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +15,10 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.synthetic.psi.buy import Products
-from duckdp.synthetic.unit.buy.purse import Sums
-from duckdp.synthetic.unit.features import Features, Floats
+from duckdp.synthetic.unit.features import Floats
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-NOM_ROWS = 20_643  # of the set NOM in the paper; the public file has fewer
-_BLOCK = 1024  # rows whose products are added up at once
+NOM_ROWS = 20_643  # of the set NOM in the paper
 _CLASSES = {"not_recom": 0.0, "very_recom": 1.0, "priority": 2.0, "spec_prior": 3.0}
 _LETTERS = {"m": 0.0, "n": 0.5, "s": 1.0}
 _COPIES = ("countryname_including", "geocodercountrynamecode_including")
@@ -65,33 +61,6 @@ class Data:
 def load(name: str, folder: Path = DATA) -> Data:
     """CTG, NUR, NOM or WDBC."""
     return {"CTG": _ctg, "NUR": _nur, "NOM": _nom, "WDBC": _wdbc}[name](folder)
-
-
-def memory_sums(unit: Floats) -> Sums:
-    """What DuckDB would compute, from rows in memory, in blocks."""
-
-    def sums(features: Features, bits: int) -> tuple[int, Sequence[int]]:
-        found = np.zeros(features.count)
-        for start in range(0, len(unit), _BLOCK):
-            found += np.floor(features.rows(unit[start : start + _BLOCK]) * 2.0**bits + 0.5).sum(axis=0)
-        return len(unit), [int(v) for v in found]  # integers below 2^53: exact
-
-    return sums
-
-
-def exact_products(u: Floats, centre: Floats, basis: Floats, bits: int) -> list[int]:
-    """The sums of one round from rows in memory: what ``psi.buy.print_products`` prints gives."""
-    y = np.clip(u - centre, -1, 1)
-    along = y @ basis
-    found = []
-    for i in range(u.shape[1]):
-        found.append(np.floor(y[:, i : i + 1] * along * 2.0**bits + 0.5).sum(axis=0))
-    return [int(v) for v in np.stack(found).ravel()]
-
-
-def memory_products(unit: Floats) -> Products:
-    """The same for a round of subspace iteration."""
-    return lambda centre, basis, bits: exact_products(unit, centre, basis, bits)
 
 
 def read_columns(name: str, folder: Path) -> dict[str, NDArray[np.generic]]:

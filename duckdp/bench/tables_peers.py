@@ -42,7 +42,6 @@ from duckdp.synthetic.unit.uniforms import uniforms
 
 CASES = {"CTG": ctg, "ADULT": adult, "NUR": nursery}
 METHODS = ("moments", "moments target", "auto", "auto target", "tree", "tree target", "MST", "AIM")
-_BATCH = 1 << 17
 _ATTEMPTS = 4  # of a generator that fails now and then
 Codes = NDArray[np.int64]
 

@@ -14,7 +14,8 @@ from duckdp.synthetic.unit.uniforms import uniforms
 
 SIGMAS = (2, 4, 6, 8, 10)  # widths of the kernels, as the paper has them
 KERNELS = 10  # J
-_CENTRES, _BLOCK = 10_000, 500
+_CENTRES = 10_000  # drawn, and evaluated, at a time
+_BLOCK = 500  # centres, and rows, of one matrix
 Singles = NDArray[np.float32]
 
 

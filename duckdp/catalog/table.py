@@ -151,7 +151,7 @@ def dump_table(table: Table) -> str:
 
 
 def load_table(text: str) -> Table:
-    """The inverse of ``Table.declaration``."""
+    """Read a table from its stored declaration."""
     raw = json.loads(text, object_hook=_decode)
     columns = tuple(_load_column(c) for c in raw.pop("columns"))
     base = tuple(_load_column(c) for c in raw.pop("base"))

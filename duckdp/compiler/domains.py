@@ -49,15 +49,6 @@ class Domain:
     listed: bool = False
 
 
-def derive_domain(expr: Expr) -> Domain | None:
-    """The domain of one key: :meth:`Domains.find`.
-
-    >>> derive_domain(Call("is_null_number", (Literal(1, Kind.NUMBER),), Kind.BOOLEAN)).values
-    (False, True)
-    """
-    return Domains().find(expr)
-
-
 class Domains:
     """Finds the domains of a statement's keys: each part is looked at once, and what is computed for all is bounded."""
 
@@ -66,7 +57,11 @@ class Domains:
         self.found: dict[int, tuple[Expr, Domain | None]] = {}  # by identity: hashes of expressions are long
 
     def find(self, expr: Expr) -> Domain | None:
-        """The domain of a key, or None when only a threshold can protect it."""
+        """The domain of a key, or None when only a threshold can protect it.
+
+        >>> Domains().find(Call("is_null_number", (Literal(1, Kind.NUMBER),), Kind.BOOLEAN)).values
+        (False, True)
+        """
         if id(expr) not in self.found:
             self.found[id(expr)] = (expr, self._derived(expr))
         return self.found[id(expr)][1]

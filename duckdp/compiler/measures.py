@@ -32,7 +32,9 @@ from duckdp.compiler.facts import facts
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import ParameterError
 
-MAX_BITS, MIN_BITS, RANGE_BITS = 40, 6, 61
+MAX_BITS = 40  # fractional bits of a measure's grid; finer ones are far below any noise
+MIN_BITS = 6  # fractional bits of cells, of which coarser ones are refused
+RANGE_BITS = 61  # of a sum over row_cap rows, within the range of the noise
 LEAST_BOUND = 1e-100  # of what is summed: 1 / LEAST_BOUND grid steps are far inside a float
 UNIT_SENSITIVITY = Sensitivity(l1=1, l2_squared=1, linf=1)
 

@@ -25,7 +25,7 @@ from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
 
 @dataclass(frozen=True, kw_only=True)
 class PerUnitTask:
-    """A planned histogram (core/task.py).
+    """A planned histogram of rows or groups per unit (core/task.py).
 
     Attributes:
         query_of: table, predicate and keys; without keys rows are counted, with them groups.

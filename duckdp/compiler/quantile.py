@@ -24,7 +24,7 @@ FINEST = 2**32  # grid cells of a column of fractions
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileTask:
-    """A planned quantile (core/task.py)."""
+    """A planned quantile by smooth sensitivity (core/task.py)."""
 
     table: Table
     column: Column

@@ -22,7 +22,7 @@ CHUNK = 20_000  # groups noised at a time: bounds memory
 
 @dataclass(frozen=True, kw_only=True)
 class SelectTask:
-    """A planned SELECT (core/task.py)."""
+    """A planned SELECT with its noise (core/task.py)."""
 
     plan: Plan
 

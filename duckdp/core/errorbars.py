@@ -40,7 +40,8 @@ _DIGITS = Context(prec=50, rounding=ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
 _SMOOTH = 50.0  # from this scale on a step of the law is taken as continuous
 _TAIL = 1e-9  # mass ignored outside the range of a numeric law
-_LATTICE, _NODES, _TABLED = 2**18, 2**18, 512
+_LATTICE = _NODES = 2**18  # of the lattice, or of the quadrature, that a law is inverted on
+_TABLED = 512  # columns; of more, half-widths are looked up in a table
 _NORMAL = NormalDist()
 _SPREAD = 3e-4  # relative distance kept between squared scales: error about _SPREAD^2, rounding about 1e-16/_SPREAD^2
 # Weights of the midpoint rule's Euler-Maclaurin corrections.
@@ -73,11 +74,6 @@ class Noise:
             return s * s
         mass = [math.exp(-(k * k) / (2 * s * s)) if k < 40 * s else 0.0 for k in range(1, 80)]
         return 2 * sum(k * k * p for k, p in enumerate(mass, 1)) / (1 + 2 * sum(mass))
-
-
-def coverage(noise: Noise, w: int) -> float:
-    """Give P(|Z| <= w), correct to the last digit of a float."""
-    return float(_coverage(noise, w))
 
 
 def half_width(noise: Noise, level: float = 0.95) -> int:

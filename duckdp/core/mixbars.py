@@ -28,10 +28,15 @@ from duckdp.core.errorbars import check_level
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-WIDENED, WIDENED_INVERTED = 1.02, 1.01
+# Of a half-width, from the table or from an inversion: what was measured is in the docstring.
+WIDENED = 1.02
+WIDENED_INVERTED = 1.01
 FAST = (0.93, 0.96)  # levels between which the table of quantiles holds
 _SHARES = np.linspace(0.0, 1.0, 33)
-_KEPT, _NODES, _STEPS, _BLOCK = 12, 128, 512, 512
+_KEPT = 12  # largest uniform terms that are not taken as normal
+_NODES = 128  # of the quadrature
+_STEPS = 512  # of the inversion
+_BLOCK = 512  # quantiles that are looked up at a time
 _FARTHEST = 12.0  # deviations: beyond any quantile of 0.9999
 
 

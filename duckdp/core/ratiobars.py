@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 from duckdp.core.errorbars import Noise, linear_half_width
 
 Floats = NDArray[np.float64]
-_NODES, _ROUNDS, _NEAR = 513, 120, 1e-9
+_NODES = 513  # angles at which half-widths are computed
+_ROUNDS = 120  # halvings of an end
+_NEAR = 1e-9  # of the equation for an end, whose solution is then found
 _SMOOTH = 50.0  # as in core/errorbars
 
 

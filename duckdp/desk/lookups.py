@@ -96,7 +96,7 @@ class Lookups:
 
     @property
     def reservation_id(self) -> int | None:
-        """Of the reservation within which charges are made."""
+        """The reservation within which charges are made, if there is one."""
         return None if self.reservation is None else self.reservation.id
 
     def remaining_text(self, loss: Loss | None = None) -> str:

@@ -19,7 +19,7 @@ class Budgeting:
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """Declarations by lower-case name."""
+        """Declarations of the protected tables, by lower-case name."""
         raise NotImplementedError
 
     def budget(

@@ -22,7 +22,7 @@ from duckdp.errors import LedgerError
 
 SUFFIX = ".anchor"
 LENGTH = 160  # of a line
-LOCK_SECONDS = 30.0
+LOCK_SECONDS = 30.0  # that another process may hold the anchor's lock
 
 _MAGIC = "duckdp-anchor-1"
 

@@ -134,7 +134,7 @@ def require_open(tx: Tx, analyst: str) -> tuple[Row, Row]:
 
 
 def find_analyst(tx: Tx, analyst: str) -> Row:
-    """The analyst's row.
+    """The stored row of an analyst.
 
     Raises:
         BudgetError: B102.
@@ -146,7 +146,7 @@ def find_analyst(tx: Tx, analyst: str) -> Row:
 
 
 def kind_of(dataset: Row) -> AccountantKind:
-    """The data set's accountant.
+    """Which accountant the data set has.
 
     Raises:
         BudgetError: B107.

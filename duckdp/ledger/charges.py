@@ -31,7 +31,7 @@ from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import Charge, ChargeRequest, StoredRelease
 
-MAX_ATTEMPTS = 3
+MAX_ATTEMPTS = 3  # that may read the data under one charge; after them it is final
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from duckdp.ledger import anchor, chain
 from duckdp.ledger.seals import Damage
 from duckdp.process import forks
 
-BUSY_SECONDS = 30.0
+BUSY_SECONDS = 30.0  # that SQLite waits for another process
 # What a statement may fail with; of a damaged file SQLite says in texts that are none.
 FAILURES = (sqlite3.Error, MemoryError, UnicodeDecodeError)
 MOST_FOUND = 1000
@@ -224,7 +224,7 @@ def not_a_ledger(path: str) -> LedgerError:
 # A fork waits until no thread is within SQLite, whose own locks would stay locked in the child. What is open then is
 # known to SQLite in the child too, with locks on the file that only the parent has: such a file is refused there.
 
-_FORK_SECONDS = 5.0
+_FORK_SECONDS = 5.0  # that a fork waits for a transaction that is under way
 _opened: weakref.WeakSet[Connection] = weakref.WeakSet()
 _coming: list[str] = []  # paths of connections that are being made
 _inherited: set[tuple[int, int]] = set()

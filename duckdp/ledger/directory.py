@@ -55,7 +55,7 @@ def table(name: str = "") -> bytes:
 
 
 def begin(tx: Tx) -> None:
-    """Make an empty directory."""
+    """Make a directory in which nothing is listed."""
     tx.insert("directory", name=FIRST, next=END, subject=0)
 
 

@@ -18,7 +18,7 @@ from duckdp.errors import ParameterError
 from duckdp.ledger.ledger import Ledger
 from duckdp.ledger.statement_check import read_pages
 
-PAGE = 2000
+PAGE = 2000  # entries that are read at once
 KINDS = ("charge", "act", "free", "refused", "failed", "lost")
 OUTCOMES = {"released": "answered", "open": "not answered yet", "failed": "not answered"}
 
@@ -51,7 +51,7 @@ class Entry:
 
     @property
     def cost(self) -> str:
-        """What it cost."""
+        """What the entry's statement cost, as text."""
         if self.kind == "charge":
             return str(self.row.loss)
         return "" if self.kind in ("act", "lost") else "nothing"
@@ -71,7 +71,7 @@ def walk(
     ledger: Ledger, *, newest_first: bool = True, analyst: str | None = None, since: str = "",
     kinds: Sequence[str] = KINDS,
 ) -> Iterator[Entry]:  # fmt: skip
-    """The entries by time.
+    """The entries of all sources, ordered by time.
 
     Args:
         ledger: whose.

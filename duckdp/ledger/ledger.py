@@ -104,7 +104,7 @@ class Ledger(Granting, Holding, Listings):
         self._store.write(work)
 
     def freeze(self, reason: str) -> None:
-        """Stop everybody."""
+        """Stop all analysts: no new charges until ``unfreeze``."""
         self._store.write(lambda tx: budgets.freeze(tx, reason))
 
     def unfreeze(self, reason: str) -> None:
@@ -144,7 +144,7 @@ class Ledger(Granting, Holding, Listings):
         return self._store.write(lambda tx: objects.drop_table(tx, name, reason))
 
     def tables(self) -> dict[str, str]:
-        """Declarations by table name."""
+        """Stored declarations, by the table's name."""
         return self._store.read(lambda tx: objects.tables(tx))
 
     def declarations(self) -> list[DeclarationRow]:

@@ -112,7 +112,7 @@ def require(kind: AccountantKind, cost: Pair, limits: Sequence[Limit]) -> None:
 
 
 def least(limits: Sequence[Limit]) -> Pair:
-    """What fits all limits."""
+    """The largest charge that fits all limits."""
     primary, secondary = (min(parts) for parts in zip(*(limit.rest for limit in limits), strict=True))
     return primary, secondary
 
@@ -154,7 +154,7 @@ def look_up_team(tx: Tx, name: str) -> Row | None:
 
 
 def all_teams(tx: Tx) -> list[Row]:
-    """All teams, by name."""
+    """The stored rows of all teams, by name."""
     return [find_team(tx, name.decode()) for name, _ in directory.listed(tx, directory.team())]
 
 

@@ -25,7 +25,7 @@ _SHARE = 10_000  # events between two words about progress
 
 @dataclass(kw_only=True)
 class Marks:
-    """Of each charge, by its id: state, attempts, stages, whether its release was finished."""
+    """What the history says of each charge, by its id: state, attempts, stages, whether its release was finished."""
 
     states: bytearray = field(default_factory=lambda: bytearray(1))
     attempts: bytearray = field(default_factory=lambda: bytearray(1))
@@ -33,7 +33,7 @@ class Marks:
     finished: bytearray = field(default_factory=lambda: bytearray(1))
 
     def add(self, state: str, attempt: int, stages: int, finished: bool) -> None:
-        """The next charge."""
+        """Take note of the next charge."""
         self.states.append(_STATES[state])
         self.attempts.append(attempt)
         self.stages.append(stages)

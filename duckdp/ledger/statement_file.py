@@ -25,12 +25,12 @@ from duckdp.resources import read_sql
 
 SUFFIX = ".statements"
 APPLICATION_ID = 0x64707374  # "dpst", in the header of the file
-VERSION = 1
-MOST_ROWS = 100_000
-MOST_BYTES = 32 * 2**20
-ROW_BYTES = 256
+VERSION = 1  # of the log's schema
+MOST_ROWS = 100_000  # entries that are kept
+MOST_BYTES = 32 * 2**20  # of the entries that are kept
+ROW_BYTES = 256  # counted for an entry beside its text
 MOST_PAGES = 4 * MOST_BYTES // 4096  # SQLite leaves pages a third full at worst
-MOST_JOURNAL = 32 * 2**20
+MOST_JOURNAL = 32 * 2**20  # bytes of the write-ahead file
 NOBODY = ""  # the chain of all who have no grant
 COLUMNS = (
     "number",
@@ -42,7 +42,7 @@ COLUMNS = (
     "charge",
 )  # of an entry, in the order in which they are hashed
 
-_BUSY_MILLISECONDS = 2000
+_BUSY_MILLISECONDS = 2000  # that SQLite waits for another process
 _SPARE = 50  # of so many parts of the log one more is freed than must be, so that trimming is rare
 
 Head = tuple[int, str]  # how many entries, and the hash of the last

@@ -50,7 +50,7 @@ class Tx:
         return row
 
     def rows(self, sql: str, *values: object) -> list[Any]:
-        """All rows; unchecked."""
+        """All rows of a query, whose seals nobody has checked."""
         return self._connection.execute(sql, values).fetchall()
 
     def run(self, sql: str, *values: object) -> int:

@@ -233,7 +233,7 @@ class CapState:
 
     @property
     def cap(self) -> Cap:
-        """As it was granted."""
+        """The cap as it was granted."""
         monthly = None if self.month is None else self.month.granted
         return Cap(
             epsilon_nano=self.epsilon_nano, delta_atto=self.delta_atto,
@@ -244,7 +244,7 @@ class CapState:
 
 @dataclass(frozen=True, kw_only=True)
 class AnalystState(CapState):
-    """An analyst."""
+    """What one analyst was granted, was charged and has left."""
 
     revoked: bool
     revoked_reason: str | None

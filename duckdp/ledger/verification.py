@@ -22,7 +22,7 @@ from duckdp.ledger.seals import Damage
 
 Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
-MOST_FOUND = 20
+MOST_FOUND = 20  # problems that one check lists
 STRUCTURE = "its structure is broken"
 _UNREADABLE = (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError)
 

@@ -28,7 +28,6 @@ from duckdp.process.folders import Folder
 from duckdp.vault.copies import copy_connection, copy_database, copy_frame
 
 CATALOG = "src"
-SUFFIXES = (".duckdb", ".db", ".ddb")
 # DuckDB's optimizers that rely on what a Parquet file says of itself
 BELIEVING = (
     "statistics_propagation", "filter_pushdown", "join_filter_pushdown", "row_group_pruner", "top_n",

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from duckdp.catalog.table import Kind
-from duckdp.compiler.domains import derive_domain
+from duckdp.compiler.domains import Domains
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr
 from duckdp.compiler.scalars import Scalars
@@ -81,7 +81,7 @@ def test_numbers(con: duckdb.DuckDBPyConnection) -> None:
             expr = Scalars(RowScope(table, None, text).leaf, text)(parse_scalar(text))
         except QueryError:
             continue
-        derived = derive_domain(expr)
+        derived = Domains().find(expr)
         if expr.kind is not Kind.NUMBER or derived is None:
             continue
         domain = derived.values
@@ -150,7 +150,7 @@ def test_dates(text: str, con: duckdb.DuckDBPyConnection) -> None:
             )
         )
         expr = Scalars(RowScope(table, None, text).leaf, text)(parse_scalar(text))
-        derived = derive_domain(expr)
+        derived = Domains().find(expr)
         if derived is None:
             assert "date_diff" in text or "hour" in text
             continue
@@ -175,7 +175,7 @@ def test_nothing_is_implied_where_doubles_are_not_exact() -> None:
     ):
         table = clinic(columns=(column("a", "INTEGER", lower=0, upper=5), column("x", "DOUBLE", lower=0.0, upper=3.0)))
         expr = Scalars(RowScope(table, None, text).leaf, text)(parse_scalar(text))
-        assert derive_domain(expr) is None
+        assert Domains().find(expr) is None
 
 
 # ---- functions of declared columns -----------------------------------------------------------------------------------

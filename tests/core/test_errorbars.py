@@ -10,7 +10,6 @@ import pytest
 import duckdp.core.errorbars as errorbars
 from duckdp.core.errorbars import (
     Noise,
-    coverage,
     half_width,
     linear_half_width,
     linear_standard_error,
@@ -68,12 +67,12 @@ def test_one_term_against_the_summed_law(family: str, scale: float):
     k, p = law(noise)
     assert noise.variance() == pytest.approx(float(np.sum(k**2 * p)), rel=1e-11, abs=1e-300)
     for w in {0, 1, int(scale), int(3 * scale), int(7 * scale)}:
-        assert coverage(noise, w) == pytest.approx(float(p[np.abs(k) <= w].sum()), rel=1e-12)
-    assert coverage(noise, -1) == 0
+        assert errorbars._coverage(noise, w) == pytest.approx(float(p[np.abs(k) <= w].sum()), rel=1e-12)
+    assert errorbars._coverage(noise, -1) == 0
     for level in LEVELS:
         w = half_width(noise, level)
-        assert coverage(noise, w) >= level
-        assert w == 0 or coverage(noise, w - 1) < level
+        assert errorbars._coverage(noise, w) >= level
+        assert w == 0 or errorbars._coverage(noise, w - 1) < level
 
 
 @pytest.mark.parametrize("level", [*LEVELS, 1e-12, 1 - 1e-12, 1 - 2.0**-53])

@@ -15,7 +15,7 @@ import pytest
 from duckdp.compiler.evaluate import evaluate
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.release import SelectTask
-from duckdp.core.errorbars import coverage
+from duckdp.core.errorbars import _coverage as coverage
 from duckdp.core.types import Neighbours
 from tests.gate import clinic, column, exact_payload, plan_for
 from tests.privacy.statistics import chi_square_p, fits

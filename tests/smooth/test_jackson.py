@@ -8,11 +8,19 @@ import pytest
 from duckdp.errors import NumericalError
 from duckdp.smooth.fit import jackson
 from duckdp.smooth.fit.coefficients import approximate, read_function
-from duckdp.smooth.fit.jackson import clenshaw_curtis, multipliers, rate
+from duckdp.smooth.fit.jackson import _kernel_sizes, clenshaw_curtis, multipliers
 from duckdp.smooth.summary import make_basis
 from tests.smooth.tables import column
 
 X, Y = column("x", -1.0, 1.0), column("y", -1.0, 1.0)
+
+
+def rate(t: int, smoothness: int) -> float:
+    """2 int H |s|^K ds: the error per bound of the K-th derivative of g, one variable (module docstring)."""
+    r, length = _kernel_sizes(t - 1, smoothness)
+    s = (np.arange(200 * t) + 0.5) * (np.pi / (200 * t))
+    kernel = (np.sin(length * s / 2) / np.sin(s / 2)) ** (2 * r)
+    return float(2 * np.sum(kernel * s**smoothness) / np.sum(kernel))
 
 
 def operator(g, n, smoothness, x):

@@ -48,12 +48,12 @@ def hull(args: Sequence[Span]) -> Span:
 
 
 def smallest(args: Sequence[Span]) -> Span:
-    """Of the least of the arguments; of truth values, whether all hold."""
+    """The least of the arguments; of truth values, whether all hold."""
     return Span(reduced(np.minimum, [a.low for a in args]), reduced(np.minimum, [a.high for a in args]))
 
 
 def largest(args: Sequence[Span]) -> Span:
-    """Of the largest of the arguments; of truth values, whether any holds."""
+    """The largest of the arguments; of truth values, whether any holds."""
     return Span(reduced(np.maximum, [a.low for a in args]), reduced(np.maximum, [a.high for a in args]))
 
 

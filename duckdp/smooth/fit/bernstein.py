@@ -47,7 +47,8 @@ MAX_CASES = 64  # combinations of the values of columns that have few
 MAX_PIECES = 2**18  # rectangles that the proof of one function looks at
 MAX_EXPONENT = 1024  # of a whole power, beyond which nothing is proved
 MAX_KINDS = 4  # exponents of functions that are looked at together
-_ARCS, _STRIPS, _LAYERS = 64, 24, 6
+_ARCS = 64  # pieces of an ellipse's edge
+_STRIPS, _LAYERS = 24, 6  # pieces of its inside, along and across
 _LOG_ERROR = 1e-13  # per degree, relative, of an exponential of such a logarithm
 
 

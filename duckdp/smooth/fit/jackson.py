@@ -10,8 +10,8 @@ Formula: if g = sum_m g_m cos(m theta), then I g = sum_m g_m L_m cos(m theta) wi
          L_m = -sum_(l=1)^(K+1) (-1)^l C(K+1, l) h_(lm), h_j = int H(s) cos(j s) ds (0 beyond n; L_0 = 1).
          So a coefficient is an integral of f times a number known beforehand ([J] Fact 9 with l_i = k_i n_i).
 Error:   g - I g = (-1)^K int H(s) Delta_s^(K+1) g ds up to sign, and |Delta_s^(K+1) g| <= 2 |s|^K max|g^(K)|, so one
-         variable errs by at most 2 max|g^(K)| int H |s|^K (:func:`rate`), which is O(n^-K); K bounded derivatives do
-         not give n^-(K+1), as [J] Theorem 8 prints.
+         variable errs by at most 2 max|g^(K)| int H |s|^K (the tests compare), which is O(n^-K); K bounded derivatives
+         do not give n^-(K+1), as [J] Theorem 8 prints.
 Source:  [J] sections 3.3.1 to 3.3.4. Its quadrature is not usable as printed: nodes are zeros, weights belong to
          extrema, 2^k points are not nested. Here: nested Clenshaw-Curtis, m(1) = 1, m(k) = 2^(k-1)+1, in the angles.
 """
@@ -71,7 +71,7 @@ def coefficients(function: Expr, axes: Sequence[Axis], smoothness: int) -> Float
 
 @lru_cache(maxsize=256)
 def multipliers(t: int, smoothness: int) -> Floats:
-    """L_0 ... L_(t-1), float[t]."""
+    """The factors of the terms of a series, L_0 ... L_(t-1), float[t]."""
     kernel = _kernel(t - 1, smoothness)
     order = smoothness + 1
     found = np.zeros(t)
@@ -80,14 +80,6 @@ def multipliers(t: int, smoothness: int) -> Floats:
             if i * m < len(kernel):
                 found[m] -= (-1) ** i * math.comb(order, i) * kernel[i * m]
     return found
-
-
-def rate(t: int, smoothness: int) -> float:
-    """2 int H |s|^K ds: the error per bound of the K-th derivative of g, one variable (module docstring)."""
-    r, length = _kernel_sizes(t - 1, smoothness)
-    s = (np.arange(200 * t) + 0.5) * (np.pi / (200 * t))
-    kernel = (np.sin(length * s / 2) / np.sin(s / 2)) ** (2 * r)
-    return float(2 * np.sum(kernel * s**smoothness) / np.sum(kernel))
 
 
 def _kernel_sizes(n: int, smoothness: int) -> tuple[int, int]:

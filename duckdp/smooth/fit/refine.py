@@ -17,7 +17,8 @@ from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.fit.interpolation import count_values
 
 STEPS, TOPS = 16, 8  # of a column: steps of largest change, and beside the largest values
-PARTS, ROUNDS = 40, 3
+PARTS = 40  # of a step of the grid, in each round
+ROUNDS = 3  # so a jump is found to within 1 / 64,000 of a step
 Residual = Callable[[tuple[Floats, ...]], Floats]  # places per column float[n] -> f - p, float[n]
 
 

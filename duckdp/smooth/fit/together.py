@@ -24,7 +24,8 @@ from duckdp.smooth.fit.interpolation import zeros_lebesgue
 from duckdp.smooth.fit.points import SLOT, raw_values, tensor_points
 
 RHOS = (2.0, 1.35)  # the second for what the first does not settle
-ARCS, STRIPS, LAYERS = 12, 8, 3
+ARCS = 12  # pieces of an ellipse's edge
+STRIPS, LAYERS = 8, 3  # pieces of its inside, along and across
 PIECES = 3  # of every other column
 MAX_COMBINATIONS = 4096  # functions times values of columns that have few
 

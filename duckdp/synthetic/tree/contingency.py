@@ -25,7 +25,7 @@ _BLOCK = 1 << 14  # rows that are counted at a time: their codes stay in the pro
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tables:
-    """One- and two-way tables.
+    """One-way and two-way tables of the same rows.
 
     Attributes:
         merges: per column, the merged bin of each bin, int[size].

@@ -64,7 +64,7 @@ class Part:
 
     @property
     def label(self) -> int | None:
-        """Of a column of two values the unit column that tells them apart, else None."""
+        """The unit column that tells the values of a column of two values apart, else None."""
         if self.form == "choice":
             return self.start + 1 if len([v for v in self.values if v is not None]) == 2 else None
         whole = self.column.integral and self.axis.upper - self.axis.lower == 1 and not self.nullable
@@ -98,7 +98,7 @@ class UnitColumns:
 
     @cached_property
     def names(self) -> list[str]:
-        """Of the unit columns in SQL."""
+        """The names of the unit columns in SQL."""
         return [f"u{i}" for i in range(self.count)]
 
     @property

@@ -13,7 +13,6 @@ from duckdp.vault.suggest.lines import Line
 
 Write = Callable[[str, Sequence[Line], str], str]
 SECTIONS = ("bounds", "domains", "columns")
-OPTIONS = {"bounds": "--bound", "domains": "--domain", "columns": "--column", "null_units": "--null-unit"}
 HINT = 'many columns at once: "lab_*" or "*::DOUBLE" in place of a name, or like a declared table'
 
 

@@ -4,9 +4,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from duckdp.bench.tables_data import memory_products, memory_sums
 from duckdp.synthetic.psi.buy import print_products
 from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, constant, label_factor
+from tests.synthetic.in_memory import memory_products, memory_sums
 
 D, BITS = 5, 20
 NAMES = [f'"u{i}"' for i in range(D)]

@@ -8,7 +8,6 @@ import duckdb
 import numpy as np
 import pytest
 
-from duckdp.bench.tables_data import memory_sums
 from duckdp.core.types import Neighbours
 from duckdp.synthetic.moments.buy import strongest
 from duckdp.synthetic.moments.buy.links import collect
@@ -18,6 +17,7 @@ from duckdp.synthetic.moments.plan import Plan, make_plan
 from duckdp.synthetic.moments.released import score_factors
 from duckdp.synthetic.unit.buy.purse import Purse
 from duckdp.synthetic.unit.features import RADIAL, Factor, Features
+from tests.synthetic.in_memory import memory_sums
 from tests.synthetic.plans import open_purse, request
 
 D, BITS = 6, 20

@@ -9,11 +9,11 @@ import duckdb
 import numpy as np
 import pytest
 
-from duckdp.bench.tables_data import exact_products
 from duckdp.core.types import NANO, PICO, Neighbours
 from duckdp.synthetic.psi.buy import print_products
 from duckdp.synthetic.psi.plan import round_scale
 from duckdp.synthetic.unit.charge_terms import BITS, Terms
+from tests.synthetic.in_memory import exact_products
 
 SHAPES = [(d, k) for d in range(2, 13) for k in range(1, min(3, d) + 1)]
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from duckdp.bench.tables_data import exact_products, memory_sums
 from duckdp.core.types import ATTO, NANO, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms.noisy_maximum import choose_best
@@ -15,6 +14,7 @@ from duckdp.synthetic.unit.buy import purse as release
 from duckdp.synthetic.unit.buy.purse import Purse, sensitivity
 from duckdp.synthetic.unit.charge_terms import predicted
 from duckdp.synthetic.unit.features import ONE, RADIAL, Features, label_factor
+from tests.synthetic.in_memory import exact_products, memory_sums
 from tests.synthetic.plans import open_purse, request
 
 BITS = 20

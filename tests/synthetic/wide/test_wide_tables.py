@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from duckdp.bench.tables import area_table, by_path, error_table
-from duckdp.bench.tables_data import Data, memory_products, memory_sums
+from duckdp.bench.tables_data import Data
 from duckdp.bench.tables_queries import KERNELS, SIGMAS, area_under_curve, draw_queries, learn
 from duckdp.core.types import Neighbours
 from duckdp.errors import ParameterError
@@ -22,6 +22,7 @@ from duckdp.synthetic.unit.buy import purse as release
 from duckdp.synthetic.unit.features import ONE, RADIAL, Features
 from duckdp.synthetic.unit.stages import Noisy
 from duckdp.synthetic.unit.unit_rows import round_groups, round_signs
+from tests.synthetic.in_memory import memory_products, memory_sums
 from tests.synthetic.plans import make_psi_table, make_table, open_purse, request
 
 D = 8

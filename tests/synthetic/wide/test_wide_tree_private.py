@@ -10,7 +10,6 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from duckdp.bench.tables_data import memory_sums
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms import exponential as tree_select
@@ -23,6 +22,7 @@ from duckdp.synthetic.tree.buy.grow import grow_tree
 from duckdp.synthetic.tree.contingency import Tables, sensitivity
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.unit.buy.purse import Purse
+from tests.synthetic.in_memory import memory_sums
 from tests.synthetic.plans import encode, open_tree_purse, request
 from tests.synthetic.wide.trees import memory_counts, three_columns
 

@@ -39,7 +39,7 @@ class Laws:
 
     @property
     def squares(self) -> Floats:
-        """E u_i^2, float[d]."""
+        """The second moment of each column, E u_i^2, float[d]."""
         return np.asarray((self.shares * self.places**2).sum(axis=1))
 
     def replaced(self, columns: Sequence[int], other: Laws) -> Laws:
@@ -49,7 +49,7 @@ class Laws:
         return Laws(places=places, shares=shares)
 
     def quantiles(self, rows: int) -> Floats:
-        """Of each law at m even levels, ascending: float[d, m]."""
+        """Quantiles of each law at m even levels, ascending: float[d, m]."""
         levels, found = (np.arange(rows) + 0.5) / rows, np.empty((len(self.shares), rows))
         for i, share in enumerate(self.shares):
             at = np.searchsorted(np.cumsum(share), levels)

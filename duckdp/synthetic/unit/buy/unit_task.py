@@ -51,7 +51,7 @@ class UnitTask(ABC):
     @property
     @abstractmethod
     def terms(self) -> Terms:
-        """Of the purse that the stages spend."""
+        """The terms of the purse that the stages spend."""
 
     @property
     def shares(self) -> dict[str, Fraction]:
