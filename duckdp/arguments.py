@@ -129,15 +129,6 @@ def declared(function: Callable[..., Any], given: object) -> dict[str, Any]:
     return found
 
 
-def scalars(given: Mapping[str, object]) -> dict[str, Any]:
-    """Further arguments by name, each a text, a number or a flag.
-
-    Raises:
-        ParameterError: P107.
-    """
-    return {name: value if value is None else _plain(name, value, _SCALAR) for name, value in given.items()}
-
-
 def _without_classes(value: Any, depth: int = 3) -> Any:
     """A value without classes of the caller's: a member of an enum as its text, a named tuple as a tuple."""
     known = type(value).__module__.split(".")[0] in _PLAIN_FROM
@@ -355,7 +346,6 @@ _SIMPLE: dict[Any, tuple[Take, str]] = {
     type(None): (_nothing, "None"),
     None: (_nothing, "None"),
 }
-_SCALAR = typing.cast("tuple[Take, str]", reader(Scalar))
 #: Whose values are no code of a caller's.
 _PLAIN_FROM = frozenset(
     ("builtins", "datetime", "decimal", "fractions", "uuid", "collections", "numpy", "pandas", "polars")

@@ -21,9 +21,9 @@ Definition = ast.FunctionDef | ast.ClassDef
 # Public names that the package itself has no use for, and why they are there.
 FOR_OTHERS = {
     "duckdp": {
-        "Curator.amend", "Records.history", "Records.export_history", "profile", "Result.df", "Result.pl",  # the owner
+        "Curator.amend", "profile",  # the owner
         "Calls.export_summary", "Calls.export_tables", "Calls.synthetic_report",  # the analyst
-        "Ledger.save_table", "Loss.rho",  # whoever has the ledger open
+        "Ledger.save_table",  # whoever has the ledger open
     },
     "click and Jupyter": {
         "Commands.list_commands", "Functions.list_commands", "Functions.get_command", "Word.get_metavar",

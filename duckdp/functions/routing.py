@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from duckdp.smooth.summary import SmoothSummary
 
 MOST = 1e300  # what is called a number here and as a float
-Tolerance = float | Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)

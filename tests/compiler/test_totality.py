@@ -23,7 +23,6 @@ from duckdp.compiler.facts import facts
 from duckdp.compiler.measures import sum_range
 from duckdp.compiler.nodes import PART_NAMES
 from duckdp.compiler.operators import OPERATORS, UNITS
-from duckdp.compiler.operators.text import like_operator
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr
 from duckdp.compiler.scalars import Scalars
@@ -165,8 +164,10 @@ def _calls(name: str) -> Iterator[tuple[Expr, Kind]]:
             args[0] = clamped
         gives = operator.gives or kind
         if name in ("like", "ilike", "starts_with", "ends_with", "contains"):
+            meant = OPERATORS["ilike"].pattern
+            assert meant is not None
             for pattern in PATTERNS:
-                constant = like_operator("ilike", pattern)[1] if "like" in name else Literal(pattern, Kind.TEXT)
+                constant = Literal(meant(pattern)[1] if "like" in name else pattern, Kind.TEXT)
                 yield Call(name, (args[0], constant), gives), kind
         elif name in SLICES:
             for option in SLICES[name]:

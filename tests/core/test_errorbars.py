@@ -67,7 +67,7 @@ def test_one_term_against_the_summed_law(family: str, scale: float):
     k, p = law(noise)
     assert noise.variance() == pytest.approx(float(np.sum(k**2 * p)), rel=1e-11, abs=1e-300)
     for w in {0, 1, int(scale), int(3 * scale), int(7 * scale)}:
-        assert errorbars._coverage(noise, w) == pytest.approx(float(p[np.abs(k) <= w].sum()), rel=1e-12)
+        assert float(errorbars._coverage(noise, w)) == pytest.approx(float(p[np.abs(k) <= w].sum()), rel=1e-12)
     assert errorbars._coverage(noise, -1) == 0
     for level in LEVELS:
         w = half_width(noise, level)

@@ -79,7 +79,7 @@ def test_intervals_of_counts_are_exact(epsilon: str, unit_key: str | None) -> No
     [(share, width, _)] = _measured("count(*)", epsilon, 1000, unit_key=unit_key)  # type: ignore[arg-type]
     noise = _plan("count(*)", epsilon, unit_key=unit_key).noises[0]
     assert noise is not None
-    exact = coverage(noise, round(width))
+    exact = float(coverage(noise, round(width)))
     assert exact >= 0.95 > coverage(noise, round(width) - 1)
     assert abs(share - exact) <= TOLERANCE
 

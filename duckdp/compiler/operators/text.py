@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from duckdp.catalog.table import MAX_TEXT, Kind
-from duckdp.compiler.expression import Literal
+from duckdp.catalog.table import MAX_TEXT
 from duckdp.compiler.number_types import INTEGER, always_of
 from duckdp.compiler.operators.row import B, N, Operator, T, always, function, within
 
@@ -19,6 +18,11 @@ def _regular(pattern: str) -> str:
 
 
 def _like(pattern: str) -> tuple[str, str]:
+    """LIKE by operators of linear cost: DuckDB's own backtracks, seconds a row for a few wildcards.
+
+    >>> _like("ab%"), _like("a_%b")
+    (('starts_with', 'ab'), ('like', 'a..*b'))
+    """
     inner = pattern.strip("%")
     if "_" in inner or "%" in inner:
         return "like", _regular(pattern)
@@ -79,14 +83,3 @@ TEXT: tuple[Operator, ...] = (
         offered=("contains",),
     ),
 )  # fmt: skip
-
-
-def like_operator(name: str, pattern: str) -> tuple[str, Literal]:
-    """LIKE by operators of linear cost: DuckDB's own backtracks, seconds a row for a few wildcards.
-
-    >>> like_operator("like", "ab%")[0], like_operator("like", "a_%b")[1].value
-    ('starts_with', 'a..*b')
-    """
-    meant = {row.name: row.pattern for row in TEXT}[name]
-    found, constant = (name, pattern) if meant is None else meant(pattern)
-    return found, Literal(constant, Kind.TEXT)
