@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from duckdp.arguments import checked, checked_methods, checks_itself, declared
 from duckdp.catalog.table import Table, check_name
@@ -22,9 +23,6 @@ from duckdp.session import Session
 from duckdp.vault.dataset import DataSet
 from duckdp.vault.protection import Protected, protect_tables
 from duckdp.vault.suggest import suggest
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 @checked
