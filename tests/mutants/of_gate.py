@@ -6,6 +6,8 @@ from tests.mutants.mutant import Mutant
 
 _PARSE, _TOKENS, _SELECT, _SCOPE = (f"duckdp/compiler/{n}.py" for n in ("parse", "tokens", "select", "scope"))
 _SCALARS, _FACTS = (f"duckdp/compiler/{n}.py" for n in ("scalars", "facts"))
+_NODES, _AGGREGATES = (f"duckdp/compiler/{n}.py" for n in ("nodes", "aggregates"))
+_SIMPLEX, _T_ROWS = "duckdp/mechanisms/simplex.py", ("tests/compiler/test_rows.py",)
 _ARITHMETIC, _CONDITIONAL, _CASTS = (
     f"duckdp/compiler/operators/{n}.py" for n in ("arithmetic", "conditional", "casts")
 )
@@ -58,6 +60,11 @@ GATE: tuple[Mutant, ...] = (
     Mutant("facts: any bounds of a root", _SCALARS, "if operator.domain is not None and not self.released:", "if False:", ("tests/compiler/test_rules.py::test_a_function_that_fails_somewhere_wants_bounds",)),
     Mutant("facts: greatest of what may be NULL", _CONDITIONAL, "max((s.lower for s in sure), default=lowest)", "max(s.lower for s in spans)", _T_FACTS),
     Mutant("facts: columns are never NULL", _FACTS, "return Facts(c.interval, c.integral, c.nullable, whole, days)", "return Facts(c.interval, c.integral, False, whole, days)", ("tests/compiler/test_sensitivity.py", *_T_FACTS)),
+    Mutant("rows: any operator is a part of a date", _NODES, 'for row in ROWS if row.reading == "part" for name in', "for row in ROWS for name in", _T_ROWS),
+    Mutant("rows: a product is enclosed as a sum", _ARITHMETIC, "sp.product(a[0], a[1])", "a[0] + a[1]", _T_ROWS),
+    Mutant("rows: quotients are entire", _ARITHMETIC, "entire=lambda call: isinstance(call.arguments[1], Literal)", "entire=always", _T_ROWS),
+    Mutant("rows: the mean has no slope by the count", _SIMPLEX, "mean_gradient=(first - inside * mean) / safe", "mean_gradient=first / safe", _T_ROWS),
+    Mutant("rows: variances of a sample as of all", _AGGREGATES, "n = np.where(found.count > 1, found.count, np.nan) if sample else found.count\n        factor = n / (n - 1) if sample else np.ones_like(n)", "n = found.count\n        factor = np.ones_like(n)", _T_ROWS),
     Mutant("printing: instants in the session's zone", _PRINT, "    if column.type.upper() == ZONED:", "    if False:", ("tests/test_zoned.py",)),
     # ---- domains that follow
     Mutant("domains: the last period is left out", _DOMAINS, "following <= last:", "following < last:", _T_DOMAINS),
