@@ -138,6 +138,37 @@ def forge(con: sqlite3.Connection, dataset_id: str, salt: bytes) -> None:
     con.execute("UPDATE chain SET hash = ? WHERE analyst = 'ana'", (before,))
 
 
+def anew(con: sqlite3.Connection, before: str) -> None:
+    """Compute bea's whole chain, of which no charge names an entry, anew from a beginning."""
+    columns = ", ".join(statement_file.COLUMNS)
+    for row in con.execute(f"SELECT {columns} FROM statement WHERE chain = 'bea' ORDER BY number").fetchall():
+        before = chain.digest(before, *row)
+        con.execute("UPDATE statement SET hash = ? WHERE chain = 'bea' AND number = ?", (before, row[0]))
+    con.execute("UPDATE chain SET hash = ? WHERE analyst = 'bea'", (before,))
+
+
+def test_a_chain_begins_at_its_data_set_and_counts_without_gaps(ledger: str) -> None:
+    """Also where all its hashes fit each other: it may be another analyst's, or another ledger's."""
+    with Ledger.open(ledger) as opened:
+        start = beginning(opened.dataset_id, opened.salt, "bea")
+    edit(ledger, lambda con: anew(con, start))
+    assert found(ledger) == []
+    other = start[::-1]
+    edit(ledger, f"UPDATE chain SET before = '{other}' WHERE analyst = 'bea'", lambda con: anew(con, other))
+    assert found(ledger) == ["the log of statements of bea does not begin where it should"]
+    edit(ledger, f"UPDATE chain SET before = '{start}' WHERE analyst = 'bea'", lambda con: anew(con, start))
+    assert found(ledger) == []
+    edit(ledger, "UPDATE statement SET number = 50 WHERE chain = 'bea' AND number = 5", lambda con: anew(con, start))
+    assert found(ledger) == ["entry 5 of the log of statements of bea was altered, added or removed"]
+
+
+def test_a_chain_that_a_charge_names_is_missed(ledger: str) -> None:
+    edit(ledger, "DELETE FROM statement WHERE chain = 'bea'", "DELETE FROM chain WHERE analyst = 'bea'")
+    assert found(ledger) == []  # as the documentation says
+    edit(ledger, "DELETE FROM statement WHERE chain = 'ana'", "DELETE FROM chain WHERE analyst = 'ana'")
+    assert found(ledger) == ["all statements of ana are missing from the log"]
+
+
 def test_a_chain_computed_anew_is_found_by_what_the_ledger_names(ledger: str) -> None:
     with Ledger.open(ledger) as opened:
         secrets = opened.dataset_id, opened.salt

@@ -17,6 +17,7 @@ from duckdp.smooth.buy.per_group import MOST_GROUPS, largest_change, left_over, 
 from duckdp.smooth.buy.summary_task import Wishes
 from duckdp.smooth.grouped import GroupedSummary
 from duckdp.smooth.payloads import open_stored
+from duckdp.smooth.summary import SmoothSummary
 from tests.smooth.tables import column, connect, holds, table
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -104,6 +105,28 @@ def rational_left(basis):
             found = sum((w * v for w, v in zip(row, values, strict=False)), Fraction(0))
             most = max(most, abs(found - (g == h)))
     return len(matrix) * most
+
+
+@pytest.mark.parametrize("groups", [3, 5, 7])
+def test_errors_of_one_row_reach_every_group_and_are_in_the_bound(groups):
+    """Errors of either sign in each function that tells the groups apart, as large as the path states."""
+    error = 2.0**-5
+    whole = dataclasses.replace(grouped_by(groups, degree=2).whole, row_error=error)
+    matrix = np.array(separation(whole.basis), dtype=float) / 2.0**60
+    told = chebyshev(whole.basis.axes[0].nodes, groups)
+    signs = np.array(list(itertools.product((-1, 1), repeat=groups)))
+    worst = max(float(np.abs((row + error * signs) @ matrix.T).sum(axis=1).max()) for row in told)
+    assert worst > 1 + error * float(np.abs(matrix).sum(axis=1).max())  # more than in any one group
+    assert worst * 2.0**whole.bits <= largest_change(whole)
+
+
+def test_a_public_number_of_rows_makes_no_groups_count_public():
+    """Of all rows it is known; how many have which value is what the row's owner would hide."""
+    task = plan(neighbours=REPLACE)
+    assert (task.count_public, task.one.count_public) == (True, False)
+    payload = task.one.noised([0] * task.basis.size)
+    assert len(SmoothSummary.load(payload).cuts) == len(SmoothSummary.load(payload).scales) > 0
+    assert SmoothSummary.load(payload).count is None
 
 
 @pytest.mark.parametrize("groups", range(2, MOST_GROUPS + 1))
