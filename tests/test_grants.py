@@ -57,11 +57,14 @@ def con(request: pytest.FixtureRequest, curator: duckdp.Curator) -> Iterator[duc
         yield own
 
 
+def test_every_function_is_asked_for() -> None:
+    assert set(CALLS) == set(FUNCTIONS)
+
+
 def fetched(con: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], object]]:
     """Every way to have each call's answer again, all of them used once."""
     ways: dict[str, Callable[[], object]] = {}
     calls = {**CALLS, **MORE}
-    assert set(CALLS) == set(FUNCTIONS)
     for name in ("dp_smooth_summary", "a table of private rows"):
         con.execute(f"FROM {calls[name]}").fetchall()
     for number, (name, call) in enumerate(calls.items()):

@@ -128,7 +128,7 @@ RECIPES = {name: read_recipe(text) for name, text in sections().items()}
 ALSO = {
     "a-private-release": (
         "tests/privacy/test_draws.py", "tests/privacy/test_identities.py", "tests/test_grants.py",
-        "tests/test_declared.py", "-k", "likeliest or Likeliest or listed or two_kinds or front or generated",
+        "tests/test_declared.py", "-k", "likeliest or Likeliest or listed or two_kinds or asked_for or generated",
     ),
     "a-synthetic-method": (
         "tests/privacy/test_draws.py", "tests/privacy/test_identities.py", "-k", "steps or listed or two_kinds",
