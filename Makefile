@@ -1,4 +1,4 @@
-.PHONY: test lint slow mutants generated
+.PHONY: test lint slow mutants docs generated
 
 test:  ## the fast suite
 	python -m pytest -q
@@ -16,3 +16,8 @@ slow:  ## statistics, fuzz and load: an hour
 
 mutants:  ## planted faults, each of which a fast test must notice
 	nice -n 10 python -m tests.mutants.run
+
+docs:  ## what is generated: the SQL of the functions and its page, the two pictures
+	python -m duckdp.functions.write
+	python docs/picture.py
+	python docs/recording.py

@@ -1,12 +1,4 @@
-"""Fixtures that several suites use. Where a new test goes:
-
-core/ compiler/ mechanisms/ smooth/ synthetic/   mirror the package, one file a module, fast
-fixtures/sql/    accept, reject, plan and emit pairs, run by compiler/test_fixtures.py: the first place for a statement
-privacy/         noise laws, coverage, audits of neighbouring tables; long ones are marked slow
-adversary/       attacks that must fail
-benchmarks/      ratios of run times
-faults/          the ledger on failing disks: faults at every call, power loss, kills, races, endurance (a C compiler)
-test_*.py        the ledger, layers, documentation, and what crosses the whole package
+"""Fixtures that several suites use. Where a new test goes is in CONTRIBUTING.md, by subject.
 
 Every database a fixture opens is closed again. Helpers without state: ledgers.py (ledger), gate.py (SELECT).
 """

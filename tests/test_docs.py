@@ -80,6 +80,18 @@ def test_the_readme_is_short_and_every_page_can_be_reached() -> None:
             assert "://" in target or (page.parent / target).exists(), (page.name, target)
 
 
+def test_it_is_said_what_is_tested_where() -> None:
+    """Every test is under a subject of CONTRIBUTING's table, and what the table names is there."""
+    folder = ROOT / "tests"
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("## What is tested where")[1].split("\n\nEvery stat")[0]
+    named = re.findall(r"`([\w/*]+(?:/|\.py))`", "".join(re.findall(r"^\| .* \| (.*) \|$", table, re.MULTILINE)))
+    named = [name for name in named if name not in ("tests/", "of_nothing.py")]
+    assert not [name for name in named if not list(folder.glob(name))]
+    there = {path for name in named for path in folder.glob(name)}
+    tests = [*folder.glob("test_*.py"), *(path for path in folder.iterdir() if list(path.glob("**/test_*.py")))]
+    assert not [path.name for path in tests if path not in there]
+
+
 def _script(name: str) -> Any:
     """A script of docs/."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
