@@ -13,9 +13,11 @@ INTERRUPTED = 130  # exit code: 128 and the number of SIGINT, as shells have it
 
 def run() -> None:
     """Run a command and end the process."""
-    code, pressed = INTERRUPTED, _note_interrupts()
+    code: int = INTERRUPTED
+    pressed: list[bool] = []
     try:
         try:
+            _note_interrupts(pressed)
             code = _run()
         except KeyboardInterrupt:
             pressed.append(True)
@@ -46,12 +48,10 @@ def _run() -> int:
     return 0
 
 
-def _note_interrupts() -> list[bool]:
+def _note_interrupts(pressed: list[bool]) -> None:
     """Ctrl-C is noted, and met again where Python could not raise it (in callbacks of the garbage collector)."""
     import signal
     from _thread import interrupt_main
-
-    pressed: list[bool] = []
 
     def press(*_: object) -> None:
         pressed.append(True)
@@ -66,7 +66,6 @@ def _note_interrupts() -> list[bool]:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, press)
         sys.unraisablehook = again
-    return pressed
 
 
 def _ignore_interrupts() -> None:

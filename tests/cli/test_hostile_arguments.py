@@ -89,8 +89,16 @@ WAITS = [0.0, 0.03, 0.1, 0.2, 0.3, 0.45, 0.6, 0.9, 1.3]
 
 @pytest.mark.parametrize("wait", [pytest.param(w, marks=pytest.mark.slow) for w in WAITS] + [2.0])
 def test_ctrl_c_at_any_time(clinic: Path, wait: float) -> None:
-    """Whenever it comes after the program's first line, the process ends with 130 and no traceback, or was done."""
-    code = "from duckdp.__main__ import run; print('!', flush=True); run()"
+    """Whenever it comes after the program's first line, the process ends with 130 and no traceback, or was done.
+
+    The first line is told from inside of it: before, a Ctrl-C is Python's own to hear.
+    """
+    code = (
+        "from duckdp import __main__ as program\n"
+        "begin = program._note_interrupts\n"
+        "program._note_interrupts = lambda *given: (print('!', flush=True), begin(*given))[1]\n"
+        "program.run()"
+    )
     ask = "SELECT sex, count(*) AS n FROM visits GROUP BY sex"
     words = ["query", str(clinic), ask, "--analyst", "ana", "--epsilon", "0.01"]
     process = subprocess.Popen(
@@ -106,6 +114,61 @@ def test_ctrl_c_at_any_time(clinic: Path, wait: float) -> None:
     assert b"Exception ignored" not in errors
     if process.returncode == 130:
         assert errors.decode().splitlines()[-1].startswith("E102: ") or not errors
+
+
+AT_EACH_LINE = """
+import io, linecache, signal, sys
+from duckdp import __main__ as program
+
+sys.argv = ["duckdp", "--version"]
+program._run()  # what is imported late is there now
+ends, reached = set(), True
+while reached:
+    at, seen, reached, begun = len(ends), 0, False, False
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def trace(frame, event, _):
+        global seen, reached, begun
+        if frame.f_code.co_filename != program.__file__:
+            return None
+        begun = begun or "_note_interrupts(" in linecache.getline(program.__file__, frame.f_lineno)
+        if event == "line" and begun and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN and not reached:
+            seen += 1
+            if seen > at:
+                reached = True
+                raise KeyboardInterrupt
+        return trace
+
+    sys.stdout = sys.stderr = io.StringIO()
+    try:
+        sys.settrace(trace)
+        program.run()
+    except SystemExit as end:
+        code = end.code
+    except KeyboardInterrupt:
+        code = "raw"
+    finally:
+        sys.settrace(None)
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    ends.add((at, code))
+print(len(ends), sorted({code for _, code in ends}, key=str))
+"""
+
+
+def test_ctrl_c_at_each_line_of_the_beginning_and_the_end() -> None:
+    """From the first line of the program that can hear it: no moment between the handler and what waits for it."""
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EACH_LINE],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines, _, codes = done.stdout.splitlines()[-1].partition(" ")
+    assert int(lines) > 15
+    assert codes == "[0, 130]"
 
 
 def test_a_reader_that_is_gone(clinic: Path) -> None:
