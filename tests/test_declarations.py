@@ -216,6 +216,15 @@ def test_numbers_of_numpy_are_numbers(owner: duckdp.Curator, kind: Callable[[int
     assert repr(plain(two)) == ("2" if whole else "2.0")
 
 
+@pytest.mark.parametrize("domain", [1, 1.5, True, "x", b"x", object()], ids=repr)
+def test_a_domain_is_a_list(owner: duckdp.Curator, domain: Any) -> None:
+    owner.protect("t", columns=["a"], row_cap=100)
+    for declare in (owner.protect, owner.amend):
+        with pytest.raises(ParameterError) as refused:
+            declare("t", domains={"a": domain}, row_cap=100)
+        assert refused.value.code == "P104"
+
+
 def test_only_numbers_of_numpy_itself_are_taken() -> None:
     class Odd(np.float64):
         def __float__(self) -> float:

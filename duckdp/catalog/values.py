@@ -64,7 +64,7 @@ def check_domain(column: str, duckdb_type: str, values: Iterable[object]) -> tup
     """
     name = f'domains["{column}"]'
     found = kind_of(duckdb_type)
-    if found is None or isinstance(values, (str, bytes)):
+    if found is None or isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ParameterError("P104", name, values, f"must be a list of values of type {duckdb_type}.")
     zoned = duckdb_type.upper() == ZONED
     domain = tuple(_domain_value(name, found, plain(v), zoned=zoned) for v in values)
