@@ -36,7 +36,8 @@ Scalar = str | bool | int | float | dt.date
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
 Take = Callable[[object], Any]  # gives the plain value, or MISFIT
-_PATH = "the path of a file: text in Unicode, not blank, without the character NUL"
+MOST_NAME, MOST_PATH = 255, 4095  # bytes of a name in a path, and of a path: what file systems hold
+_PATH = f"the path of a file: text in Unicode, not blank, without the character NUL, names of at most {MOST_NAME} bytes"
 
 
 class Misfit:
@@ -332,7 +333,11 @@ def _path(value: object) -> Any:
         found = os.fspath(value)  # type: ignore[call-overload]
     except Exception:  # noqa: BLE001 - whatever the caller's object does
         return MISFIT
-    return MISFIT if _text(found) is MISFIT or "\x00" in found or not found.strip() else _text(found)
+    if _text(found) is MISFIT or "\x00" in found or not found.strip():
+        return MISFIT
+    names = os.fsencode(found).replace(b"\\", b"/").split(b"/")
+    long = max(map(len, names)) > MOST_NAME or sum(map(len, names)) + len(names) - 1 > MOST_PATH
+    return MISFIT if long else _text(found)
 
 
 def _nothing(value: object) -> Any:

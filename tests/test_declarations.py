@@ -225,6 +225,25 @@ def test_a_domain_is_a_list(owner: duckdp.Curator, domain: Any) -> None:
         assert refused.value.code == "P104"
 
 
+@pytest.mark.parametrize(
+    "path", ["x" * 100_000, "x" * 256, "é" * 128 + ".html", "x/" * 3000], ids=lambda p: str(len(p))
+)
+def test_a_path_that_no_file_system_holds_is_refused(owner: duckdp.Curator, path: str) -> None:
+    """By every method that takes one: it was an OSError, which shows the whole of it."""
+    owner.budget(epsilon=1)
+    owner.grant("ana", epsilon=1)
+    ana = owner.session("ana")
+    for call in (
+        lambda: ana.export_summary("s", path), lambda: ana.export_tables(["s"], path),
+        lambda: ana.synthetic_report("s", path), lambda: owner.export_history(path), lambda: owner.ledger.backup(path),
+        lambda: duckdp.open(path), lambda: duckdp.open({}, ledger=path), lambda: duckdp.smooth.load(path),
+    ):  # fmt: skip
+        with pytest.raises(DuckDPError) as refused:
+            call()
+        assert refused.value.code == "P107"
+        assert len(str(refused.value)) < 400
+
+
 def test_only_numbers_of_numpy_itself_are_taken() -> None:
     class Odd(np.float64):
         def __float__(self) -> float:
