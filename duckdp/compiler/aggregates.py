@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
@@ -91,7 +90,6 @@ class AggregateRow:
         ratio: the two linear aggregates of the same argument whose quotient it is, for an exact interval.
         needs_count: it has no interval but its range where the count may be 0.
         statistic: the answer of a smooth summary that is the same figure, or "".
-        fraction: of an order statistic: 1/2 for the median; None where the call says it.
         way: what to write instead, of one that no SELECT can ask for.
     """
 
@@ -110,7 +108,6 @@ class AggregateRow:
     ratio: tuple[str, str] | None = None
     needs_count: bool = False
     statistic: str = ""
-    fraction: Fraction | None = None
     way: str = ""
 
     @property
@@ -241,7 +238,7 @@ ROWS: tuple[AggregateRow, ...] = (
     ),
     AggregateRow(
         name="median", nodes=(exp.Median,), degree=0, alone="order", value=_placed, range=_within, type=ARGUMENT,
-        fraction=Fraction(1, 2), way=QUANTILE_WAY,
+        way=QUANTILE_WAY,
     ),
     AggregateRow(
         name="quantile", nodes=(exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile), degree=0,
