@@ -1,7 +1,7 @@
 """What every private release is, whatever its mechanism: a cost, and stages of a private read and its noise.
 
-The session treats all of them alike: charge ``loss`` durably, run the stages with the charge, store the payload, hand
-it out. A task is built from public figures only. Most have one stage; the others decide by the noisy outputs of earlier
+A desk treats all of them alike: charge ``loss`` durably, run the stages with the charge, store the payload, hand it
+out. A task is built from public figures only. Most have one stage; the others decide by the noisy outputs of earlier
 stages what the next one reads, and whether there is one.
 
 Some releases go on as long as questions come (:class:`Interactive`): each question is a stage of its own, stored before

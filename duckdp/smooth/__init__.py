@@ -14,7 +14,7 @@ The noisy sums of a basis of smooth functions are released once; every answer af
                   error where it can be had (proved, bernstein, cells), least squares, jackson, tradeoff, batch
     answer        a value with its error bar
 
-Nothing here reads private rows: the session runs the query that ``moments`` prints and hands the rows to ``summary``.
+Nothing here reads private rows: a desk runs the query that ``moments`` prints and hands the rows to ``summary``.
 
 Source: Wang, Jin, Fan, Zhang, Huang, Zhong, Wang, "Differentially private data releasing for smooth queries", JMLR
 17(51), 2016, Algorithms 1 and 2, with the noise scale of section 3.4.1 corrected (see ``basis``).

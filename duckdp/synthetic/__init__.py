@@ -10,7 +10,7 @@
     report/    how well the rows meet their release
     files      tables and private answers as one DuckDB file, or Parquet
 
-Only ``buy`` names private columns, in queries that the session runs; nothing else of this package, but ``methods``,
+Only ``buy`` names private columns, in queries that a desk runs; nothing else of this package, but ``methods``,
 imports it or can see private rows: its only input is released (tests/test_layers.py follows the imports).
 """
 
