@@ -32,11 +32,14 @@ def __getattr__(name: str) -> Any:
     """Import public names when they are first used: ``import duckdp`` stays fast."""
     import importlib
 
-    if name in _MODULES:
-        return importlib.import_module(f"duckdp.{name}")
-    if name in _HOMES:
+    from duckdp.process.importing import importing
+
+    if name not in _MODULES and name not in _HOMES:
+        raise AttributeError(name)
+    with importing():
+        if name in _MODULES:
+            return importlib.import_module(f"duckdp.{name}")
         return getattr(importlib.import_module(f"duckdp.{_HOMES[name]}"), name)
-    raise AttributeError(name)
 
 
 def __dir__() -> list[str]:

@@ -30,6 +30,7 @@ from duckdp.desk.lookups import Lookups
 from duckdp.errors import CatalogError, DuckDPError
 from duckdp.ledger import Charge, ChargeRequest, Claim, StoredRelease
 from duckdp.ledger.types import Kind
+from duckdp.process.importing import importing
 from duckdp.result import Result, ResultColumn
 from duckdp.texts import storable
 
@@ -184,7 +185,8 @@ class Desk(Lookups):
         Raises:
             NumericalError: N101. CatalogError: C105, damaged. Whatever ends this work, the release stays.
         """
-        from duckdp.synthetic.stored import complete, is_table
+        with importing():
+            from duckdp.synthetic.stored import complete, is_table
 
         if not is_table(done.payload):
             return done

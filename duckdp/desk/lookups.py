@@ -15,6 +15,7 @@ from duckdp.core.types import Loss, Neighbours
 from duckdp.desk.asking import Asking
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger import ChargeRow, ObjectRow, Reservation
+from duckdp.process.importing import importing
 from duckdp.vault.dataset import DataSet
 
 if TYPE_CHECKING:
@@ -158,8 +159,9 @@ class Lookups:
         Raises:
             CatalogError: C110, unknown or somebody else's. ParameterError: P107, category.
         """
-        from duckdp.smooth.payloads import open_stored
-        from duckdp.synthetic.stored import summary_of
+        with importing():
+            from duckdp.smooth.payloads import open_stored
+            from duckdp.synthetic.stored import summary_of
 
         return open_stored(summary_of(self.stored(name)), category, strict=True)
 

@@ -21,6 +21,7 @@ from duckdp.desk.desk import Desk
 from duckdp.errors import ParameterError
 from duckdp.functions.calling import describe
 from duckdp.functions.spec import FUNCTIONS, REQUIRED, Spec
+from duckdp.process.importing import importing
 from duckdp.result import Result
 
 if TYPE_CHECKING:
@@ -227,8 +228,9 @@ class Calls:
         Raises:
             CatalogError: C110. ParameterError: P107. OSError: the file exists or cannot be written.
         """
-        from duckdp.smooth.payloads import exported
-        from duckdp.synthetic.stored import summary_of
+        with importing():
+            from duckdp.smooth.payloads import exported
+            from duckdp.synthetic.stored import summary_of
 
         payload = summary_of(self._desk.stored(name))
         _write_new(path, exported(payload, None if category is None else str(category)))
@@ -240,7 +242,8 @@ class Calls:
         Raises:
             CatalogError: C110. ParameterError: P107. OSError: the file exists or cannot be written.
         """
-        from duckdp.synthetic.files import open_tables, write_database
+        with importing():
+            from duckdp.synthetic.files import open_tables, write_database
 
         payloads = {str(n): self._desk.completed(str(n)).payload for n in names}
         write_database(path, open_tables(payloads), replace=replace)
@@ -256,7 +259,8 @@ class Calls:
         Raises:
             CatalogError: C110. NumericalError: N101. OSError: the file exists or cannot be written.
         """
-        from duckdp.synthetic.report.table_report import make_report
+        with importing():
+            from duckdp.synthetic.report.table_report import make_report
 
         stored = self._desk.completed(str(name))
         charge = self._desk.charge(stored.charge_id)

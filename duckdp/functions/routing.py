@@ -19,6 +19,7 @@ from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, L
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.query import Query
 from duckdp.errors import DuckDPError, ParameterError
+from duckdp.process.importing import importing
 
 if TYPE_CHECKING:
     from duckdp.smooth.answer import SmoothAnswer, Statistic
@@ -89,7 +90,8 @@ def require_paid(route: Route | None, tolerance: object, paid: bool) -> None:
 
 def _try(query: Query, summary: SmoothSummary) -> list[SmoothAnswer] | str:
     """The summary's answers, or why it has none."""
-    from duckdp.smooth.answer import answer
+    with importing():
+        from duckdp.smooth.answer import answer
 
     known = {c.name: c for c in summary.columns}
     aggregates = [cast(Aggregate, o.expr) for o in query.outputs]

@@ -28,6 +28,7 @@ from duckdp.functions.kinds import (
 )  # fmt: skip
 from duckdp.functions.planned import NOTE, Planned
 from duckdp.functions.spec import REQUIRED, DpFunction, argument, dp_function, option
+from duckdp.process.importing import importing
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class BuySummary(DpFunction):
 
     def plan(self, desk: Desk) -> Planned:
         """One row that describes the summary."""
-        from duckdp.smooth.payloads import open_stored
+        with importing():
+            from duckdp.smooth.payloads import open_stored
 
         task, called = self._task(desk), check_name(self.name)
         shape = [("name", "VARCHAR"), ("columns", "VARCHAR"), ("degree", "BIGINT"), ("moments", "BIGINT"),
@@ -106,9 +108,10 @@ class BuySummary(DpFunction):
         return [*whom, *task.describe(), f"cost: {task.loss}, once; every answer is free", *notes]
 
     def _task(self, desk: Desk) -> SummaryPlan:
-        from duckdp.smooth.buy.counted import plan_counted
-        from duckdp.smooth.buy.per_group import plan_grouped
-        from duckdp.smooth.buy.summary_task import Wishes
+        with importing():
+            from duckdp.smooth.buy.counted import plan_counted
+            from duckdp.smooth.buy.per_group import plan_grouped
+            from duckdp.smooth.buy.summary_task import Wishes
 
         wishes = Wishes(
             smoothness=self.smoothness, degree=self.degree, shape=self.basis, order=self.interactions,
@@ -140,8 +143,9 @@ class Answer(DpFunction):
 
     def plan(self, desk: Desk) -> Planned:
         """One row: the answer, and what is known of its error."""
-        from duckdp.smooth.answer import answer
-        from duckdp.smooth.fit.coefficients import read_function
+        with importing():
+            from duckdp.smooth.answer import answer
+            from duckdp.smooth.fit.coefficients import read_function
 
         summary = desk.summary(self.name, self.category)
         expr = read_function(self.function, summary.table, summary.columns)
@@ -171,7 +175,8 @@ class Answers(DpFunction):
 
     def plan(self, desk: Desk) -> Planned:
         """One row for each function."""
-        from duckdp.smooth.answer import answers
+        with importing():
+            from duckdp.smooth.answer import answers
 
         summary, texts = desk.summary(self.name, self.category), list(self.functions)
         if len(texts) > MOST_FUNCTIONS:

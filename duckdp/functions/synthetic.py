@@ -26,6 +26,7 @@ from duckdp.functions.kinds import (
 )  # fmt: skip
 from duckdp.functions.planned import Planned
 from duckdp.functions.spec import DpFunction, argument, dp_function, option
+from duckdp.process.importing import importing
 from duckdp.result import Result, ResultColumn
 
 if TYPE_CHECKING:
@@ -94,8 +95,9 @@ class Synthesize(DpFunction):
 
     def _task(self, desk: Desk, table: Table) -> TableTask:
         """The purchase by the method that was asked for, or that suits; free."""
-        from duckdp.synthetic.asked import Asked
-        from duckdp.synthetic.methods import plan_table
+        with importing():
+            from duckdp.synthetic.asked import Asked
+            from duckdp.synthetic.methods import plan_table
 
         if self.columns is not None and not self.columns:
             raise ParameterError("P107", "columns", self.columns, _ALL)
@@ -127,7 +129,8 @@ def _require_few_cells(rows: int | None, columns: int) -> None:
     Raises:
         ParameterError: P107.
     """
-    from duckdp.synthetic.asked import MAX_CELLS
+    with importing():
+        from duckdp.synthetic.asked import MAX_CELLS
 
     if rows is not None and rows * columns > MAX_CELLS:
         rule = f"times {columns} columns is over {MAX_CELLS:,} values; give rows := {MAX_CELLS // columns} or fewer."
@@ -136,9 +139,10 @@ def _require_few_cells(rows: int | None, columns: int) -> None:
 
 def _from_stored(desk: Desk, name: str, rows: int | None, watch: Watch) -> Planned:
     """Rows of a stored summary, or a stored synthetic table read again; free."""
-    from duckdp.synthetic.asked import MAX_ROWS, ROWS
-    from duckdp.synthetic.lp.make.synthesize import synthesize as make_table
-    from duckdp.synthetic.stored import is_table, open_synthesis, shape_of, without_summary
+    with importing():
+        from duckdp.synthetic.asked import MAX_ROWS, ROWS
+        from duckdp.synthetic.lp.make.synthesize import synthesize as make_table
+        from duckdp.synthetic.stored import is_table, open_synthesis, shape_of, without_summary
 
     payload = desk.stored(name)
     if is_table(payload) and rows is None:
@@ -165,7 +169,8 @@ def _from_stored(desk: Desk, name: str, rows: int | None, watch: Watch) -> Plann
 
 def _dressed(desk: Desk, loss: Loss, done: Performed, watch: Watch) -> Result:
     """The table of a stored release, completed first; whatever ends that work, the release stays."""
-    from duckdp.synthetic.stored import open_synthesis
+    with importing():
+        from duckdp.synthetic.stored import open_synthesis
 
     try:
         done = desk.complete(done, watch)

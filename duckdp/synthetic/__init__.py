@@ -25,6 +25,9 @@ def __getattr__(name: str) -> Any:
     """Import what owners call by its full name when it is first used."""
     import importlib
 
+    from duckdp.process.importing import importing
+
     if name in _MODULES:
-        return importlib.import_module(f"duckdp.synthetic.{name}")
+        with importing():
+            return importlib.import_module(f"duckdp.synthetic.{name}")
     raise AttributeError(name)

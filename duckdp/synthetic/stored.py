@@ -30,6 +30,7 @@ from typing import Any, Protocol, cast
 
 from duckdp.core.watch import Watch, as_numerical
 from duckdp.errors import CatalogError
+from duckdp.process.importing import importing
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.opened import KIND, Opened
 from duckdp.synthetic.unit.finish import open_rows, shape_of_rows
@@ -77,7 +78,8 @@ def maker(method: str) -> Make:
     """
     if method.isidentifier():  # a folder of this package, whatever a file says
         try:
-            return cast(Make, import_module(f"{_METHODS}.{method}.make"))
+            with importing():
+                return cast(Make, import_module(f"{_METHODS}.{method}.make"))
         except ModuleNotFoundError as error:
             if not str(error.name).startswith(_METHODS):
                 raise
