@@ -30,7 +30,7 @@ ORDER: tuple[Mutant, ...] = (
     Mutant("order: an attempt that failed goes on", _DESK, "                ledger.fail(charge)  #", "                pass  #", (f"{_SECRETS}test_an_engine_failure_keeps_the_charge_and_tells_nothing",)),
     Mutant("order: final charges are asked again in silence", _CHARGES, "        if row is None and not request.again:\n", "        if False:\n", (_T_LEDGER, f"{_SECRETS}test_three_failures_are_final")),
     Mutant("order: a charge of another ledger", _CHARGES, 'if row is None or (row["analyst"], row["key"], _loss(row)) != (charge.analyst, charge.key, charge.loss):', "if row is None:", (_T_LEDGER, "tests/test_ledger_owner.py")),
-    Mutant("order: as many attempts as one likes", _CHARGES, "MAX_ATTEMPTS = 3\n", "MAX_ATTEMPTS = 3000\n", (f"{_SECRETS}test_three_failures_are_final",)),
+    Mutant("order: as many attempts as one likes", _CHARGES, "MAX_ATTEMPTS = 3  #", "MAX_ATTEMPTS = 3000  #", (f"{_SECRETS}test_three_failures_are_final",)),
     Mutant("order: a charge that is entered as another one", _CHARGES, '    if (row["analyst"], row["key"]) != (analyst, key):\n', "    if False:\n", ("tests/test_ledger_damage.py::test_a_charge_that_is_entered_as_another_one_is_not_given",)),
     # ---- what is withheld
     Mutant("withheld: an engine's error is remembered", _ENGINE, '            failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"\n', '            raise ExecutionError("E101", charge.id) from error\n', (f"{_SECRETS}test_an_engine_failure_keeps_the_charge_and_tells_nothing",)),
