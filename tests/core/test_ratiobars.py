@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from duckdp.core import ratiobars
 from duckdp.core.errorbars import Noise, linear_half_width
 from duckdp.core.ratiobars import can_bound, ratio_interval
 
@@ -115,3 +116,14 @@ def test_what_has_no_closed_form_is_left() -> None:
     assert can_bound([Noise("gaussian", 3.0)] * 5, [True] * 5)
     assert can_bound([Noise("laplace", 3.0)] * 5, [True, False, True, True, False])
     assert not can_bound([Noise("laplace", 3.0)] * 5, [True] * 5)
+
+
+@pytest.mark.parametrize("scale", [0.3, 0.5, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.98, 0.999])
+def test_the_width_of_one_small_noise_is_no_less_than_its_law_says(scale: float, level: float) -> None:
+    """A discrete law steps over the quantile of the continuous one: P(|Z| > k) = 2 q^(k+1) / (1 + q), q = e^(-1/b)."""
+    q, exact = math.exp(-1 / scale), 0
+    while 2 * q ** (exact + 1) / (1 + q) > 1 - level:
+        exact += 1
+    _, widths = ratiobars._table((1.0,), (0.0,), (Noise("laplace", scale),), 0.0, 0.1, level)
+    assert exact <= widths[0] <= exact + 2

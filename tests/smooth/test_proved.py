@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from duckdp.smooth.batch import approximate_many
 from duckdp.smooth.fit import coefficients, proved
 from duckdp.smooth.fit.coefficients import Approximation, approximate, is_polynomial, read_function
 from duckdp.smooth.fit.interpolation import check_grid
-from duckdp.smooth.fit.parts import part_of
+from duckdp.smooth.fit.parts import Part, part_of
 from duckdp.smooth.fit.points import as_number_expression
 from duckdp.smooth.fit.terms import is_rough
 from duckdp.smooth.summary import make_basis
@@ -194,3 +196,10 @@ def test_cancellation_is_in_the_bound(text: str) -> None:
     for found in (one, many):
         assert found.proved
         assert size * 2.0**-53 < found.error < size * 2.0**-40
+
+
+def test_nothing_is_proved_by_a_grid_that_leaves_values_out() -> None:
+    """What was compared at some values says nothing of the others; of a polynomial the nodes say all."""
+    given = {"error": 1e-9, "scales": (1.0, 1.0), "lost": 0.0, "own": (math.inf, 1e-12)}
+    assert proved.proved_error(cast(Part, None), polynomial=False, complete=False, **given) is None
+    assert proved.proved_error(cast(Part, None), polynomial=True, complete=False, **given) is None
