@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 
 from duckdp.catalog.table import Table, load_table, missing_table
 from duckdp.compiler.parse import names_any
 from duckdp.core.types import Neighbours
 from duckdp.core.watch import Tell
 from duckdp.errors import BudgetError, CatalogError, ParameterError
-from duckdp.ledger import DataSetState, Ledger
+from duckdp.ledger import DataSetState
 from duckdp.ledger.places import Where
 from duckdp.vault.accepting import accept_changed, accept_first
 from duckdp.vault.computed import require_stored
@@ -27,7 +26,7 @@ class DataSet:
         ledger: path of the ledger's file.
         anchor: where the ledger's newest state is known.
         snapshot: copy the data.
-        progress: told (stage, share done) while the source is read, and then of what :attr:`on_progress` says.
+        progress: told (stage, share done) while the source is read; the first :attr:`on_progress`.
 
     Attributes:
         engine: the private instance.
@@ -45,7 +44,6 @@ class DataSet:
     ) -> None:  # fmt: skip
         self.engine = Engine(Source(data, snapshot=snapshot))
         try:
-            self.ledger: Ledger
             self.ledger, self._fingerprint = accept_first(self.engine, ledger, progress, anchor)
         except BaseException:
             self.engine.close()
@@ -125,8 +123,8 @@ class DataSet:
         self._fingerprint = ""  # nothing is answered (C104) until all is read and accepted below
         with self._lock:
             self._stored.clear()
-        tables: Mapping[str, Table] = self.tables
-        fingerprint, version = accept_changed(self.engine, self.ledger, tables.values(), reason, self.on_progress)
+        tables = self.tables.values()
+        fingerprint, version = accept_changed(self.engine, self.ledger, tables, reason, self.on_progress)
         self._fingerprint = fingerprint
         return version
 
