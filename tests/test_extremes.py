@@ -38,7 +38,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "smooth_summary": {"table": "t", "columns": ["x"], "name": "s", "epsilon": 1, "degree": 3},
     "explain_summary": {"table": "t", "columns": ["x"], "epsilon": 1, "degree": 3},
     "smooth_answer": {"name": "s", "function": "x"},
-    "smooth_answers": {"name": "s", "listed": ["x"]},
+    "smooth_answers": {"name": "s", "functions": ["x"]},
     "explain_synthesize": {"table": "t", "epsilon": 1},
 }
 MORE = {"smooth_summary": ("basis", "interactions", "weights", "noise", "per")}
