@@ -129,7 +129,7 @@ def freeze(source: str, ledger_path: str | None, reason: str | None) -> None:
 @source_argument
 @reason_option(required=True)
 def unfreeze(source: str, ledger_path: str | None, reason: str) -> None:
-    """Let analysts be charged again after ``freeze``."""
+    """Let analysts be charged again, after freeze."""
     with open_ledger(source, ledger_path) as ledger:
         ledger.unfreeze(reason)
     click.echo("no longer frozen")
