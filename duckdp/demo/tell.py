@@ -188,7 +188,8 @@ def _farewell(folder: str) -> str:
         [
             *lines, "", "Next:", f"  cd {folder}", "  duckdp shell clinic.duckdb --analyst ana --epsilon 0.1",
             '  duckdp query clinic.duckdb --analyst ana --epsilon 0.1 "SELECT sex, avg(age) FROM care GROUP BY sex"',
-            "  duckdp ledger clinic.duckdb", "  duckdb synthetic.duckdb -c \"FROM people LIMIT 5\"   # with DuckDB's own shell",
+            "  duckdp ledger clinic.duckdb",
+            "  duckdb synthetic.duckdb -c \"FROM people LIMIT 5\"   # with DuckDB's own shell",
             "  duckdp suggest your.duckdb          # then protect, budget, grant: see duckdp --help",
         ]
     )  # fmt: skip
