@@ -37,6 +37,7 @@ def describe_plan(plan: Plan) -> str:
 def pretty(expr: Expr) -> str:
     """An expression in ordinary notation.
 
+    >>> from duckdp.catalog.table import Kind
     >>> pretty(Call("add", (Literal(1, Kind.NUMBER), Literal(2.5, Kind.NUMBER)), Kind.NUMBER))
     '(1 + 2.5)'
     """

@@ -19,6 +19,7 @@ def small_int(node: object) -> int | None:
 def label_met(operator: str, arguments: Sequence[Expr]) -> str:
     """What is wrong with comparing a column with its own label for others, or "": rows hold their own values.
 
+    >>> from duckdp.catalog.table import Kind
     >>> label_met("eq_number", [Literal(1, Kind.NUMBER)])
     ''
     """
