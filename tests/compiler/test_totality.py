@@ -456,7 +456,8 @@ def test_open_keys_that_no_whole_number_shows_do_not_cross(con: duckdb.DuckDBPyC
 
 
 def test_part_names_have_operators() -> None:
-    assert all(f"{name}_date" in OPERATORS for name in PART_NAMES.values())
+    assert all(f"{name}_timestamp" in OPERATORS for name in PART_NAMES.values())
+    assert all(f"{name}_date" in OPERATORS for word, name in PART_NAMES.items() if word != name)
 
 
 def test_what_a_row_adds_is_in_its_range_for_every_double(con: duckdb.DuckDBPyConnection) -> None:
