@@ -216,7 +216,7 @@ def test_numbers_of_numpy_are_numbers(owner: duckdp.Curator, kind: Callable[[int
     assert repr(plain(two)) == ("2" if whole else "2.0")
 
 
-@pytest.mark.parametrize("domain", [1, 1.5, True, "x", b"x", object()], ids=repr)
+@pytest.mark.parametrize("domain", [1, 1.5, True, "x", b"x", object()], ids=lambda value: type(value).__name__)
 def test_a_domain_is_a_list(owner: duckdp.Curator, domain: Any) -> None:
     owner.protect("t", columns=["a"], row_cap=100)
     for declare in (owner.protect, owner.amend):
