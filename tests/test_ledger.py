@@ -17,6 +17,7 @@ from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import DuckDPError, InsufficientBudgetError, InternalError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, charges, connections
 from duckdp.ledger import ledger as ledger_module
+from duckdp.ledger.types import Cap
 from tests.ledgers import NANO, answer, ask, key, refused, set_up
 
 ZCDP = AccountantKind.ZCDP
@@ -59,6 +60,25 @@ def test_delta_adds_up_like_epsilon(empty):
             empty.admit(ask("c", 1, analyst=analyst, delta_atto=10**11 + 1))
     empty.admit(ask("d", 1, analyst="bob", delta_atto=10**11))
     assert empty.remaining("ana").secondary == 0
+
+
+def test_what_is_said_to_be_left_is_the_limit_less_every_charge(empty):
+    """Of the data set, of each analyst and of a team; delta as epsilon."""
+    set_up(empty, ana=9 * NANO, bob=7 * NANO)
+    team = Cap(epsilon_nano=8 * NANO, delta_atto=10**12)
+    empty.set_team("lab", team, members=["bob"])
+    spent = {"ana": [0, 0], "bob": [0, 0]}
+    for question, (who, epsilon, delta) in enumerate([("ana", 2, 1), ("bob", 1, 3), ("ana", 3, 0), ("bob", 4, 2)]):
+        answer(empty, ask(question, epsilon * NANO, who, delta_atto=delta * 10**11))
+        spent[who] = [spent[who][0] + epsilon, spent[who][1] + delta]
+        told = {a.name: a.remaining for a in empty.analysts()} | {t.name: t.remaining for t in empty.teams()}
+        told["data set"] = empty.state().remaining
+        for name, cap, of in (
+            ("ana", 9, ["ana"]), ("bob", 7, ["bob"]), ("lab", 8, ["bob"]), ("data set", 10, ["ana", "bob"]),
+        ):  # fmt: skip
+            left = Loss(epsilon_nano=(cap - sum(spent[a][0] for a in of)) * NANO,
+                        delta_atto=10**12 - sum(spent[a][1] for a in of) * 10**11)  # fmt: skip
+            assert told[name] == str(left), name
 
 
 def test_what_is_made_of_a_release_is_stored_once_beside_it(tmp_path):

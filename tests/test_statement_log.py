@@ -22,7 +22,7 @@ import pytest
 import duckdp
 from duckdp.desk import asking
 from duckdp.errors import DuckDPError
-from duckdp.ledger import statement_file, statements
+from duckdp.ledger import Ledger, statement_file, statements
 from duckdp.ledger.statements import StatementLog
 from duckdp.shell import Shell
 from duckdp.vault.engine import Engine
@@ -135,6 +135,18 @@ def fuzz(tmp_path: Path, seed: int, count: int, threads: int, processes: int) ->
     assert found(ledger) == []
     with duckdp.open(path) as curator:
         assert Counter(c.analyst for c in curator.ledger.charges()) == charged
+
+
+def test_what_was_noted_is_on_the_disk_when_the_ledger_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, not when the thread looks again, and while somebody still holds the closed ledger."""
+    monkeypatch.setattr(statements, "WAIT_SECONDS", 10_000.0)
+    opened = Ledger.open(tmp_path / "a.ledger")
+    opened.statements.note("ana", "free", "SELECT 1", "answered")
+    opened.close()
+    assert Path(opened.statements.path).exists()
+    assert logged(opened.path) == {("ana", "free", "SELECT 1", "answered"): 1}
 
 
 def test_the_log_holds_what_was_issued_and_not_charged(tmp_path: Path) -> None:
@@ -435,7 +447,6 @@ def test_no_fault_of_the_log_fails_a_statement(tmp_path: Path, fault: str, monke
 
 
 def duckdb_free_lock(place: Path) -> object:
-    import sqlite3
 
     holder = sqlite3.connect(place, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -666,15 +677,3 @@ def test_a_text_that_is_no_unicode_is_logged_and_refused_as_such(tmp_path: Path)
         with pytest.raises(DuckDPError, match=r"must be a text in Unicode\.$"):
             session.sql("SELECT '\ud800' FROM visits", epsilon=1)
         assert curator.history(kind="refused").rows()[0][4:] == ("P107", "SELECT '?' FROM visits")
-
-
-def test_what_was_noted_is_on_the_disk_when_the_ledger_is_closed(tmp_path: Path) -> None:
-    with duckdp.open(make_clinic(tmp_path, "ana")) as curator:
-        ledger, log = curator.ledger, curator.ledger.statements
-        assert log.flush()
-        log.note("ana", "free", "SELECT 'the last one'", "answered")
-        ledger.close()
-        with sqlite3.connect(f"{ledger.path}.statements") as con:
-            noted = con.execute("SELECT count(*) FROM statement WHERE text LIKE '%the last one%'").fetchone()
-        con.close()
-        assert noted == (1,)

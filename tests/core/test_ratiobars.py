@@ -112,6 +112,22 @@ def test_small_discrete_laws_are_covered(family: str, scale: float) -> None:
         assert 0.95 - SLACK <= share <= 0.995
 
 
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.5, 0.7, 0.99, 1.3, 2.2, 5.0])
+def test_the_least_discrete_laws_are_covered_by_the_law_itself(family: str, scale: float) -> None:
+    """Over every pair of draws, where the noise of a - r b has steps as large as the counts' own: r of 0, 1, -1, 2."""
+    k = np.arange(-int(40 * scale), int(40 * scale) + 1)
+    mass = np.exp(-np.abs(k) / scale) if family == "laplace" else np.exp(-(k**2) / (2 * scale**2))
+    k, mass = k[mass > 1e-7 * mass.sum()].astype(float), mass[mass > 1e-7 * mass.sum()] / mass.sum()
+    z, chance = np.stack(np.meshgrid(k, k)).reshape(2, -1), np.outer(mass, mass).ravel()
+    for ratio in (0, 1, -1, 2):
+        low, high = ratio_interval(
+            ratio * 10**6 + z[0], 10**6 + z[1], np.array([1.0, 0.0]), np.array([0.0, 1.0]),
+            [Noise(family, scale)] * 2, -math.inf, math.inf,  # type: ignore[arg-type]
+        )  # fmt: skip
+        assert chance[(low <= ratio) & (ratio <= high)].sum() >= 0.95, ratio
+
+
 def test_what_has_no_closed_form_is_left() -> None:
     assert can_bound([Noise("gaussian", 3.0)] * 5, [True] * 5)
     assert can_bound([Noise("laplace", 3.0)] * 5, [True, False, True, True, False])

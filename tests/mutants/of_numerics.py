@@ -10,8 +10,9 @@ _VARIATES, _NOISE, _SMOOTH = (
     "duckdp/mechanisms/smooth_sensitivity.py",
 )
 _DATES = "duckdp/compiler/operators/dates.py"
-_PROVED, _ENCLOSURE, _RATIO = (
+_PROVED, _BATCH, _ENCLOSURE, _RATIO = (
     "duckdp/smooth/fit/proved.py",
+    "duckdp/smooth/batch.py",
     "duckdp/smooth/fit/enclosure.py",
     "duckdp/core/ratiobars.py",
 )
@@ -102,9 +103,11 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("proved: rounding left out", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return lost", (*_T_PROVED, "tests/smooth/test_honesty.py")),
     Mutant("proved: what the basis lacks", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return rounding(part, scales[0], own[0])", (*_T_PROVED, "tests/smooth/test_honesty.py", "tests/smooth/test_smooth_answer.py")),
     Mutant("proved: on any grid", _PROVED, "    if complete and math.isfinite(own[1]):\n", "    if math.isfinite(own[1]):\n", ("tests/smooth/test_proved.py::test_nothing_is_proved_by_a_grid_that_leaves_values_out",)),
+    Mutant("proved: every grid is complete", _BATCH, "    grid = tensor_points(part.axes, x)\n    seen =", "    complete = True\n    grid = tensor_points(part.axes, x)\n    seen =", _T_PROVED),
     Mutant("enclosure: weeks begin on Mondays", _DATES, 'room = np.where(before | (call.option == "week"), 1.0, 0.0)', "room = np.where(before, 1.0, 0.0)", _T_ENCLOSURE),
     Mutant("enclosure: coalesce is its first", _ENCLOSURE, "found = hull([own, found]) if self._may_be_null(argument) else own", "found = own", (f"{_T_ENCLOSURE[0]}::test_ranges_hold_the_values[coalesce(CASE WHEN x > 1 THEN x END, 9)]",)),
     Mutant("fieller: the denominator is exact", _RATIO, "- np.outer(np.array(h), np.sin(angles))", "- 0 * np.outer(np.array(h), np.sin(angles))", _T_RATIO),
     Mutant("fieller: steps of small noise", _RATIO, "0.5 if n.scale < _SMOOTH else 0.0", "0.0", ("tests/core/test_ratiobars.py::test_the_width_of_one_small_noise_is_no_less_than_its_law_says",)),
+    Mutant("fieller: steps of small normal noise", _RATIO, "0.5 if n.scale < _SMOOTH else 0.0", "0.5 if n.scale < _SMOOTH and n.family == 'laplace' else 0.0", (f"{_T_RATIO[0]}::test_the_least_discrete_laws_are_covered_by_the_law_itself",)),
     Mutant("fieller: noise out of the range", _RATIO, "factor = np.where(outside, 2 * (excess(best, factor) + 1), factor)", "pass", _T_RATIO),
 )

@@ -17,7 +17,7 @@ a full disk, a limit that was hit are no verdict. Limits are of processor time: 
 
 What was found is kept in a file that git does not know (``.mutants/results.jsonl``): a run that was stopped goes on
 where it was. What was caught stands as long as the mutant and its file stay what they are, anything else as long as the
-files of its tests do too; ``--anew`` believes nothing.
+files of its tests, and what tests are written with, do too; ``--anew`` believes nothing.
 
 A list of our own, not a library: generators (mutmut, cosmic-ray) make thousands of mutants, most of them in messages,
 and each would meet 5,000 tests; here each line was chosen because privacy hangs on it.
@@ -29,6 +29,7 @@ import argparse
 import collections
 import compileall
 import contextlib
+import functools
 import hashlib
 import importlib
 import json
@@ -233,7 +234,16 @@ def _key(mutant: Mutant, *, with_tests: bool) -> str:
     """A result stands as long as this stays."""
     files = [mutant.file, *(sorted({t.partition("::")[0] for t in mutant.tests}) if with_tests else [])]
     parts = [mutant.old, mutant.new, *((ROOT / f).read_text(encoding="utf-8") for f in files)]
-    return _digest(parts)
+    return _digest([*parts, *(_helpers() if with_tests else [])])
+
+
+@functools.cache
+def _helpers() -> tuple[str, ...]:
+    """What tests are written with: the cases that they go through among it."""
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    return tuple(
+        f.read_text(encoding="utf-8") for f in files if not f.name.startswith("test_") and f.parent != NOTED.parent
+    )
 
 
 def _digest(parts: Sequence[str]) -> str:

@@ -95,9 +95,9 @@ def _counted(epsilon_nano: int, *, delta: int = 0, **wishes: Any) -> Callable[[]
     )  # fmt: skip
 
 
-def _grouped(neighbours: Neighbours) -> Callable[[], GroupedTask]:
+def _grouped(neighbours: Neighbours, column: str = "age") -> Callable[[], GroupedTask]:
     return lambda: plan_grouped(
-        ROWS, ["age"], "sex", epsilon_nano=NANO, neighbours=neighbours, delta_atto=0, wishes=Wishes(degree=4)
+        ROWS, [column], "sex", epsilon_nano=NANO, neighbours=neighbours, delta_atto=0, wishes=Wishes(degree=4)
     )
 
 
@@ -177,7 +177,11 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("gaussian", _counted(5_000_000, delta=DELTA, noise="gaussian")),
         Case("large epsilon", _counted(NANO)),
     ),
-    GroupedTask: (Case("added, removed", _grouped(ADD_REMOVE)), Case("replaced", _grouped(REPLACE))),
+    GroupedTask: (
+        Case("added, removed", _grouped(ADD_REMOVE)),
+        Case("replaced", _grouped(REPLACE)),
+        Case("replaced, each row counts", _grouped(REPLACE, "income")),
+    ),
     SynthesisTask: (
         Case("lp", _synthesis(["income"])),
         Case("lp, NULLs", _synthesis(["age", "cost"])),
@@ -190,6 +194,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
     MomentsTask: (
         Case("moments", _wide("moments", NUMBERS)),
         Case("moments, gaussian, target", _wide("moments", MIXED, delta=LARGE_DELTA, target="smoker")),
+        Case("moments and marginals", _wide("moments", NUMBERS, epsilon_nano=NANO)),
         Case("moments, replaced", _wide("moments", ["income", "age"], ROWS, neighbours=REPLACE)),
     ),
     TreeTask: (

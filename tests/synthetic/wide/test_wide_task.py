@@ -79,6 +79,24 @@ def test_a_table_of_all_columns(clinic: duckdp.Curator) -> None:
         ana.smooth_answer("people", "age")
 
 
+@pytest.mark.parametrize("delta_atto", [0, 10**12, 2 * 10**17])
+@pytest.mark.parametrize("method", ["moments", "tree", "psi"])
+def test_every_method_costs_what_was_asked(method: str, delta_atto: int) -> None:
+    """Not more, whatever parts it is bought in; where only epsilon is charged, not less either."""
+    marginals = set()
+    for epsilon_nano in (NANO // 50, NANO, NANO + 1, 20 * NANO):
+        for neighbours in Neighbours:
+            task = plan_wide(
+                table(*SPEC, expected_rows=ROWS), [c.name for c in SPEC], epsilon_nano=epsilon_nano,
+                delta_atto=delta_atto, neighbours=neighbours, rows=None, method=method, target=None,
+            )  # fmt: skip
+            assert task.loss.epsilon_nano <= epsilon_nano
+            assert task.loss.epsilon_nano == epsilon_nano or task.loss.delta_atto
+            assert task.loss.delta_atto in (0, delta_atto)
+            marginals.add(getattr(task, "marginals", None) is not None)
+    assert True in marginals or method != "moments"
+
+
 def test_in_sql_with_a_target_and_psi(clinic: duckdp.Curator) -> None:
     con = clinic.connect("ana")
     con.execute("CREATE TABLE a AS FROM dp_synthesize('t', epsilon := 3, rows := 1000, target := 'sick')")
