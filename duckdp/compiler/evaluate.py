@@ -11,7 +11,7 @@ import json
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,14 +80,19 @@ def known_payload(plan: Plan) -> str:
 
 def describe_outputs(plan: Plan) -> list[tuple[str, str, bool]]:
     """(name, DuckDB type, whether it is a released number) of each output, before anything is released."""
-    return [(o.name, duckdb_type(o), o.half_width is not None) for o in _evaluate_expected(plan, 1e6)]
+    shapes = _expected(plan, 1e6).shapes()
+    return [(name, _type_name(kind, integral), released) for name, (kind, integral, released) in shapes]
 
 
 def duckdb_type(column: OutputColumn) -> str:
     """DuckDB type of an output."""
-    if column.kind is Kind.NUMBER:
-        return "BIGINT" if column.integral else "DOUBLE"
-    return {Kind.TEXT: "VARCHAR"}.get(column.kind, str(column.kind.value).upper())
+    return _type_name(column.kind, column.integral)
+
+
+def _type_name(kind: Kind, integral: bool) -> str:
+    if kind is Kind.NUMBER:
+        return "BIGINT" if integral else "DOUBLE"
+    return {Kind.TEXT: "VARCHAR"}.get(kind, str(kind.value).upper())
 
 
 def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | None]:
@@ -98,7 +103,7 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
         rows: expected rows per group, or None.
     """
     found: dict[str, float | None] = {}
-    for output in _evaluate_expected(plan, rows):
+    for output in _expected(plan, rows).all_outputs():
         if output.half_width is not None:
             width = float(output.half_width[0])
             unknown = math.isnan(width) or (rows is None and _needs_rows(plan, output.name))
@@ -106,8 +111,8 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
     return found
 
 
-def _evaluate_expected(plan: Plan, rows: float | None) -> list[OutputColumn]:
-    """Outputs of one group with ``rows`` typical rows: from public figures only."""
+def _expected(plan: Plan, rows: float | None) -> _Evaluation:
+    """Of one group with ``rows`` typical rows: from public figures only."""
     cells: list[int] = []
     for measure in plan.measures:
         scale = (rows or 0) * measure.steps
@@ -118,7 +123,7 @@ def _evaluate_expected(plan: Plan, rows: float | None) -> list[OutputColumn]:
             mean = (measure.lower + measure.upper) / 2 if measure.kind == "sum" else 1.0
             cells.append(int(scale * mean))
     keys = [[_stand_in(k.domain)] for k in plan.query.keys]
-    return _Evaluation(plan, json.dumps({"keys": None, "cells": [cells]}), [[k[0] for k in keys]]).all_outputs()
+    return _Evaluation(plan, json.dumps({"keys": None, "cells": [cells]}), [[k[0] for k in keys]])
 
 
 def _stand_in(domain: tuple[Scalar, ...] | None) -> Scalar:
@@ -128,6 +133,14 @@ def _stand_in(domain: tuple[Scalar, ...] | None) -> Scalar:
 def _needs_rows(plan: Plan, name: str) -> bool:
     expr = next(o.expr for o in plan.query.outputs if o.name == name)
     return not (isinstance(expr, Aggregate) and aggregate_row(expr).linear)
+
+
+class Shape(NamedTuple):
+    """What an output is: its kind, whether it is made of whole numbers, whether it is a released number."""
+
+    kind: Kind
+    integral: bool
+    released: bool
 
 
 class _Evaluation:
@@ -153,6 +166,12 @@ class _Evaluation:
 
     def all_outputs(self) -> list[OutputColumn]:
         return [self._output(o.name, o.expr) for o in self.plan.query.outputs]
+
+    def shapes(self) -> list[tuple[str, Shape]]:
+        return [(o.name, self._shape_of(o.expr)) for o in self.plan.query.outputs]
+
+    def _shape_of(self, expr: Expr) -> Shape:
+        return self._key_shape(expr) if isinstance(expr, KeyRef) else self._shape(expr, self.vector(expr))
 
     # ---- values -----------------------------------------------------------------------------------------------
 
@@ -197,19 +216,28 @@ class _Evaluation:
 
     # ---- outputs and error bars -------------------------------------------------------------------------------
 
+    def _key_shape(self, expr: KeyRef) -> Shape:
+        """From the plan alone: the type of a column must not depend on which keys came through."""
+        key = self.plan.query.keys[expr.index]
+        listed = None if key.domain is None else [v for v in key.domain if v is not None]
+        whole = facts(key.expr).integral if listed is None else all(isinstance(v, int) for v in listed)
+        return Shape(key.expr.kind, whole, False)
+
+    def _shape(self, expr: Expr, vector: Vector) -> Shape:
+        released = vector.gradient is not None and any(isinstance(n, Aggregate) for n in walk(expr))
+        integral = isinstance(expr, Aggregate) and (aggregate_row(expr).counts or self._integral_sum(expr))
+        return Shape(expr.kind, released and integral, released)
+
     def _output(self, name: str, expr: Expr) -> OutputColumn:
         if isinstance(expr, KeyRef):
-            key = self.plan.query.keys[expr.index]
-            # from the plan alone: the type of a column must not depend on which keys came through
-            listed = None if key.domain is None else [v for v in key.domain if v is not None]
-            whole = facts(key.expr).integral if listed is None else all(isinstance(v, int) for v in listed)
-            values = [k[expr.index] for k in self.keys]
-            return OutputColumn(name=name, kind=key.expr.kind, integral=whole, values=values)
+            values, shape = [k[expr.index] for k in self.keys], self._key_shape(expr)
+            return OutputColumn(name=name, kind=shape.kind, integral=shape.integral, values=values)
         vector = self.vector(expr)
+        kind, integral, released = self._shape(expr, vector)
         if vector.gradient is None:
-            return OutputColumn(name=name, kind=expr.kind, integral=False, values=list(vector.value))
-        if not any(isinstance(n, Aggregate) for n in walk(expr)):
-            return OutputColumn(name=name, kind=expr.kind, integral=False, values=_plain(vector.value))
+            return OutputColumn(name=name, kind=kind, integral=integral, values=list(vector.value))
+        if not released:
+            return OutputColumn(name=name, kind=kind, integral=integral, values=_plain(vector.value))
         bars = Intervals(self.plan, self.cells, self._aggregate)
         gradient = bars.by_noise(vector.gradient)
         undefined = ~np.isfinite(vector.value) | ~np.isfinite(gradient).all(axis=0)
@@ -217,18 +245,14 @@ class _Evaluation:
         error = linear_standard_error(gradient, self.noises) if self.noises else np.zeros(self.n)
         lower, upper = self._range(expr)
         low, high = (np.where(undefined, np.nan, e) for e in bars.ends(expr, vector.value, gradient, lower, upper))
-        aggregate = expr if isinstance(expr, Aggregate) else None
-        row = aggregate_row(aggregate) if aggregate is not None else None
-        counting = row is not None and row.counts
-        integral = counting or (aggregate is not None and self._integral_sum(aggregate))
         shown = np.clip(vector.value, lower, upper)
         pairs = zip(shown, undefined, strict=True)
         return OutputColumn(
-            name=name, kind=expr.kind, integral=integral,
+            name=name, kind=kind, integral=integral,
             values=[None if bad else int(v) if integral else float(v) for v, bad in pairs],
             standard_error=np.where(undefined, np.nan, error), half_width=(high - low) / 2,
             low=np.clip(low, lower, upper), high=np.clip(high, lower, upper), centre=vector.value,
-            exact_interval=row is not None and row.linear,
+            exact_interval=isinstance(expr, Aggregate) and aggregate_row(expr).linear,
         )  # fmt: skip
 
     def _range(self, expr: Expr) -> tuple[float, float]:
