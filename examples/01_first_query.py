@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import duckdp
 
-care = str(files("duckdp") / "data" / "rand_hie.parquet")  # person-years of a health insurance experiment
+care = str(files("duckdp.demo") / "data" / "rand_hie.parquet")  # person-years of a health insurance experiment
 with duckdp.open({"care": care}, ledger="first_query.ledger") as curator:
     # The data owner declares; every figure is public, and none is read off the data.
     curator.protect(

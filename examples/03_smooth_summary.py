@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import duckdp
 
-care = str(files("duckdp") / "data" / "rand_hie.parquet")
+care = str(files("duckdp.demo") / "data" / "rand_hie.parquet")
 with duckdp.open({"care": care}, ledger="summary.ledger") as curator:
     bounds = {"age": (0, 65), "income": (0, 30_000)}
     curator.protect("care", unit_key="person", max_rows=5, row_cap=100_000, expected_rows=20_000, bounds=bounds)

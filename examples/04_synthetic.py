@@ -6,7 +6,7 @@ import duckdb
 
 import duckdp
 
-care = str(files("duckdp") / "data" / "rand_hie.parquet")
+care = str(files("duckdp.demo") / "data" / "rand_hie.parquet")
 with duckdp.open({"care": care}, ledger="synthetic.ledger") as curator:
     bounds = {"age": (0, 65), "md_visits": (0, 30)}
     curator.protect("care", unit_key="person", max_rows=5, row_cap=100_000, bounds=bounds)

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import duckdp
 
-care = str(files("duckdp") / "data" / "rand_hie.parquet")
+care = str(files("duckdp.demo") / "data" / "rand_hie.parquet")
 with duckdp.open({"care": care}, ledger="dashboard.ledger") as curator:
     curator.protect(
         "care",

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import duckdp
 
-care = str(files("duckdp") / "data" / "rand_hie.parquet")
+care = str(files("duckdp.demo") / "data" / "rand_hie.parquet")
 with duckdp.open({"care": care}, ledger="density.ledger") as curator:
     public = {"row_cap": 100_000, "expected_rows": 20_000, "bounds": {"age": (0, 65)}}
     curator.protect("care", unit_key="person", max_rows=5, **public)

@@ -6,7 +6,7 @@ import numpy as np
 
 import duckdp
 
-care = str(files("duckdp") / "data" / "rand_hie.parquet")
+care = str(files("duckdp.demo") / "data" / "rand_hie.parquet")
 features = ["1", "age / 65", "income / 30000", "age * age / 4225"]
 target = "md_visits"
 with duckdp.open({"care": care}, ledger="regression.ledger") as curator:

@@ -8,7 +8,7 @@ from matplotlib import pyplot
 import duckdp
 from duckdp.synthetic.files import write_database
 
-care = str(files("duckdp") / "data" / "rand_hie.parquet")
+care = str(files("duckdp.demo") / "data" / "rand_hie.parquet")
 with duckdb.connect("clinic.duckdb") as db:  # a person's first year of care; their first call to a hotline is made up
     db.execute(f"""CREATE TABLE care AS SELECT person, coinsurance AS share, sex, md_visits
         FROM '{care}' WHERE year = 1;

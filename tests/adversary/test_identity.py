@@ -288,7 +288,6 @@ def test_revoked_and_frozen_stop_stored_answers_too(world: World) -> None:
         lambda: ana.sql("SELECT count(*) FROM visits", epsilon=1),
         lambda: ana.synthesize("mine", rows=5),
         lambda: ana.explain("SELECT count(*) FROM visits", epsilon=1),
-        lambda: ana.table("visits"),
         lambda: ana.noisy_count("no_such_table", epsilon=1),
         lambda: ana.summaries(),
     ]

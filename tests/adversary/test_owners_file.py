@@ -11,6 +11,7 @@ import duckdp
 import duckdp.errors
 from duckdp.core.task import PrivateQuery
 from duckdp.ledger import Charge
+from duckdp.vault.dataset import DataSet
 from duckdp.vault.engine import Engine
 
 MACROS = (
@@ -119,7 +120,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_macros_and_names_in_the_file_change_nothing(
     question: str, files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(duckdp.Curator, "salt", 12345)
+    monkeypatch.setattr(DataSet, "salt", 12345)
     plain, clever = (rows_of(path, tmp_path, question) for path in files)
     assert plain == clever
     assert len(plain) > 1

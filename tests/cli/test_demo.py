@@ -98,7 +98,7 @@ def test_folders_of_others_are_left_alone(process: Process, tmp_path: Path) -> N
     for name in ("mine", "plain"):
         done = process("demo", "--folder", name, "--yes", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith("P107: folder=")
+        assert done.stderr.startswith("P107: --folder ")
     assert os.listdir(tmp_path / "mine") == ["thesis.txt"]
 
 

@@ -34,7 +34,7 @@ ONE_MORE = [(99, 100)] * 20
 def _above(session: Session) -> float:
     """Rows clipped above the widest range: of the new unit, one; -1000 where there is no range."""
     rows = session.bounds("t", "x", epsilon=EPSILON, fresh=True).rows()
-    return float(rows[0][3]) if rows else -1000.0
+    return -1000.0 if rows[0][3] is None else float(rows[0][3])
 
 
 def _over(session: Session) -> float:
