@@ -395,11 +395,16 @@ def asked(curator: duckdp.Curator, count: int = 3) -> None:
 
 
 def fails(log: StatementLog) -> bool:
-    """Whether the log could not be written; nothing is raised."""
-    try:
-        return not log.flush()
-    except Exception as error:  # noqa: BLE001
-        pytest.fail(f"the log raised {error!r}")
+    """Whether the log could not be written; nothing is raised, on its own thread neither, and it knows why."""
+    raised: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "unraisablehook", lambda what: raised.append(repr(what.exc_value)))
+        try:
+            written = log.flush()
+        except Exception as error:  # noqa: BLE001
+            pytest.fail(f"the log raised {error!r}")
+    assert raised == []
+    return not written and log.problem is not None
 
 
 @pytest.mark.parametrize("fault", ["full disk", "read-only folder", "damaged", "another's", "locked", "a folder"])
