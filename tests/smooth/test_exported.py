@@ -147,7 +147,7 @@ def test_a_null_is_not_the_text_none(owner: duckdp.Curator) -> None:
         wanted = r"P107: \w+=?.*: must be (given|a list of texts|the (name|text) of )"
         with pytest.raises(duckdb.InvalidInputException, match=wanted):
             con.execute(f"FROM {call}")
-    with pytest.raises(ParameterError, match="function=None: must be a text"):
+    with pytest.raises(ParameterError, match="function=None: must be the text"):
         ana.smooth_answer("plain", None)  # type: ignore[arg-type]
 
 
