@@ -11,10 +11,17 @@ LEAF_TABLE, LEAF_INDEX, TABLE, INDEX = 13, 10, 5, 2
 # Of the file's header: fields that say nothing of what is kept here. SQLite and its tools may set them as they like.
 UNSAID = {
     *range(24, 28),  # counter of changes, of other journal modes
+    *range(40, 44),  # counter of changes of the schema
+    *range(44, 47),  # upper bytes of the schema's format, which nothing reads
     *range(48, 52),  # suggested size of the cache
+    *range(56, 59),  # upper bytes of the text's encoding, which nothing reads
     *range(72, 92),  # reserved
     *range(92, 100),  # for which counter the size holds, and who wrote last
 }
+# Bits of other fields, by the byte they are in, that change nothing alone: without its lowest bit the encoding is the
+# usual one, and its six upper bits are not read; 0 is as good as 2 for who may read and write; every format up to the
+# present one is read.
+UNREAD = {18: 0x02, 19: 0x02, 47: 0x07, 59: 0xFD}
 
 
 class Pages:
