@@ -23,15 +23,28 @@ PICTURE = ROOT / "docs" / "architecture.svg"
 
 # What a room holds; several that are small share one.
 WORDS = {
-    "ground": "errors, texts, arguments, resources, process", "core": "exact numbers, noise",
-    "result": "answers, error bars", "ledger": "budgets, charges, stores", "mechanisms": "claim, proof, sampler",
-    "catalog": "what is declared", "compiler": "SELECT to plan to SQL", "smooth": "summaries, answers",
-    "synthetic": "rows from releases", "smooth.buy": "smooth/buy, smooth/sums", "synthetic.buy": "buy of each method",
-    "vault": "where private rows are", "desk": "the one door", "functions": "the dp functions",
-    "session": "the analyst's Python", "front": "the analyst's SQL", "faces": "parts of the faces",
-    "curator": "the owner's Python", "owner": "for the owner alone", "cli": "commands, prompt, story",
+    "ground": "errors, texts, arguments, resources, process",
+    "core": "exact numbers, noise",
+    "result": "answers, error bars",
+    "ledger": "budgets, charges, stores",
+    "mechanisms": "claim, proof, sampler",
+    "catalog": "what is declared",
+    "compiler": "SELECT to plan to SQL",
+    "smooth": "summaries, answers",
+    "synthetic": "rows from releases",
+    "smooth.buy": "smooth/buy, smooth/sums",
+    "synthetic.buy": "buy of each method",
+    "vault": "where private rows are",
+    "desk": "the one door",
+    "functions": "the dp functions",
+    "session": "the analyst's Python",
+    "front": "the analyst's SQL",
+    "faces": "parts of the faces",
+    "curator": "the owner's Python",
+    "owner": "for the owner alone",
+    "cli": "commands, prompt, story",
     "bench": "figures",
-}  # fmt: skip
+}
 TITLES = {"smooth.buy": "smooth: reads", "synthetic.buy": "synthetic: reads", "cli": "cli, shell, demo"}
 SHARED = {
     **dict.fromkeys(("errors", "texts", "arguments", "resources", "process"), "ground"),
@@ -56,13 +69,31 @@ WALL, WALL_END = 868, 1092  # px, from side to side of the wall
 SWEEPS = 40  # over the floors, until the order is at rest
 
 LIGHT = {
-    "page": "#fbfaf7", "room": "#ffffff", "edge": "#b9b4a7", "ink": "#26241f", "soft": "#6f6a5e", "arrow": "#a39d8e",
-    "wall": "#b4472f", "inside": "#f9ebe6", "way": "#1f6f8b", "wrong": "#d00000", "disc": "#ffffff",
-}  # fmt: skip
+    "page": "#fbfaf7",
+    "room": "#ffffff",
+    "edge": "#b9b4a7",
+    "ink": "#26241f",
+    "soft": "#6f6a5e",
+    "arrow": "#a39d8e",
+    "wall": "#b4472f",
+    "inside": "#f9ebe6",
+    "way": "#1f6f8b",
+    "wrong": "#d00000",
+    "disc": "#ffffff",
+}
 DARK = {
-    "page": "#1c1f24", "room": "#282c33", "edge": "#4d5460", "ink": "#eceae4", "soft": "#a5a9b1", "arrow": "#69717e",
-    "wall": "#e08068", "inside": "#35292a", "way": "#6cc3dd", "wrong": "#ff5050", "disc": "#14171b",
-}  # fmt: skip
+    "page": "#1c1f24",
+    "room": "#282c33",
+    "edge": "#4d5460",
+    "ink": "#eceae4",
+    "soft": "#a5a9b1",
+    "arrow": "#69717e",
+    "wall": "#e08068",
+    "inside": "#35292a",
+    "way": "#6cc3dd",
+    "wrong": "#ff5050",
+    "disc": "#14171b",
+}
 STYLE = """
 text {{ font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif; fill: {ink}; }}
 .page {{ fill: {page}; }} .room {{ fill: {room}; stroke: {edge}; }} .soft {{ fill: {soft}; }}

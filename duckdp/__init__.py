@@ -17,15 +17,29 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Curator": "curator", "open": "curator", "register": "curator", "Estimate": "result", "Result": "result",
-    "Session": "session", "Explanation": "functions.explanation",
-}  # fmt: skip
+    "Curator": "curator",
+    "open": "curator",
+    "register": "curator",
+    "Estimate": "result",
+    "Result": "result",
+    "Session": "session",
+    "Explanation": "functions.explanation",
+}
 _MODULES = ("errors", "owner", "smooth", "synthetic")
 
 __all__ = [
-    "Curator", "Estimate", "Explanation", "Result", "Session", "errors", "open", "owner", "register", "smooth",
+    "Curator",
+    "Estimate",
+    "Explanation",
+    "Result",
+    "Session",
+    "errors",
+    "open",
+    "owner",
+    "register",
+    "smooth",
     "synthetic",
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str) -> Any:

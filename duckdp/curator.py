@@ -27,9 +27,13 @@ from duckdp.vault.suggest import suggest
 
 @checked
 def open(
-    data: object, *, ledger: str | os.PathLike[str] | None = None, anchor: Where | None = None,
-    snapshot: bool = False, progress: Tell | None = None,
-) -> Curator:  # fmt: skip
+    data: object,
+    *,
+    ledger: str | os.PathLike[str] | None = None,
+    anchor: Where | None = None,
+    snapshot: bool = False,
+    progress: Tell | None = None,
+) -> Curator:
     """Put data under a curator.
 
     All of a new source is read once, so that no private read meets a value that does not decode; Ctrl-C ends that.
@@ -63,9 +67,14 @@ class Curator(Budgeting, Records):
     """
 
     def __init__(
-        self, data: object, *, ledger: str, anchor: Where | None = None, snapshot: bool = False,
+        self,
+        data: object,
+        *,
+        ledger: str,
+        anchor: Where | None = None,
+        snapshot: bool = False,
         progress: Tell | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.data = DataSet(data, ledger=ledger, anchor=anchor, snapshot=snapshot, progress=progress)
         self.engine, self.ledger, self.life = self.data.engine, self.data.ledger, self.data.life
         self._fronts = Fronts(self.data)
@@ -97,13 +106,24 @@ class Curator(Budgeting, Records):
 
     @checks_itself
     def protect(
-        self, table: str, *, row_cap: int, unit_key: str | None = None, unit: str | None = None,
-        null_units: Iterable[object] = (), max_rows: int | None = None, max_groups: int | None = None,
-        expected_rows: int | None = None, bounds: Mapping[str, Sequence[object]] | None = None,
-        domains: Mapping[str, Iterable[object]] | None = None, columns: Iterable[str] = (),
-        nulls: Mapping[str, object] | None = None, other: Mapping[str, object] | None = None, like: str | None = None,
+        self,
+        table: str,
+        *,
+        row_cap: int,
+        unit_key: str | None = None,
+        unit: str | None = None,
+        null_units: Iterable[object] = (),
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        expected_rows: int | None = None,
+        bounds: Mapping[str, Sequence[object]] | None = None,
+        domains: Mapping[str, Iterable[object]] | None = None,
+        columns: Iterable[str] = (),
+        nulls: Mapping[str, object] | None = None,
+        other: Mapping[str, object] | None = None,
+        like: str | None = None,
         reason: str | None = None,
-    ) -> Table:  # fmt: skip
+    ) -> Table:
         """Declare a table; every figure here is public and none is read off the data. Idempotent.
 
         A column may be named by a pattern: "lab_*", by type "*::DOUBLE", or both; its own name goes first.
@@ -131,10 +151,20 @@ class Curator(Budgeting, Records):
             CatalogError: C101, C102, C105, C106, C109, C111. ParameterError: P104, P105, P107.
         """
         wanted = {
-            "row_cap": row_cap, "unit_key": unit_key, "unit": unit, "null_units": null_units, "max_rows": max_rows,
-            "max_groups": max_groups, "expected_rows": expected_rows, "bounds": bounds, "domains": domains,
-            "columns": columns, "nulls": nulls, "other": other, "like": like,
-        }  # fmt: skip
+            "row_cap": row_cap,
+            "unit_key": unit_key,
+            "unit": unit,
+            "null_units": null_units,
+            "max_rows": max_rows,
+            "max_groups": max_groups,
+            "expected_rows": expected_rows,
+            "bounds": bounds,
+            "domains": domains,
+            "columns": columns,
+            "nulls": nulls,
+            "other": other,
+            "like": like,
+        }
         name = declared(Curator.protect, {"table": table})["table"]
         return self.protect_tables({name: wanted}, reason=reason)[0].table
 

@@ -152,9 +152,15 @@ class InsufficientBudgetError(BudgetError):
     """
 
     def __init__(
-        self, requested: str, remaining: str, scope: str, *, month: str | None = None, replenishes: str | None = None,
+        self,
+        requested: str,
+        remaining: str,
+        scope: str,
+        *,
+        month: str | None = None,
+        replenishes: str | None = None,
         held: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.requested, self.remaining, self.scope = requested, remaining, scope
         self.month, self.replenishes, self.held = month, replenishes, held
         whose = "the reservation" if scope == "reservation" else f"the {scope}'s budget"

@@ -271,10 +271,12 @@ def compare(curator: Curator, table: str, synthetic: object) -> Comparison:
         raise ParameterError("P107", "table", table, "must have rows to compare with.")
     real = {c.name: _mapped(c, list(v)) for c, v in zip(columns, zip(*found, strict=True), strict=True)}
     return Comparison(
-        table=declared.name, real_rows=len(found), synthetic_rows=len(next(iter(made.values()))),
+        table=declared.name,
+        real_rows=len(found),
+        synthetic_rows=len(next(iter(made.values()))),
         columns=tuple(_compare(c, real[n], made[n]) for n, c in zip(made, columns, strict=True)),
         worst_pair=_worst_pair(columns, list(real.values()), list(made.values())),
-    )  # fmt: skip
+    )
 
 
 def _mapped(column: Column, values: list[Any]) -> list[Any]:
@@ -291,10 +293,15 @@ def _compare(column: Column, real: list[Any], made: list[Any]) -> ColumnComparis
     else:
         labels, p, q = _share_bins(column, real, made)
     return ColumnComparison(
-        column=column.name, kind=column.kind, real=_distribution(column, real), synthetic=_distribution(column, made),
-        total_variation=float(np.abs(p - q).sum() / 2), labels=labels, real_shares=tuple(p.tolist()),
+        column=column.name,
+        kind=column.kind,
+        real=_distribution(column, real),
+        synthetic=_distribution(column, made),
+        total_variation=float(np.abs(p - q).sum() / 2),
+        labels=labels,
+        real_shares=tuple(p.tolist()),
         synthetic_shares=tuple(q.tolist()),
-    )  # fmt: skip
+    )
 
 
 def _listed(column: Column) -> bool:

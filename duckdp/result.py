@@ -276,15 +276,26 @@ def _arrow_type(duckdb_type: str) -> Any:
     import pyarrow as pa
 
     integers = {
-        "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "UTINYINT": pa.uint8(),
-        "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(), "UBIGINT": pa.uint64(), "FLOAT": pa.float32(),
-    }  # fmt: skip
+        "TINYINT": pa.int8(),
+        "SMALLINT": pa.int16(),
+        "INTEGER": pa.int32(),
+        "UTINYINT": pa.uint8(),
+        "USMALLINT": pa.uint16(),
+        "UINTEGER": pa.uint32(),
+        "UBIGINT": pa.uint64(),
+        "FLOAT": pa.float32(),
+    }
     if duckdb_type in integers:
         return integers[duckdb_type]
     return {
-        "DOUBLE": pa.float64(), "BIGINT": pa.int64(), "VARCHAR": pa.string(), "BOOLEAN": pa.bool_(),
-        "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"), "HUGEINT": pa.decimal128(38, 0),
-    }.get(duckdb_type)  # fmt: skip
+        "DOUBLE": pa.float64(),
+        "BIGINT": pa.int64(),
+        "VARCHAR": pa.string(),
+        "BOOLEAN": pa.bool_(),
+        "DATE": pa.date32(),
+        "TIMESTAMP": pa.timestamp("us"),
+        "HUGEINT": pa.decimal128(38, 0),
+    }.get(duckdb_type)
 
 
 def _show(value: Any) -> str:

@@ -48,10 +48,17 @@ class Session(Calls):
 
     @noted_text()
     def sql(
-        self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
-        mechanism: MechanismChoice = "auto", fresh: bool = False, tolerance: float | Mapping[str, float] | None = None,
+        self,
+        text: str,
+        *,
+        epsilon: object = None,
+        delta: object = 0,
+        error: float | Mapping[str, float] | None = None,
+        mechanism: MechanismChoice = "auto",
+        fresh: bool = False,
+        tolerance: float | Mapping[str, float] | None = None,
         parameters: Sequence[object] = (),
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """Answer one statement privately; a statement over no protected table runs on the analyst's own instance.
 
         Args:
@@ -80,10 +87,16 @@ class Session(Calls):
 
     @noted_text("EXPLAIN ", "explained")
     def explain(
-        self, text: str, *, epsilon: object = None, delta: object = 0, error: float | Mapping[str, float] | None = None,
-        mechanism: MechanismChoice = "auto", tolerance: float | Mapping[str, float] | None = None,
+        self,
+        text: str,
+        *,
+        epsilon: object = None,
+        delta: object = 0,
+        error: float | Mapping[str, float] | None = None,
+        mechanism: MechanismChoice = "auto",
+        tolerance: float | Mapping[str, float] | None = None,
         parameters: Sequence[object] = (),
-    ) -> Explanation:  # fmt: skip
+    ) -> Explanation:
         """Plan, cost and expected error of a statement, and with a tolerance which way it goes and why; free."""
         return self._select(locals()).explanation(self.desk)
 

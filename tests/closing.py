@@ -29,8 +29,9 @@ def make(folder: Path, rows: int = 60_000) -> str:
     with duckdb.connect(path) as con:
         con.execute(
             "CREATE TABLE t AS SELECT CAST(i % 997 AS INTEGER) AS x, CAST(i * 7 % 5000 AS DOUBLE) AS y, "
-            "CAST(i % 3 AS VARCHAR) AS k FROM range(?) AS r(i)", [rows],
-        )  # fmt: skip
+            "CAST(i % 3 AS VARCHAR) AS k FROM range(?) AS r(i)",
+            [rows],
+        )
     return path
 
 

@@ -8,7 +8,7 @@ import duckdb
 
 def write_database(
     path: Path, tables: Mapping[str, str], *, never_null: Mapping[str, tuple[str, ...]] | None = None
-) -> str:  # fmt: skip
+) -> str:
     """Make the file and return its path.
 
     Args:

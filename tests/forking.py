@@ -44,20 +44,30 @@ class Parent:
     def uses(self) -> dict[str, Callable[[], object]]:
         ana, curator, ask = self.session, self.curator, "SELECT count(*) FROM t"
         return {
-            "sql": lambda: ana.sql(ask, epsilon=1), "explain": lambda: ana.explain(ask, epsilon=1),
-            "plain": lambda: ana.sql("SELECT 1"), "budget": ana.budget, "ledger": ana.ledger,
+            "sql": lambda: ana.sql(ask, epsilon=1),
+            "explain": lambda: ana.explain(ask, epsilon=1),
+            "plain": lambda: ana.sql("SELECT 1"),
+            "budget": ana.budget,
+            "ledger": ana.ledger,
             "summary": lambda: ana.smooth_summary("t", ["x"], epsilon=1, name="forked"),
-            "session": lambda: curator.session("ana"), "connect": lambda: curator.connect("ana"),
-            "protect": lambda: curator.protect("t", row_cap=7), "suggest": curator.suggest,
-            "refresh": lambda: curator.refresh(reason="x"), "tables": lambda: curator.tables,
-            "revoke": lambda: curator.revoke("ana"), "charges": curator.charges,
-            "state": curator.ledger.state, "backup": lambda: curator.ledger.backup(self.path + ".copy"),
+            "session": lambda: curator.session("ana"),
+            "connect": lambda: curator.connect("ana"),
+            "protect": lambda: curator.protect("t", row_cap=7),
+            "suggest": curator.suggest,
+            "refresh": lambda: curator.refresh(reason="x"),
+            "tables": lambda: curator.tables,
+            "revoke": lambda: curator.revoke("ana"),
+            "charges": curator.charges,
+            "state": curator.ledger.state,
+            "backup": lambda: curator.ledger.backup(self.path + ".copy"),
             "again": lambda: duckdp.open(self.path, ledger=self.path + ".ledger"),
             "again ledger": lambda: Ledger.open(self.path + ".ledger"),
-            "front": lambda: self.con.execute("SELECT 1"), "cursor": lambda: self.con.cursor(),
+            "front": lambda: self.con.execute("SELECT 1"),
+            "cursor": lambda: self.con.cursor(),
             "relation": lambda: self.relation.fetchall(),
-            "engine": lambda: list(curator.engine.run(None, None)), "schema": curator.engine.schema_cursor,
-        }  # fmt: skip
+            "engine": lambda: list(curator.engine.run(None, None)),
+            "schema": curator.engine.schema_cursor,
+        }
 
 
 def child_of(parent: Parent, number: int) -> list[str]:

@@ -37,9 +37,11 @@ def build(path: Path, charges: int = 120) -> None:
     """Something of everything, with trees of several levels and payloads of several pages."""
     with Ledger.open(path) as ledger:
         ledger.set_budget(
-            epsilon_nano=10**6 * NANO, delta_atto=10**15, neighbours=Neighbours.ADD_REMOVE,
+            epsilon_nano=10**6 * NANO,
+            delta_atto=10**15,
+            neighbours=Neighbours.ADD_REMOVE,
             accountant=AccountantKind.BASIC,
-        )  # fmt: skip
+        )
         for analyst in ("ana", "ben", "cai", "dot"):
             ledger.grant(analyst, epsilon_nano=10**5 * NANO, delta_atto=10**14)
         ledger.accept_source("first", read="mark")

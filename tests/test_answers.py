@@ -25,8 +25,10 @@ HALF = "of a patient with more than 10 rows all count, each the less (max_rows)"
 @pytest.fixture(scope="module")
 def curator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Curator]:
     con = duckdb.connect()
-    con.execute("CREATE TABLE visits AS SELECT i % 900 AS patient, i % 7 AS ward, (i % 50)::DOUBLE AS cost "
-                "FROM range(20000) r(i)")  # fmt: skip
+    con.execute(
+        "CREATE TABLE visits AS SELECT i % 900 AS patient, i % 7 AS ward, (i % 50)::DOUBLE AS cost "
+        "FROM range(20000) r(i)"
+    )
     con.execute("CREATE TABLE few AS FROM visits LIMIT 900")
     with duckdp.open(con, ledger=str(tmp_path_factory.mktemp("answers") / "a.ledger")) as made:
         shape = {
@@ -52,13 +54,17 @@ def test_a_number_that_leaves_rows_out_says_so_everywhere(curator: Curator, text
     ana = curator.session("ana")
     result = ana.sql(text, epsilon=1)
     faces = {
-        "print": str(result), "repr": repr(result), "notebook": result._repr_html_(),
-        "one": str(result.estimates()[0]["n"]), "arrow": str(result.arrow()["note"][0]),
+        "print": str(result),
+        "repr": repr(result),
+        "notebook": result._repr_html_(),
+        "one": str(result.estimates()[0]["n"]),
+        "arrow": str(result.arrow()["note"][0]),
         "frame": result.df()["note"][0],
-        "csv": render(result, "csv")[0], "json": json.loads(render(result, "json")[0])[0]["note"],
+        "csv": render(result, "csv")[0],
+        "json": json.loads(render(result, "json")[0])[0]["note"],
         "explain": str(ana.explain(text, epsilon=1)),
         "explain in a notebook": ana.explain(text, epsilon=1)._repr_html_(),
-    }  # fmt: skip
+    }
     con = curator.connect("ana")
     call = f"dp_query($${text}$$, epsilon := 1)"
     faces["dp_query"] = str(con.execute(f"SELECT note FROM {call}").fetchone())
@@ -85,8 +91,11 @@ def test_counts_medians_and_summaries_say_which_rows_count(curator: Curator) -> 
     assert HALF in str(ana.smooth_summary("visits", ["cost"], epsilon=1, degree=4, name="costs"))
     assert "each the less" in str(ana.smooth_answer("costs", "cost"))
     assert "each the less" in str(ana.smooth_answers("costs", ["cost"]))
-    for call in ("dp_smooth_answer('costs', 'cost')", "dp_smooth_answers('costs', ['cost'])",
-                 "dp_smooth_summary('visits', ['cost'], epsilon := 1, degree := 4, name := 'more')"):  # fmt: skip
+    for call in (
+        "dp_smooth_answer('costs', 'cost')",
+        "dp_smooth_answers('costs', ['cost'])",
+        "dp_smooth_summary('visits', ['cost'], epsilon := 1, degree := 4, name := 'more')",
+    ):
         assert "each the less" in str(con.execute(f"SELECT note FROM {call}").fetchone()), call
     routed = ana.sql("SELECT avg(cost) AS c FROM visits", tolerance=50.0)
     assert HALF in str(routed)
@@ -100,8 +109,9 @@ def test_nothing_is_said_where_every_row_counts(curator: Curator) -> None:
     ana = curator.session("ana")
     for result in (
         ana.sql("SELECT count(DISTINCT patient) AS n FROM visits", epsilon=1),
-        ana.sql("SELECT count(*) AS n FROM few", epsilon=1), ana.noisy_count("visits", unit=True, epsilon=1),
-    ):  # fmt: skip
+        ana.sql("SELECT count(*) AS n FROM few", epsilon=1),
+        ana.noisy_count("visits", unit=True, epsilon=1),
+    ):
         assert "max_rows" not in str(result)
         assert "note" not in result.arrow().column_names
     both = ana.sql("SELECT count(DISTINCT patient) AS units, count(*) AS note FROM visits", epsilon=1)
@@ -155,11 +165,23 @@ def test_what_is_printed_holds_the_ends(curator: Curator) -> None:
 # ---- frames --------------------------------------------------------------------------------------------------------
 
 TYPES = {
-    "TINYINT": 1, "SMALLINT": 2, "INTEGER": 3, "BIGINT": 4, "UTINYINT": 1, "USMALLINT": 2, "UINTEGER": 3,
-    "UBIGINT": 2**63, "FLOAT": 1.5, "DOUBLE": 2.5, "DECIMAL(4,2)": 12.34, "DECIMAL(18,3)": 0.1 + 0.2,
+    "TINYINT": 1,
+    "SMALLINT": 2,
+    "INTEGER": 3,
+    "BIGINT": 4,
+    "UTINYINT": 1,
+    "USMALLINT": 2,
+    "UINTEGER": 3,
+    "UBIGINT": 2**63,
+    "FLOAT": 1.5,
+    "DOUBLE": 2.5,
+    "DECIMAL(4,2)": 12.34,
+    "DECIMAL(18,3)": 0.1 + 0.2,
     "DECIMAL(38,0)": 10**20,
-    "DECIMAL(38,18)": Decimal("12345678901234567890.123456789012345678"), "VARCHAR": "x", "BOOLEAN": True,
-}  # fmt: skip
+    "DECIMAL(38,18)": Decimal("12345678901234567890.123456789012345678"),
+    "VARCHAR": "x",
+    "BOOLEAN": True,
+}
 
 
 @pytest.mark.parametrize("kind", sorted(TYPES))
@@ -209,8 +231,10 @@ def test_an_explanation_shows_itself(curator: Curator) -> None:
 
 def test_a_key_with_a_label_for_others_says_that_null_is_left_out(tmp_path: Path) -> None:
     con = duckdb.connect()
-    con.execute("CREATE TABLE t AS SELECT CASE i % 4 WHEN 0 THEN 'a' WHEN 1 THEN 'b' WHEN 2 THEN 'c' END AS town, "
-                "'x' AS kind FROM range(400) r(i)")  # fmt: skip
+    con.execute(
+        "CREATE TABLE t AS SELECT CASE i % 4 WHEN 0 THEN 'a' WHEN 1 THEN 'b' WHEN 2 THEN 'c' END AS town, "
+        "'x' AS kind FROM range(400) r(i)"
+    )
     with duckdp.open(con, ledger=str(tmp_path / "t.ledger")) as made:
         listed = {"town": ["a", "b"], "kind": [*map(str, range(60))]}
         made.protect("t", row_cap=1000, domains=listed, other={"town": "far", "kind": "none"})
@@ -252,10 +276,11 @@ def test_a_tolerance_that_no_summary_meets_says_why(curator: Curator) -> None:
     ana, con = curator.session("ana"), curator.connect("ana")
     text = "SELECT ward, avg(cost) AS c FROM visits GROUP BY ward"
     for ask in (
-        lambda: ana.sql(text, tolerance=5), lambda: ana.explain(text, tolerance=5),
+        lambda: ana.sql(text, tolerance=5),
+        lambda: ana.explain(text, tolerance=5),
         lambda: con.execute(f"FROM dp_query($${text}$$, tolerance := 5)").fetchall(),
         lambda: con.execute(f"FROM dp_explain($${text}$$, tolerance := 5)").fetchall(),
-    ):  # fmt: skip
+    ):
         with pytest.raises(Exception, match="the statement has groups") as caught:
             ask()
         assert "P106" in str(caught.value)

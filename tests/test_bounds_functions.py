@@ -26,17 +26,27 @@ ROWS = 6000
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[duckdp.Curator]:
     i = np.arange(ROWS)
-    frame = pa.table({
-        "pid": pa.array(i // 3), "x": pa.array(np.where(i % 500 == 0, np.nan, 10.0 + i % 80)), "n": pa.array(i % 7 - 3),
-        "d": pa.array([DAY + dt.timedelta(days=int(k % 365)) for k in i]), "s": pa.array(["a", "b", "c"] * (ROWS // 3)),
-        "wild": pa.array([[1e308, -1e308, np.inf, -np.inf, np.nan, 0.0][k % 6] for k in i]),
-        "when": pa.array([dt.datetime(2020, 5, 17) + dt.timedelta(seconds=int(k)) for k in i], pa.timestamp("us")),
-    })  # fmt: skip
+    frame = pa.table(
+        {
+            "pid": pa.array(i // 3),
+            "x": pa.array(np.where(i % 500 == 0, np.nan, 10.0 + i % 80)),
+            "n": pa.array(i % 7 - 3),
+            "d": pa.array([DAY + dt.timedelta(days=int(k % 365)) for k in i]),
+            "s": pa.array(["a", "b", "c"] * (ROWS // 3)),
+            "wild": pa.array([[1e308, -1e308, np.inf, -np.inf, np.nan, 0.0][k % 6] for k in i]),
+            "when": pa.array([dt.datetime(2020, 5, 17) + dt.timedelta(seconds=int(k)) for k in i], pa.timestamp("us")),
+        }
+    )
     with duckdp.open({"t": frame}, ledger=str(tmp_path / "t.ledger")) as curator:
         curator.protect(
-            "t", unit_key="pid", max_rows=2, row_cap=10**4, domains={"s": ["a", "b"]}, bounds={"n": (-2, 2)},
+            "t",
+            unit_key="pid",
+            max_rows=2,
+            row_cap=10**4,
+            domains={"s": ["a", "b"]},
+            bounds={"n": (-2, 2)},
             columns=["x", "d", "wild", "when"],
-        )  # fmt: skip
+        )
         curator.budget(epsilon=1000)
         curator.grant("ana", epsilon=1000)
         yield curator
@@ -67,10 +77,16 @@ def test_columns_have_their_own_types(owner: duckdp.Curator) -> None:
     assert low <= DAY <= dt.date(2013, 12, 31) <= high
     assert type(low) is dt.date
     assert first["when"][0] <= dt.datetime(2020, 5, 17) < first["when"][1]
-    described = {name: [str(t) for t in con.sql(f"FROM dp_bounds('t', '{name}', epsilon := 20)").types[:3]]
-                 for name in ("x", "n", "d", "when")}  # fmt: skip
-    assert described == {"x": ["DOUBLE", "DOUBLE", "BIGINT"], "n": ["BIGINT", "BIGINT", "BIGINT"],
-                         "d": ["DATE", "DATE", "BIGINT"], "when": ["TIMESTAMP", "TIMESTAMP", "BIGINT"]}  # fmt: skip
+    described = {
+        name: [str(t) for t in con.sql(f"FROM dp_bounds('t', '{name}', epsilon := 20)").types[:3]]
+        for name in ("x", "n", "d", "when")
+    }
+    assert described == {
+        "x": ["DOUBLE", "DOUBLE", "BIGINT"],
+        "n": ["BIGINT", "BIGINT", "BIGINT"],
+        "d": ["DATE", "DATE", "BIGINT"],
+        "when": ["TIMESTAMP", "TIMESTAMP", "BIGINT"],
+    }
     assert con.execute("SELECT lower, upper FROM dp_bounds('t', 'd', epsilon := 20)").fetchall()[0] == first["d"]
 
 
@@ -119,14 +135,20 @@ def test_explanations_touch_no_data(owner: duckdp.Curator, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("call", "code"),
-    [("bounds('t', 's', epsilon := 1)", "Q203"), ("bounds('t', 'pid', epsilon := 1)", "C102"),
-     ("bounds('t', 'nope', epsilon := 1)", "C102"), ("bounds('nope', 'x', epsilon := 1)", "C101"),
-     ("bounds('t', 'x')", "P101"), ("bounds('t', 'x', epsilon := 0)", "P101"),
-     ("bounds('t', NULL, epsilon := 1)", "P107"),
-     ("bounds('t', 'x', epsilon := 1, predicate := 'pid = 3')", "Q301"),
-     ("rows_per_unit('t', epsilon := 1001)", "P101"),
-     ("groups_per_unit('t', 'x', epsilon := 1)", "Q303"), ("groups_per_unit('t', NULL, epsilon := 1)", "P107")],
-)  # fmt: skip
+    [
+        ("bounds('t', 's', epsilon := 1)", "Q203"),
+        ("bounds('t', 'pid', epsilon := 1)", "C102"),
+        ("bounds('t', 'nope', epsilon := 1)", "C102"),
+        ("bounds('nope', 'x', epsilon := 1)", "C101"),
+        ("bounds('t', 'x')", "P101"),
+        ("bounds('t', 'x', epsilon := 0)", "P101"),
+        ("bounds('t', NULL, epsilon := 1)", "P107"),
+        ("bounds('t', 'x', epsilon := 1, predicate := 'pid = 3')", "Q301"),
+        ("rows_per_unit('t', epsilon := 1001)", "P101"),
+        ("groups_per_unit('t', 'x', epsilon := 1)", "Q303"),
+        ("groups_per_unit('t', NULL, epsilon := 1)", "P107"),
+    ],
+)
 def test_refusals_are_coded_and_free(owner: duckdp.Curator, call: str, code: str) -> None:
     con = owner.connect("ana")
     for name in ("dp_", "dp_explain_"):
@@ -199,9 +221,7 @@ def test_a_unit_adds_one_to_one_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [None, float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e308, 5e-324, 1.0, 2.0, 10.0, -7.5]
     keyed = table(column("x", None, None), unit_key="pid", max_rows=3)
     plain = table(column("x", None, None))
-    plans = [
-        plan_bounds(t, "x", None, epsilon_nano=NANO, neighbours=Neighbours.ADD_REMOVE) for t in (keyed, plain)
-    ]  # fmt: skip
+    plans = [plan_bounds(t, "x", None, epsilon_nano=NANO, neighbours=Neighbours.ADD_REMOVE) for t in (keyed, plain)]
     with connect() as con:
         con.execute("CREATE TABLE t (pid INTEGER, x DOUBLE)")
         for _ in range(40):

@@ -24,9 +24,12 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[duckdp.Cur
     rows = pa.table({"g": list(range(40)), "h": list(range(40)), "x": [float(i) for i in range(40)]})
     with duckdp.open({"t": rows}, ledger=tmp_path / "ledger") as curator:
         curator.protect(
-            "t", row_cap=1000, expected_rows=40, bounds={"x": (0, 40)},
+            "t",
+            row_cap=1000,
+            expected_rows=40,
+            bounds={"x": (0, 40)},
             domains={"g": list(range(1000)), "h": list(range(1000))},
-        )  # fmt: skip
+        )
         curator.budget(epsilon=10_000, neighbours=request.param)
         curator.grant("ana", epsilon=10_000)
         yield curator
@@ -52,7 +55,7 @@ def test_hidden_cells_count_too(world: duckdp.Curator, monkeypatch: pytest.Monke
         "SELECT g, avg(x) FROM t GROUP BY g HAVING stddev(x) > 0",
         "SELECT g, count(*) FROM t GROUP BY g ORDER BY var_pop(x)",
         "SELECT g, var_pop(x) FROM t GROUP BY g",
-    ):  # fmt: skip
+    ):
         with pytest.raises(DuckDPError, match="Q403"):
             session.explain(text, epsilon=1)
 

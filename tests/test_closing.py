@@ -88,11 +88,19 @@ def test_whoever_comes_late_is_told(curator: duckdp.Curator) -> None:
     curator.close()
     assert is_closed(curator)
     late: list[Callable[[], object]] = [
-        lambda: session.sql(ASK, epsilon=1), lambda: session.sql("SELECT 1"), session.budget,
-        lambda: session.noisy_count("visits", epsilon=1), lambda: curator.session("ana"), lambda: curator.tables,
-        lambda: curator.connect("ana"), lambda: curator.refresh(reason="x"), curator.suggest, curator.charges,
-        curator.ledger.state, curator.engine.schema_cursor,
-    ]  # fmt: skip
+        lambda: session.sql(ASK, epsilon=1),
+        lambda: session.sql("SELECT 1"),
+        session.budget,
+        lambda: session.noisy_count("visits", epsilon=1),
+        lambda: curator.session("ana"),
+        lambda: curator.tables,
+        lambda: curator.connect("ana"),
+        lambda: curator.refresh(reason="x"),
+        curator.suggest,
+        curator.charges,
+        curator.ledger.state,
+        curator.engine.schema_cursor,
+    ]
     for work in late:
         with refused("B211"):
             work()
@@ -224,9 +232,11 @@ def test_all_is_closed_whatever_fails(
 
     engine, ledger = curator.engine, curator.ledger
     parts = {
-        "front": (front, "close"), "engine": (engine, "_close_instance"), "source": (engine.source, "close"),
+        "front": (front, "close"),
+        "engine": (engine, "_close_instance"),
+        "source": (engine.source, "close"),
         "ledger": (ledger, "close"),
-    }  # fmt: skip
+    }
     for name, (owner, method) in parts.items():
         if part in (name, "all"):
             monkeypatch.setattr(owner, method, failing(getattr(owner, method)))
@@ -288,9 +298,17 @@ elif way == "closing":
     threading.Thread(target=curator.close, daemon=True).start()
 """
 WAYS = {
-    "idle": 0, "daemons": 0, "exception": 1, "exit": 3, "pool": 0, "reading": 0, "closing": 0, "snapshot": 0,
-    "_exit": 4, "kill": -signal.SIGKILL,
-}  # fmt: skip
+    "idle": 0,
+    "daemons": 0,
+    "exception": 1,
+    "exit": 3,
+    "pool": 0,
+    "reading": 0,
+    "closing": 0,
+    "snapshot": 0,
+    "_exit": 4,
+    "kill": -signal.SIGKILL,
+}
 
 SHORT = ("exception", "reading", "kill")
 

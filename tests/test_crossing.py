@@ -20,11 +20,15 @@ from duckdp.front.crossing import Crossing, rows_of, select_columns, select_rows
 TODAY = dt.date(2026, 2, 28)
 VALUES: dict[str, list[Any]] = {
     "DOUBLE": [0.1, -0.0, 1e308, 5e-324, -1.7976931348623157e308, math.inf, -math.inf, None, 1 / 3, 1e16, 123456789.0],
-    "BIGINT": [0, -1, 2**63 - 1, -(2**63), None], "BOOLEAN": [True, False, None],
+    "BIGINT": [0, -1, 2**63 - 1, -(2**63), None],
+    "BOOLEAN": [True, False, None],
     "VARCHAR": ["", "it's", 'a "b"', "NULL", "null", "[x, y]", "a\nb", "\\", "\U0001f4a9", " x ", None, "{'a': 1}"],
-    "DATE": [TODAY, dt.date.min, dt.date.max, None], "TIMESTAMP": [dt.datetime(2026, 2, 28, 23, 59, 59, 999999), None],
-    "HUGEINT": [2**126, -(2**126), None], "DECIMAL(38,10)": ["0.0000000001", None], "INTEGER": [-(2**31), None],
-}  # fmt: skip
+    "DATE": [TODAY, dt.date.min, dt.date.max, None],
+    "TIMESTAMP": [dt.datetime(2026, 2, 28, 23, 59, 59, 999999), None],
+    "HUGEINT": [2**126, -(2**126), None],
+    "DECIMAL(38,10)": ["0.0000000001", None],
+    "INTEGER": [-(2**31), None],
+}
 
 
 def cross(columns: dict[str, list[Any]], kinds: list[str], *, few: bool) -> list[tuple[Any, ...]]:
@@ -78,13 +82,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
 
 
 CALLS = (
-    "dp_noisy_count('t', epsilon := 1)", "dp_median_smooth('t', 'x', epsilon := 1)",
+    "dp_noisy_count('t', epsilon := 1)",
+    "dp_median_smooth('t', 'x', epsilon := 1)",
     "dp_bounds('t', 'x', epsilon := 1)",
     "dp_query('SELECT name, count(*) AS n, avg(x) AS a, count(*) > 3 AS b FROM t GROUP BY ALL', epsilon := 1)",
-    "dp_query('SELECT count(*) AS n FROM t HAVING count(*) > 1e9', epsilon := 1)", "dp_budget()",
+    "dp_query('SELECT count(*) AS n FROM t HAVING count(*) > 1e9', epsilon := 1)",
+    "dp_budget()",
     "dp_smooth_answer('s', 'x')",
-    "dp_smooth_answers('s', ['x', 'x * x'])", "dp_explain_summary('t', ['x'], epsilon := 1)",
-)  # fmt: skip
+    "dp_smooth_answers('s', ['x', 'x * x'])",
+    "dp_explain_summary('t', ['x'], epsilon := 1)",
+)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -98,9 +105,15 @@ def test_both_ways_give_the_same(world: duckdp.Curator, call: str, monkeypatch: 
         assert (many.fetchall(), many.description) == (rows, shape)
 
 
-OVER = ("FROM {}", "SELECT count(*) FROM {}", "SELECT value FROM {} WHERE value > 3", "SELECT 1 FROM {}, range(3)",
-        "SELECT sum(value) FROM {} WHERE standard_error < 0 AND low IS NULL", "CREATE TEMP TABLE kept AS FROM {}",
-        "SELECT * FROM {} AS a JOIN {} AS b USING (value)")  # fmt: skip
+OVER = (
+    "FROM {}",
+    "SELECT count(*) FROM {}",
+    "SELECT value FROM {} WHERE value > 3",
+    "SELECT 1 FROM {}, range(3)",
+    "SELECT sum(value) FROM {} WHERE standard_error < 0 AND low IS NULL",
+    "CREATE TEMP TABLE kept AS FROM {}",
+    "SELECT * FROM {} AS a JOIN {} AS b USING (value)",
+)
 
 
 @pytest.mark.parametrize("few", [True, False])

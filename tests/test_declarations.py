@@ -182,9 +182,21 @@ def test_flags_of_numpy_are_flags(owner: duckdp.Curator) -> None:
 
 
 OF_NUMPY = (
-    np.byte, np.short, np.intc, np.int_, np.longlong, np.ubyte, np.ushort, np.uintc, np.uint, np.ulonglong,
-    np.half, np.single, np.double, np.longdouble,
-)  # fmt: skip
+    np.byte,
+    np.short,
+    np.intc,
+    np.int_,
+    np.longlong,
+    np.ubyte,
+    np.ushort,
+    np.uintc,
+    np.uint,
+    np.ulonglong,
+    np.half,
+    np.single,
+    np.double,
+    np.longdouble,
+)
 
 
 @pytest.mark.parametrize("kind", OF_NUMPY, ids=lambda kind: kind.__name__)
@@ -234,10 +246,15 @@ def test_a_path_that_no_file_system_holds_is_refused(owner: duckdp.Curator, path
     owner.grant("ana", epsilon=1)
     ana = owner.session("ana")
     for call in (
-        lambda: ana.export_summary("s", path), lambda: ana.export_tables(["s"], path),
-        lambda: ana.synthetic_report("s", path), lambda: owner.export_history(path), lambda: owner.ledger.backup(path),
-        lambda: duckdp.open(path), lambda: duckdp.open({}, ledger=path), lambda: duckdp.smooth.load(path),
-    ):  # fmt: skip
+        lambda: ana.export_summary("s", path),
+        lambda: ana.export_tables(["s"], path),
+        lambda: ana.synthetic_report("s", path),
+        lambda: owner.export_history(path),
+        lambda: owner.ledger.backup(path),
+        lambda: duckdp.open(path),
+        lambda: duckdp.open({}, ledger=path),
+        lambda: duckdp.smooth.load(path),
+    ):
         with pytest.raises(DuckDPError) as refused:
             call()
         assert refused.value.code == "P107"

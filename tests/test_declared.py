@@ -56,9 +56,15 @@ def care(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyCo
     path = str(Path(duckdp.__file__).parent / "demo" / "data" / "rand_hie.parquet")
     with duckdp.open({"care": path}, ledger=tmp_path_factory.mktemp("care") / "ledger") as curator:
         curator.protect(
-            "care", unit_key="person", max_rows=5, max_groups=1, row_cap=100_000, expected_rows=20_000,
-            bounds={"age": (0, 65), "medical_dollars": (0, 2_000)}, domains={"sex": ["female", "male"]},
-        )  # fmt: skip
+            "care",
+            unit_key="person",
+            max_rows=5,
+            max_groups=1,
+            row_cap=100_000,
+            expected_rows=20_000,
+            bounds={"age": (0, 65), "medical_dollars": (0, 2_000)},
+            domains={"sex": ["female", "male"]},
+        )
         curator.budget(epsilon=100)
         curator.grant("ana", epsilon=100)
         yield curator.connect("ana")

@@ -21,17 +21,62 @@ from duckdp.functions.macros import literal
 from duckdp.functions.spec import REQUIRED, Parameter, Spec
 
 #: What a parameter is given while another one is odd; all others keep their defaults.
-GOOD = {"table": "u", "column": "x", "source": "u", "function": "x", "keys": "name", "epsilon": "1", "name": "s",
-        "statement": "SELECT name, count(*) AS n FROM u GROUP BY name", "degree": "3"}  # fmt: skip
+GOOD = {
+    "table": "u",
+    "column": "x",
+    "source": "u",
+    "function": "x",
+    "keys": "name",
+    "epsilon": "1",
+    "name": "s",
+    "statement": "SELECT name, count(*) AS n FROM u GROUP BY name",
+    "degree": "3",
+}
 GOOD_LISTS = {"columns": ["x"], "functions": ["x", "x * x"]}
 ODD = (
-    "NULL", "''", "'x'", "'u'", "'\U0001f4a9'", "'it''s'", "-1", "0", "7", "1e308", "1e400::DOUBLE", "0.5", "'nan'",
-    "'inf'", "'1e999999999'", "9223372036854775807", "170141183460469231731687303715884105727", "true", "'maybe'", "[]",
-    "['x']", "['x', NULL]", "[NULL]", "[[1], [2]]", "{'a': 1}", "DATE '2020-01-01'", "'\\xAA\\x00'::BLOB",
-    "repeat('x', 100000)", "repeat('(', 500)", "list_value(repeat('y', 5000))", "getvariable('nope')", "INTERVAL 1 DAY",
-    "'[x, y]'", "'NULL'", "'None'", "'(' || repeat('1 + ', 200) || '1)'", "x'00'", "1::DECIMAL(38, 10)", "'\u0661'",
-    "range(5000)", "'SELECT 1; SELECT 2'", "'dp_noisy_count(''u'')'",
-)  # fmt: skip
+    "NULL",
+    "''",
+    "'x'",
+    "'u'",
+    "'\U0001f4a9'",
+    "'it''s'",
+    "-1",
+    "0",
+    "7",
+    "1e308",
+    "1e400::DOUBLE",
+    "0.5",
+    "'nan'",
+    "'inf'",
+    "'1e999999999'",
+    "9223372036854775807",
+    "170141183460469231731687303715884105727",
+    "true",
+    "'maybe'",
+    "[]",
+    "['x']",
+    "['x', NULL]",
+    "[NULL]",
+    "[[1], [2]]",
+    "{'a': 1}",
+    "DATE '2020-01-01'",
+    "'\\xAA\\x00'::BLOB",
+    "repeat('x', 100000)",
+    "repeat('(', 500)",
+    "list_value(repeat('y', 5000))",
+    "getvariable('nope')",
+    "INTERVAL 1 DAY",
+    "'[x, y]'",
+    "'NULL'",
+    "'None'",
+    "'(' || repeat('1 + ', 200) || '1)'",
+    "x'00'",
+    "1::DECIMAL(38, 10)",
+    "'\u0661'",
+    "range(5000)",
+    "'SELECT 1; SELECT 2'",
+    "'dp_noisy_count(''u'')'",
+)
 WORDS = ("", "x", "-1", "nan", "1e999999", "\x1b[2J", "NULL", "[]", "1" * 400, "a\x00b", "'", "\u0661", "true", "1_0")
 CODED = re.compile(r"^(?:[\w ]+ Error: )?(P|C|Q|B|E|N)\d{3}: ")
 CASES = [(name, p.name) for name, spec in FUNCTIONS.items() for p in spec.of("sql")]
@@ -43,8 +88,15 @@ def curator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator
     with duckdb.connect(str(folder / "t.duckdb")) as con:
         con.execute("CREATE TABLE u AS SELECT i AS id, (i % 9)::DOUBLE AS x, 'n' || i % 3 AS name FROM range(400) r(i)")
     with duckdp.open(str(folder / "t.duckdb")) as owner:
-        owner.protect("u", row_cap=1000, unit_key="id", unit="person", max_rows=2, bounds={"x": (0, 9)},
-                      domains={"name": ["n0", "n1", "n2"]})  # fmt: skip
+        owner.protect(
+            "u",
+            row_cap=1000,
+            unit_key="id",
+            unit="person",
+            max_rows=2,
+            bounds={"x": (0, 9)},
+            domains={"name": ["n0", "n1", "n2"]},
+        )
         owner.budget(epsilon=100_000, delta=0.5)
         owner.grant("ana", epsilon=100_000, delta=0.5)
         owner.session("ana").smooth_summary("u", ["x"], name="s", epsilon=1, degree=3)

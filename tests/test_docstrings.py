@@ -21,17 +21,26 @@ Definition = ast.FunctionDef | ast.ClassDef
 # Public names that the package itself has no use for, and why they are there.
 FOR_OTHERS = {
     "duckdp": {
-        "Curator.amend", "profile",  # the owner
-        "Calls.export_summary", "Calls.export_tables", "Calls.synthetic_report",  # the analyst
+        "Curator.amend",
+        "profile",  # the owner
+        "Calls.export_summary",
+        "Calls.export_tables",
+        "Calls.synthetic_report",  # the analyst
         "Ledger.save_table",  # whoever has the ledger open
     },
     "click and Jupyter": {
-        "Commands.list_commands", "Functions.list_commands", "Functions.get_command", "Word.get_metavar",
-        "Word.shell_complete", "Explanation._repr_html_", "Comparison._repr_html_", "Result._repr_html_",
+        "Commands.list_commands",
+        "Functions.list_commands",
+        "Functions.get_command",
+        "Word.get_metavar",
+        "Word.shell_complete",
+        "Explanation._repr_html_",
+        "Comparison._repr_html_",
+        "Result._repr_html_",
         "SyntheticReport._repr_html_",
     },
     "the documentation and the tests that compare": {"DEVIATIONS"},
-}  # fmt: skip
+}
 
 
 # ---- sentences
@@ -95,7 +104,7 @@ def bare_constants(text: str) -> list[str]:
         if above.startswith("#") or told == node.lineno - 1:
             told = node.end_lineno or node.lineno
             continue
-        own = re.sub(r"# (fmt: skip|noqa\S*( \S+)?)", "", "\n".join(lines[node.lineno - 1 : node.end_lineno]))
+        own = re.sub(r"# noqa\S*( \S+)?", "", "\n".join(lines[node.lineno - 1 : node.end_lineno]))
         said = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
         if "#" not in own and not said and _is_number(node.value):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

@@ -50,9 +50,14 @@ def test_example(name: str, folder: Path) -> None:
     assert file.read_text().count("\n") < 60
     path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(file)], cwd=folder, capture_output=True, text=True, timeout=300,
-        check=False, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
+        [sys.executable, "-W", "error", str(file)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
     assert done.returncode == 0, done.stderr
     for part in EXPECTED[name]:
         assert part in done.stdout, part

@@ -19,16 +19,62 @@ from duckdp.session import Session
 
 TINY = 5e-324
 EXTREMES: list[object] = [
-    None, True, False, 0, -1, 1, 10**400, -(10**400), 2**63, 0.0, -0.0, TINY, 1e-320, 1e-18, 5e-19, 1e-9, 1e-7, 0.5,
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    10**400,
+    -(10**400),
+    2**63,
+    0.0,
+    -0.0,
+    TINY,
+    1e-320,
+    1e-18,
+    5e-19,
+    1e-9,
+    1e-7,
+    0.5,
     1e308,
-    math.nan, math.inf, -math.inf, "", " ", "x", "nan", "-inf", "1e-999999999", "1e999999999",
-    "0x10", "1_0", "١",
+    math.nan,
+    math.inf,
+    -math.inf,
+    "",
+    " ",
+    "x",
+    "nan",
+    "-inf",
+    "1e-999999999",
+    "1e999999999",
+    "0x10",
+    "1_0",
+    "١",
     "1" * 70,
-    Decimal("NaN"), Decimal("sNaN"), Decimal("1e-30"), b"1", [], [1], {}, {"n": 0.0}, {"n": TINY},
+    Decimal("NaN"),
+    Decimal("sNaN"),
+    Decimal("1e-30"),
+    b"1",
+    [],
+    [1],
+    {},
+    {"n": 0.0},
+    {"n": TINY},
     {"n": math.nan},
     {"m": 1},
-    (), object(), complex(1, 1), "\x00", "\ud800", "1e-18", "2e-18", "1e-17", "0.000001", 100, 1e6,
-]  # fmt: skip
+    (),
+    object(),
+    complex(1, 1),
+    "\x00",
+    "\ud800",
+    "1e-18",
+    "2e-18",
+    "1e-17",
+    "0.000001",
+    100,
+    1e6,
+]
 GROUPED = "SELECT name, count(*) AS n, avg(x) AS a FROM t GROUP BY name"
 CALLS: dict[str, dict[str, Any]] = {
     "sql": {"text": GROUPED, "epsilon": 1, "delta": 1e-8},
@@ -47,8 +93,10 @@ MORE = {"smooth_summary": ("basis", "interactions", "weights", "noise", "per")}
 @pytest.fixture(scope="module")
 def curator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Curator]:
     con = duckdb.connect()
-    con.execute("CREATE TABLE t AS SELECT i AS id, (i % 9)::DOUBLE AS x, i::DOUBLE AS small, 'n' || i % 3 AS name FROM "
-                "range(400) r(i)")  # fmt: skip
+    con.execute(
+        "CREATE TABLE t AS SELECT i AS id, (i % 9)::DOUBLE AS x, i::DOUBLE AS small, 'n' || i % 3 AS name FROM "
+        "range(400) r(i)"
+    )
     with duckdp.open(con, ledger=str(tmp_path_factory.mktemp("extremes") / "e.ledger")) as made:
         made.protect("t", row_cap=1000, bounds={"x": (0, 9), "small": (0, TINY)}, columns=["name"])
         made.budget(epsilon=100_000, delta=0.5)
@@ -94,17 +142,41 @@ def test_every_parameter_of_every_call(curator: Curator, method: str) -> None:
 
 
 STATEMENTS = [
-    "SELECT sum({x}) FROM t", "SELECT avg({x}) FROM t", "SELECT var_samp(x * {x}) FROM t",
+    "SELECT sum({x}) FROM t",
+    "SELECT avg({x}) FROM t",
+    "SELECT var_samp(x * {x}) FROM t",
     "SELECT count(*) FROM t WHERE x > {x}",
-    "SELECT sum(least(greatest(x, 0), {x})) FROM t", "SELECT floor(x / {x}) AS k, count(*) FROM t GROUP BY k",
-    "SELECT sum(small), avg(small), stddev_pop(small + {x}) FROM t", "SELECT count(*) / {x}, count(*) ** {x} FROM t",
-    "SELECT count(*) FROM t LIMIT {x}", "SELECT round(avg(x), {x}) FROM t",
+    "SELECT sum(least(greatest(x, 0), {x})) FROM t",
+    "SELECT floor(x / {x}) AS k, count(*) FROM t GROUP BY k",
+    "SELECT sum(small), avg(small), stddev_pop(small + {x}) FROM t",
+    "SELECT count(*) / {x}, count(*) ** {x} FROM t",
+    "SELECT count(*) FROM t LIMIT {x}",
+    "SELECT round(avg(x), {x}) FROM t",
     "SELECT count(*) AS n FROM t HAVING n > {x}",
-    "SELECT CASE WHEN x > {x} THEN {x} ELSE -{x} END AS k, count(*) FROM t GROUP BY k", "SELECT sum(x % {x}) FROM t",
-]  # fmt: skip
-NUMBERS = ["0", "1e-320", "5e-324", "1e-100", "9.9e-101", "1e100", "1.1e100", "1e300", "1e308", "1e400", "1e-400",
-           "0.1",
-    "9007199254740993", "1" + "0" * 200, "NULL", "-1", ".5", "'inf'::DOUBLE", "true"]  # fmt: skip
+    "SELECT CASE WHEN x > {x} THEN {x} ELSE -{x} END AS k, count(*) FROM t GROUP BY k",
+    "SELECT sum(x % {x}) FROM t",
+]
+NUMBERS = [
+    "0",
+    "1e-320",
+    "5e-324",
+    "1e-100",
+    "9.9e-101",
+    "1e100",
+    "1.1e100",
+    "1e300",
+    "1e308",
+    "1e400",
+    "1e-400",
+    "0.1",
+    "9007199254740993",
+    "1" + "0" * 200,
+    "NULL",
+    "-1",
+    ".5",
+    "'inf'::DOUBLE",
+    "true",
+]
 
 
 @pytest.mark.parametrize("text", STATEMENTS)

@@ -28,9 +28,15 @@ def fork(folder: Path, times: int, seconds: int) -> str:
         "1",
     ]
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=ROOT,
-        timeout=seconds, check=False,
-    )  # fmt: skip
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+        timeout=seconds,
+        check=False,
+    )
     return "".join(done.stdout.splitlines(keepends=True)[-60:])
 
 

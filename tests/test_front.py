@@ -19,12 +19,23 @@ from duckdp.front.front import Front
 from duckdp.result import Estimate, Result, ResultColumn
 
 ROWS = {
-    "flag": [True, False, None] * 10, "kind": ["a", "b", None] * 10, "day": [dt.date(2020, 1, 1), None] * 15,
-    "at": [dt.datetime(2020, 1, 1, 12, 30), None, None] * 10, "level": [1, 2, None] * 10, "cost": [1.5, None, 3.0] * 10,
+    "flag": [True, False, None] * 10,
+    "kind": ["a", "b", None] * 10,
+    "day": [dt.date(2020, 1, 1), None] * 15,
+    "at": [dt.datetime(2020, 1, 1, 12, 30), None, None] * 10,
+    "level": [1, 2, None] * 10,
+    "cost": [1.5, None, 3.0] * 10,
     "share": [0.5, 1.5, None] * 10,
-}  # fmt: skip
-TYPES = {"flag": pa.bool_(), "kind": pa.string(), "day": pa.date32(), "at": pa.timestamp("us"), "level": pa.int32(),
-         "cost": pa.float64(), "share": pa.float64()}  # fmt: skip
+}
+TYPES = {
+    "flag": pa.bool_(),
+    "kind": pa.string(),
+    "day": pa.date32(),
+    "at": pa.timestamp("us"),
+    "level": pa.int32(),
+    "cost": pa.float64(),
+    "share": pa.float64(),
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +43,19 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
     frame = pa.table({n: pa.array(v, TYPES[n]) for n, v in ROWS.items()})
     with duckdp.open({"t": frame}, ledger=tmp_path_factory.mktemp("front") / "ledger") as curator:
         curator.protect(
-            "t", row_cap=100, expected_rows=30, bounds={"cost": (0, 5), "level": (0, 10)},
+            "t",
+            row_cap=100,
+            expected_rows=30,
+            bounds={"cost": (0, 5), "level": (0, 10)},
             domains={
-                "flag": [True, False, None], "kind": ["a", "b", None], "day": [dt.date(2020, 1, 1), None],
-                "at": [dt.datetime(2020, 1, 1, 12, 30), None], "level": [1, 2, None], "share": [0.5, 1.5, None],
+                "flag": [True, False, None],
+                "kind": ["a", "b", None],
+                "day": [dt.date(2020, 1, 1), None],
+                "at": [dt.datetime(2020, 1, 1, 12, 30), None],
+                "level": [1, 2, None],
+                "share": [0.5, 1.5, None],
             },
-        )  # fmt: skip
+        )
         curator.budget(epsilon=10_000, delta="1e-3")
         curator.grant("ana", epsilon=10_000, delta="1e-3")
         yield curator
@@ -51,9 +69,15 @@ def con(world: duckdp.Curator) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.mark.parametrize(
     ("key", "kind", "python"),
-    [("flag", "BOOLEAN", bool), ("kind", "VARCHAR", str), ("day", "DATE", dt.date), ("at", "TIMESTAMP", dt.datetime),
-     ("level", "BIGINT", int), ("share", "DOUBLE", float)],
-)  # fmt: skip
+    [
+        ("flag", "BOOLEAN", bool),
+        ("kind", "VARCHAR", str),
+        ("day", "DATE", dt.date),
+        ("at", "TIMESTAMP", dt.datetime),
+        ("level", "BIGINT", int),
+        ("share", "DOUBLE", float),
+    ],
+)
 def test_keys_keep_type_and_null(
     key: str, kind: str, python: type, world: duckdp.Curator, con: duckdb.DuckDBPyConnection
 ) -> None:
@@ -152,8 +176,12 @@ def test_empty_answers_keep_their_types(world: duckdp.Curator, con: duckdb.DuckD
     result = world.session("ana").sql(statement, epsilon=1)
     assert (len(result), result.rows()) == (0, [])
     assert [str(f.type) for f in result.arrow(intervals=False).schema] == [
-        "string", "date32[day]", "timestamp[us]", "int64", "double"
-    ]  # fmt: skip
+        "string",
+        "date32[day]",
+        "timestamp[us]",
+        "int64",
+        "double",
+    ]
     done = con.execute("FROM dp_query($1, epsilon := 1, intervals := false)", [statement])
     assert [str(d[1]) for d in done.description] == ["VARCHAR", "DATE", "TIMESTAMP", "BIGINT", "DOUBLE"]
     assert done.fetchall() == []

@@ -52,29 +52,42 @@ USAGES: dict[str, tuple[list[str], str, int]] = {
     "CASE branch never taken": ([], f"SELECT CASE WHEN i > 9 THEN {FRESH} END FROM range(3) AS r(i)", 1),
     "CASE WHEN false": ([], f"SELECT CASE WHEN false THEN {FRESH} END", 1),
     "recursive CTE": (
-        [], f"WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r, {FRESH} WHERE n < 4) FROM r", 1
+        [],
+        f"WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r, {FRESH} WHERE n < 4) FROM r",
+        1,
     ),
     "ORDER BY": ([], f"SELECT i FROM range(3) AS r(i) ORDER BY (SELECT {FRESH})", 1),
     "PIVOT": ([], f"PIVOT (FROM {FRESH}) ON value USING sum(low)", 2),
     "prepared": ([], f"PREPARE p AS FROM {FRESH}", 0),
     "prepared, executed": ([f"PREPARE p AS FROM {FRESH}"], "EXECUTE p", 1),
     "prepared, executed again": ([f"PREPARE p AS FROM {FRESH}", "EXECUTE p"], "EXECUTE p", 1),
-}  # fmt: skip
+}
 PARAMETERS = "PREPARE p AS FROM dp_noisy_count('visits', epsilon := $1, fresh := true)"
 USAGES["prepared with a parameter"] = ([PARAMETERS], "EXECUTE p(0.01)", 1)
 USAGES["prepared with a parameter, again"] = ([PARAMETERS, "EXECUTE p(0.01)"], "EXECUTE p(0.01)", 1)
 
 #: What SQL clients ask on connecting, completing or drawing a tree of tables.
 REFLECTION = (
-    "SELECT * FROM information_schema.tables", "SELECT * FROM information_schema.columns",
-    "SELECT * FROM duckdb_tables()", "SELECT * FROM duckdb_views()", "SELECT * FROM duckdb_columns()",
-    "SELECT * FROM duckdb_functions()", "PRAGMA table_info('visits')", "PRAGMA show_tables", "SHOW ALL TABLES",
-    "DESCRIBE visits", "DESCRIBE dp_budget", "PRAGMA table_info('dp_ledger')",
-    "SELECT * FROM pg_catalog.pg_class", "SELECT * FROM pg_catalog.pg_attribute", "SELECT * FROM pg_catalog.pg_views",
-    "SELECT nspname FROM pg_catalog.pg_namespace", "SELECT typname FROM pg_catalog.pg_type",
+    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM information_schema.columns",
+    "SELECT * FROM duckdb_tables()",
+    "SELECT * FROM duckdb_views()",
+    "SELECT * FROM duckdb_columns()",
+    "SELECT * FROM duckdb_functions()",
+    "PRAGMA table_info('visits')",
+    "PRAGMA show_tables",
+    "SHOW ALL TABLES",
+    "DESCRIBE visits",
+    "DESCRIBE dp_budget",
+    "PRAGMA table_info('dp_ledger')",
+    "SELECT * FROM pg_catalog.pg_class",
+    "SELECT * FROM pg_catalog.pg_attribute",
+    "SELECT * FROM pg_catalog.pg_views",
+    "SELECT nspname FROM pg_catalog.pg_namespace",
+    "SELECT typname FROM pg_catalog.pg_type",
     "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_class AS c "
     "JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid WHERE c.relkind IN ('r', 'v')",
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")

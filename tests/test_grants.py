@@ -27,7 +27,9 @@ CALLS = {
     "dp_explain": "dp_explain('SELECT count(*) FROM visits', epsilon := 0.1)",
     "dp_explain_noisy_count": "dp_explain_noisy_count('visits', epsilon := 0.1)",
     "dp_explain_median_smooth": "dp_explain_median_smooth('visits', 'age', epsilon := 0.5)",
-    "dp_budget": "dp_budget()", "dp_ledger": "dp_ledger()", "dp_summaries": "dp_summaries()",
+    "dp_budget": "dp_budget()",
+    "dp_ledger": "dp_ledger()",
+    "dp_summaries": "dp_summaries()",
     "dp_catalog": "dp_catalog()",
     "dp_bounds": "dp_bounds('visits', 'age', epsilon := 0.5)",
     "dp_explain_bounds": "dp_explain_bounds('visits', 'age', epsilon := 0.5)",
@@ -35,7 +37,7 @@ CALLS = {
     "dp_explain_rows_per_unit": "dp_explain_rows_per_unit('visits', epsilon := 0.5)",
     "dp_groups_per_unit": "dp_groups_per_unit('visits', 'sex', epsilon := 0.5)",
     "dp_explain_groups_per_unit": "dp_explain_groups_per_unit('visits', 'sex', epsilon := 0.5)",
-}  # fmt: skip
+}
 #: Also through a table that was bought, and a tolerance that a summary meets.
 MORE = {
     "a table of private rows": "dp_synthesize('visits', epsilon := 0.5, columns := ['age'], rows := 50, name := 's')",
@@ -43,8 +45,9 @@ MORE = {
     "a routed question": "dp_query('SELECT avg(age) FROM visits', epsilon := 0.1, tolerance := 1000)",
 }
 STOPS: dict[str, Callable[[duckdp.Curator], None]] = {
-    "revoke": lambda curator: curator.revoke("ana"), "freeze": lambda curator: curator.freeze(),
-}  # fmt: skip
+    "revoke": lambda curator: curator.revoke("ana"),
+    "freeze": lambda curator: curator.freeze(),
+}
 
 
 @pytest.fixture(params=["front", "registered"])
@@ -76,9 +79,10 @@ def fetched(con: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], object]]:
             f"{name}, by a view": lambda number=number: con.execute(f"FROM v{number}").fetchall(),
             f"{name}, by a relation": lambda relation=relation: relation.fetchall(),
             f"{name}, bound alone": lambda call=call: con.execute(f"DESCRIBE FROM {call}").fetchall(),
-            f"{name}, copied": lambda call=call,
-            n=number: con.execute(f"CREATE OR REPLACE TEMP TABLE c{n} AS FROM {call}"),
-        }  # fmt: skip
+            f"{name}, copied": lambda call=call, n=number: con.execute(
+                f"CREATE OR REPLACE TEMP TABLE c{n} AS FROM {call}"
+            ),
+        }
     ways["a count as a value"] = lambda: con.execute("SELECT dp_noisy_count('visits', epsilon := 0.1)").fetchall()
     ways["an answer as a value"] = lambda: con.execute("SELECT dp_smooth_answer('a', 'age').value").fetchall()
     for name in ("dp_budget", "dp_ledger", "dp_summaries", "dp_catalog"):
@@ -155,9 +159,13 @@ def test_a_session_gives_nothing_more(stop: str, curator: duckdp.Curator, tmp_pa
         "export_summary": lambda: session.export_summary("a", target()),
         "export_tables": lambda: session.export_tables(["s"], target()),
         "synthetic_report": lambda: session.synthetic_report("s"),
-        "budget": session.budget, "ledger": session.ledger, "summaries": session.summaries, "catalog": session.catalog,
-        "connect": lambda: curator.connect("ana"), "session": lambda: curator.session("ana"),
-    }  # fmt: skip
+        "budget": session.budget,
+        "ledger": session.ledger,
+        "summaries": session.summaries,
+        "catalog": session.catalog,
+        "connect": lambda: curator.connect("ana"),
+        "session": lambda: curator.session("ana"),
+    }
     for way in ways.values():
         way()
     STOPS[stop](curator)

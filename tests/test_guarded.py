@@ -90,9 +90,11 @@ def test_an_error_about_the_statement_passes(read: str, con: duckdb.DuckDBPyConn
 def test_a_session_tells_the_same(curator: duckdp.Curator) -> None:
     session = curator.session("ana")
     for statement, text in {
-        INSIDE: WITHHELD, "SELECT nope": "was not found", "SELECT now()": ZONED,
+        INSIDE: WITHHELD,
+        "SELECT nope": "was not found",
+        "SELECT now()": ZONED,
         "FROM '/home/ana/people.csv'": "/home/ana/people.csv",
-    }.items():  # fmt: skip
+    }.items():
         with pytest.raises(QueryError) as caught:
             session.sql(statement)
         assert caught.value.code == "Q105"

@@ -31,9 +31,22 @@ from tests.test_ledger_full_disk import full_at
 
 ROOT = Path(__file__).resolve().parents[1]
 HOSTILE = (
-    '=HYPERLINK("http://x","y")', "+1", "-1+2", "@SUM(A1)", "\t=1", "\x1b[2J\x1b]0;owned\x07", "a\nb,\"c\"", "\r=1",
-    "\u202eevil", "NULL", "", "'", "é\U0001f986", "\ud800", "\x00",
-)  # fmt: skip
+    '=HYPERLINK("http://x","y")',
+    "+1",
+    "-1+2",
+    "@SUM(A1)",
+    "\t=1",
+    "\x1b[2J\x1b]0;owned\x07",
+    'a\nb,"c"',
+    "\r=1",
+    "\u202eevil",
+    "NULL",
+    "",
+    "'",
+    "é\U0001f986",
+    "\ud800",
+    "\x00",
+)
 
 
 @pytest.fixture
@@ -100,15 +113,27 @@ def test_filters(clinic: str) -> None:
         for since in ("2026-01-01", dt.date(2020, 1, 1), now - dt.timedelta(hours=1), "2020-01-01T00:00+05:30"):
             assert len(curator.history(since=since, last=1000)) == len(everything)
         assert curator.history(kind="charge", analyst="bea").rows()[0][2:] == (
-            "charge", "epsilon=1e-6", "charge 3: answered", "SELECT count(*) FROM visits",
-        )  # fmt: skip
+            "charge",
+            "epsilon=1e-6",
+            "charge 3: answered",
+            "SELECT count(*) FROM visits",
+        )
 
 
 WRONG: list[dict[str, object]] = [
-    {"last": 0}, {"last": True}, {"last": "3"}, {"last": 10**10}, {"since": "yesterday"}, {"since": 3}, {"kind": "x"},
-    {"kind": 3}, {"kind": []}, {"analyst": "No Name"}, {"analyst": 3},
+    {"last": 0},
+    {"last": True},
+    {"last": "3"},
+    {"last": 10**10},
+    {"since": "yesterday"},
+    {"since": 3},
+    {"kind": "x"},
+    {"kind": 3},
+    {"kind": []},
+    {"analyst": "No Name"},
+    {"analyst": 3},
     {"since": dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=9)))},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("given", WRONG)
@@ -184,25 +209,52 @@ def rows_of(ledger: str) -> list[dict[str, object]]:
     with sqlite3.connect(ledger) as con, sqlite3.connect(f"{ledger}.statements") as log:
         con.row_factory = log.row_factory = sqlite3.Row
         for row in con.execute("SELECT * FROM charge"):
-            made.append({
-                "kind": "charge", "at_utc": row["at"], "analyst": row["analyst"], "number": row["id"],
-                "statement": row["statement"], "outcome": row["state"], "charge": row["id"],
-                "epsilon": Decimal(row["epsilon_nano"]).scaleb(-9), "delta": Decimal(row["delta_atto"]).scaleb(-18),
-                "rho": Decimal(row["rho_pico"]).scaleb(-12), "delta_zcdp": Decimal(row["delta_zcdp_atto"]).scaleb(-18),
-                "charge_kind": row["kind"], "mechanism": row["mechanism"], "parameters": row["parameters"],
-                "question": row["key"], "data_version": row["data_version"], "catalog_version": row["catalog_version"],
-                "attempt": row["attempt"],
-            })  # fmt: skip
+            made.append(
+                {
+                    "kind": "charge",
+                    "at_utc": row["at"],
+                    "analyst": row["analyst"],
+                    "number": row["id"],
+                    "statement": row["statement"],
+                    "outcome": row["state"],
+                    "charge": row["id"],
+                    "epsilon": Decimal(row["epsilon_nano"]).scaleb(-9),
+                    "delta": Decimal(row["delta_atto"]).scaleb(-18),
+                    "rho": Decimal(row["rho_pico"]).scaleb(-12),
+                    "delta_zcdp": Decimal(row["delta_zcdp_atto"]).scaleb(-18),
+                    "charge_kind": row["kind"],
+                    "mechanism": row["mechanism"],
+                    "parameters": row["parameters"],
+                    "question": row["key"],
+                    "data_version": row["data_version"],
+                    "catalog_version": row["catalog_version"],
+                    "attempt": row["attempt"],
+                }
+            )
         for row in con.execute("SELECT * FROM event WHERE action IS NOT NULL"):
-            made.append({
-                "kind": "act", "at_utc": row["at"], "number": row["action"], "act": row["kind"],
-                "subject": row["subject"], "reason": row["reason"], "detail": row["detail"],
-            })  # fmt: skip
+            made.append(
+                {
+                    "kind": "act",
+                    "at_utc": row["at"],
+                    "number": row["action"],
+                    "act": row["kind"],
+                    "subject": row["subject"],
+                    "reason": row["reason"],
+                    "detail": row["detail"],
+                }
+            )
         for row in log.execute("SELECT * FROM statement"):
-            made.append({
-                "kind": row["kind"], "at_utc": row["at"], "analyst": row["who"], "number": row["number"],
-                "statement": row["text"], "outcome": row["outcome"], "charge": row["charge"],
-            })  # fmt: skip
+            made.append(
+                {
+                    "kind": row["kind"],
+                    "at_utc": row["at"],
+                    "analyst": row["who"],
+                    "number": row["number"],
+                    "statement": row["text"],
+                    "outcome": row["outcome"],
+                    "charge": row["charge"],
+                }
+            )
     for found in made:
         found["at_utc"] = dt.datetime.fromisoformat(str(found["at_utc"])).replace(tzinfo=None)
     return made

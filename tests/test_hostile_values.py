@@ -93,22 +93,65 @@ Cases = dict[str, Callable[["World"], dict[str, Any]] | str]
 CURATOR: Cases = {
     "suggest": lambda _: {"table": "t", "form": "python"},
     "protect": lambda _: {
-        "table": "w", "row_cap": 1000, "unit_key": "id", "unit": "person", "null_units": (), "max_rows": 2,
-        "max_groups": None, "expected_rows": 10, "bounds": {"x": (0, 9)}, "domains": {"name": ["n1"]},
-        "columns": [], "nulls": {"x": 0}, "other": {"name": "z"}, "like": None, "reason": "r"},
+        "table": "w",
+        "row_cap": 1000,
+        "unit_key": "id",
+        "unit": "person",
+        "null_units": (),
+        "max_rows": 2,
+        "max_groups": None,
+        "expected_rows": 10,
+        "bounds": {"x": (0, 9)},
+        "domains": {"name": ["n1"]},
+        "columns": [],
+        "nulls": {"x": 0},
+        "other": {"name": "z"},
+        "like": None,
+        "reason": "r",
+    },
     "protect_tables": lambda _: {
-        "tables": {"w": {"row_cap": 1000, "unit_key": "id", "unit": "person", "max_rows": 2}}, "keep": False,
-        "reason": "r"},
-    "amend": lambda _: {"table": "t", "reason": "r", "bounds": {"x": (0, 9)}, "nulls": {"x": 0}, "row_cap": 1000,
-                        "remove": [], "domains": {}},
+        "tables": {"w": {"row_cap": 1000, "unit_key": "id", "unit": "person", "max_rows": 2}},
+        "keep": False,
+        "reason": "r",
+    },
+    "amend": lambda _: {
+        "table": "t",
+        "reason": "r",
+        "bounds": {"x": (0, 9)},
+        "nulls": {"x": 0},
+        "row_cap": 1000,
+        "remove": [],
+        "domains": {},
+    },
     "unprotect": lambda _: {"table": "nothing", "reason": "r"},
     "table": lambda _: {"name": "t"},
-    "budget": lambda _: {"epsilon": 100_000, "delta": 0.5, "neighbours": "add_remove", "accountant": "basic",
-                         "raise_to": True, "reason": "r"},
-    "grant": lambda _: {"analyst": "zoe", "epsilon": 100_000, "delta": 0.5, "raise_to": True, "reason": "r",
-                        "per_month": None, "per_month_delta": None},
-    "team": lambda _: {"name": "ateam", "epsilon": 100_000, "delta": 0.5, "members": None, "per_month": None,
-                       "per_month_delta": None, "raise_to": True, "reason": "r"},
+    "budget": lambda _: {
+        "epsilon": 100_000,
+        "delta": 0.5,
+        "neighbours": "add_remove",
+        "accountant": "basic",
+        "raise_to": True,
+        "reason": "r",
+    },
+    "grant": lambda _: {
+        "analyst": "zoe",
+        "epsilon": 100_000,
+        "delta": 0.5,
+        "raise_to": True,
+        "reason": "r",
+        "per_month": None,
+        "per_month_delta": None,
+    },
+    "team": lambda _: {
+        "name": "ateam",
+        "epsilon": 100_000,
+        "delta": 0.5,
+        "members": None,
+        "per_month": None,
+        "per_month_delta": None,
+        "raise_to": True,
+        "reason": "r",
+    },
     "history": lambda _: {"analyst": "ana", "since": None, "kind": None, "last": 10},
     "export_history": lambda w: {"path": w.path(), "form": "csv"},
     "end_interaction": lambda w: {"charge": interaction(w), "reason": "r"},
@@ -122,31 +165,76 @@ CURATOR: Cases = {
     "connect": lambda _: {"analyst": "ana"},
     "front": lambda _: {"analyst": "ana"},
     "close": "takes nothing",
-}  # fmt: skip
+}
 
 TERMS = {"epsilon": 1, "delta": 1e-8, "error": None, "mechanism": "auto", "parameters": (), "tolerance": None}
 CALL = {"table": "t", "epsilon": 1, "predicate": None, "fresh": False}
 SUMMARY = {"table": "t", "columns": ["x"], "epsilon": 1, "delta": 0, "smoothness": None, "degree": 3}
-TABLE = {"epsilon": 1, "delta": 0, "columns": ["name"], "smoothness": None, "degree": None, "method": "auto",
-         "target": None, "rows": 10}  # fmt: skip
+TABLE = {
+    "epsilon": 1,
+    "delta": 0,
+    "columns": ["name"],
+    "smoothness": None,
+    "degree": None,
+    "method": "auto",
+    "target": None,
+    "rows": 10,
+}
 SESSION: Cases = {
     "sql": lambda _: {"text": GROUPED, **TERMS, "fresh": False},
     "explain": lambda _: {"text": GROUPED, **TERMS},
     "noisy_count": lambda _: {**CALL, "unit": False, "error": None},
     "explain_noisy_count": lambda _: {"table": "t", "epsilon": 1, "predicate": None, "unit": False, "error": None},
-    "explain_median_smooth": lambda _: {"table": "t", "column": "x", "epsilon": 1, "delta": 0, "predicate": None,
-                                        "quantile": 0.5},
+    "explain_median_smooth": lambda _: {
+        "table": "t",
+        "column": "x",
+        "epsilon": 1,
+        "delta": 0,
+        "predicate": None,
+        "quantile": 0.5,
+    },
     "median_smooth": lambda _: {**CALL, "column": "x", "delta": 0, "quantile": 0.5},
-    "smooth_summary": lambda w: {**SUMMARY, "name": f"s{w.made}", "basis": "tensor", "interactions": None,
-                                 "weights": "smooth", "noise": "auto", "per": None, "fresh": False},
-    "explain_summary": lambda _: {**SUMMARY, "basis": "tensor", "interactions": None,
-                                  "weights": "smooth", "noise": "auto", "per": None},
-    "smooth_answer": lambda _: {"name": "s", "function": "x", "statistic": "mean", "tolerance": None,
-                                "method": "interpolation", "category": None},
-    "smooth_answers": lambda _: {"name": "s", "functions": ["x"], "statistic": "mean", "tolerance": None,
-                                 "category": None},
+    "smooth_summary": lambda w: {
+        **SUMMARY,
+        "name": f"s{w.made}",
+        "basis": "tensor",
+        "interactions": None,
+        "weights": "smooth",
+        "noise": "auto",
+        "per": None,
+        "fresh": False,
+    },
+    "explain_summary": lambda _: {
+        **SUMMARY,
+        "basis": "tensor",
+        "interactions": None,
+        "weights": "smooth",
+        "noise": "auto",
+        "per": None,
+    },
+    "smooth_answer": lambda _: {
+        "name": "s",
+        "function": "x",
+        "statistic": "mean",
+        "tolerance": None,
+        "method": "interpolation",
+        "category": None,
+    },
+    "smooth_answers": lambda _: {
+        "name": "s",
+        "functions": ["x"],
+        "statistic": "mean",
+        "tolerance": None,
+        "category": None,
+    },
     "synthesize": lambda _: {
-        **TABLE, "source": "t", "name": None, "time_limit": 60.0, "fresh": False, "progress": None},
+        **TABLE,
+        "source": "t",
+        "name": None,
+        "time_limit": 60.0,
+        "fresh": False,
+        "progress": None,
+    },
     "explain_synthesize": lambda _: {**TABLE, "table": "t"},
     "bounds": lambda _: {**CALL, "column": "x"},
     "rows_per_unit": lambda _: {**CALL, "table": "u"},
@@ -159,13 +247,17 @@ SESSION: Cases = {
     "synthetic_report": lambda w: {"name": "made", "path": w.path()},
     "ledger": lambda _: {"most": 10, "before": None},
     "summaries": lambda _: {"most": 10, "after": None},
-    **dict.fromkeys(
-        ("budget", "catalog", "give_up", "tables", "remaining_text"), "takes nothing"),
+    **dict.fromkeys(("budget", "catalog", "give_up", "tables", "remaining_text"), "takes nothing"),
     "reserve": lambda _: {"epsilon": 1, "delta": 0},
-    "interact": lambda w: {"task": above(w), "table": w.curator.table("t"), "statement": "above(2)", "fresh": False,
-                           "nonce": None},
+    "interact": lambda w: {
+        "task": above(w),
+        "table": w.curator.table("t"),
+        "statement": "above(2)",
+        "fresh": False,
+        "nonce": None,
+    },
     "asking": "takes what duckdp makes",
-}  # fmt: skip
+}
 
 BUDGET = {"epsilon_nano": 10**6 * NANO, "delta_atto": 0, "raise_to": True, "reason": "r"}
 LEDGER: Cases = {
@@ -204,44 +296,86 @@ LEDGER: Cases = {
     "objects": lambda _: {"analyst": "ana", "limit": 10, "after": ""},
     "knows": lambda _: {"analyst": "ana", "name": "s"},
     "object": lambda _: {"analyst": "ana", "name": "s"},
-    "set_team": lambda _: {"team": "ateam", "cap": Cap(epsilon_nano=10**6 * NANO, delta_atto=0), "members": ["ana"],
-                           "raise_to": True, "reason": "r"},
+    "set_team": lambda _: {
+        "team": "ateam",
+        "cap": Cap(epsilon_nano=10**6 * NANO, delta_atto=0),
+        "members": ["ana"],
+        "raise_to": True,
+        "reason": "r",
+    },
     "reserve": lambda _: {"analyst": "ana", "epsilon_nano": NANO, "delta_atto": 0},
     "end_reservation": lambda w: {"reservation": w.other.reserve("ana", epsilon_nano=NANO, delta_atto=0)},
     "take_up": lambda w: {"request": ask(w.path()), "secret": "1", "claim": None},
     "past": lambda w: {"charge": taken_up(w)},
-    "store_step": lambda w: {"charge": taken_up(w), "number": 1, "step": StoredStep(question="q", output="o"),
-                             "last": False},
+    "store_step": lambda w: {
+        "charge": taken_up(w),
+        "number": 1,
+        "step": StoredStep(question="q", output="o"),
+        "last": False,
+    },
     "let_go": lambda w: {"charge": taken_up(w)},
     "end_interaction": lambda w: {"charge_id": taken_up(w).id, "reason": "r", "by_owner": True},
     **dict.fromkeys(
-        ("state", "analysts", "teams", "tables", "declarations", "check_statements", "close"), "takes nothing"),
-}  # fmt: skip
+        ("state", "analysts", "teams", "tables", "declarations", "check_statements", "close"), "takes nothing"
+    ),
+}
 #: Whose arguments are charges and what else only a ledger makes.
-CHARGED = {"admit", "fail", "stages", "store_stage", "store_release", "take_up", "past", "store_step", "let_go",
-           "end_interaction", "end_reservation", "interact"}  # fmt: skip
+CHARGED = {
+    "admit",
+    "fail",
+    "stages",
+    "store_stage",
+    "store_release",
+    "take_up",
+    "past",
+    "store_step",
+    "let_go",
+    "end_interaction",
+    "end_reservation",
+    "interact",
+}
 REQUEST: dict[str, Any] = {
-    "analyst": "ana", "key": "0" * 64, "loss": Loss(epsilon_nano=1), "mechanism": "m", "parameters": "{}",
-    "statement": "s", "name": "n", "kind": "summary", "data_version": None, "catalog_version": None, "again": False,
-}  # fmt: skip
+    "analyst": "ana",
+    "key": "0" * 64,
+    "loss": Loss(epsilon_nano=1),
+    "mechanism": "m",
+    "parameters": "{}",
+    "statement": "s",
+    "name": "n",
+    "kind": "summary",
+    "data_version": None,
+    "catalog_version": None,
+    "again": False,
+}
 
 FUNCTIONS: dict[str, Callable[[World], tuple[Callable[..., Any], dict[str, Any]]]] = {
-    "open": lambda w: (_opened, {"data": str(w.folder / "t.duckdb"), "ledger": w.path(), "anchor": None,
-                                 "snapshot": False, "progress": None}),
+    "open": lambda w: (
+        _opened,
+        {"data": str(w.folder / "t.duckdb"), "ledger": w.path(), "anchor": None, "snapshot": False, "progress": None},
+    ),
     "register": lambda w: (_registered, {"con": None, "curator": w.curator, "analyst": "ana"}),
     "owner.profile": lambda w: (duckdp.owner.profile, {"curator": w.curator, "table": "t", "exact": True}),
     "owner.compare": lambda w: (duckdp.owner.compare, {"curator": w.curator, "table": "t", "synthetic": {"x": [1.0]}}),
     "smooth.load": lambda w: (duckdp.smooth.load, {"path": _exported(w), "category": None}),
-    "smooth.answer": lambda w: (duckdp.smooth.answer, {
-        "summary": w.session.desk.summary("s"), "function": "x", "statistic": "mean", "tolerance": None,
-        "method": "interpolation"}),
-    "smooth.answers": lambda w: (duckdp.smooth.answers, {
-        "summary": w.session.desk.summary("s"), "functions": ["x"], "statistic": "mean", "tolerance": None}),
+    "smooth.answer": lambda w: (
+        duckdp.smooth.answer,
+        {
+            "summary": w.session.desk.summary("s"),
+            "function": "x",
+            "statistic": "mean",
+            "tolerance": None,
+            "method": "interpolation",
+        },
+    ),
+    "smooth.answers": lambda w: (
+        duckdp.smooth.answers,
+        {"summary": w.session.desk.summary("s"), "functions": ["x"], "statistic": "mean", "tolerance": None},
+    ),
     "Result.__getitem__": lambda w: (w.curator.charges().__getitem__, {"at": "charge"}),
     "Result.arrow": lambda w: (w.curator.charges().arrow, {"intervals": True}),
     "Result.typed": lambda w: (w.curator.charges().typed, {"intervals": True, "note": False}),
     "ChargeRequest": lambda _: (ChargeRequest, dict(REQUEST)),
-}  # fmt: skip
+}
 
 
 def _opened(**given: Any) -> None:
@@ -293,16 +427,28 @@ class _Blank:
 #: What is no mistake of ours: a caller's function that raises; a file that exists; a row that does not; the ledger's
 #: own code, which nobody else calls.
 EXPECTED = {
-    ("synthesize", "progress"): "raw", ("open", "progress"): "raw", ("save_tables", "review"): "raw",
-    ("export_summary", "path"): "raw File", ("export_tables", "path"): "raw File",
+    ("synthesize", "progress"): "raw",
+    ("open", "progress"): "raw",
+    ("save_tables", "review"): "raw",
+    ("export_summary", "path"): "raw File",
+    ("export_tables", "path"): "raw File",
     ("synthetic_report", "path"): "raw File",
     ("verify", "tell"): "raw",
-    ("Result.__getitem__", "at"): "raw IndexError", ("finish_release", "charge_id"): "internal",
+    ("Result.__getitem__", "at"): "raw IndexError",
+    ("finish_release", "charge_id"): "internal",
     ("store_stage", "number"): "internal",
-}  # fmt: skip
-ALIASES = {"delta_atto": "delta", "epsilon_nano": "epsilon", "name": "table",
-           "source": "columns", "at": "column", "columns": "weights", "tables": "protect",
-           "members": "team", "charge_id": "charge"}  # fmt: skip
+}
+ALIASES = {
+    "delta_atto": "delta",
+    "epsilon_nano": "epsilon",
+    "name": "table",
+    "source": "columns",
+    "at": "column",
+    "columns": "weights",
+    "tables": "protect",
+    "members": "team",
+    "charge_id": "charge",
+}
 
 
 @pytest.mark.parametrize(("target", "name"), _cases(), ids=lambda x: x)
@@ -358,8 +504,19 @@ def _close(made: object) -> None:
 
 def _restore(world: World, name: str) -> None:
     """What a call that worked may have changed."""
-    if name in ("freeze", "unfreeze", "budget", "grant", "set_budget", "revoke", "refresh", "protect", "protect_tables",
-                "amend", "unprotect"):  # fmt: skip
+    if name in (
+        "freeze",
+        "unfreeze",
+        "budget",
+        "grant",
+        "set_budget",
+        "revoke",
+        "refresh",
+        "protect",
+        "protect_tables",
+        "amend",
+        "unprotect",
+    ):
         with suppress(DuckDPError):
             if world.curator.ledger.state().frozen:
                 world.curator.unfreeze(reason="test")

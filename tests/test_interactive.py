@@ -163,9 +163,10 @@ def test_an_analyst_who_is_stopped_hears_no_more_of_it(ledger: Ledger) -> None:
     charge = ledger.take_up(request(), "1")
     ledger.revoke("ana", "stop")
     for use in (
-        lambda: ledger.take_up(request(), "1"), lambda: ledger.past(charge),
+        lambda: ledger.take_up(request(), "1"),
+        lambda: ledger.past(charge),
         lambda: ledger.store_step(charge, 1, StoredStep(question=key("x"), output="above")),
-    ):  # fmt: skip
+    ):
         with refused("B103"):
             use()
     ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12, raise_to=True, reason="back")
@@ -291,10 +292,13 @@ def test_an_edit_is_refused_and_found_by_verify(ledger: Ledger) -> None:
     ledger.store_step(charge, 1, StoredStep(question=key("x"), output="below"))
     ledger.verify()
     edits = (
-        "UPDATE step SET secret = '1:8' WHERE number = 0", "UPDATE step SET output = 'above' WHERE number = 1",
-        "DELETE FROM step WHERE number = 1", "UPDATE interaction SET turn = 9", "UPDATE interaction SET steps = 1",
+        "UPDATE step SET secret = '1:8' WHERE number = 0",
+        "UPDATE step SET output = 'above' WHERE number = 1",
+        "DELETE FROM step WHERE number = 1",
+        "UPDATE interaction SET turn = 9",
+        "UPDATE interaction SET steps = 1",
         "UPDATE interaction SET ended = NULL, holder = ''",
-    )  # fmt: skip
+    )
     for number, edit in enumerate(edits):
         path = Path(ledger.path).with_name(f"{number}.ledger")
         with Ledger.open(path) as other:
@@ -371,8 +375,12 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
         monkeypatch.setattr(kind, name, around)
 
     for kind, name in (
-        (AboveThreshold, "begin"), (Ledger, "take_up"), (Ledger, "past"), (Ledger, "store_step"), (above, "draw"),
-    ):  # fmt: skip
+        (AboveThreshold, "begin"),
+        (Ledger, "take_up"),
+        (Ledger, "past"),
+        (Ledger, "store_step"),
+        (above, "draw"),
+    ):
         watched(kind, name)  # type: ignore[arg-type]
     return found
 

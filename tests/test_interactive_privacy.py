@@ -174,9 +174,12 @@ def law(
 
 
 def worst_ratio(
-    moves: tuple[Ask, ...], one: dict[str, int], two: dict[str, int], task: AboveThreshold,
+    moves: tuple[Ask, ...],
+    one: dict[str, int],
+    two: dict[str, int],
+    task: AboveThreshold,
     make: Callable[[], Memory] = Memory,
-) -> Fraction:  # fmt: skip
+) -> Fraction:
     """The largest ratio of probabilities of what is seen between neighbours, either way, that is surely reached."""
     laws = law(moves, one, task, make), law(moves, two, task, make)
     assert all(sum(found.values()) == 1 for found in laws)

@@ -86,8 +86,10 @@ def test_errors_tell_nothing_and_the_release_goes_on(owner: duckdp.Curator, monk
     ana, secret = owner.session("ana"), 4242
     with start(owner) as talk:
         for error, code in (
-            (KeyboardInterrupt(), "E103"), (ExecutionError("E102", 1), "E103"), (ValueError(f"row {secret}"), "X101"),
-        ):  # fmt: skip
+            (KeyboardInterrupt(), "E103"),
+            (ExecutionError("E102", 1), "E103"),
+            (ValueError(f"row {secret}"), "X101"),
+        ):
             with monkeypatch.context() as patch:
 
                 def fails(*_: object, error: BaseException = error) -> None:

@@ -19,7 +19,17 @@ from tests.interruptions import interrupted, others_can_write, steps
 from tests.ledgers import set_up
 
 ACTING = (
-    *("session.py", "curator.py", "faces/calls.py", "vault", "desk", "front", "process/attempt.py", "ledger"),
+    *(
+        "session.py",
+        "curator.py",
+        "faces/asks.py",
+        "faces/calls.py",
+        "vault",
+        "desk",
+        "front",
+        "process/attempt.py",
+        "ledger",
+    ),
     *("functions", "core/task.py", "compiler/release.py", "compiler/answers.py"),
 )
 ALL = ("",)
@@ -37,9 +47,11 @@ def open_curator(curator: duckdp.Curator) -> Iterator[duckdp.Curator]:
 
 
 def query(curator: duckdp.Curator, at: int) -> Any:
-    return curator.session("ana").sql(
-        f"SELECT sex, count(*) FROM visits WHERE cost > {at / 1000} GROUP BY sex", epsilon=EPSILON
-    ).rows()  # fmt: skip
+    return (
+        curator.session("ana")
+        .sql(f"SELECT sex, count(*) FROM visits WHERE cost > {at / 1000} GROUP BY sex", epsilon=EPSILON)
+        .rows()
+    )
 
 
 def summary(curator: duckdp.Curator, at: int) -> Any:
@@ -48,9 +60,11 @@ def summary(curator: duckdp.Curator, at: int) -> Any:
 
 
 def table(curator: duckdp.Curator, at: int) -> Any:
-    return curator.session("ana").synthesize(
-        "visits", epsilon=EPSILON, rows=5, columns=["age", "sex"], method="tree", name=f"t{at}"
-    ).rows()  # fmt: skip
+    return (
+        curator.session("ana")
+        .synthesize("visits", epsilon=EPSILON, rows=5, columns=["age", "sex"], method="tree", name=f"t{at}")
+        .rows()
+    )
 
 
 def front(curator: duckdp.Curator, at: int) -> Any:
@@ -59,8 +73,11 @@ def front(curator: duckdp.Curator, at: int) -> Any:
 
 
 ACTS: dict[str, Callable[[duckdp.Curator, int], Any]] = {
-    "query": query, "summary": summary, "table": table, "front": front,
-}  # fmt: skip
+    "query": query,
+    "summary": summary,
+    "table": table,
+    "front": front,
+}
 
 
 FEW = {"query": 10, "summary": 6, "table": 3, "front": 6}

@@ -104,10 +104,12 @@ def test_a_process_of_an_earlier_version_writes_nothing_after_the_migration(tmp_
 @pytest.mark.parametrize(
     ("harm", "code"),
     [
-        ("UPDATE analyst SET primary_spent = 0", "B202"), ("UPDATE dataset SET primary_spent = 0", "B202"),
-        ("UPDATE charge SET primary_cost = 1 WHERE id = 1", "B202"), ("the anchor", "B203"),
+        ("UPDATE analyst SET primary_spent = 0", "B202"),
+        ("UPDATE dataset SET primary_spent = 0", "B202"),
+        ("UPDATE charge SET primary_cost = 1 WHERE id = 1", "B202"),
+        ("the anchor", "B203"),
     ],
-)  # fmt: skip
+)
 def test_an_earlier_ledger_that_is_not_whole_is_refused_as_it_is(
     tmp_path: pathlib.Path, version: str, harm: str, code: str
 ) -> None:

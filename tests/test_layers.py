@@ -79,11 +79,12 @@ def test_imports_run_down_only() -> None:
 @pytest.mark.parametrize(
     ("name", "other"),
     [
-        ("duckdp.vault.life", "duckdp.front.front"), ("duckdp.functions.routing", "duckdp.session"),
+        ("duckdp.vault.life", "duckdp.front.front"),
+        ("duckdp.functions.routing", "duckdp.session"),
         ("duckdp.ledger.tx", "duckdp.mechanisms.cube"),  # beside, not below
         ("duckdp.desk.desk", "duckdp"),
     ],
-)  # fmt: skip
+)
 def test_a_climb_is_seen(name: str, other: str) -> None:
     """Broken twins: one import more."""
     graph = dict(imports())
@@ -137,6 +138,13 @@ def test_files_and_functions_stay_small() -> None:
                 assert length <= 50, f"{path}:{node.lineno} {node.name} has {length} lines"
 
 
+def test_the_formatter_decides_alone() -> None:
+    """One style: only the lists of planted faults, a fault a line, are laid out by hand."""
+    for path in [*_files(), *Path(__file__).parent.rglob("*.py")]:
+        by_hand = path.parent.name == "mutants" and path.name.startswith("of_")
+        assert by_hand or ("# " + "fmt:") not in path.read_text(), path
+
+
 # ---- what made rows, and what bought them
 
 
@@ -172,11 +180,12 @@ def test_what_makes_rows_never_sees_what_buys_them() -> None:
 @pytest.mark.parametrize(
     ("name", "other"),
     [
-        ("duckdp.synthetic.sample", "duckdp.smooth.buy.counted"), ("duckdp.smooth.axes", "duckdp.core.task"),
+        ("duckdp.synthetic.sample", "duckdp.smooth.buy.counted"),
+        ("duckdp.smooth.axes", "duckdp.core.task"),
         ("duckdp.synthetic.tree.make.dealing", "duckdp.synthetic.unit.buy"),
         ("duckdp.core.noise", "duckdp.vault.engine"),  # far below, and all the same
     ],
-)  # fmt: skip
+)
 def test_a_crossing_is_seen(name: str, other: str) -> None:
     """Broken twins: one import more."""
     graph = dict(imports())
@@ -200,8 +209,11 @@ def test_a_fresh_process_makes_rows_without_the_private_side() -> None:
     # the package's own __init__ opens data sets: it brings the curator, and what that imports by itself
     base = subprocess.run(
         [sys.executable, "-c", "import duckdp, sys\nprint('\\n'.join(sys.modules))"],
-        capture_output=True, text=True, check=True, cwd=ROOT.parent,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT.parent,
+    )
     new = listed - set(base.stdout.split())
     assert not [name for name in new if _bought(name) or name in READS_ROWS | KNOWS_BOTH]
 
@@ -224,9 +236,10 @@ def test_no_two_files_share_a_name() -> None:
     for name, path in modules().items():
         places.setdefault(path.stem, []).append(name)
     shared = {
-        stem for stem, names in places.items()
+        stem
+        for stem, names in places.items()
         if len(names) > 1 and any(name.split(".")[1:2] == [folder] for name in names for folder in NAMED)
-    }  # fmt: skip
+    }
     assert shared - PROTOCOL_FILES == KNOWN_NAMESAKES
 
 

@@ -74,10 +74,15 @@ def test_what_is_said_to_be_left_is_the_limit_less_every_charge(empty):
         told = {a.name: a.remaining for a in empty.analysts()} | {t.name: t.remaining for t in empty.teams()}
         told["data set"] = empty.state().remaining
         for name, cap, of in (
-            ("ana", 9, ["ana"]), ("bob", 7, ["bob"]), ("lab", 8, ["bob"]), ("data set", 10, ["ana", "bob"]),
-        ):  # fmt: skip
-            left = Loss(epsilon_nano=(cap - sum(spent[a][0] for a in of)) * NANO,
-                        delta_atto=10**12 - sum(spent[a][1] for a in of) * 10**11)  # fmt: skip
+            ("ana", 9, ["ana"]),
+            ("bob", 7, ["bob"]),
+            ("lab", 8, ["bob"]),
+            ("data set", 10, ["ana", "bob"]),
+        ):
+            left = Loss(
+                epsilon_nano=(cap - sum(spent[a][0] for a in of)) * NANO,
+                delta_atto=10**12 - sum(spent[a][1] for a in of) * 10**11,
+            )
             assert told[name] == str(left), name
 
 
@@ -450,9 +455,11 @@ def test_what_is_stopped_while_it_runs_does_not_leave(ledger, stop):
     ledger.store_stage(charge, 0, "w")
     ledger.freeze("stop") if stop == "freeze" else ledger.revoke("ana", "stop")
     for leave in (
-        lambda: ledger.stages(charge), lambda: ledger.store_stage(charge, 0, "x"),
-        lambda: ledger.store_stage(charge, 1, "x"), lambda: ledger.store_release(charge, "x"),
-    ):  # fmt: skip
+        lambda: ledger.stages(charge),
+        lambda: ledger.store_stage(charge, 0, "x"),
+        lambda: ledger.store_stage(charge, 1, "x"),
+        lambda: ledger.store_release(charge, "x"),
+    ):
         with refused("B103"):
             leave()
     ledger.unfreeze("go")

@@ -25,9 +25,15 @@ UNSAID = {("object", "version"), ("event", "version")}
 
 
 WORDS = {
-    "open": "failed", "failed": "open", "released": "failed", "query": "summary", "summary": "synthetic",
-    "synthetic": "summary", "basic": "zcdp", "add_remove": "replace",
-}  # fmt: skip
+    "open": "failed",
+    "failed": "open",
+    "released": "failed",
+    "query": "summary",
+    "summary": "synthetic",
+    "synthetic": "summary",
+    "basic": "zcdp",
+    "add_remove": "replace",
+}
 
 
 @pytest.fixture(scope="module")
@@ -184,10 +190,12 @@ def test_what_leaves_is_compared_with_its_charge(base: Path, tmp_path: Path, tab
 @pytest.mark.parametrize(
     "edit",
     [
-        "UPDATE share SET reader = 'dot' WHERE name = 'ages'", "UPDATE share SET name = 'made' WHERE name = 'ages'",
-        "DELETE FROM share WHERE name = 'costs'", "INSERT INTO share SELECT analyst, name, 'ben' FROM share LIMIT 1",
+        "UPDATE share SET reader = 'dot' WHERE name = 'ages'",
+        "UPDATE share SET name = 'made' WHERE name = 'ages'",
+        "DELETE FROM share WHERE name = 'costs'",
+        "INSERT INTO share SELECT analyst, name, 'ben' FROM share LIMIT 1",
     ],
-)  # fmt: skip
+)
 def test_who_may_read_what_is_found_by_verify(base: Path, tmp_path: Path, edit: str) -> None:
     """Rows that are whole, and name what is there: that they were shared, or not, only the history knows."""
     path = tmp_path / "b.ledger"

@@ -400,9 +400,25 @@ def test_a_repair_does_not_let_an_older_ledger_in(home: Home) -> None:
 
 def test_files_that_cannot_be_an_anchor(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for given in (
-        home.folder / "b.anchor", home.folder, "", " ", "\x00", "\ud800", b"x", 1, True, {}, [], [1], ["", "x"],
-        ["/no/such/program"], ["\x00"], ["x" * 5000], ["x"] * 100, object(),
-    ):  # fmt: skip
+        home.folder / "b.anchor",
+        home.folder,
+        "",
+        " ",
+        "\x00",
+        "\ud800",
+        b"x",
+        1,
+        True,
+        {},
+        [],
+        [1],
+        ["", "x"],
+        ["/no/such/program"],
+        ["\x00"],
+        ["x" * 5000],
+        ["x"] * 100,
+        object(),
+    ):
         with pytest.raises(DuckDPError, match=r"^(P107|B20[347]):"):
             Ledger.open(home.path, anchor=given)
         assert not home.path.exists(), given
@@ -454,18 +470,18 @@ HARMS = {
     "says two lines": KEEPER + "\nprint('more')",
     "says its line without an end": KEEPER.replace("sys.stdout.write(kept)", "sys.stdout.write(kept.rstrip('\\n'))"),
     "says a line whose checksum is wrong": KEEPER.replace(
-        "sys.stdout.write(kept)", "sys.stdout.write(kept.replace('0', '1', 1))"),
+        "sys.stdout.write(kept)", "sys.stdout.write(kept.replace('0', '1', 1))"
+    ),
     "never stops": "import sys\nwhile True: sys.stdout.write('x' * 1000)",
     "is killed": "import os; os.kill(os.getpid(), 9)",
     "hangs": "import time; time.sleep(1000)",
     "answers and hangs": KEEPER + "\nsys.stdout.flush()\nimport time; time.sleep(1000)",
-    "leaves a child that holds its output": (
-        "import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n" + KEEPER),
+    "leaves a child that holds its output": ("import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n" + KEEPER),
     "answers and fails": KEEPER + "\nsys.stdout.flush()\nsys.exit(1)",
     "takes nothing": "import sys; sys.stdin.close(); sys.exit(2)",
     "does not keep": KEEPER.replace("os.replace(place", "0 and os.replace(place").replace("kept = wanted", ""),
     "forgets": "print()",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("harm", HARMS)
@@ -524,8 +540,9 @@ def test_one_move_for_many_charges(home: Home) -> None:
     home.program.write_text("import time; time.sleep(0.1)\n" + KEEPER)
     with begin(home, "command") as ledger:
         asked, done = home.asked(), []
-        threads = [threading.Thread(target=lambda i=i: done.append(answer(ledger, ask(i, NANO // 100))))
-                   for i in range(24)]  # fmt: skip
+        threads = [
+            threading.Thread(target=lambda i=i: done.append(answer(ledger, ask(i, NANO // 100)))) for i in range(24)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -583,7 +600,13 @@ def test_the_example_keeper_keeps(home: Home) -> None:
     home.register.unlink()
     ask_it = lambda a, b: anchor_command.exchange("x", home.words, a, b)  # noqa: E731
     assert [ask_it(*pair) for pair in ((None, None), (one, two), (None, one), (None, two), (one, one), (one, two))] == [
-        None, None, one, one, one, two]  # fmt: skip
+        None,
+        None,
+        one,
+        one,
+        one,
+        two,
+    ]
 
 
 # ---- backups ---------------------------------------------------------------------------------------------------------
@@ -598,7 +621,7 @@ def test_a_backup_takes_the_place_and_what_was_left_is_charged_as_lost(
         fixed = {"delta_atto": 10**12, "neighbours": Neighbours.ADD_REMOVE, "accountant": accountant}
         ledger.set_budget(epsilon_nano=10 * NANO, **fixed)
         ledger.grant("ana", epsilon_nano=10 * NANO, delta_atto=10**12)
-        first = answer(ledger, ask("a", loss=Loss(epsilon_nano=NANO, rho_pico=NANO)))  # fmt: skip
+        first = answer(ledger, ask("a", loss=Loss(epsilon_nano=NANO, rho_pico=NANO)))
         ledger.backup(home.disk / "backup")
         answer(ledger, ask("b", loss=Loss(epsilon_nano=1, rho_pico=1)))
     shutil.rmtree(home.folder)

@@ -199,10 +199,13 @@ def test_an_anchor_ahead_is_noticed_at_the_next_charge(path):
 @pytest.mark.parametrize(
     "harm",
     [
-        "CREATE TABLE other (a)", "CREATE VIEW other AS SELECT * FROM charge", "CREATE INDEX other ON charge (kind)",
-        "CREATE TRIGGER other AFTER INSERT ON charge BEGIN UPDATE analyst SET primary_spent = 0; END", "a trigger less",
+        "CREATE TABLE other (a)",
+        "CREATE VIEW other AS SELECT * FROM charge",
+        "CREATE INDEX other ON charge (kind)",
+        "CREATE TRIGGER other AFTER INSERT ON charge BEGIN UPDATE analyst SET primary_spent = 0; END",
+        "a trigger less",
     ],
-)  # fmt: skip
+)
 def test_tables_that_were_altered_are_refused_at_the_opening(path, harm):
     """A trigger of somebody else's would change what is charged, in the transaction that charges it."""
     with sqlite3.connect(path) as con:

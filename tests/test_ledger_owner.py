@@ -272,12 +272,20 @@ def test_a_backup_is_whole_and_answers_nothing_until_it_is_needed(ledger, tmp_pa
     with Ledger.open(tmp_path / "copy", create=False) as copy:
         assert (copy.dataset_id, copy.salt, copy.state().primary_spent) == (ledger.dataset_id, ledger.salt, NANO)
         for use in (
-            lambda: copy.admit(ask("a")), lambda: copy.admit(ask("c")), lambda: copy.release("ana", 1),
-            lambda: copy.objects("ana"), lambda: copy.require_open("ana"), lambda: copy.unfreeze("go on"),
-            lambda: copy.freeze("stop"), lambda: copy.save_table("t", "{}"), lambda: copy.accept_source("x"),
-            lambda: copy.backup(tmp_path / "second"), lambda: copy.move_anchor(tmp_path.parent / "x", reason="r"),
-            lambda: copy.grant("bob", epsilon_nano=1, delta_atto=0), lambda: set_up(copy, 5 * NANO),
-        ):  # fmt: skip
+            lambda: copy.admit(ask("a")),
+            lambda: copy.admit(ask("c")),
+            lambda: copy.release("ana", 1),
+            lambda: copy.objects("ana"),
+            lambda: copy.require_open("ana"),
+            lambda: copy.unfreeze("go on"),
+            lambda: copy.freeze("stop"),
+            lambda: copy.save_table("t", "{}"),
+            lambda: copy.accept_source("x"),
+            lambda: copy.backup(tmp_path / "second"),
+            lambda: copy.move_anchor(tmp_path.parent / "x", reason="r"),
+            lambda: copy.grant("bob", epsilon_nano=1, delta_atto=0),
+            lambda: set_up(copy, 5 * NANO),
+        ):
             with refused("B210"):
                 use()
         assert copy.state().backup is not None

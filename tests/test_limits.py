@@ -279,9 +279,10 @@ def test_a_team_has_months_too(ledger: Ledger, clock: list[str]) -> None:
     answer(ledger, ask("b", 3 * NANO, "ben"))
     rows = [(row.scope, row.month, row.spent, row.remaining) for row in ledger.limits("ana")]
     assert rows == [
-        ("analyst", None, "epsilon=2", "epsilon=8, delta=1e-6"), ('team "lab"', None, "epsilon=5", "epsilon=3"),
+        ("analyst", None, "epsilon=2", "epsilon=8, delta=1e-6"),
+        ('team "lab"', None, "epsilon=5", "epsilon=3"),
         ('team "lab"', "2026-12", "epsilon=3", "epsilon=0"),
-    ]  # fmt: skip
+    ]
     ledger.verify()
 
 
@@ -332,9 +333,11 @@ def test_another_accountant_ends_what_is_held(ledger: Ledger, first: str, then: 
 
     def count(kind: str) -> None:
         ledger.set_budget(
-            epsilon_nano=20 * NANO, delta_atto=10**12, neighbours=Neighbours.ADD_REMOVE,
+            epsilon_nano=20 * NANO,
+            delta_atto=10**12,
+            neighbours=Neighbours.ADD_REMOVE,
             accountant=AccountantKind[kind],
-        )  # fmt: skip
+        )
 
     count(first)
     held = ledger.reserve("ana", epsilon_nano=10 * NANO, delta_atto=10**12)
@@ -427,7 +430,7 @@ def test_a_killed_process_holds_nothing(ledger: Ledger) -> None:
     command = [sys.executable, "-c", HOLDER, ledger.path]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
-    ) as holder:  # fmt: skip
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         insufficient(ledger, "a", 1)
@@ -494,12 +497,19 @@ def test_thirty_two_racing_workers_never_overspend(tmp_path: Path) -> None:
 # ---- what is stored --------------------------------------------------------------------------------------------------
 
 EDITS = [
-    "UPDATE team SET primary_spent = 0", "UPDATE team SET members = '[]'", "DELETE FROM team",
-    "UPDATE team SET primary_month_limit = NULL, month_epsilon_nano = NULL", "UPDATE analyst SET teams = '[]'",
-    "UPDATE analyst SET primary_month_spent = 0", "UPDATE analyst SET month = '2020-01'",
-    "UPDATE dataset SET month = '2020-01'", "UPDATE reservation SET primary_held = 0",
-    "UPDATE reservation SET ended = 'x'", "DELETE FROM reservation", "UPDATE dataset SET reserved = 0",
-]  # fmt: skip
+    "UPDATE team SET primary_spent = 0",
+    "UPDATE team SET members = '[]'",
+    "DELETE FROM team",
+    "UPDATE team SET primary_month_limit = NULL, month_epsilon_nano = NULL",
+    "UPDATE analyst SET teams = '[]'",
+    "UPDATE analyst SET primary_month_spent = 0",
+    "UPDATE analyst SET month = '2020-01'",
+    "UPDATE dataset SET month = '2020-01'",
+    "UPDATE reservation SET primary_held = 0",
+    "UPDATE reservation SET ended = 'x'",
+    "DELETE FROM reservation",
+    "UPDATE dataset SET reserved = 0",
+]
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -524,11 +534,14 @@ def test_edits_with_a_seal_of_their_own_are_found_by_verify(ledger: Ledger) -> N
     ledger.set_team("lab", cap(8, 3), members=["ana", "ben"])
     answer(ledger, ask("a", 2 * NANO))
     for table, name, change in (
-        ("team", "lab", {"primary_spent": 0}), ("team", "lab", {"primary_month_spent": 0}),
-        ("team", "lab", {"members": '["ana"]'}), ("team", "lab", {"primary_limit": 99 * NANO}),
-        ("analyst", "ana", {"month": "2020-01"}), ("analyst", "ana", {"teams": "[]"}),
+        ("team", "lab", {"primary_spent": 0}),
+        ("team", "lab", {"primary_month_spent": 0}),
+        ("team", "lab", {"members": '["ana"]'}),
+        ("team", "lab", {"primary_limit": 99 * NANO}),
+        ("analyst", "ana", {"month": "2020-01"}),
+        ("analyst", "ana", {"teams": "[]"}),
         ("analyst", "ben", {"primary_month_limit": 1}),
-    ):  # fmt: skip
+    ):
         before: dict[str, Any] = ledger._store.read(lambda tx, t=table, n=name: tx.get(t, name=n))
         ledger._store.write(lambda tx, t=table, b=before, c=change: tx.change(t, b, ("name",), **c))
         with refused("B202"):

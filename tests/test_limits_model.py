@@ -66,9 +66,7 @@ class Limits(RuleBasedStateMachine):
 
     def holding(self, scope: str, but: int | None = None) -> int:
         members = self.teams[scope][2] if scope in self.teams else {scope}
-        return sum(
-            left for k, (r, left) in self.held.items() if k != but and (scope == "all" or r.analyst in members)
-        )  # fmt: skip
+        return sum(left for k, (r, left) in self.held.items() if k != but and (scope == "all" or r.analyst in members))
 
     def limits(self, who: str) -> list[tuple[str, int, int | None]]:
         """(scope, limit, month)."""
@@ -86,7 +84,7 @@ class Limits(RuleBasedStateMachine):
         return all(
             cost == 0 or cost <= limit - self.spent(scope, month=month) - (0 if within else self.holding(scope))
             for scope, limit, month in self.limits(who)
-        )  # fmt: skip
+        )
 
     # ---- the rules ---------------------------------------------------------------------------------------------------
 
@@ -111,9 +109,11 @@ class Limits(RuleBasedStateMachine):
         self.caps[who] = (epsilon, cap.month_epsilon_nano)
 
     @rule(
-        team=st.sampled_from(TEAMS), epsilon=st.integers(1, TOTAL), month=st.none() | st.integers(1, 30),
+        team=st.sampled_from(TEAMS),
+        epsilon=st.integers(1, TOTAL),
+        month=st.none() | st.integers(1, 30),
         members=st.sets(st.sampled_from(WHO)),
-    )  # fmt: skip
+    )
     def set_team(self, team: str, epsilon: int, month: int | None, members: set[str]) -> None:
         cap, given = self.cap(epsilon, month), sorted(members)
 

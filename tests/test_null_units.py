@@ -33,9 +33,15 @@ KEYS = {
     ),
 }
 FIGURES: dict[str, Any] = {
-    "row_cap": 1000, "expected_rows": 600, "unit_key": "who", "max_rows": 3, "max_groups": 2,
-    "bounds": {"x": (0, 10), "y": (0, 5)}, "domains": {"s": ["a", "b"]}, "columns": ["t", "f"],
-}  # fmt: skip
+    "row_cap": 1000,
+    "expected_rows": 600,
+    "unit_key": "who",
+    "max_rows": 3,
+    "max_groups": 2,
+    "bounds": {"x": (0, 10), "y": (0, 5)},
+    "domains": {"s": ["a", "b"]},
+    "columns": ["t", "f"],
+}
 Ask = Callable[[Session], object]
 TASKS: dict[str, Ask] = {
     "select": lambda s: s.sql("SELECT s, count(*), avg(x), var_pop(y) FROM t GROUP BY s", epsilon=1),
@@ -52,7 +58,7 @@ TASKS: dict[str, Ask] = {
     "moments": lambda s: s.synthesize("t", epsilon=1, rows=50, method="moments"),
     "psi": lambda s: s.synthesize("t", epsilon=1, rows=50, columns=["x", "y", "s"], method="psi"),
     "tree": lambda s: s.synthesize("t", epsilon=1, rows=50, method="tree"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=sorted(KEYS))
@@ -170,11 +176,22 @@ def test_it_is_said(pair: tuple[duckdp.Curator, duckdp.Curator], key: str) -> No
 
 @pytest.mark.parametrize(
     ("key", "bad"),
-    [("INTEGER", ["0"]), ("INTEGER", [2**31]), ("INTEGER", [True]), ("INTEGER", [0.0]), ("INTEGER", [0, 0]),
-     ("INTEGER", 0), ("VARCHAR", "unknown"), ("VARCHAR", [0]), ("VARCHAR", ["a\0"]), ("VARCHAR", [None]),
-     ("UUID", ["nobody"]), ("VARCHAR", [str(i) for i in range(1001)])],
+    [
+        ("INTEGER", ["0"]),
+        ("INTEGER", [2**31]),
+        ("INTEGER", [True]),
+        ("INTEGER", [0.0]),
+        ("INTEGER", [0, 0]),
+        ("INTEGER", 0),
+        ("VARCHAR", "unknown"),
+        ("VARCHAR", [0]),
+        ("VARCHAR", ["a\0"]),
+        ("VARCHAR", [None]),
+        ("UUID", ["nobody"]),
+        ("VARCHAR", [str(i) for i in range(1001)]),
+    ],
     indirect=["key"],
-)  # fmt: skip
+)
 def test_they_are_values_of_the_keys_type(key: str, bad: object, pair: tuple[duckdp.Curator, duckdp.Curator]) -> None:
     with pytest.raises(ParameterError) as caught:
         pair[0].protect("t", null_units=bad, **FIGURES)  # type: ignore[arg-type]

@@ -38,9 +38,13 @@ def owner(tmp_path: Path) -> Iterator[duckdp.Curator]:
     )
     with duckdp.open({"t": frame}, ledger=str(tmp_path / "t.ledger")) as curator:
         curator.protect(
-            "t", row_cap=1000, bounds={"x": (0, 10), "y": (0, 20), "d": (DAY, DAY + dt.timedelta(days=40))},
-            domains={"s": ["a", "b"]}, other={"s": "rest"}, columns=["f"],
-        )  # fmt: skip
+            "t",
+            row_cap=1000,
+            bounds={"x": (0, 10), "y": (0, 20), "d": (DAY, DAY + dt.timedelta(days=40))},
+            domains={"s": ["a", "b"]},
+            other={"s": "rest"},
+            columns=["f"],
+        )
         curator.budget(epsilon=5)
         curator.grant("ana", epsilon=5)
         yield curator
@@ -200,12 +204,18 @@ def names_owner(source: str, package: str) -> bool:
 
 @pytest.mark.parametrize(
     ("source", "package", "named"),
-    [("import duckdp.owner", "duckdp", True), ("from duckdp.owner import compare", "duckdp.cli", True),
-     ("from duckdp import owner", "duckdp", True), ("from . import owner", "duckdp", True),
-     ("from .owner import compare", "duckdp", True), ("from .. import owner", "duckdp.cli", True),
-     ("def f():\n    import importlib\n    importlib.import_module('duckdp.owner')", "duckdp", True),
-     ("from duckdp.cli import owner", "duckdp.cli", False), ("from . import owner", "duckdp.cli", False)],
-)  # fmt: skip
+    [
+        ("import duckdp.owner", "duckdp", True),
+        ("from duckdp.owner import compare", "duckdp.cli", True),
+        ("from duckdp import owner", "duckdp", True),
+        ("from . import owner", "duckdp", True),
+        ("from .owner import compare", "duckdp", True),
+        ("from .. import owner", "duckdp.cli", True),
+        ("def f():\n    import importlib\n    importlib.import_module('duckdp.owner')", "duckdp", True),
+        ("from duckdp.cli import owner", "duckdp.cli", False),
+        ("from . import owner", "duckdp.cli", False),
+    ],
+)
 def test_the_search_finds_imports(source: str, package: str, named: bool) -> None:
     assert names_owner(source, package) is named
 

@@ -45,8 +45,10 @@ def test_files_are_read_once_for_each_version(kind: str, tmp_path: Path, reading
     make = parquet if kind == "parquet" else database
     ledger = tmp_path / "t.ledger"
     for _ in range(3):
-        duckdp.open(make(tmp_path) if not readings else str(tmp_path / f"t.{'duckdb' if kind == 'database' else kind}"),
-                    ledger=ledger).close()  # fmt: skip
+        duckdp.open(
+            make(tmp_path) if not readings else str(tmp_path / f"t.{'duckdb' if kind == 'database' else kind}"),
+            ledger=ledger,
+        ).close()
     assert len(readings) == 1
     with duckdp.open(make(tmp_path, 200), ledger=ledger) as curator:
         assert len(readings) == 1  # nothing is answered before refresh

@@ -106,9 +106,13 @@ def run(words: list[str], folder: Path) -> str:
     """What a command prints in the copy."""
     command = [sys.executable, *words[1:]] if words[0] == "python" else words
     found = subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, check=False,
+        command,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
-    )  # fmt: skip
+    )
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout
 
@@ -127,21 +131,32 @@ RECIPES = {name: read_recipe(text) for name, text in sections().items()}
 # Tests beside a recipe's own new ones: those that know every kind of release or function, and fail until they know it.
 ALSO = {
     "a-private-release": (
-        "tests/privacy/test_draws.py", "tests/privacy/test_identities.py", "tests/test_grants.py",
-        "tests/test_declared.py", "-k", "likeliest or Likeliest or listed or two_kinds or asked_for or generated",
+        "tests/privacy/test_draws.py",
+        "tests/privacy/test_identities.py",
+        "tests/test_grants.py",
+        "tests/test_declared.py",
+        "-k",
+        "likeliest or Likeliest or listed or two_kinds or asked_for or generated",
     ),
     "a-synthetic-method": (
-        "tests/privacy/test_draws.py", "tests/privacy/test_identities.py", "-k", "steps or listed or two_kinds",
+        "tests/privacy/test_draws.py",
+        "tests/privacy/test_identities.py",
+        "-k",
+        "steps or listed or two_kinds",
     ),
     # every test that goes over the rows of the tables tries the new one
     "a-scalar-function": (
         *(f"tests/compiler/test_{name}.py" for name in ("fixtures", "totality", "rows", "messages")),
-        "tests/test_routing_rows.py", "-k", "cbrt or nobody or given_once",
+        "tests/test_routing_rows.py",
+        "-k",
+        "cbrt or nobody or given_once",
     ),
     "an-aggregate": (
-        *(f"tests/compiler/test_{name}.py" for name in ("fixtures", "rows")), "-k", "mean_square or nobody or once",
+        *(f"tests/compiler/test_{name}.py" for name in ("fixtures", "rows")),
+        "-k",
+        "mean_square or nobody or once",
     ),
-}  # fmt: skip
+}
 # Recipes that come before one.
 RESTS_ON = {"a-private-release": ("a-mechanism",)}
 # What the package has after a recipe, by the table at the head of the page: files of the package, tests left out.

@@ -27,8 +27,11 @@ def test_stubs_and_views_where_the_names_are_free(curator: duckdp.Curator) -> No
     with duckdb.connect() as con:
         duckdp.register(con, curator, analyst="ana")
         assert [r[:2] for r in con.execute("DESCRIBE visits").fetchall()] == [
-            ("age", "INTEGER"), ("cost", "DOUBLE"), ("sex", "VARCHAR"), ("name", "VARCHAR")
-        ]  # fmt: skip
+            ("age", "INTEGER"),
+            ("cost", "DOUBLE"),
+            ("sex", "VARCHAR"),
+            ("name", "VARCHAR"),
+        ]
         with pytest.raises(
             duckdb.InvalidInputException, match=r"^Invalid Input Error: Q301: rows of visits are private"
         ):

@@ -28,9 +28,12 @@ def shop(tmp_path: Path) -> Iterator[duckdp.Curator]:
         con.execute("ALTER TABLE sales ALTER age SET NOT NULL")
     with duckdp.open(path, ledger=str(tmp_path / "shop.ledger")) as owner:
         owner.protect(
-            "sales", row_cap=100_000, expected_rows=ROWS, nulls={"price": 0},  # a DOUBLE may be NaN
+            "sales",
+            row_cap=100_000,
+            expected_rows=ROWS,
+            nulls={"price": 0},  # a DOUBLE may be NaN
             bounds={"price": (0, 100), "age": (0, 100), "tip": (0, 7)},
-        )  # fmt: skip
+        )
         owner.budget(epsilon=100)
         owner.grant("ana", epsilon=50)
         owner.grant("ben", epsilon=50)
@@ -106,7 +109,7 @@ def test_without_a_tolerance_nothing_is_routed(shop: duckdp.Curator) -> None:
         ("SELECT avg(coalesce(tip, 0)) AS p FROM sales", "leaves out rows with a NULL"),
         ("SELECT avg(1 / (price - 200)) AS p FROM sales", 'summary "pt": leaves out rows without tip'),
     ],
-)  # fmt: skip
+)
 def test_explain_says_which_way_and_why(statement: str, why: str, shop: duckdp.Curator) -> None:
     before = spent(shop)
     text = str(shop.session("ana").explain(statement, epsilon=1, tolerance=5))
@@ -148,9 +151,13 @@ def test_a_summary_of_older_data_or_of_somebody_else_is_not_used(shop: duckdp.Cu
     statement = "SELECT avg(price) AS p FROM sales"
     assert "there is none" in str(shop.session("ben").explain(statement, epsilon=1, tolerance=5))
     shop.protect(
-        "sales", row_cap=100_000, expected_rows=ROWS, bounds={"price": (0, 90), "age": (0, 100), "tip": (0, 7)},
-        nulls={"price": 0}, reason="prices end at 90",
-    )  # fmt: skip
+        "sales",
+        row_cap=100_000,
+        expected_rows=ROWS,
+        bounds={"price": (0, 90), "age": (0, 100), "tip": (0, 7)},
+        nulls={"price": 0},
+        reason="prices end at 90",
+    )
     text = str(shop.session("ana").explain(statement, epsilon=1, tolerance=5))
     assert "is of an older declaration" in text
 
@@ -180,9 +187,12 @@ def test_the_same_in_sql(shop: duckdp.Curator) -> None:
 def test_explain_summary_tells_the_noise_without_a_charge(shop: duckdp.Curator) -> None:
     before = spent(shop)
     con = shop.connect("ana")
-    lines = [line for (line,) in con.execute(
-        "FROM dp_explain_summary('sales', ['price', 'age'], epsilon := 1, degree := 8, basis := 'total_degree')"
-    ).fetchall()]  # fmt: skip
+    lines = [
+        line
+        for (line,) in con.execute(
+            "FROM dp_explain_summary('sales', ['price', 'age'], epsilon := 1, degree := 8, basis := 'total_degree')"
+        ).fetchall()
+    ]
     text = "\n".join(lines)
     assert "total_degree of degree 8, 36 functions of price, age" in text
     assert "noise: cube" in text

@@ -21,10 +21,12 @@ from duckdp.functions import routing
 from tests.databases import write_database
 
 VALUES: dict[Kind, list[str]] = {
-    Kind.NUMBER: ["1", "2", "0.5", "9"], Kind.TEXT: ["'a'", "'b'", "''"], Kind.BOOLEAN: ["TRUE", "FALSE"],
+    Kind.NUMBER: ["1", "2", "0.5", "9"],
+    Kind.TEXT: ["'a'", "'b'", "''"],
+    Kind.BOOLEAN: ["TRUE", "FALSE"],
     Kind.DATE: ["DATE '2020-01-31'", "DATE '1999-02-01'", "DATE '2024-12-31'"],
     Kind.TIMESTAMP: ["TIMESTAMP '2020-01-31 10:00:00'", "TIMESTAMP '1999-02-01'", "TIMESTAMP '2024-12-31'"],
-}  # fmt: skip
+}
 OPTIONS = {"left": "2", "right": "2", "substring": "1,2", "to_integer": "INTEGER", "units": "2"} | {
     name: "month" for name in OPERATORS if name.startswith(("trunc_", "date_diff"))
 }
@@ -79,7 +81,7 @@ TABLES = {
     "FROM range(4000) t(i)",
     "gaps": "SELECT CASE WHEN i % 2 = 0 THEN 1 END::INTEGER AS x, CASE WHEN i % 2 = 0 THEN 5 ELSE 9 END::INTEGER AS y "
     "FROM range(4000) t(i)",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +90,13 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
     path = write_database(folder / "t.duckdb", TABLES, never_null={"labels": ("k", "s", "b", "few")})
     with duckdp.open(path, ledger=str(folder / "t.ledger")) as found:
         found.protect(
-            "labels", row_cap=10_000, bounds={"few": (0, 7)},
+            "labels",
+            row_cap=10_000,
+            bounds={"few": (0, 7)},
             domains={"k": [1, 2], "s": ["a", "bb"], "n": ["a", "b"], "b": [True, False]},
-            other={"k": 3, "s": "zz", "n": "b"}, nulls={"n": "nn"},
-        )  # fmt: skip
+            other={"k": 3, "s": "zz", "n": "b"},
+            nulls={"n": "nn"},
+        )
         found.protect("gaps", row_cap=10_000, bounds={"x": (0, 10), "y": (0, 10)})
         found.budget(epsilon=1000)
         found.grant("ana", epsilon=900)
@@ -107,13 +112,15 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
     ("statement", "truth"),
     [
         ("SELECT avg(k > 40) AS v FROM labels", 0.5),
-        ("SELECT avg(length(s)) AS v FROM labels", 3.75), ("SELECT avg(n = 'nn') AS v FROM labels", 0.25),
+        ("SELECT avg(length(s)) AS v FROM labels", 3.75),
+        ("SELECT avg(n = 'nn') AS v FROM labels", 0.25),
         ("SELECT avg(CAST(y BETWEEN x AND 7 AS DOUBLE)) AS v FROM gaps", 0.5),
         ("SELECT avg(CAST(y < 7 AND x < 7 AS DOUBLE)) AS v FROM gaps", 0.5),
-        ("SELECT avg(greatest(x, y)) AS v FROM gaps", 7.0), ("SELECT avg(nullif(few, 7)) AS v FROM labels", 0.5),
+        ("SELECT avg(greatest(x, y)) AS v FROM gaps", 7.0),
+        ("SELECT avg(nullif(few, 7)) AS v FROM labels", 0.5),
         ("SELECT avg(CASE WHEN few < 7 THEN few END) AS v FROM labels", 0.5),
     ],
-)  # fmt: skip
+)
 def test_other_rows_or_values_are_not_taken_for_the_same(statement: str, truth: float, owner: duckdp.Curator) -> None:
     result = owner.session("ana").sql(statement, tolerance=1e9, epsilon=40)
     assert result.source.startswith("charge")
@@ -159,8 +166,13 @@ def test_a_smooth_answer_says_whether_its_error_is_proved(owner: duckdp.Curator)
     ana, con = owner.session("ana"), owner.connect("ana")
     result = ana.smooth_answer("of_few", "few")
     assert [c.name for c in result.columns] == [
-        "value", "standard_error", "approximation_error", "low", "high", "estimated"
-    ]  # fmt: skip
+        "value",
+        "standard_error",
+        "approximation_error",
+        "low",
+        "high",
+        "estimated",
+    ]
     assert result.rows()[0][5] is False
     assert con.execute("SELECT estimated FROM dp_smooth_answer('of_few', 'few')").fetchall() == [(False,)]
     found = con.execute("SELECT dp_smooth_answer('of_few', 'few')").fetchone()

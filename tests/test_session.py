@@ -326,14 +326,26 @@ def test_a_refusal_inside_sql_keeps_its_class(curator: duckdp.Curator) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ({}, "P101"), ({"epsilon": 0}, "P101"), ({"epsilon": -1}, "P101"), ({"epsilon": "nan"}, "P101"),
-        ({"epsilon": float("inf")}, "P101"), ({"epsilon": 101}, "P101"), ({"epsilon": "0.0000001"}, "P101"),
-        ({"epsilon": "0.1234567891"}, "P101"), ({"epsilon": True}, "P101"), ({"epsilon": "one"}, "P101"),
-        ({"epsilon": [1]}, "P101"), ({"epsilon": 1, "delta": 1}, "P102"), ({"epsilon": 1, "delta": "nan"}, "P102"),
-        ({"epsilon": 1, "error": 5.0}, "P101"), ({"error": 0}, "P106"), ({"error": float("nan")}, "P106"),
-        ({"error": {"nope": 3.0}}, "P106"), ({"epsilon": 1, "mechanism": "none"}, "P107"),
+        ({}, "P101"),
+        ({"epsilon": 0}, "P101"),
+        ({"epsilon": -1}, "P101"),
+        ({"epsilon": "nan"}, "P101"),
+        ({"epsilon": float("inf")}, "P101"),
+        ({"epsilon": 101}, "P101"),
+        ({"epsilon": "0.0000001"}, "P101"),
+        ({"epsilon": "0.1234567891"}, "P101"),
+        ({"epsilon": True}, "P101"),
+        ({"epsilon": "one"}, "P101"),
+        ({"epsilon": [1]}, "P101"),
+        ({"epsilon": 1, "delta": 1}, "P102"),
+        ({"epsilon": 1, "delta": "nan"}, "P102"),
+        ({"epsilon": 1, "error": 5.0}, "P101"),
+        ({"error": 0}, "P106"),
+        ({"error": float("nan")}, "P106"),
+        ({"error": {"nope": 3.0}}, "P106"),
+        ({"epsilon": 1, "mechanism": "none"}, "P107"),
     ],
-)  # fmt: skip
+)
 def test_bad_terms(arguments: dict[str, Any], code: str, curator: duckdp.Curator) -> None:
     session = curator.session("ana")
     for work in (session.sql, session.explain):

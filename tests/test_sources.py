@@ -50,10 +50,13 @@ def test_every_kind_of_source(folder: Path) -> None:
     with duckdb.connect() as con:
         con.execute(f"CREATE TABLE t AS {ROWS}")
         sources = {
-            "file": folder / "data.duckdb", "parquet": str(folder / "t.parquet"), "frames": {"t": arrow},
-            "path by name": {"t": folder / "t.parquet"}, "connection": con,
+            "file": folder / "data.duckdb",
+            "parquet": str(folder / "t.parquet"),
+            "frames": {"t": arrow},
+            "path by name": {"t": folder / "t.parquet"},
+            "connection": con,
             "list of paths": [str(folder / "t.parquet")],
-        }  # fmt: skip
+        }
         for name, data in sources.items():
             place = folder / name
             place.mkdir()
@@ -76,8 +79,10 @@ def test_several_parquet_files_are_one_table(folder: Path) -> None:
 
 def test_schemas_and_views(folder: Path) -> None:
     for name, (table, column, count) in {
-        "schema": ("other.t", "i", 1), "view": ("narrow", "n", 33), "case": ("T", "I", 100)
-    }.items():  # fmt: skip
+        "schema": ("other.t", "i", 1),
+        "view": ("narrow", "n", 33),
+        "case": ("T", "I", 100),
+    }.items():
         (folder / name).mkdir()
         assert answer(folder / "data.duckdb", folder / name, table, column) == count
 
@@ -121,10 +126,21 @@ def test_what_cannot_be_opened(folder: Path) -> None:
     (folder / "garbage.parquet").write_bytes(b"alice_7f3" * 1000)
     (folder / "empty.parquet").write_bytes(b"")
     for data in (
-        folder / "none.duckdb", folder / "garbage.duckdb", folder / "garbage.parquet", folder / "empty.parquet",
-        str(folder / "none*.parquet"), {"t": folder / "none.parquet"}, {"t": object()}, {"t": 7}, {"t": None}, 7, None,
-        folder, {"t": [1, 2]}, b"x",
-    ):  # fmt: skip
+        folder / "none.duckdb",
+        folder / "garbage.duckdb",
+        folder / "garbage.parquet",
+        folder / "empty.parquet",
+        str(folder / "none*.parquet"),
+        {"t": folder / "none.parquet"},
+        {"t": object()},
+        {"t": 7},
+        {"t": None},
+        7,
+        None,
+        folder,
+        {"t": [1, 2]},
+        b"x",
+    ):
         with pytest.raises((CatalogError, ParameterError)) as caught:
             duckdp.open(data, ledger=folder / "ledger")
         assert caught.value.code in ("C108", "P107"), data

@@ -65,23 +65,38 @@ def wide(method: str, **more: object) -> Callable[[duckdp.Curator], Task]:
 
 def linear(owner: duckdp.Curator) -> Task:
     return plan_synthesis(
-        owner.table("t"), ["a", "b"], epsilon_nano=NANO, delta_atto=0, neighbours=owner.data.neighbours, rows=50,
-        smoothness=None, degree=3,
-    )  # fmt: skip
+        owner.table("t"),
+        ["a", "b"],
+        epsilon_nano=NANO,
+        delta_atto=0,
+        neighbours=owner.data.neighbours,
+        rows=50,
+        smoothness=None,
+        degree=3,
+    )
 
 
 def theorem(owner: duckdp.Curator) -> Task:
     return plan_theorem(
-        owner.table("t"), ["a"], epsilon_nano=NANO, delta_atto=0, neighbours=owner.data.neighbours, rows=50,
+        owner.table("t"),
+        ["a"],
+        epsilon_nano=NANO,
+        delta_atto=0,
+        neighbours=owner.data.neighbours,
+        rows=50,
         smoothness=1,
-    )  # fmt: skip
+    )
 
 
 def counted(owner: duckdp.Curator) -> Task:
     return plan_counted(
-        owner.table("t"), ["a", "b"], epsilon_nano=NANO, neighbours=owner.data.neighbours, delta_atto=0,
+        owner.table("t"),
+        ["a", "b"],
+        epsilon_nano=NANO,
+        neighbours=owner.data.neighbours,
+        delta_atto=0,
         wishes=Wishes(smoothness=1),
-    )  # fmt: skip
+    )
 
 
 ASKED = {
@@ -94,7 +109,7 @@ ASKED = {
     "linear program": linear,
     "theorem": theorem,
     "degree from the count": counted,
-}  # fmt: skip
+}
 
 
 class Stop(BaseException):

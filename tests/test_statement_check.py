@@ -53,7 +53,7 @@ ROWS = [f"chain = 'ana' AND number = {n}" for n in (1, 2, 7, 8, 9, 12)] + ["chai
 CHANGES = (
     *("at = '2020-01-01T00:00:00Z'", "who = 'eve'", "kind = 'lost'", "text = text || ' '", "outcome = 'Q302'"),
     *("charge = 7", f"hash = '{'0' * 64}'", "number = number + 100", "chain = 'eve'"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("row", "change"), [*itertools.product(ROWS, CHANGES)])
@@ -111,7 +111,7 @@ def cut(con: sqlite3.Connection, analyst: str, last: int) -> None:
     con.execute("DELETE FROM statement WHERE chain = ? AND number > ?", (analyst, last))
     [size] = con.execute(
         "SELECT sum(256 + length(CAST(text AS BLOB))) FROM statement WHERE chain = ?", (analyst,)
-    ).fetchone()  # fmt: skip
+    ).fetchone()
     con.execute("UPDATE chain SET count = ?, hash = ?, bytes = ? WHERE analyst = ?", (last, digest, size, analyst))
 
 
@@ -322,8 +322,10 @@ def test_a_backup_has_its_log(ledger: str, tmp_path: Path) -> None:
         opened.statements.note("ana", "free", "the last", "answered")
         opened.backup(target)
         assert sorted(f.name for f in tmp_path.iterdir() if "copy" in f.name) == [
-            "copy.ledger", "copy.ledger.anchor", "copy.ledger.statements",
-        ]  # fmt: skip
+            "copy.ledger",
+            "copy.ledger.anchor",
+            "copy.ledger.statements",
+        ]
     with sqlite3.connect(path_of(str(target))) as con:
         assert con.execute("SELECT count(*) FROM statement WHERE text = 'the last'").fetchone() == (1,)
     assert found(str(target)) == []

@@ -33,16 +33,24 @@ ROOT = Path(__file__).resolve().parents[1]
 
 #: Texts over the protected table, whatever comes of them; {n} is another number each time.
 TEXTS = (
-    "SELECT count(*) FROM visits WHERE age > {n}", "SELECT avg(age) FROM visits WHERE age < {n}",
-    "SELECT count(*) FROM visits WHERE age > 20.5", "SELECT count(*) FROM visits WHERE age > 110 + {n}",
-    "SELECT age FROM visits WHERE age > {n}", "SELECT * FROM visits LIMIT {n}", "SELECT sum(nope) FROM visits -- {n}",
-    "SELECT count(*) FROM visits, visits AS b WHERE {n} = {n}", "SELECT md5(age) FROM visits -- {n}",
-    "SELECT count(*) FROM visits; SELECT {n} FROM visits", "DELETE FROM visits WHERE age = {n}",
+    "SELECT count(*) FROM visits WHERE age > {n}",
+    "SELECT avg(age) FROM visits WHERE age < {n}",
+    "SELECT count(*) FROM visits WHERE age > 20.5",
+    "SELECT count(*) FROM visits WHERE age > 110 + {n}",
+    "SELECT age FROM visits WHERE age > {n}",
+    "SELECT * FROM visits LIMIT {n}",
+    "SELECT sum(nope) FROM visits -- {n}",
+    "SELECT count(*) FROM visits, visits AS b WHERE {n} = {n}",
+    "SELECT md5(age) FROM visits -- {n}",
+    "SELECT count(*) FROM visits; SELECT {n} FROM visits",
+    "DELETE FROM visits WHERE age = {n}",
     "SELECT (((( FROM visits {n}",
-    "SELECT age, count(*) FROM visits GROUP BY age -- {n}", "SELECT sum(age) FROM visits WHERE age = '{n}x'",
-    "SELECT stddev(age) OVER () FROM visits -- {n}", "SELECT median(age) FROM visits -- {n}",
+    "SELECT age, count(*) FROM visits GROUP BY age -- {n}",
+    "SELECT sum(age) FROM visits WHERE age = '{n}x'",
+    "SELECT stddev(age) OVER () FROM visits -- {n}",
+    "SELECT median(age) FROM visits -- {n}",
     "SELECT count(*) FROM visits WHERE age > {n} -- " + "x" * 2000,
-)  # fmt: skip
+)
 
 
 def actions(curator: duckdp.Curator, name: str, chance: random.Random) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -168,19 +176,21 @@ def test_each_way_through_the_shell_is_logged(tmp_path: Path) -> None:
             *(".epsilon 0.1", "SELECT count(*) FROM visits", "SELECT count(*) FROM visits"),
             *("EXPLAIN SELECT age FROM visits", "CREATE TABLE a AS SELECT count(*) FROM visits"),
             *("SELECT 1; SELECT 2", "SELECT ((", ".budget"),
-        ):  # fmt: skip
+        ):
             shell.run(text)
         ledger = curator.ledger.path
-    assert logged(ledger) == Counter({
-        ("ana", "refused", "SELECT count(*) FROM visits", "P101"): 1,
-        ("ana", "refused", "CREATE TABLE a AS SELECT count(*) FROM visits", "P101"): 1,
-        ("ana", "free", "SELECT count(*) FROM visits", "stored"): 1,
-        ("ana", "refused", "EXPLAIN SELECT age FROM visits", "Q301"): 1,
-        ("ana", "free", "dp_query('SELECT count(*) FROM visits', epsilon := '0.1')", "stored"): 1,
-        ("ana", "refused", "SELECT 1; SELECT 2", "Q102"): 1,
-        ("ana", "refused", "SELECT ((", "Q101"): 1,
-        ("ana", "free", "dp_budget()", "answered"): 1,
-    })  # fmt: skip
+    assert logged(ledger) == Counter(
+        {
+            ("ana", "refused", "SELECT count(*) FROM visits", "P101"): 1,
+            ("ana", "refused", "CREATE TABLE a AS SELECT count(*) FROM visits", "P101"): 1,
+            ("ana", "free", "SELECT count(*) FROM visits", "stored"): 1,
+            ("ana", "refused", "EXPLAIN SELECT age FROM visits", "Q301"): 1,
+            ("ana", "free", "dp_query('SELECT count(*) FROM visits', epsilon := '0.1')", "stored"): 1,
+            ("ana", "refused", "SELECT 1; SELECT 2", "Q102"): 1,
+            ("ana", "refused", "SELECT ((", "Q101"): 1,
+            ("ana", "free", "dp_budget()", "answered"): 1,
+        }
+    )
 
 
 def test_what_fails_after_its_charge_is_logged_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +241,7 @@ def sing(path: str) -> bytes:
             *("SELECT song, count(*) FROM birds GROUP BY song", "SELECT error(song) FROM birds", "SUMMARIZE birds"),
             *("SELECT CAST(song AS INT) FROM birds", "SELECT count(*) FROM birds WHERE CAST(song AS INT) > 1"),
             *("SELECT count(*) FROM birds WHERE weight // 0 > 1", "SELECT sum(weight) FROM birds"),
-        ):  # fmt: skip
+        ):
             for again in range(2):
                 outcome_of(lambda text=text: session.sql(text, epsilon=0.1, delta="1e-8"))
                 outcome_of(lambda text=text: con.execute(text).fetchall())
@@ -670,10 +680,12 @@ def test_headroom_and_interactive_releases_are_logged_where_they_are_free_or_ref
         with pytest.raises(DuckDPError, match=r"^B101"):
             session.reserve(epsilon=50)
         ledger = curator.ledger.path
-    assert logged(ledger) == Counter({
-        ("ana", "free", "reserve(epsilon := 1)", "reserved"): 1,
-        ("ana", "refused", "reserve(epsilon := 50)", "B101"): 1,
-    })  # fmt: skip
+    assert logged(ledger) == Counter(
+        {
+            ("ana", "free", "reserve(epsilon := 1)", "reserved"): 1,
+            ("ana", "refused", "reserve(epsilon := 50)", "B101"): 1,
+        }
+    )
 
 
 def test_a_text_that_is_no_unicode_is_logged_and_refused_as_such(tmp_path: Path) -> None:

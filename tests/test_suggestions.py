@@ -169,9 +169,10 @@ def suggestion(tmp_path: Path, schema: str, table: str | None = None) -> str:
 
 def test_people_go_before_what_more_tables_share(tmp_path: Path) -> None:
     text = suggestion(
-        tmp_path, "CREATE TABLE a (visit_id INT, user_id INT); CREATE TABLE b (visit_id INT, user_id INT); "
+        tmp_path,
+        "CREATE TABLE a (visit_id INT, user_id INT); CREATE TABLE b (visit_id INT, user_id INT); "
         "CREATE TABLE c (visit_id INT)",
-    )  # fmt: skip
+    )
     assert text.count('    unit_key="user_id"') == 2
     assert "low confidence" in text
     assert '## "c": no user_id here, the key that a, b share' in text
@@ -302,10 +303,17 @@ def lines(call: Callable[[], Any]) -> tuple[str, ...]:
 
 def test_amend_changes_what_is_named_only(wide: duckdp.Curator) -> None:
     before = wide.protect(
-        "a", **KEY, bounds={"lab_a": (0, 9), "d": ("2000-01-01", "2001-01-01")}, domains={"s": ["p", "q"]},
+        "a",
+        **KEY,
+        bounds={"lab_a": (0, 9), "d": ("2000-01-01", "2001-01-01")},
+        domains={"s": ["p", "q"]},
         columns=["f"],
-        nulls={"s": "p"}, other={"s": "rest"}, null_units=[0], expected_rows=5, unit="patient",
-    )  # fmt: skip
+        nulls={"s": "p"},
+        other={"s": "rest"},
+        null_units=[0],
+        expected_rows=5,
+        unit="patient",
+    )
     done = wide.amend("a")
     assert done.changes == ()
     assert done.table == before

@@ -27,9 +27,12 @@ from tests.ledgers import ask
 # name as protected -> (base table, columns that may be keys with their types)
 KEYS = {"person": "INTEGER", "visit": "INTEGER", "id": "INTEGER"}
 TABLES: dict[str, tuple[str, dict[str, str]]] = {
-    "visits": ("visits", KEYS), "v": ("visits", KEYS), "w": ("visits", KEYS), "labs": ("labs", KEYS),
+    "visits": ("visits", KEYS),
+    "v": ("visits", KEYS),
+    "w": ("visits", KEYS),
+    "labs": ("labs", KEYS),
     "wide": ("wide", {"person": "BIGINT", "visit": "INTEGER", "id": "BIGINT"}),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +66,13 @@ def by(key: str | None, unit: str | None = None) -> dict[str, Any]:
 def charge(curator: duckdp.Curator, question: object) -> None:
     """A charge of whatever is declared."""
     curator.ledger.admit(
-        ask(question, 1, data_version=curator.ledger.state().data_version,
-            catalog_version=curator.ledger.state().catalog_version)
-    )  # fmt: skip
+        ask(
+            question,
+            1,
+            data_version=curator.ledger.state().data_version,
+            catalog_version=curator.ledger.state().catalog_version,
+        )
+    )
 
 
 # ---- the model ------------------------------------------------------------------------------------------------------
@@ -178,9 +185,14 @@ def declared(name: str, figures: dict[str, Any]) -> Table:
     base, keys = TABLES[name]
     key = figures.get("unit_key")
     return Table(
-        name=name, relation=("src", "main", base), columns=(), row_cap=100, unit_key=key,
-        unit_type=None if key is None else keys[key], unit=figures.get("unit"),
-    )  # fmt: skip
+        name=name,
+        relation=("src", "main", base),
+        columns=(),
+        row_cap=100,
+        unit_key=key,
+        unit_type=None if key is None else keys[key],
+        unit=figures.get("unit"),
+    )
 
 
 class Walk(RuleBasedStateMachine):
@@ -232,9 +244,13 @@ def walk(make: Callable[[], Book], examples: int, steps: int, phases: Sequence[P
     Walking.make = staticmethod(make)
     case = Walking.TestCase
     case.settings = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, database=None,
-        suppress_health_check=list(HealthCheck), phases=phases,
-    )  # fmt: skip
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=phases,
+    )
     case("runTest").runTest()
 
 

@@ -92,11 +92,12 @@ def _others(argv: list[str]) -> int:
 
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="duckdp bench", description="Measure duckdp on this machine.",
+        prog="duckdp bench",
+        description="Measure duckdp on this machine.",
         epilog="More, each with --help of its own: duckdp bench smooth (summaries), duckdp bench synthetic (the "
         "paper's tables), duckdp bench synthetic program (the linear program), duckdp bench synthetic dashboards (BI), "
         "duckdp bench ledger (many charges).",
-    )  # fmt: skip
+    )
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="which; all by default")
     for name, number in (("rows", 1_000_000), ("units", 400_000), ("groups", 10), ("repeat", 15)):
         parser.add_argument(f"--{name}", type=_positive, default=number, help=f"default {number}")

@@ -93,9 +93,14 @@ def measure_law(
         smooth_errors.append(float(np.median(per_smooth)))
         degrees.append(found[0][1])
     return Law(
-        dimensions=dimensions, smoothness=smoothness, delta=delta, sizes=tuple(sizes), errors=np.array(errors),
-        analytic=np.array(smooth_errors), degrees=tuple(degrees),
-    )  # fmt: skip
+        dimensions=dimensions,
+        smoothness=smoothness,
+        delta=delta,
+        sizes=tuple(sizes),
+        errors=np.array(errors),
+        analytic=np.array(smooth_errors),
+        degrees=tuple(degrees),
+    )
 
 
 def accuracy(runs: int = RUNS, sizes: Sequence[int] = SIZES) -> tuple[Grid, list[Law]]:
@@ -110,9 +115,17 @@ def accuracy(runs: int = RUNS, sizes: Sequence[int] = SIZES) -> tuple[Grid, list
         held = abs(law.slope - law.expected) <= ALLOWED
         fall = np.polyfit(np.log(law.sizes), np.log(law.analytic), 1)[0]
         rows.append(
-            (str(law.dimensions), str(law.smoothness), law.delta, f"{law.slope:.3f}", f"{law.expected:.3f}",
-             "" if held else "MISSED", *(f"{e:.2g}" for e in law.errors), f"{fall:.2f}")
-        )  # fmt: skip
+            (
+                str(law.dimensions),
+                str(law.smoothness),
+                law.delta,
+                f"{law.slope:.3f}",
+                f"{law.expected:.3f}",
+                "" if held else "MISSED",
+                *(f"{e:.2g}" for e in law.errors),
+                f"{fall:.2f}",
+            )
+        )
     title = f"Worst error of means over {64} B-splines, epsilon 1, medians of {runs} runs; slope within {ALLOWED}"
     return Grid(title=title, head=head, rows=tuple(rows)), laws
 
@@ -192,9 +205,13 @@ def _read(text: str, d: int) -> Expr:
 def _plan(n: int, d: int, k: int, delta: str) -> SummaryTask:
     table = Table(name="t", relation=("memory", "main", "t"), columns=_columns(d), row_cap=10 * n, expected_rows=n)
     return plan_summary(
-        table, [c.name for c in table.columns], epsilon_nano=NANO, neighbours=Neighbours.ADD_REMOVE,
-        delta_atto=parse_delta(delta), wishes=Wishes(smoothness=k),
-    )  # fmt: skip
+        table,
+        [c.name for c in table.columns],
+        epsilon_nano=NANO,
+        neighbours=Neighbours.ADD_REMOVE,
+        delta_atto=parse_delta(delta),
+        wishes=Wishes(smoothness=k),
+    )
 
 
 def _errors(place: float, n: int, task: SummaryTask, texts: Sequence[str], coefficients: Floats, runs: int) -> Floats:

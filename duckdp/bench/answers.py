@@ -59,9 +59,12 @@ def summarize(rows: int) -> SmoothSummary:
     )
     protected = Table(name="t", relation=("memory", "main", "t"), columns=columns, row_cap=10 * rows)
     task = plan_summary(
-        protected, ["x", "y"], epsilon_nano=int(EPSILON * NANO), neighbours=Neighbours.ADD_REMOVE,
+        protected,
+        ["x", "y"],
+        epsilon_nano=int(EPSILON * NANO),
+        neighbours=Neighbours.ADD_REMOVE,
         wishes=Wishes(degree=DEGREE),
-    )  # fmt: skip
+    )
     with duckdb.connect() as con:
         con.execute(
             "CREATE TABLE t AS SELECT (hash(i) % 1000) / 1000.0::DOUBLE AS x, (hash(3 * i + 7) % 1000) / 1000.0 "

@@ -22,9 +22,11 @@ from duckdp.mechanisms.bounds import BoundsFinder
 Floats = NDArray[np.float64]
 ROWS = 20_000  # of each made-up column
 REAL = {
-    "adult": ("age", "fnlwgt", "capital_gain", "hours_per_week"), "nycflights13": ("dep_delay", "distance", "air_time"),
-    "wdbc": ("mean_area", "mean_smoothness"), "ctg": ("LB", "Variance"),
-}  # fmt: skip
+    "adult": ("age", "fnlwgt", "capital_gain", "hours_per_week"),
+    "nycflights13": ("dep_delay", "distance", "air_time"),
+    "wdbc": ("mean_area", "mean_smoothness"),
+    "ctg": ("LB", "Variance"),
+}
 
 
 def generated() -> Iterator[tuple[str, str, Floats]]:

@@ -107,15 +107,25 @@ class Panel:
 _MONTH = "date_trunc('month', day) AS month, origin, count(*)"
 PANELS = (
     Panel(
-        name="trend", parts={"p": ("departures", f"SELECT {_MONTH} AS n FROM departures GROUP BY month, origin")},
-        keys=("month", "origin"), whole={"flights": "p.n"}, rows="p.n", flat={"flights": "sum(p.n) / count(*)"},
+        name="trend",
+        parts={"p": ("departures", f"SELECT {_MONTH} AS n FROM departures GROUP BY month, origin")},
+        keys=("month", "origin"),
+        whole={"flights": "p.n"},
+        rows="p.n",
+        flat={"flights": "sum(p.n) / count(*)"},
     ),
     Panel(
         name="kpi",
-        parts={"p": ("departures", "SELECT carrier, origin, count(*) AS n, avg(delay) AS delay, count_if(late) AS late "
-                     "FROM departures WHERE hour >= 15 GROUP BY carrier, origin")},
+        parts={
+            "p": (
+                "departures",
+                "SELECT carrier, origin, count(*) AS n, avg(delay) AS delay, count_if(late) AS late "
+                "FROM departures WHERE hour >= 15 GROUP BY carrier, origin",
+            )
+        },
         keys=("carrier", "origin"),
-        whole={"mean_delay": "p.delay", "late_share": "CASE WHEN p.n > 0 THEN p.late / p.n END"}, rows="p.n",
+        whole={"mean_delay": "p.delay", "late_share": "CASE WHEN p.n > 0 THEN p.late / p.n END"},
+        rows="p.n",
         flat={"mean_delay": "sum(p.n * p.delay) / sum(p.n)", "late_share": "sum(p.late) / sum(p.n)"},
     ),
     Panel(
@@ -125,11 +135,14 @@ PANELS = (
             "q": ("cancellations", f"SELECT {_MONTH} AS n FROM cancellations GROUP BY month, origin"),
         },
         keys=("month", "origin"),
-        whole={"cancelled_share": "CASE WHEN p.n + coalesce(q.n, 0) > 0 THEN coalesce(q.n, 0) / "
-               "(p.n + coalesce(q.n, 0)) END"},
-        rows="p.n", flat={"cancelled_share": "sum(q.n) / (sum(p.n) + sum(q.n))"},
+        whole={
+            "cancelled_share": "CASE WHEN p.n + coalesce(q.n, 0) > 0 THEN coalesce(q.n, 0) / "
+            "(p.n + coalesce(q.n, 0)) END"
+        },
+        rows="p.n",
+        flat={"cancelled_share": "sum(q.n) / (sum(p.n) + sum(q.n))"},
     ),
-)  # fmt: skip
+)
 Answers = dict[str, Floats]  # "panel, measure" -> float[cells], in the order of the exact keys
 
 
@@ -218,9 +231,13 @@ def protected(flights: Flights, ledger: str, *, epsilon: Decimal, delta: Decimal
         for table in TABLES:
             own = bounds | ({"delay": (-30, 180)} if table == "departures" else {})
             curator.protect(
-                table, row_cap=ROW_CAP, expected_rows=EXPECTED[table], bounds=own, domains=domains,
+                table,
+                row_cap=ROW_CAP,
+                expected_rows=EXPECTED[table],
+                bounds=own,
+                domains=domains,
                 columns=["late"] if "delay" in own else [],
-            )  # fmt: skip
+            )
         curator.budget(epsilon=2 * epsilon, delta=2 * delta)
         curator.grant("ana", epsilon=2 * epsilon, delta=2 * delta)
         yield curator
@@ -228,7 +245,7 @@ def protected(flights: Flights, ledger: str, *, epsilon: Decimal, delta: Decimal
 
 def ask_synthetic(
     flights: Flights, curator: duckdp.Curator, *, epsilon: Decimal, delta: Decimal, method: str
-) -> Answers:  # fmt: skip
+) -> Answers:
     """A synthetic table for each, in one DuckDB file that a plain DuckDB opens; ``method`` may end in " target"."""
     session, made = curator.session("ana"), {}
     method, _, target = method.partition(" ")
@@ -237,9 +254,13 @@ def ask_synthetic(
         counted = session.noisy_count(table, epsilon=part).rows()[0][0]
         rows = max(1, int(counted))
         made[table] = session.synthesize(
-            table, epsilon=epsilon - part, delta=delta, rows=rows, method=method,
+            table,
+            epsilon=epsilon - part,
+            delta=delta,
+            rows=rows,
+            method=method,
             target="late" if target and table == "departures" else None,
-        )  # fmt: skip
+        )
     file = flights.folder / "dashboard.duckdb"
     write_database(file, made, replace=True)
     with duckdb.connect(str(file), read_only=True) as con:
@@ -248,7 +269,7 @@ def ask_synthetic(
 
 def ask_private(
     flights: Flights, curator: duckdp.Curator, *, epsilon: Decimal, delta: Decimal, dashboards: int = 1
-) -> Answers:  # fmt: skip
+) -> Answers:
     """The same panels through ``session.sql``, joined afterwards, when so many dashboards share the budget."""
     session = curator.session("ana")
     found: Answers = {}
@@ -278,9 +299,7 @@ def measure(found: Answers, exact: Answers) -> dict[str, tuple[float, ...]]:
     return figures
 
 
-def run(
-    parquet: Path, *, runs: int, epsilon: str = "1", delta: str = "0", methods: Sequence[str] = ("auto",)
-) -> Grid:  # fmt: skip
+def run(parquet: Path, *, runs: int, epsilon: str = "1", delta: str = "0", methods: Sequence[str] = ("auto",)) -> Grid:
     """Measure the errors of all panels, method by method.
 
     Args:
@@ -322,9 +341,10 @@ def _ask(source: str, flights: Flights, name: str, terms: Mapping[str, Any]) -> 
 
 
 def _lines(
-    figures: Mapping[str, Sequence[Mapping[str, tuple[float, ...]]]], spent: Mapping[str, Sequence[float]],
+    figures: Mapping[str, Sequence[Mapping[str, tuple[float, ...]]]],
+    spent: Mapping[str, Sequence[float]],
     cells: Mapping[str, int],
-) -> list[tuple[str, ...]]:  # fmt: skip
+) -> list[tuple[str, ...]]:
     """One line per measure and source."""
     lines = []
     for name, count in cells.items():

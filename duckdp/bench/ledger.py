@@ -91,10 +91,14 @@ def _without_waiting(path: str) -> Iterator[sqlite3.Connection]:
 def request(number: int) -> ChargeRequest:
     """The charge of one of many questions."""
     return ChargeRequest(
-        analyst=ANALYST, key=hashlib.sha256(f"question {number}".encode()).hexdigest(), loss=Loss(epsilon_nano=1000),
-        mechanism="laplace", parameters='{"scale": 1000000}', data_version=None,
+        analyst=ANALYST,
+        key=hashlib.sha256(f"question {number}".encode()).hexdigest(),
+        loss=Loss(epsilon_nano=1000),
+        mechanism="laplace",
+        parameters='{"scale": 1000000}',
+        data_version=None,
         statement=f"SELECT count(*) FROM visits WHERE age > {number % 100} AND age < {number % 70 + 30}",
-    )  # fmt: skip
+    )
 
 
 def measure(folder: Path) -> tuple[str, ...]:
@@ -124,9 +128,11 @@ def measure(folder: Path) -> tuple[str, ...]:
     with Ledger.open(path, create=False) as ledger:
         verified = _milliseconds(ledger.verify, 1)
     return (
-        f"{number:,}", f"{size / 1e6:,.0f}", *(f"{t:,.1f}" if t < 100 else f"{t:,.0f}" for t in times),
+        f"{number:,}",
+        f"{size / 1e6:,.0f}",
+        *(f"{t:,.1f}" if t < 100 else f"{t:,.0f}" for t in times),
         f"{verified / 1000:,.1f}",
-    )  # fmt: skip
+    )
 
 
 def _pairs(ledger: Ledger, start: int) -> None:

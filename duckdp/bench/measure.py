@@ -82,12 +82,14 @@ def compare(cases: Sequence[Case], repeat: int) -> list[Line]:
     middle = {name: median(found) for name, found in times.items()}
     return [
         Line(
-            name=case.name, median_ms=1e3 * middle[case.name], least_ms=1e3 * min(times[case.name]),
+            name=case.name,
+            median_ms=1e3 * middle[case.name],
+            least_ms=1e3 * min(times[case.name]),
             ratios={b: (middle[case.name] / middle[b], limit) for b, limit in case.limits.items()},
             most_ms=case.most_ms,
         )
         for case in cases
-    ]  # fmt: skip
+    ]
 
 
 def from_times(name: str, seconds: Sequence[float], *, most_ms: float | None = None) -> Line:

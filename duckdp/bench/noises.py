@@ -35,8 +35,13 @@ def _plan(basis: Basis, family: str, neighbours: Neighbours, delta: int, smoothn
     found = basis.norms(neighbours, bits=BITS, max_rows=1, count_public=public)
     levels = basis.levels[1:] if public else basis.levels
     return choose_noise(
-        family, found, levels=levels, epsilon_nano=NANO, delta_atto=delta, smoothness=smoothness  # type: ignore[arg-type]
-    )  # fmt: skip
+        family,  # type: ignore[arg-type]
+        found,
+        levels=levels,
+        epsilon_nano=NANO,
+        delta_atto=delta,
+        smoothness=smoothness,
+    )
 
 
 def noises() -> Grid:
@@ -50,8 +55,13 @@ def noises() -> Grid:
         for neighbours in Neighbours:
             used = c[1:] if neighbours is Neighbours.REPLACE else c
             delta = parse_delta(DELTA)
-            wanted = (("laplace", 0, None), ("cube", 0, None), ("cube", 0, 2), ("gaussian", delta, None),
-                      ("gaussian", delta, 2))  # fmt: skip
+            wanted = (
+                ("laplace", 0, None),
+                ("cube", 0, None),
+                ("cube", 0, 2),
+                ("gaussian", delta, None),
+                ("gaussian", delta, 2),
+            )
             errors = [_plan(basis, f, neighbours, a, k).noise.standard_error(used) for f, a, k in wanted]
             least = head[3 + int(np.argmin(errors))]
             rows.append((str(d), str(t), neighbours.value, *(f"{e:.3g}" for e in errors), least))
@@ -71,9 +81,17 @@ def worst_pairs() -> Grid:
         distance = float(np.max(np.abs(phi - phi[0]).sum(axis=1)))  # the worst pair moves one coordinate (basis.py)
         ours = float(basis.norms(Neighbours.REPLACE, bits=BITS, max_rows=1, count_public=True).l1 / Fraction(2**BITS))
         rows.append(
-            (str(d), str(t), f"{distance:.4f}", str(t**d), f"{distance / t**d:.4f}", f"{ours:.4f}",
-             f"{distance / ours:.4f}", "" if distance > t**d and distance <= ours else "MISSED")
-        )  # fmt: skip
+            (
+                str(d),
+                str(t),
+                f"{distance:.4f}",
+                str(t**d),
+                f"{distance / t**d:.4f}",
+                f"{ours:.4f}",
+                f"{distance / ours:.4f}",
+                "" if distance > t**d and distance <= ours else "MISSED",
+            )
+        )
     title = "Privacy loss at epsilon 1, Laplace noise, one row replaced by another"
     return Grid(title=title, head=head, rows=tuple(rows))
 
@@ -88,9 +106,7 @@ def against_queries(rows: int = 1_000_000, queries: int = QUERIES) -> Grid:
     with TemporaryDirectory(prefix="duckdp-bench-") as folder:
         path = _points(Path(folder), rows)
         with open_curator({"points": str(path)}, ledger=str(Path(folder) / "l.ledger")) as curator:
-            curator.protect(
-                "points", row_cap=10 * rows, expected_rows=rows, bounds={"x": (0, 1), "y": (0, 1)}
-            )  # fmt: skip
+            curator.protect("points", row_cap=10 * rows, expected_rows=rows, bounds={"x": (0, 1), "y": (0, 1)})
             curator.budget(epsilon=3)
             curator.grant("ana", epsilon=3)
             session = curator.session("ana")
@@ -100,9 +116,12 @@ def against_queries(rows: int = 1_000_000, queries: int = QUERIES) -> Grid:
             summary = np.abs(np.array(made["value"].to_pylist(), dtype=float) - truth)
             epsilon = f"{1 / queries:.9f}"
             single = np.abs(
-                np.array([session.sql(f"SELECT avg({t}) FROM points", epsilon=epsilon).rows()[0][0] for t in texts],
-                         dtype=float) - truth
-            )  # fmt: skip
+                np.array(
+                    [session.sql(f"SELECT avg({t}) FROM points", epsilon=epsilon).rows()[0][0] for t in texts],
+                    dtype=float,
+                )
+                - truth
+            )
     head = ("way", "worst error", "median error", "worst, against the summary")
     lines = [
         ("one summary, degree 20, epsilon 1", summary, 1.0),
@@ -117,9 +136,7 @@ def _points(folder: Path, rows: int) -> Path:
 
     path = folder / "points.parquet"
     with duckdb.connect(":memory:") as con:
-        con.execute(
-            f"COPY (SELECT sqrt(random()) AS x, random() * random() AS y FROM range({rows})) TO '{path}'"
-        )  # fmt: skip
+        con.execute(f"COPY (SELECT sqrt(random()) AS x, random() * random() AS y FROM range({rows})) TO '{path}'")
     return path
 
 

@@ -138,8 +138,11 @@ def _to_the_gap(problem: Problem, norm: Norm = "l1") -> GridDistribution:
 def query_errors(cases: tuple[tuple[int, int], ...] = ((4, 20_000), (6, 2_000), (6, 20_000), (8, 20_000))) -> Table:
     """Header and rows: error of 300 Gaussian kernels (widths 0.7 to 2) on the fitted distribution, 3 draws of noise."""
     ways: tuple[tuple[str, Norm, bool], ...] = (
-        ("l1, stop", "l1", True), ("l1, 1 %", "l1", False), ("l2, 1 %", "l2", False), ("linf, 1 %", "linf", False),
-    )  # fmt: skip
+        ("l1, stop", "l1", True),
+        ("l1, 1 %", "l1", False),
+        ("l2, 1 %", "l2", False),
+        ("linf, 1 %", "linf", False),
+    )
     found: Table = [("program", "way", "largest error", "root mean square")]
     queries = _Kernels(dimensions=DIMENSIONS, least=0.7)
     for degree, rows in cases:
@@ -162,9 +165,16 @@ def theorem_errors(rows: int = 1_000_000) -> Table:
         problem = make_problem(degree, rows, values=(VALUES,) * columns)
         made = _to_the_gap(problem)
         bound = theorem_17_bound(
-            rows=rows, dimensions=columns, smoothness=2, size=1.0, degree=degree, values=VALUES,
-            scale=float(problem.grid.rows), fit=made.loss, failure=0.01,
-        )  # fmt: skip
+            rows=rows,
+            dimensions=columns,
+            smoothness=2,
+            size=1.0,
+            degree=degree,
+            values=VALUES,
+            scale=float(problem.grid.rows),
+            fit=made.loss,
+            failure=0.01,
+        )
         queries = _Kernels(dimensions=columns, least=1.0)
         error = queries.answers(angle_nodes(VALUES)[made.points], made.weights)
         error -= queries.answers(_points(rows)[:, :columns], np.full(rows, 1 / rows))
@@ -322,9 +332,12 @@ def _every_point(grid: Grid) -> Integers:
 def main(words: list[str]) -> int:
     """Print the tables named by ``words``: columns, ways, written, errors, theorem; all by default."""
     ways: dict[str, Callable[[], Table]] = {
-        "columns": lambda: table(slow_ways=False), "ways": table, "written": written_out, "errors": query_errors,
+        "columns": lambda: table(slow_ways=False),
+        "ways": table,
+        "written": written_out,
+        "errors": query_errors,
         "theorem": theorem_errors,
-    }  # fmt: skip
+    }
     for word in words or list(ways):
         rows = ways[word]()
         lines = [rows[0], ("---",) * len(rows[0]), *rows[1:]]

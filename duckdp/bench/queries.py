@@ -92,10 +92,15 @@ def protect(curator: Curator, size: Size, *, keyed: bool) -> None:
     """Declare the table; the declared bounds clamp some of the values."""
     for table, groups in (("visits", size.groups), ("visits_few", FEW_GROUPS)) if keyed else (("visits", 1),):
         curator.protect(
-            table, row_cap=10 * size.rows, expected_rows=size.rows, unit_key="unit" if keyed else None,
-            max_rows=MAX_ROWS if keyed else None, max_groups=groups if keyed else None,
-            bounds={"cost": COST, "age": AGE}, domains={"region": size.regions},
-        )  # fmt: skip
+            table,
+            row_cap=10 * size.rows,
+            expected_rows=size.rows,
+            unit_key="unit" if keyed else None,
+            max_rows=MAX_ROWS if keyed else None,
+            max_groups=groups if keyed else None,
+            bounds={"cost": COST, "age": AGE},
+            domains={"region": size.regions},
+        )
 
 
 def plain_count() -> str:

@@ -61,8 +61,12 @@ def _print(grid: Grid, options: argparse.Namespace) -> bool:
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
-    "moments": _moments, "answers": _answers, "noises": _noises, "accuracy": _accuracy, "queries": _queries,
-}  # fmt: skip
+    "moments": _moments,
+    "answers": _answers,
+    "noises": _noises,
+    "accuracy": _accuracy,
+    "queries": _queries,
+}
 
 
 def _options() -> argparse.ArgumentParser:

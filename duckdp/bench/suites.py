@@ -32,10 +32,11 @@ def counts(workload: Workload, repeat: int) -> Report:
         Case(name="hand-written keyed count", run=_direct(workload, queries.hand_count())),
         Case(name="private count, unit = row", run=_private(workload.rows, count), limits={"plain count": None}),
         Case(
-            name="private count, keyed", run=_private(workload.keyed, count),
+            name="private count, keyed",
+            run=_private(workload.keyed, count),
             limits={"hand-written keyed count": _most(workload, 2), "plain count": None},
         ),
-    ]  # fmt: skip
+    ]
     return Report(title="Count, text to result, charge included", lines=compare(cases, repeat))
 
 
@@ -47,18 +48,21 @@ def groups(workload: Workload, repeat: int) -> Report:
         Case(name="hand-written", run=_direct(workload, queries.hand_groups(size))),
         Case(name="hand-written, 3 groups", run=_direct(workload, queries.hand_few_groups(size))),
         Case(
-            name="private, unit = row", run=_private(workload.rows, AVERAGES.format(table="visits")),
+            name="private, unit = row",
+            run=_private(workload.rows, AVERAGES.format(table="visits")),
             limits={"plain group-by": None},
         ),
         Case(
-            name="private, keyed", run=_private(workload.keyed, AVERAGES.format(table="visits")),
+            name="private, keyed",
+            run=_private(workload.keyed, AVERAGES.format(table="visits")),
             limits={"hand-written": _most(workload, 2), "plain group-by": None},
         ),
         Case(
-            name="private, keyed, 3 groups", run=_private(workload.keyed, AVERAGES.format(table="visits_few")),
+            name="private, keyed, 3 groups",
+            run=_private(workload.keyed, AVERAGES.format(table="visits_few")),
             limits={"hand-written, 3 groups": _most(workload, 2), "hand-written": _most(workload, 8)},
         ),
-    ]  # fmt: skip
+    ]
     return Report(title="Count, average, sum per group, text to result, charge included", lines=compare(cases, repeat))
 
 
@@ -85,7 +89,7 @@ def overhead(workload: Workload, repeat: int) -> Report:
             name="dp_query in SQL, group-by",
             run=lambda: con.execute(f"FROM dp_query($${grouped}$$, {front})").fetchall(),
         ),
-    ]  # fmt: skip
+    ]
     lines = compare(cases, repeat)
     for name, text in (("count", count), ("group-by", grouped)):
         lines += stages(curator, text, name, repeat)
@@ -108,9 +112,14 @@ def _staged(curator: Curator, text: str) -> list[float]:
     clock.append(time.perf_counter())
     key = hashlib.sha256(f"{task.canonical}{os.urandom(16).hex()}".encode()).hexdigest()
     request = ChargeRequest(
-        analyst=ANALYST, key=key, loss=task.loss, mechanism=task.mechanism, parameters=json.dumps(task.parameters),
-        statement=text, kind="query",
-    )  # fmt: skip
+        analyst=ANALYST,
+        key=key,
+        loss=task.loss,
+        mechanism=task.mechanism,
+        parameters=json.dumps(task.parameters),
+        statement=text,
+        kind="query",
+    )
     charge = curator.ledger.admit(request)
     assert isinstance(charge, Charge)
     clock.append(time.perf_counter())

@@ -33,16 +33,22 @@ from duckdp.synthetic.unit.uniforms import uniforms
 
 EPSILONS = ("0.1", "1", "10")
 PAPER_ERRORS = {
-    ("NOM", "0.1"): (0.6800, 0.2192, 0.1138, 0.0657, 0.0433), ("NOM", "1"): (0.4600, 0.1286, 0.0521, 0.0373, 0.0237),
-    ("NOM", "10"): (0.1660, 0.0594, 0.0109, 0.0128, 0.0077), ("NUR", "0.1"): (0.0057, 0.0018, 0.0015, 0.0004, 0.0001),
-    ("NUR", "1"): (0.0018, 0.0008, 0.0003, 0.0004, 0.0001), ("NUR", "10"): (0.0042, 0.0001, 0.0001, 0.0006, 0.0001),
-    ("CTG", "0.1"): (0.8590, 0.3871, 0.1981, 0.1139, 0.0770), ("CTG", "1"): (0.8007, 0.2923, 0.1597, 0.0891, 0.0560),
-    ("CTG", "10"): (0.3881, 0.1184, 0.0602, 0.0415, 0.0165), ("WDBC", "1"): (0.293, 0.070, 0.035, 0.022, 0.016),
-}  # fmt: skip
+    ("NOM", "0.1"): (0.6800, 0.2192, 0.1138, 0.0657, 0.0433),
+    ("NOM", "1"): (0.4600, 0.1286, 0.0521, 0.0373, 0.0237),
+    ("NOM", "10"): (0.1660, 0.0594, 0.0109, 0.0128, 0.0077),
+    ("NUR", "0.1"): (0.0057, 0.0018, 0.0015, 0.0004, 0.0001),
+    ("NUR", "1"): (0.0018, 0.0008, 0.0003, 0.0004, 0.0001),
+    ("NUR", "10"): (0.0042, 0.0001, 0.0001, 0.0006, 0.0001),
+    ("CTG", "0.1"): (0.8590, 0.3871, 0.1981, 0.1139, 0.0770),
+    ("CTG", "1"): (0.8007, 0.2923, 0.1597, 0.0891, 0.0560),
+    ("CTG", "10"): (0.3881, 0.1184, 0.0602, 0.0415, 0.0165),
+    ("WDBC", "1"): (0.293, 0.070, 0.035, 0.022, 0.016),
+}
 PAPER_AREAS = {
-    "NOM": (0.9353, 0.6328, 0.7959, 0.8491), "NUR": (0.9081, 0.5361, 0.7748, 0.8164),
+    "NOM": (0.9353, 0.6328, 0.7959, 0.8491),
+    "NUR": (0.9081, 0.5361, 0.7748, 0.8164),
     "CTG": (0.9755, 0.5309, 0.5853, 0.6116),
-}  # fmt: skip
+}
 WAYS = (
     ("auto", "auto", Neighbours.REPLACE, 1),
     ("auto 2e", "auto", Neighbours.REPLACE, 2),
@@ -74,8 +80,9 @@ def error_table(data: Data, epsilons: Sequence[str], *, queries: int, rounds: in
     asked = draw_queries(data.unit.shape[1], queries)
     truth = asked.answers(data.unit)
     lines = [f"{data.name} n={len(data.unit)} d={data.unit.shape[1]} m={rows} Q={queries} rounds={rounds}"]
-    lines.append(_line("sample", "", [worst_relative(asked.answers(true_rows(data.unit, rows)), truth)
-                                      for _ in range(rounds)]))  # fmt: skip
+    lines.append(
+        _line("sample", "", [worst_relative(asked.answers(true_rows(data.unit, rows)), truth) for _ in range(rounds)])
+    )
     for epsilon in epsilons:
         lines.append(_line("paper", epsilon, [np.array(PAPER_ERRORS[data.name, epsilon])]))
         for name, method, relation, times in WAYS:
@@ -136,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _errors(
     unit: Floats, epsilon: str, make: Maker, asked: Queries, truth: Floats, rounds: int
-) -> tuple[list[Floats], float]:  # fmt: skip
+) -> tuple[list[Floats], float]:
     found, seconds = [], 0.0
     for _ in range(rounds):
         start = time.perf_counter()

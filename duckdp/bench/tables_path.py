@@ -51,9 +51,14 @@ class Path:
     def make(self, epsilon: str, *, target: str | None = None) -> Floats:
         """One fresh synthetic table as rows, float[m, d]; ``target`` as of ``dp_synthesize``."""
         asked = Asked(
-            table=self._declared(), columns=None, epsilon_nano=parse_epsilon(epsilon),
-            delta_atto=parse_delta(self.delta), neighbours=self.neighbours, rows=self.rows, target=target,
-        )  # fmt: skip
+            table=self._declared(),
+            columns=None,
+            epsilon_nano=parse_epsilon(epsilon),
+            delta_atto=parse_delta(self.delta),
+            neighbours=self.neighbours,
+            rows=self.rows,
+            target=target,
+        )
         task = plan_table(asked, self.method)
         with duckdb.connect(":memory:", config={"threads": THREADS}) as con:
             self._fill(con)

@@ -59,9 +59,14 @@ def marginal_error(first: Codes, second: Codes, sizes: Sequence[int]) -> float:
 def our_rows(case: Case, chosen: NDArray[np.intp], method: str, *, epsilon: str, delta: str, rows: int) -> Floats:
     """Unit rows by ``dp_synthesize``'s own way, over the chosen rows in DuckDB."""
     asked = Asked(
-        table=case.table(len(chosen)), columns=None, epsilon_nano=parse_epsilon(epsilon), delta_atto=parse_delta(delta),
-        neighbours=Neighbours.ADD_REMOVE, rows=rows, target=case.label if method.endswith("target") else None,
-    )  # fmt: skip
+        table=case.table(len(chosen)),
+        columns=None,
+        epsilon_nano=parse_epsilon(epsilon),
+        delta_atto=parse_delta(delta),
+        neighbours=Neighbours.ADD_REMOVE,
+        rows=rows,
+        target=case.label if method.endswith("target") else None,
+    )
     task = plan_table(asked, method.split()[0])
     with duckdb.connect(":memory:", config={"threads": 1}) as con:
         case.store(con, chosen)
@@ -85,9 +90,11 @@ def peer_rows(name: str, codes: Codes, sizes: Sequence[int], rho: float, rows: i
     names = [f"c{i}" for i in range(len(sizes))]
     frame: Any = pl.LazyFrame({n: codes[:, i] for i, n in enumerate(names)}, schema=dict.fromkeys(names, pl.Int64))
     context = dp.Context.compositor(
-        data=frame, privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=rho),
+        data=frame,
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(rho=rho),
         split_evenly_over=1,
-    )  # fmt: skip
+    )
     keys = {n: list(range(size)) for n, size in zip(names, sizes, strict=True)}
     algorithm = {"AIM": mbi.AIM, "MST": mbi.MST}[name]()
     table = context.query().contingency_table(keys=keys, algorithm=algorithm).release()
@@ -98,7 +105,7 @@ def peer_rows(name: str, codes: Codes, sizes: Sequence[int], rho: float, rows: i
 
 def limited_peer_rows(
     name: str, codes: Codes, sizes: Sequence[int], rho: float, rows: int, *, seconds: float
-) -> Codes | None:  # fmt: skip
+) -> Codes | None:
     """The same in a process of its own, ended after its time; None then, or where it failed."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
@@ -117,9 +124,7 @@ def limited_peer_rows(
     return found
 
 
-def _send_peer_rows(
-    pipe: Any, name: str, codes: Codes, sizes: Sequence[int], rho: float, rows: int
-) -> None:  # fmt: skip
+def _send_peer_rows(pipe: Any, name: str, codes: Codes, sizes: Sequence[int], rho: float, rows: int) -> None:
     """MST's own shares add up to a rounding error more than its charge for some numbers of columns (41).
 
     Then a constant column of two codes goes with the others, and is left out again.
@@ -145,7 +150,7 @@ def _without_null(values: NDArray[Any]) -> Codes:
 
 def compare(
     case: Case, methods: Sequence[str], *, epsilon: str, delta: str, rows: int, queries: int, limit: float
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     """One line per method: two-way error, query errors, AUC, seconds; learnt on one half, which queries are about."""
     order = np.argsort(uniforms(1, case.rows)[0])
     half = case.rows // 2
@@ -191,9 +196,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         for epsilon in (options.epsilon or ["1"]) * options.rounds:
             sys.stdout.write(f"{name} ")
             for line in compare(
-                case, options.method or METHODS, epsilon=epsilon, delta=options.delta, rows=options.rows,
-                queries=options.queries, limit=options.limit,
-            ):  # fmt: skip
+                case,
+                options.method or METHODS,
+                epsilon=epsilon,
+                delta=options.delta,
+                rows=options.rows,
+                queries=options.queries,
+                limit=options.limit,
+            ):
                 sys.stdout.write(line + "\n")
                 sys.stdout.flush()
     return 0

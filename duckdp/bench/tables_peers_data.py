@@ -16,9 +16,12 @@ from duckdp.synthetic.unit.features import Floats
 
 BINS = 10  # per numeric column, where errors of two-way tables are measured
 _ADULT_BOUNDS: dict[str, tuple[float, float]] = {
-    "age": (0, 100), "education_num": (1, 16), "capital_gain": (0, 100_000), "capital_loss": (0, 5000),
+    "age": (0, 100),
+    "education_num": (1, 16),
+    "capital_gain": (0, 100_000),
+    "capital_loss": (0, 5000),
     "hours_per_week": (0, 100),
-}  # fmt: skip
+}
 _ADULT_CHOICES = ("workclass", "marital_status", "occupation", "relationship", "race", "sex", "native_country")
 Values = NDArray[np.generic]
 
@@ -105,7 +108,7 @@ class Case:
         columns.append(_column(self.label, "BOOLEAN"))
         return Table(
             name="t", relation=("memory", "main", "t"), columns=tuple(columns), row_cap=10 * rows, expected_rows=rows
-        )  # fmt: skip
+        )
 
     def store(self, con: duckdb.DuckDBPyConnection, chosen: NDArray[np.intp]) -> None:
         """Create the table ``t`` of the chosen rows."""
@@ -135,20 +138,24 @@ def adult(folder: Path) -> Case:
     numbers = {
         n: ("INTEGER", low, high, np.clip(np.asarray(raw[n], dtype=np.float64), low, high))
         for n, (low, high) in _ADULT_BOUNDS.items()
-    }  # fmt: skip
+    }
     return Case(
-        numbers=numbers, choices={n: _choice(raw[n]) for n in _ADULT_CHOICES}, label="rich",
+        numbers=numbers,
+        choices={n: _choice(raw[n]) for n in _ADULT_CHOICES},
+        label="rich",
         truth=np.array([v == ">50K" for v in raw["income"].tolist()]),
-    )  # fmt: skip
+    )
 
 
 def nursery(folder: Path) -> Case:
     """Nursery: eight categories; the label is spec_prior."""
     raw = read_columns("nursery", folder)
     return Case(
-        numbers={}, choices={n: _choice(v) for n, v in raw.items() if n != "class"}, label="special",
+        numbers={},
+        choices={n: _choice(v) for n, v in raw.items() if n != "class"},
+        label="special",
         truth=np.array([v == "spec_prior" for v in raw["class"].tolist()]),
-    )  # fmt: skip
+    )
 
 
 def _choice(values: NDArray[np.generic]) -> tuple[tuple[str, ...], NDArray[np.object_]]:
@@ -159,12 +166,24 @@ def _choice(values: NDArray[np.generic]) -> tuple[tuple[str, ...], NDArray[np.ob
 
 
 def _column(
-    name: str, duckdb_type: str, *, lower: float | None = None, upper: float | None = None,
-    domain: tuple[str, ...] | None = None, nullable: bool = False,
-) -> Column:  # fmt: skip
+    name: str,
+    duckdb_type: str,
+    *,
+    lower: float | None = None,
+    upper: float | None = None,
+    domain: tuple[str, ...] | None = None,
+    nullable: bool = False,
+) -> Column:
     known = kind_of(duckdb_type)
     assert known is not None
     return Column(
-        name=name, source=name, type=duckdb_type, kind=known[0], integral=known[1], lower=lower, upper=upper,
-        domain=domain, nullable=nullable,
-    )  # fmt: skip
+        name=name,
+        source=name,
+        type=duckdb_type,
+        kind=known[0],
+        integral=known[1],
+        lower=lower,
+        upper=upper,
+        domain=domain,
+        nullable=nullable,
+    )

@@ -53,7 +53,7 @@ def draw_queries(dimensions: int, count: int) -> Queries:
     return Queries(
         centres=np.concatenate(centres)[: count * KERNELS],
         weights=(weights / weights.sum(axis=1, keepdims=True)).astype(np.float32),
-    )  # fmt: skip
+    )
 
 
 def worst_relative(answers: Floats, truth: Floats) -> Floats:

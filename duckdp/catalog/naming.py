@@ -18,10 +18,22 @@ from duckdp.errors import CatalogError, ParameterError
 
 BY_COLUMN = ("bounds", "domains", "nulls", "other")
 ALIASES = {
-    "INT": "INTEGER", "INT4": "INTEGER", "INT8": "BIGINT", "LONG": "BIGINT", "INT2": "SMALLINT", "SHORT": "SMALLINT",
-    "INT1": "TINYINT", "FLOAT8": "DOUBLE", "FLOAT4": "FLOAT", "REAL": "FLOAT", "NUMERIC": "DECIMAL", "TEXT": "VARCHAR",
-    "STRING": "VARCHAR", "BOOL": "BOOLEAN", "DATETIME": "TIMESTAMP",
-}  # fmt: skip
+    "INT": "INTEGER",
+    "INT4": "INTEGER",
+    "INT8": "BIGINT",
+    "LONG": "BIGINT",
+    "INT2": "SMALLINT",
+    "SHORT": "SMALLINT",
+    "INT1": "TINYINT",
+    "FLOAT8": "DOUBLE",
+    "FLOAT4": "FLOAT",
+    "REAL": "FLOAT",
+    "NUMERIC": "DECIMAL",
+    "TEXT": "VARCHAR",
+    "STRING": "VARCHAR",
+    "BOOL": "BOOLEAN",
+    "DATETIME": "TIMESTAMP",
+}
 
 
 def name_columns(
@@ -67,18 +79,21 @@ def take_over(
     shared = [c for c in other.columns if types.get(c.name.lower()) == c.type]
     if not shared:
         raise CatalogError(
-            "C105", f'like="{other.name}": "{table}" has no declared column of it, by name and type. Leave out like.',
+            "C105",
+            f'like="{other.name}": "{table}" has no declared column of it, by name and type. Leave out like.',
             table=table,
-        )  # fmt: skip
+        )
     for column in shared:
         name = column.name.lower()
         if name in mentioned:
             continue
         named["columns"][name] = True
         for what, figure in (
-            ("bounds", None if column.lower is None else (column.lower, column.upper)), ("domains", column.domain),
-            ("nulls", column.null_value), ("other", column.other),
-        ):  # fmt: skip
+            ("bounds", None if column.lower is None else (column.lower, column.upper)),
+            ("domains", column.domain),
+            ("nulls", column.null_value),
+            ("other", column.other),
+        ):
             if figure is not None:
                 named[what][name] = figure
 
@@ -102,9 +117,11 @@ def _spread(
             before, same = spread.setdefault(name, (key, figure))
             if same != figure:
                 raise CatalogError(
-                    "C105", f'"{before}" and "{key}" both give {what} to column "{name}". Name that column itself.',
-                    table=table, column=name,
-                )  # fmt: skip
+                    "C105",
+                    f'"{before}" and "{key}" both give {what} to column "{name}". Name that column itself.',
+                    table=table,
+                    column=name,
+                )
     return {name: figure for name, (_, figure) in spread.items()} | exact
 
 

@@ -25,10 +25,17 @@ MAX_TEXT = 256  # characters of a string that queries see
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 ZONED = "TIMESTAMP WITH TIME ZONE"  # read as the TIMESTAMP of the instant in UTC
 INTEGER_RANGES = {
-    "TINYINT": (-(2**7), 2**7 - 1), "SMALLINT": (-(2**15), 2**15 - 1), "INTEGER": (-(2**31), 2**31 - 1),
-    "BIGINT": (-(2**63), 2**63 - 1), "HUGEINT": (-(2**127), 2**127 - 1), "UTINYINT": (0, 2**8 - 1),
-    "USMALLINT": (0, 2**16 - 1), "UINTEGER": (0, 2**32 - 1), "UBIGINT": (0, 2**64 - 1), "UHUGEINT": (0, 2**128 - 1),
-}  # fmt: skip
+    "TINYINT": (-(2**7), 2**7 - 1),
+    "SMALLINT": (-(2**15), 2**15 - 1),
+    "INTEGER": (-(2**31), 2**31 - 1),
+    "BIGINT": (-(2**63), 2**63 - 1),
+    "HUGEINT": (-(2**127), 2**127 - 1),
+    "UTINYINT": (0, 2**8 - 1),
+    "USMALLINT": (0, 2**16 - 1),
+    "UINTEGER": (0, 2**32 - 1),
+    "UBIGINT": (0, 2**64 - 1),
+    "UHUGEINT": (0, 2**128 - 1),
+}
 
 
 class Kind(Enum):
@@ -250,9 +257,11 @@ def kind_of(duckdb_type: str) -> tuple[Kind, bool] | None:
     if base == "VARCHAR" or base.startswith("ENUM("):
         return Kind.TEXT, False
     return {
-        "BOOLEAN": (Kind.BOOLEAN, False), "DATE": (Kind.DATE, False), "TIMESTAMP": (Kind.TIMESTAMP, False),
+        "BOOLEAN": (Kind.BOOLEAN, False),
+        "DATE": (Kind.DATE, False),
+        "TIMESTAMP": (Kind.TIMESTAMP, False),
         ZONED: (Kind.TIMESTAMP, False),
-    }.get(base)  # fmt: skip
+    }.get(base)
 
 
 def plain_type(duckdb_type: str) -> str:

@@ -83,16 +83,20 @@ def require_one_unit(new: Sequence[Table], known: Iterable[Declared], neighbours
     for one in known:
         if one.stands and (other := named.get(one.table.name)) is not None and _base(other) != _base(one.table):
             raise CatalogError(
-                "C111", f'"{other.name}" already names "{_base(one.table)}". Unprotect that first, or protect a view '
-                f'of "{_base(other)}" under another name.', table=other.name,
-            )  # fmt: skip
+                "C111",
+                f'"{other.name}" already names "{_base(one.table)}". Unprotect that first, or protect a view '
+                f'of "{_base(other)}" under another name.',
+                table=other.name,
+            )
     unchanged = {one.table for one in known if one.stands}
     for i, table in enumerate(new):
         if neighbours is Neighbours.REPLACE and table.unit_key is not None:
             raise CatalogError(
-                "C105", 'neighbours="replace" protects rows. Leave out unit_key, or set a budget with '
-                'neighbours="add_remove" before the first charge.', table=table.name,
-            )  # fmt: skip
+                "C105",
+                'neighbours="replace" protects rows. Leave out unit_key, or set a budget with '
+                'neighbours="add_remove" before the first charge.',
+                table=table.name,
+            )
         for before in [*kept, *(Declared(table=t, stands=True, charged=False) for t in new[:i])]:
             _require_one_kind(table, before, said)
             if table not in unchanged:  # a ledger of before may hold keys of one kind and two types
@@ -104,27 +108,34 @@ def _require_one_kind(new: Table, other: Declared, said: Mapping[tuple[str, str]
     if (new.unit_key is None) != (old.unit_key is None):
         mine, theirs = (f'of "{t.name}" {t.unit_key or "the row"}' for t in (new, old))
         raise CatalogError(
-            code, f"the privacy unit {mine} and {theirs}, and a data set has one kind. Declare both by rows, or both "
-            f"by a unit_key{_where(other)}, or {APART}.", table=new.name,
-        )  # fmt: skip
+            code,
+            f"the privacy unit {mine} and {theirs}, and a data set has one kind. Declare both by rows, or both "
+            f"by a unit_key{_where(other)}, or {APART}.",
+            table=new.name,
+        )
     if _base(new) == _base(old):
         if _key(new) != _key(old):
             raise CatalogError(
-                code, f'"{_base(new)}" {_was(other)} by "{old.unit_key}", and a row has one unit. '
-                f'Say unit_key="{old.unit_key}", {_or_else(other)}.', table=new.name,
-            )  # fmt: skip
+                code,
+                f'"{_base(new)}" {_was(other)} by "{old.unit_key}", and a row has one unit. '
+                f'Say unit_key="{old.unit_key}", {_or_else(other)}.',
+                table=new.name,
+            )
         if old.unit is not None and new.unit not in (None, old.unit):
             raise CatalogError(
-                code, f'"{_base(new)}" {_was(other)} with unit="{old.unit}". Say unit="{old.unit}", {_or_else(other)}.',
+                code,
+                f'"{_base(new)}" {_was(other)} with unit="{old.unit}". Say unit="{old.unit}", {_or_else(other)}.',
                 table=new.name,
-            )  # fmt: skip
+            )
         return
     mine, theirs = (said.get((_base(t), _key(t))) or kind_of_unit(t) for t in (new, old))
     if mine != theirs:
         raise CatalogError(
-            code, f'the unit of "{new.name}" is "{mine}", and "{old.name}" {_was(other)} by "{theirs}". If both name '
-            f'the same units, say unit="{theirs}" for "{new.name}"; if not, {APART}.', table=new.name,
-        )  # fmt: skip
+            code,
+            f'the unit of "{new.name}" is "{mine}", and "{old.name}" {_was(other)} by "{theirs}". If both name '
+            f'the same units, say unit="{theirs}" for "{new.name}"; if not, {APART}.',
+            table=new.name,
+        )
 
 
 def _require_one_type(new: Table, other: Declared) -> None:
@@ -133,13 +144,17 @@ def _require_one_type(new: Table, other: Declared) -> None:
         return
     if _base(new) == _base(old):
         raise CatalogError(
-            code, f'unit_key "{new.unit_key}" has type {new.unit_type}, and "{old.name}" {_was(other)} by '
-            f"{old.unit_type}. ALTER it to {old.unit_type}, {_or_else(other)}.", table=new.name,
-        )  # fmt: skip
+            code,
+            f'unit_key "{new.unit_key}" has type {new.unit_type}, and "{old.name}" {_was(other)} by '
+            f"{old.unit_type}. ALTER it to {old.unit_type}, {_or_else(other)}.",
+            table=new.name,
+        )
     raise CatalogError(
-        code, f'unit_key "{new.unit_key}" of "{new.name}" has type {new.unit_type}, and "{old.name}" {_was(other)} by '
-        f"{old.unit_type}. ALTER the first to {old.unit_type}, or {APART}.", table=new.name,
-    )  # fmt: skip
+        code,
+        f'unit_key "{new.unit_key}" of "{new.name}" has type {new.unit_type}, and "{old.name}" {_was(other)} by '
+        f"{old.unit_type}. ALTER the first to {old.unit_type}, or {APART}.",
+        table=new.name,
+    )
 
 
 def _base(table: Table) -> str:

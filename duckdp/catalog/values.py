@@ -183,9 +183,12 @@ def _moment(name: str, value: object, kind: Kind, *, zoned: bool) -> dt.date:
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         if not zoned:
             raise ParameterError(
-                "P104", name, value, "has a time zone and the column has none. Write it as the column has it, for "
+                "P104",
+                name,
+                value,
+                "has a time zone and the column has none. Write it as the column has it, for "
                 f"example {value.replace(tzinfo=None).isoformat(sep=' ')}.",
-            )  # fmt: skip
+            )
         try:
             return value.astimezone(dt.UTC).replace(tzinfo=None)
         except OverflowError:

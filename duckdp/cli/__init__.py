@@ -30,10 +30,26 @@ def main() -> None:
 
 
 for command in (
-    tools.demo, owner.suggest, owner.protect, budgets.budget, budgets.grant, budgets.team, analyst.shell, analyst.query,
-    analyst.explain, ask.ask, owner.catalog, ledger.ledger, budgets.revoke, budgets.freeze, budgets.unfreeze,
-    budgets.share, owner.unprotect, owner.refresh, tools.bench,
-):  # fmt: skip
+    tools.demo,
+    owner.suggest,
+    owner.protect,
+    budgets.budget,
+    budgets.grant,
+    budgets.team,
+    analyst.shell,
+    analyst.query,
+    analyst.explain,
+    ask.ask,
+    owner.catalog,
+    ledger.ledger,
+    budgets.revoke,
+    budgets.freeze,
+    budgets.unfreeze,
+    budgets.share,
+    owner.unprotect,
+    owner.refresh,
+    tools.bench,
+):
     main.add_command(command)
 
 __all__ = ["main"]

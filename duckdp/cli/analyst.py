@@ -16,7 +16,7 @@ from duckdp.cli.common import (
     print_result,
     say_error,
     source_argument,
-)  # fmt: skip
+)
 
 
 @click.command(cls=Declared, function="dp_explain")

@@ -36,8 +36,11 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic in later versi
         return f"[{'|'.join(self.choices)}]" if self.choices else None
 
     def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str,  # noqa: ARG002 - click's signature
-    ) -> list[CompletionItem]:  # fmt: skip
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
         """The choices that begin like what was typed."""
         return [CompletionItem(choice) for choice in self.choices if choice.startswith(incomplete)]
 
@@ -110,7 +113,7 @@ def _command(spec: Spec) -> click.Command:
     @analyst_option
     @format_option
     def run(source: str, ledger_path: str | None, analyst: str, style: str, **words: Any) -> None:
-        from duckdp.faces.calls import ask_words
+        from duckdp.faces.asks import ask_words
 
         with open_curator(source, ledger_path) as curator:
             given = {name.removeprefix(_PLACED): word for name, word in words.items()}
@@ -142,7 +145,12 @@ def _option(parameter: Parameter) -> click.Parameter:
         return click.Option(names, is_flag=True, help=about)
     known = parameter.default not in (None, REQUIRED)
     return click.Option(
-        names, default=str(parameter.default) if known else None, multiple=kind.listed, type=Word(kind.choices),
-        show_default=known, metavar=None if kind.choices else "X", help=about,
+        names,
+        default=str(parameter.default) if known else None,
+        multiple=kind.listed,
+        type=Word(kind.choices),
+        show_default=known,
+        metavar=None if kind.choices else "X",
+        help=about,
         required=parameter.default is REQUIRED,
-    )  # fmt: skip
+    )

@@ -31,9 +31,15 @@ def _month_options(function: F) -> F:
 @click.option("--raise", "raise_to", is_flag=True, help="Allow a larger total than before; needs --reason.")
 @reason_option(required=False)
 def budget(
-    source: str, ledger_path: str | None, epsilon: str | None, delta: str, neighbours: str, accountant: str,
-    raise_to: bool, reason: str | None,
-) -> None:  # fmt: skip
+    source: str,
+    ledger_path: str | None,
+    epsilon: str | None,
+    delta: str,
+    neighbours: str,
+    accountant: str,
+    raise_to: bool,
+    reason: str | None,
+) -> None:
     """Set the total budget; without --epsilon, show it."""
     if epsilon is None:
         with open_ledger(source, ledger_path) as ledger:
@@ -42,7 +48,7 @@ def budget(
     with open_curator(source, ledger_path) as curator:
         curator.budget(
             epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=accountant, raise_to=raise_to, reason=reason
-        )  # fmt: skip
+        )
         _show(curator.ledger)
 
 
@@ -55,9 +61,16 @@ def budget(
 @click.option("--raise", "raise_to", is_flag=True, help="Allow a larger cap than before; needs --reason.")
 @reason_option(required=False)
 def grant(
-    source: str, ledger_path: str | None, analyst: str, epsilon: str, delta: str, per_month: str | None,
-    per_month_delta: str | None, raise_to: bool, reason: str | None,
-) -> None:  # fmt: skip
+    source: str,
+    ledger_path: str | None,
+    analyst: str,
+    epsilon: str,
+    delta: str,
+    per_month: str | None,
+    per_month_delta: str | None,
+    raise_to: bool,
+    reason: str | None,
+) -> None:
     """Let an analyst in, up to a cap."""
     from dataclasses import asdict
 
@@ -80,9 +93,18 @@ def grant(
 @click.option("--raise", "raise_to", is_flag=True, help="Allow a larger cap than before; needs --reason.")
 @reason_option(required=False)
 def team(
-    source: str, ledger_path: str | None, name: str | None, epsilon: str | None, delta: str, per_month: str | None,
-    per_month_delta: str | None, add: tuple[str, ...], remove: tuple[str, ...], raise_to: bool, reason: str | None,
-) -> None:  # fmt: skip
+    source: str,
+    ledger_path: str | None,
+    name: str | None,
+    epsilon: str | None,
+    delta: str,
+    per_month: str | None,
+    per_month_delta: str | None,
+    add: tuple[str, ...],
+    remove: tuple[str, ...],
+    raise_to: bool,
+    reason: str | None,
+) -> None:
     """Give some analysts a cap that they share; without NAME, show the teams.
 
     Without --epsilon the caps stay as they are.

@@ -92,15 +92,23 @@ def source_argument(function: F) -> F:
     """SOURCE and --ledger; --anchor and --anchor-command, which :func:`anchor_given` reads."""
     for option in (
         click.option(
-            "--anchor-command", metavar="WORDS", envvar="DUCKDP_ANCHOR_COMMAND", expose_value=False,
-            callback=_remember, help="The command that keeps the ledger's anchor; run without a shell.",
+            "--anchor-command",
+            metavar="WORDS",
+            envvar="DUCKDP_ANCHOR_COMMAND",
+            expose_value=False,
+            callback=_remember,
+            help="The command that keeps the ledger's anchor; run without a shell.",
         ),
         click.option(
-            "--anchor", metavar="FILE", envvar="DUCKDP_ANCHOR", expose_value=False, callback=_remember,
+            "--anchor",
+            metavar="FILE",
+            envvar="DUCKDP_ANCHOR",
+            expose_value=False,
+            callback=_remember,
             help="The ledger's anchor on another disk.",
         ),
         click.option("--ledger", "ledger_path", metavar="FILE", help="Budgets and charges; beside SOURCE by default."),
-    ):  # fmt: skip
+    ):
         function = option(function)
     return click.argument("source")(function)
 

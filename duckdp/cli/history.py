@@ -27,9 +27,14 @@ _MEASURED = 500  # entries by which the columns' widths are set
 @click.option("--last", type=int, default=100, show_default=True, metavar="N", help="At most so many.")
 @format_option
 def history(
-    source: str, ledger_path: str | None, analyst: str | None, since: str | None, kinds: tuple[str, ...], last: int,
+    source: str,
+    ledger_path: str | None,
+    analyst: str | None,
+    since: str | None,
+    kinds: tuple[str, ...],
+    last: int,
     style: str,
-) -> None:  # fmt: skip
+) -> None:
     """What happened, newest first: charges, what you did, and what was asked for free or refused.
 
     Charges and your acts are kept for ever; of the others the latest 100,000 or 32 MiB, and a process that serves

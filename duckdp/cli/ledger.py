@@ -18,7 +18,7 @@ from duckdp.cli.common import (
     reason_option,
     source_argument,
     words_in,
-)  # fmt: skip
+)
 from duckdp.cli.history import export, history
 
 
@@ -45,9 +45,7 @@ def ledger() -> None:
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many, the newest.")
 @click.option("--before", type=click.IntRange(1), metavar="CHARGE", help="Only earlier ones, to go back from a page.")
 @format_option
-def show(
-    source: str, ledger_path: str | None, analyst: str | None, limit: int, before: int | None, style: str
-) -> None:  # fmt: skip
+def show(source: str, ledger_path: str | None, analyst: str | None, limit: int, before: int | None, style: str) -> None:
     """Charges, oldest first (the default); history and export give all of them."""
     from duckdp.result import plain_result
     from duckdp.shell.output import escape

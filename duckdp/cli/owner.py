@@ -43,9 +43,13 @@ def suggest(source: str, ledger_path: str | None, table: str | None, form: str) 
 @click.option("--remove", multiple=True, metavar="COLUMN", help="Take a column out of the declaration.")
 @click.option("--replace", is_flag=True, help="Forget what was declared and is not named here.")
 @click.option(
-    "--file", "--from", "file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    "--file",
+    "--from",
+    "file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
     help="Declarations of one or several tables, in a form that suggest prints.",
-)  # fmt: skip
+)
 @reason_option(required=False)
 def protect(source: str, ledger_path: str | None, table: str | None, file: str | None, **given: Any) -> None:
     """Declare a table, or change what is named of a declared one. Every figure is public; none is read off the data.

@@ -19,9 +19,12 @@ def answer_columns(plan: Plan, payload: str) -> list[ResultColumn]:
 def known_answer(plan: Plan, remaining: str) -> Result:
     """The answer of a plan that reads nothing; free, and no charge is noted."""
     return Result(
-        columns=answer_columns(plan, known_payload(plan)), source="known without the data", remaining=remaining,
-        notes=plan_notes(plan), caveat=plan_caveat(plan),
-    )  # fmt: skip
+        columns=answer_columns(plan, known_payload(plan)),
+        source="known without the data",
+        remaining=remaining,
+        notes=plan_notes(plan),
+        caveat=plan_caveat(plan),
+    )
 
 
 def _column(column: OutputColumn, note: str | None) -> ResultColumn:
@@ -32,9 +35,13 @@ def _column(column: OutputColumn, note: str | None) -> ResultColumn:
         Estimate(value=None, note="undefined: no row can count" if note in OF_NOTHING else UNDEFINED)
         if value is None
         else Estimate(
-            value=value, standard_error=float(error), low=float(low), high=float(high), exact=column.exact_interval,
+            value=value,
+            standard_error=float(error),
+            low=float(low),
+            high=float(high),
+            exact=column.exact_interval,
             note=note,
         )
         for value, error, low, high in zip(column.values, column.standard_error, column.low, column.high, strict=True)
-    ]  # fmt: skip
+    ]
     return ResultColumn(name=column.name, type=kind, values=column.values, estimates=estimates)

@@ -70,9 +70,12 @@ class BoundsTask:
     def parameters(self) -> dict[str, Any]:
         """Public parameters of the release, for the ledger."""
         return {
-            "column": self.column.name, "where": show(self.where), "scales": list(self.finder.scales),
-            "magnitudes": len(self.ladder.coarse()[0]) + 1, "neighbours": self.neighbours.value,
-        }  # fmt: skip
+            "column": self.column.name,
+            "where": show(self.where),
+            "scales": list(self.finder.scales),
+            "magnitudes": len(self.ladder.coarse()[0]) + 1,
+            "neighbours": self.neighbours.value,
+        }
 
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""
@@ -128,7 +131,7 @@ class BoundsTask:
 
 def plan_bounds(
     table: Table, name: str, where: Expr | None, *, epsilon_nano: int, neighbours: Neighbours
-) -> BoundsTask:  # fmt: skip
+) -> BoundsTask:
     """Plan a search for a column's bounds.
 
     Args:

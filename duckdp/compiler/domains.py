@@ -23,9 +23,11 @@ from duckdp.compiler.operators import OPERATORS
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 MAX_IMPLIED = 10_000  # values of an implied domain; beyond it keys pass a threshold instead
 STEPS = {
-    "week": dt.timedelta(days=7), "day": dt.timedelta(days=1), "hour": dt.timedelta(hours=1),
+    "week": dt.timedelta(days=7),
+    "day": dt.timedelta(days=1),
+    "hour": dt.timedelta(hours=1),
     "minute": dt.timedelta(minutes=1),
-}  # fmt: skip
+}
 MAX_TRIED = 100_000  # combinations of values on which a statement's functions of domains are computed
 MAX_PARTS = 16  # of one function: more have too many combinations
 
@@ -93,9 +95,12 @@ class Domains:
         if not 0 < len(values) <= MAX_TRIED:
             return None
         return Domain(
-            values=tuple(values), other=next(iter(others), None), source=_source(whole), listed=True,
+            values=tuple(values),
+            other=next(iter(others), None),
+            source=_source(whole),
+            listed=True,
             complete=all(d.complete for d in domains),
-        )  # fmt: skip
+        )
 
     def _of_function(self, expr: Expr) -> Domain | None:
         """The values of a function on those of the columns, or parts, that it is a function of."""
@@ -117,9 +122,12 @@ class Domains:
         if other is not None and other not in shown:
             shown.append(other)
         return Domain(
-            values=tuple(shown), other=other, source=_source(expr), listed=True,
+            values=tuple(shown),
+            other=other,
+            source=_source(expr),
+            listed=True,
             complete=all(d.complete for d in parts.values()),
-        )  # fmt: skip
+        )
 
     def _parts(self, expr: Expr, *, top: bool = False) -> dict[Expr, Domain] | None:
         """Sub-expressions with domains that cover every column, outermost first; None where one has none."""

@@ -109,10 +109,12 @@ def _join(i: int, key: Key, parameters: Parameters) -> _Join | None:
     plain = [float(v) for v in values] if kind is Kind.NUMBER else values  # type: ignore[arg-type]
     size = "USMALLINT" if len(values) < 2**16 else "UINTEGER"  # narrow keys make the grouping faster
     return _Join(
-        name=f"d{i}", values=f"CAST({parameters.bind(plain)} AS {SQL_TYPES[kind]}[])",
+        name=f"d{i}",
+        values=f"CAST({parameters.bind(plain)} AS {SQL_TYPES[kind]}[])",
         places=f"CAST({parameters.bind(list(range(1, len(values) + 1)))} AS {size}[])",
-        other=None if key.other is None else f"CAST({values.index(key.other) + 1} AS {size})", with_null=None in domain,
-    )  # fmt: skip
+        other=None if key.other is None else f"CAST({values.index(key.other) + 1} AS {size})",
+        with_null=None in domain,
+    )
 
 
 def _prepared(query: Query, measures: Sequence[Measure], joins: list[_Join | None], parameters: Parameters) -> str:

@@ -20,9 +20,13 @@ from duckdp.process.forks import keep
 
 _turn = [Lock()]  # in a forked child another one: the parent's may be locked for ever
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false", "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
-    "python_enable_replacements": "false", "threads": "1", "lock_configuration": "true",
-}  # fmt: skip
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "threads": "1",
+    "lock_configuration": "true",
+}
 
 
 @contextmanager
@@ -42,9 +46,12 @@ def values_only(tables: Mapping[str, Mapping[str, pa.Array]]) -> Iterator[duckdb
 def arrow_type(kind: Kind) -> pa.DataType:
     """How values of a kind are given."""
     return {
-        Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string(), Kind.BOOLEAN: pa.bool_(), Kind.DATE: pa.date32(),
+        Kind.NUMBER: pa.float64(),
+        Kind.TEXT: pa.string(),
+        Kind.BOOLEAN: pa.bool_(),
+        Kind.DATE: pa.date32(),
         Kind.TIMESTAMP: pa.timestamp("us"),
-    }[kind]  # fmt: skip
+    }[kind]
 
 
 @lru_cache(maxsize=1)

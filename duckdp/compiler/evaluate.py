@@ -248,12 +248,17 @@ class _Evaluation:
         shown = np.clip(vector.value, lower, upper)
         pairs = zip(shown, undefined, strict=True)
         return OutputColumn(
-            name=name, kind=kind, integral=integral,
+            name=name,
+            kind=kind,
+            integral=integral,
             values=[None if bad else int(v) if integral else float(v) for v, bad in pairs],
-            standard_error=np.where(undefined, np.nan, error), half_width=(high - low) / 2,
-            low=np.clip(low, lower, upper), high=np.clip(high, lower, upper), centre=vector.value,
+            standard_error=np.where(undefined, np.nan, error),
+            half_width=(high - low) / 2,
+            low=np.clip(low, lower, upper),
+            high=np.clip(high, lower, upper),
+            centre=vector.value,
             exact_interval=isinstance(expr, Aggregate) and aggregate_row(expr).linear,
-        )  # fmt: skip
+        )
 
     def _range(self, expr: Expr) -> tuple[float, float]:
         if not isinstance(expr, Aggregate) or is_zero(self.plan.query, expr):
@@ -294,10 +299,17 @@ def _take(column: OutputColumn, rows: list[int]) -> OutputColumn:
         return None if found is None else found[index]
 
     return OutputColumn(
-        name=column.name, kind=column.kind, integral=column.integral, values=[column.values[i] for i in rows],
-        standard_error=pick(column.standard_error), half_width=pick(column.half_width), low=pick(column.low),
-        high=pick(column.high), centre=pick(column.centre), exact_interval=column.exact_interval,
-    )  # fmt: skip
+        name=column.name,
+        kind=column.kind,
+        integral=column.integral,
+        values=[column.values[i] for i in rows],
+        standard_error=pick(column.standard_error),
+        half_width=pick(column.half_width),
+        low=pick(column.low),
+        high=pick(column.high),
+        centre=pick(column.centre),
+        exact_interval=column.exact_interval,
+    )
 
 
 def _applied(call: Call, args: list[Vector], cells: int) -> Vector:

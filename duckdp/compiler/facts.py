@@ -40,10 +40,12 @@ def facts(expr: Expr) -> Facts:
             row, args = OPERATORS[name], [facts(a) for a in arguments]
             known = args[0].dates if row.dates is not None else None
             return Facts(
-                row.interval(args, option), row.integral(args), row.nullable(args),
+                row.interval(args, option),
+                row.integral(args),
+                row.nullable(args),
                 row.keeps_finite and all(a.finite for a in args),
                 None if row.dates is None or known is None else row.dates(known),
-            )  # fmt: skip
+            )
         case Aggregate():
             return Facts(integral=aggregate_row(expr).type == COUNT)
         case KeyRef():

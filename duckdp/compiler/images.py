@@ -41,9 +41,10 @@ def _image(expr: Expr, atoms: tuple[tuple[Expr, tuple[Scalar, ...]], ...]) -> tu
             numbers = iter(plain)
             given = [None if v is None else next(numbers) for v in given]
         tables[f"t{i}"] = {
-            "value": pa.array(given, type=arrow_type(atom.kind)), "place": pa.array(range(len(given))),
+            "value": pa.array(given, type=arrow_type(atom.kind)),
+            "place": pa.array(range(len(given))),
             "tried": pa.array([False] * len(values) + [True]),
-        }  # fmt: skip
+        }
         read.append(f"t{i}")
     parameters = Parameters()
     printed = print_expr(_replaced(expr, places), lambda c: f"t{c.name[1:]}.value", parameters)

@@ -55,9 +55,7 @@ class Intervals:
             start = end
         return found[self.noisy]
 
-    def ends(
-        self, expr: Expr, value: Floats, gradient: Floats, lower: float, upper: float
-    ) -> tuple[Floats, Floats]:  # fmt: skip
+    def ends(self, expr: Expr, value: Floats, gradient: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
         """Ends of the interval in each group, before they are cut to the public range.
 
         Args:

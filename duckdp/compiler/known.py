@@ -178,6 +178,11 @@ def _all(values: object) -> bool | None:
 
 # Of operators by their family; of all others anything may come.
 RULES: dict[str, Callable[..., Truths]] = {
-    "and": _and, "or": _or, "not": _not, "between": _between, "in": _in, "is_null": _null,
+    "and": _and,
+    "or": _or,
+    "not": _not,
+    "between": _between,
+    "in": _in,
+    "is_null": _null,
     **{family: partial(_compared, family) for family in COMPARED},
-}  # fmt: skip
+}

@@ -15,10 +15,16 @@ PART_NAMES: dict[str, str] = {
 }
 NUMBER_TYPES = {exp.DType.DOUBLE, exp.DType.FLOAT}  # DECIMAL would round, and can overflow
 WHOLE_TYPES = {
-    exp.DType.TINYINT: "TINYINT", exp.DType.SMALLINT: "SMALLINT", exp.DType.INT: "INTEGER",
-    exp.DType.BIGINT: "BIGINT", exp.DType.INT128: "HUGEINT", exp.DType.UTINYINT: "UTINYINT",
-    exp.DType.USMALLINT: "USMALLINT", exp.DType.UINT: "UINTEGER", exp.DType.UBIGINT: "UBIGINT",
-}  # fmt: skip
+    exp.DType.TINYINT: "TINYINT",
+    exp.DType.SMALLINT: "SMALLINT",
+    exp.DType.INT: "INTEGER",
+    exp.DType.BIGINT: "BIGINT",
+    exp.DType.INT128: "HUGEINT",
+    exp.DType.UTINYINT: "UTINYINT",
+    exp.DType.USMALLINT: "USMALLINT",
+    exp.DType.UINT: "UINTEGER",
+    exp.DType.UBIGINT: "UBIGINT",
+}
 TIMESTAMP_TYPES = {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME}
 # What a message may offer in place of a function without a rule; the tests ask each of them.
 FUNCTION_NAMES: tuple[str, ...] = tuple(sorted({name for row in ROWS for name in row.offered}))

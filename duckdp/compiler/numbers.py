@@ -133,8 +133,12 @@ class NumberNodes(ABC):
         return typed(self._operator("trunc", node, [quotient]), whole) if whole else quotient
 
     number_methods: ClassVar[dict[type[exp.Expression], Callable[[NumberNodes, exp.Expression], Expr]]] = {
-        exp.Log: _log, exp.Round: _round, exp.Div: _div, exp.IntDiv: _int_div, exp.Mod: _mod,
-    }  # fmt: skip
+        exp.Log: _log,
+        exp.Round: _round,
+        exp.Div: _div,
+        exp.IntDiv: _int_div,
+        exp.Mod: _mod,
+    }
 
 
 def _without_minus_zero(expr: Expr) -> Expr:

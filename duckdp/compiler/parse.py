@@ -35,9 +35,15 @@ logging.getLogger("sqlglot").addFilter(_not_ours)
 
 
 # Keywords of nodes that may hold no token with a place
-_WORDS = {exp.Ordered: r"\border\s+by\b", exp.Interval: r"\binterval\b", exp.Qualify: r"\bqualify\b",
-          exp.Limit: r"\blimit\b", exp.Offset: r"\boffset\b", exp.Where: r"\bwhere\b",
-          exp.Having: r"\bhaving\b"}  # fmt: skip
+_WORDS = {
+    exp.Ordered: r"\border\s+by\b",
+    exp.Interval: r"\binterval\b",
+    exp.Qualify: r"\bqualify\b",
+    exp.Limit: r"\blimit\b",
+    exp.Offset: r"\boffset\b",
+    exp.Where: r"\bwhere\b",
+    exp.Having: r"\bhaving\b",
+}
 
 
 def parse_statement(text: str) -> exp.Expression:
@@ -164,9 +170,11 @@ def _refuse_glued(token: Token) -> None:
     """0xFF is 0 AS xFF to sqlglot and 255 to DuckDB."""
     if token.token_type is TokenType.VAR:
         raise QueryError(
-            "Q101", "a number runs into a name; write a space, or the number in decimals.",
-            line=token.line, col=token.col - len(token.text) + 1,
-        )  # fmt: skip
+            "Q101",
+            "a number runs into a name; write a space, or the number in decimals.",
+            line=token.line,
+            col=token.col - len(token.text) + 1,
+        )
 
 
 def _check_size(tree: exp.Expression) -> None:

@@ -66,8 +66,12 @@ class PerUnitTask:
     def parameters(self) -> dict[str, Any]:
         """Public parameters of the release, for the ledger."""
         keys = [show(k.expr) for k in self.query_of.keys]
-        return {"where": show(self.query_of.where), "keys": keys, "bins": len(ENDS) + 1,
-                "scale": self.histogram.noise.scale}  # fmt: skip
+        return {
+            "where": show(self.query_of.where),
+            "keys": keys,
+            "bins": len(ENDS) + 1,
+            "scale": self.histogram.noise.scale,
+        }
 
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""

@@ -75,29 +75,38 @@ class Plan:
         """The question's identity: everything before HAVING, ORDER BY and LIMIT."""
         return json.dumps(
             {
-                "table": dump_table(self.query.table), "neighbours": self.neighbours.value,
+                "table": dump_table(self.query.table),
+                "neighbours": self.neighbours.value,
                 "where": show(self.query.where),
                 "keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],
-                "measures": [m.describe() for m in self.measures], "bits": [m.bits for m in self.measures],
-                "groups": self.groups, "tau": self.tau, "family": self.family,
+                "measures": [m.describe() for m in self.measures],
+                "bits": [m.bits for m in self.measures],
+                "groups": self.groups,
+                "tau": self.tau,
+                "family": self.family,
                 "scales": [n.scale if n else 0 for n in self.noises],
-                "epsilon": self.loss.epsilon_nano, "delta": self.loss.delta_atto,
+                "epsilon": self.loss.epsilon_nano,
+                "delta": self.loss.delta_atto,
             },
             sort_keys=True,
-        )  # fmt: skip
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters for the ledger."""
         return {
-            "neighbours": self.neighbours.value, "groups": self.groups, "threshold": self.tau,
+            "neighbours": self.neighbours.value,
+            "groups": self.groups,
+            "threshold": self.tau,
             "measures": [
                 {
-                    "what": _shortened(m.describe()), "steps": m.steps, "l1": m.sensitivity.l1,
+                    "what": _shortened(m.describe()),
+                    "steps": m.steps,
+                    "l1": m.sensitivity.l1,
                     "scale": n.scale if n else 0,
                 }
                 for m, n in zip(self.measures, self.noises, strict=True)
             ],
-        }  # fmt: skip
+        }
 
 
 def make_plan(
@@ -122,19 +131,26 @@ def make_plan(
     groups = _groups(query, size)
     everyone = query.where is None and not query.keys and query.table.filter is None and unit_is_row
     chosen = choose_measures(
-        _aggregates(query), presence=open_keys, unit_is_row=unit_is_row,
+        _aggregates(query),
+        presence=open_keys,
+        unit_is_row=unit_is_row,
         public_rows=everyone and neighbours is Neighbours.REPLACE,
-    )  # fmt: skip
+    )
     if len(chosen) > MAX_MEASURES:
         message = f"the statement needs {len(chosen)} measures; at most {MAX_MEASURES} share an epsilon. Split it."
         raise QueryError("Q403", message)
     measures = [
         bound_measure(
-            m, query.table, neighbours, groups=groups, grouped=bool(query.keys), everyone=everyone,
+            m,
+            query.table,
+            neighbours,
+            groups=groups,
+            grouped=bool(query.keys),
+            everyone=everyone,
             epsilon=epsilon_nano * 1e-9 / len(chosen),
         )
         for m in chosen
-    ]  # fmt: skip
+    ]
     _require_few_cells(query, size, sum(m.cells for m in measures))
     noisy = [m.sensitivity for m in measures if m.noisy_cells]
     calibration = _calibrate(noisy, epsilon_nano, delta_atto, mechanism, open_keys=open_keys)
@@ -146,9 +162,15 @@ def make_plan(
         assert noises[0] is not None
         tau = threshold(noises[0], delta_atto=calibration.loss.delta_zcdp_atto, groups=groups)
     return Plan(
-        query=query, measures=tuple(measures), noises=noises, groups=groups, tau=tau, family=calibration.family,
-        loss=calibration.loss, neighbours=neighbours,
-    )  # fmt: skip
+        query=query,
+        measures=tuple(measures),
+        noises=noises,
+        groups=groups,
+        tau=tau,
+        family=calibration.family,
+        loss=calibration.loss,
+        neighbours=neighbours,
+    )
 
 
 def _require_keys(query: Query, delta_atto: int) -> bool:
@@ -223,7 +245,7 @@ def _calibrate(
     for_keys = 0 if not open_keys else delta_atto if family == "laplace" else half
     return calibrate(
         noisy, epsilon_nano=epsilon_nano, delta_atto=delta_atto, threshold_delta_atto=for_keys, family=family
-    )  # fmt: skip
+    )
 
 
 def _shortened(text: str) -> str:

@@ -66,7 +66,7 @@ def price(query: Query, terms: Terms, neighbours: Neighbours) -> Price:
     def plan_at(epsilon_nano: int) -> Plan:
         return make_plan(
             query, epsilon_nano=epsilon_nano, delta_atto=delta, neighbours=neighbours, mechanism=terms.mechanism
-        )  # fmt: skip
+        )
 
     if is_known(query):  # nothing is read: no epsilon is needed
         plan = plan_at(NANO if terms.epsilon is None else parse_epsilon(terms.epsilon))
@@ -97,9 +97,12 @@ def _epsilon_for(
             width = found.get(name, 0.0)
             if width is None:
                 raise ParameterError(
-                    "P106", "error", value, f'the error of "{name}" depends on the number of rows; the owner declares '
+                    "P106",
+                    "error",
+                    value,
+                    f'the error of "{name}" depends on the number of rows; the owner declares '
                     "expected_rows, or give epsilon.",
-                )  # fmt: skip
+                )
             parts.append(width / value)
         return max(parts)
 

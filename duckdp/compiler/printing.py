@@ -20,8 +20,12 @@ from duckdp.errors import InternalError
 
 UNIT = "__unit"
 SQL_TYPES = {
-    Kind.NUMBER: "DOUBLE", Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"
-}  # fmt: skip
+    Kind.NUMBER: "DOUBLE",
+    Kind.TEXT: "VARCHAR",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP",
+}
 FIRST_DATE, LAST_DATE = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 
 

@@ -54,10 +54,15 @@ class QuantileTask:
         """Public parameters of the release, for the ledger."""
         q = self.quantile
         return {
-            "column": self.column.name, "where": show(self.where), "quantile": str(q.quantile),
-            "alpha": float(q.alpha), "beta": float(q.beta), "grid_cells": q.grid_cells, "window": q.window.units,
+            "column": self.column.name,
+            "where": show(self.where),
+            "quantile": str(q.quantile),
+            "alpha": float(q.alpha),
+            "beta": float(q.beta),
+            "grid_cells": q.grid_cells,
+            "window": q.window.units,
             "neighbours": self.neighbours.value,
-        }  # fmt: skip
+        }
 
     def query(self, salt: int) -> PrivateQuery:
         """The private read: one row, the exact quantile and its smooth sensitivity, both computed by DuckDB."""
@@ -133,7 +138,10 @@ def plan_quantile(
     if not 0 < quantile < 1:
         raise ParameterError("P107", "quantile", float(quantile), "must lie between 0 and 1.")
     smooth = SmoothQuantile(
-        epsilon_nano=epsilon_nano, delta_atto=delta_atto, quantile=quantile.limit_denominator(10**6),
-        max_rows=table.max_rows if table.unit_key is not None else 1, grid_cells=cells,
-    )  # fmt: skip
+        epsilon_nano=epsilon_nano,
+        delta_atto=delta_atto,
+        quantile=quantile.limit_denominator(10**6),
+        max_rows=table.max_rows if table.unit_key is not None else 1,
+        grid_cells=cells,
+    )
     return QuantileTask(table=table, column=column, where=where, quantile=smooth, neighbours=neighbours)

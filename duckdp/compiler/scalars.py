@@ -17,6 +17,7 @@ from sqlglot import exp
 from duckdp.arguments import plain
 from duckdp.catalog.table import Kind
 from duckdp.compiler import ways
+from duckdp.compiler.dates import DateNodes
 from duckdp.compiler.expression import Call, Case, Expr, Literal
 from duckdp.compiler.facts import facts, undefined
 from duckdp.compiler.literals import encodable, label_met, small_int
@@ -24,13 +25,12 @@ from duckdp.compiler.nodes import (
     BY_NODE,
     BY_WORD,
     NUMBER_TYPES,
-    PART_NAMES,
     TIMESTAMP_TYPES,
     WHOLE_TYPES,
 )
 from duckdp.compiler.number_types import FLOAT
 from duckdp.compiler.numbers import NumberNodes
-from duckdp.compiler.operators import OPERATORS, UNITS, Operator
+from duckdp.compiler.operators import OPERATORS, Operator
 from duckdp.compiler.parse import MAX_DEPTH, MAX_NODES, refuse
 from duckdp.compiler.spelling import instead, spell, spelled
 from duckdp.compiler.types import as_type, common_type, exact, literal_type, type_of, typed
@@ -40,7 +40,7 @@ MAX_PATTERN = 64  # bytes
 Leaf = Callable[[exp.Expression], Expr | None]
 
 
-class Scalars(NumberNodes):
+class Scalars(NumberNodes, DateNodes):
     """Translates scalar expressions of the parser into ours.
 
     Args:
@@ -52,9 +52,14 @@ class Scalars(NumberNodes):
     """
 
     def __init__(
-        self, leaf: Leaf, text: str | None, parameters: Sequence[object] = (), *, released: bool = False,
+        self,
+        leaf: Leaf,
+        text: str | None,
+        parameters: Sequence[object] = (),
+        *,
+        released: bool = False,
         smooth: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.leaf, self.text, self.parameters, self.released = leaf, text, tuple(parameters), released
         self.rows = not released and not smooth
         self._depth = self._parts = 0
@@ -184,29 +189,6 @@ class Scalars(NumberNodes):
         found = self._operator(name, node, [args[0], Literal(constant, Kind.TEXT)])
         return Call("not", (found,), Kind.BOOLEAN) if node.args.get("negate") else found
 
-    def _part_node(self, row: Operator, node: exp.Expression) -> Expr:
-        if any(v for k, v in node.args.items() if k != "this"):
-            self._no_rule(node)  # week(date, mode) of other systems
-        return self._part(row.family, node, self(node.this))
-
-    def _part(self, name: str, node: exp.Expression, arg: Expr) -> Expr:
-        found = f"{PART_NAMES.get(name)}_{arg.kind.value}"
-        if found not in OPERATORS:
-            told = PART_NAMES.get(name, name)
-            self._refuse("Q203", f"{told} needs a date or timestamp with that part. Use it on such a column.", node)
-        return self._operator(found, node, [arg])
-
-    def _moment(self, value: str, kind: Kind, node: exp.Expression) -> Literal:
-        try:
-            moment: dt.date = (
-                dt.datetime.fromisoformat(value) if kind is Kind.TIMESTAMP else dt.date.fromisoformat(value)
-            )
-        except ValueError:
-            self._refuse("Q203", f"the text is not an ISO {kind.value}. {ways.NEEDED[kind]}", node)
-        if isinstance(moment, dt.datetime) and moment.tzinfo is not None:
-            self._refuse("Q203", f"an offset from UTC is outside the allow-list. {ways.in_utc(value)}", node)
-        return Literal(moment, kind)
-
     # ---- nodes with a shape of their own ------------------------------------------------------------------------
 
     def _literal(self, node: exp.Expression) -> Expr:
@@ -290,9 +272,7 @@ class Scalars(NumberNodes):
         last = self(default) if default is not None else None
         values = [v for _, v in branches] + ([last] if last is not None else [])
         kind = self._common([v for v in values if not _is_null(v)] or values, node)
-        arms = tuple(
-            (self._coerce(c, Kind.BOOLEAN, node), self._coerce(v, kind, node)) for c, v in branches
-        )  # fmt: skip
+        arms = tuple((self._coerce(c, Kind.BOOLEAN, node), self._coerce(v, kind, node)) for c, v in branches)
         found = Case(arms, None if last is None or _is_null(last) else self._coerce(last, kind, node), kind)
         return replace(found, type=type_of(found)) if kind is Kind.NUMBER else found
 
@@ -336,26 +316,6 @@ class Scalars(NumberNodes):
             self._no_rule(node)
         return self._operator("trim", node, [self(node.this)])
 
-    def _trunc_date(self, node: exp.Expression) -> Expr:
-        arg, unit = self(node.this), str(node.args["unit"].name).lower()
-        allowed = {k for k in UNITS if arg.kind is Kind.TIMESTAMP or k not in ("hour", "minute")}
-        if arg.kind not in (Kind.DATE, Kind.TIMESTAMP) or unit not in allowed:
-            units = ", ".join(sorted(allowed))
-            self._refuse("Q202", f"date_trunc takes a date or timestamp and a unit. Use one of {units}.", node)
-        return self._operator("trunc_date" if arg.kind is Kind.DATE else "trunc_timestamp", node, [arg], unit)
-
-    def _date_diff(self, node: exp.Expression) -> Expr:
-        args = [self(node.expression), self(node.this)]  # date_diff(unit, expression, this)
-        unit = str(node.args["unit"].name).lower() if node.args.get("unit") is not None else "day"
-        kind = self._common(args, node)
-        if f"date_diff_{kind.value}" not in OPERATORS or unit not in UNITS:
-            self._refuse("Q202", f"date_diff takes two dates and a unit. Use one of {', '.join(sorted(UNITS))}.", node)
-        return self._operator(f"date_diff_{kind.value}", node, args, unit)
-
-    def _extract(self, node: exp.Expression) -> Expr:
-        name = str(node.this.name).lower()
-        return self._part(name, node, self(node.expression))
-
     def _anonymous(self, node: exp.Expression) -> Expr:
         name = str(node.this).lower()
         if name in ("date_part", "datepart") and len(node.expressions) == 2:
@@ -379,20 +339,35 @@ class Scalars(NumberNodes):
         self._refuse("Q202", f"{spell(node, self.text)} is outside the allow-list. {way}", node)
 
     _readings: ClassVar[dict[str, Callable[[Scalars, Operator, exp.Expression], Expr]]] = {
-        "plain": _plain, "compared": _compared, "pattern": _pattern, "part": _part_node,
-    }  # fmt: skip
+        "plain": _plain,
+        "compared": _compared,
+        "pattern": _pattern,
+        "part": DateNodes._part_node,
+    }
     _methods: ClassVar[dict[type[exp.Expression], Callable[[Scalars, exp.Expression], Expr]]] = {
         exp.Literal: _literal,
         exp.Boolean: lambda self, node: Literal(bool(node.this), Kind.BOOLEAN),  # noqa: ARG005
         exp.Null: lambda self, node: Literal(None, Kind.NUMBER),  # noqa: ARG005
         exp.Paren: lambda self, node: self(node.this),
         exp.Pi: lambda self, node: Literal(math.pi, Kind.NUMBER),  # noqa: ARG005
-        exp.Placeholder: _placeholder, exp.Parameter: _placeholder, exp.Is: _is, exp.Between: _between, exp.In: _in,
-        exp.Case: _case, exp.If: _case, exp.Coalesce: _coalesce, exp.Cast: _cast, exp.TryCast: _cast,
-        exp.Left: _slice, exp.Right: _slice, exp.Substring: _slice,
-        exp.Trim: _trim, exp.DateTrunc: _trunc_date, exp.TimestampTrunc: _trunc_date, exp.DateDiff: _date_diff,
-        exp.Extract: _extract, exp.Anonymous: _anonymous, **NumberNodes.number_methods,
-    }  # fmt: skip
+        exp.Placeholder: _placeholder,
+        exp.Parameter: _placeholder,
+        exp.Is: _is,
+        exp.Between: _between,
+        exp.In: _in,
+        exp.Case: _case,
+        exp.If: _case,
+        exp.Coalesce: _coalesce,
+        exp.Cast: _cast,
+        exp.TryCast: _cast,
+        exp.Left: _slice,
+        exp.Right: _slice,
+        exp.Substring: _slice,
+        exp.Trim: _trim,
+        exp.Anonymous: _anonymous,
+        **NumberNodes.number_methods,
+        **DateNodes.date_methods,
+    }
 
 
 def _is_null(expr: Expr) -> bool:

@@ -71,10 +71,15 @@ class _Reader:
         outputs = self._outputs()
         having = self.select.args.get("having")
         query = Query(
-            table=self.table, where=condition, keys=self.keys, outputs=outputs,
+            table=self.table,
+            where=condition,
+            keys=self.keys,
+            outputs=outputs,
             having=self._boolean(self._released(having.this), having, "HAVING") if having is not None else None,
-            order=self._order(outputs), limit=self._count("limit"), offset=self._count("offset") or 0,
-        )  # fmt: skip
+            order=self._order(outputs),
+            limit=self._count("limit"),
+            offset=self._count("offset") or 0,
+        )
         if not any(isinstance(n, Aggregate) for o in outputs for n in walk(o.expr)):
             if not self.keys:
                 self._refuse(
@@ -183,9 +188,14 @@ class _Reader:
         if found is None:
             return Key(name=_name(node), expr=expr, domain=None)
         return Key(
-            name=_name(node), expr=expr, domain=found.values, other=found.other, listed=found.listed,
-            complete=found.complete, source=found.source,
-        )  # fmt: skip
+            name=_name(node),
+            expr=expr,
+            domain=found.values,
+            other=found.other,
+            listed=found.listed,
+            complete=found.complete,
+            source=found.source,
+        )
 
     # ---- outputs ----------------------------------------------------------------------------------------------
 

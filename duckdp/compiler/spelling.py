@@ -11,16 +11,41 @@ from duckdp.compiler.nodes import FUNCTION_NAMES
 
 # What does the work of functions that have no rule, where their names do not tell.
 NEIGHBOURS = {
-    "age": "date_diff('day', x, y)", "current_date": "a date: DATE '2020-01-31'", "dayname": "dayofweek(x)",
-    "last_day": "date_trunc('month', x)", "list_contains": "x IN (1, 2)", "monthname": "month(x)",
-    "now": "a timestamp: TIMESTAMP '2020-01-31 12:00:00'", "regexp_matches": "x LIKE 'a%'",
-    "strftime": "date_trunc('month', x)", "time_bucket": "date_trunc('month', x)",
-}  # fmt: skip
+    "age": "date_diff('day', x, y)",
+    "current_date": "a date: DATE '2020-01-31'",
+    "dayname": "dayofweek(x)",
+    "last_day": "date_trunc('month', x)",
+    "list_contains": "x IN (1, 2)",
+    "monthname": "month(x)",
+    "now": "a timestamp: TIMESTAMP '2020-01-31 12:00:00'",
+    "regexp_matches": "x LIKE 'a%'",
+    "strftime": "date_trunc('month', x)",
+    "time_bucket": "date_trunc('month', x)",
+}
 # Words before a parenthesis that are no functions
 _KEYWORDS = frozenset(
-    ("and", "as", "by", "case", "else", "filter", "from", "having", "in", "like", "limit", "not", "on", "or", "over",
-     "select", "then", "when", "where")
-)  # fmt: skip
+    (
+        "and",
+        "as",
+        "by",
+        "case",
+        "else",
+        "filter",
+        "from",
+        "having",
+        "in",
+        "like",
+        "limit",
+        "not",
+        "on",
+        "or",
+        "over",
+        "select",
+        "then",
+        "when",
+        "where",
+    )
+)
 _NAME_BEFORE = re.compile(r"([A-Za-z_]\w*)\s*\Z")
 
 
@@ -58,10 +83,24 @@ def spell(node: exp.Expression, text: str | None) -> str:
     if isinstance(node, exp.Func):
         return f"function {spelled(node, text) or node.sql_name().lower()}"
     return {
-        "EQ": "=", "NEQ": "<>", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<=",
-        "Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "IntDiv": "//", "Mod": "%", "Pow": "**", "BitwiseAnd": "&",
-        "DPipe": "operator ||", "Bracket": "indexing", "Dot": "a qualified function or field",
-    }.get(type(node).__name__, f"{type(node).__name__.upper()}")  # fmt: skip
+        "EQ": "=",
+        "NEQ": "<>",
+        "GT": ">",
+        "GTE": ">=",
+        "LT": "<",
+        "LTE": "<=",
+        "Add": "+",
+        "Sub": "-",
+        "Mul": "*",
+        "Div": "/",
+        "IntDiv": "//",
+        "Mod": "%",
+        "Pow": "**",
+        "BitwiseAnd": "&",
+        "DPipe": "operator ||",
+        "Bracket": "indexing",
+        "Dot": "a qualified function or field",
+    }.get(type(node).__name__, f"{type(node).__name__.upper()}")
 
 
 def instead(name: str) -> str:

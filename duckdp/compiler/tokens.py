@@ -192,6 +192,8 @@ def _check_lambdas(tokens: list[Token]) -> None:
 
 def _refusal(token: Token, what: str) -> QueryError:
     return QueryError(
-        "Q104", f"{what}. Write it flatter, or in several statements.",
-        line=token.line, col=max(1, token.col - len(token.text) + 1),
-    )  # fmt: skip
+        "Q104",
+        f"{what}. Write it flatter, or in several statements.",
+        line=token.line,
+        col=max(1, token.col - len(token.text) + 1),
+    )

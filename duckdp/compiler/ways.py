@@ -42,8 +42,11 @@ NEEDED = {
     Kind.DATE: "Write a date: DATE '2020-01-31'.",
     Kind.TIMESTAMP: "Write a timestamp: TIMESTAMP '2020-01-31 12:00:00'.",
 }
-_NUMBER_OF = {Kind.TEXT: "Take length(x), or count(*) with x in GROUP BY or WHERE.", Kind.DATE: DATES,
-              Kind.TIMESTAMP: DATES}  # fmt: skip
+_NUMBER_OF = {
+    Kind.TEXT: "Take length(x), or count(*) with x in GROUP BY or WHERE.",
+    Kind.DATE: DATES,
+    Kind.TIMESTAMP: DATES,
+}
 _CASTS = {
     Kind.TEXT: "Use CASE x WHEN '1' THEN 1 END, with each value written out.",
     Kind.NUMBER: "Use the number itself, or CASE WHEN x > 1 THEN 'a' END.",

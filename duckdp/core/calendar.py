@@ -75,7 +75,7 @@ _PARTS: dict[str, tuple[int, int, Callable[[Whole], Whole], Callable[[Whole], Wh
     "dayofyear": (1, 366, PERIODS["year"], lambda t: np.floor_divide(t, DAY) - _first_day(_months(t) // 12 * 12) + 1),
     "hour": (0, 23, PERIODS["day"], lambda t: PERIODS["hour"](t) % 24),
     "minute": (0, 59, PERIODS["hour"], lambda t: PERIODS["minute"](t) % 60),
-}  # fmt: skip
+}
 
 
 def part_range(name: str, low: Whole, high: Whole) -> tuple[Floats, Floats] | None:

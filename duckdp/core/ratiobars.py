@@ -42,9 +42,15 @@ def can_bound(noises: Sequence[Noise], used: Sequence[bool]) -> bool:
 
 
 def ratio_interval(
-    above: Floats, below: Floats, g: Floats, h: Floats, noises: Sequence[Noise], lower: float, upper: float,
+    above: Floats,
+    below: Floats,
+    g: Floats,
+    h: Floats,
+    noises: Sequence[Noise],
+    lower: float,
+    upper: float,
     level: float = 0.95,
-) -> tuple[Floats, Floats]:  # fmt: skip
+) -> tuple[Floats, Floats]:
     """Ends of the interval for each released pair: two float[n].
 
     Args:

@@ -59,9 +59,12 @@ class Stages:
     """
 
     def __init__(
-        self, read: Read, *, stored: Callable[[], Sequence[str]] = tuple,
+        self,
+        read: Read,
+        *,
+        stored: Callable[[], Sequence[str]] = tuple,
         keep: Callable[[int, str], str] = lambda _, payload: payload,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._read, self._stored, self._keep = read, stored, keep
         self._known: Sequence[str] | None = None
         self._number = 0
@@ -214,9 +217,13 @@ class Dialogue:
     """
 
     def __init__(
-        self, read: Read, *, past: Callable[[], tuple[Sequence[tuple[str, Step]], bool]],
-        keep: Callable[[int, str, Step], tuple[str, bool]], key: Callable[[str], str] = lambda text: text,
-    ) -> None:  # fmt: skip
+        self,
+        read: Read,
+        *,
+        past: Callable[[], tuple[Sequence[tuple[str, Step]], bool]],
+        keep: Callable[[int, str, Step], tuple[str, bool]],
+        key: Callable[[str], str] = lambda text: text,
+    ) -> None:
         self._read, self._past, self._keep, self._key = read, past, keep, key
         self._known: dict[str, Step] | None = None  # by key, in order
         self._drawing = self._ended = False

@@ -90,6 +90,8 @@ def as_numerical(problem: BaseException) -> BaseException:
         return problem
     kind = "out of memory" if isinstance(problem, MemoryError) else "numerical failure"
     return NumericalError(
-        "N101", f"the program was not solved ({kind}).", status=kind,
+        "N101",
+        f"the program was not solved ({kind}).",
+        status=kind,
         advice="What was released is kept: ask again, free, or take a smaller degree or fewer columns.",
-    )  # fmt: skip
+    )

@@ -134,9 +134,11 @@ def _run(step: Step, names: dict[str, Any], out: Console) -> str:
             exec(code, names)
     except duckdb.Error as error:
         raise ParameterError(
-            "P107", "demo", f"story.py, line {step.line}",
+            "P107",
+            "demo",
+            f"story.py, line {step.line}",
             f"DuckDB could not run it ({type(error).__name__}). Close what uses its files, or give another --folder.",
-        ) from None  # fmt: skip
+        ) from None
     except DuckDPError:
         out.print(printed.getvalue(), markup=False)
         raise
@@ -186,10 +188,14 @@ def _farewell(folder: str) -> str:
     ]
     return "\n".join(
         [
-            *lines, "", "Next:", f"  cd {folder}", "  duckdp shell clinic.duckdb --analyst ana --epsilon 0.1",
+            *lines,
+            "",
+            "Next:",
+            f"  cd {folder}",
+            "  duckdp shell clinic.duckdb --analyst ana --epsilon 0.1",
             '  duckdp query clinic.duckdb --analyst ana --epsilon 0.1 "SELECT sex, avg(age) FROM care GROUP BY sex"',
             "  duckdp ledger clinic.duckdb",
-            "  duckdb synthetic.duckdb -c \"FROM people LIMIT 5\"   # with DuckDB's own shell",
+            '  duckdb synthetic.duckdb -c "FROM people LIMIT 5"   # with DuckDB\'s own shell',
             "  duckdp suggest your.duckdb          # then protect, budget, grant: see duckdp --help",
         ]
-    )  # fmt: skip
+    )

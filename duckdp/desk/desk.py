@@ -55,9 +55,16 @@ class Desk(Lookups):
     # ---- the door -----------------------------------------------------------------------------------------------
 
     def perform(
-        self, task: Task, *, table: Table, statement: str, fresh: bool = False, kind: Kind = "query",
-        name: str | None = None, nonce: str | None = None,
-    ) -> Performed:  # fmt: skip
+        self,
+        task: Task,
+        *,
+        table: Table,
+        statement: str,
+        fresh: bool = False,
+        kind: Kind = "query",
+        name: str | None = None,
+        nonce: str | None = None,
+    ) -> Performed:
         """Charge, read, noise, store: the one way to private rows.
 
         A task of several stages stores each of them before the next is read; a retry goes on from there.
@@ -84,11 +91,19 @@ class Desk(Lookups):
         unique = (nonce or secrets.token_hex(16)) if fresh and name is None else ""
         identity = json.dumps([task.canonical, state.data_version, task.mechanism, kind, name, unique])
         request = ChargeRequest(
-            analyst=self.analyst, key=hashlib.sha256(identity.encode()).hexdigest(), loss=task.loss,
-            mechanism=task.mechanism, parameters=json.dumps(task.parameters), statement=storable(statement),
-            kind=kind, name=name, data_version=state.data_version, catalog_version=data.version_of(table),
-            again=fresh and name is not None, reservation=self.reservation_id,
-        )  # fmt: skip
+            analyst=self.analyst,
+            key=hashlib.sha256(identity.encode()).hexdigest(),
+            loss=task.loss,
+            mechanism=task.mechanism,
+            parameters=json.dumps(task.parameters),
+            statement=storable(statement),
+            kind=kind,
+            name=name,
+            data_version=state.data_version,
+            catalog_version=data.version_of(table),
+            again=fresh and name is not None,
+            reservation=self.reservation_id,
+        )
         claim, watch = Claim(), Watch()
         try:
             data.life.begin(claim)
@@ -106,9 +121,10 @@ class Desk(Lookups):
         """Read, noise, store."""
         data, ledger, problem = self._data, self._data.ledger, None
         stages = Stages(
-            lambda query: data.engine.run(query, charge), stored=lambda: ledger.stages(charge),
+            lambda query: data.engine.run(query, charge),
+            stored=lambda: ledger.stages(charge),
             keep=lambda number, payload: ledger.store_stage(charge, number, payload),
-        )  # fmt: skip
+        )
         try:
             stored = ledger.store_release(charge, work(stages))
         except BaseException as error:  # noqa: BLE001 - text, cause, context and frames of any other may hold rows
@@ -146,9 +162,14 @@ class Desk(Lookups):
         unique = (nonce or secrets.token_hex(16)) if fresh else ""
         with self.asking(statement):
             found = begin(
-                self._data, self.analyst, task, table=table, statement=statement, unique=unique,
+                self._data,
+                self.analyst,
+                task,
+                table=table,
+                statement=statement,
+                unique=unique,
                 reservation=self.reservation_id,
-            )  # fmt: skip
+            )
             charged(found.charge_id)
         return found
 
@@ -168,16 +189,24 @@ class Desk(Lookups):
         return self.dress(columns, plan.loss, done, notes=plan_notes(plan), caveat=plan_caveat(plan))
 
     def dress(
-        self, columns: Sequence[ResultColumn], loss: Loss, done: Performed, *, notes: Sequence[str] = (),
+        self,
+        columns: Sequence[ResultColumn],
+        loss: Loss,
+        done: Performed,
+        *,
+        notes: Sequence[str] = (),
         caveat: str | None = None,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """An answer with its cost, source and what is left."""
         free = done.stored or loss.epsilon_nano == 0
         return Result(
-            columns=columns, cost="nothing" if free else str(loss),
+            columns=columns,
+            cost="nothing" if free else str(loss),
             source=f"{'stored release of ' if done.stored else ''}charge {done.charge_id}",
-            remaining=self.remaining_text(loss), notes=notes, caveat=caveat,
-        )  # fmt: skip
+            remaining=self.remaining_text(loss),
+            notes=notes,
+            caveat=caveat,
+        )
 
     def complete(self, done: Performed, watch: Watch | None = None) -> Performed:
         """A synthetic table's release with its rows; made now if they are not, and stored: all readers get the same.

@@ -22,18 +22,30 @@ from duckdp.vault.dataset import DataSet
 
 
 def begin(
-    data: DataSet, analyst: str, task: Interactive, *, table: Table, statement: str, unique: str,
+    data: DataSet,
+    analyst: str,
+    task: Interactive,
+    *,
+    table: Table,
+    statement: str,
+    unique: str,
     reservation: int | None,
-) -> Interaction:  # fmt: skip
+) -> Interaction:
     """See :meth:`duckdp.desk.desk.Desk.interact`."""
     _require_task(task)
     state = data.require_current()
     identity = json.dumps([task.canonical, state.data_version, task.mechanism, "interactive", unique])
     request = ChargeRequest(
-        analyst=analyst, key=_digest(identity), loss=task.loss, mechanism=task.mechanism,
-        parameters=json.dumps(task.parameters), statement=storable(statement), data_version=state.data_version,
-        catalog_version=data.version_of(table), reservation=reservation,
-    )  # fmt: skip
+        analyst=analyst,
+        key=_digest(identity),
+        loss=task.loss,
+        mechanism=task.mechanism,
+        parameters=json.dumps(task.parameters),
+        statement=storable(statement),
+        data_version=state.data_version,
+        catalog_version=data.version_of(table),
+        reservation=reservation,
+    )
     claim = Claim()
     try:
         return Interaction(data, table, data.ledger.take_up(request, task.begin(), claim), claim)

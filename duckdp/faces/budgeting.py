@@ -23,9 +23,15 @@ class Budgeting:
         raise NotImplementedError
 
     def budget(
-        self, *, epsilon: object, delta: object = 0, neighbours: str = "add_remove", accountant: str = "basic",
-        raise_to: bool = False, reason: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        epsilon: object,
+        delta: object = 0,
+        neighbours: str = "add_remove",
+        accountant: str = "basic",
+        raise_to: bool = False,
+        reason: str | None = None,
+    ) -> None:
         """Set what all analysts together may spend on this data set, for ever. Idempotent.
 
         Args:
@@ -48,14 +54,25 @@ class Budgeting:
                 "C105", 'neighbours="replace" protects rows. Protect tables without unit_key, or say "add_remove".'
             )
         self.ledger.set_budget(
-            epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta), neighbours=relation,
-            accountant=kind, raise_to=raise_to, reason=reason,
-        )  # fmt: skip
+            epsilon_nano=parse_epsilon(epsilon, total=True),
+            delta_atto=parse_delta(delta),
+            neighbours=relation,
+            accountant=kind,
+            raise_to=raise_to,
+            reason=reason,
+        )
 
     def grant(
-        self, analyst: str, *, epsilon: object, delta: object = 0, per_month: object = None,
-        per_month_delta: object = None, raise_to: bool = False, reason: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        analyst: str,
+        *,
+        epsilon: object,
+        delta: object = 0,
+        per_month: object = None,
+        per_month_delta: object = None,
+        raise_to: bool = False,
+        reason: str | None = None,
+    ) -> None:
         """Let an analyst in, up to a cap within the total. Idempotent.
 
         Args:
@@ -74,9 +91,17 @@ class Budgeting:
         self.ledger.grant(analyst, **asdict(cap), raise_to=raise_to, reason=reason)
 
     def team(
-        self, name: str, *, epsilon: object, delta: object = 0, members: Iterable[str] | None = None,
-        per_month: object = None, per_month_delta: object = None, raise_to: bool = False, reason: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        *,
+        epsilon: object,
+        delta: object = 0,
+        members: Iterable[str] | None = None,
+        per_month: object = None,
+        per_month_delta: object = None,
+        raise_to: bool = False,
+        reason: str | None = None,
+    ) -> None:
         """Give some analysts a cap that they share, beside their own and within the total. Idempotent.
 
         What is charged to members while they are members is, all of it together, private to the team's cap. An analyst

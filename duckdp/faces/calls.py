@@ -6,22 +6,18 @@ checkers, and a test compares them. A function that is declared and not written 
 
 from __future__ import annotations
 
-import errno
-import inspect
 import json
 import os
-import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from duckdp.arguments import Scalar, checked_methods, checks_itself
-from duckdp.desk.asking import Asking, noted
-from duckdp.desk.desk import Desk
-from duckdp.errors import ParameterError
-from duckdp.functions.calling import describe
-from duckdp.functions.spec import FUNCTIONS, REQUIRED, Spec
+from duckdp.desk.asking import noted
+from duckdp.faces.asks import Asks
+from duckdp.faces.declared import method
+from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.importing import importing
+from duckdp.process.new_file import write_new
 from duckdp.result import Result
 
 if TYPE_CHECKING:
@@ -29,61 +25,89 @@ if TYPE_CHECKING:
 
 
 @checked_methods
-class Calls:
-    """Methods of ``Session``; each charges what its SQL function charges.
-
-    Attributes:
-        desk: what is asked of the data set goes through it.
-    """
-
-    desk: Desk
+class Calls(Asks):
+    """Methods of ``Session``; each charges what its SQL function charges."""
 
     def __init_subclass__(cls) -> None:
         for spec in FUNCTIONS.values():
             if not hasattr(cls, spec.method):
-                setattr(cls, spec.method, _method(spec))
+                setattr(cls, spec.method, method(spec))
         checked_methods(cls)
 
     @checks_itself
     def noisy_count(
-        self, table: str, *, epsilon: object = None, predicate: str | None = None, unit: bool = False,
-        error: float | None = None, fresh: bool = False,
-    ) -> Result:  # fmt: skip
+        self,
+        table: str,
+        *,
+        epsilon: object = None,
+        predicate: str | None = None,
+        unit: bool = False,
+        error: float | None = None,
+        fresh: bool = False,
+    ) -> Result:
         """A noisy number of rows, or (``unit``) of privacy units."""
         return self._ask("dp_noisy_count", locals())
 
     @checks_itself
     def explain_noisy_count(
-        self, table: str, *, epsilon: object = None, predicate: str | None = None, unit: bool = False,
+        self,
+        table: str,
+        *,
+        epsilon: object = None,
+        predicate: str | None = None,
+        unit: bool = False,
         error: float | None = None,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """What :meth:`noisy_count` would do and cost; free."""
         return self._ask("dp_explain_noisy_count", locals())
 
     @checks_itself
     def median_smooth(
-        self, table: str, column: str, *, epsilon: object = None, delta: object = 0, predicate: str | None = None,
-        quantile: float | str = 0.5, fresh: bool = False,
-    ) -> Result:  # fmt: skip
+        self,
+        table: str,
+        column: str,
+        *,
+        epsilon: object = None,
+        delta: object = 0,
+        predicate: str | None = None,
+        quantile: float | str = 0.5,
+        fresh: bool = False,
+    ) -> Result:
         """A median (or other quantile) by smooth sensitivity; delta > 0 takes Laplace noise."""
         return self._ask("dp_median_smooth", locals())
 
     @checks_itself
     def explain_median_smooth(
-        self, table: str, column: str, *, epsilon: object = None, delta: object = 0, predicate: str | None = None,
+        self,
+        table: str,
+        column: str,
+        *,
+        epsilon: object = None,
+        delta: object = 0,
+        predicate: str | None = None,
         quantile: float | str = 0.5,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """What :meth:`median_smooth` would do and cost; free."""
         return self._ask("dp_explain_median_smooth", locals())
 
     @checks_itself
     def smooth_summary(
-        self, table: str, columns: Sequence[str], *, epsilon: object = None, delta: object = 0,
-        smoothness: int | None = None, degree: int | None = None, name: str,
-        basis: Literal["tensor", "total_degree", "hyperbolic_cross"] = "tensor", interactions: int | None = None,
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        epsilon: object = None,
+        delta: object = 0,
+        smoothness: int | None = None,
+        degree: int | None = None,
+        name: str,
+        basis: Literal["tensor", "total_degree", "hyperbolic_cross"] = "tensor",
+        interactions: int | None = None,
         weights: Literal["smooth", "uniform"] = "smooth",
-        noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto", per: str | None = None, fresh: bool = False,
-    ) -> Result:  # fmt: skip
+        noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto",
+        per: str | None = None,
+        fresh: bool = False,
+    ) -> Result:
         """Buy a summary that answers any number of smooth queries; one row about it.
 
         ``interactions`` is for "total_degree" and "hyperbolic_cross": at most so many columns in one function; ``per``
@@ -94,38 +118,68 @@ class Calls:
 
     @checks_itself
     def explain_summary(
-        self, table: str, columns: Sequence[str], *, epsilon: object = None, delta: object = 0,
-        smoothness: int | None = None, degree: int | None = None,
-        basis: Literal["tensor", "total_degree", "hyperbolic_cross"] = "tensor", interactions: int | None = None,
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        epsilon: object = None,
+        delta: object = 0,
+        smoothness: int | None = None,
+        degree: int | None = None,
+        basis: Literal["tensor", "total_degree", "hyperbolic_cross"] = "tensor",
+        interactions: int | None = None,
         weights: Literal["smooth", "uniform"] = "smooth",
-        noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto", per: str | None = None,
-    ) -> Result:  # fmt: skip
+        noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto",
+        per: str | None = None,
+    ) -> Result:
         """What :meth:`smooth_summary` would hold and cost; free."""
         return self._ask("dp_explain_summary", locals())
 
     @checks_itself
     def smooth_answer(
-        self, name: str, function: str, *, statistic: Literal["mean", "sum"] = "mean", tolerance: float | None = None,
-        method: Literal["interpolation", "jackson", "best"] = "interpolation", category: Scalar | None = None,
-    ) -> Result:  # fmt: skip
+        self,
+        name: str,
+        function: str,
+        *,
+        statistic: Literal["mean", "sum"] = "mean",
+        tolerance: float | None = None,
+        method: Literal["interpolation", "jackson", "best"] = "interpolation",
+        category: Scalar | None = None,
+    ) -> Result:
         """Answer a smooth function of a summary's columns; free. ``category`` names a group (``per``)."""
         return self._ask("dp_smooth_answer", locals())
 
     @checks_itself
     def smooth_answers(
-        self, name: str, functions: Sequence[str], *, statistic: Literal["mean", "sum"] = "mean",
-        tolerance: float | None = None, category: Scalar | None = None,
-    ) -> Result:  # fmt: skip
+        self,
+        name: str,
+        functions: Sequence[str],
+        *,
+        statistic: Literal["mean", "sum"] = "mean",
+        tolerance: float | None = None,
+        category: Scalar | None = None,
+    ) -> Result:
         """Answer many functions of a summary's columns at once, one row each; free."""
         return self._ask("dp_smooth_answers", locals())
 
     @checks_itself
     def synthesize(
-        self, source: str, *, epsilon: object = None, rows: int | str = "auto", columns: Sequence[str] | None = None,
-        delta: object = 0, smoothness: int | None = None, degree: int | None = None, name: str | None = None,
-        method: str = "auto", target: str | None = None, time_limit: float | None = None, fresh: bool = False,
+        self,
+        source: str,
+        *,
+        epsilon: object = None,
+        rows: int | str = "auto",
+        columns: Sequence[str] | None = None,
+        delta: object = 0,
+        smoothness: int | None = None,
+        degree: int | None = None,
+        name: str | None = None,
+        method: str = "auto",
+        target: str | None = None,
+        time_limit: float | None = None,
+        fresh: bool = False,
         progress: Callable[[str, float], None] | None = None,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """A synthetic table: charged from a protected table, free from a stored summary.
 
         ``method``: "lp" (up to three columns, the whole grid), "theorem" (the paper's Algorithm 3), "moments" (many
@@ -141,10 +195,18 @@ class Calls:
 
     @checks_itself
     def explain_synthesize(
-        self, table: str, *, epsilon: object = None, rows: int | str = "auto", columns: Sequence[str] | None = None,
-        delta: object = 0, smoothness: int | None = None, degree: int | None = None, method: str = "auto",
+        self,
+        table: str,
+        *,
+        epsilon: object = None,
+        rows: int | str = "auto",
+        columns: Sequence[str] | None = None,
+        delta: object = 0,
+        smoothness: int | None = None,
+        degree: int | None = None,
+        method: str = "auto",
         target: str | None = None,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """Which method a synthetic table would take, what it would buy and cost, and what a theorem promises; free."""
         return self._ask("dp_explain_synthesize", locals())
 
@@ -164,16 +226,21 @@ class Calls:
 
     @checks_itself
     def groups_per_unit(
-        self, table: str, keys: str | Sequence[str], *, epsilon: object = None, predicate: str | None = None,
+        self,
+        table: str,
+        keys: str | Sequence[str],
+        *,
+        epsilon: object = None,
+        predicate: str | None = None,
         fresh: bool = False,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """How many units are in more groups, by ``keys`` as in GROUP BY, than a ``max_groups`` of 1, 2, 5, 10, ..."""
         return self._ask("dp_groups_per_unit", locals())
 
     @checks_itself
     def explain_bounds(
         self, table: str, column: str, *, epsilon: object = None, predicate: str | None = None
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """What :meth:`bounds` would do and cost; free."""
         return self._ask("dp_explain_bounds", locals())
 
@@ -233,7 +300,7 @@ class Calls:
             from duckdp.synthetic.stored import summary_of
 
         payload = summary_of(self._desk.stored(name))
-        _write_new(path, exported(payload, None if category is None else str(category)))
+        write_new(path, exported(payload, None if category is None else str(category)))
 
     @noted(prefix="")
     def export_tables(self, names: Sequence[str], path: str | os.PathLike[str], *, replace: bool = False) -> None:
@@ -266,103 +333,5 @@ class Calls:
         charge = self._desk.charge(stored.charge_id)
         report = make_report(str(name), stored.payload, json.loads(charge.parameters) if charge else None)
         if path is not None:
-            _write_new(path, report.html)
+            write_new(path, report.html)
         return report
-
-    @checks_itself
-    def asking(self, text: str | Callable[[], str]) -> Asking:
-        """A statement of the analyst's that begins; ``with`` it."""
-        return self._desk.asking(text)
-
-    def _ask(self, name: str, given: Mapping[str, object]) -> Result:
-        """Make a call a statement, read its arguments, plan and run it."""
-        spec = FUNCTIONS[name]
-        raw = {p.name: given.get(str(p.python), p.default) for p in spec.of("python")}
-        return self._asked(spec, raw, lambda: spec.read_values(given))
-
-    def _asked(self, spec: Spec, raw: Mapping[str, object], read: Callable[[], dict[str, Any]]) -> Result:
-        with self.asking(lambda: describe(spec, raw)) as asking:
-            asking.outcome = "explained" if spec.explains else "answered"
-            return spec.plan(self._desk, self._or_set(spec, read())).run(secrets.token_hex(16))
-
-    def _or_set(self, spec: Spec, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments of a call, with the epsilon that the session has SET where it gives none.
-
-        Never called for a dp function in SQL, which runs while the front's own statement does.
-        """
-        for parameter in spec.parameters:
-            if parameter.kind.falls_back and arguments[parameter.name] is None:
-                instead = [arguments[p.name] for p in spec.parameters if p.kind.instead]
-                if all(value is None for value in instead):
-                    arguments[parameter.name] = self._set_epsilon()
-        return arguments
-
-    @property
-    def _desk(self) -> Desk:
-        self.desk.require_open()
-        return self.desk
-
-    def _set_epsilon(self) -> str | None:
-        """The epsilon that the analyst has SET, if any."""
-        raise NotImplementedError
-
-
-def ask_words(session: Calls, spec: Spec, words: Mapping[str, Any]) -> Result:
-    """A call from the words of a command line.
-
-    Raises:
-        DuckDPError: refused, or failed after the charge (E1xx).
-    """
-    return session._asked(spec, words, lambda: spec.read_words(words))
-
-
-def _method(spec: Spec) -> Callable[..., Result]:
-    """The session's method of a function that is written down nowhere else."""
-    place, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    parameters = [inspect.Parameter("self", place)]
-    for p in spec.of("python"):
-        default = inspect.Parameter.empty if p.default is REQUIRED else p.default
-        parameters.append(inspect.Parameter(str(p.python), place if p.placed else named, default=default))
-    signature = inspect.Signature(parameters, return_annotation=Result)
-
-    @checks_itself
-    def call(self: Calls, *args: object, **given: object) -> Result:
-        return self._ask(spec.name, signature.bind(self, *args, **given).arguments)
-
-    call.__name__, call.__qualname__ = spec.method, f"Session.{spec.method}"
-    call.__doc__ = f"{spec.about[0].upper()}{spec.about[1:]}."
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    return call
-
-
-def _place(beside: str, target: str) -> None:
-    """Give a finished file its name, which must be free: a link refuses a taken one at that very moment."""
-    try:
-        os.link(beside, target)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        os.replace(beside, target)
-
-
-def _write_new(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file that does not exist yet, whole or not at all.
-
-    Raises:
-        ParameterError: P107, no path. OSError: the file exists or cannot be written.
-    """
-    if not isinstance(path, (str, os.PathLike)) or "\x00" in os.fspath(path):
-        raise ParameterError("P107", "path", path, "must be the path of a file to write.")
-    target = os.fspath(path)
-    if os.path.lexists(target):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-    beside = f"{target}.{secrets.token_hex(8)}.part"
-    try:
-        with open(beside, "x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        _place(beside, target)
-    finally:
-        with suppress(OSError):
-            os.unlink(beside)

@@ -53,13 +53,20 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "subject": ("VARCHAR", "of the act: an analyst, a table, a name"),
     "reason": ("VARCHAR", "of the act"),
     "detail": ("VARCHAR", "of the act, as JSON"),
-}  # fmt: skip
+}
 
 _OF_CHARGES = {
-    "statement": "statement", "outcome": "state", "charge": "id", "charge_kind": "kind", "mechanism": "mechanism",
-    "parameters": "parameters", "question": "key", "data_version": "data_version",
-    "catalog_version": "catalog_version", "attempt": "attempt",
-}  # fmt: skip
+    "statement": "statement",
+    "outcome": "state",
+    "charge": "id",
+    "charge_kind": "kind",
+    "mechanism": "mechanism",
+    "parameters": "parameters",
+    "question": "key",
+    "data_version": "data_version",
+    "catalog_version": "catalog_version",
+    "attempt": "attempt",
+}
 _OF_LOSSES = {"epsilon": "epsilon_nano", "delta": "delta_atto", "rho": "rho_pico", "delta_zcdp": "delta_zcdp_atto"}
 _OF_ACTS = {"act": "kind", "subject": "subject", "reason": "reason", "detail": "detail"}
 _OF_STATEMENTS = {"statement": "text", "outcome": "outcome", "charge": "charge"}

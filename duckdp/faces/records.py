@@ -26,9 +26,7 @@ class Records:
 
     ledger: Ledger
 
-    def charges(
-        self, analyst: str | None = None, *, limit: int | None = 1000, before: int | None = None
-    ) -> Result:  # fmt: skip
+    def charges(self, analyst: str | None = None, *, limit: int | None = 1000, before: int | None = None) -> Result:
         """The ledger as a table: who was charged how much for what, oldest first.
 
         Args:
@@ -47,9 +45,13 @@ class Records:
         return replace(plain_result(names, rows, ["BIGINT"] + ["VARCHAR"] * 7), notes=notes)
 
     def history(
-        self, *, analyst: str | None = None, since: object = None, kind: str | Sequence[str] | None = None,
+        self,
+        *,
+        analyst: str | None = None,
+        since: object = None,
+        kind: str | Sequence[str] | None = None,
         last: int = 100,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """What happened, newest first: charges, the owner's acts, and statements that were free or refused.
 
         Args:
@@ -93,9 +95,11 @@ def filtered(ledger: Ledger, *, analyst: object, since: object, kind: object) ->
     if not isinstance(kinds, (list, tuple)) or not kinds or any(one not in KINDS for one in kinds):
         raise ParameterError("P107", "kind", kind, f"must be of {', '.join(KINDS)}.")
     return walk(
-        ledger, analyst=None if analyst is None else check_name(analyst, "analyst"),
-        since="" if since is None else parse_since(since), kinds=kinds,
-    )  # fmt: skip
+        ledger,
+        analyst=None if analyst is None else check_name(analyst, "analyst"),
+        since="" if since is None else parse_since(since),
+        kinds=kinds,
+    )
 
 
 def read_last(value: object) -> int:

@@ -38,11 +38,16 @@ from duckdp.result import Result, ResultColumn
 # At connect, so that they hold for every cursor (SET of a Python setting holds for one). No temporary files: an analyst
 # could fill the disk, in the directory that the curator was started from.
 LOCKDOWN: dict[str, str | bool | int | float | list[str]] = {
-    "python_enable_replacements": "false", "python_scan_all_frames": "false",
-    "autoload_known_extensions": "false", "autoinstall_known_extensions": "false",
-    "allow_community_extensions": "false", "allow_persistent_secrets": "false", "memory_limit": "1GB",
-    "temp_directory": "", "max_temp_directory_size": "0B",
-}  # fmt: skip
+    "python_enable_replacements": "false",
+    "python_scan_all_frames": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "memory_limit": "1GB",
+    "temp_directory": "",
+    "max_temp_directory_size": "0B",
+}
 # After connecting: at connect, DuckDB would allow the path of the database itself, ":memory:" in the directory that the
 # curator was started from, and an analyst could fill the disk there. The directory of secrets shows the curator's home.
 LOCKS = ("SET secret_directory = ''", "SET enable_external_access = false", "SET lock_configuration = true")
@@ -129,7 +134,7 @@ class Front:
             raise problem
         columns = [
             ResultColumn(name=d[0], type=str(d[1]), values=[row[i] for row in rows]) for i, d in enumerate(described)
-        ]  # fmt: skip
+        ]
         return Result(columns=columns)
 
     def variable(self, name: str) -> str | None:

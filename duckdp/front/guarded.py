@@ -29,12 +29,26 @@ from duckdp.process.ending import tried
 from duckdp.process.forks import Home, closed, keep
 
 USER_FACING = (
-    duckdb.ParserException, duckdb.SyntaxException, duckdb.BinderException, duckdb.CatalogException,
-    duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.TypeMismatchException, duckdb.InvalidInputException,
-    duckdb.InvalidTypeException, duckdb.ConstraintException, duckdb.DependencyException, duckdb.SequenceException,
-    duckdb.PermissionException, duckdb.TransactionException, duckdb.NotImplementedException, duckdb.InterruptException,
-    duckdb.OutOfMemoryException, duckdb.ConnectionException, duckdb.ResourceInUseException,
-)  # fmt: skip
+    duckdb.ParserException,
+    duckdb.SyntaxException,
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.ConversionException,
+    duckdb.OutOfRangeException,
+    duckdb.TypeMismatchException,
+    duckdb.InvalidInputException,
+    duckdb.InvalidTypeException,
+    duckdb.ConstraintException,
+    duckdb.DependencyException,
+    duckdb.SequenceException,
+    duckdb.PermissionException,
+    duckdb.TransactionException,
+    duckdb.NotImplementedException,
+    duckdb.InterruptException,
+    duckdb.OutOfMemoryException,
+    duckdb.ConnectionException,
+    duckdb.ResourceInUseException,
+)
 WITHHELD = (
     "Q105: DuckDB failed on this statement, and its message is withheld because it may show addresses and paths of the "
     "curator's machine. Write the statement in another way."
@@ -70,18 +84,46 @@ _MACHINE = re.compile(
 )  # whole addresses and paths: who writes the beginning of one is not told the rest
 #: How the text of each kind begins, for errors that Arrow hands on without their class.
 _BEGINNINGS = {
-    "Conversion Error": duckdb.ConversionException, "Out of Range Error": duckdb.OutOfRangeException,
-    "Invalid Input Error": duckdb.InvalidInputException, "INTERRUPT Error": duckdb.InterruptException,
-    "Constraint Error": duckdb.ConstraintException, "Out of Memory Error": duckdb.OutOfMemoryException,
-    "Not implemented Error": duckdb.NotImplementedException, "FATAL Error": duckdb.FatalException,
-}  # fmt: skip
+    "Conversion Error": duckdb.ConversionException,
+    "Out of Range Error": duckdb.OutOfRangeException,
+    "Invalid Input Error": duckdb.InvalidInputException,
+    "INTERRUPT Error": duckdb.InterruptException,
+    "Constraint Error": duckdb.ConstraintException,
+    "Out of Memory Error": duckdb.OutOfMemoryException,
+    "Not implemented Error": duckdb.NotImplementedException,
+    "FATAL Error": duckdb.FatalException,
+}
 _CODED = re.compile(r"\b[A-Z]\d{3}: ")
 #: What runs a statement, or reads what is run while it is read.
 _LONG = frozenset(
-    ("execute", "executemany", "sql", "query", "from_query", "fetchall", "fetchdf", "df", "to_df", "fetchnumpy",
-     "fetch_arrow_table", "to_arrow_reader", "fetch_record_batch", "arrow", "to_arrow_table", "pl", "show", "create",
-     "insert_into", "to_table", "to_csv", "write_csv", "to_parquet", "write_parquet", "read_all")
-)  # fmt: skip
+    (
+        "execute",
+        "executemany",
+        "sql",
+        "query",
+        "from_query",
+        "fetchall",
+        "fetchdf",
+        "df",
+        "to_df",
+        "fetchnumpy",
+        "fetch_arrow_table",
+        "to_arrow_reader",
+        "fetch_record_batch",
+        "arrow",
+        "to_arrow_table",
+        "pl",
+        "show",
+        "create",
+        "insert_into",
+        "to_table",
+        "to_csv",
+        "write_csv",
+        "to_parquet",
+        "write_parquet",
+        "read_all",
+    )
+)
 _LIVE: tuple[type, ...] = (duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation)
 _APPENDERS = ("Appender", "QueryAppender")
 END_SECONDS = 10.0  # for a statement that was interrupted

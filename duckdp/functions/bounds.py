@@ -69,9 +69,12 @@ class Bounds(DpFunction):
     def _task(self, desk: Desk) -> BoundsTask:
         table = desk.table(self.table)
         return plan_bounds(
-            table, self.column, read_where(self.predicate, table), epsilon_nano=parse_epsilon(self.epsilon),
+            table,
+            self.column,
+            read_where(self.predicate, table),
+            epsilon_nano=parse_epsilon(self.epsilon),
             neighbours=desk.neighbours,
-        )  # fmt: skip
+        )
 
 
 @dp_function("dp_rows_per_unit", costs="epsilon", example="'care', epsilon := 0.1")
@@ -141,9 +144,12 @@ def _per_unit(desk: Desk, task: PerUnitTask, text: str, figure: str, lost: str, 
             over.append(_count(value, law.deviation(bins), law.half_width(bins)))
             shares.append(round(min(max(value / whole, 0.0), 1.0), 6) if whole > 0 else None)
         lost_shares = [None if v is None else round(v, 6) for v in dropped[: len(over)]]
-        made = [ResultColumn(name=figure, type="BIGINT", values=list(ENDS[: len(over)])), _released("units_over", over),
-                ResultColumn(name="units_share", type="DOUBLE", values=shares),
-                ResultColumn(name=lost, type="DOUBLE", values=lost_shares)]  # fmt: skip
+        made = [
+            ResultColumn(name=figure, type="BIGINT", values=list(ENDS[: len(over)])),
+            _released("units_over", over),
+            ResultColumn(name="units_share", type="DOUBLE", values=shares),
+            ResultColumn(name=lost, type="DOUBLE", values=lost_shares),
+        ]
         unit, what = task.table.unit_key, "rows" if figure == "max_rows" else "groups"
         total = f"{whole:,} ± {law.half_width(len(noisy)):,.0f}"
         notes = [

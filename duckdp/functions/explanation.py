@@ -57,9 +57,13 @@ def explain_price(found: Price, remaining: str, lines: Sequence[str] = ()) -> Ex
     """A statement that is paid for, or known without the data; ``lines`` say why no summary answers it."""
     plan = found.plan
     return Explanation(
-        plan="\n".join([describe_plan(plan), *lines]), cost=str(plan.loss) if plan.measures else "nothing",
-        errors=found.errors, formulas=found.formulas, remaining=remaining, notes=plan_notes(plan),
-    )  # fmt: skip
+        plan="\n".join([describe_plan(plan), *lines]),
+        cost=str(plan.loss) if plan.measures else "nothing",
+        errors=found.errors,
+        formulas=found.formulas,
+        remaining=remaining,
+        notes=plan_notes(plan),
+    )
 
 
 def explain_quantile(task: QuantileTask, remaining: str) -> list[str]:
@@ -97,9 +101,12 @@ def routed_result(query: Query, route: Route) -> Result:
     columns = []
     for output, found in zip(query.outputs, route.answers, strict=True):
         estimate = Estimate(
-            value=found.value, standard_error=found.standard_error, low=found.low, high=found.high,
+            value=found.value,
+            standard_error=found.standard_error,
+            low=found.low,
+            high=found.high,
             note=f"the interval holds the approximation error, {found.approximation_error:.4g}",
-        )  # fmt: skip
+        )
         columns.append(ResultColumn(name=output.name, type="DOUBLE", values=[found.value], estimates=[estimate]))
     notes = [f'answered from summary "{route.summary}", without reading the table']
     caveat = summary_note(query.table)

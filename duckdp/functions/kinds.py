@@ -126,9 +126,11 @@ _WIDTHS = Kind(
 )
 Widths = Annotated[float | Mapping[str, float], _WIDTHS]
 _TOLERANCE = Kind(
-    word="a number", about="the widest 95% half-width with which a summary may answer instead, free", read=read_number,
+    word="a number",
+    about="the widest 95% half-width with which a summary may answer instead, free",
+    read=read_number,
     given=_as_given,
-)  # fmt: skip
+)
 Tolerance = Annotated[float | Mapping[str, float], _TOLERANCE]
 _FLAG = Kind(word="true or false", read=read_flag, choices=("true", "false"))
 Flag = Annotated[bool, _FLAG]

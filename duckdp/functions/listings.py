@@ -30,7 +30,7 @@ class Budget(DpFunction):
         names = ["analyst", "scope", "granted", "spent", "remaining"]
         return Planned(
             columns=[(n, "VARCHAR") for n in names], run=lambda _: plain_result(names, desk.budget_rows()), rows=9
-        )  # fmt: skip
+        )
 
 
 @dp_function("dp_ledger", forms=("table", "view"), example="most := 10")

@@ -49,10 +49,21 @@ def _section(spec: Spec) -> list[str]:
     about = f"{spec.about[0].upper()}{spec.about[1:]}."
     example = ["```sql", f"FROM {spec.name}({spec.example})", "```", ""] if spec.example else []
     lines = [
-        f"## {spec.name}", "", f"{about} Costs {spec.costs}. Form: {', '.join(forms[f] for f in spec.forms)}"
+        f"## {spec.name}",
+        "",
+        f"{about} Costs {spec.costs}. Form: {', '.join(forms[f] for f in spec.forms)}"
         + (f" (struct of {', '.join(spec.fields)})." if len(spec.fields) > 1 else "."),
-        "", *example, "```sql", signature(spec), "```", "", "```python", _python(spec), "```", "",
-    ]  # fmt: skip
+        "",
+        *example,
+        "```sql",
+        signature(spec),
+        "```",
+        "",
+        "```python",
+        _python(spec),
+        "```",
+        "",
+    ]
     if spec.parameters:
         lines += ["| parameter | is | default | |", "|---|---|---|---|", *map(_row, spec.parameters), ""]
     return lines

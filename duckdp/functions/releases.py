@@ -33,7 +33,7 @@ from duckdp.functions.kinds import (
     Values,
     Width,
     Widths,
-)  # fmt: skip
+)
 from duckdp.functions.planned import NOTE, Planned, read_where, told, with_errors
 from duckdp.functions.routing import Route, find_route, require_paid
 from duckdp.functions.spec import DpFunction, argument, dp_function, option
@@ -131,9 +131,14 @@ class MedianSmooth(DpFunction):
     def _task(self, desk: Desk) -> QuantileTask:
         table = desk.table(self.table)
         return plan_quantile(
-            table, self.column, read_where(self.predicate, table), epsilon_nano=parse_epsilon(self.epsilon),
-            delta_atto=parse_delta(self.delta), quantile=Fraction(str(self.quantile)), neighbours=desk.neighbours,
-        )  # fmt: skip
+            table,
+            self.column,
+            read_where(self.predicate, table),
+            epsilon_nano=parse_epsilon(self.epsilon),
+            delta_atto=parse_delta(self.delta),
+            quantile=Fraction(str(self.quantile)),
+            neighbours=desk.neighbours,
+        )
 
 
 @dp_function(

@@ -195,5 +195,5 @@ def _read_tolerance(query: Query, tolerance: object) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MOST:
             raise ParameterError(
                 "P106", f'tolerance["{name}"]', value, "must be a positive number, the widest 95% half-width."
-            )  # fmt: skip
+            )
     return {name: float(cast(float, wanted[name])) for name in names}

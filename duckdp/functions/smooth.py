@@ -25,7 +25,7 @@ from duckdp.functions.kinds import (
     Value,
     Whole,
     Word,
-)  # fmt: skip
+)
 from duckdp.functions.planned import NOTE, Planned
 from duckdp.functions.spec import REQUIRED, DpFunction, argument, dp_function, option
 from duckdp.process.importing import importing
@@ -83,16 +83,30 @@ class BuySummary(DpFunction):
             from duckdp.smooth.payloads import open_stored
 
         task, called = self._task(desk), check_name(self.name)
-        shape = [("name", "VARCHAR"), ("columns", "VARCHAR"), ("degree", "BIGINT"), ("moments", "BIGINT"),
-                 ("noise", "VARCHAR"), ("epsilon", "VARCHAR"), ("standard_error", "DOUBLE")]  # fmt: skip
+        shape = [
+            ("name", "VARCHAR"),
+            ("columns", "VARCHAR"),
+            ("degree", "BIGINT"),
+            ("moments", "BIGINT"),
+            ("noise", "VARCHAR"),
+            ("epsilon", "VARCHAR"),
+            ("standard_error", "DOUBLE"),
+        ]
 
         def run(_: str) -> Result:
             text = f"dp_smooth_summary({task.table.name}, {', '.join(c.name for c in task.columns)}) as {called}"
             done = desk.perform(task, table=task.table, statement=text, kind="summary", name=called, fresh=self.fresh)
             summary = open_stored(done.payload)
             error = summary.noise.deviation / 2**summary.bits
-            row = (called, ", ".join(c.name for c in summary.columns), summary.basis.degree, summary.basis.size,
-                   summary.family, show_decimal(summary.epsilon_nano, 9), error)  # fmt: skip
+            row = (
+                called,
+                ", ".join(c.name for c in summary.columns),
+                summary.basis.degree,
+                summary.basis.size,
+                summary.family,
+                show_decimal(summary.epsilon_nano, 9),
+                error,
+            )
             made = plain_result([n for n, _ in shape], [row], [t for _, t in shape])
             notes = ["standard_error is that of the noisiest sum", *_caveats(task.table)]
             return desk.dress(made.columns, task.loss, done, notes=notes, caveat=summary_note(task.table))
@@ -114,14 +128,20 @@ class BuySummary(DpFunction):
             from duckdp.smooth.buy.summary_task import Wishes
 
         wishes = Wishes(
-            smoothness=self.smoothness, degree=self.degree, shape=self.basis, order=self.interactions,
-            weights=self.weights, noise=self.noise,
-        )  # fmt: skip
+            smoothness=self.smoothness,
+            degree=self.degree,
+            shape=self.basis,
+            order=self.interactions,
+            weights=self.weights,
+            noise=self.noise,
+        )
         table, names = desk.table(self.table), list(self.columns)
         charge: dict[str, Any] = {
-            "epsilon_nano": parse_epsilon(self.epsilon), "delta_atto": parse_delta(self.delta),
-            "neighbours": desk.neighbours, "wishes": wishes,
-        }  # fmt: skip
+            "epsilon_nano": parse_epsilon(self.epsilon),
+            "delta_atto": parse_delta(self.delta),
+            "neighbours": desk.neighbours,
+            "wishes": wishes,
+        }
         if self.per is not None:
             return plan_grouped(table, names, self.per, **charge)
         return plan_counted(table, names, **charge)
@@ -151,9 +171,7 @@ class Answer(DpFunction):
         expr = read_function(self.function, summary.table, summary.columns)
 
         def run(_: str) -> Result:
-            found = answer(
-                summary, expr, statistic=self.statistic, tolerance=self.tolerance, method=self.method
-            )  # fmt: skip
+            found = answer(summary, expr, statistic=self.statistic, tolerance=self.tolerance, method=self.method)
             made = plain_result(ANSWER, [_row(found)], TYPES)
             notes, caveat = [found.note] if found.note else [], _weighted(summary)
             notes += [] if caveat is None else [caveat]
@@ -213,6 +231,4 @@ def _noted(
 
 def _row(found: SmoothAnswer) -> tuple[float | bool | None, ...]:
     """An answer as ANSWER lists it."""
-    return (
-        found.value, found.standard_error, found.approximation_error, found.low, found.high, found.estimated
-    )  # fmt: skip
+    return (found.value, found.standard_error, found.approximation_error, found.low, found.high, found.estimated)

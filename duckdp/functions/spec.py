@@ -234,9 +234,16 @@ def option(default: Any, *, about: str = "", only: Face | None = None, explained
 
 
 def dp_function(
-    name: str, *, forms: tuple[Form, ...] = ("table",), fields: tuple[str, ...] = ("value",), costs: str = "nothing",
-    method: str | None = None, explanation: str | None = None, explain_method: str | None = None, example: str = "",
-) -> Callable[[D], D]:  # fmt: skip
+    name: str,
+    *,
+    forms: tuple[Form, ...] = ("table",),
+    fields: tuple[str, ...] = ("value",),
+    costs: str = "nothing",
+    method: str | None = None,
+    explanation: str | None = None,
+    explain_method: str | None = None,
+    example: str = "",
+) -> Callable[[D], D]:
     """Declare a dp function, and its explanation if the class has ``explain``.
 
     Args:
@@ -252,19 +259,33 @@ def dp_function(
 
     def declare(made: D) -> D:
         spec = Spec(
-            name=name, made=made, parameters=_parameters(made), forms=forms,
-            fields=fields if "value" in forms else (), method=method or name.removeprefix("dp_"),
-            about=_first_line(made), costs=costs, example=example,
-        )  # fmt: skip
+            name=name,
+            made=made,
+            parameters=_parameters(made),
+            forms=forms,
+            fields=fields if "value" in forms else (),
+            method=method or name.removeprefix("dp_"),
+            about=_first_line(made),
+            costs=costs,
+            example=example,
+        )
         _register(spec)
         if made.explain is not DpFunction.explain:
             called = explanation or _EXPLAIN + name.removeprefix("dp_")
-            _register(replace(
-                spec, name=called, parameters=_explained(made, spec), forms=("table",), fields=(), explains=True,
-                example="",
-                method=explain_method or called.removeprefix("dp_"), costs="nothing",
-                about=f"what `{name}` would do and cost; reads no data",
-            ))  # fmt: skip
+            _register(
+                replace(
+                    spec,
+                    name=called,
+                    parameters=_explained(made, spec),
+                    forms=("table",),
+                    fields=(),
+                    explains=True,
+                    example="",
+                    method=explain_method or called.removeprefix("dp_"),
+                    costs="nothing",
+                    about=f"what `{name}` would do and cost; reads no data",
+                )
+            )
         return made
 
     return declare

@@ -23,7 +23,7 @@ from duckdp.functions.kinds import (
     SourceName,
     Whole,
     Word,
-)  # fmt: skip
+)
 from duckdp.functions.planned import Planned
 from duckdp.functions.spec import DpFunction, argument, dp_function, option
 from duckdp.process.importing import importing
@@ -102,10 +102,16 @@ class Synthesize(DpFunction):
         if self.columns is not None and not self.columns:
             raise ParameterError("P107", "columns", self.columns, _ALL)
         asked = Asked(
-            table=table, columns=None if self.columns is None else list(self.columns),
-            epsilon_nano=parse_epsilon(self.epsilon), delta_atto=parse_delta(self.delta), neighbours=desk.neighbours,
-            rows=self.rows, smoothness=self.smoothness, degree=self.degree, target=self.target,
-        )  # fmt: skip
+            table=table,
+            columns=None if self.columns is None else list(self.columns),
+            epsilon_nano=parse_epsilon(self.epsilon),
+            delta_atto=parse_delta(self.delta),
+            neighbours=desk.neighbours,
+            rows=self.rows,
+            smoothness=self.smoothness,
+            degree=self.degree,
+            target=self.target,
+        )
         task = plan_table(asked, self.method)
         _require_few_cells(task.rows, len(task.columns))
         return task
@@ -113,10 +119,14 @@ class Synthesize(DpFunction):
     def _refuse_others(self) -> None:
         """Options that only a protected table has."""
         given = {
-            "columns": self.columns, "degree": self.degree, "smoothness": self.smoothness, "name": self.name,
-            "target": self.target or None, "method": None if self.method == AUTO else self.method,
+            "columns": self.columns,
+            "degree": self.degree,
+            "smoothness": self.smoothness,
+            "name": self.name,
+            "target": self.target or None,
+            "method": None if self.method == AUTO else self.method,
             "fresh": self.fresh or None,
-        }  # fmt: skip
+        }
         for name, value in given.items():
             if value is not None:
                 rule = "is for a protected table; from what is stored, rows are made of all its columns."

@@ -73,9 +73,15 @@ def read(path: str, file: str | None = None) -> Position | None:
 
 
 def advance(
-    path: str, position: Position, *, file: str | None = None, create: bool = False, replace: bool = False,
-    back: bool = False, hold: Callable[[Position], None] = lambda _: None,
-) -> None:  # fmt: skip
+    path: str,
+    position: Position,
+    *,
+    file: str | None = None,
+    create: bool = False,
+    replace: bool = False,
+    back: bool = False,
+    hold: Callable[[Position], None] = lambda _: None,
+) -> None:
     """Move the anchor forward to ``position``, durably; an anchor that is already further stays.
 
     Args:

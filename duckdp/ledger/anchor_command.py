@@ -30,9 +30,19 @@ from duckdp.ledger.anchor import LENGTH, Position, damaged, parse_line
 SECONDS = 20.0  # for one answer
 #: What the command gets of the environment: where programs, keys and settings are, and nothing else that may be secret.
 PASSED = (
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR",
-    "XDG_CONFIG_HOME", "KRB5CCNAME",
-)  # fmt: skip
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "SSH_AUTH_SOCK",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "KRB5CCNAME",
+)
 MOST_WORDS, MOST_CHARACTERS = 64, 4096
 
 _RULE = (
@@ -71,9 +81,14 @@ def exchange(path: str, words: Sequence[str], believed: Position | None, wanted:
     """
     try:
         process = subprocess.Popen(
-            list(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/",
-            env={name: os.environ[name] for name in PASSED if name in os.environ}, start_new_session=True,
-        )  # fmt: skip
+            list(words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={name: os.environ[name] for name in PASSED if name in os.environ},
+            start_new_session=True,
+        )
     except (OSError, ValueError):
         raise _failed(path, "it cannot be started") from None
     try:

@@ -120,9 +120,13 @@ def _charge_rest(tx: Tx) -> None:
     cap = Cap(epsilon_nano=dataset["epsilon_nano"], delta_atto=dataset["delta_atto"])
     caps.set_cap(tx, LOST, cap, kind, "what may have been spent")
     request = ChargeRequest(
-        analyst=LOST, key=os.urandom(32).hex(), loss=loss, mechanism="lost", parameters="{}",
+        analyst=LOST,
+        key=os.urandom(32).hex(),
+        loss=loss,
+        mechanism="lost",
+        parameters="{}",
         statement="what may have been charged after the backup",
-    )  # fmt: skip
+    )
     charges.write_off(tx, request)
     budgets.revoke(tx, LOST, "nobody")
     tx.change_dataset(backup=dataset["backup"])

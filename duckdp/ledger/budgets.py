@@ -62,9 +62,7 @@ def grant(tx: Tx, analyst: str, cap: Cap, *, raise_to: bool, reason: str | None)
     caps.grant(tx, kind_of(tx.dataset()), analyst, cap, raise_to=raise_to, reason=reason)
 
 
-def set_team(
-    tx: Tx, team: str, cap: Cap, members: Sequence[str] | None, *, raise_to: bool, reason: str | None
-) -> None:  # fmt: skip
+def set_team(tx: Tx, team: str, cap: Cap, members: Sequence[str] | None, *, raise_to: bool, reason: str | None) -> None:
     """See :meth:`duckdp.ledger.Ledger.set_team`."""
     caps.set_team(tx, kind_of(tx.dataset()), team, cap, members, raise_to=raise_to, reason=reason)
 

@@ -38,9 +38,15 @@ def grant(tx: Tx, kind: AccountantKind, analyst: str, cap: Cap, *, raise_to: boo
 
 
 def set_team(
-    tx: Tx, kind: AccountantKind, team: str, cap: Cap, members: Sequence[str] | None, *, raise_to: bool,
+    tx: Tx,
+    kind: AccountantKind,
+    team: str,
+    cap: Cap,
+    members: Sequence[str] | None,
+    *,
+    raise_to: bool,
     reason: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """See :meth:`duckdp.ledger.Ledger.set_team`."""
     check_name(team, "team")
     _require_within_total(tx, cap)
@@ -64,9 +70,10 @@ def _allow_leaving(team: str, leaving: Sequence[str], reason: str | None) -> Non
     if leaving and reason is None:
         who = ", ".join(f'"{member}"' for member in leaving)
         raise BudgetError(
-            "B105", f'{who} would leave team "{team}", whose cap then limits them no more. Give a reason, kept in the '
+            "B105",
+            f'{who} would leave team "{team}", whose cap then limits them no more. Give a reason, kept in the '
             "log; what they spent stays with the team.",
-        )  # fmt: skip
+        )
 
 
 def _change_teams(tx: Tx, analyst: str, team: str) -> None:
@@ -125,7 +132,7 @@ def limits_of(kind: AccountantKind, epsilon_nano: int, delta_atto: int) -> Pair:
 
 def allow_change(
     old: Row, epsilon_nano: int, delta_atto: int, limit: Pair, *, raise_to: bool, reason: str | None, what: str
-) -> None:  # fmt: skip
+) -> None:
     """Whether a total or cap may be changed.
 
     Raises:
@@ -167,9 +174,10 @@ def _allow_change(old: Row, kind: AccountantKind, cap: Cap, *, raise_to: bool, r
     after = cap.month_epsilon_nano, cap.month_delta_atto
     if after[0] is None or after[1] is None or after[0] > before[0] or after[1] > before[1]:
         raise BudgetError(
-            "B105", f"what the {what} may spend in a month is raised, or no longer limited, only with raise_to=True "
+            "B105",
+            f"what the {what} may spend in a month is raised, or no longer limited, only with raise_to=True "
             f"and reason=..., kept in the log. It is {_monthly(*before)}: give per_month to keep it.",
-        )  # fmt: skip
+        )
 
 
 def _monthly(epsilon_nano: int, delta_atto: int) -> str:
@@ -207,15 +215,24 @@ def _present(row: Row) -> dict[str, Any]:
 
 def _cap(row: Row) -> Cap:
     return Cap(
-        epsilon_nano=row["epsilon_nano"], delta_atto=row["delta_atto"], month_epsilon_nano=row["month_epsilon_nano"],
+        epsilon_nano=row["epsilon_nano"],
+        delta_atto=row["delta_atto"],
+        month_epsilon_nano=row["month_epsilon_nano"],
         month_delta_atto=row["month_delta_atto"],
-    )  # fmt: skip
+    )
 
 
 def _set(
-    tx: Tx, table: Holder, old: Row | None, name: str, kind: AccountantKind, cap: Cap, reason: str | None, *,
+    tx: Tx,
+    table: Holder,
+    old: Row | None,
+    name: str,
+    kind: AccountantKind,
+    cap: Cap,
+    reason: str | None,
+    *,
     members: tuple[str, ...] = (),
-) -> None:  # fmt: skip
+) -> None:
     columns = _columns(kind, cap)
     stored: dict[str, Any] = {**dict.fromkeys(MONTH_COLUMNS), **columns}
     detail = dict(columns)

@@ -23,9 +23,16 @@ class Granting:
         return self._store.read(lambda tx: standing.teams(tx))
 
     def grant(
-        self, analyst: str, *, epsilon_nano: int, delta_atto: int, month_epsilon_nano: int | None = None,
-        month_delta_atto: int | None = None, raise_to: bool = False, reason: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        analyst: str,
+        *,
+        epsilon_nano: int,
+        delta_atto: int,
+        month_epsilon_nano: int | None = None,
+        month_delta_atto: int | None = None,
+        raise_to: bool = False,
+        reason: str | None = None,
+    ) -> None:
         """Let an analyst spend up to a cap within the total; again with equal values is harmless.
 
         Args:
@@ -43,15 +50,22 @@ class Granting:
                 revocation, without raise_to and a reason.
         """
         cap = Cap(
-            epsilon_nano=epsilon_nano, delta_atto=delta_atto, month_epsilon_nano=month_epsilon_nano,
+            epsilon_nano=epsilon_nano,
+            delta_atto=delta_atto,
+            month_epsilon_nano=month_epsilon_nano,
             month_delta_atto=month_delta_atto,
-        )  # fmt: skip
+        )
         self._store.write(lambda tx: budgets.grant(tx, analyst, cap, raise_to=raise_to, reason=reason))
 
     def set_team(
-        self, team: str, cap: Cap, *, members: Sequence[str] | None = None, raise_to: bool = False,
+        self,
+        team: str,
+        cap: Cap,
+        *,
+        members: Sequence[str] | None = None,
+        raise_to: bool = False,
         reason: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Give a team of analysts a cap of its own within the total; again with equal values is harmless.
 
         A charge counts in full against each team of which the analyst is a member when it is made, however many these

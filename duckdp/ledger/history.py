@@ -68,9 +68,13 @@ class Entry:
 
 
 def walk(
-    ledger: Ledger, *, newest_first: bool = True, analyst: str | None = None, since: str = "",
+    ledger: Ledger,
+    *,
+    newest_first: bool = True,
+    analyst: str | None = None,
+    since: str = "",
     kinds: Sequence[str] = KINDS,
-) -> Iterator[Entry]:  # fmt: skip
+) -> Iterator[Entry]:
     """The entries of all sources, ordered by time.
 
     Args:

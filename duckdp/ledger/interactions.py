@@ -93,9 +93,10 @@ def store_step(tx: Tx, charge: Charge, number: int, step: StoredStep, *, last: b
         raise has_ended(charge.id) if row["ended"] is not None else _passed(tx, charge.id)
     if number >= MOST_STEPS:
         raise BudgetError(
-            "B108", f"the interactive release of charge {charge.id} has answered {MOST_STEPS - 1:,} questions, the "
+            "B108",
+            f"the interactive release of charge {charge.id} has answered {MOST_STEPS - 1:,} questions, the "
             "most that one may; what it answered is given again, free. A new one is charged.",
-        )  # fmt: skip
+        )
     row = _append(tx, row, charge.analyst, step)
     if last:
         _end(tx, row, BY_MECHANISM)
@@ -136,9 +137,10 @@ def end_all(tx: Tx, reason: str) -> None:
 def has_ended(charge_id: int) -> BudgetError:
     """The error for a new question to an interaction that is over."""
     return BudgetError(
-        "B108", f"the interactive release of charge {charge_id} has ended; what it answered is given again, free. "
+        "B108",
+        f"the interactive release of charge {charge_id} has ended; what it answered is given again, free. "
         "Begin a new one, which is charged, for new questions.",
-    )  # fmt: skip
+    )
 
 
 def _append(tx: Tx, row: Row, analyst: str, step: StoredStep) -> Row:
@@ -161,11 +163,12 @@ def _steps_of(tx: Tx, row: Row) -> list[StoredStep]:
         raise Damage("a step of an interactive release was altered or is lost")
     return [
         StoredStep(
-            question=found["question"], output=found["output"],
+            question=found["question"],
+            output=found["output"],
             secret=None if row["ended"] is not None or found["secret"] is None else found["secret"].partition(":")[2],
         )
         for found in rows
-    ]  # fmt: skip
+    ]
 
 
 def _end(tx: Tx, row: Row, why: str, *, by_owner: bool = False) -> None:
@@ -190,12 +193,14 @@ def _require_turn(tx: Tx, row: Row, charge: Charge) -> None:
 
 def _held(tx: Tx, charge_id: int) -> LedgerError:
     return LedgerError(
-        "B206", f"somebody else is going on with the interactive release of charge {charge_id}, one at a time. "
-        "Close it there, or end that process, and ask again.", path=tx.path,
-    )  # fmt: skip
+        "B206",
+        f"somebody else is going on with the interactive release of charge {charge_id}, one at a time. "
+        "Close it there, or end that process, and ask again.",
+        path=tx.path,
+    )
 
 
 def _passed(tx: Tx, charge_id: int) -> LedgerError:
     return LedgerError(
         "B206", f"another question to charge {charge_id} was answered meanwhile. Ask again.", path=tx.path
-    )  # fmt: skip
+    )

@@ -75,9 +75,15 @@ class Ledger(Granting, Holding, Listings):
         return self._store.recall("state", budgets.state)
 
     def set_budget(
-        self, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours, accountant: AccountantKind,
-        raise_to: bool = False, reason: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        epsilon_nano: int,
+        delta_atto: int,
+        neighbours: Neighbours,
+        accountant: AccountantKind,
+        raise_to: bool = False,
+        reason: str | None = None,
+    ) -> None:
         """Set the data set's total; again with equal values is harmless. Another accountant ends all reservations.
 
         Args:
@@ -95,9 +101,14 @@ class Ledger(Granting, Holding, Listings):
 
         def work(tx: Tx) -> None:
             recounted = budgets.set_budget(
-                tx, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours, accountant=accountant,
-                raise_to=raise_to, reason=reason,
-            )  # fmt: skip
+                tx,
+                epsilon_nano=epsilon_nano,
+                delta_atto=delta_atto,
+                neighbours=neighbours,
+                accountant=accountant,
+                raise_to=raise_to,
+                reason=reason,
+            )
             if recounted:  # what is held is counted in units that no longer are
                 reservations.end_all(tx, "the accountant changed")
 
@@ -181,7 +192,7 @@ class Ledger(Granting, Holding, Listings):
 
     def admit(
         self, request: ChargeRequest, *, claim: Claim | None = None, check: Callable[[], None] = lambda: None
-    ) -> Charge | StoredRelease:  # fmt: skip
+    ) -> Charge | StoredRelease:
         """Charge for a question, durably, or give back what it released before.
 
         Equal questions asked at once are one charge: the others wait for its release, for at most :attr:`patience`

@@ -73,9 +73,7 @@ class Limit:
         return None if self.month is None else f"{_after(self.month)}-01 00:00 UTC"
 
 
-def limits_on(
-    tx: Tx, dataset: Row, analyst: Row, holding: Sequence[Row] = ()
-) -> list[Limit]:  # fmt: skip
+def limits_on(tx: Tx, dataset: Row, analyst: Row, holding: Sequence[Row] = ()) -> list[Limit]:
     """All limits of an analyst's charges: those for ever first, for which waiting is no help, then the months'.
 
     Args:
@@ -106,9 +104,13 @@ def require(kind: AccountantKind, cost: Pair, limits: Sequence[Limit]) -> None:
     if short:
         limit = min(short, key=lambda limit: (limit.month is not None, limit.rest))
         raise InsufficientBudgetError(
-            accounting.describe(kind, *cost), accounting.describe(kind, *limit.rest), limit.scope, month=limit.month,
-            replenishes=limit.replenishes, held=accounting.describe(kind, *limit.held) if any(limit.held) else None,
-        )  # fmt: skip
+            accounting.describe(kind, *cost),
+            accounting.describe(kind, *limit.rest),
+            limit.scope,
+            month=limit.month,
+            replenishes=limit.replenishes,
+            held=accounting.describe(kind, *limit.held) if any(limit.held) else None,
+        )
 
 
 def least(limits: Sequence[Limit]) -> Pair:
@@ -172,16 +174,23 @@ def month_limit(scope: str, row: Row, month: str, held: Pair = (0, 0)) -> Limit:
     """What an analyst or a team that has such a cap may spend in a month."""
     spent = (row["primary_month_spent"], row["secondary_month_spent"]) if row["month"] == month else (0, 0)
     return Limit(
-        scope=scope, granted=Loss(epsilon_nano=row["month_epsilon_nano"], delta_atto=row["month_delta_atto"]),
-        limit=(row["primary_month_limit"], row["secondary_month_limit"]), spent=spent, held=held, month=month,
-    )  # fmt: skip
+        scope=scope,
+        granted=Loss(epsilon_nano=row["month_epsilon_nano"], delta_atto=row["month_delta_atto"]),
+        limit=(row["primary_month_limit"], row["secondary_month_limit"]),
+        spent=spent,
+        held=held,
+        month=month,
+    )
 
 
 def _lasting(scope: str, row: Row, held: Pair) -> Limit:
     return Limit(
-        scope=scope, granted=Loss(epsilon_nano=row["epsilon_nano"], delta_atto=row["delta_atto"]), held=held,
-        limit=(row["primary_limit"], row["secondary_limit"]), spent=(row["primary_spent"], row["secondary_spent"]),
-    )  # fmt: skip
+        scope=scope,
+        granted=Loss(epsilon_nano=row["epsilon_nano"], delta_atto=row["delta_atto"]),
+        held=held,
+        limit=(row["primary_limit"], row["secondary_limit"]),
+        spent=(row["primary_spent"], row["secondary_spent"]),
+    )
 
 
 def _sums_after(row: Row, cost: Pair) -> dict[str, int]:

@@ -29,9 +29,13 @@ class Listings:
         return self._store.read(lambda tx: log(tx, limit, before))
 
     def charges(
-        self, analyst: str | None = None, *, limit: int | None = None, before: int | None = None,
+        self,
+        analyst: str | None = None,
+        *,
+        limit: int | None = None,
+        before: int | None = None,
         after: int | None = None,
-    ) -> list[ChargeRow]:  # fmt: skip
+    ) -> list[ChargeRow]:
         """The charges of one analyst or of all, oldest first.
 
         Args:

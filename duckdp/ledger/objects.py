@@ -58,11 +58,14 @@ def declarations(tx: Tx) -> list[DeclarationRow]:
         raise Damage("a declaration is lost")
     return [
         DeclarationRow(
-            name=row["name"], version=row["version"], declaration=row["declaration"], active=bool(row["active"]),
+            name=row["name"],
+            version=row["version"],
+            declaration=row["declaration"],
+            active=bool(row["active"]),
             charged=bool(row["charged"]),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def note_charged(tx: Tx) -> None:
@@ -220,9 +223,15 @@ def _object(tx: Tx, name: str, charge_id: int) -> ObjectRow:
     row = _charge(tx, charge_id)
     ready = row["state"] == "released"
     return ObjectRow(
-        name=name, kind=row["kind"], owner=row["analyst"], charge_id=charge_id, ready=ready, at=row["at"],
-        statement=row["statement"], data_version=row["data_version"],
-    )  # fmt: skip
+        name=name,
+        kind=row["kind"],
+        owner=row["analyst"],
+        charge_id=charge_id,
+        ready=ready,
+        at=row["at"],
+        statement=row["statement"],
+        data_version=row["data_version"],
+    )
 
 
 def _charge(tx: Tx, charge_id: int) -> Row:

@@ -183,9 +183,13 @@ class Anchors:
         """
         if not place.command:
             anchor.advance(
-                self.path, head, file=place.file or None, create=create, replace=replace,
+                self.path,
+                head,
+                file=place.file or None,
+                create=create,
+                replace=replace,
                 hold=lambda known: self._require_still(tx, place, known),
-            )  # fmt: skip
+            )
             return
         self._behind.add(place)
         while True:

@@ -35,9 +35,12 @@ def reserve(tx: Tx, analyst: str, epsilon_nano: int, delta_atto: int) -> Reserva
     if sum(held["analyst"] == analyst for held in holding) >= MOST:
         raise BudgetError("B109", f'analyst "{analyst}" has {MOST} reservations, the most there may be. End one first.')
     values: Row = {
-        "id": dataset["reservations"] + 1, "analyst": analyst, "epsilon_nano": epsilon_nano, "delta_atto": delta_atto,
+        "id": dataset["reservations"] + 1,
+        "analyst": analyst,
+        "epsilon_nano": epsilon_nano,
+        "delta_atto": delta_atto,
         "at": chain.now(),
-    }  # fmt: skip
+    }
     token = _token(values["id"])
     holder = holders.hold(tx.path, dataset["id"], token, _NO_THREAD)
     tx.insert("reservation", **values, primary_held=wanted[0], secondary_held=wanted[1], holder=holder)
@@ -45,9 +48,7 @@ def reserve(tx: Tx, analyst: str, epsilon_nano: int, delta_atto: int) -> Reserva
     digest = chain.digest(*values.values(), *wanted, holder)
     detail = {"reservation": values["id"], "held": list(wanted), "digest": digest}
     chain.append(tx, "reserve", analyst, detail)
-    return Reservation(
-        id=values["id"], analyst=analyst, epsilon_nano=epsilon_nano, delta_atto=delta_atto, token=token
-    )  # fmt: skip
+    return Reservation(id=values["id"], analyst=analyst, epsilon_nano=epsilon_nano, delta_atto=delta_atto, token=token)
 
 
 def end(tx: Tx, reservation: Reservation, why: str = "ended") -> None:
@@ -104,9 +105,12 @@ def as_limit(kind: AccountantKind, row: Row) -> Limit:
     """A reservation as what charges within it must fit."""
     limit = accounting.limits(kind, row["epsilon_nano"], row["delta_atto"])
     return Limit(
-        scope="reservation", granted=Loss(epsilon_nano=row["epsilon_nano"], delta_atto=row["delta_atto"]), limit=limit,
-        spent=(limit[0] - row["primary_held"], limit[1] - row["secondary_held"]), held=(0, 0),
-    )  # fmt: skip
+        scope="reservation",
+        granted=Loss(epsilon_nano=row["epsilon_nano"], delta_atto=row["delta_atto"]),
+        limit=limit,
+        spent=(limit[0] - row["primary_held"], limit[1] - row["secondary_held"]),
+        held=(0, 0),
+    )
 
 
 def take(tx: Tx, row: Row, cost: Pair) -> None:
@@ -130,4 +134,4 @@ def _token(reservation_id: int) -> Charge:
     loss = Loss(epsilon_nano=0)
     return Charge(
         id=_BASE + reservation_id, analyst="", key="", loss=loss, data_version=0, catalog_version=0, attempt=1
-    )  # fmt: skip
+    )

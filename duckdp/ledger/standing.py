@@ -37,7 +37,7 @@ def remaining(tx: Tx, analyst: str, within: int | None = None) -> Remaining:
         text += f" this month (until {months[0].replenishes}), {accounting.describe(kind, *lasting)} in all"
     return Remaining(
         primary=primary, secondary=secondary, text=accounting.describe(kind, primary, secondary), sentence=text
-    )  # fmt: skip
+    )
 
 
 def limit_rows(tx: Tx, analyst: str, within: int | None = None) -> list[LimitRow]:
@@ -86,6 +86,10 @@ def _capped(dataset: Row, row: Row) -> dict[str, Any]:
 
 def _row(kind: AccountantKind, limit: Limit) -> LimitRow:
     return LimitRow(
-        scope=limit.scope, month=limit.month, granted=limit.granted, spent=accounting.describe(kind, *limit.spent),
-        remaining=accounting.describe(kind, *limit.rest), replenishes=limit.replenishes,
-    )  # fmt: skip
+        scope=limit.scope,
+        month=limit.month,
+        granted=limit.granted,
+        spent=accounting.describe(kind, *limit.spent),
+        remaining=accounting.describe(kind, *limit.rest),
+        replenishes=limit.replenishes,
+    )

@@ -28,9 +28,14 @@ FULL = 0.8  # of its bounds: a log that was ever trimmed stays fuller than that
 
 
 def read_pages(
-    ledger: str, dataset_id: str, *, newest_first: bool, analyst: str | None = None,
-    kinds: tuple[str, ...] | None = None, since: str = "",
-) -> Iterator[list[Any]]:  # fmt: skip
+    ledger: str,
+    dataset_id: str,
+    *,
+    newest_first: bool,
+    analyst: str | None = None,
+    kinds: tuple[str, ...] | None = None,
+    since: str = "",
+) -> Iterator[list[Any]]:
     """The entries by time, some at a time; none where there is no log.
 
     Args:
@@ -140,9 +145,7 @@ def _reading(path: str, dataset_id: str) -> Iterator[sqlite3.Connection]:
             connections.close(connection)
 
 
-def _problems(
-    connection: sqlite3.Connection, dataset_id: str, salt: bytes, named: Mapping[str, Head]
-) -> Iterator[str]:  # fmt: skip
+def _problems(connection: sqlite3.Connection, dataset_id: str, salt: bytes, named: Mapping[str, Head]) -> Iterator[str]:
     if [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] != ["ok"]:
         yield "the log of statements is damaged: its structure is broken"
         return
@@ -164,9 +167,7 @@ def _problems(
         yield "the log of statements was trimmed though it had room"
 
 
-def _chain_problems(
-    connection: sqlite3.Connection, row: sqlite3.Row, start: str, named: Head | None
-) -> Iterator[str]:  # fmt: skip
+def _chain_problems(connection: sqlite3.Connection, row: sqlite3.Row, start: str, named: Head | None) -> Iterator[str]:
     """Walk one analyst's chain."""
     who = _name(row["analyst"])
     number, before, size = row["trimmed"], row["before"], 0

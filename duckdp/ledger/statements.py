@@ -90,9 +90,16 @@ class StatementLog:
         _logs.add(self)
 
     def note(
-        self, who: str, kind: str, text: str, outcome: str, *, charge: int | None = None, asked: float | None = None,
+        self,
+        who: str,
+        kind: str,
+        text: str,
+        outcome: str,
+        *,
+        charge: int | None = None,
+        asked: float | None = None,
         granted: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Note a statement; never fails, never waits.
 
         Args:
@@ -253,9 +260,13 @@ def _cut(text: str) -> str:
 
 def _finished(entry: _Waiting) -> Statement:
     return Statement(
-        at=_utc(entry.asked), who=_plain(entry.who), kind=entry.kind, text=_plain(entry.text), outcome=entry.outcome,
+        at=_utc(entry.asked),
+        who=_plain(entry.who),
+        kind=entry.kind,
+        text=_plain(entry.text),
+        outcome=entry.outcome,
         charge=entry.charge,
-    )  # fmt: skip
+    )
 
 
 def _lost(name: str, count: int) -> Statement:

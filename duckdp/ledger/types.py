@@ -60,10 +60,11 @@ def read_cap(epsilon: object, delta: object, per_month: object = None, per_month
         ParameterError: P101, P102, P107.
     """
     return Cap(
-        epsilon_nano=parse_epsilon(epsilon, total=True), delta_atto=parse_delta(delta),
+        epsilon_nano=parse_epsilon(epsilon, total=True),
+        delta_atto=parse_delta(delta),
         month_epsilon_nano=None if per_month is None else parse_epsilon(per_month, "per_month", total=True),
         month_delta_atto=None if per_month_delta is None else parse_delta(per_month_delta, "per_month_delta"),
-    )  # fmt: skip
+    )
 
 
 def read_members(members: object) -> list[str] | None:
@@ -236,10 +237,11 @@ class CapState:
         """The cap as it was granted."""
         monthly = None if self.month is None else self.month.granted
         return Cap(
-            epsilon_nano=self.epsilon_nano, delta_atto=self.delta_atto,
+            epsilon_nano=self.epsilon_nano,
+            delta_atto=self.delta_atto,
             month_epsilon_nano=None if monthly is None else monthly.epsilon_nano,
             month_delta_atto=None if monthly is None else monthly.delta_atto,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

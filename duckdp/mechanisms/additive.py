@@ -80,9 +80,7 @@ def calibrate(
             )
         scales = [gaussian_scale(Fraction(rho // count, PICO), s.l2_squared) for s in sensitivities]
         loss_delta = delta_atto
-    loss = Loss(
-        epsilon_nano=epsilon_nano, delta_atto=loss_delta, rho_pico=rho, delta_zcdp_atto=threshold_delta_atto
-    )  # fmt: skip
+    loss = Loss(epsilon_nano=epsilon_nano, delta_atto=loss_delta, rho_pico=rho, delta_zcdp_atto=threshold_delta_atto)
     return Calibration(family=family, noises=tuple(Noise(family, s) for s in scales), loss=loss)
 
 

@@ -72,6 +72,10 @@ def moments(cells: Floats, degree: int, steps: float, arguments: int) -> Moments
     mean, square = (first * cells).sum(axis=0) / safe, (second * cells).sum(axis=0) / safe
     inside = count_gradient * steps  # 1 on the argument's cells
     return Moments(
-        count=total / steps, mean=mean, square=square, count_gradient=count_gradient,
-        mean_gradient=(first - inside * mean) / safe, square_gradient=(second - inside * square) / safe,
-    )  # fmt: skip
+        count=total / steps,
+        mean=mean,
+        square=square,
+        count_gradient=count_gradient,
+        mean_gradient=(first - inside * mean) / safe,
+        square_gradient=(second - inside * square) / safe,
+    )

@@ -121,9 +121,12 @@ class Analyst:
             return result
         cost, source = " + ".join(str(c.loss) for c in made), "charge " + ", ".join(str(c.id) for c in made)
         return Result(
-            columns=result.columns, cost=cost, source=source, remaining=self.session.remaining_text(),
+            columns=result.columns,
+            cost=cost,
+            source=source,
+            remaining=self.session.remaining_text(),
             notes=result.notes,
-        )  # fmt: skip
+        )
 
     def _answer(self, text: str, most: int | None) -> Result:
         if (found := _EXPLAIN.match(text)) is not None and self._names_protected(text[found.end() :]):

@@ -35,11 +35,15 @@ Command = Callable[[Prompt, str], Result | str | None]
 
 def _help(_: Prompt, __: str) -> str:
     lines = [f"{usage.ljust(24)}{text}" for usage, text, _ in COMMANDS.values()]
-    return "\n".join([
-        *lines, "", "A statement ends with ; and may take several lines. SELECT over a protected table costs",
-        "epsilon; the functions dp_noisy_count, dp_median_smooth, dp_smooth_summary, dp_smooth_answer, dp_synthesize,",
-        "dp_query and dp_explain take their own. Everything else runs in your own DuckDB, free.",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "A statement ends with ; and may take several lines. SELECT over a protected table costs",
+            "epsilon; the functions dp_noisy_count, dp_median_smooth, dp_smooth_summary, dp_smooth_answer,",
+            "dp_synthesize, dp_query and dp_explain take their own. Everything else runs in your own DuckDB, free.",
+        ]
+    )
 
 
 def _tables(shell: Prompt, _: str) -> Result:
@@ -127,7 +131,7 @@ COMMANDS: dict[str, tuple[str, str, Command]] = {
     ".mode": (".mode table|csv|json", "how answers are printed", _mode),
     ".read": (".read FILE", "run the statements of a file", _read),
     ".quit": (".quit", "leave; Ctrl-D does too", _quit),
-}  # fmt: skip
+}
 
 
 def run_command(shell: Prompt, line: str) -> Result | str | None:

@@ -78,10 +78,15 @@ class SmoothAnswer:
 
 @checked
 def answer(
-    summary: SmoothSummary, function: str | Expr, *, statistic: Statistic = "mean", level: float = 0.95,
-    method: Method = "interpolation", tolerance: float | None = None,
+    summary: SmoothSummary,
+    function: str | Expr,
+    *,
+    statistic: Statistic = "mean",
+    level: float = 0.95,
+    method: Method = "interpolation",
+    tolerance: float | None = None,
     smoothness: int = jackson.DEFAULT_SMOOTHNESS,
-) -> SmoothAnswer:  # fmt: skip
+) -> SmoothAnswer:
     """Estimate the mean or sum of f over the rows that were summarised.
 
     With a privacy unit of several rows, rows weigh min(1, max_rows / rows of their unit).
@@ -112,9 +117,13 @@ def answer(
 
 @checked
 def answers(
-    summary: SmoothSummary, functions: Sequence[str | Expr], *, statistic: Statistic = "mean", level: float = 0.95,
+    summary: SmoothSummary,
+    functions: Sequence[str | Expr],
+    *,
+    statistic: Statistic = "mean",
+    level: float = 0.95,
     tolerance: float | None = None,
-) -> list[SmoothAnswer]:  # fmt: skip
+) -> list[SmoothAnswer]:
     """Many answers at once, by interpolation; the same values as :func:`answer`, thousands per second.
 
     Texts that differ in their numbers only are read and evaluated together. Approximation errors are those found on a
@@ -167,9 +176,16 @@ class _Known:
             return self._sum(fit)
         if self.count <= self.margin:
             return SmoothAnswer(
-                kind="mean", value=None, standard_error=None, approximation_error=fit.error, low=None, high=None,
-                level=self.level, estimated=not fit.proved, note=NO_COUNT,
-            )  # fmt: skip
+                kind="mean",
+                value=None,
+                standard_error=None,
+                approximation_error=fit.error,
+                low=None,
+                high=None,
+                level=self.level,
+                estimated=not fit.proved,
+                note=NO_COUNT,
+            )
         return self._mean(fit)
 
     def _sum(self, fit: Approximation) -> SmoothAnswer:
@@ -177,9 +193,7 @@ class _Known:
         used = self.noised(fit.coefficients)
         rows = max(0.0, self.count) + self.margin
         error = fit.error * rows + self._rounding(fit, rows)
-        return self._dressed(
-            fit, value, self.noise.standard_error(used), self.half_width(used), error
-        )  # fmt: skip
+        return self._dressed(fit, value, self.noise.standard_error(used), self.half_width(used), error)
 
     def _mean(self, fit: Approximation) -> SmoothAnswer:
         value = self._sum_of(fit.coefficients, self.count)
@@ -192,23 +206,36 @@ class _Known:
         return self._dressed(fit, value, deviation, self.half_width(used) / rows, error, fit.span)
 
     def _dressed(
-        self, fit: Approximation, value: float, deviation: float, half: float, error: float,
+        self,
+        fit: Approximation,
+        value: float,
+        deviation: float,
+        half: float,
+        error: float,
         span: tuple[float, float] = (-math.inf, math.inf),
-    ) -> SmoothAnswer:  # fmt: skip
+    ) -> SmoothAnswer:
         if not all(math.isfinite(v) for v in (value, deviation, half, error, half + error)):
             raise NumericalError(
-                "N102", "the answer or its error bar is larger than any number.", status="overflow",
+                "N102",
+                "the answer or its error bar is larger than any number.",
+                status="overflow",
                 advice="Divide the function by a constant, and multiply the answer.",
-            )  # fmt: skip
+            )
         ends = outward(span)
         if fit.own > ends[1] - span[1] + span[0] - ends[0]:  # computed by cancellation, and so are the ends
             ends = ends[0] - fit.own, ends[1] + fit.own
         low, high = (max(ends[0], min(ends[1], v)) for v in (value - half - error, value + half + error))
         value = max(span[0], min(span[1], value))
         return SmoothAnswer(
-            kind=self.statistic, value=value, standard_error=deviation, approximation_error=error,
-            low=min(low, value), high=max(high, value), level=self.level, estimated=not fit.proved,
-        )  # fmt: skip
+            kind=self.statistic,
+            value=value,
+            standard_error=deviation,
+            approximation_error=error,
+            low=min(low, value),
+            high=max(high, value),
+            level=self.level,
+            estimated=not fit.proved,
+        )
 
     def _sum_of(self, coefficients: Floats, count: float) -> float:
         """Coefficients times sums over a count, scaled to 1 first: the sum may overflow where the mean does not."""
@@ -280,7 +307,9 @@ def _checked(statistic: Statistic, tolerance: float | None) -> Statistic:
 def _accepted(found: SmoothAnswer, tolerance: float | None) -> SmoothAnswer:
     if tolerance is not None and found.approximation_error > tolerance:
         raise NumericalError(
-            "N102", f"the approximation error is {found.approximation_error:.3g}, above tolerance={tolerance:g}.",
-            status="approximation error", advice="Take a smoother function, or buy a summary of higher degree.",
-        )  # fmt: skip
+            "N102",
+            f"the approximation error is {found.approximation_error:.3g}, above tolerance={tolerance:g}.",
+            status="approximation error",
+            advice="Take a smoother function, or buy a summary of higher degree.",
+        )
     return found

@@ -58,7 +58,7 @@ class Axis:
         if not (abs(self.lower) <= LARGEST and abs(self.upper) <= LARGEST and self.lower < self.upper):
             raise ParameterError(
                 "P104", f'bounds["{self.name}"]', (self.lower, self.upper), "must be floats with lower < upper."
-            )  # fmt: skip
+            )
 
     @property
     def costs(self) -> Ints:
@@ -119,18 +119,27 @@ def make_axis(column: Column, degree: int) -> Axis:
             raise ParameterError("P107", "columns", column.name, rule)
         ordered = column.kind not in (Kind.TEXT, Kind.BOOLEAN) and None not in values and column.other is None
         return Axis(
-            name=column.name, kind=column.kind, degree=len(values), values=values, ordered=ordered,
+            name=column.name,
+            kind=column.kind,
+            degree=len(values),
+            values=values,
+            ordered=ordered,
             integral=column.integral,
-        )  # fmt: skip
+        )
     if column.lower is None or column.upper is None:
         raise QueryError(
-            "Q401", f'column "{column.name}" has neither bounds nor a domain, so the sensitivity of its summary is '
+            "Q401",
+            f'column "{column.name}" has neither bounds nor a domain, so the sensitivity of its summary is '
             "infinite. The data owner declares them with protect(bounds=...) or protect(domains=...).",
-        )  # fmt: skip
+        )
     return Axis(
-        name=column.name, kind=column.kind, degree=degree, lower=as_number(column.lower),
-        upper=as_number(column.upper), integral=column.integral,
-    )  # fmt: skip
+        name=column.name,
+        kind=column.kind,
+        degree=degree,
+        lower=as_number(column.lower),
+        upper=as_number(column.upper),
+        integral=column.integral,
+    )
 
 
 def values_inside(column: Column) -> tuple[Scalar, ...]:

@@ -274,9 +274,12 @@ def _same_shape(shape: Expr, members: list[tuple[int, Floats]]) -> _Group:
         return found
 
     return _Group(
-        _reads(shape), functions, lambda points: evaluate_shape(shape, points, constants), own,
+        _reads(shape),
+        functions,
+        lambda points: evaluate_shape(shape, points, constants),
+        own,
         lambda part, steps, enough: hidden_together(shape, constants, part.axes, steps, enough),
-    )  # fmt: skip
+    )
 
 
 def _own_shapes(reads: frozenset[str], functions: list[tuple[int, Expr]]) -> _Group:
@@ -329,12 +332,16 @@ def _approximate_together(group: _Group, part: Part, size: int) -> list[Approxim
     own = group.own(nodes, False) if any(polynomial) else none, group.own(grid, True) if complete else none
     proved = [
         proved_error(
-            part, polynomial=polynomial[i], complete=complete, error=float(errors[i]),
-            scales=(float(at_nodes[i]), float(scales[i])), lost=max(0.0, float(lost[i])),
+            part,
+            polynomial=polynomial[i],
+            complete=complete,
+            error=float(errors[i]),
+            scales=(float(at_nodes[i]), float(scales[i])),
+            lost=max(0.0, float(lost[i])),
             own=(float(own[0][i]), float(own[1][i])),
         )
         for i in range(many)
-    ]  # fmt: skip
+    ]
     exact = np.array([bound is not None for bound in proved])
     enough = np.maximum(UNSEEN * (SAFETY * errors + slack), NEGLIGIBLE * scales)
     hidden = np.zeros(many)

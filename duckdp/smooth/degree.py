@@ -25,9 +25,16 @@ NOISE_SHARE = 0.01  # of the rows: what noise may be of the smallest figure that
 
 
 def choose_degree(
-    table: Table, columns: Sequence[Column], *, smoothness: int | None, degree: int | None, shape: Shape,
-    order: int | None, epsilon_nano: int, delta_atto: int,
-) -> int:  # fmt: skip
+    table: Table,
+    columns: Sequence[Column],
+    *,
+    smoothness: int | None,
+    degree: int | None,
+    shape: Shape,
+    order: int | None,
+    epsilon_nano: int,
+    delta_atto: int,
+) -> int:
     """The degree of the basis; see the module.
 
     Raises:

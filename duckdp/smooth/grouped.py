@@ -41,7 +41,7 @@ class GroupedSummary:
                 return summary
         raise ParameterError(
             "P107", "category", value, f'must be one of the values of "{self.by.name}": {self.listed}.'
-        )  # fmt: skip
+        )
 
     @property
     def listed(self) -> str:

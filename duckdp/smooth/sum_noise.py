@@ -125,9 +125,14 @@ class NoisePlan:
 
 
 def choose_noise(
-    choice: Choice, sensitivity: Sensitivity, *, levels: Ints, epsilon_nano: int, delta_atto: int = 0,
+    choice: Choice,
+    sensitivity: Sensitivity,
+    *,
+    levels: Ints,
+    epsilon_nano: int,
+    delta_atto: int = 0,
     smoothness: int | None = None,
-) -> NoisePlan:  # fmt: skip
+) -> NoisePlan:
     """The law for the stated sensitivity and charge, and what it costs (delta only where it is used).
 
     Privacy:      every group is released with its own budget on its own coordinates: epsilon adds up, and so does rho

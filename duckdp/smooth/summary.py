@@ -89,15 +89,30 @@ class SmoothSummary:
     def dump(self) -> str:
         """The whole of it as canonical JSON: equal texts for equal contents."""
         raw = {
-            "kind": "smooth_summary", "format": FORMAT, "table": self.table, "degree": self.basis.degree,
-            "planned": self.planned, "degrees": list(self.basis.degrees), "shape": self.basis.shape,
-            "order": self.basis.order, "columns": dump_columns(self.columns),
-            "moments": list(self.moments), "bits": self.bits, "path": self.path, "row_error": self.row_error,
+            "kind": "smooth_summary",
+            "format": FORMAT,
+            "table": self.table,
+            "degree": self.basis.degree,
+            "planned": self.planned,
+            "degrees": list(self.basis.degrees),
+            "shape": self.basis.shape,
+            "order": self.basis.order,
+            "columns": dump_columns(self.columns),
+            "moments": list(self.moments),
+            "bits": self.bits,
+            "path": self.path,
+            "row_error": self.row_error,
             "level_errors": list(self.level_errors),
-            "family": self.family, "scales": list(self.scales), "cuts": list(self.cuts),
-            "epsilon_nano": self.epsilon_nano, "delta_atto": self.delta_atto, "count": self.count,
-            "neighbours": self.neighbours.value, "weighted": self.weighted, "row_cap": self.row_cap,
-        }  # fmt: skip
+            "family": self.family,
+            "scales": list(self.scales),
+            "cuts": list(self.cuts),
+            "epsilon_nano": self.epsilon_nano,
+            "delta_atto": self.delta_atto,
+            "count": self.count,
+            "neighbours": self.neighbours.value,
+            "weighted": self.weighted,
+            "row_cap": self.row_cap,
+        }
         return json.dumps(raw, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -125,10 +140,15 @@ class SmoothSummary:
         if list(basis.degrees) != raw.pop("degrees"):
             raise ValueError
         found = cls(
-            columns=columns, basis=basis, neighbours=Neighbours(raw.pop("neighbours")),
-            moments=tuple(raw.pop("moments")), level_errors=tuple(raw.pop("level_errors")),
-            scales=tuple(raw.pop("scales")), cuts=tuple(raw.pop("cuts")), **raw,
-        )  # fmt: skip
+            columns=columns,
+            basis=basis,
+            neighbours=Neighbours(raw.pop("neighbours")),
+            moments=tuple(raw.pop("moments")),
+            level_errors=tuple(raw.pop("level_errors")),
+            scales=tuple(raw.pop("scales")),
+            cuts=tuple(raw.pop("cuts")),
+            **raw,
+        )
         found._check()
         return found
 
@@ -178,8 +198,9 @@ def check_columns(columns: Sequence[Column]) -> None:
         if kind_of(c.type) != (c.kind, c.integral):
             raise ValueError
         if (c.lower is not None or c.upper is not None) and check_bounds(c.name, c.type, c.lower, c.upper) != (
-            c.lower, c.upper,
-        ):  # fmt: skip
+            c.lower,
+            c.upper,
+        ):
             raise ValueError
         if c.domain is not None and check_domain(c.name, c.type, c.domain) != c.domain:
             raise ValueError
@@ -191,9 +212,13 @@ def check_columns(columns: Sequence[Column]) -> None:
 
 
 def make_basis(
-    columns: Sequence[Column], degree: int, shape: Shape = "tensor", order: int | None = None, *,
+    columns: Sequence[Column],
+    degree: int,
+    shape: Shape = "tensor",
+    order: int | None = None,
+    *,
     planned: int | None = None,
-) -> Basis:  # fmt: skip
+) -> Basis:
     """The basis over declared columns.
 
     Args:

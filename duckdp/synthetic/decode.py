@@ -17,9 +17,12 @@ FORMAT = 1  # of the JSON
 _INT64 = 2**63  # first whole number beyond int64
 Value = int | float
 _TYPES: dict[Kind, tuple[type, ...]] = {
-    Kind.NUMBER: (int, float), Kind.TEXT: (str,), Kind.BOOLEAN: (bool,), Kind.DATE: (dt.date,),
+    Kind.NUMBER: (int, float),
+    Kind.TEXT: (str,),
+    Kind.BOOLEAN: (bool,),
+    Kind.DATE: (dt.date,),
     Kind.TIMESTAMP: (dt.datetime,),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,9 +51,12 @@ class SyntheticTable:
     def dump(self) -> str:
         """The whole of it as canonical JSON: equal texts for equal contents."""
         raw = {
-            "kind": "synthetic_table", "format": FORMAT, "table": self.table, "residual": self.residual,
+            "kind": "synthetic_table",
+            "format": FORMAT,
+            "table": self.table,
+            "residual": self.residual,
             "columns": [[name, self.types[name], values.tolist()] for name, values in self.columns.items()],
-        }  # fmt: skip
+        }
         return write_json(raw)
 
     @classmethod

@@ -38,9 +38,10 @@ MOST_NAME = 255  # characters
 WIDE = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)"}  # in Parquet, where DuckDB would make them DOUBLE
 _INT64 = 2**63  # first whole number beyond int64
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "python_enable_replacements": "false", "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-}  # fmt: skip
+}
 Target = str | os.PathLike[str]
 
 

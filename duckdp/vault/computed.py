@@ -25,7 +25,10 @@ def require_stored(engine: Engine, table: Table) -> None:
     for column in engine.source.columns(engine.schema_cursor(), table.relation):
         if column.generated and column.name in read:
             raise CatalogError(
-                "C105", f'column "{column.name}" of "{table.name}" is generated: it would be computed anew in every '
+                "C105",
+                f'column "{column.name}" of "{table.name}" is generated: it would be computed anew in every '
                 "private read, and one row could make it fail. Open the data with snapshot=True, which stores what it "
-                "gives, or store it yourself: CREATE TABLE ... AS FROM ...", table=table.name, column=column.name,
-            )  # fmt: skip
+                "gives, or store it yourself: CREATE TABLE ... AS FROM ...",
+                table=table.name,
+                column=column.name,
+            )

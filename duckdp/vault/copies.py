@@ -34,9 +34,10 @@ def copy_frame(con: duckdb.DuckDBPyConnection, target: str, name: str, frame: ob
         raise CatalogError("C108", f'"{name}" can be read only once. Hand over a table: reader.read_all().')
     if not _copied(con, target, frame):
         raise CatalogError(
-            "C108", f'"{name}" is not a data frame that DuckDB can read in full: its type, or a value in it, has no '
+            "C108",
+            f'"{name}" is not a data frame that DuckDB can read in full: its type, or a value in it, has no '
             "place in a table. Correct it, or give its columns plain types.",
-        )  # fmt: skip
+        )
 
 
 def copy_connection(con: duckdb.DuckDBPyConnection, catalog: str, theirs: duckdb.DuckDBPyConnection) -> None:
@@ -79,9 +80,11 @@ def copy_database(con: duckdb.DuckDBPyConnection, catalog: str, original: str) -
         _, message = attempt(con, f"CREATE TABLE {quote(catalog)}.{place} AS FROM {quote(original)}.{place}")
         if message is not None:
             raise CatalogError(
-                "C108", f'"{name}" cannot be copied: a value of it does not decode, or a generated column cannot be '
-                "computed. Correct that row, or drop the column.", table=name,
-            )  # fmt: skip
+                "C108",
+                f'"{name}" cannot be copied: a value of it does not decode, or a generated column cannot be '
+                "computed. Correct that row, or drop the column.",
+                table=name,
+            )
     con.execute("USE memory")
 
 

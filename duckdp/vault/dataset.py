@@ -39,9 +39,14 @@ class DataSet:
     """
 
     def __init__(
-        self, data: object, *, ledger: str, anchor: Where | None = None, snapshot: bool = False,
+        self,
+        data: object,
+        *,
+        ledger: str,
+        anchor: Where | None = None,
+        snapshot: bool = False,
         progress: Tell | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.engine = Engine(Source(data, snapshot=snapshot))
         try:
             self.ledger, self._fingerprint = accept_first(self.engine, ledger, progress, anchor)

@@ -17,7 +17,7 @@ from duckdp.catalog.table import (
     check_positive,
     closest,
     kind_of,
-)  # fmt: skip
+)
 from duckdp.catalog.units import check_unit
 from duckdp.catalog.values import check_bounds, check_domain, check_held, check_null_units, unit_key_allowed
 from duckdp.compiler.printing import UNIT
@@ -49,9 +49,12 @@ class Resolved:
 
 
 def declare_table(
-    engine: Engine, found: Resolved, told: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]],
+    engine: Engine,
+    found: Resolved,
+    told: Mapping[str, Any],
+    named: Mapping[str, Mapping[str, Any]],
     order: Iterable[str],
-) -> Table:  # fmt: skip
+) -> Table:
     """Build and check a table's declaration; see ``Curator.protect`` for the arguments.
 
     Args:
@@ -78,34 +81,52 @@ def declare_table(
     wanted = list(order)
     if unit_key is not None and unit_key.lower() in wanted:
         raise CatalogError(
-            "C105", f'"{unit_key}" names the privacy unit and cannot be a column of queries, which have '
-            f"count(DISTINCT {unit_key}). Leave it out of bounds, domains, columns and nulls.", table=table,
-        )  # fmt: skip
+            "C105",
+            f'"{unit_key}" names the privacy unit and cannot be a column of queries, which have '
+            f"count(DISTINCT {unit_key}). Leave it out of bounds, domains, columns and nulls.",
+            table=table,
+        )
+    _require_known(table, raw, wanted, named)
+    rows, guess, null_units, unit = (told.get(k) for k in ("max_rows", "expected_rows", "null_units", "unit"))
+    declared = Table(
+        name=table,
+        relation=found.relation,
+        columns=tuple(_column(table, raw[n], *(m.get(n) for m in by_column)) for n in wanted),
+        row_cap=check_positive("row_cap", told.get("row_cap")),
+        unit_key=key.name if key else None,
+        unit_type=key.type if key else None,
+        max_rows=rows if rows is not None else 1,
+        max_groups=(told.get("max_groups") or rows or 1) if key else 1,
+        expected_rows=None if guess is None else check_positive("expected_rows", guess),
+        filter=found.filter,
+        base=found.base,
+        unit=None if unit is None else check_unit(unit),
+        null_units=check_null_units(key.type, () if null_units is None else null_units) if key else (),
+    )
+    require_stored(engine, declared)
+    return declared
+
+
+def _require_known(
+    table: str, raw: Mapping[str, Any], wanted: Iterable[str], named: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Refuse columns that the table has not, and labels for what a domain leaves out where there is no domain."""
     for name in wanted:
         if name not in raw:
             raise CatalogError(
-                "C102", f'"{table}" has no column "{name}" any more. Take it out of the declaration: remove it.',
-                table=table, column=name,
-            )  # fmt: skip
+                "C102",
+                f'"{table}" has no column "{name}" any more. Take it out of the declaration: remove it.',
+                table=table,
+                column=name,
+            )
     for name in named["other"]:
         if name not in named["domains"]:
             raise CatalogError(
-                "C105", f'other["{name}"] labels the values outside a domain. Give domains["{name}"] too, or no other.',
-                table=table, column=name,
-            )  # fmt: skip
-    rows, guess, null_units, unit = (told.get(k) for k in ("max_rows", "expected_rows", "null_units", "unit"))
-    declared = Table(
-        name=table, relation=found.relation,
-        columns=tuple(_column(table, raw[n], *(m.get(n) for m in by_column)) for n in wanted),
-        row_cap=check_positive("row_cap", told.get("row_cap")), unit_key=key.name if key else None,
-        unit_type=key.type if key else None, max_rows=rows if rows is not None else 1,
-        max_groups=(told.get("max_groups") or rows or 1) if key else 1,
-        expected_rows=None if guess is None else check_positive("expected_rows", guess), filter=found.filter,
-        base=found.base, unit=None if unit is None else check_unit(unit),
-        null_units=check_null_units(key.type, () if null_units is None else null_units) if key else (),
-    )  # fmt: skip
-    require_stored(engine, declared)
-    return declared
+                "C105",
+                f'other["{name}"] labels the values outside a domain. Give domains["{name}"] too, or no other.',
+                table=table,
+                column=name,
+            )
 
 
 def drifted(engine: Engine, table: Table) -> None:
@@ -132,10 +153,11 @@ def drifted(engine: Engine, table: Table) -> None:
         else:
             continue
         raise CatalogError(
-            "C103", f'column "{name}" of "{table.name}" {what}. '
-            "The data owner amends the declaration, or unprotects it.",
-            table=table.name, column=name,
-        )  # fmt: skip
+            "C103",
+            f'column "{name}" of "{table.name}" {what}. The data owner amends the declaration, or unprotects it.',
+            table=table.name,
+            column=name,
+        )
 
 
 def resolve(engine: Engine, table: object) -> Resolved:
@@ -161,14 +183,18 @@ def resolve(engine: Engine, table: object) -> Resolved:
     raw = {c.name.lower(): c for c in engine.source.columns(cursor, view.relation)}
     base = tuple(
         Column(name=c.name, source=c.name, type=c.type, kind=k[0], integral=k[1], nullable=True)
-        for c in raw.values() if (k := kind_of(c.type)) is not None and not c.generated
-    )  # fmt: skip
+        for c in raw.values()
+        if (k := kind_of(c.type)) is not None and not c.generated
+    )
     columns = view.select(list(raw.values()))
     view.check(base, table, engine.source.macros(cursor))
     return Resolved(
-        name=_name(table), relation=view.relation, columns=columns, filter=view.filter,
+        name=_name(table),
+        relation=view.relation,
+        columns=columns,
+        filter=view.filter,
         base=base if view.filter is not None else (),
-    )  # fmt: skip
+    )
 
 
 def _name(table: str) -> str:
@@ -192,19 +218,24 @@ def _key(engine: Engine, found: Resolved, unit: RawColumn, told: Mapping[str, An
     table, source = found.name, getattr(unit, "source", unit.name)
     if source != unit.name:
         raise CatalogError(
-            "C105", f'unit_key "{unit.name}" is renamed by the view. Let the view select "{source}" under that name.',
+            "C105",
+            f'unit_key "{unit.name}" is renamed by the view. Let the view select "{source}" under that name.',
             table=table,
-        )  # fmt: skip
+        )
     if not unit_key_allowed(unit.type):
         raise CatalogError(
-            "C105", f'unit_key "{unit.name}" has type {unit.type}; it must be an integer, VARCHAR or UUID. '
-            "ALTER its type, or name another column.", table=table,
-        )  # fmt: skip
+            "C105",
+            f'unit_key "{unit.name}" has type {unit.type}; it must be an integer, VARCHAR or UUID. '
+            "ALTER its type, or name another column.",
+            table=table,
+        )
     if unit.type.upper() == "VARCHAR" and engine.source.collated(engine.schema_cursor(), found.relation):
         raise CatalogError(
-            "C105", f'"{table}" has collated columns, so two keys may count as one. Hand over an open connection '
-            "to the data: its copy has none.", table=table,
-        )  # fmt: skip
+            "C105",
+            f'"{table}" has collated columns, so two keys may count as one. Hand over an open connection '
+            "to the data: its copy has none.",
+            table=table,
+        )
     if told.get("max_rows") is None:
         raise ParameterError(
             "P107", "max_rows", None, "must be given with unit_key: rows of a unit that count per group."
@@ -244,7 +275,15 @@ def _column(table: str, raw: RawColumn, bounds: object, domain: object, null: ob
         check_held(raw.name, raw.type, values, (label, default))
     whole = raw.type.upper() in INTEGER_RANGES or kind is not Kind.NUMBER
     return Column(
-        name=raw.name, source=getattr(raw, "source", raw.name), type=raw.type, kind=kind, integral=integral,
-        nullable=default is None and (raw.nullable or not whole), lower=lower, upper=upper, domain=values, other=label,
+        name=raw.name,
+        source=getattr(raw, "source", raw.name),
+        type=raw.type,
+        kind=kind,
+        integral=integral,
+        nullable=default is None and (raw.nullable or not whole),
+        lower=lower,
+        upper=upper,
+        domain=values,
+        other=label,
         null_value=default,
-    )  # fmt: skip
+    )

@@ -103,7 +103,9 @@ def _probe(raw: RawColumn) -> list[str]:
 def _refusal(table: str, column: str | None) -> CatalogError:
     where = f'column "{column}" of "{table}"' if column is not None else f'"{table}"'
     return CatalogError(
-        "C108", f"{where} cannot be read in full: the file is damaged, or holds a value that its type does not allow "
+        "C108",
+        f"{where} cannot be read in full: the file is damaged, or holds a value that its type does not allow "
         "(as text that is not UTF-8, or a date outside the calendar). Write it again without that value.",
-        table=table, column=column,
-    )  # fmt: skip
+        table=table,
+        column=column,
+    )

@@ -213,9 +213,9 @@ class Engine:
         busy = [c for c in [*self._cursors, self._con] if not tried(c, self.interrupt, until)]
         if busy:
             raise CatalogError(
-                "C107", "a read did not end when it was interrupted; the source stays locked by this process until it "
-                "ends.",
-            )  # fmt: skip
+                "C107",
+                "a read did not end when it was interrupted; the source stays locked by this process until it ends.",
+            )
 
     def _ended(self, work: Work) -> None:
         self._running.discard(work)

@@ -77,11 +77,9 @@ def protect_tables(
 
     ledger.save_tables({n: t.declaration for n, t in made.items()}, review=review, reason=reason)
     return [
-        Protected(
-            table=t, new=n not in standing, changes=tuple(difference(standing[n], t)) if n in standing else ()
-        )
+        Protected(table=t, new=n not in standing, changes=tuple(difference(standing[n], t)) if n in standing else ())
         for n, t in made.items()
-    ]  # fmt: skip
+    ]
 
 
 def arguments_of(table: Table) -> dict[str, Any]:
@@ -92,9 +90,11 @@ def arguments_of(table: Table) -> dict[str, Any]:
     by_column: dict[str, dict[str, Any]] = {what: {} for what in BY_COLUMN}
     for c in table.columns:
         for what, figure in (
-            ("bounds", None if c.lower is None else (c.lower, c.upper)), ("domains", c.domain), ("nulls", c.null_value),
+            ("bounds", None if c.lower is None else (c.lower, c.upper)),
+            ("domains", c.domain),
+            ("nulls", c.null_value),
             ("other", c.other),
-        ):  # fmt: skip
+        ):
             if figure is not None:
                 by_column[what][c.name] = figure
     return {**figures, **by_column, "columns": [c.name for c in table.columns]}
@@ -105,8 +105,9 @@ def difference(old: Table, new: Table) -> list[str]:
     before, after = arguments_of(old), arguments_of(new)
     lines = [
         f"{name}: {_shown(before.get(name))} -> {_shown(after.get(name))}"
-        for name in FIGURES if before.get(name) != after.get(name)
-    ]  # fmt: skip
+        for name in FIGURES
+        if before.get(name) != after.get(name)
+    ]
     for what in BY_COLUMN:
         for column in {**before[what], **after[what]}:
             was, now = before[what].get(column), after[what].get(column)
@@ -120,9 +121,10 @@ def difference(old: Table, new: Table) -> list[str]:
         if name in was_columns and was_columns[name].type != column.type:
             lines.append(f"type of {name}: {was_columns[name].type} -> {column.type}")
     for what, was, now in (
-        ("type of unit_key", old.unit_type, new.unit_type), ("relation", old.relation, new.relation),
+        ("type of unit_key", old.unit_type, new.unit_type),
+        ("relation", old.relation, new.relation),
         ("predicate of the view", old.filter, new.filter),
-    ):  # fmt: skip
+    ):
         if was != now:
             lines.append(f"{what}: {_shown(was)} -> {_shown(now)}")
     return lines or (["details of the schema"] if old != new else [])

@@ -30,10 +30,19 @@ from duckdp.vault.copies import copy_connection, copy_database, copy_frame
 CATALOG = "src"
 # DuckDB's optimizers that rely on what a Parquet file says of itself
 BELIEVING = (
-    "statistics_propagation", "filter_pushdown", "join_filter_pushdown", "row_group_pruner", "top_n",
-    "late_materialization", "compressed_materialization", "partial_aggregate_pushdown", "scalar_fn_pushdown",
-    "type_pushdown", "sampling_pushdown", "limit_pushdown",
-)  # fmt: skip
+    "statistics_propagation",
+    "filter_pushdown",
+    "join_filter_pushdown",
+    "row_group_pruner",
+    "top_n",
+    "late_materialization",
+    "compressed_materialization",
+    "partial_aggregate_pushdown",
+    "scalar_fn_pushdown",
+    "type_pushdown",
+    "sampling_pushdown",
+    "limit_pushdown",
+)
 
 
 class Source:
@@ -75,9 +84,10 @@ class Source:
                 self._attach_file(con, path)
         else:
             raise CatalogError(
-                "C108", "a source must be a DuckDB file, Parquet files, data frames by name or an open connection, "
+                "C108",
+                "a source must be a DuckDB file, Parquet files, data frames by name or an open connection, "
                 f"not a {type(data).__name__}.",
-            )  # fmt: skip
+            )
         self._attached = True
 
     def relations(self, con: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, str, str]]:
@@ -230,9 +240,10 @@ def require_same_columns(con: duckdb.DuckDBPyConnection, name: str, paths: Seque
         CatalogError: C108, a file cannot be opened, or names, types or order of columns differ.
     """
     rows, message = attempt(
-        con, "SELECT file_name, name, duckdb_type, num_children FROM "
+        con,
+        "SELECT file_name, name, duckdb_type, num_children FROM "
         f"parquet_schema([{_listed(paths)}]) WHERE column_id > 0 ORDER BY file_name, column_id",
-    )  # fmt: skip
+    )
     if message is not None:
         raise _open_error(paths[0], message)
     columns: dict[str, list[tuple[Any, ...]]] = {path: [] for path in paths}
@@ -241,9 +252,10 @@ def require_same_columns(con: duckdb.DuckDBPyConnection, name: str, paths: Seque
     for path in paths:
         if columns[path] != columns[paths[0]]:
             raise CatalogError(
-                "C108", f'the files of "{name}" have different columns: {_difference(columns, paths[0], path)}. '
+                "C108",
+                f'the files of "{name}" have different columns: {_difference(columns, paths[0], path)}. '
                 "Write them with one schema (names, types and order of columns).",
-            )  # fmt: skip
+            )
 
 
 def _difference(columns: Mapping[str, list[tuple[Any, ...]]], first: str, other: str) -> str:
@@ -287,8 +299,9 @@ def _shadows_of(con: duckdb.DuckDBPyConnection, catalog: str) -> list[str]:
     rows = con.execute(
         "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE database_name = $1 AND lower("
         "function_name) IN (SELECT lower(function_name) FROM duckdb_functions() WHERE database_name = 'system') "
-        "ORDER BY 1", [catalog]
-    ).fetchall()  # fmt: skip
+        "ORDER BY 1",
+        [catalog],
+    ).fetchall()
     return [str(name) for (name,) in rows]
 
 

@@ -66,9 +66,11 @@ class View:
             return
         if macros:
             raise CatalogError(
-                "C106", f'the predicate of view "{name}" is refused: the file has a macro named like the built-in '
-                f'function "{macros[0]}". Drop the macro, or protect the base table.', table=name,
-            )  # fmt: skip
+                "C106",
+                f'the predicate of view "{name}" is refused: the file has a macro named like the built-in '
+                f'function "{macros[0]}". Drop the macro, or protect the base table.',
+                table=name,
+            )
         stand_in = Table(name=name, relation=self.relation, columns=base, row_cap=1)
         try:
             read_predicate(parse_scalar(self.filter), stand_in, self.filter)

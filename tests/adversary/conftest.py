@@ -52,9 +52,15 @@ def make_file(path: Path, rows: int = ROWS, persons: int = PERSONS) -> None:
 
 def protect(curator: duckdp.Curator) -> None:
     curator.protect(
-        "visits", unit_key="patient_id", max_rows=4, row_cap=100_000, expected_rows=5000, bounds=BOUNDS,
-        domains={"sex": ["F", "M"]}, columns=["name", "town", "code"],
-    )  # fmt: skip
+        "visits",
+        unit_key="patient_id",
+        max_rows=4,
+        row_cap=100_000,
+        expected_rows=5000,
+        bounds=BOUNDS,
+        domains={"sex": ["F", "M"]},
+        columns=["name", "town", "code"],
+    )
 
 
 def make_world(folder: Path) -> Iterator[World]:
@@ -112,9 +118,8 @@ def leaks(text: str) -> list[str]:
     # digits also occur in addresses and digests, and those of a number of rows in a clock's seconds (4861.25, where a
     # number of rows would be 4861 or 4861.0) and in the folders that pytest numbers
     return [
-        s for s in SECRETS
-        if re.search(rf"(?<![0-9A-Za-z])(?<!/pytest-){re.escape(s)}(?![0-9A-Za-z]|\.\d*[1-9])", text)
-    ]  # fmt: skip
+        s for s in SECRETS if re.search(rf"(?<![0-9A-Za-z])(?<!/pytest-){re.escape(s)}(?![0-9A-Za-z]|\.\d*[1-9])", text)
+    ]
 
 
 @pytest.fixture

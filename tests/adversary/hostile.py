@@ -46,14 +46,19 @@ def declare(curator: duckdp.Curator, name: str) -> list[str]:
     raw = [c for c in curator.engine.source.columns(cursor, found) if kind_of(c.type) is not None]
     kinds = {c.name: kind_of(c.type)[0] for c in raw}  # type: ignore[index]
     ends: dict[Kind, tuple[object, object]] = {
-        Kind.NUMBER: (0, 100), Kind.DATE: ("1990-01-01", "2030-01-01"), Kind.TIMESTAMP: ("1990-01-01", "2030-01-01"),
-    }  # fmt: skip
+        Kind.NUMBER: (0, 100),
+        Kind.DATE: ("1990-01-01", "2030-01-01"),
+        Kind.TIMESTAMP: ("1990-01-01", "2030-01-01"),
+    }
     unit = next((c.name for c in raw if c.name.lower() == "unit" and unit_key_allowed(c.type)), None)
     curator.protect(
-        name, row_cap=10_000, unit_key=unit, max_rows=None if unit is None else 4,
+        name,
+        row_cap=10_000,
+        unit_key=unit,
+        max_rows=None if unit is None else 4,
         bounds={n: ends[k] for n, k in kinds.items() if k in ends and n != unit},
         columns=[n for n, k in kinds.items() if k not in ends and n != unit],
-    )  # fmt: skip
+    )
     curator.budget(epsilon=10_000, delta="0.1")
     curator.grant("ana", epsilon=10_000, delta="0.1")
     return [n for n in kinds if n != unit]
@@ -407,13 +412,22 @@ def make(folder: Path, *statements: str, rows: int = ROWS) -> str:
 @source("c")
 def file_with_all_that_a_schema_may_hold(folder: Path) -> object:
     return make(
-        folder, "CREATE INDEX by_i ON t (i)", "CREATE SEQUENCE seq", "CREATE TYPE mood AS ENUM ('a', 'b')",
-        "ALTER TABLE t ADD COLUMN e mood DEFAULT 'a'", "ALTER TABLE t ADD COLUMN z INTEGER DEFAULT 7",
-        "ALTER TABLE t ADD COLUMN c VARCHAR", "UPDATE t SET c = 'Name'", "DELETE FROM t WHERE i = 3",
+        folder,
+        "CREATE INDEX by_i ON t (i)",
+        "CREATE SEQUENCE seq",
+        "CREATE TYPE mood AS ENUM ('a', 'b')",
+        "ALTER TABLE t ADD COLUMN e mood DEFAULT 'a'",
+        "ALTER TABLE t ADD COLUMN z INTEGER DEFAULT 7",
+        "ALTER TABLE t ADD COLUMN c VARCHAR",
+        "UPDATE t SET c = 'Name'",
+        "DELETE FROM t WHERE i = 3",
         "CREATE TABLE checked (i INTEGER CHECK (i > 0), v VARIANT, g BIT, m MAP(INTEGER, INTEGER), u UNION(a INTEGER))",
-        "CREATE MACRO twice(a) AS 2 * a", "CREATE VIEW duckdb_tables AS SELECT 1 AS i",
-        "CREATE SECURE VIEW hidden AS SELECT i FROM t", "ALTER TABLE t ADD COLUMN u UUID", "UPDATE t SET u = uuid()",
-    )  # fmt: skip
+        "CREATE MACRO twice(a) AS 2 * a",
+        "CREATE VIEW duckdb_tables AS SELECT 1 AS i",
+        "CREATE SECURE VIEW hidden AS SELECT i FROM t",
+        "ALTER TABLE t ADD COLUMN u UUID",
+        "UPDATE t SET u = uuid()",
+    )
 
 
 @source()
@@ -464,18 +478,25 @@ def file_with_a_damaged_log(folder: Path) -> object:
 @source("y")
 def file_with_a_generated_column(folder: Path) -> object:
     return make(
-        folder, "CREATE TABLE g (unit INTEGER, s VARCHAR, y INTEGER AS (CAST(s AS INTEGER)))",
+        folder,
+        "CREATE TABLE g (unit INTEGER, s VARCHAR, y INTEGER AS (CAST(s AS INTEGER)))",
         "INSERT INTO g (unit, s) SELECT i, i::VARCHAR FROM range(100) r(i)",
-        f"UPDATE g SET s = '{SECRET}' WHERE unit = 7", "DROP TABLE t", "ALTER TABLE g RENAME TO t",
-    )  # fmt: skip
+        f"UPDATE g SET s = '{SECRET}' WHERE unit = 7",
+        "DROP TABLE t",
+        "ALTER TABLE g RENAME TO t",
+    )
 
 
 @source("y")
 def file_with_a_column_made_by_a_macro(folder: Path) -> object:
     return make(
-        folder, "CREATE MACRO half(a) AS a / 2", "CREATE TABLE g (unit INTEGER, y DOUBLE AS (half(unit)))",
-        "INSERT INTO g (unit) SELECT i FROM range(100) r(i)", "DROP TABLE t", "ALTER TABLE g RENAME TO t",
-    )  # fmt: skip
+        folder,
+        "CREATE MACRO half(a) AS a / 2",
+        "CREATE TABLE g (unit INTEGER, y DOUBLE AS (half(unit)))",
+        "INSERT INTO g (unit) SELECT i FROM range(100) r(i)",
+        "DROP TABLE t",
+        "ALTER TABLE g RENAME TO t",
+    )
 
 
 # ---- frames --------------------------------------------------------------------------------------------------------
@@ -622,17 +643,21 @@ def connection_with_views_over_frames(folder: Path) -> object:
 @source("y")
 def connection_generated_column_fails(folder: Path) -> object:
     return _connection(
-        "CREATE TABLE g (s VARCHAR, y INTEGER AS (CAST(s AS INTEGER)))", "INSERT INTO g (s) VALUES ('1'), ('2')",
+        "CREATE TABLE g (s VARCHAR, y INTEGER AS (CAST(s AS INTEGER)))",
+        "INSERT INTO g (s) VALUES ('1'), ('2')",
         f"UPDATE g SET s = '{SECRET}' WHERE s = '2'",
-    )  # fmt: skip
+    )
 
 
 @source("y")
 def connection_generated_column(folder: Path) -> object:
     return _connection(
-        "CREATE MACRO half(a) AS a / 2", "CREATE TABLE g (unit INTEGER, y DOUBLE AS (half(unit)))",
-        "INSERT INTO g (unit) SELECT i FROM range(100) r(i)", "DROP TABLE t", "ALTER TABLE g RENAME TO t",
-    )  # fmt: skip
+        "CREATE MACRO half(a) AS a / 2",
+        "CREATE TABLE g (unit INTEGER, y DOUBLE AS (half(unit)))",
+        "INSERT INTO g (unit) SELECT i FROM range(100) r(i)",
+        "DROP TABLE t",
+        "ALTER TABLE g RENAME TO t",
+    )
 
 
 @source()

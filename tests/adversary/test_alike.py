@@ -37,7 +37,7 @@ TABLES = {
     "TIMESTAMP '290308-12-22 (BC) 00:00:00' FROM range(50) AS r(i)",
     "far away": "SELECT i, i, 1e300, 0, 0, '\U0001f4a9' || chr(8238), 'a', true, DATE '5881580-07-10', "
     "TIMESTAMP '294247-01-10 04:00:54' FROM range(50) AS r(i)",
-}  # fmt: skip
+}
 QUESTIONS = (
     "SELECT count(*), count(x), count(DISTINCT pid), sum(n), sum(x), avg(x), stddev_samp(x), var_pop(n) FROM t",
     "SELECT sum(d), avg(d), sum(h), avg(h), stddev_pop(h) FROM t",
@@ -77,12 +77,20 @@ def test_every_table_answers_alike(unit_key: str | None, tmp_path: Path) -> None
             with duckdp.open(con, ledger=tmp_path / f"{number}.ledger") as curator:
                 key = {} if unit_key is None else {"unit_key": unit_key, "max_rows": 5, "max_groups": 3}
                 curator.protect(
-                    "t", row_cap=100_000, domains={"k": ["a", "b", None], "b": [True, False]}, columns=["s"],
+                    "t",
+                    row_cap=100_000,
+                    domains={"k": ["a", "b", None], "b": [True, False]},
+                    columns=["s"],
                     bounds={
-                        "n": (-1000, 1000), "x": (-10, 10), "d": (-1e6, 1e6), "h": (-(10**9), 10**9),
-                        "day": ("2020-01-01", "2020-12-31"), "ts": ("2020-01-01", "2020-12-31"),
-                    }, **key,
-                )  # fmt: skip
+                        "n": (-1000, 1000),
+                        "x": (-10, 10),
+                        "d": (-1e6, 1e6),
+                        "h": (-(10**9), 10**9),
+                        "day": ("2020-01-01", "2020-12-31"),
+                        "ts": ("2020-01-01", "2020-12-31"),
+                    },
+                    **key,
+                )
                 curator.budget(epsilon=1000, delta="1e-3")
                 curator.grant("ana", epsilon=1000, delta="1e-3")
                 session = curator.session("ana")

@@ -215,11 +215,21 @@ def test_nothing_shows_the_curators_folders(world: World, monkeypatch: pytest.Mo
     assert con.execute("SELECT current_setting('allowed_paths')").fetchone() == ([],)
     own = (str(world.path.parent), str(Path.home()), sys.prefix, str(Path(duckdb.__file__).parent))
     for statement in (
-        "FROM duckdb_settings()", "FROM duckdb_extensions()", "FROM duckdb_extension_repositories()",
-        "FROM duckdb_databases()", "FROM duckdb_secrets()", "FROM duckdb_logs", "FROM duckdb_functions()",
-        "FROM duckdb_views()", "FROM duckdb_temporary_files()", "FROM pragma_database_list()", "PRAGMA user_agent",
-        "LOAD httpfs", "SET secret_directory = 'x'", "CREATE PERSISTENT SECRET s (TYPE http)",
-    ):  # fmt: skip
+        "FROM duckdb_settings()",
+        "FROM duckdb_extensions()",
+        "FROM duckdb_extension_repositories()",
+        "FROM duckdb_databases()",
+        "FROM duckdb_secrets()",
+        "FROM duckdb_logs",
+        "FROM duckdb_functions()",
+        "FROM duckdb_views()",
+        "FROM duckdb_temporary_files()",
+        "FROM pragma_database_list()",
+        "PRAGMA user_agent",
+        "LOAD httpfs",
+        "SET secret_directory = 'x'",
+        "CREATE PERSISTENT SECRET s (TYPE http)",
+    ):
         try:
             shown = str(con.execute(statement).fetchall())
         except duckdb.Error as error:
@@ -231,10 +241,15 @@ def test_settings_hold_for_every_cursor(world: World) -> None:
     first = world.curator.connect("ana")
     for con in (first, first.cursor(), world.curator.connect("ana")):
         for setting, value in {
-            "python_enable_replacements": False, "python_scan_all_frames": False, "enable_external_access": False,
-            "lock_configuration": True, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
-            "allow_community_extensions": False, "allow_persistent_secrets": False,
-        }.items():  # fmt: skip
+            "python_enable_replacements": False,
+            "python_scan_all_frames": False,
+            "enable_external_access": False,
+            "lock_configuration": True,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+            "allow_persistent_secrets": False,
+        }.items():
             assert con.execute("SELECT current_setting(?)", [setting]).fetchone() == (value,), setting
         assert not con.execute(
             "SELECT database_name FROM duckdb_databases() WHERE NOT internal AND path IS NOT NULL"

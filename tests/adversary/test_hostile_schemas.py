@@ -15,9 +15,11 @@ from duckdp.errors import CatalogError
 GENERATED = (
     "CREATE TABLE g (unit INTEGER, s VARCHAR, y INTEGER AS (CAST(s AS INTEGER)))",
     "INSERT INTO g (unit, s) SELECT i, (i % 10)::VARCHAR FROM range(100) AS r(i)",
-    "CREATE VIEW seen AS SELECT unit, y FROM g", "CREATE VIEW kept AS SELECT unit, s FROM g WHERE y > 3",
-    "CREATE VIEW plain AS SELECT unit, s FROM g WHERE unit > 3", "CREATE VIEW whole AS SELECT * FROM g",
-)  # fmt: skip
+    "CREATE VIEW seen AS SELECT unit, y FROM g",
+    "CREATE VIEW kept AS SELECT unit, s FROM g WHERE y > 3",
+    "CREATE VIEW plain AS SELECT unit, s FROM g WHERE unit > 3",
+    "CREATE VIEW whole AS SELECT * FROM g",
+)
 PLAIN = (
     "CREATE TABLE g (unit INTEGER, s VARCHAR, y INTEGER)",
     "INSERT INTO g SELECT i, (i % 10)::VARCHAR, i % 10 FROM range(100) AS r(i)",
@@ -42,9 +44,13 @@ def test_generated_columns_are_refused_wherever_they_would_be_read(tmp_path: Pat
     path = make(tmp_path / "a.duckdb", GENERATED)
     with duckdp.open(path) as curator:
         for name, more in (
-            ("g", {"bounds": {"y": (0, 10)}}), ("g", {"columns": ["y"]}), ("g", {"unit_key": "y", "max_rows": 1}),
-            ("g", {"domains": {"y": [1, 2]}}), ("seen", {"columns": ["y"]}), ("whole", {"columns": ["y"]}),
-        ):  # fmt: skip
+            ("g", {"bounds": {"y": (0, 10)}}),
+            ("g", {"columns": ["y"]}),
+            ("g", {"unit_key": "y", "max_rows": 1}),
+            ("g", {"domains": {"y": [1, 2]}}),
+            ("seen", {"columns": ["y"]}),
+            ("whole", {"columns": ["y"]}),
+        ):
             with pytest.raises(CatalogError) as caught:
                 curator.protect(name, row_cap=1000, **more)
             assert caught.value.code == "C105", (name, more)
@@ -70,9 +76,16 @@ def test_a_failing_generated_column_beside_those_that_are_read_is_not_computed(t
 
 
 def test_the_ways_out_of_a_generated_column_work(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.duckdb", [*GENERATED, "CREATE MACRO half(a) AS a // 2",
-        "CREATE TABLE h (unit INTEGER, y INTEGER AS (half(unit)))", "INSERT INTO h (unit) VALUES (2), (14)",
-        "CREATE TABLE stored AS FROM g"])  # fmt: skip
+    path = make(
+        tmp_path / "a.duckdb",
+        [
+            *GENERATED,
+            "CREATE MACRO half(a) AS a // 2",
+            "CREATE TABLE h (unit INTEGER, y INTEGER AS (half(unit)))",
+            "INSERT INTO h (unit) VALUES (2), (14)",
+            "CREATE TABLE stored AS FROM g",
+        ],
+    )
     with duckdb.connect(path, read_only=True) as con:
         ways = {"snapshot": (path, True), "connection": (con, False)}
         for name, (data, snapshot) in ways.items():
@@ -124,21 +137,29 @@ def _anew(curator: duckdp.Curator) -> dict[str, object]:
 
 
 VIEWS = (
-    "CREATE TABLE t AS SELECT i FROM range(50) AS r(i)", "CREATE SCHEMA other",
+    "CREATE TABLE t AS SELECT i FROM range(50) AS r(i)",
+    "CREATE SCHEMA other",
     "CREATE TABLE other.t AS SELECT i FROM range(7) AS r(i)",
-    "CREATE VIEW other.near AS SELECT i FROM t WHERE i >= 0", "CREATE VIEW other.far AS SELECT i FROM main.t",
-    "CREATE VIEW other.same AS SELECT i FROM other.t", "CREATE VIEW same AS SELECT i FROM t",
-    "USE other", "CREATE VIEW main.said AS SELECT i FROM t",
-)  # fmt: skip
+    "CREATE VIEW other.near AS SELECT i FROM t WHERE i >= 0",
+    "CREATE VIEW other.far AS SELECT i FROM main.t",
+    "CREATE VIEW other.same AS SELECT i FROM other.t",
+    "CREATE VIEW same AS SELECT i FROM t",
+    "USE other",
+    "CREATE VIEW main.said AS SELECT i FROM t",
+)
 
 
 def test_a_view_reads_the_table_that_duckdb_reads(tmp_path: Path) -> None:
     """Before: a view of the schema other over "t" was restated over main.t, and any schema's view went by its name."""
     path = make(tmp_path / "v.duckdb", VIEWS)
     with duckdb.connect(path, read_only=True) as con:
-        names = [row[0] for row in con.execute(
-            "SELECT CASE schema_name WHEN 'main' THEN '' ELSE schema_name || '.' END || view_name FROM duckdb_views() "
-            "WHERE NOT internal").fetchall()]  # fmt: skip
+        names = [
+            row[0]
+            for row in con.execute(
+                "SELECT CASE schema_name WHEN 'main' THEN '' ELSE schema_name || '.' END || view_name "
+                "FROM duckdb_views() WHERE NOT internal"
+            ).fetchall()
+        ]
         truth = {name: con.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names}  # type: ignore[index]
     assert len(names) == 5
     accepted = {}
@@ -158,10 +179,16 @@ def test_a_view_reads_the_table_that_duckdb_reads(tmp_path: Path) -> None:
 @pytest.mark.parametrize("macro", ["abs(x) AS 7", '"+"(a, b) AS 100', "lower(x) AS 'q'", '">"(a, b) AS true'])
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_a_predicate_that_the_files_macros_could_change_is_refused(macro: str, snapshot: bool, tmp_path: Path) -> None:
-    path = make(tmp_path / "m.duckdb", (
-        "CREATE TABLE t AS SELECT i FROM range(9) AS r(i)", f"CREATE MACRO {macro}", "CREATE MACRO ours(x) AS x",
-        "CREATE VIEW partly AS SELECT i FROM t WHERE abs(i + 1) > 3", "CREATE VIEW wholly AS SELECT i FROM t",
-    ))  # fmt: skip
+    path = make(
+        tmp_path / "m.duckdb",
+        (
+            "CREATE TABLE t AS SELECT i FROM range(9) AS r(i)",
+            f"CREATE MACRO {macro}",
+            "CREATE MACRO ours(x) AS x",
+            "CREATE VIEW partly AS SELECT i FROM t WHERE abs(i + 1) > 3",
+            "CREATE VIEW wholly AS SELECT i FROM t",
+        ),
+    )
     with duckdp.open(path, snapshot=snapshot) as curator:
         with pytest.raises(CatalogError) as caught:
             curator.protect("partly", row_cap=1000)
@@ -172,12 +199,18 @@ def test_a_predicate_that_the_files_macros_could_change_is_refused(macro: str, s
 
 def test_types_of_the_owners_own_are_what_they_are_made_of(tmp_path: Path) -> None:
     """A type named like a built-in one: a column of text is no number by its name, and a cast to it is refused."""
-    path = make(tmp_path / "t.duckdb", (
-        "CREATE SCHEMA z", 'CREATE TYPE z."INTEGER" AS VARCHAR', 'CREATE TYPE "DECIMAL(3,1)" AS VARCHAR',
-        'CREATE TYPE z."bigint" AS VARCHAR', 'CREATE TABLE t (a z."INTEGER", b "DECIMAL(3,1)", i BIGINT)',
-        "INSERT INTO t VALUES ('x', 'y', 3), ('x', 'y', 30)",
-        "CREATE VIEW v AS SELECT i FROM t WHERE i::z.\"bigint\" > '29'",
-    ))  # fmt: skip
+    path = make(
+        tmp_path / "t.duckdb",
+        (
+            "CREATE SCHEMA z",
+            'CREATE TYPE z."INTEGER" AS VARCHAR',
+            'CREATE TYPE "DECIMAL(3,1)" AS VARCHAR',
+            'CREATE TYPE z."bigint" AS VARCHAR',
+            'CREATE TABLE t (a z."INTEGER", b "DECIMAL(3,1)", i BIGINT)',
+            "INSERT INTO t VALUES ('x', 'y', 3), ('x', 'y', 30)",
+            "CREATE VIEW v AS SELECT i FROM t WHERE i::z.\"bigint\" > '29'",
+        ),
+    )
     with duckdp.open(path) as curator:
         for name in ("a", "b"):
             with pytest.raises((CatalogError, duckdp.errors.ParameterError)):

@@ -17,9 +17,13 @@ from tests.adversary import hostile
 REFUSALS = {"C105", "C108"}  # constant texts, at the opening or at protect
 # what each shield alone holds back: sources over which a paid read fails without it
 WITHOUT_READING = (
-    "parquet_text_not_utf8", "parquet_text_not_utf8_in_a_dictionary", "parquet_unit_not_utf8",
-    "parquet_milliseconds_overflow", "parquet_row_groups_cut_out", "file_with_a_damaged_block",
-)  # fmt: skip
+    "parquet_text_not_utf8",
+    "parquet_text_not_utf8_in_a_dictionary",
+    "parquet_unit_not_utf8",
+    "parquet_milliseconds_overflow",
+    "parquet_row_groups_cut_out",
+    "file_with_a_damaged_block",
+)
 WITHOUT_SCHEMAS = ("parquet_other_types_in_the_second_file", "parquet_other_text_in_the_second_file")
 WITHOUT_DOUBT = ("parquet_wrong_maximum", "parquet_wrong_maximum_of_units")
 WITHOUT_STORED = ("file_with_a_generated_column", "file_with_a_column_made_by_a_macro")

@@ -114,29 +114,47 @@ FORCE CHECKPOINT src
 """.strip().splitlines()
 
 GATE = (
-    "SELECT any_value(name) FROM visits", "SELECT first(name ORDER BY cost DESC) FROM visits",
-    "SELECT arg_max(name, cost) FROM visits", "SELECT max(cost) FROM visits", "SELECT mode(name) FROM visits",
-    "SELECT list(name) FROM visits", "SELECT string_agg(name, ',') FROM visits", "SELECT histogram(name) FROM visits",
-    "SELECT approx_top_k(name, 3) FROM visits", "SELECT bitstring_agg(age) FROM visits",
-    "SELECT sum(cost) OVER () FROM visits", "SELECT sum(error(name)) FROM visits",
-    "SELECT sum(CAST(name AS INTEGER)) FROM visits", "SELECT sum(1 / (age - 20)) FROM visits WHERE nextval('x') > 0",
-    "SELECT count(*) FROM visits WHERE name = (SELECT 'x')", "SELECT count(*) FROM visits WHERE random() > 0.5",
-    "SELECT count(*) FROM visits WHERE getvariable('x') = name", "SELECT count(*) FROM visits WHERE rowid < 10",
-    "SELECT count(*) FROM visits WHERE file_row_number = 1", "SELECT count(*) FROM visits TABLESAMPLE 1 ROWS",
+    "SELECT any_value(name) FROM visits",
+    "SELECT first(name ORDER BY cost DESC) FROM visits",
+    "SELECT arg_max(name, cost) FROM visits",
+    "SELECT max(cost) FROM visits",
+    "SELECT mode(name) FROM visits",
+    "SELECT list(name) FROM visits",
+    "SELECT string_agg(name, ',') FROM visits",
+    "SELECT histogram(name) FROM visits",
+    "SELECT approx_top_k(name, 3) FROM visits",
+    "SELECT bitstring_agg(age) FROM visits",
+    "SELECT sum(cost) OVER () FROM visits",
+    "SELECT sum(error(name)) FROM visits",
+    "SELECT sum(CAST(name AS INTEGER)) FROM visits",
+    "SELECT sum(1 / (age - 20)) FROM visits WHERE nextval('x') > 0",
+    "SELECT count(*) FROM visits WHERE name = (SELECT 'x')",
+    "SELECT count(*) FROM visits WHERE random() > 0.5",
+    "SELECT count(*) FROM visits WHERE getvariable('x') = name",
+    "SELECT count(*) FROM visits WHERE rowid < 10",
+    "SELECT count(*) FROM visits WHERE file_row_number = 1",
+    "SELECT count(*) FROM visits TABLESAMPLE 1 ROWS",
     "SELECT count(*) FROM visits LIMIT (SELECT max(age) FROM visits)",
     "SELECT name, count(*) FROM visits GROUP BY 1, rowid",
-    "SELECT count(*) FILTER (WHERE stats(age) IS NULL) FROM visits", "SELECT COLUMNS(*) FROM visits",
-    "SELECT count(*), * EXCLUDE (age) FROM visits", "SELECT visits FROM visits",
+    "SELECT count(*) FILTER (WHERE stats(age) IS NULL) FROM visits",
+    "SELECT COLUMNS(*) FROM visits",
+    "SELECT count(*), * EXCLUDE (age) FROM visits",
+    "SELECT visits FROM visits",
     "SELECT struct_pack(v := visits) FROM visits",
-    "SELECT count(*) FROM visits QUALIFY row_number() OVER () = 1", "SELECT count(*) FROM visits v1, visits v2",
-    "SELECT count(*) FROM visits, LATERAL (SELECT name)", "FROM visits SELECT DISTINCT ON (name) count(*)",
+    "SELECT count(*) FROM visits QUALIFY row_number() OVER () = 1",
+    "SELECT count(*) FROM visits v1, visits v2",
+    "SELECT count(*) FROM visits, LATERAL (SELECT name)",
+    "FROM visits SELECT DISTINCT ON (name) count(*)",
     "SELECT count(*) FROM visits WHERE age IN (SELECT age FROM visits)",
     "SELECT unnest([count(*), max(age)]) FROM visits",
-    "SELECT count(*) FROM visits GROUP BY GROUPING SETS ((name), ())", "SELECT count(DISTINCT name) FROM visits",
+    "SELECT count(*) FROM visits GROUP BY GROUPING SETS ((name), ())",
+    "SELECT count(DISTINCT name) FROM visits",
     "SELECT count(*) FROM visits WHERE name SIMILAR TO '(a|a)*b'",
     "SELECT try(sum(age)) FROM visits WHERE name GLOB '*'",
-    "SELECT /*+ x */ name FROM visits", "SELECT count(*) FROM visits AS OF TIMESTAMP '2020-01-01'",
-    'SELECT count(*) FROM "visits" WHERE "name" = $$a$$; --', "SELECT sum(age) FROM visits; ; SELECT 1",
+    "SELECT /*+ x */ name FROM visits",
+    "SELECT count(*) FROM visits AS OF TIMESTAMP '2020-01-01'",
+    'SELECT count(*) FROM "visits" WHERE "name" = $$a$$; --',
+    "SELECT sum(age) FROM visits; ; SELECT 1",
     "SELECT count(*) FROM visits WHERE age = ARRAY[" + "ARRAY[" * 40 + "1" + "]" * 41,
     "SELECT count(*) FROM visits WHERE age > " + "DECIMAL(" * 40 + "1" + ")" * 40,
     'SELECT sum(age::"' + "STRUCT(a " * 40 + "INT" + ")" * 40 + '") FROM visits',
@@ -144,7 +162,7 @@ GATE = (
     "SELECT sum(" + "(DATE " * 40 + "age" + ")" * 40 + ") FROM visits",
     "SELECT sum(" + "(VARCHAR * EXCLUDE (" * 30 + "age" + "))" * 30 + ") FROM visits",
     "SELECT sum(age) FROM visits WHERE " + "x[" * 400 + "1" + "]" * 400,
-)  # fmt: skip
+)
 
 
 def test_the_lists_are_long_enough() -> None:
@@ -164,9 +182,10 @@ def test_no_further_statement_escapes_a_front(
     places = {"file": world.path, "text": folder / "text.txt", "folder": folder, "ledger": world.ledger}
     con, session = world.curator.connect("ana"), world.curator.session("ana")
     runs: dict[str, Callable[[str], object]] = {
-        "connection": lambda text: con.execute(text).fetchall(), "relation": lambda text: str(con.sql(text)),
+        "connection": lambda text: con.execute(text).fetchall(),
+        "relation": lambda text: str(con.sql(text)),
         "session": lambda text: session.sql(text, epsilon=1).rows(),
-    }  # fmt: skip
+    }
     for statement in FRONT:
         text = statement.format(**places)
         start = time.thread_time()
@@ -193,10 +212,11 @@ def test_no_further_statement_passes_the_gate(
 ) -> None:
     charges, session, con = shared.charges(), shared.curator.session("ana"), shared.curator.connect("ana")
     for work in (
-        lambda: session.sql(GATE[number], epsilon=1), lambda: session.explain(GATE[number], epsilon=1),
+        lambda: session.sql(GATE[number], epsilon=1),
+        lambda: session.explain(GATE[number], epsilon=1),
         lambda: con.execute("FROM dp_query($1, epsilon := 1)", [GATE[number]]).fetchall(),
         lambda: con.execute("FROM dp_explain($1, epsilon := 1)", [GATE[number]]).fetchall(),
-    ):  # fmt: skip
+    ):
         start = time.thread_time()
         refused(work, "Q1", "Q2", "Q3", "Q4")
         assert time.thread_time() - start < 3

@@ -22,8 +22,24 @@ COUNT = "SELECT sex, count(*) AS n FROM visits GROUP BY sex"
 
 def test_help_and_version_are_fast_and_name_every_command(run: Run) -> None:
     shown = run("--help").output
-    for name in ("protect", "budget", "grant", "revoke", "freeze", "unfreeze", "refresh", "suggest", "ledger", "share",
-                 "explain", "query", "catalog", "shell", "demo", "bench"):  # fmt: skip
+    for name in (
+        "protect",
+        "budget",
+        "grant",
+        "revoke",
+        "freeze",
+        "unfreeze",
+        "refresh",
+        "suggest",
+        "ledger",
+        "share",
+        "explain",
+        "query",
+        "catalog",
+        "shell",
+        "demo",
+        "bench",
+    ):
         assert f"\n  {name} " in shown
         if name != "bench":
             assert run(name, "--help").exit_code == 0
@@ -41,8 +57,14 @@ def test_suggest_prints_a_call_to_fill_in(run: Run, file: Path) -> None:
 def test_protect_prints_what_is_public_and_may_be_repeated(run: Run, file: Path) -> None:
     first = run("protect", file, "visits", *PROTECT)
     assert first.exit_code == 0
-    for part in ("visits: protected. All of this is public:", "all rows of one patient", "at most 4 of them",
-                 "from 0 to 110", "one of F, M", "at most 100,000 rows, about 4,000 expected"):  # fmt: skip
+    for part in (
+        "visits: protected. All of this is public:",
+        "all rows of one patient",
+        "at most 4 of them",
+        "from 0 to 110",
+        "one of F, M",
+        "at most 100,000 rows, about 4,000 expected",
+    ):
         assert part in first.output
     assert run("protect", file, "visits", *PROTECT).output == first.output
     assert run("catalog", file).output == first.output
@@ -68,9 +90,23 @@ def test_values_take_the_type_of_their_column(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.duckdb"
     with duckdb.connect(str(path)) as con:
         con.execute("CREATE TABLE t (code VARCHAR, level INTEGER, flag BOOLEAN, day DATE, moment TIMESTAMP)")
-    done = run("protect", path, "t", "--row-cap", 10, "--domain", 'code=1,"2,3",NULL', "--domain", "level=1,2",
-               "--domain", "flag=true,false", "--bound", "day=2020-01-01:2020-12-31",
-               "--bound", "moment=2020-01-01T00:00:00..2020-12-31T12:00:00")  # fmt: skip
+    done = run(
+        "protect",
+        path,
+        "t",
+        "--row-cap",
+        10,
+        "--domain",
+        'code=1,"2,3",NULL',
+        "--domain",
+        "level=1,2",
+        "--domain",
+        "flag=true,false",
+        "--bound",
+        "day=2020-01-01:2020-12-31",
+        "--bound",
+        "moment=2020-01-01T00:00:00..2020-12-31T12:00:00",
+    )
     assert done.exit_code == 0, done.output
     for part in ("one of 1, 2,3, NULL", "one of 1, 2", "one of True, False", "from 2020-01-01 to 2020-12-31"):
         assert part in done.output

@@ -28,11 +28,23 @@ QUERIES = {
 def test_it_tells_the_whole_story(demo: tuple[Path, str]) -> None:
     _, shown = demo
     for part in (
-        "all of it is public", "person, 5 rows", "11,0", " ± ", "cost: epsilon=1 (charge 1)", "dp_smooth_answer",
-        "error=100", "± 100", "expected error (95%)", "mean of age * income", "synthetic.duckdb", "v1.0.0",
-        "cost: nothing (stored release of charge 1)", "Q301: line 1, col 8: ", "B101: the query needs epsilon=0.5",
+        "all of it is public",
+        "person, 5 rows",
+        "11,0",
+        " ± ",
+        "cost: epsilon=1 (charge 1)",
+        "dp_smooth_answer",
+        "error=100",
+        "± 100",
+        "expected error (95%)",
+        "mean of age * income",
+        "synthetic.duckdb",
+        "v1.0.0",
+        "cost: nothing (stored release of charge 1)",
+        "Q301: line 1, col 8: ",
+        "B101: the query needs epsilon=0.5",
         "duckdp shell clinic.duckdb --analyst ana",
-    ):  # fmt: skip
+    ):
         assert part in shown or part == "11,0", part
     assert "\x1b" not in shown
     assert "Traceback" not in shown
@@ -81,9 +93,14 @@ def test_again_in_the_same_folder_costs_nothing(demo: tuple[Path, str], process:
     ledger = process("ledger", "clinic.duckdb", cwd=folder)
     assert ledger.stdout.count(" released ") == 5
     script = subprocess.run(
-        [sys.executable, "-W", "error", "story.py"], cwd=folder, env=environment(), capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "-W", "error", "story.py"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert script.returncode == 0, script.stderr
 
 

@@ -21,13 +21,54 @@ from duckdp.cli.wording import at_the_command_line
 from tests.cli.conftest import Run, environment
 
 HOSTILE = [
-    "", " ", "\udcff", "x" * 5000, "-1", "0", "nan", "1e999999", "\x1b[2J\u202e", "=", ":", ",", "a=", "=1:2", "a=1:",
-    "age=1..2", "'", '"', "\n", "..", "/", "/dev/null", "/proc/self/mem", "1" * 500, "DROP TABLE visits", "\u0661",
-    "--", "*::DOUBLE=0:1", "café", "%s{}", "a\x00b", ".", "~", "$(id)",
-]  # fmt: skip
-KNOWN = {"source": "clinic.duckdb", "table": "visits", "analyst": "ana", "sql": "SELECT count(*) FROM visits",
-         "epsilon": "0.001", "reason": "r", "name": "s", "owner": "ana", "to": "ana", "target": "copy.ledger",
-         "row_cap": "100"}  # fmt: skip
+    "",
+    " ",
+    "\udcff",
+    "x" * 5000,
+    "-1",
+    "0",
+    "nan",
+    "1e999999",
+    "\x1b[2J\u202e",
+    "=",
+    ":",
+    ",",
+    "a=",
+    "=1:2",
+    "a=1:",
+    "age=1..2",
+    "'",
+    '"',
+    "\n",
+    "..",
+    "/",
+    "/dev/null",
+    "/proc/self/mem",
+    "1" * 500,
+    "DROP TABLE visits",
+    "\u0661",
+    "--",
+    "*::DOUBLE=0:1",
+    "café",
+    "%s{}",
+    "a\x00b",
+    ".",
+    "~",
+    "$(id)",
+]
+KNOWN = {
+    "source": "clinic.duckdb",
+    "table": "visits",
+    "analyst": "ana",
+    "sql": "SELECT count(*) FROM visits",
+    "epsilon": "0.001",
+    "reason": "r",
+    "name": "s",
+    "owner": "ana",
+    "to": "ana",
+    "target": "copy.ledger",
+    "row_cap": "100",
+}
 #: Commands that take long, or wait for a person.
 LEFT_OUT = {"bench", "demo", "shell"}
 
@@ -103,7 +144,7 @@ def test_ctrl_c_at_any_time(clinic: Path, wait: float) -> None:
     words = ["query", str(clinic), ask, "--analyst", "ana", "--epsilon", "0.01"]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )  # fmt: skip
+    )
     assert process.stdout is not None
     assert process.stdout.read(1) == b"!"
     time.sleep(wait)

@@ -23,27 +23,37 @@ def shell(process: Process, clinic: Path, text: str, *more: str) -> subprocess.C
 
 def test_private_and_ordinary_sql_through_a_pipe(process: Process, clinic: Path) -> None:
     done = shell(
-        process, clinic,
+        process,
+        clinic,
         "SELECT sex, count(*) AS n,\n  avg(age) -- ; not yet\nFROM visits GROUP BY sex; SELECT 'a;b' AS x;\n"
         "CREATE TABLE mine AS SELECT sex, count(*) AS n FROM visits GROUP BY sex;\nSELECT count(*) AS kept FROM mine;\n"
         "SELECT dp_noisy_count('visits', epsilon := 0.25) AS c;\nSUMMARIZE mine;\nDESCRIBE visits;\n"
         "EXPLAIN SELECT count(*) FROM visits;\nSELECT 7 AS unfinished",
-        "--epsilon", "0.5",
-    )  # fmt: skip
+        "--epsilon",
+        "0.5",
+    )
     assert (done.returncode, done.stderr) == (0, "")
-    for part in (" ± ", "a;b", "cost: epsilon=0.5 (charge 1); epsilon=1.5", "cost: epsilon=0.5 (charge 2)",
-                 "cost: epsilon=0.25 (charge 3); epsilon=0.75", "expected error (95%)", "unfinished\n"):  # fmt: skip
+    for part in (
+        " ± ",
+        "a;b",
+        "cost: epsilon=0.5 (charge 1); epsilon=1.5",
+        "cost: epsilon=0.5 (charge 2)",
+        "cost: epsilon=0.25 (charge 3); epsilon=0.75",
+        "expected error (95%)",
+        "unfinished\n",
+    ):
         assert part in done.stdout, part
     assert ">" not in done.stdout.replace("=>", "")  # no prompt
 
 
 def test_errors_have_codes_and_it_goes_on(process: Process, clinic: Path) -> None:
     done = shell(
-        process, clinic,
+        process,
+        clinic,
         "SELECT count(*) FROM visits;\nSELECT * FROM visits;\nSELEC 1;\nSELECT nope;\nSELECT nope FROM visits;\n"
         "SELECT dp_noisy_count('visits', epsilon := -1);\nSELECT dp_noisy_count('visits', epsilon := 50);\n.nope\n"
         ".epsilon x\nSELECT 'still here' AS x;\n",
-    )  # fmt: skip
+    )
     assert done.returncode == 1
     codes = [line.split(":")[0] for line in done.stderr.splitlines() if line[4:5] == ":"]
     assert codes == ["P101", "Q302", "Q101", "Q105", "Q207", "P101", "B101", "P107", "P101"]
@@ -55,16 +65,27 @@ def test_errors_have_codes_and_it_goes_on(process: Process, clinic: Path) -> Non
 def test_dot_commands(process: Process, clinic: Path) -> None:
     (clinic.parent / "more.sql").write_text("SELECT 'from a file' AS x;\n.read more.sql\n")
     done = shell(
-        process, clinic,
+        process,
+        clinic,
         ".help\n.tables\n.schema visits\n.budget\n.epsilon 0.1\n.delta 1e-8\n"
         "SELECT city, count(*) FROM visits GROUP BY 1;\n"
         ".explain SELECT count(*) FROM visits;\n.ledger\n.summaries\n.mode json\nSELECT 1 AS one;\n.mode csv\n"
         "SELECT 2 AS two;\nCREATE TABLE t (a INT);\n.schema t\n.mode table\n.read more.sql\n.quit\n"
         "SELECT 'never' AS x;\n",
-    )  # fmt: skip
-    for part in (".mode table|csv|json", "\nvisits        protected", "granted", "epsilon of a statement: 0.1",
-                 "delta of a statement: 1e-8", "groups with fewer than about", "scale", '[{"one": 1}]', "two\n2\n",
-                 "a,INTEGER", "from a file"):  # fmt: skip
+    )
+    for part in (
+        ".mode table|csv|json",
+        "\nvisits        protected",
+        "granted",
+        "epsilon of a statement: 0.1",
+        "delta of a statement: 1e-8",
+        "groups with fewer than about",
+        "scale",
+        '[{"one": 1}]',
+        "two\n2\n",
+        "a,INTEGER",
+        "from a file",
+    ):
         assert part in done.stdout, part
     assert "never" not in done.stdout
     assert "P107: files read each other without end" in done.stderr

@@ -12,10 +12,27 @@ from duckdp.catalog.table import Table
 from tests.gate import clinic, column
 
 TYPES = {
-    "s": "SMALLINT", "a": "INTEGER", "b": "BIGINT", "h": "HUGEINT", "q": "UTINYINT", "k": "UINTEGER", "f": "FLOAT",
-    "d": "DOUBLE", "e": "DOUBLE", "c": "DECIMAL(9,2)", "c3": "DECIMAL(15,3)", "c0": "DECIMAL(5,0)", "t": "BOOLEAN",
-    "u": "BOOLEAN", "da": "DATE", "db": "DATE", "ta": "TIMESTAMP", "tb": "TIMESTAMP", "v": "VARCHAR", "w": "VARCHAR",
-}  # fmt: skip
+    "s": "SMALLINT",
+    "a": "INTEGER",
+    "b": "BIGINT",
+    "h": "HUGEINT",
+    "q": "UTINYINT",
+    "k": "UINTEGER",
+    "f": "FLOAT",
+    "d": "DOUBLE",
+    "e": "DOUBLE",
+    "c": "DECIMAL(9,2)",
+    "c3": "DECIMAL(15,3)",
+    "c0": "DECIMAL(5,0)",
+    "t": "BOOLEAN",
+    "u": "BOOLEAN",
+    "da": "DATE",
+    "db": "DATE",
+    "ta": "TIMESTAMP",
+    "tb": "TIMESTAMP",
+    "v": "VARCHAR",
+    "w": "VARCHAR",
+}
 INTEGERS, DECIMALS = ("s", "a", "b", "h", "q", "k"), ("c", "c3", "c0")
 NUMBERS = (*INTEGERS, "f", "d", "e", *DECIMALS)
 LITERALS = (
@@ -81,13 +98,27 @@ class Text:
             return f"CASE WHEN {self.boolean(depth - 1)} THEN {n()} ELSE {n()} END"
         if kind == 27:
             x = n()
-            return pick([
-                f"sqrt(abs({x}))", f"ln(greatest(abs({x}), 1))", f"exp(least({x}, 5))", f"tanh({x})", f"atan({x})",
-                f"power({x}, 2)", f"log10(greatest({x}, 1))", f"log2(greatest(abs({x}), 2))",
-            ])  # fmt: skip
+            return pick(
+                [
+                    f"sqrt(abs({x}))",
+                    f"ln(greatest(abs({x}), 1))",
+                    f"exp(least({x}, 5))",
+                    f"tanh({x})",
+                    f"atan({x})",
+                    f"power({x}, 2)",
+                    f"log10(greatest({x}, 1))",
+                    f"log2(greatest(abs({x}), 2))",
+                ]
+            )
         if kind == 28:
-            return pick([f"length({self.text(depth - 1)})", f"{pick(PARTS)}({self.moment(depth - 1)})",
-                         f"hour({pick(['ta', 'tb'])})", f"minute({pick(['ta', 'tb'])})"])  # fmt: skip
+            return pick(
+                [
+                    f"length({self.text(depth - 1)})",
+                    f"{pick(PARTS)}({self.moment(depth - 1)})",
+                    f"hour({pick(['ta', 'tb'])})",
+                    f"minute({pick(['ta', 'tb'])})",
+                ]
+            )
         unit = pick(UNITS)
         both = ("ta", "tb") if unit in ("hour", "minute") else pick([("ta", "tb"), ("da", "db"), ("da", "tb")])
         return f"date_diff('{unit}', {both[0]}, {both[1]})"
@@ -131,30 +162,44 @@ class Text:
         if depth <= 0 or self.rng.random() < 0.4:
             return pick(["v", "w", "v", "w", "'a'", "'AB'"])
         x = self.text(depth - 1)
-        return pick([
-            f"upper({x})", f"lower({x})", f"trim({x})", f"left({x}, {self.rng.randrange(4)})",
-            f"right({x}, {self.rng.randrange(4)})", f"substring({x}, {self.rng.randrange(4)}, {self.rng.randrange(4)})",
-            f"coalesce({x}, {self.text(depth - 1)})", f"nullif({x}, 'a')",
-            f"CASE WHEN {self.boolean(depth - 1)} THEN {x} ELSE {self.text(depth - 1)} END",
-        ])  # fmt: skip
+        return pick(
+            [
+                f"upper({x})",
+                f"lower({x})",
+                f"trim({x})",
+                f"left({x}, {self.rng.randrange(4)})",
+                f"right({x}, {self.rng.randrange(4)})",
+                f"substring({x}, {self.rng.randrange(4)}, {self.rng.randrange(4)})",
+                f"coalesce({x}, {self.text(depth - 1)})",
+                f"nullif({x}, 'a')",
+                f"CASE WHEN {self.boolean(depth - 1)} THEN {x} ELSE {self.text(depth - 1)} END",
+            ]
+        )
 
     def moment(self, depth: int) -> str:
         """A date or timestamp."""
         pick = self.rng.choice
         if depth <= 0 or self.rng.random() < 0.4:
             return pick(["da", "db", "ta", "tb", "DATE '2021-03-01'", "TIMESTAMP '2020-02-29 12:00:00'"])
-        return pick([
-            f"date_trunc('{pick(UNITS[:5])}', {self.moment(depth - 1)})", f"date_trunc('hour', {pick(['ta', 'tb'])})",
-            f"CAST({self.moment(depth - 1)} AS {pick(['DATE', 'TIMESTAMP'])})",
-            f"coalesce({pick(['da', 'db'])}, {pick(['da', 'db'])})", f"nullif({pick(['ta', 'tb'])}, tb)",
-        ])  # fmt: skip
+        return pick(
+            [
+                f"date_trunc('{pick(UNITS[:5])}', {self.moment(depth - 1)})",
+                f"date_trunc('hour', {pick(['ta', 'tb'])})",
+                f"CAST({self.moment(depth - 1)} AS {pick(['DATE', 'TIMESTAMP'])})",
+                f"coalesce({pick(['da', 'db'])}, {pick(['da', 'db'])})",
+                f"nullif({pick(['ta', 'tb'])}, tb)",
+            ]
+        )
 
 
 def table() -> Table:
     """A declaration of every column, without bounds: nothing is clamped."""
-    return clinic(name="r", relation=("memory", "main", "r"), unit_key=None, columns=tuple(
-        column(name, kind) for name, kind in TYPES.items()
-    ))  # fmt: skip
+    return clinic(
+        name="r",
+        relation=("memory", "main", "r"),
+        unit_key=None,
+        columns=tuple(column(name, kind) for name, kind in TYPES.items()),
+    )
 
 
 def rows(rng: random.Random, count: int) -> list[Sequence[object]]:

@@ -109,9 +109,15 @@ def test_columns_may_have_any_name() -> None:
 @pytest.mark.parametrize("method", ["tree", "moments"])
 def test_a_synthetic_table_has_the_shares_of_rows(method: str) -> None:
     task = plan_wide(
-        table(*SPEC, unit_key="k", expected_rows=UNITS), None, epsilon_nano=50 * NANO, delta_atto=0,
-        neighbours=Neighbours.ADD_REMOVE, rows=4000, method=method, target=None,
-    )  # fmt: skip
+        table(*SPEC, unit_key="k", expected_rows=UNITS),
+        None,
+        epsilon_nano=50 * NANO,
+        delta_atto=0,
+        neighbours=Neighbours.ADD_REMOVE,
+        rows=4000,
+        method=method,
+        target=None,
+    )
     with connect() as con:
         con.execute(DATA)
         made = read_synthesis(task.work(7)(Stages(lambda q: read_rows(con, q))))
@@ -121,9 +127,14 @@ def test_a_synthetic_table_has_the_shares_of_rows(method: str) -> None:
 
 def test_a_quantile_takes_each_row_of_a_unit_alike() -> None:
     task = plan_quantile(
-        table(*SPEC, unit_key="k", max_rows=1), "cost", None, epsilon_nano=50 * NANO, delta_atto=0,
-        quantile=Fraction(7, 10), neighbours=Neighbours.ADD_REMOVE,
-    )  # fmt: skip
+        table(*SPEC, unit_key="k", max_rows=1),
+        "cost",
+        None,
+        epsilon_nano=50 * NANO,
+        delta_atto=0,
+        quantile=Fraction(7, 10),
+        neighbours=Neighbours.ADD_REMOVE,
+    )
     with connect() as con:
         con.execute(DATA)
         query = task.query(7)

@@ -180,19 +180,23 @@ def test_nothing_is_implied_where_doubles_are_not_exact() -> None:
 
 # ---- functions of declared columns -----------------------------------------------------------------------------------
 
-DECLARED = clinic(unit_key=None, row_cap=10_000, columns=(
-    column("code", "VARCHAR", domain=("AB1", "AB2", "CD1", " e ", "", "éa")),
-    column("town", "VARCHAR", domain=("Bern", "Genf", "Uri"), other="elsewhere"),
-    column("sex", "VARCHAR", domain=("F", "M", None)),
-    column("level", "INTEGER", domain=(1, 2, None)),
-    column("price", "DECIMAL(9,2)", domain=(0.1, 0.29, 5.0)),
-    column("age", "INTEGER", lower=0, upper=110),
-    column("x", "DOUBLE", lower=-3.0, upper=8.5),
-    column("born", "DATE", lower=dt.date(2019, 11, 5), upper=dt.date(2021, 2, 3)),
-    column("seen", "TIMESTAMP", lower=dt.datetime(2019, 11, 5, 7), upper=dt.datetime(2020, 3, 1, 23, 30)),
-    column("ok", "BOOLEAN"),
-    column("free", "VARCHAR"),
-))  # fmt: skip
+DECLARED = clinic(
+    unit_key=None,
+    row_cap=10_000,
+    columns=(
+        column("code", "VARCHAR", domain=("AB1", "AB2", "CD1", " e ", "", "éa")),
+        column("town", "VARCHAR", domain=("Bern", "Genf", "Uri"), other="elsewhere"),
+        column("sex", "VARCHAR", domain=("F", "M", None)),
+        column("level", "INTEGER", domain=(1, 2, None)),
+        column("price", "DECIMAL(9,2)", domain=(0.1, 0.29, 5.0)),
+        column("age", "INTEGER", lower=0, upper=110),
+        column("x", "DOUBLE", lower=-3.0, upper=8.5),
+        column("born", "DATE", lower=dt.date(2019, 11, 5), upper=dt.date(2021, 2, 3)),
+        column("seen", "TIMESTAMP", lower=dt.datetime(2019, 11, 5, 7), upper=dt.datetime(2020, 3, 1, 23, 30)),
+        column("ok", "BOOLEAN"),
+        column("free", "VARCHAR"),
+    ),
+)
 
 
 def _declared_rows(rng: random.Random, count: int, *, inside: bool) -> list[tuple[object, ...]]:
@@ -202,16 +206,22 @@ def _declared_rows(rng: random.Random, count: int, *, inside: bool) -> list[tupl
     def row() -> tuple[object, ...]:
         day = dt.timedelta(days=rng.randint(0, 456))
         return (
-            1, one(["AB1", "AB2", "CD1", " e ", "", "éa"], ["zz", "ab1", "AB3", "ÉA", "elsewhere", "e" * 300]),
-            one(["Bern", "Genf", "Uri"], ["Rom", "bern", "elsewhere", "ELSEWHERE"]), one(["F", "M", None], ["f", "X"]),
-            one([1, 2, None], [3, -1, 2**31 - 1]), one([Decimal("0.1"), Decimal("0.29"), 5], [Decimal("0.3")]),
+            1,
+            one(["AB1", "AB2", "CD1", " e ", "", "éa"], ["zz", "ab1", "AB3", "ÉA", "elsewhere", "e" * 300]),
+            one(["Bern", "Genf", "Uri"], ["Rom", "bern", "elsewhere", "ELSEWHERE"]),
+            one(["F", "M", None], ["f", "X"]),
+            one([1, 2, None], [3, -1, 2**31 - 1]),
+            one([Decimal("0.1"), Decimal("0.29"), 5], [Decimal("0.3")]),
             one([rng.randint(0, 110)], [-5, 2**31 - 1]),
             one([rng.uniform(-3, 8.5), -3.0, 8.5, 0.0], [math.nan, math.inf, -math.inf, 99.0, -1e308]),
             one([dt.date(2019, 11, 5) + day], [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
-            one([dt.datetime(2019, 11, 5, 7) + dt.timedelta(minutes=rng.randint(0, 169_000))],
-                [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23)]),
-            one([True, False], []), one(["a", "b"], ["c"]),
-        )  # fmt: skip
+            one(
+                [dt.datetime(2019, 11, 5, 7) + dt.timedelta(minutes=rng.randint(0, 169_000))],
+                [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23)],
+            ),
+            one([True, False], []),
+            one(["a", "b"], ["c"]),
+        )
 
     return [row() for _ in range(count)]
 
@@ -220,30 +230,65 @@ def _key(rng: random.Random, depth: int) -> str:
     pick = rng.choice
     text: Callable[[], str] = lambda: _text_key(rng, depth)  # noqa: E731
     when = pick(["ok", "age > 50", "sex = 'F'", "x < 2", "town IS NULL", "code LIKE 'A%'"])
-    return pick([
-        text(), text(), text(), f"length({text()})", "level + 1", "coalesce(level, 0)", "-level * 2", "level % 2",
-        "price * 2", "round(price, 1)", "floor(price * 100)", "price > 0.2", "age // 10", "floor(age / 25) * 25",
-        "round(age, -1)", "floor(x)", "CAST(x AS INTEGER)", "CASE WHEN age < 18 THEN 'young' ELSE town END",
-        f"CASE WHEN {when} THEN {text()} ELSE {text()} END", f"CASE WHEN {when} THEN level END",
-        f"CASE {text()} WHEN 'AB' THEN 1 WHEN 'F' THEN 2 ELSE 3 END", "least(age // 20, level)", "sign(x) * level",
-        f"date_trunc('{pick(['year', 'month', 'week', 'day'])}', {pick(['born', 'seen'])})", "CAST(seen AS DATE)",
-        "coalesce(date_trunc('month', seen), TIMESTAMP '2000-01-01')", "date_trunc('month', CAST(seen AS DATE))",
-        f"{pick(['year', 'month', 'isodow', 'week'])}({pick(['born', 'seen'])})", "hour(seen)",
-        f"({text()} = {text()})",
-        "nullif(level, 2)", "CAST(ok AS INTEGER) + level", "date_diff('month', born, DATE '2020-01-31')",
-        "CASE WHEN ok THEN born ELSE date_trunc('month', born) END", "date_trunc('hour', seen)",
-    ])  # fmt: skip
+    return pick(
+        [
+            text(),
+            text(),
+            text(),
+            f"length({text()})",
+            "level + 1",
+            "coalesce(level, 0)",
+            "-level * 2",
+            "level % 2",
+            "price * 2",
+            "round(price, 1)",
+            "floor(price * 100)",
+            "price > 0.2",
+            "age // 10",
+            "floor(age / 25) * 25",
+            "round(age, -1)",
+            "floor(x)",
+            "CAST(x AS INTEGER)",
+            "CASE WHEN age < 18 THEN 'young' ELSE town END",
+            f"CASE WHEN {when} THEN {text()} ELSE {text()} END",
+            f"CASE WHEN {when} THEN level END",
+            f"CASE {text()} WHEN 'AB' THEN 1 WHEN 'F' THEN 2 ELSE 3 END",
+            "least(age // 20, level)",
+            "sign(x) * level",
+            f"date_trunc('{pick(['year', 'month', 'week', 'day'])}', {pick(['born', 'seen'])})",
+            "CAST(seen AS DATE)",
+            "coalesce(date_trunc('month', seen), TIMESTAMP '2000-01-01')",
+            "date_trunc('month', CAST(seen AS DATE))",
+            f"{pick(['year', 'month', 'isodow', 'week'])}({pick(['born', 'seen'])})",
+            "hour(seen)",
+            f"({text()} = {text()})",
+            "nullif(level, 2)",
+            "CAST(ok AS INTEGER) + level",
+            "date_diff('month', born, DATE '2020-01-31')",
+            "CASE WHEN ok THEN born ELSE date_trunc('month', born) END",
+            "date_trunc('hour', seen)",
+        ]
+    )
 
 
 def _text_key(rng: random.Random, depth: int) -> str:
     if depth == 0:
         return rng.choice(["code", "town", "sex", "coalesce(sex, 'Z')"])
     x = _text_key(rng, depth - 1)
-    return rng.choice([
-        x, f"upper({x})", f"lower({x})", f"trim({x})", f"left({x}, {rng.randrange(4)})", f"right({x}, 1)",
-        f"substring({x}, 2, 1)", f"coalesce({x}, 'unknown')", f"nullif({x}, 'AB1')",
-        f"coalesce({x}, {_text_key(rng, depth - 1)})",
-    ])  # fmt: skip
+    return rng.choice(
+        [
+            x,
+            f"upper({x})",
+            f"lower({x})",
+            f"trim({x})",
+            f"left({x}, {rng.randrange(4)})",
+            f"right({x}, 1)",
+            f"substring({x}, 2, 1)",
+            f"coalesce({x}, 'unknown')",
+            f"nullif({x}, 'AB1')",
+            f"coalesce({x}, {_text_key(rng, depth - 1)})",
+        ]
+    )
 
 
 def _check_keys(con: duckdb.DuckDBPyConnection, seed: int, tries: int) -> None:

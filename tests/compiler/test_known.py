@@ -17,16 +17,45 @@ from tests.gate import clinic, exact_rows, load, plan_for
 
 TABLE = clinic(unit_key=None)
 ATOMS = (
-    "age > {n}", "age < {n}", "age = {n}", "age <> {n}", "cost >= {n}", "cost + age > {n}", "{n} <= cost", "-age > {n}",
-    "age BETWEEN {n} AND {m}", "age IN ({k}, 111)", "age * 2 = {n}", "abs(cost - {m}) < {n}", "score > {n}",
+    "age > {n}",
+    "age < {n}",
+    "age = {n}",
+    "age <> {n}",
+    "cost >= {n}",
+    "cost + age > {n}",
+    "{n} <= cost",
+    "-age > {n}",
+    "age BETWEEN {n} AND {m}",
+    "age IN ({k}, 111)",
+    "age * 2 = {n}",
+    "abs(cost - {m}) < {n}",
+    "score > {n}",
     "income > {n}",
-    "sex = '{t}'", "sex IN ('{t}', 'x')", "town = '{t}'", "town <> '{t}'", "name = '{t}'", "level = {n}",
+    "sex = '{t}'",
+    "sex IN ('{t}', 'x')",
+    "town = '{t}'",
+    "town <> '{t}'",
+    "name = '{t}'",
+    "level = {n}",
     "level IS NULL",
-    "sex <> '{t}'", "age IS NULL", "income IS NULL", "born > DATE '{d}'", "born <= DATE '{d}'", "born = DATE '{d}'",
-    "seen < TIMESTAMP '{d} 00:00:00'", "smoker", "false", "NULL", "1 = 2", "floor(age) > {n}",
+    "sex <> '{t}'",
+    "age IS NULL",
+    "income IS NULL",
+    "born > DATE '{d}'",
+    "born <= DATE '{d}'",
+    "born = DATE '{d}'",
+    "seen < TIMESTAMP '{d} 00:00:00'",
+    "smoker",
+    "false",
+    "NULL",
+    "1 = 2",
+    "floor(age) > {n}",
     "greatest(age, {n}) < {m}",
-    "CASE WHEN age > {n} THEN true ELSE cost < {m} END", "visits > {n}", "sex < '{t}'", "least(age, cost) > {n}",
-)  # fmt: skip
+    "CASE WHEN age > {n} THEN true ELSE cost < {m} END",
+    "visits > {n}",
+    "sex < '{t}'",
+    "least(age, cost) > {n}",
+)
 
 
 def _condition(generator: random.Random, depth: int = 2) -> str:
@@ -39,7 +68,7 @@ def _condition(generator: random.Random, depth: int = 2) -> str:
         m=generator.choice([-20, 0, 20, 200]),
         t=generator.choice(["F", "M", "jfk", "Bern", "A"]),
         d=generator.choice(["1989-12-31", "1990-01-01", "1991-06-01", "1992-12-31", "1993-01-01"]),
-    )  # fmt: skip
+    )
 
 
 def _row(generator: random.Random, i: int) -> tuple[object, ...]:
@@ -49,12 +78,20 @@ def _row(generator: random.Random, i: int) -> tuple[object, ...]:
         return generator.choice([*values, None])
 
     return (
-        i, pick(-7, 0, 3, 50, 110, 200), pick(-1.0, 0.0, 3.5, 5000.0, 1e9, float("nan"), float("inf")),
-        pick(0.0, -1e300, float("nan")), pick("F", "M"), pick("Bern", "jfk", "elsewhere"), pick("jfk", "A"),
+        i,
+        pick(-7, 0, 3, 50, 110, 200),
+        pick(-1.0, 0.0, 3.5, 5000.0, 1e9, float("nan"), float("inf")),
+        pick(0.0, -1e300, float("nan")),
+        pick("F", "M"),
+        pick("Bern", "jfk", "elsewhere"),
+        pick("jfk", "A"),
         pick(dt.date(1900, 1, 1), dt.date(1990, 1, 1), dt.date(1991, 6, 1), dt.date(2100, 1, 1)),
-        pick(dt.datetime(1, 1, 1), dt.datetime(2020, 1, 1)), pick(True, False), pick(0, 60), pick(1, 2),
+        pick(dt.datetime(1, 1, 1), dt.datetime(2020, 1, 1)),
+        pick(True, False),
+        pick(0, 60),
+        pick(1, 2),
         pick(-100.0, 5.0, 100.0, float("nan")),
-    )  # fmt: skip
+    )
 
 
 def _wrong(tries: int, seed: int) -> tuple[int, list[str]]:
@@ -108,12 +145,27 @@ def test_a_twin_that_takes_bounds_one_too_narrow_is_seen(monkeypatch: pytest.Mon
     assert wrong
 
 
-KNOWN = ["town = 'jfk' AND false", "sex = 'jfk'", "age > 110", "age = 3.5",
-         "born > DATE '1993-01-01'", "false", "NULL",
-    "NOT (age <= 110) OR cost < 0", "income > 20"]  # fmt: skip
-OPEN = ["town = 'jfk'", "age >= 110", "age IS NULL", "name = 'jfk'", "visits > 3",
-        "NOT (age > 110)",
-    "coalesce(age, 500) > 200", "score > 1e15"]  # fmt: skip
+KNOWN = [
+    "town = 'jfk' AND false",
+    "sex = 'jfk'",
+    "age > 110",
+    "age = 3.5",
+    "born > DATE '1993-01-01'",
+    "false",
+    "NULL",
+    "NOT (age <= 110) OR cost < 0",
+    "income > 20",
+]
+OPEN = [
+    "town = 'jfk'",
+    "age >= 110",
+    "age IS NULL",
+    "name = 'jfk'",
+    "visits > 3",
+    "NOT (age > 110)",
+    "coalesce(age, 500) > 200",
+    "score > 1e15",
+]
 
 
 @pytest.mark.parametrize("condition", KNOWN)
@@ -136,13 +188,20 @@ def test_not_known(condition: str) -> None:
 @pytest.fixture
 def curator(tmp_path: Path) -> Iterator[Curator]:
     con = duckdb.connect()
-    con.execute("CREATE TABLE trips AS SELECT i % 90 AS person, i % 3 AS zone, (i % 50)::DOUBLE AS wait, "
-                "'lga' AS site, 'n' || i AS name FROM range(900) r(i)")  # fmt: skip
+    con.execute(
+        "CREATE TABLE trips AS SELECT i % 90 AS person, i % 3 AS zone, (i % 50)::DOUBLE AS wait, "
+        "'lga' AS site, 'n' || i AS name FROM range(900) r(i)"
+    )
     with duckdp.open(con, ledger=str(tmp_path / "k.ledger")) as made:
         made.protect(
-            "trips", unit_key="person", max_rows=5, row_cap=1000, bounds={"wait": (0, 1000)}, columns=["name"],
+            "trips",
+            unit_key="person",
+            max_rows=5,
+            row_cap=1000,
+            bounds={"wait": (0, 1000)},
+            columns=["name"],
             domains={"zone": [0, 1, 2], "site": ["lga", "ewr"]},
-        )  # fmt: skip
+        )
         made.budget(epsilon=10, delta=1e-6)
         made.grant("ana", epsilon=10, delta=1e-6)
         yield made

@@ -38,10 +38,15 @@ from tests.synthetic.plans import plan_wide
 HASH = "system.main.hash("
 HASHES = {"64 bits": HASH, "one bit": f"1::UBIGINT & {HASH}", "constant": f"0::UBIGINT & {HASH}"}
 PEOPLE = table(
-    column("x", 0.0, 10.0), column("y", -1.0, 1.0), column("n", None, None, "VARCHAR"),
-    column("g", None, None, "VARCHAR", domain=("a", "b", "c")), column("f", None, None, "BOOLEAN"),
-    unit_key="pid", max_rows=2, max_groups=1,
-)  # fmt: skip
+    column("x", 0.0, 10.0),
+    column("y", -1.0, 1.0),
+    column("n", None, None, "VARCHAR"),
+    column("g", None, None, "VARCHAR", domain=("a", "b", "c")),
+    column("f", None, None, "BOOLEAN"),
+    unit_key="pid",
+    max_rows=2,
+    max_groups=1,
+)
 STATEMENTS = [
     "SELECT count(*), sum(x), avg(y) FROM t",
     "SELECT g, count(*), sum(y) FROM t GROUP BY g",
@@ -58,12 +63,15 @@ def rows_of(rng: random.Random, units: int = 6) -> list[Row]:
     """(pid, x, y, n, g, f): few values, so that a unit has equal rows, rows equal but for one column, and NULLs."""
     return [
         (
-            rng.choice([None, *range(units)]), rng.choice([None, 0.0, -0.0, 3.0, 3.5, 9.0, 1e9, float("nan")]),
-            rng.choice([-1.0, 0.25, 7.0]), rng.choice(["a", "b", "c", None]), rng.choice(["a", "b", "zz", None]),
+            rng.choice([None, *range(units)]),
+            rng.choice([None, 0.0, -0.0, 3.0, 3.5, 9.0, 1e9, float("nan")]),
+            rng.choice([-1.0, 0.25, 7.0]),
+            rng.choice(["a", "b", "c", None]),
+            rng.choice(["a", "b", "zz", None]),
             rng.choice([True, False, None]),
         )
         for _ in range(rng.randint(8, 40))
-    ]  # fmt: skip
+    ]
 
 
 @cache
@@ -74,8 +82,10 @@ def _instance(threads: int) -> duckdb.DuckDBPyConnection:
 def _opened(rows: Sequence[Row]) -> duckdb.DuckDBPyConnection:
     """The rows as a table, in their order; with one thread or two."""
     con = _instance(1 + len(rows) % 2)
-    frame = pa.table([pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), TYPES, strict=True)],
-                     names=["pid", "x", "y", "n", "g", "f"])  # fmt: skip
+    frame = pa.table(
+        [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), TYPES, strict=True)],
+        names=["pid", "x", "y", "n", "g", "f"],
+    )
     con.register("frame", frame)
     con.execute("CREATE OR REPLACE TABLE t AS FROM frame")
     return con
@@ -122,9 +132,15 @@ def _quantile(monkeypatch: pytest.MonkeyPatch) -> Read:
 
 def _wide(method: str) -> Read:
     task = plan_wide(
-        PEOPLE, ["x", "y", "g", "f"], epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE, rows=10,
-        method=method, target=None,
-    )  # fmt: skip
+        PEOPLE,
+        ["x", "y", "g", "f"],
+        epsilon_nano=NANO,
+        delta_atto=0,
+        neighbours=Neighbours.ADD_REMOVE,
+        rows=10,
+        method=method,
+        target=None,
+    )
     parameters = Parameters()
     codes = {}
     if method == "tree":

@@ -134,9 +134,18 @@ def test_many_random_texts_mean_what_duckdb_means(seed: int, both: duckdb.DuckDB
 # ---- types of remainders: a DECIMAL where DuckDB has one that holds both numbers, else a DOUBLE --------------------
 
 WIDTHS = {
-    "i8": "TINYINT", "i16": "SMALLINT", "i32": "INTEGER", "i64": "BIGINT", "i128": "HUGEINT", "u8": "UTINYINT",
-    "u16": "USMALLINT", "u32": "UINTEGER", "m": "DECIMAL(9,2)", "n": "DECIMAL(15,3)", "z": "DECIMAL(5,0)",
-}  # fmt: skip
+    "i8": "TINYINT",
+    "i16": "SMALLINT",
+    "i32": "INTEGER",
+    "i64": "BIGINT",
+    "i128": "HUGEINT",
+    "u8": "UTINYINT",
+    "u16": "USMALLINT",
+    "u32": "UINTEGER",
+    "m": "DECIMAL(9,2)",
+    "n": "DECIMAL(15,3)",
+    "z": "DECIMAL(5,0)",
+}
 
 
 def _of_widths(rng: random.Random, depth: int) -> str:
@@ -144,12 +153,17 @@ def _of_widths(rng: random.Random, depth: int) -> str:
     if depth == 0:
         return rng.choice([*WIDTHS, *WIDTHS, "1", "3000000000", "0.1", "1.50", "-2.5"])
     x, y = _of_widths(rng, depth - 1), _of_widths(rng, depth - 1)
-    return rng.choice([
-        f"({x} {rng.choice('+-*%')} {y})", f"({x} {rng.choice('+-*%')} {y})", f"({x} // {y})", f"coalesce({x}, {y})",
-        f"{rng.choice(['abs', '-', 'round', 'trunc', 'floor', 'sign'])}({x})",
-        f"round({x}, {rng.choice([1, 2, 0, -1])})",
-        f"CAST({x} AS {rng.choice(['TINYINT', 'INTEGER', 'BIGINT', 'HUGEINT'])})",
-    ])  # fmt: skip
+    return rng.choice(
+        [
+            f"({x} {rng.choice('+-*%')} {y})",
+            f"({x} {rng.choice('+-*%')} {y})",
+            f"({x} // {y})",
+            f"coalesce({x}, {y})",
+            f"{rng.choice(['abs', '-', 'round', 'trunc', 'floor', 'sign'])}({x})",
+            f"round({x}, {rng.choice([1, 2, 0, -1])})",
+            f"CAST({x} AS {rng.choice(['TINYINT', 'INTEGER', 'BIGINT', 'HUGEINT'])})",
+        ]
+    )
 
 
 def test_remainders_are_of_the_type_that_duckdb_says() -> None:
@@ -177,12 +191,27 @@ def test_remainders_are_of_the_type_that_duckdb_says() -> None:
 # ---- the cases that were found, through aggregates -----------------------------------------------------------------
 
 MENDED = (
-    "avg(floor(d) // 2)", "avg(round(a, 0) // 2)", "avg(a // 2)", "avg(a // 2.0)", "avg(f // 2)", "avg(c // 2)",
-    "avg(a::DOUBLE // 2)", "avg(floor(d)::INTEGER // 2)", "count(*) FILTER (WHERE c + 0.1 = 0.3)",
-    "count(*) FILTER (WHERE f = 0.1)", "avg(floor(c * 100))", "avg(round(c, 1))", "avg((c + 0.5)::INTEGER)",
-    "avg(0.5::INT)", "count(*) FILTER (WHERE c % 0.1 = 0)", "avg(round(a, -1))", "avg(TRY_CAST(a AS UTINYINT))",
-    "count(*) FILTER (WHERE a // q IS NULL)", "avg(sign(c3 - 0.029))", "count(nullif(f, 0.1))",
-)  # fmt: skip
+    "avg(floor(d) // 2)",
+    "avg(round(a, 0) // 2)",
+    "avg(a // 2)",
+    "avg(a // 2.0)",
+    "avg(f // 2)",
+    "avg(c // 2)",
+    "avg(a::DOUBLE // 2)",
+    "avg(floor(d)::INTEGER // 2)",
+    "count(*) FILTER (WHERE c + 0.1 = 0.3)",
+    "count(*) FILTER (WHERE f = 0.1)",
+    "avg(floor(c * 100))",
+    "avg(round(c, 1))",
+    "avg((c + 0.5)::INTEGER)",
+    "avg(0.5::INT)",
+    "count(*) FILTER (WHERE c % 0.1 = 0)",
+    "avg(round(a, -1))",
+    "avg(TRY_CAST(a AS UTINYINT))",
+    "count(*) FILTER (WHERE a // q IS NULL)",
+    "avg(sign(c3 - 0.029))",
+    "count(nullif(f, 0.1))",
+)
 
 
 @pytest.mark.parametrize("text", MENDED)
@@ -201,9 +230,10 @@ def test_aggregates_of_typed_numbers(text: str, both: duckdb.DuckDBPyConnection)
 
 def test_what_is_undefined_is_null_and_joins_no_public_count() -> None:
     plan = plan_for(
-        "SELECT avg(least(greatest(tanh(income / income), 0), 1)) FROM clinic", clinic(unit_key=None),
+        "SELECT avg(least(greatest(tanh(income / income), 0), 1)) FROM clinic",
+        clinic(unit_key=None),
         neighbours=Neighbours.REPLACE,
-    )  # fmt: skip
+    )
     assert facts(read("tanh(d / d)")).nullable
     assert not facts(read("least(greatest(d / d, 0), 1)")).nullable  # NULLs are skipped, as in DuckDB
     assert [m.fixed_total for m in plan.measures] == [True]
@@ -215,13 +245,23 @@ def test_what_is_undefined_is_null_and_joins_no_public_count() -> None:
 
 def test_identities_change_for_mended_texts_only() -> None:
     for text, shown in (
-        ("a // 2", "trunc(div(a, 2))"), ("d // 2", "div(d, 2)"), ("round(d, 2)", "div(round(mul(d, 100)), 100)"),
-        ("a::DOUBLE + 0.1", "add(a, 0.1)"), ("c * 1.1", "mul(c, 1.1)"),
-        ("c = 0.3", "eq_number(c, 0.3)"), ("a + 1 > 0.5", "gt_number(add(a, 1), 0.5)"), ("a % 7", "mod(a, 7)"),
-        ("f * 2 + a", "add(mul(f, 2), a)"), ("floor(d) // 2", "div(floor(d), 2)"), ("floor(c)", "floor(c)"),
-        ("round(a)", "round(a)"), ("d / 2 > 1", "gt_number(div(d, 2), 1)"), ("a::BIGINT", "a"),
-        ("abs(d) + sqrt(abs(d))", "add(abs(d), sqrt(abs(d)))"), ("greatest(c, 0) * a", "mul(greatest(c, 0), a)"),
-    ):  # fmt: skip
+        ("a // 2", "trunc(div(a, 2))"),
+        ("d // 2", "div(d, 2)"),
+        ("round(d, 2)", "div(round(mul(d, 100)), 100)"),
+        ("a::DOUBLE + 0.1", "add(a, 0.1)"),
+        ("c * 1.1", "mul(c, 1.1)"),
+        ("c = 0.3", "eq_number(c, 0.3)"),
+        ("a + 1 > 0.5", "gt_number(add(a, 1), 0.5)"),
+        ("a % 7", "mod(a, 7)"),
+        ("f * 2 + a", "add(mul(f, 2), a)"),
+        ("floor(d) // 2", "div(floor(d), 2)"),
+        ("floor(c)", "floor(c)"),
+        ("round(a)", "round(a)"),
+        ("d / 2 > 1", "gt_number(div(d, 2), 1)"),
+        ("a::BIGINT", "a"),
+        ("abs(d) + sqrt(abs(d))", "add(abs(d), sqrt(abs(d)))"),
+        ("greatest(c, 0) * a", "mul(greatest(c, 0), a)"),
+    ):
         assert shown is None or show(read(text)) == shown, text
     assert "defined" in show(read("d / d"))
 

@@ -20,15 +20,31 @@ from tests.gate import clinic, plan_for
 
 TABLE = clinic(unit_key=None)
 ARGUMENTS = {
-    "atan": "age / 100", "coalesce": "age, 0", "contains": "name, 'a'", "date_diff": "'day', born, born",
+    "atan": "age / 100",
+    "coalesce": "age, 0",
+    "contains": "name, 'a'",
+    "date_diff": "'day', born, born",
     "isodow": "born",
-    "date_trunc": "'month', born", "greatest": "age, 1", "hour": "seen", "least": "age, 1", "left": "name, 2",
+    "date_trunc": "'month', born",
+    "greatest": "age, 1",
+    "hour": "seen",
+    "least": "age, 1",
+    "left": "name, 2",
     "ln": "age + 1",
-    "log": "age + 1", "minute": "seen", "nullif": "age, 1", "power": "age, 2", "prefix": "name, 'a'",
+    "log": "age + 1",
+    "minute": "seen",
+    "nullif": "age, 1",
+    "power": "age, 2",
+    "prefix": "name, 'a'",
     "right": "name, 2",
-    "starts_with": "name, 'a'", "substring": "name, 1, 2", "suffix": "name, 'a'", "trim": "name", "lower": "name",
-    "upper": "name", "length": "name",
-} | dict.fromkeys(("day", "dayofweek", "dayofyear", "month", "quarter", "week", "year"), "born")  # fmt: skip
+    "starts_with": "name, 'a'",
+    "substring": "name, 1, 2",
+    "suffix": "name, 'a'",
+    "trim": "name",
+    "lower": "name",
+    "upper": "name",
+    "length": "name",
+} | dict.fromkeys(("day", "dayofweek", "dayofyear", "month", "quarter", "week", "year"), "born")
 
 
 def _message(text: str) -> str | None:
@@ -42,8 +58,10 @@ def _message(text: str) -> str | None:
 @pytest.fixture(scope="module")
 def functions() -> list[str]:
     with duckdb.connect() as con:
-        rows = con.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN "
-                           "('scalar', 'aggregate') ORDER BY 1").fetchall()  # fmt: skip
+        rows = con.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN "
+            "('scalar', 'aggregate') ORDER BY 1"
+        ).fetchall()
     return [name for (name,) in rows if re.fullmatch(r"[a-z][a-z0-9_]*", name)]
 
 
@@ -70,9 +88,15 @@ def test_every_function_of_duckdb_is_called_by_its_own_name(functions: list[str]
 
 @pytest.mark.parametrize(
     ("called", "internal"),
-    [("epoch(born)", "time_to_unix"), ("quantile_cont(age, 0.5)", "percentile_cont"), ("any_value(age)", "IGNORENULLS"),
-     ("regexp_matches(name, 'a')", "regexp_like"), ("strftime(born, '%Y')", "time_to_str"), ("list(age)", "array_agg")],
-)  # fmt: skip
+    [
+        ("epoch(born)", "time_to_unix"),
+        ("quantile_cont(age, 0.5)", "percentile_cont"),
+        ("any_value(age)", "IGNORENULLS"),
+        ("regexp_matches(name, 'a')", "regexp_like"),
+        ("strftime(born, '%Y')", "time_to_str"),
+        ("list(age)", "array_agg"),
+    ],
+)
 def test_the_reported_names(called: str, internal: str) -> None:
     for text in (f"SELECT {called} FROM clinic", f"SELECT count(*) FROM clinic WHERE {called} = 1"):
         message = _message(text)
@@ -93,10 +117,15 @@ def test_what_is_offered_works(name: str) -> None:
 
 
 REFUSED = [
-    "SELECT epoch(born) FROM clinic", "SELECT median(age) FROM clinic", "SELECT any_value(age) FROM clinic",
-    "SELECT count(*) FROM clinic JOIN clinic AS b USING (age)", "WITH x AS (SELECT 1) SELECT count(*) FROM clinic",
-    "SELECT DISTINCT sex FROM clinic", "SELECT sqr(age) FROM clinic", "SELECT max(age) FROM clinic",
-]  # fmt: skip
+    "SELECT epoch(born) FROM clinic",
+    "SELECT median(age) FROM clinic",
+    "SELECT any_value(age) FROM clinic",
+    "SELECT count(*) FROM clinic JOIN clinic AS b USING (age)",
+    "WITH x AS (SELECT 1) SELECT count(*) FROM clinic",
+    "SELECT DISTINCT sex FROM clinic",
+    "SELECT sqr(age) FROM clinic",
+    "SELECT max(age) FROM clinic",
+]
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -144,21 +173,36 @@ WAYS = [
     (f"{N} GROUP BY (sex, smoker)", "GROUP BY a, b", f"{N} GROUP BY sex, smoker"),
     ("SELECT sex, count(*) FROM clinic GROUP BY 3", "one from 1 to 2", "SELECT sex, count(*) FROM clinic GROUP BY 1"),
     (f"{N} ORDER BY 2", "Write 1", f"{N} ORDER BY 1"),
-    ("SELECT sex, count(*) FROM clinic GROUP BY ALL ORDER BY ALL", "ORDER BY 1, 2 DESC",
-     "SELECT sex, count(*) FROM clinic GROUP BY ALL ORDER BY 1, 2 DESC"),
+    (
+        "SELECT sex, count(*) FROM clinic GROUP BY ALL ORDER BY ALL",
+        "ORDER BY 1, 2 DESC",
+        "SELECT sex, count(*) FROM clinic GROUP BY ALL ORDER BY 1, 2 DESC",
+    ),
     (f"{N} LIMIT 10%", "Write LIMIT 10", f"{N} LIMIT 10"),
-    ("SELECT lower(name) FROM clinic GROUP BY sex", "Put it inside",
-     "SELECT sex, count(lower(name)) FROM clinic GROUP BY 1"),
-    ("SELECT starts_with('ab', 'a') FROM clinic", "Use it in an aggregate",
-     "SELECT count(*) FILTER (WHERE starts_with('ab', 'a')) FROM clinic"),
-    ("SELECT round(age) FILTER (WHERE true) FROM clinic", "count(*) FILTER",
-     "SELECT count(*) FILTER (WHERE age > 3) FROM clinic"),
+    (
+        "SELECT lower(name) FROM clinic GROUP BY sex",
+        "Put it inside",
+        "SELECT sex, count(lower(name)) FROM clinic GROUP BY 1",
+    ),
+    (
+        "SELECT starts_with('ab', 'a') FROM clinic",
+        "Use it in an aggregate",
+        "SELECT count(*) FILTER (WHERE starts_with('ab', 'a')) FROM clinic",
+    ),
+    (
+        "SELECT round(age) FILTER (WHERE true) FROM clinic",
+        "count(*) FILTER",
+        "SELECT count(*) FILTER (WHERE age > 3) FROM clinic",
+    ),
     ("SELECT median(age) FROM clinic", "dp_median_smooth", None),
     ("SELECT any_value(age) FROM clinic", "Take count", "SELECT avg(age) FROM clinic"),
     ("SELECT max(age) FROM clinic", "Take count", "SELECT avg(age) FROM clinic"),
     ("SELECT mean(age, 1) FROM clinic", "Write avg(x)", "SELECT avg(age) FROM clinic"),
-    ("SELECT count(age, cost) FROM clinic", "FILTER (WHERE a > 0 AND b > 0)",
-     "SELECT count(*) FILTER (WHERE age > 0 AND cost > 0) FROM clinic"),
+    (
+        "SELECT count(age, cost) FROM clinic",
+        "FILTER (WHERE a > 0 AND b > 0)",
+        "SELECT count(*) FILTER (WHERE age > 0 AND cost > 0) FROM clinic",
+    ),
     ("SELECT avg(name) FROM clinic", "length(x)", "SELECT avg(least(length(name), 20)) FROM clinic"),
     ("SELECT avg(born) FROM clinic", "year(x)", "SELECT avg(year(born)) FROM clinic"),
     (f"{N} WHERE age", "x = 1", f"{N} WHERE age = 1"),
@@ -166,10 +210,16 @@ WAYS = [
     (f"{N} WHERE a.b.c = 1", "Name a column", f"{N} WHERE age = 1"),
     (f"{N} WHERE agee = 1", '"age"', f"{N} WHERE age = 1"),
     (f"{N} WHERE (age, cost) > (1, 2)", "a > 1 OR (a = 1 AND b > 2)", f"{N} WHERE age > 1 OR (age = 1 AND cost > 2)"),
-    (f"{N} WHERE born > DATE '2020-01-01' - INTERVAL 1 DAY", "DATE '2020-01-31'",
-     f"{N} WHERE born > DATE '2020-01-31'"),
-    (f"{N} WHERE seen - INTERVAL '1 day' > born", "date_diff('day', x, y)",
-     f"{N} WHERE date_diff('day', born, seen) > 1"),
+    (
+        f"{N} WHERE born > DATE '2020-01-01' - INTERVAL 1 DAY",
+        "DATE '2020-01-31'",
+        f"{N} WHERE born > DATE '2020-01-31'",
+    ),
+    (
+        f"{N} WHERE seen - INTERVAL '1 day' > born",
+        "date_diff('day', x, y)",
+        f"{N} WHERE date_diff('day', born, seen) > 1",
+    ),
     (f"{N} WHERE log(3, age) > 1", "ln(x) / ln(base)", f"{N} WHERE ln(age + 1) / ln(3) > 1"),
     (f"{N} WHERE round(age, visits) = 1", "round(x, 2)", f"{N} WHERE round(cost, 2) = 1"),
     (f"{N} WHERE atan(age, 1) = 1", "atan(x)", f"{N} WHERE atan(age) = 1"),
@@ -178,19 +228,31 @@ WAYS = [
     (f"{N} WHERE age = 'a'", "Write a number", f"{N} WHERE age = 1"),
     (f"{N} WHERE town = 'elsewhere'", "GROUP BY town", "SELECT town, count(*) FROM clinic GROUP BY town"),
     (f"{N} WHERE town IN ('Uri', 'elsewhere')", "NOT IN", f"{N} WHERE town NOT IN ('Bern', 'Genf', 'Uri')"),
-    (f"{N} WHERE 'elsewhere' IS NOT DISTINCT FROM town", "GROUP BY town",
-     "SELECT town, count(*) FROM clinic GROUP BY town HAVING town = 'elsewhere'"),
+    (
+        f"{N} WHERE 'elsewhere' IS NOT DISTINCT FROM town",
+        "GROUP BY town",
+        "SELECT town, count(*) FROM clinic GROUP BY town HAVING town = 'elsewhere'",
+    ),
     (f"{N} WHERE town LIKE 'elsewhere'", "NOT IN", f"{N} WHERE NOT (town IN ('Bern', 'Genf', 'Uri'))"),
-    ("SELECT sum(CASE town WHEN 'elsewhere' THEN 1 ELSE 0 END) FROM clinic", "GROUP BY town",
-     "SELECT town, count(*) FROM clinic GROUP BY town"),
-    ("SELECT CASE WHEN town = 'elsewhere' THEN 1 END AS k, count(*) FROM clinic GROUP BY k", "GROUP BY town",
-     "SELECT town = 'elsewhere' AS k, count(*) FROM clinic GROUP BY town"),
+    (
+        "SELECT sum(CASE town WHEN 'elsewhere' THEN 1 ELSE 0 END) FROM clinic",
+        "GROUP BY town",
+        "SELECT town, count(*) FROM clinic GROUP BY town",
+    ),
+    (
+        "SELECT CASE WHEN town = 'elsewhere' THEN 1 END AS k, count(*) FROM clinic GROUP BY k",
+        "GROUP BY town",
+        "SELECT town = 'elsewhere' AS k, count(*) FROM clinic GROUP BY town",
+    ),
     (f"{N} WHERE age = name", "one kind", f"{N} WHERE age = 1"),
     (f"{N} WHERE name LIKE sex", "'a%'", f"{N} WHERE name LIKE 'a%'"),
     (f"{N} WHERE hour(age) = 1", "on such a column", f"{N} WHERE hour(seen) = 1"),
     (f"{N} WHERE born > 'x'", "DATE '2020-01-31'", f"{N} WHERE born > DATE '2020-01-31'"),
-    (f"{N} WHERE seen > '2020-01-01 00:00:00+00:00'", "UTC: TIMESTAMP '2020-01-01 00:00:00'",
-     f"{N} WHERE seen > '2020-01-01 00:00:00'"),
+    (
+        f"{N} WHERE seen > '2020-01-01 00:00:00+00:00'",
+        "UTC: TIMESTAMP '2020-01-01 00:00:00'",
+        f"{N} WHERE seen > '2020-01-01 00:00:00'",
+    ),
     (f"{N} WHERE name = $x", "Use ? or $1", f"{N} WHERE age = $1"),
     (f"{N} WHERE age = $2", "one value for each", f"{N} WHERE age = ?"),
     (f"{N} WHERE CAST(age AS DECIMAL(9, 2)) = 1", "CAST(x AS DOUBLE)", f"{N} WHERE CAST(age AS DOUBLE) = 1"),
@@ -206,7 +268,7 @@ WAYS = [
     (f"{N} WHERE strftime(born, '%Y') = '1'", "date_trunc('month', x)", f"{N} WHERE date_trunc('month', born) = born"),
     (f"{N} WHERE last_day(born) = born", "date_trunc('month', x)", f"{N} WHERE date_trunc('month', born) = born"),
     (f"{N} WHERE dayname(born) = 'a'", "dayofweek(x)", f"{N} WHERE dayofweek(born) = 1"),
-]  # fmt: skip
+]
 
 
 def _refused(text: str, parameters: tuple[object, ...] = PARAMETERS) -> tuple[QueryError, tuple[str, int]]:

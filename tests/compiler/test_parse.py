@@ -50,10 +50,24 @@ def test_a_statement_may_have_so_many_bytes_and_no_more() -> None:
 
 
 CLAUSES = (
-    "FROM t", "FROM t WHERE x > 2", "WHERE y > 1", "GROUP BY x", "HAVING y > 1", "ORDER BY 1", "LIMIT 1", "OFFSET 1",
-    "UNION SELECT y", "EXCEPT SELECT y", "QUALIFY y > 1", "WINDOW w AS (PARTITION BY y)", "USING SAMPLE 10%", ", y",
-    "AS z", "; SELECT 1", "INTO z",
-)  # fmt: skip
+    "FROM t",
+    "FROM t WHERE x > 2",
+    "WHERE y > 1",
+    "GROUP BY x",
+    "HAVING y > 1",
+    "ORDER BY 1",
+    "LIMIT 1",
+    "OFFSET 1",
+    "UNION SELECT y",
+    "EXCEPT SELECT y",
+    "QUALIFY y > 1",
+    "WINDOW w AS (PARTITION BY y)",
+    "USING SAMPLE 10%",
+    ", y",
+    "AS z",
+    "; SELECT 1",
+    "INTO z",
+)
 
 
 @pytest.mark.parametrize("clause", CLAUSES)

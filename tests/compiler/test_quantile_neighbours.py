@@ -21,9 +21,14 @@ VALUES = (0.0, 0.0, 1.0, 2500.0, 5000.0, 5000.0)
 
 def _task() -> QuantileTask:
     return plan_quantile(
-        clinic(max_rows=MOST), "cost", None, epsilon_nano=9 * NANO, delta_atto=0, quantile=Fraction(1, 2),
+        clinic(max_rows=MOST),
+        "cost",
+        None,
+        epsilon_nano=9 * NANO,
+        delta_atto=0,
+        quantile=Fraction(1, 2),
         neighbours=Neighbours.ADD_REMOVE,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture

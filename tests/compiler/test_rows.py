@@ -186,16 +186,25 @@ def test_aggregates_of_exact_cells_are_those_of_the_rows(name: str) -> None:
     """And lie in the row's range, which extreme rows reach."""
     row, rng = AGGREGATES[name], random.Random(4)
     exact = {
-        "sum": sum, "avg": np.mean, "var_pop": np.var, "stddev_pop": np.std,
-        "var_samp": lambda x: np.var(x, ddof=1), "stddev_samp": lambda x: np.std(x, ddof=1),
-    }  # fmt: skip
+        "sum": sum,
+        "avg": np.mean,
+        "var_pop": np.var,
+        "stddev_pop": np.std,
+        "var_samp": lambda x: np.var(x, ddof=1),
+        "stddev_samp": lambda x: np.std(x, ddof=1),
+    }
     for rows in ([-1.0, 3.0], [rng.uniform(-1, 3) for _ in range(30)], [3.0] * 5):
         for kind, degree in _measures(row):
             u = [(x + 1.0) / 4.0 for x in rows]
-            cells = {
-                0: [len(u)], 1: [sum(u), len(u) - sum(u)],
-                2: [sum(v * v for v in u), sum(2 * v * (1 - v) for v in u), sum((1 - v) ** 2 for v in u)],
-            }[degree] if kind == "cells" else [sum(rows)]  # fmt: skip
+            cells = (
+                {
+                    0: [len(u)],
+                    1: [sum(u), len(u) - sum(u)],
+                    2: [sum(v * v for v in u), sum(2 * v * (1 - v) for v in u), sum((1 - v) ** 2 for v in u)],
+                }[degree]
+                if kind == "cells"
+                else [sum(rows)]
+            )
             value = row.value(_released(kind, degree, np.array(cells)[:, None] * STEPS))[0][0]
             low, high = row.range(-1.0, 3.0)
             assert low - 1e-9 <= value <= high + 1e-9
@@ -248,10 +257,16 @@ def test_nobody_chooses_by_the_name_of_an_operator_or_aggregate() -> None:
     assert {str(p.relative_to(ROOT)): lines for p in _looked_over() if (lines := _chosen_by_name(p.read_text()))} == {}
 
 
-@pytest.mark.parametrize("text", [
-    "match e:\n    case Call(operator='add' | 'sub'): pass", "x = call.operator in ('ln', 'exp')",
-    "x = aggregate.function.startswith('count')", "x = name == 'nullif'", "x = 'avg' != self.function",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "match e:\n    case Call(operator='add' | 'sub'): pass",
+        "x = call.operator in ('ln', 'exp')",
+        "x = aggregate.function.startswith('count')",
+        "x = name == 'nullif'",
+        "x = 'avg' != self.function",
+    ],
+)
 def test_a_choice_by_name_is_seen(text: str) -> None:
     assert _chosen_by_name(text)
 

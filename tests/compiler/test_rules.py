@@ -27,11 +27,12 @@ def read(text: str) -> Any:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT count(*) FROM clinic WHERE elsewhere.age > 3", "SELECT sum(elsewhere.age) FROM clinic",
+        "SELECT count(*) FROM clinic WHERE elsewhere.age > 3",
+        "SELECT sum(elsewhere.age) FROM clinic",
         "SELECT elsewhere.sex, count(*) FROM clinic GROUP BY 1",
         "SELECT avg(age) FILTER (WHERE elsewhere.smoker) FROM clinic",
     ],
-)  # fmt: skip
+)
 def test_a_column_is_one_of_this_table(text: str) -> None:
     with pytest.raises(QueryError, match=r"^Q205"):
         plan_for(text, clinic())
@@ -123,10 +124,18 @@ def test_a_star_with_options_after_a_type_is_not_parsed(option: str) -> None:
 @pytest.mark.parametrize(
     "clauses",
     [
-        "LIMIT 5", "OFFSET 5", "ORDER BY a", "GROUP BY a", "WHERE a > 1 GROUP BY ALL", "HAVING a > 1",
-        "QUALIFY row_number() OVER (ORDER BY a) < 3", "USING SAMPLE 10", "WINDOW w AS (ORDER BY a)", "LIMIT 10%",
+        "LIMIT 5",
+        "OFFSET 5",
+        "ORDER BY a",
+        "GROUP BY a",
+        "WHERE a > 1 GROUP BY ALL",
+        "HAVING a > 1",
+        "QUALIFY row_number() OVER (ORDER BY a) < 3",
+        "USING SAMPLE 10",
+        "WINDOW w AS (ORDER BY a)",
+        "LIMIT 10%",
     ],
-)  # fmt: skip
+)
 def test_a_view_of_rows_has_no_clause_but_where(clauses: str) -> None:
     """Which rows it has would follow from other rows: one person's would move another's in or out."""
     relations = {"t": ("data", "main", "t")}

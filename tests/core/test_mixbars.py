@@ -54,9 +54,7 @@ def test_one_cube_to_the_tails(level):
     shapes = [np.eye(1, n)[0] for n in (1, 3, 150)] + [np.ones(n) for n in (2, 5, 40)]
     for c in [*shapes, np.array([1, 0.3, 0.3, 0.1]), outstanding(41, 0.9), outstanding(201, 0.95)]:
         x, slack = draw(rng, [c], [1.0], [len(c)], count), 5 * np.sqrt(level * (1 - level) / count)
-        noise = SumNoise(
-            family="cube", scales=(1.0,), groups=np.zeros(len(c), dtype=np.int64)
-        )  # fmt: skip
+        noise = SumNoise(family="cube", scales=(1.0,), groups=np.zeros(len(c), dtype=np.int64))
         w = noise.half_width(c, level)
         assert level - slack <= np.mean(x <= w) <= level + 0.012
         assert np.mean(x <= 0.7 * w) < level - slack  # the twin

@@ -105,9 +105,14 @@ def test_small_discrete_laws_are_covered(family: str, scale: float) -> None:
     for rows in (10 * scale, 100 * scale):
         true = 0.4 * rows
         low, high = ratio_interval(
-            round(true) + z[0].astype(float), round(rows) + z[1].astype(float), np.array([1.0, 0.0]),
-            np.array([0.0, 1.0]), [noise] * 2, -math.inf, math.inf,
-        )  # fmt: skip
+            round(true) + z[0].astype(float),
+            round(rows) + z[1].astype(float),
+            np.array([1.0, 0.0]),
+            np.array([0.0, 1.0]),
+            [noise] * 2,
+            -math.inf,
+            math.inf,
+        )
         share = np.mean((low <= round(true) / round(rows)) & (round(true) / round(rows) <= high))
         assert 0.95 - SLACK <= share <= 0.995
 
@@ -122,9 +127,14 @@ def test_the_least_discrete_laws_are_covered_by_the_law_itself(family: str, scal
     z, chance = np.stack(np.meshgrid(k, k)).reshape(2, -1), np.outer(mass, mass).ravel()
     for ratio in (0, 1, -1, 2):
         low, high = ratio_interval(
-            ratio * 10**6 + z[0], 10**6 + z[1], np.array([1.0, 0.0]), np.array([0.0, 1.0]),
-            [Noise(family, scale)] * 2, -math.inf, math.inf,  # type: ignore[arg-type]
-        )  # fmt: skip
+            ratio * 10**6 + z[0],
+            10**6 + z[1],
+            np.array([1.0, 0.0]),
+            np.array([0.0, 1.0]),
+            [Noise(family, scale)] * 2,
+            -math.inf,
+            math.inf,  # type: ignore[arg-type]
+        )
         assert chance[(low <= ratio) & (ratio <= high)].sum() >= 0.95, ratio
 
 

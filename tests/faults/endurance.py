@@ -62,9 +62,14 @@ def of_sessions(folder: Path, count: int) -> list[dict[str, float]]:
         )
     with duckdp.open(path) as curator:
         curator.protect(
-            "visits", unit_key="patient_id", max_rows=3, row_cap=10_000, expected_rows=500,
-            bounds={"age": (0, 110), "cost": (0, 5000)}, domains={"sex": ["F", "M"]},
-        )  # fmt: skip
+            "visits",
+            unit_key="patient_id",
+            max_rows=3,
+            row_cap=10_000,
+            expected_rows=500,
+            bounds={"age": (0, 110), "cost": (0, 5000)},
+            domains={"sex": ["F", "M"]},
+        )
         curator.budget(epsilon=20)
         curator.grant("ana", epsilon=10)
         ana = curator.session("ana")

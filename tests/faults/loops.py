@@ -233,9 +233,13 @@ class Asking(Scenario):
         super().template(folder)
         with self._curator(folder) as curator:
             curator.protect(
-                "visits", unit_key="patient", max_rows=3, row_cap=10_000, bounds={"age": (0, 110)},
+                "visits",
+                unit_key="patient",
+                max_rows=3,
+                row_cap=10_000,
+                bounds={"age": (0, 110)},
                 domains={"sex": ["F", "M"]},
-            )  # fmt: skip
+            )
             curator.budget(epsilon=1000, delta="0.000001")
 
     def begin(self, this: Round) -> None:

@@ -47,9 +47,14 @@ class Told:
 
 
 def losses(
-    trace: Path, folder: Path, images: int, seed: int, *, before: Path | None = None,
+    trace: Path,
+    folder: Path,
+    images: int,
+    seed: int,
+    *,
+    before: Path | None = None,
     told: Told | None = None,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Make crash images all along a trace, and tell what any of them lost.
 
     Args:

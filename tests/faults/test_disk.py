@@ -36,9 +36,7 @@ def written(text: bytes, offset: int = 0) -> Record:
 
 
 def synced(number: int, *between: Record) -> list[Record]:
-    return [
-        record(Kind.SYNC_BEGIN, handle=2, offset=number), *between, record(Kind.SYNC_END, handle=2, offset=number)
-    ]  # fmt: skip
+    return [record(Kind.SYNC_BEGIN, handle=2, offset=number), *between, record(Kind.SYNC_END, handle=2, offset=number)]
 
 
 def test_a_name_is_certain_after_its_folders_sync() -> None:

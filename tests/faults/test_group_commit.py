@@ -16,9 +16,15 @@ DELAY = 0.005
 
 
 def measured(
-    library: Path, folder: Path, threads: int, pairs: int, delay: float, *, trace: Path | None = None,
+    library: Path,
+    folder: Path,
+    threads: int,
+    pairs: int,
+    delay: float,
+    *,
+    trace: Path | None = None,
     most: int = writer.MOST_TOGETHER,
-) -> Any:  # fmt: skip
+) -> Any:
     """Seconds and syncs of so many pairs of charge and release."""
     place = folder / "run"
     place.mkdir()

@@ -157,7 +157,7 @@ def test_cells_tell_an_edge_from_the_gap_below_it() -> None:
         ("DATE", 15706 + np.arange(4000) % 365, (dt.date(2010, 1, 1), dt.date(2020, 1, 1)), 0.0),
         ("TIMESTAMP", 1.35e15 + 1e9 * np.arange(4000), (dt.datetime(2010, 1, 1), dt.datetime(2020, 1, 1)), 0.01),
     ],
-)  # fmt: skip
+)
 def test_ranges_hold_the_rows_and_are_tight(kind: str, values: Any, first: Any, clips: float) -> None:
     """At a large epsilon. A range that reaches too far has probability FAILURE; ten of 40 have 1e-11."""
     found = finder(kind, 50.0)

@@ -273,10 +273,16 @@ def test_release_is_total_and_moves_what_is_out_of_range(monkeypatch, delta_atto
     mechanism = quantile_of(4.0, delta_atto=delta_atto)
     least = smooth_sensitivity._LEAST_BOUND
     cases = {
-        (-1, 1.0): (0, 1.0), (1001, 1.0): (1000, 1.0), (-(2**90), 1.0): (0, 1.0), (5, 1001.0): (5, 1000.0),
-        (5, math.inf): (5, 1000.0), (5, 0.0): (5, least), (5, -1.0): (5, least), (5, math.nan): (5, least),
+        (-1, 1.0): (0, 1.0),
+        (1001, 1.0): (1000, 1.0),
+        (-(2**90), 1.0): (0, 1.0),
+        (5, 1001.0): (5, 1000.0),
+        (5, math.inf): (5, 1000.0),
+        (5, 0.0): (5, least),
+        (5, -1.0): (5, least),
+        (5, math.nan): (5, least),
         (5, 5e-324): (5, least),
-    }  # fmt: skip
+    }
     for variate in (0, -1, 2**320, -(2**319), 3**300, -(2**640)):
         for name in ("standard_student2", "standard_laplace"):
             monkeypatch.setattr(smooth_sensitivity, name, lambda variate=variate: variate)

@@ -17,10 +17,13 @@ from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
 from tests.smooth.tables import column, connect, table
 
 PEOPLE = table(
-    column("x", 0.0, 10.0), column("g", None, None, "VARCHAR", domain=("a", "b", None)),
-    column("n", None, None, "VARCHAR"), column("c", None, None, "VARCHAR", domain=("a", "b"), other="b"),
-    unit_key="pid", max_rows=1,
-)  # fmt: skip
+    column("x", 0.0, 10.0),
+    column("g", None, None, "VARCHAR", domain=("a", "b", None)),
+    column("n", None, None, "VARCHAR"),
+    column("c", None, None, "VARCHAR", domain=("a", "b"), other="b"),
+    unit_key="pid",
+    max_rows=1,
+)
 Row = tuple[int | None, float, str | None]
 
 
@@ -121,9 +124,22 @@ def test_what_is_lost_is_estimated_from_clear_bins() -> None:
 
 @pytest.mark.parametrize(
     ("keys", "code"),
-    [("", "Q"), ("*", "Q302"), ("x", "Q303"), ("1", "Q"), ("sum(x)", "Q301"), ("pid", "Q301"), ("g; SELECT 1", "Q102"),
-     ("g FROM t", "Q101"), ("g AS h", "Q"), ("nope", "Q207"), ("g, g", "Q201"), ("(SELECT 1)", "Q"), ("'a'", "Q303")],
-)  # fmt: skip
+    [
+        ("", "Q"),
+        ("*", "Q302"),
+        ("x", "Q303"),
+        ("1", "Q"),
+        ("sum(x)", "Q301"),
+        ("pid", "Q301"),
+        ("g; SELECT 1", "Q102"),
+        ("g FROM t", "Q101"),
+        ("g AS h", "Q"),
+        ("nope", "Q207"),
+        ("g, g", "Q201"),
+        ("(SELECT 1)", "Q"),
+        ("'a'", "Q303"),
+    ],
+)
 def test_keys_are_those_of_a_group_by_or_refused(keys: str, code: str) -> None:
     with pytest.raises(DuckDPError, match=rf"^{code}"):
         plan_per_unit(PEOPLE, keys, None, epsilon_nano=NANO)

@@ -54,8 +54,11 @@ def _once(case: str) -> tuple[str, ...]:
 
 
 _T_LEDGER = (
-    "tests/test_ledger.py", "tests/test_ledger_owner.py", "tests/test_ledger_attacks.py", "tests/test_ledger_model.py",
-)  # fmt: skip
+    "tests/test_ledger.py",
+    "tests/test_ledger_owner.py",
+    "tests/test_ledger_attacks.py",
+    "tests/test_ledger_model.py",
+)
 _T_OWNER = ("tests/test_owner.py", "tests/test_units.py", "tests/test_session.py")
 _T_SOURCE = ("tests/test_sources.py", "tests/test_session.py", "tests/test_owner.py")
 _T_SENS = ("tests/compiler/test_sensitivity.py", LOSSES)
@@ -121,7 +124,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("wide: links at the whole epsilon", _MOMENTS_TASK, "request = replace(whole, epsilon_nano=asked.epsilon_nano - part)", "request = whole", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
     # ---- identities: equal texts, equal questions
     Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),
-    Mutant("identity: measures left out", _PLAN, '"measures": [m.describe() for m in self.measures], "bits"', '"measures": [], "bits"', _IDENTITIES),
+    Mutant("identity: measures left out", _PLAN, '                "measures": [m.describe() for m in self.measures],\n', '                "measures": [],\n', _IDENTITIES),
     Mutant("identity: bounds left out", _CATALOG, 'if k != "unit"})', 'if k not in ("unit", "columns")})', (*_IDENTITIES, "tests/test_sources.py", "tests/test_session.py")),
     Mutant("identity: units that are nobody left out", _CATALOG, 'if k != "unit"})', 'if k not in ("unit", "null_units")})', (*_IDENTITIES, "tests/test_null_units.py")),
     Mutant("quantile: the column out of the identity", _QUANT, "parts = [dump_table(self.table), self.column.name, show(self.where)", "parts = [dump_table(self.table), show(self.where)", _IDENTITIES),
@@ -132,9 +135,9 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("bounds: the column out of the identity", _BOUNDS, "parts = [dump_table(self.table), self.column.name, show(self.where)", "parts = [dump_table(self.table), show(self.where)", _IDENTITIES),
     Mutant("synthetic: rows out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part])", "json.dumps([KIND, self.summary.canonical, part])", _IDENTITIES),
     Mutant("synthetic: NULLs out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part])", "json.dumps([KIND, self.summary.canonical, self.rows])", _IDENTITIES),
-    Mutant("wide: columns out of the identity", _WIDE, '"columns": [c.name for c in self.columns], "method": self.method, "rows": self.rows,\n            "epsilon_nano"', '"method": self.method, "rows": self.rows,\n            "epsilon_nano"', _IDENTITIES),
-    Mutant("wide: target out of the identity", _WIDE, '"target": r.target, "expected_rows"', '"expected_rows"', _IDENTITIES),
-    Mutant("wide: method out of the identity", _WIDE, '"columns": [c.name for c in self.columns], "method": self.method, "rows": self.rows,\n            "epsilon_nano"', '"columns": [c.name for c in self.columns], "rows": self.rows,\n            "epsilon_nano"', _IDENTITIES),
+    Mutant("wide: columns out of the identity", _WIDE, '            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),\n            "columns": [c.name for c in self.columns],\n', '            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),\n', _IDENTITIES),
+    Mutant("wide: target out of the identity", _WIDE, '            "target": r.target,\n', "", _IDENTITIES),
+    Mutant("wide: method out of the identity", _WIDE, '            "columns": [c.name for c in self.columns],\n            "method": self.method,\n', '            "columns": [c.name for c in self.columns],\n', _IDENTITIES),
     # ---- salts
     Mutant("salt: one for all ledgers", _OPENING, "begin(connection, os.urandom(16).hex(), os.urandom(16), anchors)", "begin(connection, os.urandom(16).hex(), bytes(16), anchors)", ("tests/test_ledger.py", "tests/test_session.py")),
     Mutant("salt: not the ledger's", _DATASET, 'return int.from_bytes(self.ledger.salt[:8], "big")', "return 0", ("tests/test_session.py", "tests/test_ledger.py")),
@@ -163,7 +166,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("engine: the source's own errors", _ENGINE, """failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101\"""", "raise", _T_SECRETS),
     Mutant("front: what was withheld hangs on the error", _GUARDED, "            finally:  # a traceback, or whoever holds the error, would show what was withheld\n                found.__context__ = None", "            finally:  # a traceback, or whoever holds the error, would show what was withheld\n                pass", _T_FRONT),
     Mutant("front: files of the machine", _FRONT, '"SET enable_external_access = false", ', "", _T_FRONT),
-    Mutant("front: extensions load themselves", _FRONT, '"autoload_known_extensions": "false", "autoinstall_known_extensions": "false",\n', "", _T_FRONT),
+    Mutant("front: extensions load themselves", _FRONT, '    "autoload_known_extensions": "false",\n    "autoinstall_known_extensions": "false",\n', "", _T_FRONT),
     Mutant("sessions: the same for other analysts", _LOOKUPS, "return self._data is other._data and self.analyst == other.analyst", "return self._data is other._data", ("tests/test_register.py",)),
     Mutant("sessions: the same for other curators", _LOOKUPS, "return self._data is other._data and self.analyst == other.analyst", "return self.analyst == other.analyst", ("tests/test_register.py",)),
     Mutant("session: tables without a grant", _LOOKUPS, '        """Protected tables by lower-case name."""\n        self.require_grant()\n', '        """Protected tables by lower-case name."""\n', ("tests/test_grants.py", "tests/adversary/test_identity.py")),

@@ -8,11 +8,13 @@ _CHARGES, _BUDGETS, _CHAIN, _ANCHOR, _OBJECTS, _STORE = (
     f"duckdp/ledger/{n}.py" for n in ("charges", "budgets", "chain", "anchor", "objects", "store")
 )
 _ANCHORS, _PLACES, _MOVING, _BACKUPS = (
-    "tests/test_ledger_anchors.py", *(f"duckdp/ledger/{n}.py" for n in ("places", "moving", "backups")),
-)  # fmt: skip
+    "tests/test_ledger_anchors.py",
+    *(f"duckdp/ledger/{n}.py" for n in ("places", "moving", "backups")),
+)
 _DAMAGE, _TX, _SEALS, _DIRECTORY, _LISTING, _OPENING = (
-    "tests/test_ledger_damage.py", *(f"duckdp/ledger/{n}.py" for n in ("tx", "seals", "directory", "listing", "opening")),
-)  # fmt: skip
+    "tests/test_ledger_damage.py",
+    *(f"duckdp/ledger/{n}.py" for n in ("tx", "seals", "directory", "listing", "opening")),
+)
 _POWER = ("tests/faults/test_power_loss.py::test_nothing_acknowledged_is_lost",)
 _CONNECTIONS, _LEDGER = "duckdp/ledger/connections.py", "duckdp/ledger/ledger.py"
 _REPLAY, _COMPARISON = (f"duckdp/ledger/{n}.py" for n in ("replay", "comparison"))

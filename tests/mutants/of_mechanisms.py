@@ -20,12 +20,14 @@ _T_PURSE = (
     *(
         f"tests/synthetic/wide/test_wide_release.py::{name}"
         for name in (
-            "test_a_purse_is_never_overdrawn", "test_no_row_moves_a_sum_further_than_the_sensitivity",
-            "test_the_count_is_noised_when_rows_are_added_or_removed", "test_a_count_of_its_own",
+            "test_a_purse_is_never_overdrawn",
+            "test_no_row_moves_a_sum_further_than_the_sensitivity",
+            "test_the_count_is_noised_when_rows_are_added_or_removed",
+            "test_a_count_of_its_own",
         )
     ),
     LOSSES,
-)  # fmt: skip
+)
 _T_TREE = (LOSSES, "tests/synthetic/wide/test_wide_tree_private.py")
 _T_SUMS = ("tests/smooth/test_moments_sensitivity.py", LOSSES, "tests/smooth/test_smooth_basis.py")
 _T_STATED = (f"{_T_SUMS[0]}::test_norms_bound_all_that_a_path_may_give_by_what_it_states",)

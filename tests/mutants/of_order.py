@@ -5,8 +5,11 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _DESK, _DATASET, _ENGINE, _LAUNDERING = (
-    "duckdp/desk/desk.py", "duckdp/vault/dataset.py", "duckdp/vault/engine.py", "duckdp/desk/laundering.py",
-)  # fmt: skip
+    "duckdp/desk/desk.py",
+    "duckdp/vault/dataset.py",
+    "duckdp/vault/engine.py",
+    "duckdp/desk/laundering.py",
+)
 _GUARDED, _BINDER, _CHARGES = "duckdp/front/guarded.py", "duckdp/front/binder.py", "duckdp/ledger/charges.py"
 _S, _G, _STAGES = "tests/test_session.py::", "tests/test_guarded.py::", "tests/test_stages.py::"
 _SECRETS, _T_LEDGER = "tests/adversary/test_planted_secrets.py::", "tests/test_ledger.py"
@@ -23,7 +26,7 @@ ORDER: tuple[Mutant, ...] = (
     Mutant("order: stored stages are forgotten", _DESK, "stored=lambda: ledger.stages(charge),", "stored=tuple,", (f"{_STAGES}test_no_draw_can_be_exchanged_once_something_followed_it",)),
     Mutant("order: charged over a source that changed", _DESK, "        state = data.require_current()\n        self._require_own_name", "        state = data.ledger.state()\n        self._require_own_name", (f"{_SECRETS}test_a_replaced_file_is_refused_before_the_charge",)),
     Mutant("order: charged for another declaration", _DESK, "catalog_version=data.version_of(table),", "catalog_version=None,", (f"{_S}test_a_declaration_that_changed_meanwhile_is_not_used",)),
-    Mutant("order: charged for another version of the data", _DESK, "data_version=state.data_version, catalog", "data_version=None, catalog", (f"{_S}test_data_that_changed_while_it_was_planned_is_not_charged_for",)),
+    Mutant("order: charged for another version of the data", _DESK, "            data_version=state.data_version,\n", "            data_version=None,\n", (f"{_S}test_data_that_changed_while_it_was_planned_is_not_charged_for",)),
     Mutant("order: printed after the charge", _DESK, "        work = task.work(data.salt)  # what cannot be printed is refused before the charge\n", "        def work(stages: Stages) -> str:\n            return task.work(data.salt)(stages)\n", (f"{_S}test_a_printing_error_comes_before_the_charge",)),
     Mutant("order: a choice that anybody can compute", _DATASET, 'int.from_bytes(self.ledger.salt[:8], "big")', "0", (f"{_S}test_the_choice_of_rows_and_groups_is_keyed_by_the_ledgers_secret",)),
     Mutant("order: a name that is a table's", _DESK, "        self._require_own_name(name)\n", "", ("tests/adversary/test_identity.py", "tests/test_front.py", "tests/synthetic/test_again.py")),

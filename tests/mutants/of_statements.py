@@ -25,9 +25,10 @@ _FLOOD = (
 _FAULT = (f"{_T_LOG}::test_no_fault_of_the_log_fails_a_statement",)
 _FORK = (f"{_T_LOG}::test_a_fork_leaves_its_parents_entries_to_the_parent",)
 _EXPORTED = (
-    f"{_T_HISTORY}::test_csv_has_everything_made_safe", f"{_T_HISTORY}::test_a_file_is_whole_or_not_there",
+    f"{_T_HISTORY}::test_csv_has_everything_made_safe",
+    f"{_T_HISTORY}::test_a_file_is_whole_or_not_there",
     f"{_T_HISTORY}::test_parquet_has_everything_as_it_is",
-)  # fmt: skip
+)
 
 # fmt: off
 STATEMENTS: tuple[Mutant, ...] = (

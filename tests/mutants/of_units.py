@@ -14,10 +14,11 @@ _T_LOCAL = ("tests/compiler/test_local_choice.py", "tests/test_bounds_functions.
 _T_STAGES = tuple(
     f"tests/test_stages.py::{name}"
     for name in (
-        "test_what_is_stored_goes_on_and_not_what_was_drawn", "test_private_rows_are_read_within_a_stage_only",
+        "test_what_is_stored_goes_on_and_not_what_was_drawn",
+        "test_private_rows_are_read_within_a_stage_only",
         "test_no_draw_can_be_exchanged_once_something_followed_it",
     )
-)  # fmt: skip
+)
 _T_HOSTILE = (
     "tests/adversary/test_hostile_storage.py",
     "tests/adversary/test_hostile_bytes.py",

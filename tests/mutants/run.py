@@ -56,9 +56,18 @@ CPU_SECONDS = 900  # of one mutant's tests; several times what the slowest need
 WALL_SECONDS = 600  # beside four times the processor's: against a test that waits for ever
 #: Imported once, before each mutant's process is forked: more than half of what its tests would take.
 SHARED = (
-    "duckdb", "hypothesis.strategies", "numpy", "opendp.prelude", "pandas", "pyarrow", "pytest", "scipy.optimize",
-    "scipy.special", "scipy.stats", "sqlglot.dialects.duckdb",
-)  # fmt: skip
+    "duckdb",
+    "hypothesis.strategies",
+    "numpy",
+    "opendp.prelude",
+    "pandas",
+    "pyarrow",
+    "pytest",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.stats",
+    "sqlglot.dialects.duckdb",
+)
 CAUGHT, ALIVE, UNCLEAR = "caught", "SURVIVED", "NO VERDICT"
 #: What a test raises when its surroundings fail it, not the package.
 SURROUNDINGS = (OSError, MemoryError, ImportError, SyntaxError, Warning, EOFError, RecursionError)
@@ -270,9 +279,14 @@ def _keep(file: pathlib.Path, raw: dict[str, Any]) -> None:
 
 
 def _fork(
-    mutant: Mutant | None, folder: pathlib.Path, tests: Sequence[str], given: argparse.Namespace, *, first: int = 0,
+    mutant: Mutant | None,
+    folder: pathlib.Path,
+    tests: Sequence[str],
+    given: argparse.Namespace,
+    *,
+    first: int = 0,
     every: bool = False,
-) -> int:  # fmt: skip
+) -> int:
     pid = os.fork()
     if not pid:
         _child(mutant, folder, tests, given, first=first, every=every)
@@ -294,9 +308,14 @@ def _told(folder: pathlib.Path, pid: int) -> list[dict[str, str]]:
 
 
 def _child(
-    mutant: Mutant | None, folder: pathlib.Path, tests: Sequence[str], given: argparse.Namespace, *, first: int,
+    mutant: Mutant | None,
+    folder: pathlib.Path,
+    tests: Sequence[str],
+    given: argparse.Namespace,
+    *,
+    first: int,
     every: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Run a mutant's tests and end this process by pytest's exit code."""
     code = 3
     try:

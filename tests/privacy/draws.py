@@ -83,16 +83,24 @@ def _summary(
     columns: tuple[str, ...], table: Any = KEYED, *, delta: int = 0, neighbours: Neighbours = ADD_REMOVE, **wishes: Any
 ) -> Callable[[], SummaryTask]:
     return lambda: plan_summary(
-        table, columns, epsilon_nano=NANO, neighbours=neighbours, delta_atto=delta,
+        table,
+        columns,
+        epsilon_nano=NANO,
+        neighbours=neighbours,
+        delta_atto=delta,
         wishes=Wishes(**{"degree": 5, **wishes}),
-    )  # fmt: skip
+    )
 
 
 def _counted(epsilon_nano: int, *, delta: int = 0, **wishes: Any) -> Callable[[], Any]:
     return lambda: plan_counted(
-        KEYED, ["age"], epsilon_nano=epsilon_nano, neighbours=ADD_REMOVE, delta_atto=delta,
+        KEYED,
+        ["age"],
+        epsilon_nano=epsilon_nano,
+        neighbours=ADD_REMOVE,
+        delta_atto=delta,
         wishes=Wishes(smoothness=1, **wishes),
-    )  # fmt: skip
+    )
 
 
 def _grouped(neighbours: Neighbours, column: str = "age") -> Callable[[], GroupedTask]:
@@ -102,13 +110,25 @@ def _grouped(neighbours: Neighbours, column: str = "age") -> Callable[[], Groupe
 
 
 def _wide(
-    method: str, columns: list[str], table: Any = KEYED, *, delta: int = 0, neighbours: Neighbours = ADD_REMOVE,
-    target: str | None = None, epsilon_nano: int = NANO // 1000,
-) -> Callable[[], UnitTask]:  # fmt: skip
+    method: str,
+    columns: list[str],
+    table: Any = KEYED,
+    *,
+    delta: int = 0,
+    neighbours: Neighbours = ADD_REMOVE,
+    target: str | None = None,
+    epsilon_nano: int = NANO // 1000,
+) -> Callable[[], UnitTask]:
     return lambda: plan_wide(
-        table, columns, epsilon_nano=epsilon_nano, delta_atto=delta, neighbours=neighbours, rows=50, method=method,
+        table,
+        columns,
+        epsilon_nano=epsilon_nano,
+        delta_atto=delta,
+        neighbours=neighbours,
+        rows=50,
+        method=method,
         target=target,
-    )  # fmt: skip
+    )
 
 
 def _theorem(table: Any, neighbours: Neighbours, delta: int = 0, column: str = "age") -> Callable[[], TheoremTask]:
@@ -234,9 +254,19 @@ NONE = (None,) * 12
 
 def _random_row(rng: random.Random) -> tuple[Any, ...]:
     return (
-        rng.randint(0, 110), rng.uniform(0, 5000), rng.random(), rng.choice("FM"), rng.choice(["Bern", "Genf", "x"]),
-        rng.choice("abcdefgh"), _DAY, _TIME, rng.random() < 0.5, 1, rng.choice([1, 2, None]), rng.uniform(-10, 20),
-    )  # fmt: skip
+        rng.randint(0, 110),
+        rng.uniform(0, 5000),
+        rng.random(),
+        rng.choice("FM"),
+        rng.choice(["Bern", "Genf", "x"]),
+        rng.choice("abcdefgh"),
+        _DAY,
+        _TIME,
+        rng.random() < 0.5,
+        1,
+        rng.choice([1, 2, None]),
+        rng.uniform(-10, 20),
+    )
 
 
 def tables() -> dict[str, list[tuple[Any, ...]]]:

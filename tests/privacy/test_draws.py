@@ -29,9 +29,11 @@ from tests.privacy.draws import PARTS, SLOW, TASKS, Case, connect, largest, leas
 
 # Classes with a method of that name which is not a private release.
 OTHERS = {
-    "Task", "TableTask", "Ledger",  # the protocols; what was stored
+    "Task",
+    "TableTask",
+    "Ledger",  # the protocols; what was stored
     "SmoothQuantile",  # the mechanism inside QuantileTask
-}  # fmt: skip
+}
 Databases = dict[str, duckdb.DuckDBPyConnection]
 CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases]
 

@@ -138,11 +138,16 @@ def test_the_empirical_epsilon_is_below_the_claim(
 @pytest.mark.parametrize(
     ("question", "twin"),
     [
-        ("count", "half the noise"), ("sum", "half the noise"), ("grouped count", "half the noise"),
-        ("count", "unbounded"), ("sum", "unbounded"), ("grouped count", "unbounded"),
-        ("average", "unbounded"), ("median", "median at a sixth of the noise"),
+        ("count", "half the noise"),
+        ("sum", "half the noise"),
+        ("grouped count", "half the noise"),
+        ("count", "unbounded"),
+        ("sum", "unbounded"),
+        ("grouped count", "unbounded"),
+        ("average", "unbounded"),
+        ("median", "median at a sixth of the noise"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_twin_is_caught(question: str, twin: str) -> None:
     found = _measure(question, min(RUNS, 10_000), twin)
     print(f"{question}, {twin}: epsilon of at least {found:.3f}, claimed {EPSILON}")

@@ -42,13 +42,24 @@ def _with(name: str, **changes: Any) -> tuple[Any, ...]:
 
 
 DECLARATIONS: tuple[dict[str, Any], ...] = (
-    {"max_rows": 4}, {"max_groups": 1}, {"row_cap": 999}, {"null_units": (0,)}, {"null_units": (0, 1)},
-    {"filter": "age > 20", "base": COLUMNS}, {"filter": "age > 21", "base": COLUMNS}, {"expected_rows": 500},
-    {"relation": ("memory", "main", "other")}, {"unit_key": "town", "unit_type": "VARCHAR"},
-    {"columns": _with("age", upper=111)}, {"columns": _with("age", lower=1)}, {"columns": _with("age", null_value=3)},
-    {"columns": _with("sex", domain=("M", "F"))}, {"columns": _with("sex", domain=("F", "M", "X"))},
-    {"columns": _with("town", other=None)}, {"columns": _with("cost", source="price")},
-)  # fmt: skip
+    {"max_rows": 4},
+    {"max_groups": 1},
+    {"row_cap": 999},
+    {"null_units": (0,)},
+    {"null_units": (0, 1)},
+    {"filter": "age > 20", "base": COLUMNS},
+    {"filter": "age > 21", "base": COLUMNS},
+    {"expected_rows": 500},
+    {"relation": ("memory", "main", "other")},
+    {"unit_key": "town", "unit_type": "VARCHAR"},
+    {"columns": _with("age", upper=111)},
+    {"columns": _with("age", lower=1)},
+    {"columns": _with("age", null_value=3)},
+    {"columns": _with("sex", domain=("M", "F"))},
+    {"columns": _with("sex", domain=("F", "M", "X"))},
+    {"columns": _with("town", other=None)},
+    {"columns": _with("cost", source="price")},
+)
 
 
 def _varied(make: Make, base: dict[str, Any], *changes: dict[str, Any]) -> Iterator[Any]:
@@ -68,20 +79,32 @@ def _selects() -> Iterator[Any]:
         return SelectTask(plan=plan_for(text, table, **options))
 
     texts = (
-        "SELECT count(age) FROM clinic", "SELECT count(cost) FROM clinic", "SELECT count(*) FROM clinic",
-        "SELECT count(DISTINCT pid) FROM clinic", "SELECT count(age) FROM clinic WHERE smoker",
-        "SELECT count(age) FROM clinic WHERE NOT smoker", "SELECT count(age) FILTER (WHERE smoker) FROM clinic",
-        "SELECT count(age) FILTER (WHERE NOT smoker) FROM clinic", "SELECT sum(age) FROM clinic",
-        "SELECT avg(age) FROM clinic", "SELECT avg(110 - age) FROM clinic", "SELECT variance(age) FROM clinic",
-        "SELECT sum(cost) FROM clinic", "SELECT sum(5000 - cost) FROM clinic",
-        "SELECT count(age) FROM clinic WHERE age > 30", "SELECT count(age) FROM clinic WHERE age >= 30",
+        "SELECT count(age) FROM clinic",
+        "SELECT count(cost) FROM clinic",
+        "SELECT count(*) FROM clinic",
+        "SELECT count(DISTINCT pid) FROM clinic",
+        "SELECT count(age) FROM clinic WHERE smoker",
+        "SELECT count(age) FROM clinic WHERE NOT smoker",
+        "SELECT count(age) FILTER (WHERE smoker) FROM clinic",
+        "SELECT count(age) FILTER (WHERE NOT smoker) FROM clinic",
+        "SELECT sum(age) FROM clinic",
+        "SELECT avg(age) FROM clinic",
+        "SELECT avg(110 - age) FROM clinic",
+        "SELECT variance(age) FROM clinic",
+        "SELECT sum(cost) FROM clinic",
+        "SELECT sum(5000 - cost) FROM clinic",
+        "SELECT count(age) FROM clinic WHERE age > 30",
+        "SELECT count(age) FROM clinic WHERE age >= 30",
         "SELECT count(age) FROM clinic WHERE town = 'Uri'",
-        "SELECT count(age) FROM clinic WHERE town = 'uri'", "SELECT sex, count(age) FROM clinic GROUP BY sex",
-        "SELECT smoker, count(age) FROM clinic GROUP BY smoker", "SELECT name, count(age) FROM clinic GROUP BY name",
-        "SELECT level, count(age) FROM clinic GROUP BY level", "SELECT town, count(age) FROM clinic GROUP BY town",
+        "SELECT count(age) FROM clinic WHERE town = 'uri'",
+        "SELECT sex, count(age) FROM clinic GROUP BY sex",
+        "SELECT smoker, count(age) FROM clinic GROUP BY smoker",
+        "SELECT name, count(age) FROM clinic GROUP BY name",
+        "SELECT level, count(age) FROM clinic GROUP BY level",
+        "SELECT town, count(age) FROM clinic GROUP BY town",
         "SELECT upper(name) AS n, count(age) FROM clinic GROUP BY upper(name)",
         "SELECT sex, town, count(age) FROM clinic GROUP BY sex, town",
-    )  # fmt: skip
+    )
     base = {"text": texts[0], "table": clinic()}
     more = [{"epsilon": "0.5"}, {"mechanism": "gaussian"}, {"mechanism": "gaussian", "delta": "1e-9"}]
     more += [{"table": clinic(unit_key=None)}, {"table": clinic(unit_key=None), "neighbours": REPLACE}]
@@ -96,10 +119,16 @@ def _quantiles() -> Iterator[Any]:
     base = {"table": clinic(), "name": "cost", "where": None, "epsilon_nano": NANO, "delta_atto": 0}
     base |= {"quantile": Fraction(1, 2), "neighbours": ADD_REMOVE}
     changes: tuple[dict[str, Any], ...] = (
-        {"name": "income"}, {"where": "smoker"}, {"where": "age > 3"}, {"epsilon_nano": NANO + 1}, {"delta_atto": 10},
-        {"delta_atto": 11}, {"quantile": Fraction(1, 4)}, {"table": clinic(unit_key=None)},
+        {"name": "income"},
+        {"where": "smoker"},
+        {"where": "age > 3"},
+        {"epsilon_nano": NANO + 1},
+        {"delta_atto": 10},
+        {"delta_atto": 11},
+        {"quantile": Fraction(1, 4)},
+        {"table": clinic(unit_key=None)},
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
-    )  # fmt: skip
+    )
     yield from _varied(make, base, *changes)
 
 
@@ -109,9 +138,14 @@ def _bounds() -> Iterator[Any]:
 
     base = {"table": clinic(), "name": "cost", "where": None, "epsilon_nano": NANO, "neighbours": ADD_REMOVE}
     yield from _varied(
-        make, base, {"name": "income"}, {"name": "born"}, {"where": "smoker"}, {"epsilon_nano": NANO + 1},
+        make,
+        base,
+        {"name": "income"},
+        {"name": "born"},
+        {"where": "smoker"},
+        {"epsilon_nano": NANO + 1},
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
-    )  # fmt: skip
+    )
 
 
 def _per_units() -> Iterator[Any]:
@@ -119,15 +153,27 @@ def _per_units() -> Iterator[Any]:
         return plan_per_unit(table, keys, _where(where), epsilon_nano=epsilon_nano)
 
     yield from _varied(
-        make, {"table": clinic(), "keys": None, "where": None, "epsilon_nano": NANO}, {"keys": "sex"},
-        {"keys": "town"}, {"keys": "sex, town"}, {"where": "smoker"}, {"where": "age > 3"}, {"epsilon_nano": NANO + 1},
-    )  # fmt: skip
+        make,
+        {"table": clinic(), "keys": None, "where": None, "epsilon_nano": NANO},
+        {"keys": "sex"},
+        {"keys": "town"},
+        {"keys": "sex, town"},
+        {"where": "smoker"},
+        {"where": "age > 3"},
+        {"epsilon_nano": NANO + 1},
+    )
 
 
 WISHES = (
-    {"degree": 4}, {"shape": "total_degree"}, {"order": 1}, {"weights": "uniform"}, {"noise": "laplace"},
-    {"noise": "cube"}, {"noise": "gaussian"}, {"path": "blocks"},
-)  # fmt: skip
+    {"degree": 4},
+    {"shape": "total_degree"},
+    {"order": 1},
+    {"weights": "uniform"},
+    {"noise": "laplace"},
+    {"noise": "cube"},
+    {"noise": "gaussian"},
+    {"path": "blocks"},
+)
 
 
 def _summaries() -> Iterator[Any]:
@@ -167,9 +213,13 @@ def _grouped() -> Iterator[Any]:
     base = {"table": clinic(unit_key=None, columns=(*COLUMNS, alike)), "columns": ("age",), "by": "sex"}
     base |= {"degree": 4, "epsilon_nano": NANO}
     changes: tuple[dict[str, Any], ...] = (
-        {"by": "gender"}, {"by": "level"}, {"by": "town"}, {"columns": ("cost",)}, {"degree": 5},
+        {"by": "gender"},
+        {"by": "level"},
+        {"by": "town"},
+        {"columns": ("cost",)},
+        {"degree": 5},
         {"epsilon_nano": 2 * NANO},
-    )  # fmt: skip
+    )
     for change in ({}, *changes):
         yield make(**{**base, **change})
 
@@ -181,9 +231,13 @@ def _syntheses() -> Iterator[Any]:
     base = {"table": clinic(), "columns": ("age", "cost"), "epsilon_nano": NANO, "delta_atto": 0, "rows": 50}
     base |= {"neighbours": ADD_REMOVE, "smoothness": None, "degree": 3}
     changes: tuple[dict[str, Any], ...] = (
-        {"rows": 51}, {"epsilon_nano": NANO - 1},  # of which the summary gets the same
-        {"columns": ("age",)}, {"columns": ("age", "income")}, {"degree": 4}, {"epsilon_nano": 2 * NANO},
-    )  # fmt: skip
+        {"rows": 51},
+        {"epsilon_nano": NANO - 1},  # of which the summary gets the same
+        {"columns": ("age",)},
+        {"columns": ("age", "income")},
+        {"degree": 4},
+        {"epsilon_nano": 2 * NANO},
+    )
     yield from _varied(make, base, *changes)
 
 
@@ -194,9 +248,13 @@ def _theorems() -> Iterator[Any]:
     base = {"table": clinic(), "columns": ["cost"], "epsilon_nano": NANO, "delta_atto": 0, "rows": None}
     base |= {"neighbours": ADD_REMOVE, "smoothness": 2}
     changes: tuple[dict[str, Any], ...] = (
-        {"rows": 60}, {"rows": 61}, {"columns": ["income"]}, {"smoothness": 3}, {"epsilon_nano": 2 * NANO},
+        {"rows": 60},
+        {"rows": 61},
+        {"columns": ["income"]},
+        {"smoothness": 3},
+        {"epsilon_nano": 2 * NANO},
         {"delta_atto": ATTO // 10**6},
-    )  # fmt: skip
+    )
     yield from _varied(make, base, *changes)
 
 
@@ -207,17 +265,34 @@ def _wide() -> Iterator[Any]:
     base = {"table": clinic(), "columns": ["age", "cost", "smoker"], "epsilon_nano": NANO, "delta_atto": 0}
     base |= {"neighbours": ADD_REMOVE, "rows": 50, "method": "tree", "target": None}
     changes: tuple[dict[str, Any], ...] = (
-        {"method": "moments", "target": ""}, {"method": "psi"}, {"target": "smoker"}, {"rows": 51},
-        {"columns": ["age", "income", "smoker"]}, {"columns": ["cost", "age", "smoker"]}, {"epsilon_nano": 2 * NANO},
-        {"method": "moments", "target": "smoker"}, {"method": "psi", "target": "smoker"},
-        {"delta_atto": ATTO // 5}, {"delta_atto": ATTO // 6}, {"table": clinic(unit_key=None), "neighbours": REPLACE},
-    )  # fmt: skip
+        {"method": "moments", "target": ""},
+        {"method": "psi"},
+        {"target": "smoker"},
+        {"rows": 51},
+        {"columns": ["age", "income", "smoker"]},
+        {"columns": ["cost", "age", "smoker"]},
+        {"epsilon_nano": 2 * NANO},
+        {"method": "moments", "target": "smoker"},
+        {"method": "psi", "target": "smoker"},
+        {"delta_atto": ATTO // 5},
+        {"delta_atto": ATTO // 6},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )
     yield from _varied(make, base, *changes)
 
 
 FAMILIES = (
-    _selects, _quantiles, _bounds, _per_units, _summaries, _counted, _grouped, _syntheses, _theorems, _wide,
-)  # fmt: skip
+    _selects,
+    _quantiles,
+    _bounds,
+    _per_units,
+    _summaries,
+    _counted,
+    _grouped,
+    _syntheses,
+    _theorems,
+    _wide,
+)
 
 
 def _said(task: Any) -> str:

@@ -252,9 +252,10 @@ def test_laws_that_are_met() -> None:
     met = set()
     base = tables()["usual"][:60]
     for kind, name in (
-        ("MomentsTask", "moments, gaussian, target"), ("TreeTask", "tree, gaussian, target"),
+        ("MomentsTask", "moments, gaussian, target"),
+        ("TreeTask", "tree, gaussian, target"),
         ("CountedTask", "gaussian"),
-    ):  # fmt: skip
+    ):
         log, _ = record(_case(kind, name).make(), base, None)
         met |= {(d.law, any(e.law == "gaussian" for e in log)) for d in log}
     assert met >= {("noisy maximum", True), ("exponential", True), ("laplace", True)}
@@ -314,9 +315,18 @@ def test_twin_of_a_cube_for_a_third_of_the_change(monkeypatch: pytest.MonkeyPatc
 # ---- the shares of every SELECT: by the claims, over random plans
 
 PARTS_OF_SELECT = (
-    "count(*)", "sum(age)", "avg(cost)", "variance(income)", "count(score)", "count(DISTINCT pid)", "sum(cost - 10)",
-    "count(*) FILTER (WHERE smoker)", "avg(age) FILTER (WHERE smoker)", "stddev_pop(cost)", "sum(income)",
-)  # fmt: skip
+    "count(*)",
+    "sum(age)",
+    "avg(cost)",
+    "variance(income)",
+    "count(score)",
+    "count(DISTINCT pid)",
+    "sum(cost - 10)",
+    "count(*) FILTER (WHERE smoker)",
+    "avg(age) FILTER (WHERE smoker)",
+    "stddev_pop(cost)",
+    "sum(income)",
+)
 KEYS = ("", "sex", "town", "sex, town", "name", "name, sex", "visits")
 
 
@@ -333,9 +343,13 @@ def _plans(count: int) -> Iterator[tuple[Plan, int, int]]:
         bounds = {"max_rows": rng.choice((1, 3)), "max_groups": rng.choice((1, 2, 5))}
         table = clinic(**bounds) if keyed else clinic(unit_key=None)
         plan = plan_for(
-            text, table, epsilon=epsilon, delta=delta, mechanism=rng.choice(("auto", "laplace", "gaussian")),
+            text,
+            table,
+            epsilon=epsilon,
+            delta=delta,
+            mechanism=rng.choice(("auto", "laplace", "gaussian")),
             neighbours=Neighbours.ADD_REMOVE if keyed else rng.choice(list(Neighbours)),
-        )  # fmt: skip
+        )
         if plan.loss.epsilon_nano:
             count -= 1
             yield plan, parse_epsilon(epsilon), parse_delta(delta)
@@ -370,9 +384,11 @@ def _within(plan: Plan, epsilon_nano: int, delta_atto: int) -> None:
 
 def _tail(law: Noise, t: int) -> float:
     """P(Z >= t), summed from its terms where there are few, else by the bounds of mechanisms/threshold.py."""
-    weights = (lambda k: math.exp(-k / law.scale)) if law.family == "laplace" else (
-        lambda k: math.exp(-(k**2) / (2 * law.scale**2))
-    )  # fmt: skip
+    weights = (
+        (lambda k: math.exp(-k / law.scale))
+        if law.family == "laplace"
+        else (lambda k: math.exp(-(k**2) / (2 * law.scale**2)))
+    )
     if law.scale > 3000:
         return math.exp(-t / law.scale) / 2 if law.family == "laplace" else math.erfc(t / law.scale / 2**0.5) / 2
     reach = int(40 * law.scale) + 40
@@ -395,8 +411,11 @@ def test_twins_that_spend_twice_are_caught(spend: str, monkeypatch: pytest.Monke
     elif spend == "delta of the keys":
         monkeypatch.setattr(additive, "rho_for", lambda e, d: rho(e, min(2 * d, ATTO - 1)))
     else:
-        monkeypatch.setattr(plan_module, "threshold", lambda n, *, delta_atto, groups: tau(
-            n, delta_atto=min(2 * delta_atto, ATTO - 1), groups=groups) - 2)  # fmt: skip
+        monkeypatch.setattr(
+            plan_module,
+            "threshold",
+            lambda n, *, delta_atto, groups: tau(n, delta_atto=min(2 * delta_atto, ATTO - 1), groups=groups) - 2,
+        )
     with pytest.raises(AssertionError):
         for given in _plans(60):
             _within(*given)
@@ -458,9 +477,11 @@ def _purses(count: int) -> Iterator[tuple[release.Purse, Fraction]]:
     for _ in range(count):
         gaussian = rng.random() < 0.6
         purse = release.Purse(
-            epsilon_nano=rng.randint(NANO // 10, 9 * NANO), delta_atto=10 ** rng.randint(4, 16), gaussian=gaussian,
+            epsilon_nano=rng.randint(NANO // 10, 9 * NANO),
+            delta_atto=10 ** rng.randint(4, 16),
+            gaussian=gaussian,
             neighbours=rng.choice(list(Neighbours)),
-        )  # fmt: skip
+        )
         yield purse, _spent(purse, rng, rng.randint(1, 12))
 
 

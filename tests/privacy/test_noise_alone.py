@@ -43,11 +43,12 @@ VIEW = clinic(unit_key=None, filter="smoker", base=COLUMNS)
 MORE = [
     (SelectTask, Case(name, lambda text=text, table=table: SelectTask(plan=plan_for(text, table, neighbours=REPLACE))))
     for name, text, table in (
-        ("some rows of all", SOME, ROWS), ("rows by a predicate", f"{SOME} WHERE visits > 0", ROWS),
+        ("some rows of all", SOME, ROWS),
+        ("rows by a predicate", f"{SOME} WHERE visits > 0", ROWS),
         ("rows by a key", "SELECT smoker, count(*), avg(income) FROM clinic GROUP BY smoker", ROWS),
         ("rows of a view", "SELECT count(*), avg(income) FROM clinic", VIEW),
     )
-]  # fmt: skip
+]
 CASES = MORE + [(kind, case) for kind, cases in TASKS.items() for case in cases if kind is not QuantileTask]
 PARAMETERS = [
     pytest.param(c, id=f"{k.__name__}-{c.name}", marks=[pytest.mark.slow] if c.name in SLOW else []) for k, c in CASES

@@ -67,9 +67,13 @@ def plan(degree, neighbours=ADD_REMOVE, epsilon_nano=10**9, nullable=False, nois
     wishes = {k: more.pop(k) for k in ("weights", "path") if k in more}
     tab = table(column("a", nullable=nullable), row_cap=1000, **more)
     return plan_summary(
-        tab, ["a"], epsilon_nano=epsilon_nano, neighbours=neighbours, delta_atto=DELTA if noise == "gaussian" else 0,
+        tab,
+        ["a"],
+        epsilon_nano=epsilon_nano,
+        neighbours=neighbours,
+        delta_atto=DELTA if noise == "gaussian" else 0,
         wishes=Wishes(degree=degree, noise=noise, **{"weights": "uniform", **wishes}),
-    )  # fmt: skip
+    )
 
 
 WORST = -0.25  # u of the row furthest from u = 1 for t = 3: there sin a + 2 sin 2a = 0
@@ -88,17 +92,22 @@ CASES = {
     "a row added, blocks": (plan(4, noise="cube", path="blocks"), *ADDED),
     "a heavy unit added, cube": (plan(3, noise="cube", unit_key="k", max_rows=3), *HEAVY),
     "a heavy unit added, gaussian, levels": (
-        plan(4, noise="gaussian", weights="smooth", unit_key="k", max_rows=3), *HEAVY
+        plan(4, noise="gaussian", weights="smooth", unit_key="k", max_rows=3),
+        *HEAVY,
     ),
     "a row replaced, cube": (plan(2, REPLACE, noise="cube"), *REPLACED),
     "a row replaced, gaussian": (plan(4, REPLACE, noise="gaussian"), *REPLACED),
     "a row replaced": (
-        plan(3, REPLACE), f"{SHARED} UNION ALL SELECT 1.0, 7", f"{SHARED} UNION ALL SELECT {(WORST + 1) / 2}, 7"
+        plan(3, REPLACE),
+        f"{SHARED} UNION ALL SELECT 1.0, 7",
+        f"{SHARED} UNION ALL SELECT {(WORST + 1) / 2}, 7",
     ),
     "a row replaced by NULL": (
-        plan(2, REPLACE, nullable=True), f"{SHARED} UNION ALL SELECT 1.0, 7", f"{SHARED} UNION ALL SELECT NULL, 7"
+        plan(2, REPLACE, nullable=True),
+        f"{SHARED} UNION ALL SELECT 1.0, 7",
+        f"{SHARED} UNION ALL SELECT NULL, 7",
     ),
-}  # fmt: skip
+}
 POWER = {"a row replaced by NULL": 0.35, "heavy unit added, cube": 0.5, "gaussian": 0.0}  # see the test of rho
 
 
@@ -145,16 +154,17 @@ def narrowed(task, factor):
 def test_a_unit_that_is_not_weighed_is_caught(monkeypatch):
     task, first, second = CASES["a heavy unit added"]
     monkeypatch.setattr(
-        scan, "_print_weights",
+        scan,
+        "_print_weights",
         lambda sql, names, m, bits: f"(SELECT {', '.join(names)}, CAST({1 << bits} AS DOUBLE) AS w FROM {sql} AS s)",
-    )  # fmt: skip
+    )
     assert audit(task, first, second) > 2
 
 
 @pytest.mark.parametrize(
     "name",
     ["a row added", "a row replaced", "a row added, cube", "a row added, cube, levels", "a row added, cells"],
-)  # fmt: skip
+)
 def test_too_small_a_scale_is_caught(name):
     task, first, second = CASES[name]
     assert audit(narrowed(task, 3), first, second) > 1.3
@@ -171,9 +181,13 @@ def test_a_count_wrongly_taken_as_public_gives_the_row_away():
 def test_the_degree_from_a_noisy_count_does_not_tell_neighbours_apart():
     """Tables of 8 and 9 rows, where the degree changes from 2 to 3: how often each degree comes out."""
     task = plan_counted(
-        table(column("a", nullable=False), row_cap=1000), ["a"], epsilon_nano=10**9, neighbours=ADD_REMOVE,
-        delta_atto=0, wishes=Wishes(smoothness=1),
-    )  # fmt: skip
+        table(column("a", nullable=False), row_cap=1000),
+        ["a"],
+        epsilon_nano=10**9,
+        neighbours=ADD_REMOVE,
+        delta_atto=0,
+        wishes=Wishes(smoothness=1),
+    )
     samples = []
     for n in (8, 9):
         rows = exact_rows(task, f"SELECT 0.5 AS a, 1 AS k FROM range({n})")

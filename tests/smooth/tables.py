@@ -47,9 +47,13 @@ def run(con, query):
 
 def summarize(con, tab, names, *, epsilon=1.0, neighbours=Neighbours.ADD_REMOVE, delta_atto=0, **wishes):
     task = plan_summary(
-        tab, names, epsilon_nano=round(epsilon * NANO), neighbours=neighbours, delta_atto=delta_atto,
+        tab,
+        names,
+        epsilon_nano=round(epsilon * NANO),
+        neighbours=neighbours,
+        delta_atto=delta_atto,
         wishes=Wishes(**wishes),
-    )  # fmt: skip
+    )
     return SmoothSummary.load(task.release(run(con, task.query(salt=1))))
 
 
@@ -85,6 +89,7 @@ def real_or_generated(con):
         con.execute("CREATE TABLE t AS SELECT a::BIGINT AS age, h::BIGINT AS hours_per_week FROM frame")
         con.unregister("frame")
     return table(
-        column("age", 0, 110, "BIGINT", nullable=False), column("hours_per_week", 0, 100, "BIGINT", nullable=False),
+        column("age", 0, 110, "BIGINT", nullable=False),
+        column("hours_per_week", 0, 100, "BIGINT", nullable=False),
         expected_rows=50_000,
-    )  # fmt: skip
+    )

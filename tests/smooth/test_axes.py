@@ -21,9 +21,11 @@ def test_numbers_map_onto_the_interval():
 
 @pytest.mark.parametrize(
     ("kind", "first", "last"),
-    [("DATE", dt.date(1969, 12, 30), dt.date(2024, 2, 29)),
-     ("TIMESTAMP", dt.datetime(1969, 12, 31, 23), dt.datetime(2030, 1, 1, 12, 30, 0, 7))],
-)  # fmt: skip
+    [
+        ("DATE", dt.date(1969, 12, 30), dt.date(2024, 2, 29)),
+        ("TIMESTAMP", dt.datetime(1969, 12, 31, 23), dt.datetime(2030, 1, 1, 12, 30, 0, 7)),
+    ],
+)
 def test_dates_count_days_and_timestamps_microseconds(kind, first, last):
     axis = make_axis(column("d", first, last, kind), 4)
     assert axis.lower == as_number(first) < axis.upper == as_number(last)

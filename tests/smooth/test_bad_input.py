@@ -51,7 +51,7 @@ def test_tables_at_the_edge(owner: duckdp.Curator, name: str, rows: int, mean: f
     found = session.desk.table(name)
     task = plan_summary(
         found, ["x"], epsilon_nano=NANO, neighbours=session.desk.neighbours, wishes=Wishes(degree=8, path=path)
-    )  # fmt: skip
+    )
     done = session.desk.perform(task, table=found, statement=f"edge {name} {path}", fresh=True)
     summary = SmoothSummary.load(done.payload)
     count = answer(summary, "1", statistic="sum")
@@ -70,16 +70,28 @@ def test_tables_at_the_edge(owner: duckdp.Curator, name: str, rows: int, mean: f
 @pytest.mark.parametrize(
     ("columns", "arguments", "code"),
     [
-        (["nobody"], {}, "C102"), (["s"], {}, "Q401"), ([], {}, "P107"), (["x", "x"], {}, "P107"),
-        (["x"], {"smoothness": 0}, "P107"), (["x"], {"smoothness": -3}, "P107"), (["x"], {"degree": 1}, "P107"),
-        (["x", "y"], {"degree": 300}, "P107"), (["x"], {"degree": 10**9}, "P107"),
-        (["x"], {"degree": 4, "smoothness": 2}, "P107"), (["x"], {"degree": 4, "basis": "cubic"}, "P107"),
-        (["x"], {"degree": 4, "interactions": 0}, "P107"), (["x"], {"degree": 4, "noise": "none"}, "P107"),
-        (["x"], {"degree": 4, "noise": "gaussian"}, "P102"), (["x"], {"degree": 4, "per": "s"}, "Q401"),
-        (["x"], {"degree": 4, "per": "y"}, "P107"), (["x"], {"epsilon": 0}, "P101"),
-        (["x"], {"epsilon": "nan"}, "P101"), (["x"], {"epsilon": 5000}, "P101"), (["x"], {"name": "No Name"}, "P105"),
+        (["nobody"], {}, "C102"),
+        (["s"], {}, "Q401"),
+        ([], {}, "P107"),
+        (["x", "x"], {}, "P107"),
+        (["x"], {"smoothness": 0}, "P107"),
+        (["x"], {"smoothness": -3}, "P107"),
+        (["x"], {"degree": 1}, "P107"),
+        (["x", "y"], {"degree": 300}, "P107"),
+        (["x"], {"degree": 10**9}, "P107"),
+        (["x"], {"degree": 4, "smoothness": 2}, "P107"),
+        (["x"], {"degree": 4, "basis": "cubic"}, "P107"),
+        (["x"], {"degree": 4, "interactions": 0}, "P107"),
+        (["x"], {"degree": 4, "noise": "none"}, "P107"),
+        (["x"], {"degree": 4, "noise": "gaussian"}, "P102"),
+        (["x"], {"degree": 4, "per": "s"}, "Q401"),
+        (["x"], {"degree": 4, "per": "y"}, "P107"),
+        (["x"], {"epsilon": 0}, "P101"),
+        (["x"], {"epsilon": "nan"}, "P101"),
+        (["x"], {"epsilon": 5000}, "P101"),
+        (["x"], {"name": "No Name"}, "P105"),
     ],
-)  # fmt: skip
+)
 def test_bad_summaries_are_refused_without_a_charge(
     owner: duckdp.Curator, columns: list[str], arguments: dict, code: str
 ) -> None:
@@ -99,12 +111,26 @@ def test_a_spent_budget_is_said(owner: duckdp.Curator) -> None:
 @pytest.mark.parametrize(
     ("function", "code"),
     [
-        ("nobody", "Q207"), ("y", "Q207"), ("s", "Q207"), ("'text'", "Q203"), ("upper('a')", "Q203"),
-        ("(SELECT 1)", "Q204"), ("avg(x)", "Q301"), ("random()", "Q202"), ("now()", "Q202"),
-        ("x; DROP TABLE t", "Q102"), ("", "Q101"), ("x +", "Q101"), ("ln(x - 5)", "Q402"), ("1 / (x - x)", "N102"),
-        ("power(x, 1e9)", "N102"), ("read_csv('x')", "Q202"), ("CAST('x' AS DOUBLE) + x", "Q202"), ("NULL", "N102"),
+        ("nobody", "Q207"),
+        ("y", "Q207"),
+        ("s", "Q207"),
+        ("'text'", "Q203"),
+        ("upper('a')", "Q203"),
+        ("(SELECT 1)", "Q204"),
+        ("avg(x)", "Q301"),
+        ("random()", "Q202"),
+        ("now()", "Q202"),
+        ("x; DROP TABLE t", "Q102"),
+        ("", "Q101"),
+        ("x +", "Q101"),
+        ("ln(x - 5)", "Q402"),
+        ("1 / (x - x)", "N102"),
+        ("power(x, 1e9)", "N102"),
+        ("read_csv('x')", "Q202"),
+        ("CAST('x' AS DOUBLE) + x", "Q202"),
+        ("NULL", "N102"),
     ],
-)  # fmt: skip
+)
 def test_bad_functions_are_refused(owner: duckdp.Curator, function: str, code: str) -> None:
     ana = owner.session("ana")
     ana.smooth_summary("constant", ["x"], epsilon=1, degree=6, name="good")

@@ -18,12 +18,18 @@ from tests.smooth.tables import column
 X, Y = column("x"), column("y")
 SEX = column("sex", None, None, "VARCHAR", domain=("F", "M", "X"))
 OPERATIONS = {
-    "add": (lambda z: z + z, lambda z: z + z), "square": (rc.square, lambda z: z * z),
-    "mul": (lambda z: z * (z + rc.point(1.0)), lambda z: z * (z + 1)), "reciprocal": (rc.reciprocal, lambda z: 1 / z),
-    "power": (lambda z: rc.whole_power(z, 5), lambda z: z**5), "exp": (rc.exponential, cmath.exp),
-    "ln": (rc.logarithm, cmath.log), "sin": (rc.sine, cmath.sin), "cos": (rc.cosine, cmath.cos),
-    "tanh": (rc.hyperbolic_tangent, cmath.tanh), "atan": (rc.arc_tangent, cmath.atan),
-}  # fmt: skip
+    "add": (lambda z: z + z, lambda z: z + z),
+    "square": (rc.square, lambda z: z * z),
+    "mul": (lambda z: z * (z + rc.point(1.0)), lambda z: z * (z + 1)),
+    "reciprocal": (rc.reciprocal, lambda z: 1 / z),
+    "power": (lambda z: rc.whole_power(z, 5), lambda z: z**5),
+    "exp": (rc.exponential, cmath.exp),
+    "ln": (rc.logarithm, cmath.log),
+    "sin": (rc.sine, cmath.sin),
+    "cos": (rc.cosine, cmath.cos),
+    "tanh": (rc.hyperbolic_tangent, cmath.tanh),
+    "atan": (rc.arc_tangent, cmath.atan),
+}
 
 
 def interpolation_error(function, axes):
@@ -81,9 +87,7 @@ def test_a_reciprocal_from_corners_alone_is_caught():
     ("operation", "low", "high"), [(rc.reciprocal, -1, 1), (rc.logarithm, -2, 1), (rc.logarithm, -2, -1)]
 )
 def test_operations_that_are_not_analytic_give_nothing(operation, low, high):
-    at = rc.Rectangle(
-        rc.Span(np.array(float(low)), np.array(float(high))), rc.Span(np.array(-0.1), np.array(0.1))
-    )  # fmt: skip
+    at = rc.Rectangle(rc.Span(np.array(float(low)), np.array(float(high))), rc.Span(np.array(-0.1), np.array(0.1)))
     with np.errstate(all="ignore"):
         assert np.isnan(operation(at).re.low)
 
@@ -155,9 +159,18 @@ def test_the_theorem_is_nearly_reached_so_a_smaller_factor_is_caught():
 
 @pytest.mark.parametrize(
     "text",
-    ["abs(x - 0.5)", "floor(x)", "CASE WHEN x > 0.5 THEN 1 ELSE 0 END", "greatest(x, 0.5)", "x > 0.5",
-     "round(x, 1)", "power(abs(x - 0.5), 3)", "least(x, y)", "nullif(x, 2)"],
-)  # fmt: skip
+    [
+        "abs(x - 0.5)",
+        "floor(x)",
+        "CASE WHEN x > 0.5 THEN 1 ELSE 0 END",
+        "greatest(x, 0.5)",
+        "x > 0.5",
+        "round(x, 1)",
+        "power(abs(x - 0.5), 3)",
+        "least(x, y)",
+        "nullif(x, 2)",
+    ],
+)
 def test_what_bends_or_jumps_is_not_analytic(text):
     basis = make_basis((X, Y), 6)
     function = read_function(text, "t", (X, Y))
@@ -168,9 +181,15 @@ def test_what_bends_or_jumps_is_not_analytic(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["CASE WHEN sex = 'F' THEN exp(-x) WHEN sex = 'M' THEN x ELSE sin(x * 3) END", "exp(-x) * (sex IN ('F', 'X'))",
-     "greatest(x + 2, 1) * y", "abs(x + 1) + abs(-2 - y)", "coalesce(exp(x), 0)", "length(sex) * exp(x - y)"],
-)  # fmt: skip
+    [
+        "CASE WHEN sex = 'F' THEN exp(-x) WHEN sex = 'M' THEN x ELSE sin(x * 3) END",
+        "exp(-x) * (sex IN ('F', 'X'))",
+        "greatest(x + 2, 1) * y",
+        "abs(x + 1) + abs(-2 - y)",
+        "coalesce(exp(x), 0)",
+        "length(sex) * exp(x - y)",
+    ],
+)
 def test_what_is_analytic_for_each_value_of_a_listed_column_is_proved(text):
     known = (column("x", nullable=False), column("y", nullable=False), SEX)
     basis = make_basis(known, 7)

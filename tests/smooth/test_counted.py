@@ -22,9 +22,13 @@ TABLE = table(column("a", nullable=False), column("b", 0, 5, "INTEGER", nullable
 
 def plan(tab=TABLE, neighbours=ADD_REMOVE, epsilon=1.0, delta_atto=0, columns=("a", "b"), **wishes):
     return plan_counted(
-        tab, columns, epsilon_nano=round(epsilon * NANO), neighbours=neighbours, delta_atto=delta_atto,
+        tab,
+        columns,
+        epsilon_nano=round(epsilon * NANO),
+        neighbours=neighbours,
+        delta_atto=delta_atto,
         wishes=Wishes(**{"smoothness": 1, **wishes}),
-    )  # fmt: skip
+    )
 
 
 def release(task, n):

@@ -23,26 +23,69 @@ BORN = column("born", dt.date(1930, 1, 1), dt.date(2031, 12, 31), "DATE", nullab
 SEEN = column("seen", dt.datetime(1968, 1, 1), dt.datetime(2024, 12, 31), "TIMESTAMP", nullable=False)
 KNOWN = (X, Y, AGE, CITY, BORN, SEEN)
 TEXTS = [
-    "x + y - x * y", "x * x", "(x + 1) / (y + 0.1)", "1 / x", "abs(x)", "floor(x * 3)", "ceil(x) - y", "round(x)",
-    "round(x * 7, 1)", "trunc(x)", "sign(x - 1)", "sqrt(abs(x))", "exp(x - y)", "ln(y + 0.01)", "log10(y + 1)",
-    "log2(2 + y)", "sin(x * 9)", "cos(x * y)", "tanh(x)", "atan(x * 20)", "power(x, 2)", "power(x, 3)", "power(y, 0.5)",
-    "power(x + 5, -2)", "power(x + 5, y)", "power(2, x)", "greatest(x, y, 1)", "least(x, y)", "age % 7", "x % 1.5",
-    "age % (y + 1)", "CASE WHEN x > 1 AND NOT y < 2 THEN x WHEN x <= -1 OR y >= 1 THEN y ELSE 7 END",
-    "x BETWEEN 0 AND y", "age IN (1, 2, 40)", "age = 40", "x <> y", "coalesce(x, 3)", "nullif(age, 40)", "x IS NULL",
-    "CAST(x AS INTEGER)", "length(city) * x", "CASE city WHEN 'Oslo' THEN x ELSE y END", "(city = 'Rome') = (x > 2)",
-    "x IS DISTINCT FROM y", "coalesce(CASE WHEN x > 1 THEN x END, 9)",
-]  # fmt: skip
+    "x + y - x * y",
+    "x * x",
+    "(x + 1) / (y + 0.1)",
+    "1 / x",
+    "abs(x)",
+    "floor(x * 3)",
+    "ceil(x) - y",
+    "round(x)",
+    "round(x * 7, 1)",
+    "trunc(x)",
+    "sign(x - 1)",
+    "sqrt(abs(x))",
+    "exp(x - y)",
+    "ln(y + 0.01)",
+    "log10(y + 1)",
+    "log2(2 + y)",
+    "sin(x * 9)",
+    "cos(x * y)",
+    "tanh(x)",
+    "atan(x * 20)",
+    "power(x, 2)",
+    "power(x, 3)",
+    "power(y, 0.5)",
+    "power(x + 5, -2)",
+    "power(x + 5, y)",
+    "power(2, x)",
+    "greatest(x, y, 1)",
+    "least(x, y)",
+    "age % 7",
+    "x % 1.5",
+    "age % (y + 1)",
+    "CASE WHEN x > 1 AND NOT y < 2 THEN x WHEN x <= -1 OR y >= 1 THEN y ELSE 7 END",
+    "x BETWEEN 0 AND y",
+    "age IN (1, 2, 40)",
+    "age = 40",
+    "x <> y",
+    "coalesce(x, 3)",
+    "nullif(age, 40)",
+    "x IS NULL",
+    "CAST(x AS INTEGER)",
+    "length(city) * x",
+    "CASE city WHEN 'Oslo' THEN x ELSE y END",
+    "(city = 'Rome') = (x > 2)",
+    "x IS DISTINCT FROM y",
+    "coalesce(CASE WHEN x > 1 THEN x END, 9)",
+]
 PARTS = ("year", "quarter", "month", "day", "week", "dayofweek", "isodow", "dayofyear")
 DATES = [
-    *(f"{part}({name})" for part in PARTS for name in ("born", "seen")), "hour(seen)", "minute(seen)",
+    *(f"{part}({name})" for part in PARTS for name in ("born", "seen")),
+    "hour(seen)",
+    "minute(seen)",
     *(f"date_diff('{unit}', DATE '1999-07-17', born)" for unit in ("year", "quarter", "month", "week", "day")),
-    *(f"date_diff('{unit}', TIMESTAMP '1999-07-17 11:22:33', seen)" for unit in ("year", "month", "week", "day", "hour",
-                                                                              "minute")),
+    *(
+        f"date_diff('{unit}', TIMESTAMP '1999-07-17 11:22:33', seen)"
+        for unit in ("year", "month", "week", "day", "hour", "minute")
+    ),
     *(f"date_trunc('{unit}', born) < DATE '1999-07-17'" for unit in ("year", "quarter", "month", "week")),
     *(f"date_trunc('{unit}', seen) = TIMESTAMP '2020-02-01 00:00:00'" for unit in ("month", "week", "day", "hour")),
-    "CAST(seen AS DATE) BETWEEN DATE '2020-03-05' AND DATE '2020-04-05'", "CAST(born AS TIMESTAMP) > seen",
-    "born = DATE '1960-02-29'", "date_diff('day', born, CAST(seen AS DATE))",
-]  # fmt: skip
+    "CAST(seen AS DATE) BETWEEN DATE '2020-03-05' AND DATE '2020-04-05'",
+    "CAST(born AS TIMESTAMP) > seen",
+    "born = DATE '1960-02-29'",
+    "date_diff('day', born, CAST(seen AS DATE))",
+]
 
 
 LOOSE = (
@@ -102,9 +145,10 @@ def test_bounds_of_boxes_are_above_the_error_everywhere(text):
     kept = approximate(function, basis).coefficients[part.rows]
     found = search(function, part, kept, 0.0, 0.02, 0.0)
     x = tuple(random_boxes(axis, 20_000, rng)[2] for axis in part.axes)
-    residual = np.abs(np.ma.filled(raw_values(function, Points(part.axes, x), np.zeros((1, 0)))[0], 0) - (
-        polynomial(part, kept).at(x)
-    ))  # fmt: skip
+    residual = np.abs(
+        np.ma.filled(raw_values(function, Points(part.axes, x), np.zeros((1, 0)))[0], 0)
+        - (polynomial(part, kept).at(x))
+    )
     assert residual.max() <= found.bound + 1e-9
     assert found.seen <= found.bound + 1e-9
 

@@ -27,9 +27,13 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
         )
     with duckdp.open(str(folder / "t.duckdb"), ledger=str(folder / "t.ledger")) as found:
         found.protect(
-            "t", row_cap=10_000, bounds={"x": (0, 100)}, domains={"s": ["a", "b"]}, columns=["flag"],
+            "t",
+            row_cap=10_000,
+            bounds={"x": (0, 100)},
+            domains={"s": ["a", "b"]},
+            columns=["flag"],
             nulls={"x": 0, "flag": False, "s": "a"},
-        )  # fmt: skip
+        )
         found.budget(epsilon=100)
         found.grant("ana", epsilon=90)
         ana = found.session("ana")
@@ -79,8 +83,12 @@ def test_groups_are_exported_together_or_one_by_one(owner: duckdp.Curator, tmp_p
 
 def test_groups_are_named_in_sql_by_their_values(owner: duckdp.Curator) -> None:
     con = owner.connect("ana")
-    values = [con.execute(f"SELECT value FROM dp_smooth_answer('groups', '1', statistic := 'sum', category := {c})"
-                          ).fetchone() for c in ("true", "TRUE", "'True'", "1 = 1", "false")]  # fmt: skip
+    values = [
+        con.execute(
+            f"SELECT value FROM dp_smooth_answer('groups', '1', statistic := 'sum', category := {c})"
+        ).fetchone()
+        for c in ("true", "TRUE", "'True'", "1 = 1", "false")
+    ]
     assert len(set(values[:4])) == 1
     assert values[4] != values[0]
 
@@ -98,16 +106,29 @@ def columns_with(index: int, **changed: Any) -> Callable[[dict[str, Any]], None]
     "change",
     [
         lambda raw: raw.update(scales=[5e-324] * len(raw["scales"])),
-        columns_with(1, domain=["a", 7]), columns_with(1, domain=["a", True]), columns_with(1, domain=["a", "\ud800"]),
-        columns_with(1, domain=[["a"], "b"]), columns_with(1, domain=["a", "a"]), columns_with(1, null_value={}),
-        columns_with(1, other=3), columns_with(1, name="x"), columns_with(1, name="X"), columns_with(1, name="\ud800"),
-        columns_with(0, lower=True), columns_with(0, lower="0"), columns_with(0, upper=None),
-        columns_with(0, null_value="0"), columns_with(0, type="VARCHAR"), columns_with(0, integral=True),
-        columns_with(0, kind="date"), columns_with(0, lower=100.0),
+        columns_with(1, domain=["a", 7]),
+        columns_with(1, domain=["a", True]),
+        columns_with(1, domain=["a", "\ud800"]),
+        columns_with(1, domain=[["a"], "b"]),
+        columns_with(1, domain=["a", "a"]),
+        columns_with(1, null_value={}),
+        columns_with(1, other=3),
+        columns_with(1, name="x"),
+        columns_with(1, name="X"),
+        columns_with(1, name="\ud800"),
+        columns_with(0, lower=True),
+        columns_with(0, lower="0"),
+        columns_with(0, upper=None),
+        columns_with(0, null_value="0"),
+        columns_with(0, type="VARCHAR"),
+        columns_with(0, integral=True),
+        columns_with(0, kind="date"),
+        columns_with(0, lower=100.0),
         lambda raw: raw.update(columns="[" * 100_000),
-        lambda raw: raw.update(row_cap=2**2000), lambda raw: raw.update(moments=[2**400] * len(raw["moments"])),
+        lambda raw: raw.update(row_cap=2**2000),
+        lambda raw: raw.update(moments=[2**400] * len(raw["moments"])),
     ],
-)  # fmt: skip
+)
 def test_tampered_files_are_refused_when_they_are_loaded(
     change: Callable[[dict[str, Any]], None], owner: duckdp.Curator, tmp_path: Path
 ) -> None:
@@ -139,11 +160,18 @@ def test_paths_are_checked(path: Any, code: str) -> None:
 
 def test_a_null_is_not_the_text_none(owner: duckdp.Curator) -> None:
     ana, con = owner.session("ana"), owner.connect("ana")
-    for call in ("dp_smooth_answer('plain', NULL)", "dp_smooth_answer(NULL, 'x')", "dp_smooth_answers(NULL, ['x'])",
-                 "dp_smooth_answers('plain', ['x', NULL])", "dp_smooth_summary(NULL, ['x'], epsilon := 1, name := 'n')",
-                 "dp_explain_summary(NULL, ['x'], epsilon := 1)", "dp_noisy_count(NULL, epsilon := 1)",
-                 "dp_bounds('t', NULL, epsilon := 1)", "dp_bounds(NULL, 'x', epsilon := 1)",
-                 "dp_explain(NULL, epsilon := 1)"):  # fmt: skip
+    for call in (
+        "dp_smooth_answer('plain', NULL)",
+        "dp_smooth_answer(NULL, 'x')",
+        "dp_smooth_answers(NULL, ['x'])",
+        "dp_smooth_answers('plain', ['x', NULL])",
+        "dp_smooth_summary(NULL, ['x'], epsilon := 1, name := 'n')",
+        "dp_explain_summary(NULL, ['x'], epsilon := 1)",
+        "dp_noisy_count(NULL, epsilon := 1)",
+        "dp_bounds('t', NULL, epsilon := 1)",
+        "dp_bounds(NULL, 'x', epsilon := 1)",
+        "dp_explain(NULL, epsilon := 1)",
+    ):
         wanted = r"P107: \w+=?.*: must be (given|a list of texts|the (name|text) of )"
         with pytest.raises(duckdb.InvalidInputException, match=wanted):
             con.execute(f"FROM {call}")

@@ -28,9 +28,14 @@ PEOPLE = table(SEX, AGE, column("pay", 0, 10, nullable=False), name="people", ex
 
 def plan(columns=("age",), by="sex", tab=PEOPLE, epsilon=1.0, neighbours=ADD_REMOVE, delta_atto=0, **wishes):
     return plan_grouped(
-        tab, columns, by, epsilon_nano=round(epsilon * NANO), neighbours=neighbours, delta_atto=delta_atto,
+        tab,
+        columns,
+        by,
+        epsilon_nano=round(epsilon * NANO),
+        neighbours=neighbours,
+        delta_atto=delta_atto,
         wishes=Wishes(**{"degree": 6, **wishes}),
-    )  # fmt: skip
+    )
 
 
 def fill(con, rows):
@@ -45,8 +50,13 @@ def exact(con, task):
     found = task.whole.collect(iter(con.execute(query.sql, list(query.parameters)).fetchall()))
     size, matrix = task.basis.size, separation(task.whole.basis)
     blocks = np.array(found, dtype=object).reshape(len(matrix), size)
-    return np.array([[(sum(w * b for w, b in zip(row, blocks[:, r], strict=True)) + 2**59) >> 60
-                      for r in range(size)] for row in matrix], dtype=object)  # fmt: skip
+    return np.array(
+        [
+            [(sum(w * b for w, b in zip(row, blocks[:, r], strict=True)) + 2**59) >> 60 for r in range(size)]
+            for row in matrix
+        ],
+        dtype=object,
+    )
 
 
 @pytest.fixture
@@ -59,8 +69,15 @@ def con():
 @pytest.mark.parametrize("shape", ["tensor", "total_degree"])
 def test_each_group_has_the_sums_of_its_own_rows(con, shape):
     rng = np.random.default_rng(2)
-    rows = [(s, a, p) for s, a, p in zip(rng.choice(list("fmz"), 600).tolist(), rng.uniform(0, 100, 600).tolist(),
-                                         rng.uniform(0, 10, 600).tolist(), strict=True)]  # fmt: skip
+    rows = [
+        (s, a, p)
+        for s, a, p in zip(
+            rng.choice(list("fmz"), 600).tolist(),
+            rng.uniform(0, 100, 600).tolist(),
+            rng.uniform(0, 10, 600).tolist(),
+            strict=True,
+        )
+    ]
     fill(con, rows)
     task = plan(("age", "pay"), degree=4, shape=shape)
     found = exact(con, task).astype(float) / 2**task.whole.bits
@@ -212,8 +229,10 @@ def test_answers_per_group(con):
 
 @pytest.mark.parametrize("path", ["sums", "cells"])
 def test_a_public_number_of_rows_above_row_cap_cuts_no_group(con, path):
-    con.execute("CREATE OR REPLACE TABLE people AS SELECT ['f', 'm'][1 + i % 2] AS sex, 90.0 AS age, 1.0 AS pay "
-                "FROM range(50000) r(i)")  # fmt: skip
+    con.execute(
+        "CREATE OR REPLACE TABLE people AS SELECT ['f', 'm'][1 + i % 2] AS sex, 90.0 AS age, 1.0 AS pay "
+        "FROM range(50000) r(i)"
+    )
     small = dataclasses.replace(PEOPLE, row_cap=1000)
     task = plan(tab=small, neighbours=REPLACE, path=path, epsilon=5)
     query = task.query(0)

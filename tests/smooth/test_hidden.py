@@ -30,25 +30,31 @@ MAKE = f"""CREATE TABLE t AS SELECT CASE WHEN i % 2 = 0 THEN 40.0 ELSE i % 97 EN
     CASE WHEN i % 2 = 0 THEN 605 ELSE i % 2359 END::INTEGER AS sched
     FROM range({ROWS}) r(i)"""
 KNOWN = {
-    "h": column("h", 0.0, 100.0, nullable=False), "x": column("x", 0.0, 100.0, nullable=False),
+    "h": column("h", 0.0, 100.0, nullable=False),
+    "x": column("x", 0.0, 100.0, nullable=False),
     "income": column("income", 0, 200_000, "INTEGER", nullable=False),
     "ts": column("ts", dt.datetime(2020, 1, 1), dt.datetime(2020, 12, 31), "TIMESTAMP", nullable=False),
     "distance": column("distance", 0.0, 5000.0, nullable=False),
     "sched": column("sched", 0, 2400, "INTEGER", nullable=False),
-}  # fmt: skip
+}
 HIDDEN = [
-    ("h", 8, "CASE WHEN h * 4 = 160 THEN 1 ELSE 0 END"), ("h", 8, "1 + exp(-power((h - 40) / 0.05, 2))"),
+    ("h", 8, "CASE WHEN h * 4 = 160 THEN 1 ELSE 0 END"),
+    ("h", 8, "1 + exp(-power((h - 40) / 0.05, 2))"),
     ("h", 16, "exp(-power((h - 40) / 0.0005, 2))"),
-    ("income", 8, "income / 12 BETWEEN 2000 AND 2010"), ("income", 8, "greatest(0, 1 - abs(income / 12 - 2005) / 10)"),
-    ("ts", 32, "CAST(ts AS DATE) = DATE '2020-03-05'"), ("ts", 32, "month(ts) = 3 AND day(ts) = 5"),
-    ("ts", 32, "dayofyear(ts) = 65"), ("ts", 32, "date_trunc('hour', ts) = TIMESTAMP '2020-03-05 10:00:00'"),
+    ("income", 8, "income / 12 BETWEEN 2000 AND 2010"),
+    ("income", 8, "greatest(0, 1 - abs(income / 12 - 2005) / 10)"),
+    ("ts", 32, "CAST(ts AS DATE) = DATE '2020-03-05'"),
+    ("ts", 32, "month(ts) = 3 AND day(ts) = 5"),
+    ("ts", 32, "dayofyear(ts) = 65"),
+    ("ts", 32, "date_trunc('hour', ts) = TIMESTAMP '2020-03-05 10:00:00'"),
     ("distance", 8, "distance * 1.609 BETWEEN 3982 AND 3983"),
     ("sched", 8, "floor(sched / 100) = 6 AND sched % 100 = 5"),
     ("x", 16, "x * x BETWEEN 1111 AND 1112"),
     ("x", 64, "x + CASE WHEN x / 12 BETWEEN 2.778 AND 2.7781 THEN 100 ELSE 0 END"),
-    ("x", 16, "ln(power(x - 33.337, 2) + 1e-300)"), ("x", 16, "x * x * x BETWEEN 37040 AND 37060"),
+    ("x", 16, "ln(power(x - 33.337, 2) + 1e-300)"),
+    ("x", 16, "x * x * x BETWEEN 37040 AND 37060"),
     ("x", 16, "5 + tanh((x - 33.3369) * 100000) * tanh((33.3371 - x) * 100000)"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +95,13 @@ def test_without_a_search_between_the_points_they_would_be_missed(people, summar
 
 @pytest.mark.parametrize(
     ("text", "largest"),
-    [("CASE WHEN x IS NULL THEN 100 ELSE x END", 1e-6), ("coalesce(x, 700) * 2", 1e-6),
-     ("CASE WHEN city = 'Oslo' THEN x ELSE 2 * x END", 1e-6), ("coalesce(length(city), x)", 130.0)],
-)  # fmt: skip
+    [
+        ("CASE WHEN x IS NULL THEN 100 ELSE x END", 1e-6),
+        ("coalesce(x, 700) * 2", 1e-6),
+        ("CASE WHEN city = 'Oslo' THEN x ELSE 2 * x END", 1e-6),
+        ("coalesce(length(city), x)", 130.0),
+    ],
+)
 def test_null_widens_only_where_it_can_be(text, largest):
     known = (column("x", 0.0, 100.0), column("city", None, None, "VARCHAR", domain=("Rome", "Oslo", None)))
     found = approximate(read_function(text, "t", known), make_basis(known, 4))

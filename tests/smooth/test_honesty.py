@@ -11,25 +11,40 @@ from tests.smooth.expressions import analytic, generator, rough
 from tests.smooth.tables import column, connect, summarize, table
 
 LEVEL = 0.95
-NUMBERS = ("random()", "0.37", "power(random(), 4)", "1 - power(random(), 6)", "round(random())", "2 * random() - 0.5",
-           "0.5 + random() / 50", "CASE WHEN random() < 0.9 THEN 0.111 ELSE random() END")  # fmt: skip
+NUMBERS = (
+    "random()",
+    "0.37",
+    "power(random(), 4)",
+    "1 - power(random(), 6)",
+    "round(random())",
+    "2 * random() - 0.5",
+    "0.5 + random() / 50",
+    "CASE WHEN random() < 0.9 THEN 0.111 ELSE random() END",
+)
 EXTRA = {
     "age": (column("age", 0, 110, "BIGINT", nullable=False), "(random() * 120)::BIGINT"),
     "kids": (column("kids", 0, 4, "INTEGER", nullable=False), "(random() * 4)::INTEGER"),
-    "sex": (column("sex", None, None, "VARCHAR", nullable=False, domain=("F", "M")),
-            "['F', 'M'][1 + (random() > 0.3)::INTEGER]"),
+    "sex": (
+        column("sex", None, None, "VARCHAR", nullable=False, domain=("F", "M")),
+        "['F', 'M'][1 + (random() > 0.3)::INTEGER]",
+    ),
     "smoker": (column("smoker", None, None, "BOOLEAN", nullable=False), "random() < 0.2"),
-    "born": (column("born", dt.date(1950, 1, 1), dt.date(2020, 1, 1), "DATE", nullable=False),
-             "DATE '1950-01-01' + (random() * 25000)::INTEGER"),
-}  # fmt: skip
+    "born": (
+        column("born", dt.date(1950, 1, 1), dt.date(2020, 1, 1), "DATE", nullable=False),
+        "DATE '1950-01-01' + (random() * 25000)::INTEGER",
+    ),
+}
 ABOUT = {
     "age": ("age / 110.0", "CAST(age > 40 AS INTEGER)", "ln(age + 1)", "age % 7"),
     "kids": ("kids", "power(kids, 2)", "CAST(kids = 2 AS INTEGER)"),
     "sex": ("CAST(sex = 'F' AS INTEGER)", "length(sex)"),
     "smoker": ("CAST(smoker AS DOUBLE)", "CASE WHEN smoker THEN 2 ELSE -1 END"),
-    "born": ("year(born) / 2000.0", "CAST(month(born) = 5 AS INTEGER)",
-             "date_diff('day', DATE '1985-01-01', born) / 9000.0"),
-}  # fmt: skip
+    "born": (
+        "year(born) / 2000.0",
+        "CAST(month(born) = 5 AS INTEGER)",
+        "date_diff('day', DATE '1985-01-01', born) / 9000.0",
+    ),
+}
 
 
 def random_table(rng):
@@ -65,9 +80,13 @@ def covered(tables, functions, seed, level):
         with connect() as con:
             con.execute(f"CREATE TABLE t AS {rows}")
             summary = summarize(
-                con, table(*known), [c.name for c in known], degree=int(rng.integers(2, 9)),
-                epsilon=float(rng.choice([0.5, 1, 10, 50])), neighbours=list(Neighbours)[turn % 2],
-            )  # fmt: skip
+                con,
+                table(*known),
+                [c.name for c in known],
+                degree=int(rng.integers(2, 9)),
+                epsilon=float(rng.choice([0.5, 1, 10, 50])),
+                neighbours=list(Neighbours)[turn % 2],
+            )
             texts = [random_function(rng, known) for _ in range(functions)]
             statistic = ("mean", "sum")[turn // 2 % 2]
             aggregate = "avg" if statistic == "mean" else "sum"

@@ -65,9 +65,7 @@ def test_the_printed_weights_are_caught():
 
 
 def fit(text, known, t, smoothness):
-    return approximate(
-        read_function(text, "t", known), make_basis(known, t), method="jackson", smoothness=smoothness
-    )  # fmt: skip
+    return approximate(read_function(text, "t", known), make_basis(known, t), method="jackson", smoothness=smoothness)
 
 
 def error(found, f, t, d=1):

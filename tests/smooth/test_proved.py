@@ -26,10 +26,11 @@ from duckdp.smooth.summary import make_basis
 from tests.smooth.tables import column
 
 COLUMNS = (
-    column("a", 0, 1, nullable=False), column("b", -3, 5, nullable=False),
+    column("a", 0, 1, nullable=False),
+    column("b", -3, 5, nullable=False),
     column("c", None, None, "DOUBLE", domain=(0.1, 0.2, 0.7, 3.3), nullable=False),
     column("k", 0, 9, "INTEGER", nullable=False),
-)  # fmt: skip
+)
 NUMBERS = ["0.1", "1", "2", "3.7", "0.001", "1000000.0", "123456.789", "1e9", "1e12", "3e-7"]
 SEED, SHORT, LONG = 11, 300, 6000
 Row = dict[str, Fraction]
@@ -49,8 +50,11 @@ def number(text: str) -> Written:
 
 def binary(sign: str, left: Written, right: Written) -> Written:
     does: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
-        "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y, "/": lambda x, y: x / y,
-    }  # fmt: skip
+        "+": lambda x, y: x + y,
+        "-": lambda x, y: x - y,
+        "*": lambda x, y: x * y,
+        "/": lambda x, y: x / y,
+    }
     return Written(f"({left.text} {sign} {right.text})", lambda row: does[sign](left.at(row), right.at(row)))
 
 

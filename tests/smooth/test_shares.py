@@ -40,10 +40,12 @@ def test_no_division_into_runs_of_levels_is_better(d, t, k):
     top = int(levels.max())
     for cuts in itertools.product([False, True], repeat=top):
         group = np.concatenate([[0], np.cumsum(cuts)])[levels]
-        ideal = np.array([
-            (np.sum((1.0 + levels[group == g]) ** (-2.0 * k)) * (n + 1) * (n + 2)) ** (1 / 3)
-            for g, n in enumerate(np.bincount(group))
-        ])  # fmt: skip
+        ideal = np.array(
+            [
+                (np.sum((1.0 + levels[group == g]) ** (-2.0 * k)) * (n + 1) * (n + 2)) ** (1 / 3)
+                for g, n in enumerate(np.bincount(group))
+            ]
+        )
         theirs = cube_error(levels, group, ideal / ideal.sum(), k)
         assert ours <= theirs * (1 + 1e-2)
 
@@ -109,9 +111,7 @@ def test_the_budgets_of_all_groups_cover_the_whole_change(neighbours):
     b = basis(2, 6)
     sensitivity = b.norms(neighbours, bits=20, max_rows=1, count_public=False)
     for family, delta in (("cube", 0), ("laplace", 0), ("gaussian", ATTO // 10**8)):
-        plan = choose_noise(
-            family, sensitivity, levels=b.levels, epsilon_nano=NANO, delta_atto=delta, smoothness=3
-        )  # fmt: skip
+        plan = choose_noise(family, sensitivity, levels=b.levels, epsilon_nano=NANO, delta_atto=delta, smoothness=3)
         scales = [Fraction(s) for s in plan.noise.scales]
         if family == "cube":
             spent = sum(sensitivity.linf / s for s in scales)
@@ -131,9 +131,13 @@ def test_noise_of_every_group_has_its_law(family):
     b = basis(1, 6)
     sensitivity = b.norms(Neighbours.ADD_REMOVE, bits=20, max_rows=1, count_public=False)
     plan = choose_noise(
-        family, sensitivity, levels=b.levels, epsilon_nano=NANO, delta_atto=10**10 if family == "gaussian" else 0,
+        family,
+        sensitivity,
+        levels=b.levels,
+        epsilon_nano=NANO,
+        delta_atto=10**10 if family == "gaussian" else 0,
         smoothness=2,
-    )  # fmt: skip
+    )
     draws = np.array([draw_noise(plan) for _ in range(3000)], dtype=float)
     found = draws.std(axis=0)
     assert np.all(np.abs(found / plan.noise.deviations - 1) < 0.12)

@@ -65,9 +65,12 @@ def test_answers_lie_within_their_interval(people, neighbours):
 def releases(con, tab, tries, *, epsilon=1.0, neighbours=Neighbours.ADD_REMOVE, **wishes):
     """Summaries of the same rows, each with noise of its own."""
     task = plan_summary(
-        tab, ["age"], epsilon_nano=round(epsilon * NANO), neighbours=neighbours,
+        tab,
+        ["age"],
+        epsilon_nano=round(epsilon * NANO),
+        neighbours=neighbours,
         wishes=Wishes(weights="uniform", **wishes),
-    )  # fmt: skip
+    )
     rows = run(con, task.query(salt=1))
     return [SmoothSummary.load(task.release(rows)) for _ in range(tries)]
 
@@ -82,9 +85,13 @@ def coverage(con, tab, text, true, statistic, neighbours, epsilon, tries, **more
 
 @pytest.mark.parametrize(
     ("statistic", "neighbours", "epsilon"),
-    [("mean", Neighbours.ADD_REMOVE, 1.0), ("sum", Neighbours.ADD_REMOVE, 1.0), ("mean", Neighbours.REPLACE, 1.0),
-     ("mean", Neighbours.ADD_REMOVE, 0.06)],
-)  # fmt: skip
+    [
+        ("mean", Neighbours.ADD_REMOVE, 1.0),
+        ("sum", Neighbours.ADD_REMOVE, 1.0),
+        ("mean", Neighbours.REPLACE, 1.0),
+        ("mean", Neighbours.ADD_REMOVE, 0.06),
+    ],
+)
 def test_intervals_cover_at_their_level(statistic, neighbours, epsilon):
     with connect() as con:
         con.execute("CREATE TABLE t AS SELECT (20 + i * 37 % 60)::BIGINT AS age FROM range(600) r(i)")
@@ -166,9 +173,17 @@ def test_functions_outside_the_allow_list_are_refused(text, code):
 
 
 @pytest.mark.parametrize(
-    "text", ["1 / age", "hours / (age - age)", "exp(1000 * age)", "nullif(age, 0)", "NULL", "power(age - 50, 0.5)",
-             "CASE WHEN age < 3 THEN 1 END"],
-)  # fmt: skip
+    "text",
+    [
+        "1 / age",
+        "hours / (age - age)",
+        "exp(1000 * age)",
+        "nullif(age, 0)",
+        "NULL",
+        "power(age - 50, 0.5)",
+        "CASE WHEN age < 3 THEN 1 END",
+    ],
+)
 def test_functions_that_are_not_finite_are_errors_of_the_function(text):
     with pytest.raises(NumericalError) as caught:
         fit(text)
@@ -242,8 +257,10 @@ def test_constant_data_and_one_row_are_answered():
 
 def test_units_of_several_rows_weigh_as_stated():
     with connect() as con:
-        con.execute("CREATE TABLE t AS SELECT CASE WHEN i < 4000 THEN 10 ELSE 90 END AS age, CASE WHEN i < 4000 THEN 1 "
-                    "ELSE i END AS k FROM range(8000) r(i)")  # fmt: skip
+        con.execute(
+            "CREATE TABLE t AS SELECT CASE WHEN i < 4000 THEN 10 ELSE 90 END AS age, CASE WHEN i < 4000 THEN 1 "
+            "ELSE i END AS k FROM range(8000) r(i)"
+        )
         summary = summarize(con, table(AGE, unit_key="k", max_rows=2), ["age"], degree=3, weights="uniform")
     found = answer(summary, "age", level=SURE)
     weighted = (10 * 2 + 90 * 4000) / 4002

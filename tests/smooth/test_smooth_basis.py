@@ -236,12 +236,17 @@ def test_bounds_must_be_finite_and_ordered(bounds):
 @pytest.mark.parametrize(
     ("degree", "shape", "order", "advice"),
     [
-        (41, "tensor", None, "Take fewer columns, a smaller degree, basis := 'total_degree' or 'hyperbolic_cross', or "
-         "interactions := 2."),
+        (
+            41,
+            "tensor",
+            None,
+            "Take fewer columns, a smaller degree, basis := 'total_degree' or 'hyperbolic_cross', or "
+            "interactions := 2.",
+        ),
         (2, "tensor", None, "Take fewer columns, basis := 'total_degree' or 'hyperbolic_cross', or interactions := 2."),
         (41, "total_degree", 2, "Take fewer columns, a smaller degree, or interactions := 1."),
     ],
-)  # fmt: skip
+)
 def test_too_many_sums_name_options_that_help(degree, shape, order, advice):
     axes = tuple(Axis(name=f"c{i}", kind=Kind.NUMBER, degree=degree) for i in range(100))
     with pytest.raises(ParameterError) as caught:

@@ -22,16 +22,26 @@ from tests.smooth.tables import column, connect, holds, run, summarize, table
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 AGE, COST = column("age", 0, 110, "INTEGER"), column("cost", 0.0, 5000.0)
 VISITS = table(
-    AGE, COST, column("name", None, None, "VARCHAR"), column("day", None, None, "DATE"), column("open", None, None),
-    column("sex", None, None, "INTEGER", domain=(0, 1)), expected_rows=200_000, name="visits",
-)  # fmt: skip
+    AGE,
+    COST,
+    column("name", None, None, "VARCHAR"),
+    column("day", None, None, "DATE"),
+    column("open", None, None),
+    column("sex", None, None, "INTEGER", domain=(0, 1)),
+    expected_rows=200_000,
+    name="visits",
+)
 
 
 def plan(columns=("age", "cost"), tab=VISITS, epsilon=1.0, neighbours=ADD_REMOVE, delta_atto=0, **wishes):
     return plan_summary(
-        tab, columns, epsilon_nano=round(epsilon * NANO), neighbours=neighbours, delta_atto=delta_atto,
+        tab,
+        columns,
+        epsilon_nano=round(epsilon * NANO),
+        neighbours=neighbours,
+        delta_atto=delta_atto,
         wishes=Wishes(**wishes),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -72,13 +82,22 @@ def test_an_unknown_column_is_answered_with_near_names():
 @pytest.mark.parametrize(
     "more",
     [
-        {"smoothness": 0}, {"smoothness": -4}, {"smoothness": 2.5}, {"smoothness": True}, {"degree": 1},
-        {"degree": 700}, {"degree": "4"}, {"degree": 10**9}, {"degree": 4, "smoothness": 4},
+        {"smoothness": 0},
+        {"smoothness": -4},
+        {"smoothness": 2.5},
+        {"smoothness": True},
+        {"degree": 1},
+        {"degree": 700},
+        {"degree": "4"},
+        {"degree": 10**9},
+        {"degree": 4, "smoothness": 4},
         {"shape": "round", "degree": 4},
-        {"order": 0, "degree": 4}, {"weights": "heavy", "degree": 4}, {"noise": "loud", "degree": 4},
+        {"order": 0, "degree": 4},
+        {"weights": "heavy", "degree": 4},
+        {"noise": "loud", "degree": 4},
         {"path": "winding", "degree": 4},
     ],
-)  # fmt: skip
+)
 def test_degree_and_smoothness_are_checked(more):
     with pytest.raises(ParameterError) as caught:
         plan(**more)
@@ -166,9 +185,12 @@ def test_the_task_says_what_it_costs_and_is():
     same = plan(epsilon=0.5, noise="laplace", tab=load_table(dump_table(VISITS)))
     assert task.canonical == same.canonical
     others = [
-        plan(), plan(["cost", "age"], epsilon=0.5), plan(epsilon=0.5, degree=6), plan(epsilon=0.5, neighbours=REPLACE),
+        plan(),
+        plan(["cost", "age"], epsilon=0.5),
+        plan(epsilon=0.5, degree=6),
+        plan(epsilon=0.5, neighbours=REPLACE),
         plan(epsilon=0.5, tab=dataclasses.replace(VISITS, row_cap=5)),
-    ]  # fmt: skip
+    ]
     assert len({task.canonical, *(o.canonical for o in others)}) == 6
 
 
@@ -288,7 +310,7 @@ def test_a_degree_from_a_public_count_above_row_cap(con):
     tab = table(column("a", nullable=False), row_cap=1000)
     task = plan_counted(
         tab, ["a"], epsilon_nano=NANO, neighbours=REPLACE, delta_atto=0, wishes=Wishes(smoothness=4, path="sums")
-    )  # fmt: skip
+    )
     summary = SmoothSummary.load(task.work(1)(Stages(lambda query: run(con, query))))
     assert summary.count == 100_000
     assert answer(summary, "a").value == pytest.approx(0.9, abs=0.001)
@@ -327,18 +349,50 @@ def damaged(text):
         yield json.dumps({k: v for k, v in raw.items() if k != key})
     columns = json.loads(raw["columns"])
     for change in (
-        {"format": 1}, {"format": 3}, {"kind": "other"}, {"moments": raw["moments"][:-1]}, {"moments": [0.5] * 25},
-        {"moments": [2**63] * 25}, {"moments": 3}, {"scales": [0.0]}, {"scales": ["1"]}, {"scales": [float("nan")]},
-        {"scales": []}, {"cuts": []}, {"cuts": [0]}, {"cuts": [8, 8]}, {"cuts": "x"}, {"path": 3}, {"row_error": -1.0},
-        {"row_error": 2}, {"level_errors": [0.5]},
-        {"level_errors": ["x"] * 9}, {"bits": -1}, {"degree": 6}, {"degree": 1}, {"columns": "[]"}, {"columns": "["},
-        {"columns": json.dumps([{**columns[0], "lower": "x"}, columns[1]])}, {"shape": "round"}, {"order": 1},
-        {"columns": json.dumps([{**columns[0], "name": 1}, columns[1]])}, {"degrees": [5, 6]}, {"delta_atto": -1},
-        {"columns": json.dumps([{**columns[0], "lower": 111}, columns[1]])}, {"order": "2"},
+        {"format": 1},
+        {"format": 3},
+        {"kind": "other"},
+        {"moments": raw["moments"][:-1]},
+        {"moments": [0.5] * 25},
+        {"moments": [2**63] * 25},
+        {"moments": 3},
+        {"scales": [0.0]},
+        {"scales": ["1"]},
+        {"scales": [float("nan")]},
+        {"scales": []},
+        {"cuts": []},
+        {"cuts": [0]},
+        {"cuts": [8, 8]},
+        {"cuts": "x"},
+        {"path": 3},
+        {"row_error": -1.0},
+        {"row_error": 2},
+        {"level_errors": [0.5]},
+        {"level_errors": ["x"] * 9},
+        {"bits": -1},
+        {"degree": 6},
+        {"degree": 1},
+        {"columns": "[]"},
+        {"columns": "["},
+        {"columns": json.dumps([{**columns[0], "lower": "x"}, columns[1]])},
+        {"shape": "round"},
+        {"order": 1},
+        {"columns": json.dumps([{**columns[0], "name": 1}, columns[1]])},
+        {"degrees": [5, 6]},
+        {"delta_atto": -1},
+        {"columns": json.dumps([{**columns[0], "lower": 111}, columns[1]])},
+        {"order": "2"},
         {"columns": json.dumps([{**columns[0], "domain": 5, "lower": None}, columns[1]])},
-        {"bits": 99}, {"family": "none"}, {"neighbours": "x"},
-        {"count": 7}, {"weighted": 1}, {"row_cap": 0}, {"epsilon_nano": 0}, {"table": 5}, {"extra": 1},
-    ):  # fmt: skip
+        {"bits": 99},
+        {"family": "none"},
+        {"neighbours": "x"},
+        {"count": 7},
+        {"weighted": 1},
+        {"row_cap": 0},
+        {"epsilon_nano": 0},
+        {"table": 5},
+        {"extra": 1},
+    ):
         yield json.dumps({**raw, **change})
 
 

@@ -32,11 +32,15 @@ def test_totals_are_near_the_optimum_of_an_independent_solver(weight):
     p, start = problem(weight), interpolant(problem(weight))
     found = p.total(improve(p, start))
     cone = minimize(
-        lambda z: z[-1] + np.sqrt(np.sum((weight * z[:-1]) ** 2) + 1e-18), np.append(start, p.error(start)),
-        constraints=[{"type": "ineq", "fun": lambda z: z[-1] - (p.values - p.matrix @ z[:-1])},
-                     {"type": "ineq", "fun": lambda z: z[-1] + (p.values - p.matrix @ z[:-1])}],
-        method="SLSQP", options={"maxiter": 500},
-    )  # fmt: skip
+        lambda z: z[-1] + np.sqrt(np.sum((weight * z[:-1]) ** 2) + 1e-18),
+        np.append(start, p.error(start)),
+        constraints=[
+            {"type": "ineq", "fun": lambda z: z[-1] - (p.values - p.matrix @ z[:-1])},
+            {"type": "ineq", "fun": lambda z: z[-1] + (p.values - p.matrix @ z[:-1])},
+        ],
+        method="SLSQP",
+        options={"maxiter": 500},
+    )
     assert found <= min(p.total(start), 1.02 * p.total(cone.x[:-1]))
 
 

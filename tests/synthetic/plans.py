@@ -16,23 +16,30 @@ from duckdp.synthetic.unit.charge_terms import moment_terms
 from duckdp.synthetic.unit.request import Request
 
 
-def plan_wide(
-    table, columns, *, epsilon_nano, delta_atto, neighbours, rows, method, target
-):  # fmt: skip
+def plan_wide(table, columns, *, epsilon_nano, delta_atto, neighbours, rows, method, target):
     """A task of a method for many columns; of the one that suits among those, for "auto"."""
     asked = Asked(
-        table=table, columns=columns, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours,
-        rows=rows, target=target,
-    )  # fmt: skip
+        table=table,
+        columns=columns,
+        epsilon_nano=epsilon_nano,
+        delta_atto=delta_atto,
+        neighbours=neighbours,
+        rows=rows,
+        target=target,
+    )
     return choose_by_noise(asked) if method == AUTO else plan_table(asked, method)
 
 
 def request(columns, *, expected_rows, epsilon, delta=0, neighbours=Neighbours.ADD_REMOVE, **more):
     """Public parameters from what users type."""
     return Request(
-        columns=columns, expected_rows=expected_rows, epsilon_nano=parse_epsilon(epsilon),
-        delta_atto=parse_delta(delta), neighbours=neighbours, **more,
-    )  # fmt: skip
+        columns=columns,
+        expected_rows=expected_rows,
+        epsilon_nano=parse_epsilon(epsilon),
+        delta_atto=parse_delta(delta),
+        neighbours=neighbours,
+        **more,
+    )
 
 
 def open_purse(asked):

@@ -10,9 +10,10 @@ from duckdp.synthetic.lp.make.columns import Grid
 from tests.smooth.tables import column, connect
 
 COLUMNS = (
-    column("a", 0, 110, "BIGINT", nullable=False), column("b", -1.0, 3.0, nullable=False),
+    column("a", 0, 110, "BIGINT", nullable=False),
+    column("b", -1.0, 3.0, nullable=False),
     column("c", 0.0, 1.0, "DECIMAL(4,2)", nullable=False),
-)  # fmt: skip
+)
 
 
 def connect_to_rows(n=40_000):

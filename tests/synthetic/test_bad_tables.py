@@ -184,12 +184,26 @@ def test_500_columns(owner: duckdp.Curator, table: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "code"),
-    [({"rows": 0}, "P107"), ({"rows": -5}, "P107"), ({"rows": 10**8}, "P107"), ({"rows": "many"}, "P107"),
-     ({"rows": None}, "P107"), ({"columns": ["no"]}, "C102"), ({"columns": ["x", "x"]}, "P107"),
-     ({"epsilon": 0}, "P101"), ({"epsilon": None}, "P101"), ({"epsilon": 1000}, "P101"), ({"delta": 1}, "P102"),
-     ({"time_limit": 0}, "P107"), ({"time_limit": -1}, "P107"), ({"time_limit": "soon"}, "P107"),
-     ({"name": "No Name"}, "P105"), ({"epsilon": BUDGET + 1}, "B101"), ({"epsilon": "0.0000001"}, "P101")],
-)  # fmt: skip
+    [
+        ({"rows": 0}, "P107"),
+        ({"rows": -5}, "P107"),
+        ({"rows": 10**8}, "P107"),
+        ({"rows": "many"}, "P107"),
+        ({"rows": None}, "P107"),
+        ({"columns": ["no"]}, "C102"),
+        ({"columns": ["x", "x"]}, "P107"),
+        ({"epsilon": 0}, "P101"),
+        ({"epsilon": None}, "P101"),
+        ({"epsilon": 1000}, "P101"),
+        ({"delta": 1}, "P102"),
+        ({"time_limit": 0}, "P107"),
+        ({"time_limit": -1}, "P107"),
+        ({"time_limit": "soon"}, "P107"),
+        ({"name": "No Name"}, "P105"),
+        ({"epsilon": BUDGET + 1}, "B101"),
+        ({"epsilon": "0.0000001"}, "P101"),
+    ],
+)
 def test_bad_calls(unspent: duckdp.Curator, given: dict[str, Any], code: str) -> None:
     asked = {"epsilon": 1, "columns": ["x", "y"], **given}
     for method in METHODS:
@@ -275,5 +289,14 @@ def test_payloads_hold_releases_only(owner: duckdp.Curator, method: str) -> None
     rows = [repr(v) for v in frames()["good"]["y"].to_pylist()]
     assert not any(v in text for v in rows)
     assert set(json.loads(text)) <= {
-        "kind", "summary", "table", "rows", "missing", "moments", "theorem", "bought", "method", "wide",
-    }  # fmt: skip
+        "kind",
+        "summary",
+        "table",
+        "rows",
+        "missing",
+        "moments",
+        "theorem",
+        "bought",
+        "method",
+        "wide",
+    }

@@ -30,9 +30,16 @@ from tests import databases
 
 KEYS = {"origin": ["EWR", "JFK", "LGA"], "month": [dt.date(2013, m, 1) for m in range(1, 7)]}
 TYPES = {
-    "day": "DATE", "at": "TIMESTAMP", "big": "HUGEINT", "price": "DECIMAL(10,2)", "size": "ENUM('a', 'b')",
-    "open": "BOOLEAN", "small": "TINYINT", "x": "DOUBLE", "id": "UBIGINT",
-}  # fmt: skip
+    "day": "DATE",
+    "at": "TIMESTAMP",
+    "big": "HUGEINT",
+    "price": "DECIMAL(10,2)",
+    "size": "ENUM('a', 'b')",
+    "open": "BOOLEAN",
+    "small": "TINYINT",
+    "x": "DOUBLE",
+    "id": "UBIGINT",
+}
 KEPT = TYPES | {"size": "VARCHAR"}
 Joined = tuple[str, dict[str, Result], dict[str, str]]
 HOSTILE = ('drop table "x"; --', "a'b", "select", "\N{GRINNING FACE}", "c\nd", "main.x", "'; ATTACH 'y' AS z; --")
@@ -51,11 +58,14 @@ def made() -> SyntheticTable:
     columns = {
         "day": _objects([dt.date(1, 1, 1), dt.date(2013, 2, 28), None] * n),
         "at": _objects([dt.datetime(2013, 2, 28, 23, 59, 59, 999999), None, dt.datetime(1600, 1, 1)] * n),
-        "big": _objects([2**100, -(2**100), None] * n), "price": np.array([12.34, 0.1, -99999999.99] * n),
-        "size": _objects(["a", "b", None] * n), "open": _objects([True, None, False] * n),
-        "small": np.array([-128, 0, 127] * n), "x": np.array([0.1 + 0.2, 1e300, -0.0] * n),
+        "big": _objects([2**100, -(2**100), None] * n),
+        "price": np.array([12.34, 0.1, -99999999.99] * n),
+        "size": _objects(["a", "b", None] * n),
+        "open": _objects([True, None, False] * n),
+        "small": np.array([-128, 0, 127] * n),
+        "x": np.array([0.1 + 0.2, 1e300, -0.0] * n),
         "id": _objects([2**64 - 1, 2**63, 0] * n),
-    }  # fmt: skip
+    }
     return SyntheticTable(table="t", types=TYPES, columns=columns, residual=0.0)
 
 
@@ -222,8 +232,10 @@ def test_names_that_no_file_can_hold_are_refused(made: SyntheticTable, tmp_path:
 
 def test_an_answer_with_a_name_twice_or_a_strange_type_is_refused(tmp_path: Path) -> None:
     twice = [ResultColumn(name=n, type="BIGINT", values=[1]) for n in ("n", "N")]
-    clash = [ResultColumn(name="n", type="BIGINT", values=[1], estimates=[Estimate(value=1)]),
-             ResultColumn(name="n_low", type="BIGINT", values=[1])]  # fmt: skip
+    clash = [
+        ResultColumn(name="n", type="BIGINT", values=[1], estimates=[Estimate(value=1)]),
+        ResultColumn(name="n_low", type="BIGINT", values=[1]),
+    ]
     strange = [ResultColumn(name="n", type="BIGINT); DROP TABLE x; --", values=[1])]
     for columns in (twice, clash, strange):
         with pytest.raises(ParameterError):
@@ -360,8 +372,11 @@ def test_bench_errors_are_those_of_the_cells(tmp_path: Path) -> None:
     flights = dashboards.Flights(str(tmp_path), tmp_path / "f.parquet")
     exact = flights.exact
     assert {name: len(cells) for name, cells in exact.items()} == {
-        "trend, flights": 36, "kpi, mean_delay": 6, "kpi, late_share": 6, "join, cancelled_share": 36,
-    }  # fmt: skip
+        "trend, flights": 36,
+        "kpi, mean_delay": 6,
+        "kpi, late_share": 6,
+        "join, cancelled_share": 36,
+    }
     assert sum(exact["trend, flights"]) == 8000 - 1143
     assert all(not np.any(v) for v in dashboards.measure(exact, exact).values())
     moved = {name: np.roll(cells, 1) for name, cells in exact.items()}  # a wrong order of cells would be seen

@@ -26,9 +26,13 @@ def owner(tmp_path: Path) -> Iterator[duckdp.Curator]:
     )
     with duckdp.open({"t": frame}, ledger=str(tmp_path / "t.ledger")) as curator:
         curator.protect(
-            "t", row_cap=200_000, expected_rows=100_000, bounds={"x": (0, 1), "y": (0, 1)}, nulls={"x": 0, "y": 0},
+            "t",
+            row_cap=200_000,
+            expected_rows=100_000,
+            bounds={"x": (0, 1), "y": (0, 1)},
+            nulls={"x": 0, "y": 0},
             domains={"city": ["a", "b", "c"], "kind": ["u", "v"]},
-        )  # fmt: skip
+        )
         curator.budget(epsilon=5, delta="1e-5")
         curator.grant("ana", epsilon=5, delta="1e-5")
         yield curator
@@ -44,7 +48,7 @@ def owner(tmp_path: Path) -> Iterator[duckdp.Curator]:
         ({"columns": ["x", "y"], "method": "theorem"}, ["Theorem 17", "bound (22)", "t = ", "N = "]),
         ({"columns": ["x"], "method": "theorem", "delta": "1e-6"}, ["Theorem 22", "delta=1e-6"]),
     ],
-)  # fmt: skip
+)
 def test_the_plan_is_told_free_and_costs_what_it_says(owner: duckdp.Curator, given: dict, said: list[str]) -> None:
     ana = owner.session("ana")
     text = "\n".join(line for (line,) in ana.explain_synthesize("t", epsilon=1, **given).rows())
@@ -71,10 +75,15 @@ def test_the_same_in_sql(owner: duckdp.Curator) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"method": "tree", "degree": 5}, {"method": "moments", "smoothness": 2}, {"method": "psi", "degree": 3},
-     {"degree": 4, "target": "kind"}, {"method": "lp", "columns": ["x"], "target": "kind"},
-     {"method": "theorem", "columns": ["x"], "degree": 3}],
-)  # fmt: skip
+    [
+        {"method": "tree", "degree": 5},
+        {"method": "moments", "smoothness": 2},
+        {"method": "psi", "degree": 3},
+        {"degree": 4, "target": "kind"},
+        {"method": "lp", "columns": ["x"], "target": "kind"},
+        {"method": "theorem", "columns": ["x"], "degree": 3},
+    ],
+)
 def test_options_that_would_not_be_heeded_are_refused(owner: duckdp.Curator, given: dict) -> None:
     with pytest.raises(ParameterError) as caught:
         owner.session("ana").synthesize("t", epsilon=1, rows=20, **given)

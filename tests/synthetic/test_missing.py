@@ -22,16 +22,15 @@ from duckdp.synthetic.sample import bytes_of
 from tests.smooth.tables import column, connect, run, table
 
 SPEC = (
-    column("x"), column("d", dt.date(2020, 1, 1), dt.date(2020, 12, 31), "DATE"),
+    column("x"),
+    column("d", dt.date(2020, 1, 1), dt.date(2020, 12, 31), "DATE"),
     column("s", None, None, "VARCHAR", domain=("p", "q")),
-)  # fmt: skip
+)
 LISTED = (column("n", None, None, "VARCHAR", domain=("p", None)), column("y", nullable=False), column("z"))
 
 
 def plan(tab, neighbours=Neighbours.ADD_REMOVE, epsilon_nano=NANO):
-    return plan_missing(
-        tab, tab.columns, make_basis(tab.columns, 4), epsilon_nano=epsilon_nano, neighbours=neighbours
-    )  # fmt: skip
+    return plan_missing(tab, tab.columns, make_basis(tab.columns, 4), epsilon_nano=epsilon_nano, neighbours=neighbours)
 
 
 def weights(con, found):
@@ -76,16 +75,22 @@ def changes(tab, neighbours):
             sums.append(np.array(weights(con, found), dtype=object))
     if neighbours is Neighbours.ADD_REMOVE:
         return found, max(np.abs(s - sums[0]).sum() for s in sums)
-    pairs = [(a, b) for (u, a), (v, b) in itertools.product(zip(units, sums, strict=True), repeat=2)
-             if len(u) == len(v) and sum(x != y for x, y in zip(u, v, strict=True)) <= 1]  # fmt: skip
+    pairs = [
+        (a, b)
+        for (u, a), (v, b) in itertools.product(zip(units, sums, strict=True), repeat=2)
+        if len(u) == len(v) and sum(x != y for x, y in zip(u, v, strict=True)) <= 1
+    ]
     return found, max(np.abs(a - b).sum() for a, b in pairs)
 
 
 @pytest.mark.parametrize(
     ("neighbours", "keyed", "rows"),
-    [(Neighbours.ADD_REMOVE, {"unit_key": "u", "max_rows": 1}, 1), (Neighbours.REPLACE, {}, 2),
-     (Neighbours.ADD_REMOVE, {"unit_key": "u", "max_rows": 3}, 3)],
-)  # fmt: skip
+    [
+        (Neighbours.ADD_REMOVE, {"unit_key": "u", "max_rows": 1}, 1),
+        (Neighbours.REPLACE, {}, 2),
+        (Neighbours.ADD_REMOVE, {"unit_key": "u", "max_rows": 3}, 3),
+    ],
+)
 def test_sensitivity_by_brute_force(neighbours, keyed, rows):
     found, largest = changes(table(column("x"), **keyed), neighbours)
     stated = rows << found.bits
@@ -135,9 +140,15 @@ def test_a_part_pays_and_the_whole_is_what_was_asked(delta):
 
     def planned(tab):
         return plan_synthesis(
-            tab, None, epsilon_nano=NANO, delta_atto=atto, neighbours=Neighbours.ADD_REMOVE, rows=10,
-            smoothness=None, degree=12,
-        )  # fmt: skip
+            tab,
+            None,
+            epsilon_nano=NANO,
+            delta_atto=atto,
+            neighbours=Neighbours.ADD_REMOVE,
+            rows=10,
+            smoothness=None,
+            degree=12,
+        )
 
     one, other = planned(nullable), planned(strict)
     assert one.loss.epsilon_nano == other.loss.epsilon_nano == NANO
@@ -156,12 +167,17 @@ def owner(tmp_path):
     rng = np.random.default_rng(8)
     n = 20_000
     gone = rng.random(n) < 0.2
-    frame = pa.table({
-        "x": pa.array(rng.beta(2, 5, n), mask=gone), "k": pa.array(rng.integers(0, 90, n), mask=gone),
-        "d": pa.array([dt.date(2020, 1, 1) + dt.timedelta(int(v)) for v in rng.integers(0, 99, n)],
-                      mask=rng.random(n) < 0.05),
-        "f": pa.array(rng.random(n) < 0.3, mask=rng.random(n) < 0.5), "whole": rng.random(n),
-    })  # fmt: skip
+    frame = pa.table(
+        {
+            "x": pa.array(rng.beta(2, 5, n), mask=gone),
+            "k": pa.array(rng.integers(0, 90, n), mask=gone),
+            "d": pa.array(
+                [dt.date(2020, 1, 1) + dt.timedelta(int(v)) for v in rng.integers(0, 99, n)], mask=rng.random(n) < 0.05
+            ),
+            "f": pa.array(rng.random(n) < 0.3, mask=rng.random(n) < 0.5),
+            "whole": rng.random(n),
+        }
+    )
     with duckdp.open({"t": frame}, ledger=str(tmp_path / "t.ledger")) as curator:
         bounds = {"x": (0, 1), "k": (0, 90), "d": (dt.date(2020, 1, 1), dt.date(2020, 12, 31)), "whole": (0, 1)}
         curator.protect("t", row_cap=50_000, expected_rows=n, bounds=bounds, columns=["f"])
@@ -204,7 +220,7 @@ def test_booleans_and_sql_types(owner):
     assert types == [("f", "BOOLEAN"), ("whole", "DOUBLE")]
     share, true, whole = con.execute(
         "SELECT avg((f IS NULL)::INTEGER), avg(f::INTEGER), avg((whole IS NULL)::INTEGER) FROM made"
-    ).fetchone()  # fmt: skip
+    ).fetchone()
     assert share == pytest.approx(0.5, abs=0.03)
     assert true == pytest.approx(0.3, abs=0.06)  # of 1,500 rows at random: deviation 0.007
     assert whole < 0.03  # none is NULL; a DOUBLE may be NaN, so their share is noised

@@ -116,9 +116,16 @@ def test_measured_error_against_the_bound(d, t, per_axis):
     objective = Objective(target=program.target, norm="l1", weights=np.ones(t**d - 1))
     found = generate(program.grid, objective, enough=program.enough)
     bound = theorem_17_bound(
-        rows=20_000, dimensions=d, smoothness=2, size=1.0, degree=t, values=per_axis, scale=program.scale,
-        fit=found.loss, failure=1e-6,
-    )  # fmt: skip
+        rows=20_000,
+        dimensions=d,
+        smoothness=2,
+        size=1.0,
+        degree=t,
+        values=per_axis,
+        scale=program.scale,
+        fit=found.loss,
+        failure=1e-6,
+    )
     nodes = angle_nodes(per_axis)[found.points]
     rng = np.random.default_rng(5)
     worst = 0.0
@@ -153,9 +160,18 @@ def test_the_noise_term_is_needed():
 
 def test_bound_terms_grow_as_they_should():
     base = {
-        "rows": 10_000, "dimensions": 2, "smoothness": 2, "size": 1.0, "degree": 6, "values": 50, "scale": 36.0,
-        "fit": 0.1, "failure": 0.01, "drawn": 10_000, "steps": 1000,
-    }  # fmt: skip
+        "rows": 10_000,
+        "dimensions": 2,
+        "smoothness": 2,
+        "size": 1.0,
+        "degree": 6,
+        "values": 50,
+        "scale": 36.0,
+        "fit": 0.1,
+        "failure": 0.01,
+        "drawn": 10_000,
+        "steps": 1000,
+    }
     first = theorem_17_bound(**base)
     assert theorem_17_bound(**{**base, "drawn": 40_000}).sampling == pytest.approx(first.sampling / 2)
     assert theorem_17_bound(**{**base, "steps": 2000}).rounding == pytest.approx(first.rounding / 2)

@@ -26,8 +26,12 @@ from duckdp.vault.engine import Engine
 from tests.smooth.tables import column, connect, summarize, table
 
 HOSTILE = (
-    "<script>alert('1')</script>", '"&quot;><img src=x onerror=alert(1)>', "javascript:alert(1)", "a\u202eb\nc", "'--",
-)  # fmt: skip
+    "<script>alert('1')</script>",
+    '"&quot;><img src=x onerror=alert(1)>',
+    "javascript:alert(1)",
+    "a\u202eb\nc",
+    "'--",
+)
 NAME = "c\"<b>&'"
 SPEC = (column("a", 0, 110, "BIGINT", nullable=False), column("b", -1.0, 3.0, nullable=False))
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -129,10 +133,11 @@ def test_lines_agree_with_answer_and_with_the_rows(
 ) -> None:
     a, b = made.columns["a"].astype(float), made.columns["b"]
     by_hand: dict[tuple[str, str], float] = {
-        ("a", "mean"): a.mean(), ("b", "mean"): b.mean(),
+        ("a", "mean"): a.mean(),
+        ("b", "mean"): b.mean(),
         ("Smooth queries (columns on [-1, 1])", "mean of a * b"): np.mean((a / 55 - 1) * ((b + 1) / 2 - 1)),
         ("Smooth queries (columns on [-1, 1])", "mean of a^2"): np.mean((a / 55 - 1) ** 2),
-    }  # fmt: skip
+    }
     for line in report.lines:
         known = answer(summaries[0], line.function)
         assert (line.released, line.low, line.high) == (known.value, known.low, known.high)
@@ -158,9 +163,10 @@ def test_soft_shares_add_up(report: SyntheticReport) -> None:
 def test_dates_domains_and_nulls() -> None:
     first, last = dt.date(2020, 1, 1), dt.date(2020, 12, 31)
     spec = (
-        column("d", first, last, "DATE", nullable=False), column("f", None, None, "BOOLEAN", nullable=False),
+        column("d", first, last, "DATE", nullable=False),
+        column("f", None, None, "BOOLEAN", nullable=False),
         column("s", None, None, "VARCHAR", domain=("it's", "y", None)),
-    )  # fmt: skip
+    )
     with connect() as con:
         con.execute(
             "CREATE TABLE t AS SELECT DATE '2020-01-01' + (i % 90)::INTEGER AS d, i % 4 = 0 AS f, "
@@ -276,9 +282,25 @@ def test_rows_with_a_null_are_no_misfit(
 # ---- pages ----------------------------------------------------------------------------------------------------------
 
 ALLOWED = {
-    "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "thead", "tbody", "tr", "th", "td",
-    "svg", "rect", "text",
-}  # fmt: skip
+    "html",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "body",
+    "h1",
+    "h2",
+    "p",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "svg",
+    "rect",
+    "text",
+}
 
 
 class Tags(HTMLParser):
@@ -304,9 +326,11 @@ def safe(text: str) -> bool:
     seen.feed(text)
     loads = {"src", "href", "style", "srcset", "action"} | {a for a in seen.attributes if a.startswith("on")}
     plain = text.replace("http-equiv", "").lower()
-    return seen.tags <= ALLOWED and not seen.attributes & loads and not any(
-        needle in plain for needle in ("http", "<script", "javascript:", "url(", "@import")
-    )  # fmt: skip
+    return (
+        seen.tags <= ALLOWED
+        and not seen.attributes & loads
+        and not any(needle in plain for needle in ("http", "<script", "javascript:", "url(", "@import"))
+    )
 
 
 def test_pages_hold_nothing_of_anybody_elses(curator: duckdp.Curator) -> None:

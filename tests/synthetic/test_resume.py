@@ -105,10 +105,15 @@ def fit_from_scratch(raw):
 
 @pytest.mark.parametrize(
     ("error", "raised"),
-    [(MemoryError(), NumericalError), (np.linalg.LinAlgError("no"), NumericalError), (ValueError("x"), NumericalError),
-     (ZeroDivisionError(), NumericalError), (NumericalError("N101", "stalled", status="stalled"), NumericalError),
-     (InternalError("a bug"), InternalError)],
-)  # fmt: skip
+    [
+        (MemoryError(), NumericalError),
+        (np.linalg.LinAlgError("no"), NumericalError),
+        (ValueError("x"), NumericalError),
+        (ZeroDivisionError(), NumericalError),
+        (NumericalError("N101", "stalled", status="stalled"), NumericalError),
+        (InternalError("a bug"), InternalError),
+    ],
+)
 @pytest.mark.parametrize("given", METHODS)
 def test_a_failed_solver_keeps_what_was_paid(owner, given, error, raised, monkeypatch):
     def fails(*_, **__):
@@ -287,9 +292,13 @@ def test_damaged_wide_releases_are_refused(owner):
     assert open_synthesis(json.dumps(raw)).table.rows == 50
     kept = raw["wide"]["kept"]
     for bad in (
-        {"format": 99}, {"kept": None}, {"kept": {"class": "Popen", "fields": {"args": "ls"}}}, {"columns": "x"},
-        {"kept": kept["fields"]}, {"kept": {"class": "Kept", "fields": {}}},
-    ):  # fmt: skip
+        {"format": 99},
+        {"kept": None},
+        {"kept": {"class": "Popen", "fields": {"args": "ls"}}},
+        {"columns": "x"},
+        {"kept": kept["fields"]},
+        {"kept": {"class": "Kept", "fields": {}}},
+    ):
         with pytest.raises(CatalogError) as refused:
             open_synthesis(json.dumps({**raw, "wide": {**raw["wide"], **bad}}))
         assert refused.value.code == "C105"
@@ -311,12 +320,29 @@ def test_states_are_few_and_never_shared():
 
 
 def test_damaged_distributions_are_refused():
-    good = {"shape": [3], "places": [0, 2], "weights": [0.5, 0.5], "loss": 1.0, "bound": 0.5, "rounds": 1,
-            "status": "gap", "residual": 0.1}  # fmt: skip
+    good = {
+        "shape": [3],
+        "places": [0, 2],
+        "weights": [0.5, 0.5],
+        "loss": 1.0,
+        "bound": 0.5,
+        "rounds": 1,
+        "status": "gap",
+        "residual": 0.1,
+    }
     assert Fitted.read(good, (3,)).gap == 0.5
     assert Fitted.read(good, (3,)).raw() == good
-    for bad in ({"places": [0, 3]}, {"places": [-1, 2]}, {"places": [1]}, {"weights": [0.5, -0.5]}, {"weights": [0, 0]},
-                {"shape": [4]}, {"loss": None}, {"places": []}, {"weights": "x"}):  # fmt: skip
+    for bad in (
+        {"places": [0, 3]},
+        {"places": [-1, 2]},
+        {"places": [1]},
+        {"weights": [0.5, -0.5]},
+        {"weights": [0, 0]},
+        {"shape": [4]},
+        {"loss": None},
+        {"places": []},
+        {"weights": "x"},
+    ):
         with pytest.raises(CatalogError) as refused:
             Fitted.read({**good, **bad}, (3,))
         assert refused.value.code == "C105"

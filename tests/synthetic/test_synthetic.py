@@ -36,9 +36,13 @@ def moments(table_or_rows, basis):
 
 @pytest.mark.parametrize(
     ("names", "degree", "neighbours"),
-    [(["a"], 8, Neighbours.ADD_REMOVE), (["a", "b"], 5, Neighbours.ADD_REMOVE), (["a", "b"], 5, Neighbours.REPLACE),
-     (["a", "b", "c"], 3, Neighbours.ADD_REMOVE)],
-)  # fmt: skip
+    [
+        (["a"], 8, Neighbours.ADD_REMOVE),
+        (["a", "b"], 5, Neighbours.ADD_REMOVE),
+        (["a", "b"], 5, Neighbours.REPLACE),
+        (["a", "b", "c"], 3, Neighbours.ADD_REMOVE),
+    ],
+)
 def test_moments_are_close_to_those_of_the_data(con, names, degree, neighbours):
     summary = summarize(con, table(*COLUMNS), names, degree=degree, neighbours=neighbours)
     made = synthesize(summary, 20_000)
@@ -157,13 +161,19 @@ def test_payload_round_trip_and_damage(con):
     assert again.columns["a"].dtype == made.columns["a"].dtype
     raw = json.loads(made.dump())
     for bad in (
-        "", "[]", "null", json.dumps({**raw, "format": 2}), json.dumps({**raw, "kind": "x"}),
-        json.dumps({**raw, "table": 3}), json.dumps({**raw, "columns": []}), json.dumps({**raw, "residual": None}),
+        "",
+        "[]",
+        "null",
+        json.dumps({**raw, "format": 2}),
+        json.dumps({**raw, "kind": "x"}),
+        json.dumps({**raw, "table": 3}),
+        json.dumps({**raw, "columns": []}),
+        json.dumps({**raw, "residual": None}),
         json.dumps({**raw, "columns": [["a", "BIGINT", [1, "x"]]]}),
         json.dumps({**raw, "columns": [["a", "NOPE", [1]]]}),
         json.dumps({**raw, "columns": [["a", "BIGINT", [1]], ["b", "DOUBLE", [1.0, 2.0]]]}),
         json.dumps({**raw, "columns": [["a", "BIGINT", [1]], ["a", "BIGINT", [1]]]}),
-    ):  # fmt: skip
+    ):
         with pytest.raises(CatalogError) as caught:
             SyntheticTable.load(bad)
         assert caught.value.code == "C105"
@@ -226,8 +236,9 @@ def test_a_solver_out_of_time_says_so_or_gives_its_best(con, monkeypatch):
 def test_dates_domains_and_booleans_come_back_in_their_types():
     spec = (
         column("d", dt.date(2020, 1, 1), dt.date(2020, 12, 31), "DATE", nullable=False),
-        column("s", None, None, "VARCHAR", domain=("x", "y", None)), column("f", None, None, "BOOLEAN", nullable=False),
-    )  # fmt: skip
+        column("s", None, None, "VARCHAR", domain=("x", "y", None)),
+        column("f", None, None, "BOOLEAN", nullable=False),
+    )
     with connect() as other:
         other.execute(
             "CREATE TABLE t AS SELECT DATE '2020-01-01' + (i % 90)::INTEGER AS d, i % 4 = 0 AS f, "

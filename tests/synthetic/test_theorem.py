@@ -175,20 +175,30 @@ def test_what_is_too_large_is_capped_and_told():
 
 @pytest.mark.parametrize(
     ("names", "more", "code"),
-    [(["s"], {}, "Q401"), (["a", "b", "c", "a"], {}, "P107"), ([], {}, "P107"), (["no"], {}, "C102"),
-     (["k"], {}, "P107"), (["both"], {}, "P107"), (["a", "a"], {}, "P107"), (["a"], {"smoothness": 0}, "P107"),
-     (["a"], {"smoothness": 31}, "P107"), (["a"], {"rows": 0}, "P107"), (["a"], {"rows": MAX_ROWS + 1}, "P107")],
-)  # fmt: skip
+    [
+        (["s"], {}, "Q401"),
+        (["a", "b", "c", "a"], {}, "P107"),
+        ([], {}, "P107"),
+        (["no"], {}, "C102"),
+        (["k"], {}, "P107"),
+        (["both"], {}, "P107"),
+        (["a", "a"], {}, "P107"),
+        (["a"], {"smoothness": 0}, "P107"),
+        (["a"], {"smoothness": 31}, "P107"),
+        (["a"], {"rows": 0}, "P107"),
+        (["a"], {"rows": MAX_ROWS + 1}, "P107"),
+    ],
+)
 def test_what_does_not_fit_is_refused_before_a_charge(names, more, code):
     spec = (
-        *COLUMNS, column("s", None, None, "VARCHAR", domain=("x", "y")), column("k", 0, 1, "INTEGER"),
+        *COLUMNS,
+        column("s", None, None, "VARCHAR", domain=("x", "y")),
+        column("k", 0, 1, "INTEGER"),
         column("both", 0, 9, "INTEGER", domain=(1, 5, 9)),
-    )  # fmt: skip
+    )
     given = {"rows": None, "smoothness": 4, **more}
     with pytest.raises((ParameterError, QueryError, duckdp.errors.CatalogError)) as refused:
-        plan_theorem(
-            table(*spec), names, epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE, **given
-        )  # fmt: skip
+        plan_theorem(table(*spec), names, epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE, **given)
     assert refused.value.code == code
 
 
@@ -302,10 +312,14 @@ def test_by_a_session_and_in_sql(tmp_path):
         assert any("NULL in x, y" in note for note in made.notes)
         again = ana.synthesize("t", **given)
         assert (again.cost, again.columns[0].values[:99]) == ("nothing", made.columns[0].values[:99])
-        found = owner.connect("ana").execute(
-            "SELECT count(*), avg(x) "
-            "FROM dp_synthesize('t', epsilon := 1, columns := ['x'], method := 'theorem', rows := 300)"
-        ).fetchone()  # fmt: skip
+        found = (
+            owner.connect("ana")
+            .execute(
+                "SELECT count(*), avg(x) "
+                "FROM dp_synthesize('t', epsilon := 1, columns := ['x'], method := 'theorem', rows := 300)"
+            )
+            .fetchone()
+        )
         assert found[0] == 300
         assert found[1] == pytest.approx(2 / 7, abs=0.1)
         report = ana.synthetic_report("th")

@@ -30,18 +30,33 @@ def _of_pair(kind: Kind, rule: _Pair) -> sp.Rule:
 
 
 def _comparison(
-    name: str, node: type[exp.Expression], sign: str, encloses: _Pair, released: Released, *, meets: bool = False,
+    name: str,
+    node: type[exp.Expression],
+    sign: str,
+    encloses: _Pair,
+    released: Released,
+    *,
+    meets: bool = False,
     nulls: bool = False,
-) -> list[Operator]:  # fmt: skip
+) -> list[Operator]:
     """The rows of one sign; ``nulls``: NULL is a value like another."""
     return [
         Operator(
-            name=f"{name}_{k.value}", stem=name, takes=(k, k), gives=B, sql=infix(sign), nodes=(node,), meets=meets,
-            reading="compared", shown=between(sign), released=released, encloses=_of_pair(k, encloses),
+            name=f"{name}_{k.value}",
+            stem=name,
+            takes=(k, k),
+            gives=B,
+            sql=infix(sign),
+            nodes=(node,),
+            meets=meets,
+            reading="compared",
+            shown=between(sign),
+            released=released,
+            encloses=_of_pair(k, encloses),
             null_with="none" if nulls else "any",
         )
         for k in Kind
-    ]  # fmt: skip
+    ]
 
 
 def _by(of: Callable[[Any, Any], Any]) -> Released:
@@ -80,51 +95,100 @@ COMPARISON: tuple[Operator, ...] = (
     *_comparison("gt", exp.GT, ">", lambda a, b: sp.below(b, a), _by(operator.gt)),
     *_comparison("ge", exp.GTE, ">=", lambda a, b: sp.ordered(b, a), _by(operator.ge)),
     *_comparison(
-        "distinct", exp.NullSafeNEQ, "IS DISTINCT FROM", _unequal, truths(lambda a: _distinct(a, wanted=False)),
-        meets=True, nulls=True,
+        "distinct",
+        exp.NullSafeNEQ,
+        "IS DISTINCT FROM",
+        _unequal,
+        truths(lambda a: _distinct(a, wanted=False)),
+        meets=True,
+        nulls=True,
     ),
     *_comparison(
-        "same", exp.NullSafeEQ, "IS NOT DISTINCT FROM", sp.equal, truths(lambda a: _distinct(a, wanted=True)),
-        meets=True, nulls=True,
+        "same",
+        exp.NullSafeEQ,
+        "IS NOT DISTINCT FROM",
+        sp.equal,
+        truths(lambda a: _distinct(a, wanted=True)),
+        meets=True,
+        nulls=True,
     ),
     *(
         Operator(
-            name=f"is_null_{k.value}", stem="is_null", takes=(k,), gives=B, sql=lambda a, _: f"({a[0]} IS NULL)",
-            shown=lambda a: f"{a[0]} IS NULL", nullable=never, null_with="none",
-            released=truths(lambda args: missing(args[0]).astype(object)), encloses=lambda _, __: sp.undecided(),
+            name=f"is_null_{k.value}",
+            stem="is_null",
+            takes=(k,),
+            gives=B,
+            sql=lambda a, _: f"({a[0]} IS NULL)",
+            shown=lambda a: f"{a[0]} IS NULL",
+            nullable=never,
+            null_with="none",
+            released=truths(lambda args: missing(args[0]).astype(object)),
+            encloses=lambda _, __: sp.undecided(),
         )
         for k in Kind
     ),
     *(
         Operator(
-            name=f"between_{k.value}", stem="between", takes=(k, k, k), gives=B,
+            name=f"between_{k.value}",
+            stem="between",
+            takes=(k, k, k),
+            gives=B,
             sql=lambda a, _: f"({a[0]} BETWEEN {a[1]} AND {a[2]})",
-            shown=lambda a: f"{a[0]} BETWEEN {a[1]} AND {a[2]}", null_with="first",
-            released=truths(_between), encloses=_met(k, _between_span),
+            shown=lambda a: f"{a[0]} BETWEEN {a[1]} AND {a[2]}",
+            null_with="first",
+            released=truths(_between),
+            encloses=_met(k, _between_span),
         )
         for k in Kind
     ),
     *(
         Operator(
-            name=f"in_{k.value}", stem="in", takes=(k,), gives=B, variadic=True, meets=True,
-            sql=lambda a, _: f"({a[0]} IN ({', '.join(a[1:])}))", shown=lambda a: f"{a[0]} IN ({', '.join(a[1:])})",
-            null_with="first", released=truths(_listed),
+            name=f"in_{k.value}",
+            stem="in",
+            takes=(k,),
+            gives=B,
+            variadic=True,
+            meets=True,
+            sql=lambda a, _: f"({a[0]} IN ({', '.join(a[1:])}))",
+            shown=lambda a: f"{a[0]} IN ({', '.join(a[1:])})",
+            null_with="first",
+            released=truths(_listed),
             encloses=_met(k, lambda _, a: sp.largest([sp.equal(a[0], other) for other in a[1:]])),
         )
         for k in Kind
     ),
     Operator(
-        name="and", takes=(B,), gives=B, variadic=True, sql=lambda a, _: "(" + " AND ".join(a) + ")", nodes=(exp.And,),
-        shown=between("AND"), null_with="all", released=truths(lambda args: all_of([a.value for a in args])),
+        name="and",
+        takes=(B,),
+        gives=B,
+        variadic=True,
+        sql=lambda a, _: "(" + " AND ".join(a) + ")",
+        nodes=(exp.And,),
+        shown=between("AND"),
+        null_with="all",
+        released=truths(lambda args: all_of([a.value for a in args])),
         encloses=lambda _, a: sp.smallest(a),
     ),
     Operator(
-        name="or", takes=(B,), gives=B, variadic=True, sql=lambda a, _: "(" + " OR ".join(a) + ")", nodes=(exp.Or,),
-        shown=between("OR"), null_with="all", released=truths(lambda args: any_of([a.value for a in args])),
+        name="or",
+        takes=(B,),
+        gives=B,
+        variadic=True,
+        sql=lambda a, _: "(" + " OR ".join(a) + ")",
+        nodes=(exp.Or,),
+        shown=between("OR"),
+        null_with="all",
+        released=truths(lambda args: any_of([a.value for a in args])),
         encloses=lambda _, a: sp.largest(a),
     ),
     Operator(
-        name="not", takes=(B,), gives=B, sql=lambda a, _: f"(NOT {a[0]})", nodes=(exp.Not,),
-        shown=lambda a: f"NOT {a[0]}", released=truths(_not), encloses=lambda _, a: sp.negation(a[0]),
+        name="not",
+        takes=(B,),
+        gives=B,
+        sql=lambda a, _: f"(NOT {a[0]})",
+        nodes=(exp.Not,),
+        shown=lambda a: f"NOT {a[0]}",
+        released=truths(_not),
+        encloses=lambda _, a: sp.negation(a[0]),
     ),
-)  # fmt: skip
+)

@@ -95,19 +95,33 @@ def _moment(d: dt.date) -> dt.datetime:
 
 
 def _part(
-    name: str, low: int, high: int, *nodes: type[exp.Expression], kinds: tuple[Kind, ...] = (D, S),
-    words: tuple[str, ...] = (), interval: Callable[[Args, str], Interval] | None = None,
-) -> list[Operator]:  # fmt: skip
+    name: str,
+    low: int,
+    high: int,
+    *nodes: type[exp.Expression],
+    kinds: tuple[Kind, ...] = (D, S),
+    words: tuple[str, ...] = (),
+    interval: Callable[[Args, str], Interval] | None = None,
+) -> list[Operator]:
     """The rows of one part, which ``extract``, ``date_part`` and a function of its name take."""
     return [
         Operator(
-            name=f"{name}_{k.value}", stem=name, takes=(k,), gives=N, nodes=nodes, words=words, offered=(name,),
-            reading="part", sql=lambda a, _: f"CAST(system.main.{name}({a[0]}) AS DOUBLE)",
-            interval=interval or within(low, high), integral=always, number_type=always_of(INTEGER),
+            name=f"{name}_{k.value}",
+            stem=name,
+            takes=(k,),
+            gives=N,
+            nodes=nodes,
+            words=words,
+            offered=(name,),
+            reading="part",
+            sql=lambda a, _: f"CAST(system.main.{name}({a[0]}) AS DOUBLE)",
+            interval=interval or within(low, high),
+            integral=always,
+            number_type=always_of(INTEGER),
             encloses=_of_part(name),
         )
         for k in kinds
-    ]  # fmt: skip
+    ]
 
 
 DATES: tuple[Operator, ...] = (
@@ -122,19 +136,38 @@ DATES: tuple[Operator, ...] = (
     *_part("hour", 0, 23, exp.Hour, kinds=(S,)),
     *_part("minute", 0, 59, exp.Minute, kinds=(S,)),
     Operator(
-        name="trunc_date", stem="trunc", takes=(D,), gives=D, offered=("date_trunc",), period=True,
-        sql=lambda a, unit: f"CAST(system.main.date_trunc('{_unit(unit)}', {a[0]}) AS DATE)", encloses=_truncated,
+        name="trunc_date",
+        stem="trunc",
+        takes=(D,),
+        gives=D,
+        offered=("date_trunc",),
+        period=True,
+        sql=lambda a, unit: f"CAST(system.main.date_trunc('{_unit(unit)}', {a[0]}) AS DATE)",
+        encloses=_truncated,
     ),
     Operator(
-        name="trunc_timestamp", stem="trunc", takes=(S,), gives=S, offered=("date_trunc",), period=True,
-        sql=lambda a, unit: f"system.main.date_trunc('{_unit(unit)}', {a[0]})", encloses=_truncated,
+        name="trunc_timestamp",
+        stem="trunc",
+        takes=(S,),
+        gives=S,
+        offered=("date_trunc",),
+        period=True,
+        sql=lambda a, unit: f"system.main.date_trunc('{_unit(unit)}', {a[0]})",
+        encloses=_truncated,
     ),
     *(
         Operator(
-            name=f"date_diff_{k.value}", stem="date_diff", takes=(k, k), gives=N, offered=("date_diff",),
+            name=f"date_diff_{k.value}",
+            stem="date_diff",
+            takes=(k, k),
+            gives=N,
+            offered=("date_diff",),
             sql=lambda a, unit: f"CAST(system.main.date_diff('{_unit(unit)}', {a[0]}, {a[1]}) AS DOUBLE)",
-            interval=_difference_image, integral=always, number_type=always_of(INTEGER), encloses=_difference,
+            interval=_difference_image,
+            integral=always,
+            number_type=always_of(INTEGER),
+            encloses=_difference,
         )
         for k in (D, S)
     ),
-)  # fmt: skip
+)

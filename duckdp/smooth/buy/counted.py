@@ -153,22 +153,31 @@ class CountedTask:
         moments = replace(whole.moments, basis=smaller)
         sensitivity = moments.norms(whole.neighbours, count_public=whole.count_public)
         plan = choose_noise(
-            whole.plan.noise.family, sensitivity, levels=smaller.levels[1 if whole.count_public else 0 :],
-            epsilon_nano=self._parts()[1], delta_atto=whole.loss.delta_atto, smoothness=self.wishes.prior,
-        )  # fmt: skip
+            whole.plan.noise.family,
+            sensitivity,
+            levels=smaller.levels[1 if whole.count_public else 0 :],
+            epsilon_nano=self._parts()[1],
+            delta_atto=whole.loss.delta_atto,
+            smoothness=self.wishes.prior,
+        )
         return replace(
             whole, basis=smaller, moments=moments, sensitivity=sensitivity, plan=replace(plan, loss=whole.loss)
         )
 
 
 def plan_counted(
-    table: Table, columns: Sequence[str], *, epsilon_nano: int, neighbours: Neighbours, delta_atto: int,
+    table: Table,
+    columns: Sequence[str],
+    *,
+    epsilon_nano: int,
+    neighbours: Neighbours,
+    delta_atto: int,
     wishes: Wishes,
-) -> SummaryTask | CountedTask:  # fmt: skip
+) -> SummaryTask | CountedTask:
     """As ``plan_summary``; with a smoothness, and no declared number of rows, the degree follows from the count."""
     task = plan_summary(
         table, columns, epsilon_nano=epsilon_nano, neighbours=neighbours, delta_atto=delta_atto, wishes=wishes
-    )  # fmt: skip
+    )
     if wishes.smoothness is None or table.expected_rows is not None:
         return task
     counted = CountedTask(largest=task, wishes=wishes)

@@ -140,9 +140,15 @@ class GroupedTask:
 
 
 def plan_grouped(
-    table: Table, columns: Sequence[str], by: str, *, epsilon_nano: int, neighbours: Neighbours, delta_atto: int,
+    table: Table,
+    columns: Sequence[str],
+    by: str,
+    *,
+    epsilon_nano: int,
+    neighbours: Neighbours,
+    delta_atto: int,
     wishes: Wishes,
-) -> GroupedTask:  # fmt: skip
+) -> GroupedTask:
     """Plan one summary per value of ``by``; arguments as ``plan_summary``.
 
     Raises:
@@ -150,7 +156,7 @@ def plan_grouped(
     """
     one = plan_summary(
         table, columns, epsilon_nano=epsilon_nano, neighbours=neighbours, delta_atto=delta_atto, wishes=wishes
-    )  # fmt: skip
+    )
     alone = plan_summary(table, [by], epsilon_nano=epsilon_nano, neighbours=neighbours)
     (group,) = alone.columns
     axis = make_axis(group, 2)
@@ -162,9 +168,13 @@ def plan_grouped(
     basis = replace(one.basis, axes=(replace(axis, partition=True), *one.basis.axes))
     moments, sensitivity, plan = fit_noise(
         lambda epsilon: plan_moments(table, (group, *one.columns), basis, epsilon=epsilon, path=wishes.path),
-        lambda moments: _norms(moments, one.basis.size, neighbours), table.row_cap, one.basis.levels, epsilon_nano,
-        delta_atto, wishes,
-    )  # fmt: skip
+        lambda moments: _norms(moments, one.basis.size, neighbours),
+        table.row_cap,
+        one.basis.levels,
+        epsilon_nano,
+        delta_atto,
+        wishes,
+    )
     spread = float(np.abs(_inverse(basis)).sum(axis=1).max())
     row_error, *level_errors = (min(0.99, spread * (e + _LEFT)) for e in (moments.row_error, *moments.level_errors))
     moments_of_one = replace(moments, row_error=row_error, level_errors=tuple(level_errors), basis=one.basis)

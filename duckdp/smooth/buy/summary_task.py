@@ -106,13 +106,22 @@ class SummaryTask:
     def canonical(self) -> str:
         """The question's identity: equal for equal questions, and for no others."""
         raw = {
-            "kind": "smooth_summary", "format": FORMAT, "table": self.table.name,
+            "kind": "smooth_summary",
+            "format": FORMAT,
+            "table": self.table.name,
             "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
-            "columns": [c.name for c in self.columns], "degree": self.basis.degree, "shape": self.basis.shape,
-            "order": self.basis.order, "scales": self.plan.noise.scales, "cuts": self._cuts(),
-            "epsilon_nano": self.epsilon_nano, "delta_atto": self.loss.delta_atto, "path": self.moments.path,
-            "neighbours": self.neighbours.value, "mechanism": self.mechanism,
-        }  # fmt: skip
+            "columns": [c.name for c in self.columns],
+            "degree": self.basis.degree,
+            "shape": self.basis.shape,
+            "order": self.basis.order,
+            "scales": self.plan.noise.scales,
+            "cuts": self._cuts(),
+            "epsilon_nano": self.epsilon_nano,
+            "delta_atto": self.loss.delta_atto,
+            "path": self.moments.path,
+            "neighbours": self.neighbours.value,
+            "mechanism": self.mechanism,
+        }
         return json.dumps(raw, sort_keys=True, separators=(",", ":"))
 
     @property
@@ -124,12 +133,20 @@ class SummaryTask:
     def parameters(self) -> dict[str, Any]:
         """Public parameters for the ledger."""
         return {
-            "columns": [c.name for c in self.columns], "degree": self.basis.degree, "basis": self.basis.shape,
-            "order": self.basis.order, "moments": self.basis.size, "path": self.moments.path,
-            "bits": self.moments.bits, "l1": self.sensitivity.l1, "linf": self.sensitivity.linf,
-            "scales": list(self.plan.noise.scales), "cuts": self._cuts(), "neighbours": self.neighbours.value,
+            "columns": [c.name for c in self.columns],
+            "degree": self.basis.degree,
+            "basis": self.basis.shape,
+            "order": self.basis.order,
+            "moments": self.basis.size,
+            "path": self.moments.path,
+            "bits": self.moments.bits,
+            "l1": self.sensitivity.l1,
+            "linf": self.sensitivity.linf,
+            "scales": list(self.plan.noise.scales),
+            "cuts": self._cuts(),
+            "neighbours": self.neighbours.value,
             "count_public": self.count_public,
-        }  # fmt: skip
+        }
 
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""
@@ -188,14 +205,25 @@ class SummaryTask:
         drawn = draw_noise(self.plan)
         noisy = [value + noise for value, noise in zip(exact[len(public) :], drawn, strict=True)]
         return SmoothSummary(
-            table=self.table.name, columns=self.columns, basis=self.basis, planned=self.planned, bits=bits,
-            path=self.moments.path, row_error=self.moments.row_error,
-            level_errors=self.moments.level_errors, family=self.plan.noise.family,
-            scales=self.plan.noise.scales, cuts=tuple(self._cuts()),
-            moments=(*public, *noisy), epsilon_nano=self.epsilon_nano, delta_atto=self.loss.delta_atto,
-            neighbours=self.neighbours, count=count, weighted=self.table.unit_key is not None,
+            table=self.table.name,
+            columns=self.columns,
+            basis=self.basis,
+            planned=self.planned,
+            bits=bits,
+            path=self.moments.path,
+            row_error=self.moments.row_error,
+            level_errors=self.moments.level_errors,
+            family=self.plan.noise.family,
+            scales=self.plan.noise.scales,
+            cuts=tuple(self._cuts()),
+            moments=(*public, *noisy),
+            epsilon_nano=self.epsilon_nano,
+            delta_atto=self.loss.delta_atto,
+            neighbours=self.neighbours,
+            count=count,
+            weighted=self.table.unit_key is not None,
             row_cap=max(self.table.row_cap, count or 0),
-        ).dump()  # fmt: skip
+        ).dump()
 
     def _cuts(self) -> list[int]:
         """Largest total degree of each budget level."""
@@ -205,9 +233,14 @@ class SummaryTask:
 
 
 def plan_summary(
-    table: Table, columns: Sequence[str], *, epsilon_nano: int, neighbours: Neighbours, delta_atto: int = 0,
+    table: Table,
+    columns: Sequence[str],
+    *,
+    epsilon_nano: int,
+    neighbours: Neighbours,
+    delta_atto: int = 0,
     wishes: Wishes | None = None,
-) -> SummaryTask:  # fmt: skip
+) -> SummaryTask:
     """Plan a summary of some columns of a table. Free: no data is touched.
 
     Args:
@@ -230,36 +263,63 @@ def plan_summary(
             "C105", f'under REPLACE the privacy unit is the row, but "{table.name}" has a unit_key.', table=table.name
         )
     degree = choose_degree(
-        table, chosen, smoothness=wishes.smoothness, degree=wishes.degree, shape=wishes.shape, order=wishes.order,
-        epsilon_nano=epsilon_nano, delta_atto=delta_atto,
-    )  # fmt: skip
+        table,
+        chosen,
+        smoothness=wishes.smoothness,
+        degree=wishes.degree,
+        shape=wishes.shape,
+        order=wishes.order,
+        epsilon_nano=epsilon_nano,
+        delta_atto=delta_atto,
+    )
     basis = make_basis(chosen, degree, wishes.shape, wishes.order)
     public = neighbours is Neighbours.REPLACE and table.filter is None and all(_always_counts(c) for c in chosen)
     levels = basis.levels[1 if public else 0 :]
     moments, sensitivity, plan = fit_noise(
         lambda epsilon: plan_moments(table, chosen, basis, epsilon=epsilon, path=wishes.path),
-        lambda moments: moments.norms(neighbours, count_public=public), table.row_cap, levels, epsilon_nano,
-        delta_atto, wishes,
-    )  # fmt: skip
+        lambda moments: moments.norms(neighbours, count_public=public),
+        table.row_cap,
+        levels,
+        epsilon_nano,
+        delta_atto,
+        wishes,
+    )
     return SummaryTask(
-        table=table, columns=chosen, basis=basis, planned=degree, moments=moments, epsilon_nano=epsilon_nano,
-        neighbours=neighbours, sensitivity=sensitivity, plan=plan, count_public=public,
-    )  # fmt: skip
+        table=table,
+        columns=chosen,
+        basis=basis,
+        planned=degree,
+        moments=moments,
+        epsilon_nano=epsilon_nano,
+        neighbours=neighbours,
+        sensitivity=sensitivity,
+        plan=plan,
+        count_public=public,
+    )
 
 
 def fit_noise(
-    sums_at: Callable[[Fraction], MomentPlan], norms: Callable[[MomentPlan], Sensitivity], row_cap: int, levels: Ints,
-    epsilon_nano: int, delta_atto: int, wishes: Wishes,
-) -> tuple[MomentPlan, Sensitivity, NoisePlan]:  # fmt: skip
+    sums_at: Callable[[Fraction], MomentPlan],
+    norms: Callable[[MomentPlan], Sensitivity],
+    row_cap: int,
+    levels: Ints,
+    epsilon_nano: int,
+    delta_atto: int,
+    wishes: Wishes,
+) -> tuple[MomentPlan, Sensitivity, NoisePlan]:
     """Sums on the finest grid on which sums and noise stay in range, and the noise on it."""
     epsilon = Fraction(epsilon_nano, NANO)
     for _ in range(8):
         moments = sums_at(epsilon)
         sensitivity = norms(moments)
         plan = choose_noise(
-            wishes.noise, sensitivity, levels=levels, epsilon_nano=epsilon_nano, delta_atto=delta_atto,
+            wishes.noise,
+            sensitivity,
+            levels=levels,
+            epsilon_nano=epsilon_nano,
+            delta_atto=delta_atto,
             smoothness=wishes.prior,
-        )  # fmt: skip
+        )
         if (row_cap << moments.bits) + 100 * float(np.max(plan.noise.deviations, initial=0)) < RANGE:
             return moments, sensitivity, plan
         epsilon /= 16  # a small share of the budget makes more noise than the whole would: a coarser grid

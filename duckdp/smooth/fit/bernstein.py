@@ -275,9 +275,11 @@ class Evaluator:
             for kind in kinds.tolist():
                 own = self._whole_power(base, kind)
                 here = self._spread(values) == kind
-                found = own if found is None else Rectangle(
-                    _chosen(here, own.re, found.re), _chosen(here, own.im, found.im)
-                )  # fmt: skip
+                found = (
+                    own
+                    if found is None
+                    else Rectangle(_chosen(here, own.re, found.re), _chosen(here, own.im, found.im))
+                )
             if found is not None:
                 return found
         return rc.exponential(self(exponent) * rc.logarithm(base))

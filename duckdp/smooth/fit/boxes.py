@@ -121,9 +121,7 @@ def search(function: Expr, part: Part, kept: Floats, seen: float, tolerance: flo
     for _ in range(MAX_ROUNDS):
         done = Hidden(done.bound, _largest(done.seen, found.seen), done.beyond)
         closed = (left.beyond <= tolerance) | _whole(part.axes, left.boxes) | (left.beyond <= done.beyond)
-        done = Hidden(
-            _largest(done.bound, left.bounds[closed]), done.seen, _largest(done.beyond, left.beyond[closed])
-        )  # fmt: skip
+        done = Hidden(_largest(done.bound, left.bounds[closed]), done.seen, _largest(done.beyond, left.beyond[closed]))
         left = left.select(~closed)
         room = min(MAX_TOGETHER, (MAX_BOXES - looked) // PIECES)
         if not len(left.bounds) or room < 1:
@@ -132,9 +130,7 @@ def search(function: Expr, part: Part, kept: Floats, seen: float, tolerance: flo
         found = _look_into(function, p, _divided(p, left.select(order[:room]).boxes), done.seen, own)
         looked += len(found.bounds)
         left = _joined(left.select(order[room:]), found)
-    return Hidden(
-        _largest(done.bound, left.bounds), _largest(done.seen, left.seen), _largest(done.beyond, left.beyond)
-    )  # fmt: skip
+    return Hidden(_largest(done.bound, left.bounds), _largest(done.seen, left.seen), _largest(done.beyond, left.beyond))
 
 
 def span_width(function: Expr, seen: tuple[float, float]) -> float:
@@ -165,17 +161,20 @@ class _Looked:
 def _joined(*parts: _Looked) -> _Looked:
     low, high = (np.concatenate([p.boxes[i] for p in parts]) for i in (0, 1))
     bounds, seen, beyond = (
-        np.concatenate([p.bounds for p in parts]), np.concatenate([p.seen for p in parts]),
+        np.concatenate([p.bounds for p in parts]),
+        np.concatenate([p.seen for p in parts]),
         np.concatenate([p.beyond for p in parts]),
-    )  # fmt: skip
+    )
     return _Looked((low, high), bounds, seen, beyond)
 
 
 def _look_into(function: Expr, p: Polynomial, boxes: Boxes, seen: float, own: float) -> _Looked:
-    return _joined(*(
-        _look_into_some(function, p, (boxes[0][i : i + MAX_TOGETHER], boxes[1][i : i + MAX_TOGETHER]), seen, own)
-        for i in range(0, len(boxes[0]), MAX_TOGETHER)
-    ))  # fmt: skip
+    return _joined(
+        *(
+            _look_into_some(function, p, (boxes[0][i : i + MAX_TOGETHER], boxes[1][i : i + MAX_TOGETHER]), seen, own)
+            for i in range(0, len(boxes[0]), MAX_TOGETHER)
+        )
+    )
 
 
 def _look_into_some(function: Expr, p: Polynomial, boxes: Boxes, seen: float, own: float) -> _Looked:

@@ -123,9 +123,13 @@ def read_function(text: str, table: str, known: Sequence[Column]) -> Expr:
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
 def approximate(
-    function: Expr, basis: Basis, *, method: Method = "interpolation", smoothness: int = jackson.DEFAULT_SMOOTHNESS,
+    function: Expr,
+    basis: Basis,
+    *,
+    method: Method = "interpolation",
+    smoothness: int = jackson.DEFAULT_SMOOTHNESS,
     prove: bool = True,
-) -> Approximation:  # fmt: skip
+) -> Approximation:
     """The combination of the basis that stands for f.
 
     Args:
@@ -220,7 +224,7 @@ def _fit(function: Expr, part: Part, smoothness: int | None, *, prove: bool) -> 
         scale, own = float(np.max(np.abs(values))), own_error(function, points)
         bound = proved_error(
             part, polynomial=True, complete=False, error=0.0, scales=(scale, scale), lost=lost, own=(own, math.inf)
-        )  # fmt: skip
+        )
         if bound is not None:
             return Approximation(kept, bound, proved=True, own=own)
     return assess(function, part, kept, prove=prove)
@@ -236,9 +240,14 @@ def assess(function: Expr, part: Part, kept: Floats, *, prove: bool = True) -> A
     slack = rounding(part, seen.scale)
     if seen.complete:
         bound = proved_error(
-            part, polynomial=False, complete=True, error=seen.error, scales=(seen.scale, seen.scale), lost=0.0,
+            part,
+            polynomial=False,
+            complete=True,
+            error=seen.error,
+            scales=(seen.scale, seen.scale),
+            lost=0.0,
             own=(math.inf, seen.own),
-        )  # fmt: skip
+        )
         if bound is None:
             return Approximation(kept, seen.error + slack)
         return Approximation(kept, bound, proved=True, own=seen.own)
@@ -290,9 +299,11 @@ def checked(found: Approximation) -> Approximation:
     if math.isfinite(found.error) and np.isfinite(found.coefficients).all():
         return found
     raise NumericalError(
-        "N102", "the function is not known to be bounded within the columns' bounds.", status="not bounded",
+        "N102",
+        "the function is not known to be bounded within the columns' bounds.",
+        status="not bounded",
         advice="Keep it bounded, for example x / greatest(y, 1) in place of x / y.",
-    )  # fmt: skip
+    )
 
 
 def certify(

@@ -146,8 +146,9 @@ class _Enclosure:
 
     # Operators, by family, whose rule needs more than the ranges of their arguments: what may be NULL.
     KNOWING: ClassVar[dict[str, Callable[[_Enclosure, Sequence[Expr]], Span]]] = {
-        "coalesce": _coalesce, "is_null": _null,
-    }  # fmt: skip
+        "coalesce": _coalesce,
+        "is_null": _null,
+    }
 
 
 def _cleaned(span: Span, expr: Expr) -> Span:

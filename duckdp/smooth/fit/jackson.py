@@ -63,9 +63,11 @@ def coefficients(function: Expr, axes: Sequence[Axis], smoothness: int) -> Float
             break
     if found is None:
         raise NumericalError(
-            "N102", "the function reads too many columns for the Jackson kernel's quadrature.", status="too many nodes",
+            "N102",
+            "the function reads too many columns for the Jackson kernel's quadrature.",
+            status="too many nodes",
             advice="Take method 'interpolation'.",
-        )  # fmt: skip
+        )
     return _smoothed(found, axes, smoothness)
 
 

@@ -113,9 +113,11 @@ def evaluate_each(functions: Sequence[Expr], points: Points) -> Floats:
 def _finite(found: Masked) -> Floats:
     if np.ma.is_masked(found) or not np.isfinite(found.data).all():
         raise NumericalError(
-            "N102", "the function is NULL, NaN or infinite somewhere within the columns' bounds.", status="not finite",
+            "N102",
+            "the function is NULL, NaN or infinite somewhere within the columns' bounds.",
+            status="not finite",
             advice="Change it, for example greatest(x, 1) in place of x.",
-        )  # fmt: skip
+        )
     return np.asarray(found.data, dtype=np.float64)
 
 
@@ -171,7 +173,7 @@ def _run(printed: str, parameters: Parameters, nodes: dict[str, pa.Array], const
 
 def _execute(
     sql: str, parameters: Parameters, tables: dict[str, dict[str, pa.Array]]
-) -> dict[str, NDArray[np.generic]]:  # fmt: skip
+) -> dict[str, NDArray[np.generic]]:
     with values_only(tables) as con:
         try:
             return dict(con.execute(sql, parameters.values).fetchnumpy())

@@ -30,9 +30,15 @@ _OWN = 2.0**-46  # relative error of an operation of DuckDB's that has no rule h
 
 
 def proved_error(
-    part: Part, *, polynomial: bool, complete: bool, error: float, scales: tuple[float, float], lost: float,
+    part: Part,
+    *,
+    polynomial: bool,
+    complete: bool,
+    error: float,
+    scales: tuple[float, float],
+    lost: float,
     own: tuple[float, float],
-) -> float | None:  # fmt: skip
+) -> float | None:
     """A proved bound on |f - p|, p the interpolant less what the basis lacks, or None.
 
     Args:

@@ -50,9 +50,7 @@ def _along(residual: Residual, axes: Sequence[Axis], x: Sequence[Floats], values
     for _ in range(ROUNDS):
         along = left[:, None] + (right - left)[:, None] * inner
         along = np.rint(along) if whole else along
-        points = tuple(
-            along.ravel() if j == i else np.repeat(fixed[j], PARTS + 1) for j in range(len(x))
-        )  # fmt: skip
+        points = tuple(along.ravel() if j == i else np.repeat(fixed[j], PARTS + 1) for j in range(len(x)))
         found = residual(points).reshape(along.shape)
         largest = max(largest, float(np.max(np.abs(found))))
         best = np.argmax(np.abs(np.diff(found, axis=1)), axis=1)

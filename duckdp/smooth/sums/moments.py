@@ -181,9 +181,14 @@ def plan_grid_moments(
     bits = _grid_bits(table, basis, epsilon, bits_without_clamp(basis, MOST_BITS))
     program = GridSums(table=table, columns=columns, basis=basis, nodes=nodes, bits=bits)
     return MomentPlan(
-        path="grid", bits=bits, row_error=program.row_error, excess=0.0, basis=basis, max_rows=_max_rows(table),
+        path="grid",
+        bits=bits,
+        row_error=program.row_error,
+        excess=0.0,
+        basis=basis,
+        max_rows=_max_rows(table),
         program=program,
-    )  # fmt: skip
+    )
 
 
 def _max_rows(table: Table) -> int:

@@ -27,9 +27,15 @@ LISTS = {Kind.NUMBER: "DOUBLE[]", Kind.TEXT: "VARCHAR[]", Kind.DATE: "DATE[]", K
 
 
 def print_scan(
-    table: Table, columns: tuple[Column, ...], points: list[str], parameters: Parameters, *, weight_bits: int,
-    every_row: bool = False, keep_all: bool = False,
-) -> str:  # fmt: skip
+    table: Table,
+    columns: tuple[Column, ...],
+    points: list[str],
+    parameters: Parameters,
+    *,
+    weight_bits: int,
+    every_row: bool = False,
+    keep_all: bool = False,
+) -> str:
     """The points of all rows that count, as a parenthesised SELECT of a0, a1, ... and, with a unit_key, w.
 
     Args:

@@ -94,9 +94,19 @@ class Plan:
     def shares(self) -> dict[str, Fraction]:
         """By stage, those above 0."""
         names = (
-            "count", "label", "association", "best", "direction", "means", "shape", "products", "scores", "pairs",
-            "picks", "values",
-        )  # fmt: skip
+            "count",
+            "label",
+            "association",
+            "best",
+            "direction",
+            "means",
+            "shape",
+            "products",
+            "scores",
+            "pairs",
+            "picks",
+            "values",
+        )
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     @property

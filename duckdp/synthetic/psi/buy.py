@@ -133,7 +133,7 @@ def print_products(centre: Floats, basis: Floats, relation: str, columns: Sequen
     clamped = ", ".join(
         f"system.main.greatest(CAST(-1 AS DOUBLE), system.main.least(CAST(1 AS DOUBLE), {x})) AS dp_y{i}"
         for i, x in enumerate(shifted)
-    )  # fmt: skip
+    )
     dots = ", ".join(
         " + ".join(f"CAST({float(x)!r} AS DOUBLE) * s.dp_y{i}" for i, x in enumerate(column)) + f" AS dp_t{j}"
         for j, column in enumerate(basis.T)
@@ -142,6 +142,7 @@ def print_products(centre: Floats, basis: Floats, relation: str, columns: Sequen
     scale = f"CAST({2.0**bits!r} AS DOUBLE)"
     sums = ", ".join(
         f"coalesce(system.main.sum(CAST(system.main.floor(s.dp_y{i} * s.dp_t{j} * {scale} + 0.5) AS HUGEINT)), 0)"
-        for i in range(len(columns)) for j in range(basis.shape[1])
-    )  # fmt: skip
+        for i in range(len(columns))
+        for j in range(basis.shape[1])
+    )
     return f"SELECT {sums} FROM {inner} AS s"

@@ -149,9 +149,10 @@ def histogram(column: str, values: NDArray[Any]) -> Histogram:
     labels = [f"{a} to {b}" for a, b in pairwise(ends)]
     missing = len(listed) - len(known)
     return Histogram(
-        column=column, labels=(*labels, *(["NULL"] if missing else [])),
+        column=column,
+        labels=(*labels, *(["NULL"] if missing else [])),
         counts=(*(float(n) for n in counts), *([float(missing)] if missing else [])),
-    )  # fmt: skip
+    )
 
 
 def as_numbers(known: list[Any]) -> tuple[Floats, Kind]:

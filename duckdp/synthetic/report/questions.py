@@ -75,7 +75,7 @@ def complete_rows(made: SyntheticTable, summary: SmoothSummary) -> SyntheticTabl
     if not kept.any():
         raise NumericalError(
             "N101", "every row of the table has a NULL, so there is nothing to compare.", status="no rows"
-        )  # fmt: skip
+        )
     return replace(made, columns={name: values[kept] for name, values in made.columns.items()})
 
 
@@ -98,7 +98,7 @@ def _numbers(axis: Axis, made: SyntheticTable) -> Floats:
 
 def ask_both(
     made: SyntheticTable, summary: SmoothSummary, points: Points, counts: Floats
-) -> tuple[tuple[ReportLine, ...], int]:  # fmt: skip
+) -> tuple[tuple[ReportLine, ...], int]:
     """Questions with both answers, and how many could not be answered."""
     found, failed = [], 0
     for about, question, function in _questions(made, summary):
@@ -111,11 +111,16 @@ def ask_both(
             continue
         found.append(
             ReportLine(
-                about=about, question=question, function=function, released=known.value,
-                standard_error=known.standard_error, low=known.low, high=known.high,
+                about=about,
+                question=question,
+                function=function,
+                released=known.value,
+                standard_error=known.standard_error,
+                low=known.low,
+                high=known.high,
                 synthetic=float(values @ counts / counts.sum()),
             )
-        )  # fmt: skip
+        )
     return tuple(found), failed
 
 
@@ -170,9 +175,7 @@ def _soft_bins(axis: Axis, unit: str, made: SyntheticTable) -> list[tuple[str, s
     width = 2.0 / (min(axis.degree, SHARPEST) + 1)
     steps = ["1.0", *(f"(1.0 / (1.0 + exp(-({unit} - ({e!r})) / {width!r})))" for e in edges), "0.0"]
     ends = [_shown(axis, e) for e in (-1.0, *edges, 1.0)]
-    return [
-        (f"soft share {ends[i]} to {ends[i + 1]}", f"{steps[i]} - {steps[i + 1]}") for i in range(len(steps) - 1)
-    ]  # fmt: skip
+    return [(f"soft share {ends[i]} to {ends[i + 1]}", f"{steps[i]} - {steps[i + 1]}") for i in range(len(steps) - 1)]
 
 
 def _shares(axis: Axis, made: SyntheticTable) -> list[tuple[str, str]]:

@@ -204,20 +204,23 @@ def make_report(name: str, payload: str, parameters: Mapping[str, Any] | None = 
         return report_table(name, made, summary, notes=(note,))
     opened = open_synthesis(payload)
     if opened.summary is not None:
-        report = report_table(
-            name, opened.table, opened.summary, notes=opened.remarks, independent=opened.independent
-        )  # fmt: skip
+        report = report_table(name, opened.table, opened.summary, notes=opened.remarks, independent=opened.independent)
         return replace(report, facts=report.facts + opened.facts)
     return SyntheticReport(
-        name=name, table=opened.table.table, rows=opened.table.rows, residual=opened.table.residual,
-        facts=(*_charged_facts(opened.table, parameters or {}), *opened.facts), histograms=_histograms(opened.table),
-        stages=_read_bought(json.loads(payload).get("bought")), notes=opened.remarks,
-    )  # fmt: skip
+        name=name,
+        table=opened.table.table,
+        rows=opened.table.rows,
+        residual=opened.table.residual,
+        facts=(*_charged_facts(opened.table, parameters or {}), *opened.facts),
+        histograms=_histograms(opened.table),
+        stages=_read_bought(json.loads(payload).get("bought")),
+        notes=opened.remarks,
+    )
 
 
 def report_table(
     name: str, made: SyntheticTable, summary: SmoothSummary, *, notes: tuple[str, ...] = (), independent: bool = False
-) -> SyntheticReport:  # fmt: skip
+) -> SyntheticReport:
     """The report of a table beside a summary over the same columns.
 
     Rows with a NULL that the summary's columns have no place for are left out, as the summary leaves them out. Of rows
@@ -237,20 +240,29 @@ def report_table(
     if failed:
         notes += (f"{failed} questions have no finite answer within the bounds and were left out",)
     return SyntheticReport(
-        name=name, table=made.table, rows=whole.rows, residual=made.residual,
+        name=name,
+        table=made.table,
+        rows=whole.rows,
+        residual=made.residual,
         levels=tuple(_level(v, np.flatnonzero(levels == v), released, reached, noise) for v in known),
-        worst=None if worst is None else MomentMisfit(
-            degrees=tuple(summary.basis.indices[worst].tolist()), released=float(released[worst]),
-            synthetic=float(reached[worst]), noise=float(noise[worst]),
+        worst=None
+        if worst is None
+        else MomentMisfit(
+            degrees=tuple(summary.basis.indices[worst].tolist()),
+            released=float(released[worst]),
+            synthetic=float(reached[worst]),
+            noise=float(noise[worst]),
         ),
         deviations=None if worst is None else _rms(z[some]),
-        excess=None if worst is None else _rms(((reached - released) / np.hypot(noise, drawing))[some]), lines=lines,
+        excess=None if worst is None else _rms(((reached - released) / np.hypot(noise, drawing))[some]),
+        lines=lines,
         facts=(
             ("distance of the fitted moments (l1, before drawing)", page.show_number(made.residual)),
             (f"drawing {made.rows:,} rows at {len(counts):,} points moves a mean by about", page.show_number(drawing)),
         ),
-        histograms=_histograms(whole), notes=notes,
-    )  # fmt: skip
+        histograms=_histograms(whole),
+        notes=notes,
+    )
 
 
 def _level(level: int, at: Any, released: Floats, reached: Floats, noise: Floats) -> LevelMisfit:

@@ -88,10 +88,15 @@ class TheoremTask:
     def canonical(self) -> str:
         """The question's identity: equal for equal questions, and for no others."""
         raw = {
-            "kind": "theorem", "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
-            "columns": [c.name for c in self.columns], "smoothness": self.smoothness, "rows": self.rows,
-            "epsilon_nano": self.epsilon_nano, "delta_atto": self.delta_atto, "neighbours": self.neighbours.value,
-        }  # fmt: skip
+            "kind": "theorem",
+            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
+            "columns": [c.name for c in self.columns],
+            "smoothness": self.smoothness,
+            "rows": self.rows,
+            "epsilon_nano": self.epsilon_nano,
+            "delta_atto": self.delta_atto,
+            "neighbours": self.neighbours.value,
+        }
         return json.dumps(raw, sort_keys=True, separators=(",", ":"))
 
     @property
@@ -100,10 +105,15 @@ class TheoremTask:
         planned, figures = self.at(self._declared)
         used = figures.used
         return {
-            **planned.parameters, "method": "theorem", "smoothness": self.smoothness, "values": used.values,
-            "steps": used.steps, "rows": used.rows, "capped": list(figures.capped),
+            **planned.parameters,
+            "method": "theorem",
+            "smoothness": self.smoothness,
+            "values": used.values,
+            "steps": used.steps,
+            "rows": used.rows,
+            "capped": list(figures.capped),
             "n": "public, read first" if planned.count_public else self._declared,
-        }  # fmt: skip
+        }
 
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""
@@ -113,18 +123,30 @@ class TheoremTask:
         return [
             f"Algorithm 3 with the parameters of Theorem {theorem} for n = {self._declared:,}, K = {self.smoothness}: "
             f"t = {used.degree}, N = {used.values:,}, L = {used.steps:,}, m = {used.rows:,}",
-            *figures.capped, self._predict(planned, figures), *planned.describe(),
-        ]  # fmt: skip
+            *figures.capped,
+            self._predict(planned, figures),
+            *planned.describe(),
+        ]
 
     def _predict(self, planned: SummaryTask, figures: Figures) -> str:
         """Bound (22) if the program ends at the noise's expected norm."""
         used, size, scale = figures.used, planned.basis.size, planned.plan.noise.scales[0] / (1 << planned.moments.bits)
         bound = theorem_17_bound(
-            rows=self._declared, dimensions=len(self.columns), smoothness=self.smoothness, size=1.0,
-            degree=used.degree, values=used.values, scale=scale, fit=size * (scale / self._declared + 0.5 / used.steps),
-            failure=FAILURE, gaussian=planned.mechanism == "gaussian", count_public=planned.count_public,
-            drawn=used.rows, steps=used.steps, turn=sum_of_turns(self.columns, planned.basis, used.values),
-        )  # fmt: skip
+            rows=self._declared,
+            dimensions=len(self.columns),
+            smoothness=self.smoothness,
+            size=1.0,
+            degree=used.degree,
+            values=used.values,
+            scale=scale,
+            fit=size * (scale / self._declared + 0.5 / used.steps),
+            failure=FAILURE,
+            gaussian=planned.mechanism == "gaussian",
+            count_public=planned.count_public,
+            drawn=used.rows,
+            steps=used.steps,
+            turn=sum_of_turns(self.columns, planned.basis, used.values),
+        )
         return (
             f"bound (22) expected: {bound.total:.4g} for queries with |f| and {self.smoothness} derivatives at most 1, "
             f"with probability {1 - FAILURE:g}"
@@ -145,13 +167,23 @@ class TheoremTask:
 
     def _payload(self, moments: str, rows: int, figures: Figures) -> str:
         used = figures.used
-        return json.dumps({
-            "kind": KIND, "summary": None, "moments": moments, "rows": used.rows, "table": None,
-            "theorem": {
-                "n": rows, "smoothness": self.smoothness, "degree": used.degree, "values": used.values,
-                "steps": used.steps, "capped": list(figures.capped),
-            },
-        })  # fmt: skip
+        return json.dumps(
+            {
+                "kind": KIND,
+                "summary": None,
+                "moments": moments,
+                "rows": used.rows,
+                "table": None,
+                "theorem": {
+                    "n": rows,
+                    "smoothness": self.smoothness,
+                    "degree": used.degree,
+                    "values": used.values,
+                    "steps": used.steps,
+                    "capped": list(figures.capped),
+                },
+            }
+        )
 
     @property
     def _declared(self) -> int:
@@ -169,11 +201,15 @@ class TheoremTask:
         figures = choose_figures(rows, self.columns, self.smoothness, epsilon, delta, self.rows)
         wishes = Wishes(
             degree=figures.used.degree, weights="uniform", noise="gaussian" if delta else "laplace", path="sums"
-        )  # fmt: skip
+        )
         task = plan_summary(
-            self.table, [c.name for c in self.columns], epsilon_nano=self.epsilon_nano, neighbours=self.neighbours,
-            delta_atto=self.delta_atto, wishes=wishes,
-        )  # fmt: skip
+            self.table,
+            [c.name for c in self.columns],
+            epsilon_nano=self.epsilon_nano,
+            neighbours=self.neighbours,
+            delta_atto=self.delta_atto,
+            wishes=wishes,
+        )
         basis = task.basis
         nodes = tuple(
             unit_nodes(axis, grid_values(column, axis, figures.used.values))
@@ -181,16 +217,26 @@ class TheoremTask:
         )
         moments, sensitivity, plan = fit_noise(
             lambda e: plan_grid_moments(self.table, self.columns, basis, nodes, epsilon=e),
-            lambda m: m.norms(self.neighbours, count_public=task.count_public), self.table.row_cap,
-            basis.levels[1 if task.count_public else 0 :], self.epsilon_nano, self.delta_atto, wishes,
-        )  # fmt: skip
+            lambda m: m.norms(self.neighbours, count_public=task.count_public),
+            self.table.row_cap,
+            basis.levels[1 if task.count_public else 0 :],
+            self.epsilon_nano,
+            self.delta_atto,
+            wishes,
+        )
         return replace(task, moments=moments, sensitivity=sensitivity, plan=plan), figures
 
 
 def plan_theorem(
-    table: Table, columns: Sequence[str], *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
-    rows: int | None, smoothness: int | None,
-) -> TheoremTask:  # fmt: skip
+    table: Table,
+    columns: Sequence[str],
+    *,
+    epsilon_nano: int,
+    delta_atto: int,
+    neighbours: Neighbours,
+    rows: int | None,
+    smoothness: int | None,
+) -> TheoremTask:
     """Plan the paper's Algorithm 3 as it stands.
 
     Args:
@@ -213,17 +259,23 @@ def plan_theorem(
     for column in (table.column(name) for name in columns):
         if column is not None and column.lower is None:
             raise QueryError(
-                "Q401", f'column "{column.name}" has no bounds, and the theorem is about columns with bounds. '
+                "Q401",
+                f'column "{column.name}" has no bounds, and the theorem is about columns with bounds. '
                 "Leave it out, or take method := 'auto'.",
-            )  # fmt: skip
+            )
         if column is not None and column.domain is not None:
             rule = f"\"{column.name}\" has a domain, and the theorem's rows lie on a grid between bounds. Take 'lp'."
             raise ParameterError("P107", "columns", list(columns)[:50], rule)
     found = tuple(c for c in (table.column(name) for name in columns) if c is not None)
     task = TheoremTask(
-        table=table, columns=found, smoothness=SMOOTHNESS if smoothness is None else smoothness,
-        epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours, rows=rows,
-    )  # fmt: skip
+        table=table,
+        columns=found,
+        smoothness=SMOOTHNESS if smoothness is None else smoothness,
+        epsilon_nano=epsilon_nano,
+        delta_atto=delta_atto,
+        neighbours=neighbours,
+        rows=rows,
+    )
     return _checked(task, list(columns))
 
 
@@ -254,9 +306,14 @@ def task(asked: Asked) -> TheoremTask:
         name, given = ("target", asked.target) if asked.degree is None else ("degree", asked.target or asked.degree)
         raise ParameterError("P107", name, given, rule)
     return plan_theorem(
-        asked.table, asked.names, epsilon_nano=asked.epsilon_nano, delta_atto=asked.delta_atto,
-        neighbours=asked.neighbours, rows=asked.rows, smoothness=asked.smoothness,
-    )  # fmt: skip
+        asked.table,
+        asked.names,
+        epsilon_nano=asked.epsilon_nano,
+        delta_atto=asked.delta_atto,
+        neighbours=asked.neighbours,
+        rows=asked.rows,
+        smoothness=asked.smoothness,
+    )
 
 
 def _one_count(rows: Iterable[Sequence[Any]]) -> int:

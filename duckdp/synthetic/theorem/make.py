@@ -60,10 +60,13 @@ def open_table(raw: dict[str, Any], watch: Watch) -> Opened:
     facts, early = theorem_facts(raw, fitted), (fitted.note(),) if fitted.note() else ()
     watch.tell("done", 1.0)
     return Opened(
-        table=table, facts=facts, notes=(*(f"{name}: {value}" for name, value in facts), *early),
+        table=table,
+        facts=facts,
+        notes=(*(f"{name}: {value}" for name, value in facts), *early),
         remarks=("rows were moved to a grid before the sums, so no question is asked of them; see the bound",),
-        summary=summary, independent=True,
-    )  # fmt: skip
+        summary=summary,
+        independent=True,
+    )
 
 
 def shape(raw: dict[str, Any]) -> list[tuple[str, str]]:
@@ -110,12 +113,21 @@ def theorem_bound(raw: dict[str, Any], fit: float, *, drawn: int) -> ErrorBound:
     """
     summary, figures = SmoothSummary.load(raw["moments"]), raw["theorem"]
     return theorem_17_bound(
-        rows=max(1, math.floor(sure_count(summary))), dimensions=summary.basis.dimensions,
-        smoothness=int(figures["smoothness"]), size=1.0, degree=int(figures["degree"]), values=int(figures["values"]),
-        scale=summary.noise.scales[0] / (1 << summary.bits), fit=fit, failure=FAILURE,
-        gaussian=summary.family == "gaussian", count_public=summary.count is not None, drawn=drawn,
-        steps=int(figures["steps"]), turn=sum_of_turns(summary.columns, summary.basis, int(figures["values"])),
-    )  # fmt: skip
+        rows=max(1, math.floor(sure_count(summary))),
+        dimensions=summary.basis.dimensions,
+        smoothness=int(figures["smoothness"]),
+        size=1.0,
+        degree=int(figures["degree"]),
+        values=int(figures["values"]),
+        scale=summary.noise.scales[0] / (1 << summary.bits),
+        fit=fit,
+        failure=FAILURE,
+        gaussian=summary.family == "gaussian",
+        count_public=summary.count is not None,
+        drawn=drawn,
+        steps=int(figures["steps"]),
+        turn=sum_of_turns(summary.columns, summary.basis, int(figures["values"])),
+    )
 
 
 def sum_of_turns(columns: Sequence[Column], basis: Basis, values: int) -> float:

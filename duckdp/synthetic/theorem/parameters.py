@@ -106,10 +106,22 @@ def theorem_22_parameters(rows: int, dimensions: int, smoothness: int, epsilon: 
 
 
 def theorem_17_bound(
-    *, rows: int, dimensions: int, smoothness: int, size: float, degree: int, values: int, scale: float, fit: float,
-    failure: float, gaussian: bool = False, count_public: bool = False, drawn: int | None = None,
-    steps: int | None = None, turn: float | None = None,
-) -> ErrorBound:  # fmt: skip
+    *,
+    rows: int,
+    dimensions: int,
+    smoothness: int,
+    size: float,
+    degree: int,
+    values: int,
+    scale: float,
+    fit: float,
+    failure: float,
+    gaussian: bool = False,
+    count_public: bool = False,
+    drawn: int | None = None,
+    steps: int | None = None,
+    turn: float | None = None,
+) -> ErrorBound:
     """Bound (22), for every query f of the class at once.
 
     The class: |f| and all its partial derivatives up to order K are at most B on [-1, 1]^d. For f with polynomial h,
@@ -156,11 +168,16 @@ def theorem_17_bound(
     moved = size * (d * math.pi / (2 * (values - 1)) if turn is None else turn)
     bounds = [
         ErrorBound(
-            discretization=moved, approximation=2 * error, noise=most * noise, fit=most * fit, sampling=most * sampling,
-            rounding=most * rounding, coefficient=most,
+            discretization=moved,
+            approximation=2 * error,
+            noise=most * noise,
+            fit=most * fit,
+            sampling=most * sampling,
+            rounding=most * rounding,
+            coefficient=most,
         )
         for error, most in approximation_bounds(dimensions=d, smoothness=k, size=size, degree=degree)
-    ]  # fmt: skip
+    ]
     return min(bounds, key=lambda bound: bound.total)
 
 

@@ -57,9 +57,7 @@ class Tables:
 
     def split(self, values: NDArray[np.generic]) -> list[NDArray[np.generic]]:
         """A vector over all cells as one array per table."""
-        return [
-            values[a:b].reshape(s) for a, b, s in zip(self.starts[:-1], self.starts[1:], self.shapes, strict=True)
-        ]  # fmt: skip
+        return [values[a:b].reshape(s) for a, b, s in zip(self.starts[:-1], self.starts[1:], self.shapes, strict=True)]
 
     def count(self, codes: Ints) -> Ints:
         """Counts of rows in memory, int[cells], of int[n, columns]."""

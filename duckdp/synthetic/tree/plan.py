@@ -68,9 +68,14 @@ class TreePlan:
     def least(self, columns: int) -> list[Fraction]:
         """The smallest shares that anything is bought with, each stage's; 0 for stages that are not bought."""
         return [
-            self.ones, self.means, self.pairs, self.extra, self.labels / max(1, columns - 1),
-            self.choice / max(1, self.rounds), self.extra_choice / max(1, self.extra_rounds),
-        ]  # fmt: skip
+            self.ones,
+            self.means,
+            self.pairs,
+            self.extra,
+            self.labels / max(1, columns - 1),
+            self.choice / max(1, self.rounds),
+            self.extra_choice / max(1, self.extra_rounds),
+        ]
 
 
 def tree_terms(request: Request, columns: int) -> Terms:
@@ -122,9 +127,17 @@ def make_tree_plan(request: Request, units: UnitColumns, terms: Terms) -> TreePl
     if rounds < columns - 1 or noise >= _CALM:
         return TreePlan(bins=bins, ones=ones, means=means, labels=labels, **_joining(rest, rounds))
     return TreePlan(
-        bins=bins, ones=ones, means=means, labels=labels, choice=rest / 10, pairs=rest * 4 / 10, rounds=rounds,
-        extra=rest * 4 / 10, extra_choice=rest / 10, extra_rounds=rounds,
-    )  # fmt: skip
+        bins=bins,
+        ones=ones,
+        means=means,
+        labels=labels,
+        choice=rest / 10,
+        pairs=rest * 4 / 10,
+        rounds=rounds,
+        extra=rest * 4 / 10,
+        extra_choice=rest / 10,
+        extra_rounds=rounds,
+    )
 
 
 def _joining(rest: Fraction, rounds: int) -> _Joining:

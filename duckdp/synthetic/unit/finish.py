@@ -29,7 +29,7 @@ MakeRows = Callable[[UnitColumns, Kept, Watch], tuple[Columns, float]]
 
 def complete_rows(
     raw: dict[str, Any], watch: Watch, classes: Classes, make: MakeRows, *, listed: bool
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The payload with its rows as text, at most ``MADE``, in place of what they were made from.
 
     Args:

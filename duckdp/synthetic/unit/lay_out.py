@@ -39,11 +39,16 @@ def lay_out(asked: Asked, *, listed: bool) -> tuple[UnitColumns, Request]:
     if target and len(chosen) == 1:
         raise ParameterError("P107", "target", target, "needs other columns to link it with; name more, or no target.")
     return units, Request(
-        columns=max(2, units.count), expected_rows=table.expected_rows or table.row_cap,
-        epsilon_nano=asked.epsilon_nano, delta_atto=asked.delta_atto, neighbours=asked.neighbours,
-        rows=min(asked.wanted, FITTED), target=units.place_of(target) if target else None, signs=units.signs,
+        columns=max(2, units.count),
+        expected_rows=table.expected_rows or table.row_cap,
+        epsilon_nano=asked.epsilon_nano,
+        delta_atto=asked.delta_atto,
+        neighbours=asked.neighbours,
+        rows=min(asked.wanted, FITTED),
+        target=units.place_of(target) if target else None,
+        signs=units.signs,
         groups=units.groups,
-    )  # fmt: skip
+    )
 
 
 def require_shares(fits: bool, columns: int, epsilon_nano: int) -> None:

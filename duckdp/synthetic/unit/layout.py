@@ -240,13 +240,18 @@ def _part(column: Column, start: int) -> Part:
         return Part(column=column, axis=axis, form="choice", values=values, start=start, nullable=False)
     if column.lower is None or column.upper is None:
         raise QueryError(
-            "Q401", f'column "{column.name}" has neither bounds nor a domain, so nothing about it can be released. The '
+            "Q401",
+            f'column "{column.name}" has neither bounds nor a domain, so nothing about it can be released. The '
             "data owner declares them with protect(bounds=...) or protect(domains=...).",
-        )  # fmt: skip
+        )
     axis = Axis(
-        name=column.name, kind=column.kind, degree=2, lower=as_number(column.lower), upper=as_number(column.upper),
+        name=column.name,
+        kind=column.kind,
+        degree=2,
+        lower=as_number(column.lower),
+        upper=as_number(column.upper),
         integral=column.integral,
-    )  # fmt: skip
+    )
     return Part(column=column, axis=axis, form="number", values=(), start=start, nullable=column.nullable)
 
 

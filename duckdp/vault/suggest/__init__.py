@@ -36,8 +36,9 @@ def suggest(engine: Engine, table: str | None, form: str) -> str:
     names = sorted(schema) if table is None else [table.lower()]
     source = engine.source.data if isinstance(engine.source.data, str) else "SOURCE"
     parts = [
-        f'## "{name}": {printable(keys[name].why)}' if table is None and keys[name].left_out
+        f'## "{name}": {printable(keys[name].why)}'
+        if table is None and keys[name].left_out
         else write(name, suggest_lines(schema[name], keys[name]), source)
         for name in names
-    ]  # fmt: skip
+    ]
     return "\n\n".join(parts)

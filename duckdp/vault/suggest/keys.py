@@ -58,27 +58,36 @@ def _propose(schema: Mapping[str, TableFacts], facts: TableFacts, best: frozense
         guess = guess if guess is not None and _is_person(guess) else None
         called = missing[0] if len(missing) == 1 and not set(missing) & SAYS_NOTHING else _called(best, schema)
         own_name = f'unit_key="{guess or "its column"}", unit="{called}" if a column of it names the same ones'
-        return Proposal(column=guess, unit=called, sure=False, left_out=True, why=(
-            f"no {' or '.join(missing)} here, the key that {', '.join(tables)} share: {own_name}; else leave the "
-            "table out (a data set has one kind of unit)"
-        ))  # fmt: skip
+        return Proposal(
+            column=guess,
+            unit=called,
+            sure=False,
+            left_out=True,
+            why=(
+                f"no {' or '.join(missing)} here, the key that {', '.join(tables)} share: {own_name}; else leave the "
+                "table out (a data set has one kind of unit)"
+            ),
+        )
     linked = [t for t in (facts.name, *tables) if any(p == (t, c) for p in best for c in schema[t].references)]
     how = "foreign keys of " + ", ".join(linked) if linked else "by name and type alone: low confidence"
     kinds = {c for _, c in best}
     unit = None if len(kinds) == 1 and not kinds & SAYS_NOTHING else _called(best, schema)
     return Proposal(
-        column=names[own[0]], unit=unit, sure=True,
+        column=names[own[0]],
+        unit=unit,
+        sure=True,
         why=f"shared with {', '.join(tables)}, {how}; does it name a person?",
         default=facts.defaults.get(own[0]),
-    )  # fmt: skip
+    )
 
 
 def _guess(facts: TableFacts, names: Mapping[str, str]) -> Proposal:
     """A lone table's column whose name ends like a key's."""
     likely = [
-        c.name.lower() for c in facts.columns
+        c.name.lower()
+        for c in facts.columns
         if unit_key_allowed(c.type) and (c.name.lower() in SAYS_NOTHING or ends_like_key(c.name) or _is_person(c.name))
-    ]  # fmt: skip
+    ]
     if not likely:
         return Proposal(
             column=None, unit=None, why="no column is called like a key; without one the unit is the row", sure=False
@@ -93,7 +102,7 @@ def _groups(schema: Mapping[str, TableFacts]) -> list[frozenset[Place]]:
     """Columns that may hold one key: tied by foreign keys, or of one name that says something; of one type."""
     types = {
         (t, c.name.lower()): c.type for t, facts in schema.items() for c in facts.columns if unit_key_allowed(c.type)
-    }  # fmt: skip
+    }
     root = {place: place for place in types}
 
     def find(place: Place) -> Place:

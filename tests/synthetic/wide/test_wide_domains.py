@@ -34,9 +34,10 @@ BOTH = {
     "day": column("day", DAYS[0], DAYS[2], "DATE", domain=DAYS, nullable=False),
 }
 SHARES = {
-    "plan": {1: 0.5, 5: 0.25, 99: 0.25}, "rate": {0.5: 0.8, 2.5: 0.2},
+    "plan": {1: 0.5, 5: 0.25, 99: 0.25},
+    "rate": {0.5: 0.8, 2.5: 0.2},
     "day": dict(zip(DAYS, (0.6, 0.1, 0.3), strict=True)),
-}  # fmt: skip
+}
 DATA = f"""CREATE TABLE t AS SELECT (CASE i % 4 WHEN 0 THEN 5 WHEN 1 THEN 99 ELSE 1 END)::INTEGER AS plan,
     CASE WHEN i % 5 = 0 THEN 2.5 WHEN i % 5 = 1 THEN 1.75 ELSE 0.5 END::DOUBLE AS rate,
     DATE '2020-01-01' + (CASE WHEN i % 10 < 6 THEN 0 WHEN i % 10 < 7 THEN 60 ELSE 365 END) AS day,
@@ -48,9 +49,14 @@ SIGN = column("B", None, None, "BOOLEAN", nullable=False)
 
 def _made(*columns: duckdp.catalog.table.Column, method: str, epsilon: int = 20, **more: object) -> SyntheticTable:
     task = plan_wide(
-        table(*columns, expected_rows=ROWS), None, epsilon_nano=epsilon * NANO, neighbours=Neighbours.ADD_REMOVE,
-        rows=2000, method=method, **{"delta_atto": 0, "target": None, **more},
-    )  # fmt: skip
+        table(*columns, expected_rows=ROWS),
+        None,
+        epsilon_nano=epsilon * NANO,
+        neighbours=Neighbours.ADD_REMOVE,
+        rows=2000,
+        method=method,
+        **{"delta_atto": 0, "target": None, **more},
+    )
     with connect() as con:
         con.execute(DATA)
         return read_synthesis(task.work(1)(Stages(lambda q: read_rows(con, q))))
@@ -161,11 +167,14 @@ def _file(folder: Path) -> str:
 
 def _protect(owner: duckdp.Curator) -> None:
     owner.protect(
-        "t", row_cap=100_000, expected_rows=ROWS,
+        "t",
+        row_cap=100_000,
+        expected_rows=ROWS,
         bounds={"plan": (1, 99), "rate": (0, 3), "day": (DAYS[0], DAYS[2]), "age": (0, 100)},
         domains={"plan": [1, 5, 99], "rate": [0.5, 2.5, 7.0], "day": list(DAYS), "code": list(MANY.domain or ())},
-        other={"rate": 0.5}, columns=["B"],
-    )  # fmt: skip
+        other={"rate": 0.5},
+        columns=["B"],
+    )
     owner.budget(epsilon=30)
     owner.grant("ana", epsilon=30)
 

@@ -11,9 +11,15 @@ from tests.synthetic.in_memory import memory_products, memory_sums
 D, BITS = 5, 20
 NAMES = [f'"u{i}"' for i in range(D)]
 ALL = Features(
-    dimensions=D, centre=1.3, width=0.9, size=True, degree=3, pairs=True, columns=(0, 2, 3),
+    dimensions=D,
+    centre=1.3,
+    width=0.9,
+    size=True,
+    degree=3,
+    pairs=True,
+    columns=(0, 2, 3),
     factors=(ONE, RADIAL, label_factor(4, -0.3, D), Factor(weights=np.array([0.5, -0.5, 0, 0.1, 0]), width=0.4)),
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")

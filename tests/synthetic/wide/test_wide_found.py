@@ -20,9 +20,15 @@ SEX = column("sex", None, None, "VARCHAR", domain=("f", "m"), other="f", nullabl
 
 def plan(*more, epsilon=1.0, rows=5000, method="moments", target=None):
     return plan_wide(
-        table(*NUMBERS, *more, expected_rows=rows), None, epsilon_nano=round(epsilon * NANO), delta_atto=0,
-        neighbours=Neighbours.ADD_REMOVE, rows=500, method=method, target=target,
-    )  # fmt: skip
+        table(*NUMBERS, *more, expected_rows=rows),
+        None,
+        epsilon_nano=round(epsilon * NANO),
+        delta_atto=0,
+        neighbours=Neighbours.ADD_REMOVE,
+        rows=500,
+        method=method,
+        target=target,
+    )
 
 
 def found(task):

@@ -17,9 +17,12 @@ NODES, DEGREE, NOISE = angle_nodes(200), 8, 0.02
 def columns(rng):
     n = 2000
     return [
-        rng.uniform(-1, 1, n), np.clip(rng.normal(0.3, 0.2, n), -1, 1), np.full(n, -0.99),
-        np.where(rng.random(n) < 0.7, -1.0, rng.uniform(-1, 1, n)), rng.choice([-1.0, 0.0, 1.0], n),
-    ]  # fmt: skip
+        rng.uniform(-1, 1, n),
+        np.clip(rng.normal(0.3, 0.2, n), -1, 1),
+        np.full(n, -0.99),
+        np.where(rng.random(n) < 0.7, -1.0, rng.uniform(-1, 1, n)),
+        rng.choice([-1.0, 0.0, 1.0], n),
+    ]
 
 
 def noisy_moments(rng):

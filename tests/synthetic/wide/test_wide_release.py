@@ -37,9 +37,14 @@ def corners(d, count=400):
 def test_no_row_moves_a_sum_further_than_the_sensitivity(neighbours):
     d = 4
     features = Features(
-        dimensions=d, size=True, degree=3, centre=1, width=0.5, pairs=True,
+        dimensions=d,
+        size=True,
+        degree=3,
+        centre=1,
+        width=0.5,
+        pairs=True,
         factors=(ONE, RADIAL, label_factor(3, -0.6, d)),
-    )  # fmt: skip
+    )
     integers = np.floor(features.rows(corners(d)) * UNIT + 0.5)
     if neighbours is Neighbours.ADD_REMOVE:
         moved = np.abs(integers)
@@ -96,9 +101,14 @@ def test_a_count_of_its_own():
 
 @pytest.mark.parametrize(
     ("columns", "more", "apart"),
-    [(117, {}, True), (42, {}, True), (8, {}, False), (117, {"neighbours": Neighbours.REPLACE}, False),
-     (117, {"epsilon": "0.1", "delta": "1e-6"}, False)],
-)  # fmt: skip
+    [
+        (117, {}, True),
+        (42, {}, True),
+        (8, {}, False),
+        (117, {"neighbours": Neighbours.REPLACE}, False),
+        (117, {"epsilon": "0.1", "delta": "1e-6"}, False),
+    ],
+)
 def test_a_count_is_bought_apart_where_that_pays(columns, more, apart):
     asked = request(columns, expected_rows=10_000, **{"epsilon": "1", **more})
     opened = open_purse(asked)

@@ -12,13 +12,22 @@ from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, inner,
 D = 5
 SCORE = Factor(weights=np.array([0.5, -0.5, 0, 0.1, 0]), width=0.4)
 FEW = Features(
-    dimensions=D, centre=1.3, width=0.9, size=True, degree=3, columns=(0, 2, 3),
-    factors=(ONE, RADIAL, label_factor(4, -0.3, D), SCORE), crosses=((RADIAL, SCORE), (SCORE, SCORE)),
-)  # fmt: skip
+    dimensions=D,
+    centre=1.3,
+    width=0.9,
+    size=True,
+    degree=3,
+    columns=(0, 2, 3),
+    factors=(ONE, RADIAL, label_factor(4, -0.3, D), SCORE),
+    crosses=((RADIAL, SCORE), (SCORE, SCORE)),
+)
 CASES = [
-    FEW, replace(FEW, pairs=True), replace(FEW, pairs=True, some=((0, 4), (2, 2))), replace(FEW, degree=1, factors=()),
+    FEW,
+    replace(FEW, pairs=True),
+    replace(FEW, pairs=True, some=((0, 4), (2, 2))),
+    replace(FEW, degree=1, factors=()),
     Features(dimensions=D, centre=1.0, width=0.3, crosses=((RADIAL, RADIAL), (ONE, RADIAL))),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

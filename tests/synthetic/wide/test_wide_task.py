@@ -31,10 +31,12 @@ from tests.synthetic.plans import plan_wide
 
 ROWS = 20_000
 SPEC = (
-    column("age", 0, 100, "INTEGER"), column("pay", 0.0, 10.0, "DECIMAL(6,2)"),
+    column("age", 0, 100, "INTEGER"),
+    column("pay", 0.0, 10.0, "DECIMAL(6,2)"),
     column("day", dt.date(2020, 1, 1), dt.date(2020, 12, 31), "DATE"),
-    column("city", None, None, "VARCHAR", domain=("x", "y", "z")), column("sick", None, None, "BOOLEAN"),
-)  # fmt: skip
+    column("city", None, None, "VARCHAR", domain=("x", "y", "z")),
+    column("sick", None, None, "BOOLEAN"),
+)
 DATA = f"""CREATE TABLE t AS SELECT (20 + i % 40)::INTEGER AS age,
     CASE WHEN i % 10 > 0 THEN ((i * 7) % 1000 / 200.0)::DECIMAL(6,2) END AS pay,
     DATE '2020-01-01' + (i % 100)::INTEGER AS day,
@@ -49,10 +51,13 @@ def clinic(tmp_path: Path) -> Iterator[duckdp.Curator]:
         con.execute(DATA)
     with duckdp.open(path, ledger=str(tmp_path / "c.ledger")) as owner:
         owner.protect(
-            "t", row_cap=100_000, expected_rows=ROWS,
+            "t",
+            row_cap=100_000,
+            expected_rows=ROWS,
             bounds={"age": (0, 100), "pay": (0, 10), "day": (dt.date(2020, 1, 1), dt.date(2020, 12, 31))},
-            domains={"city": ["x", "y", "z"]}, columns=["sick"],
-        )  # fmt: skip
+            domains={"city": ["x", "y", "z"]},
+            columns=["sick"],
+        )
         owner.budget(epsilon=20)
         owner.grant("ana", epsilon=20)
         yield owner
@@ -87,9 +92,15 @@ def test_every_method_costs_what_was_asked(method: str, delta_atto: int) -> None
     for epsilon_nano in (NANO // 50, NANO, NANO + 1, 20 * NANO):
         for neighbours in Neighbours:
             task = plan_wide(
-                table(*SPEC, expected_rows=ROWS), [c.name for c in SPEC], epsilon_nano=epsilon_nano,
-                delta_atto=delta_atto, neighbours=neighbours, rows=None, method=method, target=None,
-            )  # fmt: skip
+                table(*SPEC, expected_rows=ROWS),
+                [c.name for c in SPEC],
+                epsilon_nano=epsilon_nano,
+                delta_atto=delta_atto,
+                neighbours=neighbours,
+                rows=None,
+                method=method,
+                target=None,
+            )
             assert task.loss.epsilon_nano <= epsilon_nano
             assert task.loss.epsilon_nano == epsilon_nano or task.loss.delta_atto
             assert task.loss.delta_atto in (0, delta_atto)
@@ -138,11 +149,19 @@ def test_a_tree_in_sql_and_after_the_data_are_gone(clinic: duckdp.Curator) -> No
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [({"method": "magic"}, "P107"), ({"target": 5}, "P107"),
-     ({"target": "age"}, "P107"), ({"target": "nobody"}, "P107"),
-     ({"columns": ["age", "age", "pay", "day"]}, "P107"), ({"columns": ["age", "nobody", "pay", "day"]}, "C102"),
-     ({"rows": 0}, "P107"), ({"rows": 10**8}, "P107"), ({"epsilon": 0}, "P101"), ({"epsilon": 50}, "B101")],
-)  # fmt: skip
+    [
+        ({"method": "magic"}, "P107"),
+        ({"target": 5}, "P107"),
+        ({"target": "age"}, "P107"),
+        ({"target": "nobody"}, "P107"),
+        ({"columns": ["age", "age", "pay", "day"]}, "P107"),
+        ({"columns": ["age", "nobody", "pay", "day"]}, "C102"),
+        ({"rows": 0}, "P107"),
+        ({"rows": 10**8}, "P107"),
+        ({"epsilon": 0}, "P101"),
+        ({"epsilon": 50}, "B101"),
+    ],
+)
 def test_bad_calls_are_refused_before_any_charge(clinic: duckdp.Curator, arguments: dict, code: str) -> None:
     with pytest.raises(DuckDPError) as caught:
         clinic.session("ana").synthesize("t", **{"epsilon": 1, "rows": 100, **arguments})
@@ -153,9 +172,15 @@ def test_bad_calls_are_refused_before_any_charge(clinic: duckdp.Curator, argumen
 def test_units_of_several_rows_count_once() -> None:
     tab = table(*SPEC, unit_key="k", unit_type="INTEGER")
     task = plan_wide(
-        tab, None, epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE, rows=10, method="auto",
+        tab,
+        None,
+        epsilon_nano=NANO,
+        delta_atto=0,
+        neighbours=Neighbours.ADD_REMOVE,
+        rows=10,
+        method="auto",
         target=None,
-    )  # fmt: skip
+    )
     with connect() as con:
         con.execute(DATA.replace("SELECT", "SELECT (i % 300)::INTEGER AS k,", 1))
         parameters = Parameters()
@@ -183,9 +208,15 @@ def test_replace_needs_every_row() -> None:
     view = table(*SPEC, filter="age > 3", base=SPEC)
     with pytest.raises(CatalogError):
         plan_wide(
-            view, None, epsilon_nano=NANO, delta_atto=0, neighbours=Neighbours.REPLACE, rows=10, method="auto",
+            view,
+            None,
+            epsilon_nano=NANO,
+            delta_atto=0,
+            neighbours=Neighbours.REPLACE,
+            rows=10,
+            method="auto",
             target=None,
-        )  # fmt: skip
+        )
 
 
 def test_unit_columns_in_sql_and_back() -> None:

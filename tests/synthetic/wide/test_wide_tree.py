@@ -26,7 +26,7 @@ from duckdp.synthetic.tree.make.estimates import (
     scale_margins,
     tilt_pair,
     to_simplex,
-)  # fmt: skip
+)
 from duckdp.synthetic.unit.buy.unit_sql import print_items
 from duckdp.synthetic.unit.layout import make_units
 from tests.smooth.tables import column, connect, table
@@ -34,10 +34,12 @@ from tests.synthetic.plans import encode, plan_wide
 from tests.synthetic.wide.trees import three_columns
 
 SPEC = (
-    column("age", 0, 100, "INTEGER"), column("pay", 0.0, 10.0, "DECIMAL(6,2)"),
+    column("age", 0, 100, "INTEGER"),
+    column("pay", 0.0, 10.0, "DECIMAL(6,2)"),
     column("day", dt.date(2020, 1, 1), dt.date(2020, 12, 31), "DATE"),
-    column("city", None, None, "VARCHAR", domain=("x", "y", "z")), column("sick", None, None, "BOOLEAN"),
-)  # fmt: skip
+    column("city", None, None, "VARCHAR", domain=("x", "y", "z")),
+    column("sick", None, None, "BOOLEAN"),
+)
 ROWS = 20_000
 DATA = f"""CREATE TABLE t AS SELECT CASE WHEN i % 7 > 0 THEN (20 + i % 40)::INTEGER END AS age,
     CASE WHEN i % 10 > 0 THEN ((i * 7) % 1000 / 200.0)::DECIMAL(6,2) END AS pay,
@@ -96,10 +98,15 @@ def test_pairs_keep_their_margins_and_lose_noise() -> None:
     np.testing.assert_allclose(truth.sum(axis=0), second, atol=1e-6)
     found = estimate_pair(truth * 10_000, 0.01, 10_000, first, second)
     np.testing.assert_allclose(found, truth, atol=2e-3)
-    noise = np.mean([
-        np.abs(estimate_pair(np.outer(first, second) * 1000 + rng.normal(0, 50, (3, 3)), 50.0, 1000, first, second)
-               - np.outer(first, second)).sum() for _ in range(50)
-    ])  # fmt: skip
+    noise = np.mean(
+        [
+            np.abs(
+                estimate_pair(np.outer(first, second) * 1000 + rng.normal(0, 50, (3, 3)), 50.0, 1000, first, second)
+                - np.outer(first, second)
+            ).sum()
+            for _ in range(50)
+        ]
+    )
     assert noise < 0.5 * 9 * 0.05 * 0.8  # half of what it would be without shrinking
     values = (np.array([-1.0, 1, 0]), np.array([-1.0, 0, 1]))
     tilted = tilt_pair(first, second, values, 0.1)
@@ -162,9 +169,14 @@ def test_codes_in_sql_are_those_of_the_unit_columns() -> None:
 
 def _made(epsilon_nano: int, method: str, rows: int, **more: object) -> SyntheticTable:
     task = plan_wide(
-        table(*SPEC, expected_rows=ROWS), None, epsilon_nano=epsilon_nano, neighbours=Neighbours.ADD_REMOVE, rows=rows,
-        method=method, **{"delta_atto": 0, "target": None, **more},
-    )  # fmt: skip
+        table(*SPEC, expected_rows=ROWS),
+        None,
+        epsilon_nano=epsilon_nano,
+        neighbours=Neighbours.ADD_REMOVE,
+        rows=rows,
+        method=method,
+        **{"delta_atto": 0, "target": None, **more},
+    )
     with connect() as con:
         con.execute(DATA)
         payload = task.work(1)(Stages(lambda q: read_rows(con, q)))
@@ -175,8 +187,9 @@ def _two_way(columns: dict[str, np.ndarray]) -> list[dict[tuple[str, str], float
     bands = {
         "age": [None if a is None else a // 10 for a in columns["age"].tolist()],
         "pay": [None if p is None else float(p) // 1 for p in columns["pay"].tolist()],
-        "city": columns["city"].tolist(), "sick": columns["sick"].tolist(),
-    }  # fmt: skip
+        "city": columns["city"].tolist(),
+        "sick": columns["sick"].tolist(),
+    }
     found = []
     for one, two in combinations(bands, 2):
         keys, counts = np.unique([f"{a}|{b}" for a, b in zip(bands[one], bands[two], strict=True)], return_counts=True)
@@ -209,9 +222,13 @@ def test_a_tree_of_a_table_has_its_pairs_nulls_and_types() -> None:
 def test_auto_grows_a_tree_by_public_figures() -> None:
     def chosen(spec: tuple, rows: int, **more: object) -> str:
         task = plan_wide(
-            table(*spec, expected_rows=rows), None, neighbours=Neighbours.ADD_REMOVE, rows=10, method="auto",
+            table(*spec, expected_rows=rows),
+            None,
+            neighbours=Neighbours.ADD_REMOVE,
+            rows=10,
+            method="auto",
             **{"delta_atto": 0, "target": None, "epsilon_nano": NANO, **more},
-        )  # fmt: skip
+        )
         return task.method
 
     numbers = tuple(column(f"n{i}") for i in range(6))
@@ -229,9 +246,15 @@ def test_auto_grows_a_tree_by_public_figures() -> None:
 def test_what_a_tree_reads_is_the_same_statement_for_all_tables() -> None:
     """Codes are streamed once a stage: neither the statement nor what crosses grows with the number of pairs."""
     task = plan_wide(
-        table(*SPEC, expected_rows=ROWS), None, epsilon_nano=4 * NANO, delta_atto=0, neighbours=Neighbours.ADD_REMOVE,
-        rows=100, method="tree", target=None,
-    )  # fmt: skip
+        table(*SPEC, expected_rows=ROWS),
+        None,
+        epsilon_nano=4 * NANO,
+        delta_atto=0,
+        neighbours=Neighbours.ADD_REMOVE,
+        rows=100,
+        method="tree",
+        target=None,
+    )
     asked = []
     with connect() as con:
         con.execute(DATA)

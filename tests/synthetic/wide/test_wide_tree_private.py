@@ -152,17 +152,13 @@ def test_a_neighbour_shows_no_more_than_epsilon() -> None:
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_the_stages_cost_the_charge(epsilon: str, delta: str, relation: Neighbours, target: int | None) -> None:
     units, unit = three_columns(500)
-    asked = request(
-        units.count, expected_rows=500, epsilon=epsilon, delta=delta, neighbours=relation, target=target
-    )  # fmt: skip
+    asked = request(units.count, expected_rows=500, epsilon=epsilon, delta=delta, neighbours=relation, target=target)
     purse = open_tree_purse(asked, 3)
     plan = make_tree_plan(asked, units, purse)
     assert plan.total == 1
     bins = make_bins(units, plan.bins)
     codes = np.stack([encode(b, unit) for b in bins], axis=1)
-    tree = grow_tree(
-        bins, plan, purse, None if target is None else 2, memory_counts(codes), memory_sums(unit)
-    )  # fmt: skip
+    tree = grow_tree(bins, plan, purse, None if target is None else 2, memory_counts(codes), memory_sums(unit))
     assert Fraction(0) < purse.spent <= 1
     if relation is Neighbours.REPLACE:
         assert tree.rows == 500

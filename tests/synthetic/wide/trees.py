@@ -15,10 +15,12 @@ def memory_counts(codes):
 def three_columns(rows):
     """A number, a domain of three values and a boolean, linked; as unit columns and unit rows."""
     units = make_units(
-        [column("x", 0, 10, nullable=False),
-         column("city", None, None, "VARCHAR", domain=("a", "b", "c"), other="c", nullable=False),
-         column("sick", None, None, "BOOLEAN", nullable=False)]
-    )  # fmt: skip
+        [
+            column("x", 0, 10, nullable=False),
+            column("city", None, None, "VARCHAR", domain=("a", "b", "c"), other="c", nullable=False),
+            column("sick", None, None, "BOOLEAN", nullable=False),
+        ]
+    )
     rng = np.random.default_rng(11)
     place = rng.integers(0, 3, rows)
     unit = np.full((rows, units.count), -1.0)

@@ -17,6 +17,12 @@ def task(asked: Asked) -> SynthesisTask:
         rule = "is not for method := 'lp'; take method := 'auto'."
         raise ParameterError("P107", "target", asked.target, rule)
     return plan_synthesis(
-        asked.table, asked.columns, epsilon_nano=asked.epsilon_nano, delta_atto=asked.delta_atto,
-        neighbours=asked.neighbours, rows=asked.wanted, smoothness=asked.smoothness, degree=asked.degree,
-    )  # fmt: skip
+        asked.table,
+        asked.columns,
+        epsilon_nano=asked.epsilon_nano,
+        delta_atto=asked.delta_atto,
+        neighbours=asked.neighbours,
+        rows=asked.wanted,
+        smoothness=asked.smoothness,
+        degree=asked.degree,
+    )

@@ -96,9 +96,12 @@ class MissingPlan:
         exact = [max(0, min(most, int(v or 0))) for v in found[0]]
         counts = [value + z for value, z in zip(exact, laplace_noise(len(exact), scale), strict=True)]
         return {
-            "columns": self.names, "counts": counts, "scale": scale, "bits": self.bits,
+            "columns": self.names,
+            "counts": counts,
+            "scale": scale,
+            "bits": self.bits,
             "epsilon_nano": self.epsilon_nano,
-        }  # fmt: skip
+        }
 
     def _scale(self, bits: int) -> float:
         rows = self.table.max_rows if self.table.unit_key is not None else 1
@@ -116,4 +119,4 @@ def plan_missing(
         return None
     return MissingPlan(
         table=table, columns=columns, basis=basis, places=places, epsilon_nano=epsilon_nano, neighbours=neighbours
-    )  # fmt: skip
+    )

@@ -78,9 +78,11 @@ class SynthesisTask:
 
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""
-        nulls = [] if self.missing is None else [
-            f"NULLs of {', '.join(self.missing.names)}: their shares, for a {PART}th of epsilon"
-        ]  # fmt: skip
+        nulls = (
+            []
+            if self.missing is None
+            else [f"NULLs of {', '.join(self.missing.names)}: their shares, for a {PART}th of epsilon"]
+        )
         return ["method: lp, the distribution on a grid whose moments come closest", *nulls, *self.summary.describe()]
 
     @property
@@ -116,9 +118,16 @@ class SynthesisTask:
 
 
 def plan_synthesis(
-    table: Table, columns: Sequence[str] | None, *, epsilon_nano: int, delta_atto: int, neighbours: Neighbours,
-    rows: int, smoothness: int | None, degree: int | None,
-) -> SynthesisTask:  # fmt: skip
+    table: Table,
+    columns: Sequence[str] | None,
+    *,
+    epsilon_nano: int,
+    delta_atto: int,
+    neighbours: Neighbours,
+    rows: int,
+    smoothness: int | None,
+    degree: int | None,
+) -> SynthesisTask:
     """Plan a synthetic table; without ``columns``, of all bounded numeric columns.
 
     Raises:
@@ -132,9 +141,13 @@ def plan_synthesis(
     found = [table.column(name) for name in chosen]
     part = max(1, epsilon_nano // PART) if any(c is not None and may_miss(c) for c in found) else 0
     task = plan_summary(
-        table, chosen, epsilon_nano=epsilon_nano - part, delta_atto=delta_atto, neighbours=neighbours,
+        table,
+        chosen,
+        epsilon_nano=epsilon_nano - part,
+        delta_atto=delta_atto,
+        neighbours=neighbours,
         wishes=Wishes(smoothness=smoothness, degree=degree),
-    )  # fmt: skip
+    )
     missing = plan_missing(table, task.columns, task.basis, epsilon_nano=part, neighbours=neighbours) if part else None
     task.query(0)  # what cannot be printed is refused before the charge
     return SynthesisTask(summary=task, missing=missing, rows=rows)

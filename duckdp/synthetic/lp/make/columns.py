@@ -67,9 +67,11 @@ class Grid:
             raise InternalError("the first function of an axis is not 1, or an index comes twice")
         if self.size > MAX_POINTS:
             raise NumericalError(
-                "N101", f"a grid of {self.size} points is too large for a linear program.", status="too large",
+                "N101",
+                f"a grid of {self.size} points is too large for a linear program.",
+                status="too large",
                 advice="Take fewer columns or a coarser grid.",
-            )  # fmt: skip
+            )
 
     @property
     def rows(self) -> int:

@@ -18,8 +18,10 @@ from duckdp.synthetic.lp.make.generation import GridDistribution
 
 #: Why the program ended without its own aim reached: its status in ``generation``, in words.
 EARLY = {
-    "stopped": "its time limit ended it", "rounds": "it had done its most rounds", "stalled": "rounding errors ended it"
-}  # fmt: skip
+    "stopped": "its time limit ended it",
+    "rounds": "it had done its most rounds",
+    "stalled": "rounding errors ended it",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,10 +63,15 @@ class Fitted:
     def raw(self) -> dict[str, Any]:
         """Its fields as JSON values, to be stored."""
         return {
-            "shape": list(self.shape), "places": self.places.tolist(), "weights": self.weights.tolist(),
-            "loss": self.loss, "bound": self.bound, "rounds": self.rounds, "status": self.status,
+            "shape": list(self.shape),
+            "places": self.places.tolist(),
+            "weights": self.weights.tolist(),
+            "loss": self.loss,
+            "bound": self.bound,
+            "rounds": self.rounds,
+            "status": self.status,
             "residual": self.residual,
-        }  # fmt: skip
+        }
 
     @classmethod
     def read(cls, raw: Any, shape: tuple[int, ...]) -> Fitted:
@@ -75,11 +82,15 @@ class Fitted:
         """
         try:
             found = cls(
-                shape=tuple(raw["shape"]), places=np.array(raw["places"], dtype=np.int64),
-                weights=np.array(raw["weights"], dtype=np.float64), loss=float(raw["loss"]),
-                bound=float(raw["bound"]), rounds=int(raw["rounds"]), status=str(raw["status"]),
+                shape=tuple(raw["shape"]),
+                places=np.array(raw["places"], dtype=np.int64),
+                weights=np.array(raw["weights"], dtype=np.float64),
+                loss=float(raw["loss"]),
+                bound=float(raw["bound"]),
+                rounds=int(raw["rounds"]),
+                status=str(raw["status"]),
                 residual=float(raw["residual"]),
-            )  # fmt: skip
+            )
             found._check(shape)
         except (ValueError, TypeError, KeyError, OverflowError):
             raise CatalogError(
@@ -98,15 +109,26 @@ class Fitted:
 def as_fitted(found: GridDistribution, shape: tuple[int, ...], residual: float) -> Fitted:
     """A result of column generation, to be stored."""
     return Fitted(
-        shape=shape, places=np.asarray(np.ravel_multi_index(tuple(found.points.T), shape), dtype=np.int64),
-        weights=found.weights, loss=found.loss, bound=found.bound, rounds=found.rounds, status=found.status,
+        shape=shape,
+        places=np.asarray(np.ravel_multi_index(tuple(found.points.T), shape), dtype=np.int64),
+        weights=found.weights,
+        loss=found.loss,
+        bound=found.bound,
+        rounds=found.rounds,
+        status=found.status,
         residual=residual,
-    )  # fmt: skip
+    )
 
 
 def single_point(shape: tuple[int, ...]) -> Fitted:
     """All mass on the only point of a grid."""
     return Fitted(
-        shape=shape, places=np.zeros(1, dtype=np.int64), weights=np.ones(1), loss=0.0, bound=0.0, rounds=0,
-        status="enough", residual=0.0,
-    )  # fmt: skip
+        shape=shape,
+        places=np.zeros(1, dtype=np.int64),
+        weights=np.ones(1),
+        loss=0.0,
+        bound=0.0,
+        rounds=0,
+        status="enough",
+        residual=0.0,
+    )

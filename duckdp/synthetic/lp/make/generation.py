@@ -103,9 +103,16 @@ class State:
 
 
 def generate(
-    grid: Grid, objective: Objective, *, enough: float = 0.0, gap: float = 0.01, most_rounds: int = MAX_ROUNDS,
-    state: State | None = None, progress: Progress | None = None, should_stop: Callable[[], bool] | None = None,
-) -> GridDistribution:  # fmt: skip
+    grid: Grid,
+    objective: Objective,
+    *,
+    enough: float = 0.0,
+    gap: float = 0.01,
+    most_rounds: int = MAX_ROUNDS,
+    state: State | None = None,
+    progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> GridDistribution:
     """Minimise F over all distributions on a grid.
 
     Args:
@@ -141,13 +148,19 @@ def generate(
             progress(state.rounds, state.loss, state.bound)
     if not len(state.weights):
         raise NumericalError(
-            "N101", "the linear program was not solved (stalled).", status="stalled",
+            "N101",
+            "the linear program was not solved (stalled).",
+            status="stalled",
             advice="Take a summary of a smaller degree.",
-        )  # fmt: skip
+        )
     return GridDistribution(
-        points=state.points, weights=state.weights, loss=state.loss, bound=state.bound, rounds=state.rounds,
+        points=state.points,
+        weights=state.weights,
+        loss=state.loss,
+        bound=state.bound,
+        rounds=state.rounds,
         status=status,
-    )  # fmt: skip
+    )
 
 
 def _status(state: State, enough: float, gap: float) -> str | None:
@@ -193,9 +206,14 @@ def _make_master(grid: Grid) -> _Master:
 
 
 def _play_round(
-    master: _Master, objective: Objective, state: State, *, enough: float, gap: float,
+    master: _Master,
+    objective: Objective,
+    state: State,
+    *,
+    enough: float,
+    gap: float,
     should_stop: Callable[[], bool] | None,
-) -> str | None:  # fmt: skip
+) -> str | None:
     """Solve, price, exchange; why it cannot go on: "stopped", or "stalled" when no column improves."""
     grid, base = master.grid, master.points
     listed = base[:0] if state.listed is None else state.listed

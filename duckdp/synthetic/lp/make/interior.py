@@ -61,8 +61,12 @@ def fit_distribution(moments: Floats, target: Floats) -> Distribution:
     """
     solver = highspy.Highs()
     for name, value in (
-        ("output_flag", False), ("solver", "ipm"), ("run_crossover", "off"), ("threads", 1), ("time_limit", TIME_LIMIT)
-    ):  # fmt: skip
+        ("output_flag", False),
+        ("solver", "ipm"),
+        ("run_crossover", "off"),
+        ("threads", 1),
+        ("time_limit", TIME_LIMIT),
+    ):
         solver.setOptionValue(name, value)
     solver.passModel(_model(moments, target))
     solver.run()
@@ -162,9 +166,13 @@ class Restricted:
 
 
 def solve_interior(
-    columns: Columns, objective: Objective, *, tolerance: float, enough: float = 0.0,
+    columns: Columns,
+    objective: Objective,
+    *,
+    tolerance: float,
+    enough: float = 0.0,
     should_stop: Callable[[], bool] | None = None,
-) -> Restricted:  # fmt: skip
+) -> Restricted:
     """Minimise F over a set of columns: a primal-dual interior point method that never needs W itself.
 
         min c x + y'Q y / 2   with   A x + Q y = b,  x >= 0;   A = [W E], dual A'y + s = c, s >= 0
@@ -213,9 +221,13 @@ def solve_interior(
             break
     weights = best[1] / best[1].sum()
     return Restricted(
-        weights=weights, dual=dual[: len(objective.target)], loss=objective.loss(columns.moments(weights)),
-        bound=bound, iterations=steps, status=status,
-    )  # fmt: skip
+        weights=weights,
+        dual=dual[: len(objective.target)],
+        loss=objective.loss(columns.moments(weights)),
+        bound=bound,
+        iterations=steps,
+        status=status,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -300,9 +312,15 @@ def _frame(columns: Columns, objective: Objective) -> _Frame:
         spread = 1 / (4 * float(np.sum(1 / w)))
         y = np.concatenate([[-float(np.mean(w)) / count], np.zeros(count), np.full(count, -spread)])
     frame = _Frame(
-        columns=columns, objective=objective, extra=extra, quadratic=quadratic, right=right, x=np.concatenate([u, x]),
-        y=y, s=np.zeros(0),
-    )  # fmt: skip
+        columns=columns,
+        objective=objective,
+        extra=extra,
+        quadratic=quadratic,
+        right=right,
+        x=np.concatenate([u, x]),
+        y=y,
+        s=np.zeros(0),
+    )
     return replace(frame, s=np.concatenate([np.zeros(columns.size), cost]) - frame.transposed(y))
 
 

@@ -60,9 +60,11 @@ def make_grid(summary: SmoothSummary) -> Support:
     per_column = min(GRID_VALUES, int(GRID_POINTS ** (1 / basis.dimensions) + 1e-9))
     if per_column < basis.degree + 1:
         raise NumericalError(
-            "N101", f"{basis.size} sums over {basis.dimensions} columns are too many for a synthetic table.",
-            status="too large", advice="Make one from a summary of a smaller degree or fewer columns.",
-        )  # fmt: skip
+            "N101",
+            f"{basis.size} sums over {basis.dimensions} columns are too many for a synthetic table.",
+            status="too large",
+            advice="Make one from a summary of a smaller degree or fewer columns.",
+        )
     return grid_of(summary.columns, basis, per_column, listed=True)
 
 

@@ -84,14 +84,21 @@ def solve(support: Support, objective: Objective, watch: Watch, state: State, *,
     watch.start(TIME_LIMIT)
     watch.tell("program", 0.05)
     found = generate(
-        support.grid, objective, enough=enough, gap=GAP, state=state, should_stop=watch.out_of_time,
+        support.grid,
+        objective,
+        enough=enough,
+        gap=GAP,
+        state=state,
+        should_stop=watch.out_of_time,
         progress=lambda done, *_: watch.tell("program", 0.05 + 0.9 * (1 - 0.8**done)),
-    )  # fmt: skip
+    )
     if not len(found.weights):
         raise NumericalError(
-            "N101", "the program found no distribution in time.", status="time limit",
+            "N101",
+            "the program found no distribution in time.",
+            status="time limit",
             advice="Take a summary of a smaller degree or fewer columns.",
-        )  # fmt: skip
+        )
     mass = np.zeros(support.grid.size)
     mass[np.ravel_multi_index(tuple(found.points.T), support.shape)] = found.weights
     residual = float(np.abs(support.grid.moments(mass) - objective.target).sum())
@@ -115,7 +122,9 @@ def sure_count(summary: SmoothSummary) -> float:
     count, margin = noisy_count(summary)
     if count <= margin:
         raise NumericalError(
-            "N101", "the noisy count is not clearly above zero, so the summary says nothing about the rows.",
-            status="no rows", advice="Buy a summary with a larger epsilon or a smaller degree.",
-        )  # fmt: skip
+            "N101",
+            "the noisy count is not clearly above zero, so the summary says nothing about the rows.",
+            status="no rows",
+            advice="Buy a summary with a larger epsilon or a smaller degree.",
+        )
     return count

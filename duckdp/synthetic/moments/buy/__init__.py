@@ -87,9 +87,13 @@ class MomentsTask(UnitTask):
             noisy = part.buy(reader.sums, self.marginals, Fraction(1))
             bought.append(("marginals", self.marginals.count, 1 - self._links))
         kept = Kept(
-            method=self.method, request=self.request, rows=self.rows, released=released, marginals=self.marginals,
+            method=self.method,
+            request=self.request,
+            rows=self.rows,
+            released=released,
+            marginals=self.marginals,
             noisy=noisy,
-        )  # fmt: skip
+        )
         return kept, bought
 
 

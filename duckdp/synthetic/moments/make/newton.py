@@ -48,9 +48,7 @@ class Goal:
         return Slopes(features=self.features, u=u, penalty=penalty)
 
 
-def fit_rows(
-    start: Floats, goal: Goal, *, fixed: NDArray[np.intp] | None = None, watch: Watch | None = None
-) -> Floats:  # fmt: skip
+def fit_rows(start: Floats, goal: Goal, *, fixed: NDArray[np.intp] | None = None, watch: Watch | None = None) -> Floats:
     """Move rows until they have the wanted moments.
 
     Args:

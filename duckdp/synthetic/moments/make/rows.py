@@ -32,7 +32,7 @@ GiveLaws = Callable[[Floats], Given]
 
 def make_rows(
     request: Request, plan: Plan, out: Released, watch: Watch | None = None, laws_of: GiveLaws | None = None
-) -> UnitRows:  # fmt: skip
+) -> UnitRows:
     """Rows from released figures: post-processing.
 
     Args:
@@ -212,7 +212,7 @@ def _first_goal(request: Request, plan: Plan, out: Released, means: Floats, squa
     shape = shape_features(request, plan, out)
     features = Features(
         dimensions=request.columns, centre=shape.centre, width=shape.width, degree=plan.degree, factors=(ONE,)
-    )  # fmt: skip
+    )
     prior, noise = features.means(rows)[: plan.degree], out.shape.deviation**2
     radial = prior + (out.shape.means - prior) * _SHAPE_PRIOR**2 / (_SHAPE_PRIOR**2 + noise)
     radial[0] = np.clip((square - shape.centre) / shape.width, -1, 1)
@@ -245,7 +245,7 @@ def _linked_goal(request: Request, plan: Plan, out: Released, first: Goal, rows:
         weights[0][plan.degree + request.target] = 0
     features = Features(
         dimensions=d, centre=before.centre, width=before.width, degree=plan.degree, factors=tuple(factors)
-    )  # fmt: skip
+    )
     return Goal(features=features, means=np.concatenate(means), weights=np.concatenate(weights))
 
 
@@ -270,6 +270,7 @@ def _with_pairs(goal: Goal, noisy: Noisy, rows: Floats) -> Goal:
     gap = symmetric(noisy.means - now, pairs.upper, d)
     wanted = np.clip(now + shrink_matrix(gap, noisy.deviation)[pairs.upper], -1, 1)
     return Goal(
-        features=replace(goal.features, pairs=True), means=np.concatenate([goal.means, wanted]),
+        features=replace(goal.features, pairs=True),
+        means=np.concatenate([goal.means, wanted]),
         weights=np.concatenate([goal.weights, np.full(len(wanted), _PAIR_WEIGHT)]),
-    )  # fmt: skip
+    )

@@ -65,9 +65,13 @@ class TreeTask(UnitTask):
         target = None if self.request.target is None else self.units.part_at(self.request.target)
         tree = grow_tree(binnings, plan, Purse.on(terms, keep), target, counts, reader.sums)
         grown = Grown(
-            means=tree.means, mean_deviation=tree.mean_deviation, shares=tree.shares, merges=tree.merges,
-            pairs=tree.pairs, stages=tree.stages,
-        )  # fmt: skip
+            means=tree.means,
+            mean_deviation=tree.mean_deviation,
+            shares=tree.shares,
+            merges=tree.merges,
+            pairs=tree.pairs,
+            stages=tree.stages,
+        )
         return Kept(method=self.method, request=self.request, rows=self.rows, released=grown), tree.stages
 
 

@@ -69,7 +69,7 @@ _TRIAL_ROWS = 20_000  # made by the tree so far, to see which pairs it misses
 
 def grow_tree(
     binnings: Sequence[Binning], plan: TreePlan, purse: Purse, target: int | None, read: ReadCounts, sums: Sums
-) -> Tree:  # fmt: skip
+) -> Tree:
     """Buy one-way tables, choose the two-way tables that matter, and buy those.
 
     Args:
@@ -111,9 +111,7 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts) -> None:
         for b, c in zip(bins, found.counts, strict=True)
     ]
     least = _least_share(tree, purse)
-    tree.merges = [
-        merge_bins(p, least, ordered=b.ordered, free=b.bins) for b, p in zip(bins, tree.shares, strict=True)
-    ]  # fmt: skip
+    tree.merges = [merge_bins(p, least, ordered=b.ordered, free=b.bins) for b, p in zip(bins, tree.shares, strict=True)]
     tree.stages.append(("one-way tables", len(bins), plan.ones))
 
 
@@ -214,9 +212,16 @@ def _choose_extra(tree: Tree, purse: Purse, read: ReadCounts) -> list[Pair]:
 
 
 def _choose(
-    tree: Tree, candidates: list[Pair], expected: list[Floats], rounds: int, shares: tuple[Fraction, Fraction],
-    purse: Purse, read: ReadCounts, *, joining: bool,
-) -> list[Pair]:  # fmt: skip
+    tree: Tree,
+    candidates: list[Pair],
+    expected: list[Floats],
+    rounds: int,
+    shares: tuple[Fraction, Fraction],
+    purse: Purse,
+    read: ReadCounts,
+    *,
+    joining: bool,
+) -> list[Pair]:
     """Pairs by rounds of the exponential mechanism, each a stage: its choice decides how many follow.
 
     One statement reads all scores. Ends with "none", or all rounds.

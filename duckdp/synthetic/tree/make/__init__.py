@@ -31,9 +31,15 @@ def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]
     binnings = make_bins(units, plan.bins)
     target = None if request.target is None else units.part_at(request.target)
     tree = Tree(
-        binnings=binnings, plan=plan, target=target, means=grown.means, mean_deviation=grown.mean_deviation,
-        shares=grown.shares, merges=grown.merges, pairs=grown.pairs,
-    )  # fmt: skip
+        binnings=binnings,
+        plan=plan,
+        target=target,
+        means=grown.means,
+        mean_deviation=grown.mean_deviation,
+        shares=grown.shares,
+        merges=grown.merges,
+        pairs=grown.pairs,
+    )
     watch.tell("rows", 0.0)
     codes = tree.make(made_rows(kept))
     watch.tell("rows", 0.5)

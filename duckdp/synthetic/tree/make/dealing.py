@@ -45,9 +45,7 @@ class Model:
         return self.pairs[first, second] if first < second else self.pairs[second, first].T
 
 
-def order_columns(
-    sizes: Sequence[int], pairs: Sequence[tuple[int, int]], root: int
-) -> list[tuple[int, list[int]]]:  # fmt: skip
+def order_columns(sizes: Sequence[int], pairs: Sequence[tuple[int, int]], root: int) -> list[tuple[int, list[int]]]:
     """Columns with their parents, parents first; from the root along the pairs in their order.
 
     Args:

@@ -38,7 +38,7 @@ def to_simplex(values: Floats, total: float) -> Floats:
 
 def estimate_shares(
     counts: Floats, deviation: float, rows: float, *, ordered: bool, mean: tuple[Floats, float, float] | None = None
-) -> Floats:  # fmt: skip
+) -> Floats:
     """Shares of a column's bins, float[B], that sum to 1.
 
     Args:
@@ -69,7 +69,7 @@ def estimate_rows(tables: list[Floats]) -> float:
 
 def pool_counts(
     counts: Floats, deviation: float, merge: Ints, others: list[tuple[Floats, float]]
-) -> tuple[Floats, float]:  # fmt: skip
+) -> tuple[Floats, float]:
     """A column's counts, corrected by the margins of two-way tables, by inverse variances.
 
     Args:

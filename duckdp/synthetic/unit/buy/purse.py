@@ -68,9 +68,12 @@ class Purse(Terms):
     def on(cls, terms: Terms, keep: Keep = lambda draw: draw()) -> Purse:
         """A full purse of these terms; ``keep`` as the attribute."""
         return cls(
-            epsilon_nano=terms.epsilon_nano, delta_atto=terms.delta_atto, neighbours=terms.neighbours,
-            gaussian=terms.gaussian, keep=keep,
-        )  # fmt: skip
+            epsilon_nano=terms.epsilon_nano,
+            delta_atto=terms.delta_atto,
+            neighbours=terms.neighbours,
+            gaussian=terms.gaussian,
+            keep=keep,
+        )
 
     def take(self, share: Fraction) -> int:
         """Charge a share; returns it as epsilon in 1e-9 (pure) or rho in 1e-12 (Gaussian), rounded down.
@@ -109,7 +112,7 @@ class Purse(Terms):
 
     def buy(
         self, sums: Sums, features: Moments, share: Fraction, *, count: Fraction = Fraction(0), bits: int = BITS
-    ) -> Noisy:  # fmt: skip
+    ) -> Noisy:
         """Release the sums of one stage, paid by a share of the charge.
 
         Args:

@@ -87,12 +87,19 @@ class UnitTask(ABC):
         """The question's identity: equal for equal questions, and for no others."""
         r = self.request
         raw = {
-            "kind": "wide_synthesis", "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
-            "columns": [c.name for c in self.columns], "method": self.method, "rows": self.rows,
-            "epsilon_nano": r.epsilon_nano, "delta_atto": r.delta_atto, "neighbours": r.neighbours.value,
-            "target": r.target, "expected_rows": r.expected_rows, **self._beside(),
+            "kind": "wide_synthesis",
+            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),
+            "columns": [c.name for c in self.columns],
+            "method": self.method,
+            "rows": self.rows,
+            "epsilon_nano": r.epsilon_nano,
+            "delta_atto": r.delta_atto,
+            "neighbours": r.neighbours.value,
+            "target": r.target,
+            "expected_rows": r.expected_rows,
+            **self._beside(),
             **({} if r.named else {"named": False}),
-        }  # fmt: skip
+        }
         return json.dumps(raw, sort_keys=True, separators=(",", ":"))
 
     def _beside(self) -> dict[str, Any]:
@@ -103,10 +110,14 @@ class UnitTask(ABC):
     def parameters(self) -> dict[str, Any]:
         """Public parameters for the ledger."""
         return {
-            "columns": [c.name for c in self.columns], "units": self.units.count, "method": self.method,
-            "rows": self.rows, "target": self.request.target, "neighbours": self.request.neighbours.value,
+            "columns": [c.name for c in self.columns],
+            "units": self.units.count,
+            "method": self.method,
+            "rows": self.rows,
+            "target": self.request.target,
+            "neighbours": self.request.neighbours.value,
             "shares": {name: str(share) for name, share in self.shares.items()},
-        }  # fmt: skip
+        }
 
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""
@@ -133,11 +144,14 @@ class UnitTask(ABC):
 
         reader = UnitReader(
             table=self.table, units=self.units, expected_rows=self.request.expected_rows, salt=salt, read=stages.read
-        )  # fmt: skip
+        )
         kept, bought = self.buy(reader, keep)
         raw = {
-            "kind": KIND, "summary": None, "table": None, "rows": self.rows,
+            "kind": KIND,
+            "summary": None,
+            "table": None,
+            "rows": self.rows,
             "bought": [[name, count, float(share)] for name, count, share in bought],
             "wide": dump_kept(self.table.name, self.units, kept),
-        }  # fmt: skip
+        }
         return json.dumps(raw)
