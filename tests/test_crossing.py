@@ -124,6 +124,6 @@ def test_what_is_refused_at_run_time_is_raised_whatever_is_asked_of_it(
     """No condition above the call is looked at first: an empty answer would look like one."""
     if not few:
         monkeypatch.setattr(crossing, "FEW_CELLS", -1)
-    text = statement.replace("{}", "dp_noisy_count('t', epsilon := 99)")
+    text = statement.replace("{}", "dp_noisy_count('t', epsilon := 100)")
     with world.connect("ana") as con, pytest.raises(duckdb.Error, match="B101: "):
         con.execute(text).fetchall()

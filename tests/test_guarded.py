@@ -25,6 +25,10 @@ from tests.adversary.front_fuzz import NOT_FOR_SHOW
 
 # An error inside DuckDB 2.0, met while a statement is bound, while it runs, and at the 400,001st row of it.
 INSIDE = "SELECT \">\"(chr(0) || 'x', '-inf'::DOUBLE) AS x"
+INSIDE_LATE = (
+    "SELECT CASE WHEN i > 400000 THEN \">\"(chr(0) || i::VARCHAR, '-inf'::DOUBLE) ELSE true END AS x "
+    "FROM range(500000) AS t(i)"
+)
 LATE = "SELECT CASE WHEN i > 400000 THEN error(i::VARCHAR)::BOOLEAN ELSE true END AS x FROM range(500000) AS t(i)"
 READS: dict[str, Callable[[Any, str], object]] = {
     "execute": lambda con, q: con.execute(q).fetchall(),
@@ -70,6 +74,17 @@ def test_an_error_inside_duckdb_shows_nothing(read: str, con: duckdb.DuckDBPyCon
         inner = object.__getattribute__(raw, "_inner")
         with pytest.raises(duckdb.Error) as twin:  # what DuckDB itself says
             READS[read](inner, INSIDE)
+    assert NOT_FOR_SHOW.search(str(twin.value))
+
+
+@pytest.mark.parametrize("read", [name for name in READS if name not in PARTLY])
+def test_an_error_inside_duckdb_after_rows_shows_nothing(read: str, con: duckdb.DuckDBPyConnection) -> None:
+    """What was given may fail while it is read: a reader of batches, rows one by one."""
+    with pytest.raises((duckdb.Error, OSError)) as caught:
+        READS[read](con, INSIDE_LATE)
+    assert isinstance(caught.value, duckdb.Error) and str(caught.value) == WITHHELD
+    with duckdb.connect() as plain, pytest.raises((duckdb.Error, OSError)) as twin:  # what DuckDB itself says
+        READS[read](plain, INSIDE_LATE)
     assert NOT_FOR_SHOW.search(str(twin.value))
 
 

@@ -90,6 +90,28 @@ def test_a_summary_of_older_data_answers_nothing(shop: duckdp.Curator, tmp_path:
         assert caught.value.code == "P106"
 
 
+def test_a_summary_of_another_table_answers_nothing(tmp_path: Path) -> None:
+    """Two tables of the same columns, declared alike: each has its own rows."""
+    path = str(tmp_path / "twins.duckdb")
+    with duckdb.connect(path) as con:
+        con.execute("CREATE TABLE sales AS SELECT (i % 10)::INTEGER AS price FROM range(5000) AS t(i)")
+        con.execute("CREATE TABLE returns AS SELECT 90 + price AS price FROM sales")
+        for table in ("sales", "returns"):
+            con.execute(f"ALTER TABLE {table} ALTER price SET DATA TYPE INTEGER")
+            con.execute(f"ALTER TABLE {table} ALTER price SET NOT NULL")
+    with duckdp.open(path, ledger=str(tmp_path / "twins.ledger")) as owner:
+        for table in ("sales", "returns"):
+            owner.protect(table, row_cap=10_000, bounds={"price": (0, 100)})
+        owner.budget(epsilon=100)
+        owner.grant("ana", epsilon=50)
+        ana = owner.session("ana")
+        ana.smooth_summary("sales", ["price"], epsilon=10, degree=6, name="s")
+        assert ana.sql("SELECT avg(price) AS p FROM sales", tolerance=100).cost == "nothing"
+        with pytest.raises(ParameterError, match='there is none of "returns"') as caught:
+            ana.sql("SELECT avg(price) AS p FROM returns", tolerance=100)
+        assert caught.value.code == "P106"
+
+
 def test_without_a_tolerance_nothing_is_routed(shop: duckdp.Curator) -> None:
     before = spent(shop)
     shop.session("ana").sql("SELECT avg(price) FROM sales", epsilon=1)

@@ -143,6 +143,14 @@ def test_any_alias_is_an_identifier(name: str, theirs: duckdb.DuckDBPyConnection
     assert state(theirs, shared) == before
 
 
+def test_a_refusal_is_one_literal_whatever_it_quotes(theirs: duckdb.DuckDBPyConnection) -> None:
+    """What is refused when a call is bound becomes SQL: the refusal's own words, quotes and all, and nothing else."""
+    for name in ("it's", "a' || getvariable('hit') || '", "a'))); --", "'", "''", "a\\' ", 'q"'):
+        with pytest.raises(duckdb.Error) as caught:
+            theirs.execute("FROM dp_noisy_count(?, epsilon := 0.001)", [name])
+        assert "C101: " in str(caught.value) and name.strip() in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["a\0b", "\0", "a\ud800"])
 def test_what_is_no_text_is_refused(name: str, shared: World) -> None:
     charges = shared.charges()

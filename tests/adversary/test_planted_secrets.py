@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from duckdp import Session
 from duckdp.compiler.release import SelectTask
 from duckdp.core.task import PrivateQuery
 from duckdp.errors import NumericalError
+from duckdp.ledger.types import Charge
 from duckdp.vault.engine import Engine
 from tests.adversary.conftest import PERSONS, ROWS, World, everything, leaks, make_file
 
@@ -126,6 +127,17 @@ def test_an_engine_failure_keeps_the_charge_and_tells_nothing(
     assert (charge.state, str(charge.loss)) == ("failed", "epsilon=1")
     assert len(ana.sql(ASK, epsilon=1)) == 2  # the third attempt
     assert [c.state for c in world.curator.ledger.charges()] == ["released"]
+
+
+def test_what_the_engine_raises_remembers_nothing(world: World, refused: Callable) -> None:
+    """Before anything above it forgets: no cause, no context, no frame that holds a row."""
+    charge = Charge(**{f.name: None for f in fields(Charge)} | {"id": 7})
+    for sql in ("SELECT CAST(name AS INTEGER) FROM src.main.visits", "SELECT error(name) FROM src.main.visits"):
+        query = PrivateQuery(sql=sql, parameters=(), rows=10)
+        error = refused(lambda query=query: list(world.curator.engine.run(query, charge)), "E101")
+        assert error.__cause__ is None and error.__context__ is None
+        shown = "".join(traceback.format_exception(error))
+        assert not leaks(shown) and shown.count("Traceback (most") == 1
 
 
 def test_three_failures_are_final(

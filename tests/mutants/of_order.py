@@ -36,7 +36,7 @@ ORDER: tuple[Mutant, ...] = (
     Mutant("order: as many attempts as one likes", _CHARGES, "MAX_ATTEMPTS = 3  #", "MAX_ATTEMPTS = 3000  #", (f"{_SECRETS}test_three_failures_are_final",)),
     Mutant("order: a charge that is entered as another one", _CHARGES, '    if (row["analyst"], row["key"]) != (analyst, key):\n', "    if False:\n", ("tests/test_ledger_damage.py::test_a_charge_that_is_entered_as_another_one_is_not_given",)),
     # ---- what is withheld
-    Mutant("withheld: an engine's error is remembered", _ENGINE, '            failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"\n', '            raise ExecutionError("E101", charge.id) from error\n', (f"{_SECRETS}test_an_engine_failure_keeps_the_charge_and_tells_nothing",)),
+    Mutant("withheld: an engine's error is remembered", _ENGINE, '            failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"\n', '            raise ExecutionError("E101", charge.id) from error\n', (f"{_SECRETS}test_what_the_engine_raises_remembers_nothing",)),
     Mutant("withheld: frames and causes of what failed", _LAUNDERING, "    error.__cause__ = error.__context__ = error.__traceback__ = None\n", "", (f"{_SECRETS}test_an_error_of_ours_is_told_without_its_past",)),
     Mutant("withheld: any error is told", _LAUNDERING, "    if not isinstance(error, DuckDPError):\n", "    if False:\n", (f"{_SECRETS}test_a_failing_mechanism_tells_nothing",)),
     Mutant("withheld: memories of DuckDB's errors", _GUARDED, "                found.__context__ = None\n", "                pass\n", (f"{_G}test_no_traceback_shows_what_is_withheld",)),
@@ -45,7 +45,7 @@ ORDER: tuple[Mutant, ...] = (
     Mutant("withheld: words of a stack if they were written", _GUARDED, "        if part in given and part[0] in \"/0\":\n", "        if part in given:\n", (f"{_G}test_the_beginning_of_what_is_withheld_shows_nothing_of_it",)),
     Mutant("withheld: addresses by their beginning", _GUARDED, "0x[0-9a-fA-F]{4,}", "0x[0-9a-fA-F]{4}", (f"{_G}test_the_beginning_of_what_is_withheld_shows_nothing_of_it",)),
     Mutant("withheld: a stream's own words", _GUARDED, "        return self._whole().__arrow_c_stream__(schema)\n", "        return self._inner.__arrow_c_stream__(schema)\n", (f"{_G}test_an_error_inside_duckdb_shows_nothing",)),
-    Mutant("withheld: what a reader says", _GUARDED, '        if type(found).__name__ == "RecordBatchReader":\n', "        if False:\n", (f"{_G}test_an_error_inside_duckdb_shows_nothing",)),
+    Mutant("withheld: what a reader says", _GUARDED, '        if type(found).__name__ == "RecordBatchReader":\n', "        if False:\n", (f"{_G}test_an_error_inside_duckdb_after_rows_shows_nothing",)),
     Mutant("withheld: what relations say", _GUARDED, "        if isinstance(found, _LIVE) or type(found).__name__ in _APPENDERS:\n", "        if type(found).__name__ in _APPENDERS:\n", (f"{_G}test_an_error_inside_duckdb_shows_nothing",)),
     # ---- texts that become SQL
     Mutant("withheld: refusals that are SQL", _BINDER, """    return "'" + shown.replace("'", "''") + "'"\n""", """    return "'" + shown + "'"\n""", ("tests/adversary/test_injection.py",)),
