@@ -4,6 +4,9 @@ Every value that the key can take (other than NULL) lies in the domain, whatever
 can be released, empty ones included, and which keys exist stays private. Bounds imply a domain because rows are read
 clamped to them. A function of columns with a domain has the function's values on it, computed on an empty instance by
 the very SQL that reads the rows; rows outside a declared domain are then left out, or have its label for others.
+
+NULL is a group where a declaration makes it a value: where a column's domain lists NULL, and whatever is made of the
+column may be NULL for a row as declared. Elsewhere rows whose key is NULL are left out, and a note says so.
 """
 
 from __future__ import annotations
@@ -11,11 +14,11 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from duckdp.catalog.table import Kind, Scalar
-from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns, replaced
 from duckdp.compiler.facts import date_bounds, facts
 from duckdp.compiler.images import image
 from duckdp.compiler.operators import OPERATORS
@@ -42,6 +45,7 @@ class Domain:
         source: where they come from, in words.
         complete: no row can have another value, but NULL.
         listed: rows are matched with the list, not taken at their word.
+        nullable: a row whose columns have values of their domains, or others but NULL, may be NULL.
     """
 
     values: tuple[Scalar, ...]
@@ -49,6 +53,7 @@ class Domain:
     source: str
     complete: bool = True
     listed: bool = False
+    nullable: bool = False
 
 
 class Domains:
@@ -90,8 +95,14 @@ class Domains:
         if len(others) > 1:
             return None
         values = dict.fromkeys(v for d in domains for v in d.values)
-        if isinstance(whole, Call) and None not in domains[-1].values:
-            values.pop(None, None)  # the last of coalesce takes the place of every NULL
+        if isinstance(whole, Case):
+            nullable = whole.default is None or any(d.nullable for d in domains)
+        else:  # each of coalesce takes the place of the NULLs before it, those outside the declarations too
+            nullable = None in domains[-1].values or all(d.nullable for d in domains)
+        if not nullable:
+            values.pop(None, None)
+        elif _lists_null(whole):
+            values[None] = None
         if not 0 < len(values) <= MAX_TRIED:
             return None
         return Domain(
@@ -100,6 +111,7 @@ class Domains:
             source=_source(whole),
             listed=True,
             complete=all(d.complete for d in domains),
+            nullable=nullable,
         )
 
     def _of_function(self, expr: Expr) -> Domain | None:
@@ -117,6 +129,10 @@ class Domains:
             return None
         whole = facts(expr).integral
         shown = [int(v) if whole and isinstance(v, float) and v.is_integer() else v for v in values]
+        nullable = None in shown
+        if not nullable and any(d.nullable and None not in d.values for d in parts.values()):
+            nullable = _nullable(expr)  # by what the image was not computed on
+            shown += [None] if nullable and _lists_null(expr) else []
         others = {d.other for e, d in parts.items() if d.other is not None and e.kind is expr.kind}
         other = next(iter(others)) if len(others) == 1 else None
         if other is not None and other not in shown:
@@ -127,6 +143,7 @@ class Domains:
             source=_source(expr),
             listed=True,
             complete=all(d.complete for d in parts.values()),
+            nullable=nullable,
         )
 
     def _parts(self, expr: Expr, *, top: bool = False) -> dict[Expr, Domain] | None:
@@ -151,16 +168,41 @@ def _direct(expr: Expr) -> Domain | None:
     if isinstance(expr, ColumnRef) and expr.column.domain is not None:
         column, values = expr.column, expr.column.domain
         values = values if column.other is None or column.other in values else (*values, column.other)
-        return Domain(values=values, other=column.other, source="declared", complete=False, listed=True)
+        return Domain(
+            values=values, other=column.other, source="declared", complete=False, listed=True, nullable=None in values
+        )
+    found: tuple[Scalar, ...] | None
     if expr.kind is Kind.BOOLEAN:
-        return Domain(values=(False, True), source="true and false")
-    if isinstance(expr, Case):
+        found = (False, True)
+    elif isinstance(expr, Case):
         found = _of_case(expr)
     elif expr.kind is Kind.NUMBER:
         found = _of_number(expr)
     else:
         found = _of_moment(expr) if expr.kind in (Kind.DATE, Kind.TIMESTAMP) else None
-    return None if found is None else Domain(values=found, source=_source(expr))
+    if found is None:
+        return None
+    source = "true and false" if expr.kind is Kind.BOOLEAN else _source(expr)
+    nullable = _nullable(expr)
+    if nullable and _lists_null(expr):
+        return Domain(values=(*found, None), source=source, listed=True, nullable=True)
+    return Domain(values=found, source=source, nullable=nullable)
+
+
+def _lists_null(expr: Expr) -> bool:
+    """Whether it reads a column in whose domain NULL is."""
+    return any(None in (c.domain or ()) for c in columns(expr))
+
+
+def _nullable(expr: Expr) -> bool:
+    """Whether it may be NULL, or is not known not to be, for a row whose columns are NULL only where that is listed."""
+
+    def declared(part: Expr) -> Expr | None:
+        if not isinstance(part, ColumnRef):
+            return None
+        return replace(part, column=replace(part.column, nullable=None in (part.column.domain or ())))
+
+    return facts(replaced(expr, declared)).nullable
 
 
 def _source(expr: Expr) -> str:
@@ -176,7 +218,7 @@ def _constant(literal: Literal) -> Domain:
     value = literal.value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT:
         value = float(value)
-    return Domain(values=() if value is None else (value,), source="")
+    return Domain(values=() if value is None else (value,), source="", nullable=value is None)
 
 
 def _inside(expr: Expr, domain: Domain) -> tuple[Scalar, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from duckdp.catalog.table import Column, Kind, Scalar
 
@@ -117,6 +117,18 @@ def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in children(expr):
         yield from walk(child)
+
+
+def replaced(expr: Expr, instead: Callable[[Expr], Expr | None]) -> Expr:
+    """An expression over rows with parts exchanged, outermost first; ``instead`` gives None for what stays."""
+    if (found := instead(expr)) is not None:
+        return found
+    if isinstance(expr, Call):
+        return replace(expr, arguments=tuple(replaced(a, instead) for a in expr.arguments))
+    if isinstance(expr, Case):
+        arms = tuple((replaced(c, instead), replaced(v, instead)) for c, v in expr.branches)
+        return replace(expr, branches=arms, default=None if expr.default is None else replaced(expr.default, instead))
+    return expr
 
 
 def is_null(expr: Expr) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 
 import duckdb
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from duckdp.catalog.table import Column, Kind, Scalar
 from duckdp.compiler.empty import arrow_type, values_only
-from duckdp.compiler.expression import Call, Case, ColumnRef, Expr
+from duckdp.compiler.expression import ColumnRef, Expr, replaced
 from duckdp.compiler.printing import Parameters, print_expr
 from duckdp.errors import InternalError
 
@@ -31,7 +30,8 @@ def image(expr: Expr, atoms: Mapping[Expr, tuple[Scalar, ...]]) -> tuple[Scalar,
 
 @lru_cache(maxsize=32)
 def _image(expr: Expr, atoms: tuple[tuple[Expr, tuple[Scalar, ...]], ...]) -> tuple[Scalar, ...]:
-    places, tables, read = {}, {}, []
+    places: dict[Expr, Expr] = {}
+    tables, read = {}, []
     for i, (atom, values) in enumerate(atoms):
         column = Column(name=f"a{i}", source="", type=TYPES.get(atom.kind, "TIMESTAMP"), kind=atom.kind)
         places[atom] = ColumnRef(column)
@@ -47,7 +47,7 @@ def _image(expr: Expr, atoms: tuple[tuple[Expr, tuple[Scalar, ...]], ...]) -> tu
         }
         read.append(f"t{i}")
     parameters = Parameters()
-    printed = print_expr(_replaced(expr, places), lambda c: f"t{c.name[1:]}.value", parameters)
+    printed = print_expr(replaced(expr, places.get), lambda c: f"t{c.name[1:]}.value", parameters)
     order = ", ".join(f"{t}.place" for t in read)
     tried = " OR ".join(f"{t}.tried" for t in read)
     sql = f"SELECT {printed} AS value, {tried} AS tried FROM {', '.join(read)} ORDER BY {order}"
@@ -57,14 +57,3 @@ def _image(expr: Expr, atoms: tuple[tuple[Expr, tuple[Scalar, ...]], ...]) -> tu
         except duckdb.Error:
             raise InternalError("an allowed function failed on a declared value") from None
     return tuple(dict.fromkeys(v for v, tried in found if v is not None or not tried))
-
-
-def _replaced(expr: Expr, places: Mapping[Expr, Expr]) -> Expr:
-    if expr in places:
-        return places[expr]
-    if isinstance(expr, Call):
-        return replace(expr, arguments=tuple(_replaced(a, places) for a in expr.arguments))
-    if isinstance(expr, Case):
-        arms = tuple((_replaced(c, places), _replaced(v, places)) for c, v in expr.branches)
-        return replace(expr, branches=arms, default=None if expr.default is None else _replaced(expr.default, places))
-    return expr

@@ -15,6 +15,8 @@ import pytest
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler.domains import Domains
+from duckdp.compiler.expression import columns
+from duckdp.compiler.notes import plan_notes
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.printing import Parameters, print_column, print_expr
 from duckdp.compiler.scalars import Scalars
@@ -195,6 +197,13 @@ DECLARED = clinic(
         column("seen", "TIMESTAMP", lower=dt.datetime(2019, 11, 5, 7), upper=dt.datetime(2020, 3, 1, 23, 30)),
         column("ok", "BOOLEAN"),
         column("free", "VARCHAR"),
+        column(
+            "fed",
+            "DATE",
+            lower=dt.date(2020, 1, 1),
+            upper=dt.date(2020, 4, 30),
+            domain=(dt.date(2020, 1, 1), dt.date(2020, 2, 3), None),
+        ),
     ),
 )
 
@@ -221,6 +230,7 @@ def _declared_rows(rng: random.Random, count: int, *, inside: bool) -> list[tupl
             ),
             one([True, False], []),
             one(["a", "b"], ["c"]),
+            one([dt.date(2020, 1, 1), dt.date(2020, 2, 3), None], [dt.date(2020, 4, 1)]),
         )
 
     return [row() for _ in range(count)]
@@ -262,6 +272,21 @@ def _key(rng: random.Random, depth: int) -> str:
             f"{pick(['year', 'month', 'isodow', 'week'])}({pick(['born', 'seen'])})",
             "hour(seen)",
             f"({text()} = {text()})",
+            "coalesce(level, NULL)",
+            f"coalesce({text()}, CASE WHEN {when} THEN 'z' END)",
+            "level > 1",
+            "level + age // 50",
+            "CASE WHEN level > 1 THEN 'high' WHEN level <= 1 THEN 'low' END",
+            "coalesce(level, age // 40)",
+            "sex IS NULL",
+            f"CASE WHEN {when} THEN NULL ELSE level END",
+            f"coalesce(nullif(sex, 'F'), {text()})",
+            f"NOT ({when})",
+            f"(level = 1 AND {when})",
+            f"coalesce(level > 1, {when})",
+            "date_trunc('month', fed)",
+            "CAST(level > 1 AS INTEGER)",
+            f"upper(CASE WHEN level > 1 THEN {text()} END)",
             "nullif(level, 2)",
             "CAST(ok AS INTEGER) + level",
             "date_diff('month', born, DATE '2020-01-31')",
@@ -292,40 +317,50 @@ def _text_key(rng: random.Random, depth: int) -> str:
 
 
 def _check_keys(con: duckdb.DuckDBPyConnection, seed: int, tries: int) -> None:
-    """Known keys hold every value; answers are DuckDB's on rows inside the declarations, and count no row twice."""
     rng = random.Random(seed)
-    load(con, DECLARED, _declared_rows(rng, 400, inside=False), "wild")
-    load(con, DECLARED, _declared_rows(rng, 400, inside=True))
+    _load_declared(con, rng)
     missing: list[str] = []
     for _ in range(tries):
         text = _key(rng, rng.choice([1, 2, 3]))
-        statement = f"SELECT {text} AS k, count(*) AS n FROM clinic GROUP BY 1"
         try:
-            plan = plan_for(statement, DECLARED)
+            _check_key(con, text)
         except QueryError as error:
             assert error.code == "Q404", (text, error)
             missing.append(text)
-            continue
-        key = plan.query.keys[0]
-        assert key.domain is not None
-        assert len(set(key.domain)) == len(key.domain), text
-        parameters = Parameters()
-        printed = print_expr(key.expr, lambda c: print_column(c, parameters, "base"), parameters)  # noqa: B023
-        rows = con.execute(f"SELECT DISTINCT {printed} FROM memory.main.wild AS base", parameters.values).fetchall()
-        if key.complete:
-            assert {v for (v,) in rows if v is not None} <= set(key.domain), text
-        other = replace(DECLARED, name="wild", relation=("memory", "main", "wild"))
-        wild = plan_for(statement.replace("clinic", "wild"), other)
-        found = exact_rows(wild, con)
-        assert {k for k, *_ in found} <= set(key.domain), text
-        assert sum(n for _, n in found) <= 400, text
-        shown = dict(zip(*(c.values for c in exact_answer(plan, con)), strict=True))
-        assert list(shown) == list(key.domain), text
-        wanted = {_plain(k): n for k, n in con.execute(statement).fetchall()}
-        if None not in key.domain:
-            wanted.pop(None, None)
-        assert {_plain(k): n for k, n in shown.items() if n} == wanted, text
     assert len(missing) < tries * 0.02, missing
+
+
+def _load_declared(con: duckdb.DuckDBPyConnection, rng: random.Random) -> None:
+    load(con, DECLARED, _declared_rows(rng, 400, inside=False), "wild")
+    load(con, DECLARED, _declared_rows(rng, 400, inside=True))
+
+
+def _check_key(con: duckdb.DuckDBPyConnection, text: str) -> tuple[object, ...]:
+    """A known key holds every value; answers are DuckDB's on rows inside the declarations, and count no row twice."""
+    statement = f"SELECT {text} AS k, count(*) AS n FROM clinic GROUP BY 1"
+    plan = plan_for(statement, DECLARED)
+    key = plan.query.keys[0]
+    assert key.domain is not None
+    assert len(set(key.domain)) == len(key.domain), text
+    parameters = Parameters()
+    printed = print_expr(key.expr, lambda c: print_column(c, parameters, "base"), parameters)
+    rows = con.execute(f"SELECT DISTINCT {printed} FROM memory.main.wild AS base", parameters.values).fetchall()
+    if None in {v for (v,) in rows} and None not in key.domain:
+        assert any("NULL" in note for note in plan_notes(plan)), text
+    if key.complete:
+        assert {v for (v,) in rows if v is not None} <= set(key.domain), text
+    other = replace(DECLARED, name="wild", relation=("memory", "main", "wild"))
+    wild = plan_for(statement.replace("clinic", "wild"), other)
+    found = exact_rows(wild, con)
+    assert {k for k, *_ in found} <= set(key.domain), text
+    assert sum(n for _, n in found) <= 400, text
+    shown = dict(zip(*(c.values for c in exact_answer(plan, con)), strict=True))
+    assert list(shown) == list(key.domain), text
+    wanted = {_plain(k): n for k, n in con.execute(statement).fetchall()}
+    if None not in key.domain and not any(None in (c.domain or ()) for c in columns(key.expr)):
+        wanted.pop(None, None)  # no declaration lists NULL
+    assert {_plain(k): n for k, n in shown.items() if n} == wanted, text
+    return key.domain
 
 
 def _plain(value: object) -> object:
@@ -334,6 +369,59 @@ def _plain(value: object) -> object:
     if isinstance(value, dt.date):
         return dt.datetime.combine(value, dt.time())
     return float(value) if isinstance(value, Decimal) else value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "level",
+        "coalesce(level, NULL)",
+        "coalesce(NULL, level)",
+        "coalesce(sex, CASE WHEN ok THEN 'z' END)",
+        "coalesce(CASE WHEN ok THEN 'z' END, sex)",
+        "coalesce(sex, upper(CASE WHEN ok THEN code END))",
+        "coalesce(nullif(sex, 'F'), sex)",
+        "coalesce(code, sex)",
+        "CASE WHEN ok THEN level END",
+        "CASE WHEN level > 1 THEN 'high' WHEN level <= 1 THEN 'low' END",
+        "CASE WHEN level > 1 THEN age // 10 WHEN level <= 1 THEN 3 END",
+        "CASE WHEN level > 1 THEN code WHEN level <= 1 THEN 'low' END",
+        "upper(CASE WHEN level > 1 THEN code WHEN level <= 1 THEN 'low' END)",
+        "level > 1",
+        "NOT (sex = 'F')",
+        "CAST(level > 1 AS INTEGER)",
+        "level + 1",
+        "greatest(level, CASE WHEN ok THEN 3 END)",
+        "level + age // 50",
+        "date_trunc('month', fed)",
+        "month(fed)",
+    ],
+)
+def test_null_is_a_group_where_a_domain_lists_it(text: str, con: duckdb.DuckDBPyConnection) -> None:
+    _load_declared(con, random.Random(3))
+    assert None in _check_key(con, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "coalesce(level, 0)",
+        "coalesce(level, age // 40)",
+        "coalesce(level > 1, ok)",
+        "greatest(level, age // 40)",
+        "coalesce(sex, 'x', NULL)",
+        "coalesce(sex, nullif(code, 'zz'))",
+        "sex IS NULL",
+        "CASE WHEN level > 1 THEN 'high' ELSE 'low' END",
+        "CASE WHEN ok THEN 'z' END",
+        "coalesce(CASE WHEN ok THEN 'z' END, CASE WHEN NOT ok THEN 'y' END)",
+        "ok",
+        "age // 10",
+    ],
+)
+def test_null_is_no_group_where_no_domain_gives_it(text: str, con: duckdb.DuckDBPyConnection) -> None:
+    _load_declared(con, random.Random(3))
+    assert None not in _check_key(con, text)
 
 
 def test_keys_of_declared_columns(con: duckdb.DuckDBPyConnection) -> None:
