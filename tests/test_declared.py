@@ -11,9 +11,12 @@ import duckdb
 import pytest
 
 import duckdp
+from duckdp.errors import InternalError
 from duckdp.faces import calls
 from duckdp.functions import FUNCTIONS
-from duckdp.functions.spec import REQUIRED
+from duckdp.functions.listings import Budget
+from duckdp.functions.releases import NoisyCount
+from duckdp.functions.spec import REQUIRED, DpFunction, Explained, dp_function
 from duckdp.functions.write import generated
 from duckdp.session import Session
 
@@ -77,3 +80,30 @@ def test_the_examples_of_the_page_work(care: duckdb.DuckDBPyConnection) -> None:
     assert len(calls) >= 10
     for call in calls:
         assert care.execute(f"FROM {call}").fetchall(), call
+
+
+def test_what_a_declaration_lacks_is_said_where_it_is_declared() -> None:
+    """Not by the first analyst who calls it."""
+
+    class Planless(DpFunction):
+        """It cannot be planned."""
+
+    class Mute(Explained):
+        """It cannot be explained."""
+
+        plan = Budget.plan
+
+    class Costly(DpFunction):
+        """It costs, and nobody can know what before."""
+
+        plan = Budget.plan
+
+    class Hidden(DpFunction):
+        """Its explanation would be none of SQL's."""
+
+        plan, explain = Budget.plan, NoisyCount.explain
+
+    for made, costs in ((Planless, "nothing"), (Mute, "nothing"), (Costly, "epsilon"), (Hidden, "nothing")):
+        with pytest.raises(InternalError, match="dp_unfinished"):
+            dp_function("dp_unfinished", costs=costs)(made)
+    assert "dp_unfinished" not in FUNCTIONS

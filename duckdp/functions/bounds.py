@@ -12,7 +12,7 @@ from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.core.types import parse_epsilon
 from duckdp.functions.kinds import ColumnName, Epsilon, Fresh, Keys, Predicate, TableName
 from duckdp.functions.planned import NOTE, Planned, read_where, told, with_errors
-from duckdp.functions.spec import DpFunction, argument, dp_function, option
+from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.mechanisms.bounds import RANGES
 from duckdp.mechanisms.unit_histogram import ENDS
 from duckdp.result import Estimate, Result, ResultColumn
@@ -27,7 +27,7 @@ _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "DECIMAL")
 
 @dp_function("dp_bounds", costs="epsilon", example="'care', 'age', epsilon := 0.5")
 @dataclass(frozen=True, kw_only=True)
-class Bounds(DpFunction):
+class Bounds(Explained):
     """Suggested bounds of a visible column, widest first, and how many rows each range would clip."""
 
     table: TableName = argument()
@@ -79,7 +79,7 @@ class Bounds(DpFunction):
 
 @dp_function("dp_rows_per_unit", costs="epsilon", example="'care', epsilon := 0.1")
 @dataclass(frozen=True, kw_only=True)
-class RowsPerUnit(DpFunction):
+class RowsPerUnit(Explained):
     """How many units have more rows than a `max_rows` of 1, 2, 5, 10, ..., and about what share it drops."""
 
     table: TableName = argument()
@@ -103,7 +103,7 @@ class RowsPerUnit(DpFunction):
 
 @dp_function("dp_groups_per_unit", costs="epsilon", example="'care', 'sex, age >= 18', epsilon := 0.1")
 @dataclass(frozen=True, kw_only=True)
-class GroupsPerUnit(DpFunction):
+class GroupsPerUnit(Explained):
     """How many units are in more groups than a `max_groups` of 1, 2, 5, 10, ..., and about what share it drops."""
 
     table: TableName = argument()

@@ -36,7 +36,7 @@ from duckdp.functions.kinds import (
 )
 from duckdp.functions.planned import NOTE, Planned, read_where, told, with_errors
 from duckdp.functions.routing import Route, find_route, require_paid
-from duckdp.functions.spec import DpFunction, argument, dp_function, option
+from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
 from duckdp.result import Estimate, Result, ResultColumn, note_name
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     example="'care', epsilon := 0.1, predicate := 'age > 40'",
 )
 @dataclass(frozen=True, kw_only=True)
-class NoisyCount(DpFunction):
+class NoisyCount(Explained):
     """A noisy number of rows, or of privacy units."""
 
     table: TableName = argument()
@@ -94,7 +94,7 @@ class NoisyCount(DpFunction):
     example="'care', 'medical_dollars', epsilon := 0.5",
 )
 @dataclass(frozen=True, kw_only=True)
-class MedianSmooth(DpFunction):
+class MedianSmooth(Explained):
     """A median, or another quantile, by smooth sensitivity; it has no interval."""
 
     table: TableName = argument()
@@ -150,7 +150,7 @@ class MedianSmooth(DpFunction):
     example="$$SELECT sex, avg(age) FROM care GROUP BY sex$$, epsilon := 0.5",
 )
 @dataclass(frozen=True, kw_only=True)
-class Select(DpFunction):
+class Select(Explained):
     """The answer of a private SELECT, each released number with its error."""
 
     statement: Statement = argument(python="text")

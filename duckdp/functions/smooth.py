@@ -27,7 +27,7 @@ from duckdp.functions.kinds import (
     Word,
 )
 from duckdp.functions.planned import NOTE, Planned
-from duckdp.functions.spec import REQUIRED, DpFunction, argument, dp_function, option
+from duckdp.functions.spec import REQUIRED, DpFunction, Explained, argument, dp_function, option
 from duckdp.process.importing import importing
 from duckdp.result import Result, plain_result
 
@@ -60,7 +60,7 @@ TOLERANCE = "the widest acceptable approximation error"
     example="'care', ['age', 'medical_dollars'], epsilon := 1, degree := 12, name := 'am'",
 )
 @dataclass(frozen=True, kw_only=True)
-class BuySummary(DpFunction):
+class BuySummary(Explained):
     """A summary, bought and stored: noisy Chebyshev moments that answer any number of smooth questions."""
 
     table: TableName = argument()

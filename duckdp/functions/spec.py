@@ -4,7 +4,7 @@
 
     @dp_function("dp_noisy_count", forms=("table", "value"))
     @dataclass(frozen=True, kw_only=True)
-    class NoisyCount(DpFunction):
+    class NoisyCount(Explained):
         \"\"\"A noisy number of rows.\"\"\"
 
         table: Table = argument()
@@ -12,17 +12,20 @@
         predicate: Predicate | None = option(None)
 
         def plan(self, desk: Desk) -> Planned: ...      # public figures alone: nothing is read, nothing charged
-        def explain(self, desk: Desk) -> Sequence[str]: ...  # if there is one, dp_explain_noisy_count is there too
+        def explain(self, desk: Desk) -> Sequence[str]: ...  # what dp_explain_noisy_count says
 
 From it come the SQL macro (:mod:`duckdp.functions.macros`), the reading of its arguments (from texts in SQL and on the
 command line, from values in Python), the session's method, the command's options, completion, and its place in the
-documentation (:mod:`duckdp.functions.page`). The order of the fields is that of SQL's parameters.
+documentation (:mod:`duckdp.functions.page`). The order of the fields is that of SQL's parameters. What can cost
+something is ``Explained``; what costs nothing is a plain ``DpFunction``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -43,16 +46,20 @@ REQUIRED: Any = type("Required", (), {"__repr__": lambda _: "REQUIRED"})()
 _EXPLAIN = "dp_explain_"
 
 
-class DpFunction:
+class DpFunction(ABC):
     """A call of a dp function: its arguments, read and typed."""
 
+    @abstractmethod
     def plan(self, desk: Desk) -> Planned:
         """What the call will give and how, from public figures: nothing is read, nothing charged."""
-        raise NotImplementedError
 
+
+class Explained(DpFunction):
+    """A call of a dp function that has an explanation, ``dp_explain_...``: whatever can cost something has one."""
+
+    @abstractmethod
     def explain(self, desk: Desk) -> Sequence[str]:
-        """What it would do and cost, a line each; whoever can cost something has this."""
-        raise NotImplementedError
+        """What it would do and cost, a line each; free, as ``plan`` is."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -157,7 +164,7 @@ class Spec:
     def plan(self, desk: Desk, arguments: Mapping[str, Any]) -> Planned:
         """Plan a call, or its explanation, from arguments that were read."""
         call = self.made(**arguments)
-        return lines_of(call.explain(desk)) if self.explains else call.plan(desk)
+        return lines_of(call.explain(desk)) if self.explains and isinstance(call, Explained) else call.plan(desk)
 
     def read_texts(self, texts: Sequence[str | None], lists: Sequence[Sequence[str | None] | None]) -> dict[str, Any]:
         """Arguments as SQL gives them: all of its parameters' texts in order, and what is listed as lists.
@@ -244,7 +251,7 @@ def dp_function(
     explain_method: str | None = None,
     example: str = "",
 ) -> Callable[[D], D]:
-    """Declare a dp function, and its explanation if the class has ``explain``.
+    """Declare a dp function, and its explanation if the class is ``Explained``.
 
     Args:
         name: in SQL, ``dp_...``.
@@ -255,9 +262,16 @@ def dp_function(
         explanation: what its explanation is called; ``dp_explain_...`` by default.
         explain_method: the session's method for that.
         example: see :class:`Spec`.
+
+    Raises:
+        InternalError: where the class is declared: it lacks what a dp function has, or its name is taken.
     """
 
     def declare(made: D) -> D:
+        if inspect.isabstract(made):
+            raise InternalError(f"the dp function {name} lacks {', '.join(sorted(made.__abstractmethods__))}.")
+        if (costs != "nothing" or hasattr(made, "explain")) and not issubclass(made, Explained):
+            raise InternalError(f"the dp function {name} can cost something, or has an explanation: it is Explained.")
         spec = Spec(
             name=name,
             made=made,
@@ -270,7 +284,7 @@ def dp_function(
             example=example,
         )
         _register(spec)
-        if made.explain is not DpFunction.explain:
+        if issubclass(made, Explained):
             called = explanation or _EXPLAIN + name.removeprefix("dp_")
             _register(
                 replace(

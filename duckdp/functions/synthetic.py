@@ -25,7 +25,7 @@ from duckdp.functions.kinds import (
     Word,
 )
 from duckdp.functions.planned import Planned
-from duckdp.functions.spec import DpFunction, argument, dp_function, option
+from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.process.importing import importing
 from duckdp.result import Result, ResultColumn
 
@@ -48,7 +48,7 @@ Name = Annotated[str, Kind(word="a name to store it by", about="a name to store 
     example="'care', epsilon := 1, columns := ['age', 'sex'], rows := 1000, name := 'people'",
 )
 @dataclass(frozen=True, kw_only=True)
-class Synthesize(DpFunction):
+class Synthesize(Explained):
     """A synthetic table: charged from a protected table, free from what is stored."""
 
     source: SourceName = argument(explained=("table", "t"))

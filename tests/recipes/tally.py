@@ -11,7 +11,7 @@ from duckdp.compiler.pricing import Price, Terms, price
 from duckdp.compiler.select import Output, Query
 from duckdp.functions.kinds import ColumnNames, Epsilon, Flag, Fresh, TableName, Whole
 from duckdp.functions.planned import Planned
-from duckdp.functions.spec import DpFunction, argument, dp_function, option
+from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.result import Result
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dp_function("dp_tally", forms=("table", "value"), costs="epsilon")
 @dataclass(frozen=True, kw_only=True)
-class Tally(DpFunction):
+class Tally(Explained):
     """A noisy number of rows, and some texts."""
 
     table: TableName = argument()
