@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from duckdp.arguments import MOST_WHOLE, Scalar
 from duckdp.compiler.plan import MechanismChoice
 from duckdp.core.watch import Tell
 from duckdp.errors import ParameterError
 
+T = TypeVar("T")
 AUTO = "auto"  # rows: as the method has them
 
 
@@ -54,7 +55,7 @@ class Kind:
         return ParameterError("P107", name, value, f"must be {self.word}.")
 
 
-def read_flag(name: str, value: object) -> bool:
+def _read_flag(name: str, value: object) -> bool:
     """True or false, or a text that says so; P107 otherwise."""
     found = {"true": True, "false": False, "1": True, "0": False}.get(str(value).lower())
     if found is None:
@@ -62,37 +63,39 @@ def read_flag(name: str, value: object) -> bool:
     return found
 
 
-def read_number(name: str, value: object) -> float:
+def _read_number(name: str, value: object) -> float:
     """A finite number; P107 otherwise."""
-    try:
-        number = float(str(value))
-    except ValueError:
-        raise ParameterError("P107", name, value, "must be a number.") from None
+    number = _converted(float, "a number", name, value)
     if not math.isfinite(number):
         raise ParameterError("P107", name, value, "must be a finite number.")
     return number
 
 
-def read_whole(name: str, value: object) -> int:
+def _read_whole(name: str, value: object) -> int:
     """A whole number; P107 otherwise."""
-    try:
-        number = int(str(value))
-    except ValueError:
-        raise ParameterError("P107", name, value, "must be a whole number.") from None
+    number = _converted(int, "a whole number", name, value)
     if abs(number) > MOST_WHOLE:
         raise ParameterError("P107", name, value, "must be a whole number of at most 18 digits.")
     return number
 
 
+def _converted(made: Callable[[str], T], word: str, name: str, value: object) -> T:
+    """What the text of a value says; P107 where it says nothing of the kind."""
+    try:
+        return made(str(value))
+    except ValueError:
+        raise ParameterError("P107", name, value, f"must be {word}.") from None
+
+
 def _read_size(name: str, value: object) -> int:
-    number = read_whole(name, value)
+    number = _read_whole(name, value)
     if not 0 < number < MOST_WHOLE:
         raise ParameterError("P107", name, value, "must be a whole number above 0.")
     return number
 
 
 def _read_rows(name: str, value: object) -> int | None:
-    return None if value == AUTO else read_whole(name, value)
+    return None if value == AUTO else _read_whole(name, value)
 
 
 def _as_given(_: str, value: object) -> object:
@@ -120,24 +123,24 @@ Predicate = Annotated[str, Kind(word="the text of a predicate", about="which row
 Epsilon = Annotated[object, Kind(word="a decimal", about="what it costs, 0.000001 to 100", falls_back=True)]
 Delta = Annotated[object, Kind(word="a decimal", about="the delta that it costs too, at least 0 and below 1")]
 _WIDTH = "in place of epsilon: the widest acceptable 95% half-width"
-Width = Annotated[float, Kind(word="a number", about=_WIDTH, read=read_number, instead=True)]
+Width = Annotated[float, Kind(word="a number", about=_WIDTH, read=_read_number, instead=True)]
 _WIDTHS = Kind(
-    word="a number", about=f"{_WIDTH}, in Python also by output", read=read_number, given=_as_given, instead=True
+    word="a number", about=f"{_WIDTH}, in Python also by output", read=_read_number, given=_as_given, instead=True
 )
 Widths = Annotated[float | Mapping[str, float], _WIDTHS]
 _TOLERANCE = Kind(
     word="a number",
     about="the widest 95% half-width with which a summary may answer instead, free",
-    read=read_number,
+    read=_read_number,
     given=_as_given,
 )
 Tolerance = Annotated[float | Mapping[str, float], _TOLERANCE]
-_FLAG = Kind(word="true or false", read=read_flag, choices=("true", "false"))
+_FLAG = Kind(word="true or false", read=_read_flag, choices=("true", "false"))
 Flag = Annotated[bool, _FLAG]
-_FRESH = Kind(word="true or false", about="pay again, for a new answer", read=read_flag, choices=("true", "false"))
+_FRESH = Kind(word="true or false", about="pay again, for a new answer", read=_read_flag, choices=("true", "false"))
 Fresh = Annotated[bool, _FRESH]
-Number = Annotated[float, Kind(word="a number", read=read_number)]
-Whole = Annotated[int, Kind(word="a whole number", read=read_whole)]
+Number = Annotated[float, Kind(word="a number", read=_read_number)]
+Whole = Annotated[int, Kind(word="a whole number", read=_read_whole)]
 Size = Annotated[int, Kind(word="a whole number above 0", read=_read_size)]
 _ROWS = Kind(word="a whole number", about="how many rows", python=int | str, read=_read_rows)
 Rows = Annotated[int | None, _ROWS]
