@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from duckdp.catalog.table import Column, Kind
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
@@ -14,7 +14,7 @@ from duckdp.functions.kinds import ColumnName, Epsilon, Fresh, Keys, Predicate, 
 from duckdp.functions.planned import NOTE, Planned, read_where, told, with_errors
 from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.mechanisms.bounds import RANGES
-from duckdp.mechanisms.unit_histogram import ENDS
+from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
 from duckdp.result import Estimate, Result, ResultColumn
 
 if TYPE_CHECKING:
@@ -77,34 +77,77 @@ class Bounds(Explained):
         )
 
 
-@dp_function("dp_rows_per_unit", costs="epsilon", example="'care', epsilon := 0.1")
-@dataclass(frozen=True, kw_only=True)
-class RowsPerUnit(Explained):
-    """How many units have more rows than a `max_rows` of 1, 2, 5, 10, ..., and about what share it drops."""
+class _PerUnit(Explained):
+    """For a figure of what a unit may add: how many units have more than 1, 2, 5, ..., from a histogram over units.
 
-    table: TableName = argument()
-    epsilon: Epsilon | None = option(None)
-    predicate: Predicate | None = option(None)
-    fresh: Fresh = option(False, explained=False)
+    Attributes:
+        figure: the one of the declaration that it helps to choose.
+        what: "rows" or "groups".
+    """
+
+    figure: ClassVar[str]
+    what: ClassVar[str]
+    table: str
+    epsilon: object
+    predicate: str | None
+    fresh: bool
 
     def plan(self, desk: Desk) -> Planned:
         """A row for each figure."""
-        task = self._task(desk)
-        text = f"dp_rows_per_unit({task.table.name}{told(self.predicate)})"
-        return _per_unit(desk, task, text, "max_rows", "rows_dropped", self.fresh)
+        task, grouping = self._task(desk), self._grouping()
+        keys = "" if grouping is None else f", {grouping}"
+        text = f"dp_{self.what}_per_unit({task.table.name}{keys}{told(self.predicate)})"
+        lost = f"{self.what}_dropped"
+        shape = [(self.figure, "BIGINT"), ("units_over", "BIGINT"), ("units_share", "DOUBLE"), (lost, "DOUBLE")]
+
+        def run(nonce: str) -> Result:
+            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
+            noisy, law = task.read(done.payload), task.histogram
+            total = f"{sum(noisy):,} ± {law.half_width(len(noisy)):,.0f}"
+            notes = [
+                f"units_over: how many values of {task.table.unit_key} have more {self.what} than that, "
+                f"of about {total}",
+                f"{lost}: share of all {self.what} beyond it, estimated from the bins that are clear of the noise; "
+                "no interval",
+            ]
+            return desk.dress(_figures(self.figure, lost, noisy, law), task.loss, done, notes=notes)
+
+        return Planned(columns=shape + with_errors(shape[1:2])[1:], run=run, intervals=True, rows=len(ENDS))
 
     def explain(self, desk: Desk) -> Sequence[str]:
         """The histogram and its noise."""
         return _lines(self._task(desk))
 
     def _task(self, desk: Desk) -> PerUnitTask:
-        return _plan_per_unit(desk, self.table, None, self.epsilon, self.predicate)
+        table = desk.table(self.table)
+        desk.neighbours  # noqa: B018 - a budget must have been set
+        where = read_where(self.predicate, table)
+        return plan_per_unit(table, self._grouping(), where, epsilon_nano=parse_epsilon(self.epsilon))
+
+    def _grouping(self) -> str | None:
+        """Grouping expressions as one text, as GROUP BY takes them."""
+        return None
+
+
+@dp_function("dp_rows_per_unit", costs="epsilon", example="'care', epsilon := 0.1")
+@dataclass(frozen=True, kw_only=True)
+class RowsPerUnit(_PerUnit):
+    """How many units have more rows than a `max_rows` of 1, 2, 5, 10, ..., and about what share it drops."""
+
+    figure, what = "max_rows", "rows"
+
+    table: TableName = argument()
+    epsilon: Epsilon | None = option(None)
+    predicate: Predicate | None = option(None)
+    fresh: Fresh = option(False, explained=False)
 
 
 @dp_function("dp_groups_per_unit", costs="epsilon", example="'care', 'sex, age >= 18', epsilon := 0.1")
 @dataclass(frozen=True, kw_only=True)
-class GroupsPerUnit(Explained):
+class GroupsPerUnit(_PerUnit):
     """How many units are in more groups than a `max_groups` of 1, 2, 5, 10, ..., and about what share it drops."""
+
+    figure, what = "max_groups", "groups"
 
     table: TableName = argument()
     keys: Keys = argument()
@@ -112,53 +155,26 @@ class GroupsPerUnit(Explained):
     predicate: Predicate | None = option(None)
     fresh: Fresh = option(False, explained=False)
 
-    def plan(self, desk: Desk) -> Planned:
-        """A row for each figure."""
-        task = self._task(desk)
-        text = f"dp_groups_per_unit({task.table.name}, {self._joined()}{told(self.predicate)})"
-        return _per_unit(desk, task, text, "max_groups", "groups_dropped", self.fresh)
-
-    def explain(self, desk: Desk) -> Sequence[str]:
-        """The histogram and its noise."""
-        return _lines(self._task(desk))
-
-    def _task(self, desk: Desk) -> PerUnitTask:
-        return _plan_per_unit(desk, self.table, self._joined(), self.epsilon, self.predicate)
-
-    def _joined(self) -> str:
-        """Grouping expressions as one text, as GROUP BY takes them."""
+    def _grouping(self) -> str:
         return self.keys if isinstance(self.keys, str) else ", ".join(self.keys)
 
 
-def _per_unit(desk: Desk, task: PerUnitTask, text: str, figure: str, lost: str, fresh: bool) -> Planned:
-    shape = [(figure, "BIGINT"), ("units_over", "BIGINT"), ("units_share", "DOUBLE"), (lost, "DOUBLE")]
-
-    def run(nonce: str) -> Result:
-        done = desk.perform(task, table=task.table, statement=text, fresh=fresh, nonce=nonce)
-        noisy, law = task.read(done.payload), task.histogram
-        whole, dropped = sum(noisy), law.lost(noisy)
-        shown = max(FEWEST, 1 + sum(bool(share) for share in dropped))
-        over, shares = [], []
-        for place in range(min(shown, len(ENDS))):
-            value, bins = sum(noisy[place + 1 :]), len(noisy) - place - 1
-            over.append(_count(value, law.deviation(bins), law.half_width(bins)))
-            shares.append(round(min(max(value / whole, 0.0), 1.0), 6) if whole > 0 else None)
-        lost_shares = [None if v is None else round(v, 6) for v in dropped[: len(over)]]
-        made = [
-            ResultColumn(name=figure, type="BIGINT", values=list(ENDS[: len(over)])),
-            _released("units_over", over),
-            ResultColumn(name="units_share", type="DOUBLE", values=shares),
-            ResultColumn(name=lost, type="DOUBLE", values=lost_shares),
-        ]
-        unit, what = task.table.unit_key, "rows" if figure == "max_rows" else "groups"
-        total = f"{whole:,} ± {law.half_width(len(noisy)):,.0f}"
-        notes = [
-            f"units_over: how many values of {unit} have more {what} than that, of about {total}",
-            f"{lost}: share of all {what} beyond it, estimated from the bins that are clear of the noise; no interval",
-        ]
-        return desk.dress(made, task.loss, done, notes=notes)
-
-    return Planned(columns=shape + with_errors(shape[1:2])[1:], run=run, intervals=True, rows=len(ENDS))
+def _figures(figure: str, lost: str, noisy: list[int], law: UnitHistogram) -> list[ResultColumn]:
+    """The table of a noisy histogram: as many figures as it has something to say of, and a few."""
+    whole, dropped = sum(noisy), law.lost(noisy)
+    shown = max(FEWEST, 1 + sum(bool(share) for share in dropped))
+    over, shares = [], []
+    for place in range(min(shown, len(ENDS))):
+        value, bins = sum(noisy[place + 1 :]), len(noisy) - place - 1
+        over.append(_count(value, law.deviation(bins), law.half_width(bins)))
+        shares.append(round(min(max(value / whole, 0.0), 1.0), 6) if whole > 0 else None)
+    lost_shares = [None if v is None else round(v, 6) for v in dropped[: len(over)]]
+    return [
+        ResultColumn(name=figure, type="BIGINT", values=list(ENDS[: len(over)])),
+        _released("units_over", over),
+        ResultColumn(name="units_share", type="DOUBLE", values=shares),
+        ResultColumn(name=lost, type="DOUBLE", values=lost_shares),
+    ]
 
 
 def _bounds_notes(task: BoundsTask, ends: list[list[Any]], rows: int) -> list[str]:
@@ -169,12 +185,6 @@ def _bounds_notes(task: BoundsTask, ends: list[list[Any]], rows: int) -> list[st
         f'for protect: bounds={{"{name}": ({shown})}}; the first range is the widest, narrower ones clip more',
         f"clipped rows are of about {rows:,}{whose}; NULL and NaN are left out",
     ]
-
-
-def _plan_per_unit(desk: Desk, table: str, keys: str | None, epsilon: object, predicate: str | None) -> PerUnitTask:
-    found = desk.table(table)
-    desk.neighbours  # noqa: B018 - a budget must have been set
-    return plan_per_unit(found, keys, read_where(predicate, found), epsilon_nano=parse_epsilon(epsilon))
 
 
 def _lines(task: BoundsTask | PerUnitTask) -> list[str]:
