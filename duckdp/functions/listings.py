@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from duckdp.catalog.table import Table, name_unit, plain_type
 from duckdp.functions.kinds import Size, Word
-from duckdp.functions.planned import NOTE, Planned
+from duckdp.functions.planned import Planned, with_note
 from duckdp.functions.spec import DpFunction, dp_function, option
 from duckdp.result import Result, plain_result
 
@@ -55,7 +55,7 @@ class OwnCharges(DpFunction):
             note = f"earlier charges: dp_ledger(before := {shown[0].id})" if len(found) > limit else None
             return _page([n for n, _ in shape], rows, [t for _, t in shape], note)
 
-        return _noted(shape, run, noted=desk.count_charges() > limit)
+        return with_note(shape, run, noted=desk.count_charges() > limit)
 
 
 @dp_function("dp_summaries", forms=("table", "view"), example="most := 10")
@@ -80,7 +80,7 @@ class StoredObjects(DpFunction):
             rows = [(o.name, o.kind, o.owner, o.at, " ".join(o.statement.split())) for o in shown if o.ready]
             return _page(names, rows, ["VARCHAR"] * len(names), note)
 
-        return _noted([(n, "VARCHAR") for n in names], run, noted=len(desk.objects(limit + 1, place)) > limit)
+        return with_note([(n, "VARCHAR") for n in names], run, noted=len(desk.objects(limit + 1, place)) > limit)
 
 
 @dp_function("dp_catalog", forms=("table", "view"))
@@ -101,11 +101,6 @@ class Declarations(DpFunction):
 def _page(names: Sequence[str], rows: Sequence[tuple[Any, ...]], types: Sequence[str], note: str | None) -> Result:
     """A part of a listing, and in a note how to get what follows; SQL has it as a column."""
     return replace(plain_result(names, rows, types), notes=[] if note is None else [note], caveat=note)
-
-
-def _noted(shape: list[tuple[str, str]], run: Callable[[str], Result], *, noted: bool) -> Planned:
-    """A listing, with a column for the note if there may be one now."""
-    return Planned(columns=[*shape, *([NOTE] if noted else [])], run=run, note=noted)
 
 
 def _catalog_rows(table: Table) -> list[tuple[Any, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from duckdp.catalog.table import Table
@@ -37,6 +37,13 @@ def lines_of(lines: Sequence[str]) -> Planned:
     """Lines of text as a call's answer: an explanation."""
     rows = [(line,) for line in lines]
     return Planned(columns=[("plan", "VARCHAR")], run=lambda _: plain_result(["plan"], rows), rows=len(rows))
+
+
+def with_note(
+    columns: Iterable[tuple[str, str]], run: Callable[[str], Result], *, noted: bool, rows: int | None = None
+) -> Planned:
+    """A call whose rows bring a caveat, or a note of where they go on, as their last column where there is one."""
+    return Planned(columns=[*columns, *([NOTE] if noted else [])], run=run, note=noted, rows=rows)
 
 
 def read_where(text: str | None, table: Table) -> Expr | None:

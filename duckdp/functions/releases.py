@@ -34,7 +34,7 @@ from duckdp.functions.kinds import (
     Width,
     Widths,
 )
-from duckdp.functions.planned import NOTE, Planned, read_where, told, with_errors
+from duckdp.functions.planned import Planned, read_where, told, with_errors, with_note
 from duckdp.functions.routing import Route, find_route, require_paid
 from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
@@ -120,8 +120,7 @@ class MedianSmooth(Explained):
             notes = [NO_INTERVAL_REASON] if caveat is None else [caveat, NO_INTERVAL_REASON]
             return desk.dress([column], task.loss, done, notes=notes, caveat=caveat)
 
-        noted = caveat is not None
-        return Planned(columns=[("value", kind), *([NOTE] if noted else [])], run=run, note=noted, rows=1)
+        return with_note([("value", kind)], run, noted=caveat is not None, rows=1)
 
     def explain(self, desk: Desk) -> Sequence[str]:
         """The noise's law; its scale depends on the data, so no error is known before."""

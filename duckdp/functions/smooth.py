@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from duckdp.catalog.table import check_name, describe_unit
@@ -26,7 +26,7 @@ from duckdp.functions.kinds import (
     Whole,
     Word,
 )
-from duckdp.functions.planned import NOTE, Planned
+from duckdp.functions.planned import Planned, with_note
 from duckdp.functions.spec import REQUIRED, DpFunction, Explained, argument, dp_function, option
 from duckdp.process.importing import importing
 from duckdp.result import Result, plain_result
@@ -50,6 +50,7 @@ Weights = Annotated[Literal["smooth", "uniform"], CHOICE]
 Noise = Annotated[Literal["auto", "laplace", "cube", "gaussian"], CHOICE]
 Statistic = Annotated[Literal["mean", "sum"], CHOICE]
 Method = Annotated[Literal["interpolation", "jackson", "best"], CHOICE]
+Listed = tuple[list[tuple[Any, ...]], list[str]]  # rows, and notes about them
 TOLERANCE = "the widest acceptable approximation error"
 
 
@@ -111,8 +112,7 @@ class BuySummary(Explained):
             notes = ["standard_error is that of the noisiest sum", *_caveats(task.table)]
             return desk.dress(made.columns, task.loss, done, notes=notes, caveat=summary_note(task.table))
 
-        noted = summary_note(task.table) is not None
-        return Planned(columns=[*shape, *([NOTE] if noted else [])], run=run, note=noted, rows=1)
+        return with_note(shape, run, noted=summary_note(task.table) is not None, rows=1)
 
     def explain(self, desk: Desk) -> Sequence[str]:
         """What it would hold, which noise and why."""
@@ -170,14 +170,11 @@ class Answer(DpFunction):
         summary = desk.summary(self.name, self.category)
         expr = read_function(self.function, summary.table, summary.columns)
 
-        def run(_: str) -> Result:
+        def ask() -> Listed:
             found = answer(summary, expr, statistic=self.statistic, tolerance=self.tolerance, method=self.method)
-            made = plain_result(ANSWER, [_row(found)], TYPES)
-            notes, caveat = [found.note] if found.note else [], _weighted(summary)
-            notes += [] if caveat is None else [caveat]
-            return Result(columns=made.columns, source=f"summary {self.name}", notes=notes, caveat=caveat)
+            return [_row(found)], [found.note] if found.note else []
 
-        return _noted(zip(ANSWER, TYPES, strict=True), run, summary, rows=1)
+        return _of_summary(summary, self.name, ANSWER, TYPES, ask, rows=1)
 
 
 @dp_function("dp_smooth_answers", example="'am', ['age', 'age * medical_dollars']")
@@ -200,16 +197,13 @@ class Answers(DpFunction):
         if len(texts) > MOST_FUNCTIONS:
             rule = f"is the first of {len(texts):,} functions; at most {MOST_FUNCTIONS:,} in one call. Split the list."
             raise ParameterError("P107", "functions", texts[0], rule)
-        names, types = ("function", *ANSWER), ("VARCHAR", *TYPES)
 
-        def run(_: str) -> Result:
+        def ask() -> Listed:
             found = answers(summary, texts, statistic=self.statistic, tolerance=self.tolerance)
-            made = plain_result(names, [(text, *_row(a)) for text, a in zip(texts, found, strict=True)], types)
-            caveat = _weighted(summary)
-            notes = [] if caveat is None else [caveat]
-            return Result(columns=made.columns, source=f"summary {self.name}", notes=notes, caveat=caveat)
+            return [(text, *_row(each)) for text, each in zip(texts, found, strict=True)], []
 
-        return _noted(zip(names, types, strict=True), run, summary, rows=len(texts))
+        names, types = ("function", *ANSWER), ("VARCHAR", *TYPES)
+        return _of_summary(summary, self.name, names, types, ask, rows=len(texts))
 
 
 def _caveats(table: Table) -> list[str]:
@@ -217,16 +211,18 @@ def _caveats(table: Table) -> list[str]:
     return [] if note is None else [note]
 
 
-def _weighted(summary: SmoothSummary) -> str | None:
-    return "of a unit with more rows than max_rows all count, each the less" if summary.weighted else None
-
-
-def _noted(
-    columns: Iterable[tuple[str, str]], run: Callable[[str], Result], summary: SmoothSummary, rows: int
+def _of_summary(
+    summary: SmoothSummary, name: str, names: Sequence[str], types: Sequence[str], ask: Callable[[], Listed], rows: int
 ) -> Planned:
     """A summary's answers, with a column that says which rows count where not all do alike."""
-    noted = _weighted(summary) is not None
-    return Planned(columns=[*columns, *([NOTE] if noted else [])], run=run, note=noted, rows=rows)
+    caveat = "of a unit with more rows than max_rows all count, each the less" if summary.weighted else None
+
+    def run(_: str) -> Result:
+        found, notes = ask()
+        noted = notes if caveat is None else [*notes, caveat]
+        return replace(plain_result(names, found, types), source=f"summary {name}", notes=noted, caveat=caveat)
+
+    return with_note(zip(names, types, strict=True), run, noted=caveat is not None, rows=rows)
 
 
 def _row(found: SmoothAnswer) -> tuple[float | bool | None, ...]:
