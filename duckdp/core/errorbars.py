@@ -33,6 +33,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from duckdp.core.sizes import near_one, times_power
 from duckdp.errors import ParameterError
 
 Floats = NDArray[np.float64]
@@ -100,9 +101,9 @@ def linear_standard_error(coefficients: Floats, noises: Sequence[Noise]) -> Floa
         coefficients: float[m, n].
         noises: the m laws; the result has their coefficients' units.
     """
-    c = _columns(coefficients, noises)
+    c, powers = near_one(coefficients, len(noises))
     deviations = np.array([math.sqrt(noise.variance()) for noise in noises])[:, None]
-    return np.asarray(np.sqrt(np.sum((c * deviations) ** 2, axis=0)), dtype=np.float64)
+    return times_power(np.sqrt(np.sum((c * deviations) ** 2, axis=0)), powers)
 
 
 def linear_half_width(coefficients: Floats, noises: Sequence[Noise], level: float = 0.95) -> Floats:
@@ -120,7 +121,7 @@ def linear_half_width(coefficients: Floats, noises: Sequence[Noise], level: floa
     array([60., 41.])
     """
     check_level(level)
-    c = np.abs(_columns(coefficients, noises))
+    c, powers = near_one(np.abs(coefficients), len(noises))
     used = c > 0
     terms = used.sum(axis=0)
     result = np.zeros(c.shape[1])
@@ -130,7 +131,7 @@ def linear_half_width(coefficients: Floats, noises: Sequence[Noise], level: floa
             result[alone] = c[row, alone] * half_width(noise, level)
     todo = terms > 1
     if not todo.any():
-        return result
+        return times_power(result, powers)
     scales = np.array([noise.scale for noise in noises])[:, None]
     large = scales[:, 0] >= _SMOOTH
     laplace = np.array([noise.family == "laplace" for noise in noises])
@@ -143,7 +144,7 @@ def linear_half_width(coefficients: Floats, noises: Sequence[Noise], level: floa
     result[smooth] = _round_to_lattice(result[smooth], c[:, smooth])
     if (rest := todo & ~smooth).any():
         result[rest] = _inverted(c[:, rest], noises, level)
-    return result
+    return times_power(result, powers)
 
 
 def rounded_half_width(noises: Sequence[Noise], unit: int, level: float = 0.95) -> int:
@@ -197,13 +198,6 @@ def check_level(level: float) -> None:
     """Raise P107 unless 0 < level < 1."""
     if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
         raise ParameterError("P107", "level", level, "must be a number above 0 and below 1, for example level=0.95.")
-
-
-def _columns(coefficients: Floats, noises: Sequence[Noise]) -> Floats:
-    c = np.asarray(coefficients, dtype=np.float64)
-    if c.ndim != 2 or c.shape[0] != len(noises) or not np.isfinite(c).all():
-        raise ParameterError("P107", "coefficients", c.shape, f"must be finite, of shape ({len(noises)}, n).")
-    return c
 
 
 @lru_cache(maxsize=4096)
@@ -296,7 +290,8 @@ def _round_to_lattice(t: Floats, c: Floats) -> Floats:
 
 def _inverted(c: Floats, noises: Sequence[Noise], level: float) -> Floats:
     if len(noises) > 3 or c.shape[1] <= _TABLED:
-        return np.array([_quantile(column.tolist(), noises, level) for column in c.T])
+        each, places = np.unique(c, axis=1, return_inverse=True)  # linear forms are the same in all groups
+        return np.array([_quantile(column.tolist(), noises, level) for column in each.T])[places.ravel()]
     result = np.empty(c.shape[1])
     for pattern in np.unique(c > 0, axis=1).T:
         columns = np.flatnonzero(((c > 0) == pattern[:, None]).all(axis=0))

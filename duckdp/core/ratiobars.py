@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.core.errorbars import Noise, linear_half_width
+from duckdp.core.sizes import near_one, times_power
 
 Floats = NDArray[np.float64]
 _NODES = 513  # angles at which half-widths are computed
@@ -63,8 +64,9 @@ def ratio_interval(
         upper: its largest.
         level: wanted coverage.
     """
+    (g, above, up), (h, below, down) = _near_one(g, above), _near_one(h, below)
     scale = math.sqrt(float(g @ g)) / math.sqrt(float(h @ h))
-    first, last = (math.atan(end / scale) for end in (lower, upper))
+    first, last = (math.atan(float(times_power(np.array(end), down - up)) / scale) for end in (lower, upper))
     angles, widths = _table(tuple(g), tuple(h * scale), tuple(noises), first, last, level)
     a, b = above, below * scale
 
@@ -82,8 +84,15 @@ def ratio_interval(
         edge = np.full_like(a, end)
         cut = excess(edge, factor) > 0
         found = _root(lambda t: excess(t, factor), best, edge) if cut.any() else edge
-        ends.append(np.where(cut, np.tan(found) * scale, public))
+        ends.append(np.where(cut, times_power(np.tan(found) * scale, up - down), public))
     return np.minimum(ends[0], ends[1]), np.maximum(ends[0], ends[1])
+
+
+def _near_one(form: Floats, released: Floats) -> tuple[Floats, Floats, int]:
+    """A linear form and what it gave, over the same power of two."""
+    found, powers = near_one(form[:, None], len(form))
+    power = int(powers[0])
+    return found[:, 0], times_power(released, -power), power
 
 
 def _root(f: Callable[[Floats], Floats], inside: Floats, beyond: Floats) -> Floats:

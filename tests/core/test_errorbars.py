@@ -286,3 +286,36 @@ def test_misuse_is_refused(call, code: str):
 
 def test_no_noise_no_width():
     assert rounded_half_width([], 5) == 0
+
+
+MIXED = [[L(2.0)], [L(0.3), G(8.0)], [L(1e13), L(60.0)], [G(1e6), G(70.0)], [L(1e13), L(2e13), L(3e13), L(8.0)]]
+
+
+@pytest.mark.parametrize("noises", MIXED, ids=str)
+@pytest.mark.parametrize("power", [-1000, -700, -540, 3, 540, 900])
+def test_coefficients_of_any_size_have_bars(noises: list[Noise], power: int):
+    """An analyst may multiply a sum by 1e300: their squares are no DOUBLE."""
+    generator = np.random.default_rng(abs(power))
+    c = generator.uniform(0.5, 2, (len(noises), 4))
+    for of in (linear_half_width, linear_standard_error):
+        assert np.array_equal(of(np.ldexp(c, power), noises), np.ldexp(of(c, noises), power))
+
+
+@pytest.mark.parametrize("noises", [n for n in MIXED if len(n) > 1], ids=str)
+@pytest.mark.parametrize("size", [1e-320, 1e-300, 1e-150, 1e-80])
+def test_what_is_far_below_another_term_changes_nothing(noises: list[Noise], size: float):
+    for first in (np.eye(len(noises))[0], np.eye(len(noises))[-1]):
+        alone, beside = (first + size * (1 - first) * use for use in (0.0, 1.0))
+        for of in (linear_half_width, linear_standard_error):
+            found, wanted = of(beside[:, None], noises), of(alone[:, None], noises)
+            assert np.allclose(found, wanted, rtol=0.1), (found, wanted)
+
+
+def test_equal_columns_are_worked_out_once(monkeypatch: pytest.MonkeyPatch):
+    noises, asked = [L(8.0), L(1e9), L(2e9), L(3e9)], []
+    whole = errorbars._quantile
+    monkeypatch.setattr(errorbars, "_quantile", lambda c, *rest: asked.append(c) or whole(c, *rest))
+    c = np.array([[1.0, 0.5, 1.0, 1.0], [1e-9] * 4, [1e-9] * 4, [2e-9] * 4])
+    found = linear_half_width(c, noises)
+    assert len(asked) == 2
+    assert found.tolist() == [float(linear_half_width(column[:, None], noises)[0]) for column in c.T]

@@ -153,3 +153,18 @@ def test_the_width_of_one_small_noise_is_no_less_than_its_law_says(scale: float,
         exact += 1
     _, widths = ratiobars._table((1.0,), (0.0,), (Noise("laplace", scale),), 0.0, 0.1, level)
     assert exact <= widths[0] <= exact + 2
+
+
+@pytest.mark.parametrize("up", [-1000, -540, 0, 540, 990])
+@pytest.mark.parametrize("down", [-1000, -540, 0, 540, 990])
+def test_forms_of_any_size_have_an_interval(up: int, down: int) -> None:
+    """A quotient of sums that were multiplied by 1e300, or 1e-300: norms of the forms are no DOUBLE."""
+    noises, g, h = [Noise("laplace", 900.0)] * 2, np.array([0.25, -1.5]), np.array([0.75, 1.0])
+    above, below = np.array([100.0, -3e5, 12.0, 0.0]), np.array([1e6, 40.0, -1e7, 1e5])
+    plain = ratio_interval(above, below, g, h, noises, -math.inf, math.inf)
+    sized = ratio_interval(
+        np.ldexp(above, up), np.ldexp(below, down), np.ldexp(g, up), np.ldexp(h, down), noises, -math.inf, math.inf
+    )
+    with np.errstate(over="ignore", under="ignore"):
+        for found, wanted in zip(sized, plain, strict=True):
+            assert np.array_equal(found, np.ldexp(wanted, up - down))
