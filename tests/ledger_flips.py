@@ -17,11 +17,13 @@ from typing import Any
 
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import DuckDPError
-from duckdp.ledger import Charge, Ledger, StoredRelease
-from tests.ledgers import NANO, answer, ask
+from duckdp.ledger import Charge, Ledger, StoredRelease, StoredStep
+from duckdp.ledger.types import Cap
+from tests.ledgers import NANO, answer, ask, key
 
 SUFFIXES = ("", "-wal", ".anchor")
 DAMAGE = frozenset({"B202", "B203", "B204", "B207"})
+WRITES = {"redeem", "staged", "ended", "goes on", "to a team", "name it", "share it", "grant", "declare"}
 Outcome = tuple[str, Any]
 
 
@@ -63,7 +65,35 @@ def build(path: Path, charges: int = 120) -> None:
         ledger.fail(staged)
         made = answer(ledger, ask("made", name="made", kind="synthetic"), "from this")
         ledger.finish_release(made.charge_id, "made of it " + "z" * 5000)
+        build_limits(ledger)
+        build_interactions(ledger)
         ledger.revoke("dot", "left")
+
+
+def build_limits(ledger: Ledger) -> None:
+    """Teams and months, with charges in them; reservations of which one ended and one is its holder's no more."""
+    cap = Cap(epsilon_nano=10**4 * NANO, delta_atto=10**14, month_epsilon_nano=10**3 * NANO, month_delta_atto=10**13)
+    for analyst in ("eli", "fay"):
+        ledger.grant(analyst, epsilon_nano=cap.epsilon_nano, delta_atto=cap.delta_atto, month_epsilon_nano=10**3 * NANO)
+    ledger.set_team("nurses", cap, members=["eli", "fay"])
+    ledger.set_team("guests", Cap(epsilon_nano=10**4 * NANO, delta_atto=10**14), members=["eli"])
+    for k in range(3):
+        answer(ledger, ask(f"of a team {k}", analyst=("eli", "fay")[k % 2], delta_atto=7), f"to a team {k}")
+    ended = ledger.reserve("eli", epsilon_nano=20 * NANO, delta_atto=10**9)
+    answer(ledger, ask("reserved", analyst="eli", reservation=ended.id), "within it")
+    ledger.end_reservation(ended)
+    left = ledger.reserve("fay", epsilon_nano=30 * NANO, delta_atto=10**9)
+    answer(ledger, ask("left", analyst="fay", reservation=left.id), "within the other")
+
+
+def build_interactions(ledger: Ledger) -> None:
+    """Interactive releases: one that ended, one that goes on, with secrets."""
+    for name in ("ended", "goes on"):
+        charge = ledger.take_up(ask(name, analyst="eli"), f"{name} begins")
+        for number in range(1, 4):
+            step = StoredStep(question=key(f"{name} {number}"), output=f"output {number}", secret=f"secret {number}")
+            ledger.store_step(charge, number, step, last=(name, number) == ("ended", 3))
+        ledger.let_go(charge)
 
 
 def steps(ledger: Ledger) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -76,12 +106,15 @@ def steps(ledger: Ledger) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "log", lambda: ledger.log(1000)
     yield "charges", ledger.charges
     yield "page", lambda: (ledger.charges("ana", limit=5, before=40), ledger.charges("ben", limit=5, after=20))
-    for analyst in ("ana", "ben", "cai", "dot", "eve"):
+    for analyst in ("ana", "ben", "cai", "dot", "eli", "fay", "eve"):
         yield f"remaining {analyst}", lambda a=analyst: ledger.remaining(a)
         yield f"objects {analyst}", lambda a=analyst: ledger.objects(a)
     for name in ("ages", "costs", "made", "held_0", "held_3", "none"):
         for analyst in ("ana", "cai"):
             yield f"object {name} {analyst}", lambda a=analyst, n=name: ledger.object(a, n)
+    yield "teams", ledger.teams
+    for analyst in ("ana", "eli", "fay"):
+        yield f"limits {analyst}", lambda a=analyst: ledger.limits(a)
     yield "release", lambda: [ledger.release("ana", k) for k in (2, 3, 5, 86)]
     for k in range(0, 120, 7):
         yield f"again {k}", lambda k=k: ledger.admit(ask(f"q{k}", analyst=("ana", "ben")[k % 3 == 0]))
@@ -94,6 +127,10 @@ def steps(ledger: Ledger) -> Iterator[tuple[str, Callable[[], Any]]]:
     # what writes
     yield "redeem", lambda: answered(ledger, "fails 0", "later", name="held_0", kind="summary")
     yield "staged", lambda: staged(ledger)
+    yield "ended", lambda: ledger.past(ledger.take_up(ask("ended", analyst="eli"), ""))
+    yield "goes on", lambda: stepped(ledger)
+    yield "to a team", lambda: answered(ledger, "of a team 3", "to a team 3", analyst="fay", delta_atto=7)
+    yield "limits after", lambda: [(row.scope, row.spent, row.remaining) for row in ledger.limits("fay")]
     for k in range(3):
         yield f"new {k}", lambda k=k: answered(ledger, f"new {k}", f"answer {k}")
     yield "name it", lambda: answered(ledger, "named", "a summary", name="named", kind="summary")
@@ -120,6 +157,18 @@ def staged(ledger: Ledger) -> Any:
     return charge.id, charge.attempt, found, ledger.store_release(charge, "staged answer").payload
 
 
+def stepped(ledger: Ledger) -> Any:
+    """An interactive release that is gone on with: what was answered, and one question more."""
+    charge = ledger.take_up(ask("goes on", analyst="eli"), "")
+    past = ledger.past(charge)
+    more = [
+        ledger.store_step(charge, len(past[0]), StoredStep(question=key(question), output="another"))
+        for question in ("goes on 2", "goes on 4")
+    ]
+    ledger.let_go(charge)
+    return charge.id, charge.attempt, past, more
+
+
 def outcome(step: Callable[[], Any]) -> Outcome:
     """How a step ends; whatever is no error of ours is raised."""
     try:
@@ -142,7 +191,7 @@ def tell(path: Path, between: Callable[[], None] | None = None) -> dict[str, Out
             between()
         for name, step in steps(ledger):
             found[name] = outcome(step)
-            if found[name][0] in DAMAGE and name in {"redeem", "staged", "name it", "share it", "grant", "declare"}:
+            if found[name][0] in DAMAGE and name in WRITES:
                 break  # what follows depends on it
             if found[name][0] in DAMAGE and name.startswith("new"):
                 break

@@ -78,6 +78,15 @@ def test_one_charge_pays_for_all_questions_and_equal_ones_are_answered_once(ledg
     assert dialogue(ledger, again, {}).ask(about("high")) == "above"
 
 
+def test_a_question_that_is_asked_as_a_new_step_is_the_step_that_it_was(ledger: Ledger) -> None:
+    """Even from who does not look at the steps before: it is no damage, and nothing is stored twice."""
+    charge = ledger.take_up(request(), "7")
+    assert ledger.store_step(charge, 1, StoredStep(question=key("x"), output="above")) == ("above", True)
+    assert ledger.store_step(charge, 2, StoredStep(question=key("x"), output="below")) == ("above", False)
+    assert ledger.store_step(charge, 2, StoredStep(question=key("y"), output="below")) == ("below", True)
+    ledger.verify()
+
+
 def test_it_is_taken_up_as_often_as_one_likes(ledger: Ledger) -> None:
     first = ledger.take_up(request(), "7")
     for turn in range(2, 9):

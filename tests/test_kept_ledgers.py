@@ -15,8 +15,11 @@ from contextlib import closing
 
 import pytest
 
+from duckdp.core.types import Loss
 from duckdp.errors import LedgerError
-from duckdp.ledger import Ledger, anchor
+from duckdp.ledger import Charge, ChargeRequest, Ledger, anchor
+from tests.ledgers import answer, ask
+from tests.test_ledger_alterations import missed
 
 KEPT = pathlib.Path(__file__).parent / "fixtures" / "ledgers"
 MENDED: dict[str, str] = {}  # question -> why it means something else today
@@ -134,3 +137,36 @@ def test_an_earlier_ledger_that_is_not_whole_is_refused_as_it_is(
             Ledger.open(path, create=False)
         with closing(sqlite3.connect(path)) as con:
             assert con.execute("PRAGMA user_version").fetchone()[0] == int(version[-1])
+
+
+@pytest.mark.parametrize("resealed", [False, True])
+def test_no_value_of_a_row_that_an_earlier_version_wrote_is_altered_unseen(
+    tmp_path: pathlib.Path, resealed: bool
+) -> None:
+    """But who held a charge that had its release by then: nothing reads it, and the history did not tell it."""
+    copy("version_3", tmp_path)
+    with Ledger.open(tmp_path / "keyed.ledger") as ledger:
+        answer(ledger, ask("since then", name="since_then", kind="summary"))
+    (tmp_path / "copies").mkdir()
+    tables = ("event", "object", "share", "charge")
+    left = missed(tmp_path / "keyed.ledger", tmp_path / "copies", resealed=resealed, tables=tables)
+    assert {change[:2] for change in left} == ({("charge", "holder")} if resealed else set())
+
+
+def test_a_name_that_an_earlier_version_gave_is_free_when_its_charge_is_final(tmp_path: pathlib.Path) -> None:
+    copy("version_3", tmp_path)
+    path = tmp_path / "keyed.ledger"
+    with closing(sqlite3.connect(path)) as con:
+        con.row_factory = sqlite3.Row
+        row = con.execute(
+            "SELECT charge.* FROM charge JOIN object ON id = charge WHERE object.name = 'held_2'"
+        ).fetchone()
+    same = {column: row[column] for column in ("analyst", "key", "mechanism", "parameters", "statement", "kind")}
+    loss = Loss(**{column: row[column] for column in ("epsilon_nano", "delta_atto", "rho_pico", "delta_zcdp_atto")})
+    with Ledger.open(path) as ledger:
+        ledger.verify()
+        charge = ledger.admit(ChargeRequest(**same, loss=loss, name="held_2"))
+        assert isinstance(charge, Charge)
+        ledger.fail(charge)
+        answer(ledger, ask("another", name="held_2", kind="summary"))
+        ledger.verify()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from duckdp.errors import DuckDPError
-from duckdp.ledger import Ledger, tx
+from duckdp.ledger import Ledger, chain, tx
 from tests import ledger_flips as flips
 from tests.sqlite_pages import UNREAD, Pages
 
@@ -49,7 +49,8 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with flips.folder() as folder:
+    with flips.folder() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain, "now", lambda: "2026-11-22T21:00:00Z")  # no month ends between two runs of the script
         yield Bench(folder)
 
 

@@ -72,6 +72,18 @@ def digest(*values: object) -> str:
     return hashlib.sha256(plain(values).encode()).hexdigest()
 
 
+def stored_digest(*values: object) -> str:
+    """:func:`digest` of what was read.
+
+    Raises:
+        Damage: it is of a type that is never written.
+    """
+    try:
+        return digest(*values)
+    except TypeError:
+        raise Damage("a value has another type than was written") from None
+
+
 def charge_digest(row: Mapping[str, Any]) -> str:
     """Digest of what never changes in a charge."""
     return digest(*(row[column] for column in CHARGE_COLUMNS))

@@ -358,7 +358,7 @@ def _stages_of(tx: Tx, row: Row) -> list[str]:
     stored = tx.rows("SELECT payload FROM stage WHERE charge = ? ORDER BY number", row["id"])
     payloads, staged = [str(found["payload"]) for found in stored], None
     for payload in payloads:
-        staged = chain.digest(staged, chain.digest(payload))
+        staged = chain.digest(staged, chain.stored_digest(payload))
     if (len(payloads), staged) != (row["stages"], row["staged"]):
         raise Damage("a stage of a release was altered or is lost")
     return payloads

@@ -113,7 +113,7 @@ def _names_fit(connection: sqlite3.Connection, replay: Replay) -> bool:
     ):
         if not row["fits"]:
             return False
-        objects.add(row["analyst"], row["name"], row["charge"])
+        objects.add(row["analyst"], row["name"], row["charge"], row["version"] if replay.sealed else 0)
     for row in connection.execute("SELECT analyst, name, reader FROM share"):
         shares.add(*row)
     return objects.value == replay.objects.value and shares.value == replay.shares.value
@@ -128,5 +128,7 @@ def _directory_fits(connection: sqlite3.Connection, replay: Replay) -> bool:
             return False
         if row["name"] != directory.FIRST:
             entries.add(row["name"], row["subject"])
+        elif row["subject"] != 0:
+            return False
         wanted = row["next"]
     return wanted == directory.END and entries.value == replay.entries.value

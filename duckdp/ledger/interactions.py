@@ -86,7 +86,8 @@ def store_step(tx: Tx, charge: Charge, number: int, step: StoredStep, *, last: b
     row = _find(tx, charge.id)
     if row["ended"] is None:
         _require_turn(tx, row, charge)
-    if row["ended"] is not None or number != row["steps"]:
+    asked = tx.one("SELECT 1 FROM step WHERE charge = ? AND question = ?", charge.id, step.question) is not None
+    if row["ended"] is not None or number != row["steps"] or asked:
         for known in _steps_of(tx, row)[1:]:
             if known.question == step.question:  # stored by an attempt that was interrupted before it heard so
                 return known.output, False
@@ -121,7 +122,7 @@ def let_go(tx: Tx, charge: Charge) -> None:
 def end(tx: Tx, charge_id: int, reason: str, *, by_owner: bool = True) -> None:
     """See :meth:`duckdp.ledger.Ledger.end_interaction`."""
     check_reason(reason)
-    row = tx.get("interaction", charge=charge_id)
+    row = _look_up(tx, charge_id)
     if row is None:
         raise ParameterError("P107", "charge", charge_id, "is no release that goes on question by question.")
     if row["ended"] is None:
@@ -158,7 +159,7 @@ def _steps_of(tx: Tx, row: Row) -> list[StoredStep]:
     rows = tx.rows("SELECT * FROM step WHERE charge = ? ORDER BY number", row["charge"])
     stepped = None
     for found in rows:
-        stepped = chain.digest(stepped, chain.digest(*found))
+        stepped = chain.digest(stepped, chain.stored_digest(*found))
     if (len(rows), stepped) != (row["steps"], row["stepped"]):
         raise Damage("a step of an interactive release was altered or is lost")
     return [
@@ -179,8 +180,16 @@ def _end(tx: Tx, row: Row, why: str, *, by_owner: bool = False) -> None:
     charges.note_release(tx, charge, '{"ended": true}')
 
 
-def _find(tx: Tx, charge_id: int) -> Row:
+def _look_up(tx: Tx, charge_id: int) -> Row | None:
+    """The interactive release of a charge; each has a step from when on it is there."""
     row = tx.get("interaction", charge=charge_id)
+    if row is None and tx.one("SELECT 1 FROM step WHERE charge = ?", charge_id) is not None:
+        raise Damage("an interactive release is lost")
+    return row
+
+
+def _find(tx: Tx, charge_id: int) -> Row:
+    row = _look_up(tx, charge_id)
     if row is None:
         raise InternalError(f"charge {charge_id} is no interactive release.")
     return row

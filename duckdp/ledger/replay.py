@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from duckdp.ledger import chain, directory
+from duckdp.ledger import chain, directory, schema
 from duckdp.ledger.retold import Retold
 from duckdp.ledger.seals import SIZE, Damage, Row, seal_of
 from duckdp.ledger.tx import Tx, fits
@@ -53,6 +53,12 @@ class Sum:
         self.value = (self.value + times * int.from_bytes(digest, "big")) % 2 ** (8 * SIZE)
 
 
+def _is_consistent(charge: Row) -> bool:
+    """A charge vouches for a release and for stages if, and only if, it has them; what they are, their events say."""
+    released, staged = charge["released"] is not None, charge["staged"] is not None
+    return (released, staged) == (charge["state"] == "released", charge["stages"] > 0)
+
+
 class Replay:
     """What the tables must say.
 
@@ -88,7 +94,10 @@ class Replay:
         self.source: tuple[int, str | None] = (0, None)
         self.read: str | None = None
         self.events = self.actions = 0
+        self.version = 0  # which wrote the entry before, as far as rows tell
         self.head = ""
+        self._staged: dict[int, str] = {}  # of the charges whose stages are not all told yet
+        self._unmarked: set[tuple[str, str]] = set()  # names that may be free one day, of rows that do not
         self.objects, self.shares, self.entries = Sum(self.salt), Sum(self.salt), Sum(self.salt)
         self.retold = Retold(connection, self.salt)
         self._charges = connection.execute("SELECT * FROM charge ORDER BY id")
@@ -101,21 +110,36 @@ class Replay:
         """
         many = max(self.dataset.get("events") or 0, 1)
         before = chain.genesis(self.dataset)
-        columns = chain.COLUMNS + (", action" if self.sealed else "")
+        columns = chain.COLUMNS + (", action, version" if self.sealed else "")
         for row in self.connection.execute(f"SELECT {columns} FROM event ORDER BY seq"):
             self.events += 1
             if row[0] != self.events or not chain.is_link(before, row):
                 raise Damage(f"entry {self.events} of its history was altered")
             before, kind = row[6], row[2]
             self.actions += kind not in chain.MACHINE
-            if self.sealed and row[7] != (None if kind in chain.MACHINE else self.actions):
-                raise Damage(f"entry {self.events} of its history was altered")
             self._tell(kind, row[3], json.loads(row[4]), row[5])
+            if self.sealed and not self._is_marked(kind, row[7], row[8]):
+                raise Damage(f"entry {self.events} of its history was altered")
             if self.events % _SHARE == 0:
                 yield min(self.events / many, 1.0)
         self.head = before
+        if self.sealed and self.version != schema.SEALED:
+            raise Damage("when its rows were sealed is lost")
         if self._charges.fetchone() is not None:
             raise Damage("a charge was added")
+
+    def _is_marked(self, kind: str, action: object, version: object) -> bool:
+        """Whether an entry's number among the owner's actions, and the version that wrote it, are as they must be."""
+        if self.events == 1:
+            self.version = schema.UNMARKED if version == schema.UNMARKED else schema.SEALED
+        return (action, version) == (None if kind in chain.MACHINE else self.actions, self.version)
+
+    def _begin_seals(self) -> None:
+        """Here a ledger of an earlier version was brought to the one from which on rows are sealed."""
+        if self.version != schema.UNMARKED:
+            raise Damage("when its rows were sealed was altered")
+        self.version = schema.SEALED
+        self.retold.begin_months()
 
     def _tell(self, kind: str, subject: str, detail: dict[str, Any], reason: str | None) -> None:
         match kind:
@@ -136,7 +160,7 @@ class Replay:
             case "grant":
                 self.caps[subject], self.revoked[subject] = detail, None
             case "seal":
-                self.retold.begin_months()
+                self._begin_seals()
             case "team" | "reserve" | "unreserve" | "turn" | "step" | "ended" | "end":
                 self.retold.tell(kind, subject, detail)
             case "revoke":
@@ -176,6 +200,8 @@ class Replay:
         self.charged_under.pop(row["catalog_version"], None)
         self.charged_under[row["catalog_version"]] = None
         self.said.add("open", 1, 0, False)
+        if self.sealed and not _is_consistent(row):
+            raise Damage(f"charge {number} was altered")
         self.stand.add(row["state"], row["attempt"], row.get("stages", 0), row.get("finished") is not None)
         if self.sealed:
             if not fits(self.salt, "charge", row) or row["number"] != spent[2]:
@@ -221,6 +247,7 @@ class Replay:
             if detail["number"] != self.said.stages[charge]:
                 raise Damage(f"the stages of charge {charge} were altered")
             self.said.stages[charge] += 1
+            self._stage(charge, digest)
         elif kind == "release":
             self._set_state(charge, "released")
         else:
@@ -234,6 +261,15 @@ class Replay:
             row = self.connection.execute(f"SELECT {column} FROM charge WHERE id = ?", (charge,)).fetchone()
             if row is None or row[0] != digest:
                 raise Damage(f"charge {charge} was altered")
+
+    def _stage(self, charge: int, digest: str) -> None:
+        """A charge's row vouches for all of its stages: with the last one, it is known for what."""
+        staged = self._staged[charge] = chain.digest(self._staged.pop(charge, None), digest)
+        if self.sealed and self.said.stages[charge] == self.stand.stages[charge]:
+            del self._staged[charge]
+            row = self.connection.execute("SELECT staged FROM charge WHERE id = ?", (charge,)).fetchone()
+            if row is None or row[0] != staged:
+                raise Damage(f"the stages of charge {charge} were altered")
 
     # ---- declarations and names --------------------------------------------------------------------------------------
 
@@ -254,10 +290,24 @@ class Replay:
             self._share(detail["owner"], subject, detail["with"], detail.get("charge"))
             return
         times = 1 if kind == "name" else -1
-        self.objects.add(subject, detail["name"], detail["charge"], times=times)
+        version = self._version_of(kind, subject, detail)
+        self.objects.add(subject, detail["name"], detail["charge"], version, times=times)
         self.entries.add(directory.named(subject, detail["name"]), detail["charge"], times=times)
         for reader in detail.get("readers", ()):
             self._share(subject, detail["name"], reader, detail["charge"], times)
+
+    def _version_of(self, kind: str, subject: str, detail: dict[str, Any]) -> int:
+        """Which version a name's row says: those that were there when rows were sealed are told with their readers."""
+        name = (subject, detail["name"])
+        if kind == "free":
+            marked = name not in self._unmarked
+            self._unmarked.discard(name)
+            return schema.SEALED if marked else schema.UNMARKED
+        if "readers" not in detail:
+            return schema.SEALED
+        if self.said.states[detail["charge"]] != _STATES["released"]:
+            self._unmarked.add(name)
+        return schema.UNMARKED
 
     def _share(self, owner: str, name: str, reader: str, charge: int | None, times: int = 1) -> None:
         if charge is not None:  # shares of earlier versions stand beside the name, where the chain begins to tell them

@@ -52,6 +52,7 @@ class Retold:
         self._members: dict[str, list[str]] = {}
         self._spent: dict[tuple[str, str], _Spent] = {}
         self._month = ""
+        self._holder: str | None = None  # of the last charge
         self._held: dict[int, list[int]] = {}  # of the reservations that live
         self._reservations = 0
         self._turns: dict[int, tuple[int, str | None]] = {}  # by charge, with the holder if the history names it
@@ -66,6 +67,7 @@ class Retold:
 
     def charge(self, row: Row, detail: dict[str, Any]) -> None:
         """A charge: counted to its analyst and its teams, in its month, and within its reservation."""
+        self._holder = detail.get("holder")
         cost, self._month = (row["primary_cost"], row["secondary_cost"]), detail.get("month", "")
         for key in [("analyst", row["analyst"]), *(("team", team) for team in detail.get("teams", ()))]:
             self._spent.setdefault(key, _Spent()).add(cost, self._month)
@@ -141,7 +143,8 @@ class Retold:
         if number != count or found is None or chain.digest(*found) != detail["digest"]:
             raise Damage(f"the steps of charge {charge} were altered")
         self._stepped[charge] = (count + 1, chain.digest(stepped, detail["digest"]))
-        self._turns.setdefault(charge, (1, None))
+        if number == 0:  # told right after its charge, with whose holder it begins
+            self._turns[charge] = (1, self._holder)
 
     # ---- at the end --------------------------------------------------------------------------------------------------
 
@@ -154,11 +157,12 @@ class Retold:
 
     def _teams_fit(self, analysts: dict[str, Row], teams: dict[str, Row]) -> bool:
         stand = {name: {column: row[column] for column in self._teams.get(name, {})} for name, row in teams.items()}
-        members = {name: json.loads(row["members"]) for name, row in teams.items()}
-        of = {name: sorted(team for team in members if name in members[team]) for name in analysts}
-        joined = all(json.loads(row["teams"]) == of[name] for name, row in analysts.items())
+        told = {name: json.dumps(members) for name, members in self._members.items()}
+        members = {name: row["members"] for name, row in teams.items()}
+        of = {name: sorted(team for team, inside in self._members.items() if name in inside) for name in analysts}
+        joined = all(row["teams"] == json.dumps(of[name]) for name, row in analysts.items())
         sealed = all(fits(self._salt, "team", row) for row in teams.values())
-        return sealed and joined and stand == self._teams and members == self._members
+        return sealed and joined and stand == self._teams and members == told
 
     def _sums_fit(self, dataset: Row, analysts: dict[str, Row], teams: dict[str, Row]) -> bool:
         rows = {("analyst", name): row for name, row in analysts.items()}

@@ -14,6 +14,7 @@ from duckdp.resources import read_sql
 # script i leads from version i to version i + 1; published scripts never change
 SCHEMAS = ("ledger.sql", "ledger_2.sql", "ledger_3.sql", "ledger_4.sql")
 SEALED = 4  # the version from which on rows are sealed
+UNMARKED = 3  # what rows name as the version that wrote them that are older than this mark
 
 
 def run_scripts(connection: sqlite3.Connection, version: int) -> None:

@@ -24,7 +24,7 @@ Tell = Callable[[str, float], None]  # what is being done, and the share of it t
 
 MOST_FOUND = 20  # problems that one check lists
 STRUCTURE = "its structure is broken"
-_UNREADABLE = (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError)
+UNREADABLE = (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,5 +87,5 @@ def findings(connection: sqlite3.Connection, version: int, tell: Tell = lambda *
         yield from compare(connection, replay)
     except Damage as damage:
         yield damage.found
-    except _UNREADABLE:
+    except UNREADABLE:
         yield "its entries cannot be read"
