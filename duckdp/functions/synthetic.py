@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _SOME = "which columns; by default all with bounds, a domain or two values"
 _ALL = "must be a list of names, at least one; leave it out for all with bounds, a domain or two values."
 _METHOD = '"lp" (up to three columns), "theorem", "moments", "tree" or "psi"; "auto" chooses by public figures'
-_TARGET = 'a column of two values whose links to the others are bought first; "" for none'
+_TARGET = "a column of two values whose links to the others are bought first, for a third of the charge or more"
 _TIME = "seconds of work on the release; then the best fit so far is taken"
 Name = Annotated[str, Kind(word="a name to store it by", about="a name to store the table by, to read it again")]
 

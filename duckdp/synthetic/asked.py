@@ -26,7 +26,7 @@ class Asked:
         rows: wanted, or None for as many as the method makes.
         smoothness: K, derivatives of later queries, or None.
         degree: t, functions per column, or None.
-        target: name of the column that others are to be linked with; "" for none, None where nothing was said.
+        target: name of the column that others are to be linked with; None or "" for none: nobody pays unasked.
     """
 
     table: Table

@@ -64,12 +64,12 @@ def test_the_same_in_sql(owner: duckdp.Curator) -> None:
     con = owner.connect("ana")
     lines = con.execute("FROM dp_explain_synthesize('t', epsilon := 1, method := 'tree', target := 'kind')").fetchall()
     assert lines[0][0].startswith("method: tree")
-    for target, said in (("''", False), ("NULL", True)):
+    for target in ("''", "NULL"):
         asked = (
             "FROM dp_explain_synthesize('t', epsilon := 0.004, columns := ['x', 'y', 'kind'], method := 'moments', "
             f"target := {target})"
         )
-        assert any(line.startswith("target: kind") for (line,) in con.execute(asked).fetchall()) is said
+        assert not any("label" in line or "target" in line for (line,) in con.execute(asked).fetchall())
     assert owner.ledger.charges() == []
 
 

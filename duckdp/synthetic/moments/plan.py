@@ -18,19 +18,18 @@ noisy mean when R of them are bought for a share a. Stages, in the order they ru
 
 A random symmetric matrix of entries of deviation v has eigenvalues up to 2 v sqrt(d); pairs are bought when that is
 below d / 25, about the largest eigenvalue that tables of related columns have. With a target, label and association
-come first, for 0.7 of the charge; 0.96 with the best column alone. Without a named target, a column of two values
-beside numbers alone is one, for half of the charge, unless pairs are bought, which hold its links too. A pair is picked
-for the charge at which the noisy maximum tells a covariance of _STRONG from those of all other pairs; none is where the
-means themselves drown (_COARSE_MEANS), where they would be several, yet less than one in 16 columns, or where products
-with z can just be had and the picks would reach few of the columns: what answers smooth queries comes first. Each
-function costs about the same noise in whatever stage it is bought, as a cube's deviation grows as R: shares stand about
-as the numbers of functions, and as what an error of each does to smooth queries.
+come first, for 0.7 of the charge; 0.96 with the best column alone. There is a target only where one was named. A pair
+is picked for the charge at which the noisy maximum tells a covariance of _STRONG from those of all other pairs; none is
+where the means themselves drown (_COARSE_MEANS), where they would be several, yet less than one in 16 columns, or where
+products with z can just be had and the picks would reach few of the columns: what answers smooth queries comes first.
+Each function costs about the same noise in whatever stage it is bought, as a cube's deviation grows as R: shares stand
+about as the numbers of functions, and as what an error of each does to smooth queries.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from duckdp.core.types import Neighbours
@@ -55,8 +54,7 @@ _PAIRS = Fraction(2, 5)  # all pairs
 _TARGET = Fraction(7, 10)  # a named target: label, links and direction
 _BEST = Fraction(93, 100)  # the choice of the column that is linked with a named target
 _LABEL = Fraction(3, 100)  # the label's mean, beside that choice
-_FOUND = Fraction(1, 2)  # as _TARGET, of a target that nobody named
-_FOUND_BEST = Fraction(1, 2)  # as _BEST, of a target that nobody named
+_FOUND = Fraction(1, 2)  # as _TARGET and _BEST, of a target that nobody named: in releases of earlier versions
 _PICKS = Fraction(3, 10)  # all picks
 _VALUES = Fraction(1, 20)  # the picked pairs' products
 _SCORES = Fraction(5, 100)  # products of z and two scores
@@ -154,14 +152,6 @@ def _count(request: Request, terms: Terms) -> Fraction:
     return s if apart < _PAYS * (1 + _SQUARE) else Fraction(0)
 
 
-def find_target(request: Request, only: int | None, terms: Terms) -> Request:
-    """The request, with a column of two values beside numbers for a target that nobody named, if links can be told."""
-    if request.target is not None or only is None or _affords_pairs(request, terms):
-        return request
-    noise = math.log(request.columns) * predicted(1, _FOUND_BEST, terms, request.expected_rows)
-    return replace(request, target=only, named=False) if noise < 1 else request
-
-
 def _affords_pairs(request: Request, terms: Terms) -> bool:
     d, rows = request.columns, request.expected_rows
     return bool(2 * predicted(d * (d + 1) // 2, _PAIRS, terms, rows) * d**0.5 <= _PAIR_SIGNAL * d)
@@ -197,7 +187,7 @@ def _target(request: Request, terms: Terms) -> tuple[dict[str, Fraction], Fracti
     association's R products are least together when the shares stand about as 1 : R^(2/3).
     """
     d, rows = request.columns, request.expected_rows
-    target, best = (_TARGET, _BEST) if request.named else (_FOUND, _FOUND_BEST)
+    target, best = (_TARGET, _BEST) if request.named else (_FOUND, _FOUND)
     label = Fraction(1, max(4, round(d ** (2 / 3)))) * target
     whole = target - label
     if predicted(d, whole, terms, rows) > _COARSE_ASSOCIATION:

@@ -136,13 +136,6 @@ class UnitColumns:
                 return part.label
         raise ParameterError("P107", "target", name, "must be one of the columns, of two values.")
 
-    @property
-    def only_label(self) -> int | None:
-        """The same of a column of two values when all others, at least one, are numbers or dates of more; else None."""
-        found = [part.label for part in self.parts if part.label is not None]
-        others = sum(part.label is None and part.form == "number" for part in self.parts)
-        return found[0] if len(found) == 1 and 0 < others == len(self.parts) - 1 else None
-
     def part_at(self, place: int) -> int:
         """Which declared column a unit column belongs to."""
         return next(i for i, p in enumerate(self.parts) if p.start <= place < p.start + p.width)

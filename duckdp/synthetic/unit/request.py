@@ -23,7 +23,7 @@ class Request:
         neighbours: the relation.
         rows: m, synthetic rows.
         target: position of the label column, whose values are -1 and 1, or None.
-        named: whether a user named it; else it is the only column of two values, beside numbers.
+        named: whether a user named it; False in stored releases of earlier versions alone, which took one unasked.
         signs: columns whose values are -1 and 1.
         groups: columns of which exactly one is 1 in every row, the others -1: the values of a domain.
     """

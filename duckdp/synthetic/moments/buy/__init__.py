@@ -12,7 +12,7 @@ from duckdp.core.types import Loss
 from duckdp.synthetic.asked import Asked
 from duckdp.synthetic.moments.buy.links import collect
 from duckdp.synthetic.moments.marginals import SHARE, Marginals, choose_marginals
-from duckdp.synthetic.moments.plan import find_target, make_plan
+from duckdp.synthetic.moments.plan import make_plan
 from duckdp.synthetic.moments.released import CLASSES
 from duckdp.synthetic.unit.buy.purse import Keep, Purse
 from duckdp.synthetic.unit.buy.reading import UnitReader
@@ -100,8 +100,6 @@ class MomentsTask(UnitTask):
 def task(asked: Asked) -> MomentsTask:
     """Plan the purchase. Free: no data is touched.
 
-    Without a target, a column of two values beside numbers may be taken for one (``plan.find_target``); "" wants none.
-
     Raises:
         CatalogError: C102, C105. ParameterError: P107. QueryError: Q401.
     """
@@ -117,8 +115,6 @@ def task_over(asked: Asked, units: UnitColumns, whole: Request) -> MomentsTask:
         marginals = choose_marginals(units.numbers, units.count, terms, whole.expected_rows)
     part = part if marginals is not None else 0
     request = replace(whole, epsilon_nano=asked.epsilon_nano - part)
-    if asked.target is None:
-        request = find_target(request, units.only_label, moment_terms(request))
     terms = moment_terms(request)
     plan = make_plan(request, terms)
     least = [*plan.shares.values(), plan.picks / max(1, plan.strong)]

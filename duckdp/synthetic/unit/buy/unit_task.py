@@ -98,7 +98,6 @@ class UnitTask(ABC):
             "target": r.target,
             "expected_rows": r.expected_rows,
             **self._beside(),
-            **({} if r.named else {"named": False}),
         }
         return json.dumps(raw, sort_keys=True, separators=(",", ":"))
 
@@ -124,9 +123,6 @@ class UnitTask(ABC):
         told = ", ".join(f"{name} {share:.1%}" for name, share in self._told_shares().items())
         first = f"method: {self.method}, {self.mechanism} noise; {len(self.units.parts)} columns as {self.units.count}"
         lines = [first, f"planned for {self.request.expected_rows:,} rows (expected_rows, else row_cap)"]
-        if self.request.target is not None and not self.request.named:
-            column = self.columns[self.units.part_at(self.request.target)]
-            lines.append(f"target: {column.name}, the only one of two values, beside numbers; target := '' wants none")
         return [*lines, *([f"stages, as shares of the charge: {told}"] if told else [])]
 
     def _told_shares(self) -> dict[str, float]:
