@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from duckdp.core.task import Dialogue, Past, PrivateQuery, Question, Step
+from duckdp.core.reads import Add, PrivateQuery
+from duckdp.core.task import Dialogue, Past, Question, Step
 from duckdp.core.types import NANO, Loss
 from duckdp.errors import DuckDPError, InternalError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, StoredStep, chain, interactions
@@ -50,7 +51,7 @@ def dialogue(ledger: Ledger, charge: Charge, counts: dict[str, int]) -> Dialogue
 
 
 def about(name: str, task: AboveThreshold = TASK) -> Question:
-    return task.question(PrivateQuery(sql=name), name)
+    return task.question(PrivateQuery(sql=name, parts=Add()), name)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ FLOORS = (
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 PRIVATE_SIDE = {"vault", "desk", "session", "ledger", "front", "curator", "faces", "functions"}
 # What reads private rows, or names what does. Of summaries and tables these are the folders (or files) buy and sums.
-READS_ROWS = {"duckdp.core.task", *(f"duckdp.{part}" for part in PRIVATE_SIDE)}
+READS_ROWS = {"duckdp.core.task", "duckdp.core.reads", *(f"duckdp.{part}" for part in PRIVATE_SIDE)}
 BUYS = {"buy", "sums"}
 KNOWS_BOTH = {"duckdp.synthetic.methods"}  # the list of methods, by both of their sides
 # Files of faces that must not have the data set: what they know of it, a desk gives them.

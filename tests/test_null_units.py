@@ -13,7 +13,7 @@ import pytest
 
 import duckdp
 from duckdp.compiler import emit, quantile
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import PrivateQuery
 from duckdp.errors import ParameterError
 from duckdp.owner import compare
 from duckdp.session import Session

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import Gather, PrivateQuery
 from duckdp.errors import CatalogError, ExecutionError, InternalError, ParameterError
 from duckdp.ledger.charges import Charge
 from duckdp.vault.engine import read_batches
@@ -216,7 +216,7 @@ def test_rows_of_a_query_with_parameters_are_streamed() -> None:
     with duckdb.connect() as con:
         for text, parameters in [*ways.items()] * 4:
             start = time.process_time()
-            query = PrivateQuery(sql=text, parameters=parameters, rows=None, arrays=True)
+            query = PrivateQuery(sql=text, parameters=parameters, rows=None, arrays=True, parts=Gather())
             total = sum(int(first.sum()) for first, *_ in read_batches(con.cursor(), query))
             seconds[text].append(time.process_time() - start)
             assert total == 7 * 200_000 + 200_000 * 199_999 // 2
@@ -230,13 +230,15 @@ def test_no_row_is_read_without_a_charge_nor_more_of_them_than_are_noised(folder
     with duckdp.open(str(folder / "data.duckdb"), ledger=str(folder / "t.ledger")) as owner:
         owner.budget(epsilon=1)
         for arrays in (False, True):
-            query = PrivateQuery(sql="SELECT CAST(? AS INTEGER) AS a", parameters=(2,), rows=None, arrays=arrays)
+            query = PrivateQuery(
+                sql="SELECT CAST(? AS INTEGER) AS a", parameters=(2,), rows=None, arrays=arrays, parts=Gather()
+            )
             for nothing in (None, 7, charge.id, dataclasses.asdict(charge), "charge"):
                 with pytest.raises(InternalError, match="needs a charge"):
                     next(owner.engine.run(query, nothing))
             assert len(list(owner.engine.run(query, charge))) == 1
         for most in (0, 1, 2):
-            query = PrivateQuery(sql="SELECT unnest([1, 2, 3]) AS a", rows=most)
+            query = PrivateQuery(sql="SELECT unnest([1, 2, 3]) AS a", rows=most, parts=Gather())
             with pytest.raises(InternalError, match="more rows"):
                 next(owner.engine.run(query, charge))
         assert len(list(owner.engine.run(dataclasses.replace(query, rows=3), charge))) == 3
@@ -247,10 +249,10 @@ def test_an_interrupt_between_two_batches_is_one(folder: Path) -> None:
     charge = Charge(**{f.name: None for f in dataclasses.fields(Charge)} | {"id": 7})
     with duckdp.open(str(folder / "data.duckdb"), ledger=str(folder / "t.ledger")) as owner:
         for sql, code in (("SELECT sin(range * ?) AS a FROM range(3000000)", "E102"), ("SELECT error(?) AS a", "E101")):
-            query = PrivateQuery(sql=sql, parameters=(2,), rows=None, arrays=True)
+            query = PrivateQuery(sql=sql, parameters=(2,), rows=None, arrays=True, parts=Gather())
             with pytest.raises(ExecutionError) as failed:
                 for _ in owner.engine.run(query, charge):
                     owner.engine.interrupt()
             assert (failed.value.code, failed.value.__cause__) == (code, None)
-        query = PrivateQuery(sql="SELECT 1.0 + ? AS a", parameters=(2,), rows=None, arrays=True)
+        query = PrivateQuery(sql="SELECT 1.0 + ? AS a", parameters=(2,), rows=None, arrays=True, parts=Gather())
         assert [batch[0].tolist() for batch in owner.engine.run(query, charge)] == [[3.0]]

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.core.task import PrivateQuery, Stages, Task
+from duckdp.core.reads import Add, PrivateQuery
+from duckdp.core.task import Stages, Task
 from duckdp.core.types import NANO
 from duckdp.errors import BudgetError, DuckDPError, InternalError
 from duckdp.ledger import Ledger
@@ -363,7 +364,7 @@ def test_one_stage_costs_no_entry_of_its_own(curator: duckdp.Curator) -> None:
 
 def test_private_rows_are_read_within_a_stage_only() -> None:
     stages = Stages(lambda _: [(1,)])
-    query = PrivateQuery(sql="")
+    query = PrivateQuery(sql="", parts=Add())
     with pytest.raises(InternalError):
         stages.read(query)
     assert stages.run(lambda: str(list(stages.read(query)))) == "[(1,)]"

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 import duckdp
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import PrivateQuery
 from duckdp.vault.engine import read_batches
 
 

@@ -14,7 +14,8 @@ from duckdp.catalog.table import Column, Kind, Table, dump_table
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.ladders import CalendarLadder, NumberLadder, make_ladder
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
-from duckdp.core.task import PrivateQuery, Work, single
+from duckdp.core.reads import Gather, PrivateQuery
+from duckdp.core.task import Work, single
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, ParameterError, QueryError
 from duckdp.mechanisms.bounds import Bounds, BoundsFinder
@@ -101,9 +102,8 @@ class BoundsTask:
         unit = f"base.{UNIT} AS {UNIT}, " if keyed else ""
         rows = f"(SELECT {unit}{_number(self.column, x)} AS x FROM {base} AS base WHERE {' AND '.join(conditions)})"
         rows = print_chosen(rows, ["x"], salt, 1) if keyed else rows
-        return PrivateQuery(
-            sql=f"SELECT r.x FROM {rows} AS r", parameters=tuple(parameters.values), rows=None, arrays=True
-        )
+        sql = f"SELECT r.x FROM {rows} AS r"
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, arrays=True, parts=Gather())
 
     def work(self, salt: int) -> Work:
         """Implements ``core.task.Task``: one read."""

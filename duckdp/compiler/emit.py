@@ -24,7 +24,7 @@ from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, print_expr, print_literal, print_rows, quote
 from duckdp.compiler.query import Key, Query
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import Add, AddByKey, PrivateQuery
 
 OPEN_RANGE = 9e18  # whole numbers that a BIGINT result can show
 
@@ -52,9 +52,11 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
     shown = [k if join is None else join.shown(k) for k, join in zip(keys, joins, strict=True)]
     items = ", ".join([*shown, *cells])
     tail = f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}" if keys else ""
+    places = tuple(key.domain if key.listed else None for key in plan.query.keys)
     return PrivateQuery(
-        sql=f"SELECT {items} FROM {body}{tail}", parameters=tuple(parameters.values), rows=plan.domain_size
-    )
+        sql=f"SELECT {items} FROM {body}{tail}", parameters=tuple(parameters.values), rows=plan.domain_size,
+        parts=AddByKey(places=places) if keys else Add(),
+    )  # fmt: skip
 
 
 def print_keys(query: Query, parameters: Parameters) -> tuple[list[str], str]:

@@ -17,7 +17,8 @@ from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.printing import UNIT, Parameters
 from duckdp.compiler.query import Query
 from duckdp.compiler.select import read_select
-from duckdp.core.task import PrivateQuery, Work, single
+from duckdp.core.reads import AddByKey, PrivateQuery
+from duckdp.core.task import Work, single
 from duckdp.core.types import Loss
 from duckdp.errors import InternalError, ParameterError, QueryError
 from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
@@ -92,7 +93,10 @@ class PerUnitTask:
         counted = f"(SELECT system.main.count_star() AS c FROM {rows} GROUP BY prepared.{UNIT})"
         arms = " ".join(f"WHEN u.c <= {end} THEN {i}" for i, end in enumerate(ENDS))
         sql = f"SELECT CASE {arms} ELSE {len(ENDS)} END AS bin, system.main.count_star() FROM {counted} AS u GROUP BY 1"
-        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=len(ENDS) + 1)
+        sql += " ORDER BY 1"
+        return PrivateQuery(
+            sql=sql, parameters=tuple(parameters.values), rows=len(ENDS) + 1, parts=AddByKey(places=(None,))
+        )
 
     def work(self, salt: int) -> Work:
         """Implements ``core.task.Task``: one read."""

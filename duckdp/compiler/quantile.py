@@ -14,12 +14,14 @@ from duckdp.catalog.table import Column, Kind, Table, dump_table
 from duckdp.compiler.aggregates import AGGREGATES, Released
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
-from duckdp.core.task import PrivateQuery, Work, single
+from duckdp.core.reads import OfAllRows, PrivateQuery
+from duckdp.core.task import Work, single
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, ParameterError, QueryError
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
 
 FINEST = 2**32  # grid cells of a column of fractions
+ORDER = "a rank among all values, and how far apart those around it lie"  # what parts do not tell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +85,8 @@ class QuantileTask:
         else:
             inner = f"(SELECT base.{UNIT} AS {UNIT}, CAST({value} AS BIGINT) AS x FROM {base} AS base WHERE {where})"
             relation = f"(SELECT r.x FROM {print_chosen(inner, ['x'], salt, table.max_rows)} AS r)"
-        return PrivateQuery(sql=self.quantile.sql(relation), parameters=tuple(parameters.values), rows=1)
+        sql = self.quantile.sql(relation)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=1, parts=OfAllRows(ORDER))
 
     def work(self, salt: int) -> Work:
         """Implements ``core.task.Task``: one read."""

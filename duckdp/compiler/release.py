@@ -12,7 +12,8 @@ from duckdp.catalog.table import Scalar
 from duckdp.compiler.emit import emit
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
-from duckdp.core.task import PrivateQuery, Work, single
+from duckdp.core.reads import PrivateQuery
+from duckdp.core.task import Work, single
 from duckdp.core.types import Loss
 from duckdp.errors import InternalError
 from duckdp.mechanisms.additive import add_noise
@@ -124,5 +125,10 @@ def cell_range(measure: Measure, row_cap: int) -> tuple[int, int]:
 
 
 def encode_key(value: Scalar) -> Any:
-    """A released key as a JSON value; dates as ISO text (their kind is in the plan)."""
+    """A released key as a JSON value; dates as ISO text (their kind is in the plan).
+
+    0 has no sign: a group of 0 and -0 shows that of the row that the engine met first, which may be one person's.
+    """
+    if isinstance(value, float):
+        return value + 0.0
     return value.isoformat() if hasattr(value, "isoformat") else value  # type: ignore[union-attr]

@@ -20,30 +20,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from duckdp.core.reads import PrivateQuery, Read
 from duckdp.core.types import Loss
 from duckdp.errors import InternalError
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateQuery:
-    """SQL of our own for the private instance.
-
-    Attributes:
-        sql: one SELECT, printed from plan objects.
-        parameters: values of $1, $2, ...
-        rows: the most rows that may cross; each of them is noised. None: streamed to something that keeps none of
-            them (keys that must pass a threshold; the points of a large summary, added up as they come).
-        arrays: rows cross in batches, each a tuple of NumPy arrays of DOUBLE or INTEGER, one per column, NULL as NaN.
-    """
-
-    sql: str
-    parameters: tuple[Any, ...] = ()
-    rows: int | None = 1
-    arrays: bool = False
-
-
-Read = Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
-"""Runs a private read that has been paid for: exact rows, never logged, stored or raised."""
 
 
 class Stages:

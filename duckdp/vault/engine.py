@@ -14,7 +14,7 @@ from typing import Any
 
 import duckdb
 
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import PrivateQuery
 from duckdp.core.watch import Tell, Watch
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import Charge

@@ -9,7 +9,7 @@ import pytest
 
 import duckdp
 import duckdp.errors
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import PrivateQuery
 from duckdp.ledger import Charge
 from duckdp.vault.dataset import DataSet
 from duckdp.vault.engine import Engine

@@ -15,7 +15,7 @@ import pytest
 import duckdp
 from duckdp import Session
 from duckdp.compiler.release import SelectTask
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import PrivateQuery
 from duckdp.errors import NumericalError
 from duckdp.ledger.types import Charge
 from duckdp.vault.engine import Engine

@@ -24,7 +24,7 @@ from duckdp.compiler.emit import emit
 from duckdp.compiler.per_unit import plan_per_unit
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen
 from duckdp.compiler.quantile import plan_quantile
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import Gather, PrivateQuery
 from duckdp.core.types import NANO, Neighbours
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
 from duckdp.smooth.buy.summary_task import Wishes, plan_summary
@@ -111,7 +111,7 @@ def _selected(text: str, twin: Callable[[str], str] = str) -> Read:
 
 
 def _relation(sql: str, parameters: Sequence[Any] = ()) -> Read:
-    query = PrivateQuery(sql=f"SELECT r.* FROM {sql} AS r", parameters=tuple(parameters), rows=None)
+    query = PrivateQuery(sql=f"SELECT r.* FROM {sql} AS r", parameters=tuple(parameters), rows=None, parts=Gather())
     return lambda rows, hashing: Counter(map(_plain, _fetch(rows, query, hashing)))
 
 

@@ -25,7 +25,8 @@ from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.release import SelectTask
 from duckdp.core import noise
-from duckdp.core.task import PrivateQuery, Stages
+from duckdp.core.reads import PrivateQuery
+from duckdp.core.task import Stages
 from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.mechanisms.bounds import BoundsFinder
 from duckdp.mechanisms.unit_histogram import UnitHistogram

@@ -25,7 +25,7 @@ import duckdp
 from duckdp import Session
 from duckdp.compiler.emit import emit
 from duckdp.compiler.release import SelectTask
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import PrivateQuery
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
 from tests.privacy.statistics import epsilon_lower_bound
 

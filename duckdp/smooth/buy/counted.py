@@ -26,7 +26,8 @@ import numpy as np
 from duckdp.catalog.table import Column, Table
 from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.noise import laplace_noise, laplace_scale
-from duckdp.core.task import PrivateQuery, Stages, Work
+from duckdp.core.reads import PrivateQuery
+from duckdp.core.task import Stages, Work
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.smooth.basis import Basis, degree_from

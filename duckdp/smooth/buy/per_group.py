@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 from duckdp.catalog.table import Column, Table
-from duckdp.core.task import PrivateQuery, Work, single
+from duckdp.core.reads import PrivateQuery
+from duckdp.core.task import Work, single
 from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.axes import Floats, make_axis

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from duckdp.catalog.table import Column, Kind, Table, closest, dump_table
-from duckdp.core.task import PrivateQuery, Work, single
+from duckdp.core.reads import PrivateQuery
+from duckdp.core.task import Work, single
 from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, InternalError, ParameterError
 from duckdp.smooth.basis import Basis, Shape

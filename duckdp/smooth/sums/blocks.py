@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import Gather, PrivateQuery
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.sums.scan import print_scan, print_unit
@@ -74,7 +74,7 @@ class BlockSums:
         points = [print_unit(c, a, parameters) for c, a in zip(self.columns, self.basis.axes, strict=True)]
         sql = print_scan(self.table, self.columns, points, parameters, weight_bits=FACTOR_BITS, every_row=True)
         sql = f"SELECT s.* FROM {sql} AS s"
-        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, arrays=True)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, arrays=True, parts=Gather())
 
     def collect(self, rows: Iterable[Sequence[Any]]) -> list[int]:
         """The exact sums of all rows, int[R], added up as they come.

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.printing import Parameters
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import AddInLists, PrivateQuery
 from duckdp.errors import InternalError
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import ULP, Basis
@@ -175,7 +175,8 @@ class CellSums:
         named = [f"COALESCE({' + '.join(place)}, -1) AS place", *(f"{item} AS v{k}" for k, item in enumerate(items))]
         sql = f"(SELECT {', '.join(named)} FROM {sql} AS s GROUP BY place)"
         lists = ", ".join(f"system.main.list(g.{name})" for name in ["place", *(f"v{k}" for k in range(len(items)))])
-        return PrivateQuery(sql=f"SELECT {lists} FROM {sql} AS g", parameters=tuple(parameters.values), rows=1)
+        sql = f"SELECT {lists} FROM {sql} AS g"
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=1, parts=AddInLists())
 
     def collect(self, rows: Iterable[Sequence[Any]]) -> list[int]:
         """int[R] from the one row; its lists are in the same, any order."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import Add, PrivateQuery
 from duckdp.errors import InternalError
 from duckdp.smooth.basis import Basis, Indices
 from duckdp.smooth.sums.scan import WEIGHT, number, print_scan, print_unit
@@ -54,7 +54,8 @@ class DirectSums:
         sql = print_products(print_powers(sql, self.basis.indices), functions)
         weight = number(1 << self.bits) if self.table.unit_key is None else f"s.{WEIGHT}"
         sums = ", ".join(_print_sum(f, weight) for f in functions)
-        return PrivateQuery(sql=f"SELECT {sums} FROM {sql} AS s", parameters=tuple(parameters.values), rows=1)
+        sql = f"SELECT {sums} FROM {sql} AS s"
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=1, parts=Add())
 
     def collect(self, rows: Iterable[Sequence[object]]) -> list[int]:
         """int[R] from the one row."""

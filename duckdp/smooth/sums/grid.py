@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import Add, PrivateQuery
 from duckdp.errors import InternalError
 from duckdp.smooth.angles import middles_between, print_search
 from duckdp.smooth.axes import Floats
@@ -66,7 +66,8 @@ class GridSums:
         scale, whole = number(1 << self.bits), f"CAST({1 << self.bits} AS HUGEINT)"
         values = [f"CAST(CAST({print_function(f)} * {scale} AS BIGINT) AS HUGEINT)" if f else whole for f in functions]
         sums = ", ".join(f"CAST(COALESCE(system.main.sum({v} * s.n), 0) AS HUGEINT)" for v in values)
-        return PrivateQuery(sql=f"SELECT {sums} FROM {sql} AS s", parameters=tuple(parameters.values), rows=1)
+        sql = f"SELECT {sums} FROM {sql} AS s"
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=1, parts=Add())
 
     def collect(self, rows: Iterable[Sequence[object]]) -> list[int]:
         """int[R] from the one row."""

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from duckdp.catalog.table import Column, Table
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import PrivateQuery
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.axes import Floats

@@ -33,7 +33,8 @@ from typing import Any
 from duckdp.catalog.table import Column, Table, check_positive, dump_table
 from duckdp.compiler.printing import Parameters as Bound
 from duckdp.compiler.printing import print_rows
-from duckdp.core.task import PrivateQuery, Stages, Work
+from duckdp.core.reads import Add, PrivateQuery
+from duckdp.core.task import Stages, Work
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
 from duckdp.errors import InternalError, ParameterError, QueryError
 from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, fit_noise, plan_summary
@@ -193,7 +194,7 @@ class TheoremTask:
         bound = Bound()
         relation = print_rows(self.table, (), bound, unit=True)
         sql = f"SELECT CAST(system.main.count_star() AS HUGEINT) FROM {relation} AS r"
-        return PrivateQuery(sql=sql, parameters=tuple(bound.values))
+        return PrivateQuery(sql=sql, parameters=tuple(bound.values), parts=Add())
 
     def at(self, rows: int) -> tuple[SummaryTask, Figures]:
         """The release of the sums for a public number of rows."""

@@ -25,7 +25,7 @@ from typing import Any
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
 from duckdp.core.noise import laplace_noise, laplace_scale
-from duckdp.core.task import PrivateQuery
+from duckdp.core.reads import Add, PrivateQuery
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import InternalError
 from duckdp.smooth.basis import Basis
@@ -81,7 +81,8 @@ class MissingPlan:
             f"CAST(system.main.sum(CASE WHEN s.a0 = {j} THEN {weight} ELSE 0 END) AS HUGEINT)"
             for j in range(1 << len(self.places))
         ]
-        return PrivateQuery(sql=f"SELECT {', '.join(sums)} FROM {scan} AS s", parameters=tuple(parameters.values))
+        sql = f"SELECT {', '.join(sums)} FROM {scan} AS s"
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), parts=Add())
 
     def release(self, rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
         """Noise the exact weights; JSON values, public.

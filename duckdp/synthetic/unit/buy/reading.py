@@ -16,7 +16,7 @@ import numpy as np
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.printing import Parameters, print_chosen, print_rows, quote
-from duckdp.core.task import PrivateQuery, Read
+from duckdp.core.reads import Add, Gather, PrivateQuery, Read
 from duckdp.errors import InternalError
 from duckdp.synthetic.unit.buy.unit_sql import print_items
 from duckdp.synthetic.unit.features import Moments
@@ -66,7 +66,8 @@ class UnitReader:
     def batches(self, parameters: Parameters, items: Mapping[str, str] | None = None) -> Iterable[Sequence[Any]]:
         """Every row that counts, in batches of arrays, one per unit column, or per item given as SQL by its name."""
         sql = f"SELECT s.* FROM {self.relation(parameters, items)} AS s"
-        return self.read(PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, arrays=True))
+        query = PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, arrays=True, parts=Gather())
+        return self.read(query)
 
     def relation(self, parameters: Parameters, items: Mapping[str, str] | None = None) -> str:
         """Unit columns of every row that counts, or other items by name, as a parenthesised SELECT."""
@@ -92,4 +93,4 @@ class UnitReader:
 def counted_query(sql: str, parameters: Parameters) -> PrivateQuery:
     """A read of one row: the number of rows, then what a SELECT gives."""
     counted = "SELECT CAST(system.main.count_star() AS HUGEINT), " + sql.removeprefix("SELECT ")
-    return PrivateQuery(sql=counted, parameters=tuple(parameters.values), rows=1)
+    return PrivateQuery(sql=counted, parameters=tuple(parameters.values), rows=1, parts=Add())
