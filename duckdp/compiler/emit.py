@@ -54,9 +54,11 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
     tail = f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}" if keys else ""
     places = tuple(key.domain if key.listed else None for key in plan.query.keys)
     return PrivateQuery(
-        sql=f"SELECT {items} FROM {body}{tail}", parameters=tuple(parameters.values), rows=plan.domain_size,
+        sql=f"SELECT {items} FROM {body}{tail}",
+        parameters=tuple(parameters.values),
+        rows=plan.domain_size,
         parts=AddByKey(places=places) if keys else Add(),
-    )  # fmt: skip
+    )
 
 
 def print_keys(query: Query, parameters: Parameters) -> tuple[list[str], str]:

@@ -16,17 +16,26 @@ LARGE = 2**126
 COMBINED: list[tuple[Parts, list[list[tuple[Any, ...]]], list[tuple[Any, ...]]]] = [
     (Add(), [[(1, LARGE)], [(2, LARGE)], [(0, -1)]], [(3, 2 * LARGE - 1)]),
     (Add(), [[(None, 1)], [(None, None)]], [(None, 1)]),
-    (BY_NAME, [[("a", 1), ("c", 2)], [], [("b", 5), ("c", 7), (None, 1)], [(None, 2)]],
-     [("a", 1), ("b", 5), ("c", 9), (None, 3)]),
+    (
+        BY_NAME,
+        [[("a", 1), ("c", 2)], [], [("b", 5), ("c", 7), (None, 1)], [(None, 2)]],
+        [("a", 1), ("b", 5), ("c", 9), (None, 3)],
+    ),
     (BY_NAME, [[], []], []),
     (BY_NAME, [[(-0.0, 1)], [(0.0, 2), (1.5, 1)]], [(0.0, 3), (1.5, 1)]),
-    (BY_PLACE, [[("b", 1, 1), ("a", 0, 1)], [("b", 0, 1), ("a", 0, 4), ("a", None, 2), (None, 7, 1)]],
-     [("b", 0, 1), ("b", 1, 1), ("a", 0, 5), ("a", None, 2), (None, 7, 1)]),
-    (AddInLists(), [[([3, 1], [10, 20], [1, -1])], [(None, None, None)], [([3, -1], [5, 6], [0, 2])]],
-     [([-1, 1, 3], [6, 20, 15], [2, -1, 1])]),
+    (
+        BY_PLACE,
+        [[("b", 1, 1), ("a", 0, 1)], [("b", 0, 1), ("a", 0, 4), ("a", None, 2), (None, 7, 1)]],
+        [("b", 0, 1), ("b", 1, 1), ("a", 0, 5), ("a", None, 2), (None, 7, 1)],
+    ),
+    (
+        AddInLists(),
+        [[([3, 1], [10, 20], [1, -1])], [(None, None, None)], [([3, -1], [5, 6], [0, 2])]],
+        [([-1, 1, 3], [6, 20, 15], [2, -1, 1])],
+    ),
     (AddInLists(), [[(None, None)], [(None, None)]], [(None, None)]),
     (Gather(), [[(1, 2.5)], [], [(1, 2.5), (0, 0.0)]], [(1, 2.5), (1, 2.5), (0, 0.0)]),
-]  # fmt: skip
+]
 N = 7654321  # a figure of private rows
 REFUSED: list[tuple[Parts, list[list[tuple[Any, ...]]]]] = [
     *((kind, []) for kind in (Add(), BY_NAME, AddInLists(), Gather())),  # the empty table's rows come from a part too

@@ -52,10 +52,19 @@ def mixed_rows() -> Rows:
     rng, usual = random.Random(11), tables()["usual"]
     born, seen = (sorted({row[place] for row in usual})[:2] for place in (7, 8))
     columns: tuple[tuple[Any, ...], ...] = (
-        (None, 1, 20, 64, 110), (None, -0.0, 0.0, 2500.0, 4999.9), (-0.0, 0.0, 0.4, -0.4, 7.5, None), ("F", "M", "Z"),
-        ("Bern", "Genf", "Uri", "x", None), (*"aAäz", "", "\U0010ffff", None), (None, *born), (None, *seen),
-        (True, False, None), (None, -1, 0, 3), (1, 2, 3, None), (-10.0, -0.0, 0.0, 19.5, None),
-    )  # fmt: skip
+        (None, 1, 20, 64, 110),
+        (None, -0.0, 0.0, 2500.0, 4999.9),
+        (-0.0, 0.0, 0.4, -0.4, 7.5, None),
+        ("F", "M", "Z"),
+        ("Bern", "Genf", "Uri", "x", None),
+        (*"aAäz", "", "\U0010ffff", None),
+        (None, *born),
+        (None, *seen),
+        (True, False, None),
+        (None, -1, 0, 3),
+        (1, 2, 3, None),
+        (-10.0, -0.0, 0.0, 19.5, None),
+    )
     return [(rng.choice([None, *range(60)]), *(rng.choice(column) for column in columns)) for _ in range(400)]
 
 
@@ -92,9 +101,10 @@ def make_world(rows: Rows, counts: Sequence[int], seed: int) -> World:
 def worlds() -> dict[str, World]:
     found = tables()
     return {
-        "mixed": make_world(mixed_rows(), (4,), 23), "extremes": make_world(found["extremes"][:100], (5,), 23),
+        "mixed": make_world(mixed_rows(), (4,), 23),
+        "extremes": make_world(found["extremes"][:100], (5,), 23),
         "empty": make_world([], (2,), 23),
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
