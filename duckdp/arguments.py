@@ -101,6 +101,17 @@ def checks_itself(function: F) -> F:
     return function
 
 
+def from_caller(ask: Callable[..., Any], *given: object) -> Any:
+    """What comes of running code of a caller's object (an iterator, a frame, ``__index__``), or ``MISFIT``.
+
+    Such code may raise anything, and a text that quotes what it held: no error of it is told, or kept as a context.
+    """
+    try:
+        return ask(*given)
+    except Exception:  # noqa: BLE001 - see above
+        return MISFIT
+
+
 def path_text(value: object, name: str) -> str:
     """A path as text: of ``str`` or ``os.PathLike``, in Unicode, not blank, without NUL.
 
@@ -121,10 +132,7 @@ def declared(function: Callable[..., Any], given: object) -> dict[str, Any]:
     _, takes = _prepare(function)
     found = {n: v if v is None or v is ... else _plain(n, v, takes.get(n)) for n, v in given.items()}
     for name, value in found.items():
-        try:
-            found[name] = _without_classes(value)
-        except Exception:  # noqa: BLE001 - whatever the caller's object does
-            found[name] = MISFIT
+        found[name] = from_caller(_without_classes, value)
         if found[name] is MISFIT:
             raise ParameterError("P107", name, value, "must hold texts, numbers and dates.")
     return found
@@ -230,11 +238,8 @@ def _reader_of_list(parts: Sequence[Any]) -> tuple[Take, str]:
     def take(value: object) -> Any:
         if isinstance(value, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(value, Iterable):
             return MISFIT
-        try:
-            found = list(islice(value, MOST_LISTED + 1))
-        except Exception:  # noqa: BLE001 - whatever the caller's object does
-            return MISFIT
-        if len(found) > MOST_LISTED:
+        found = from_caller(lambda: list(islice(value, MOST_LISTED + 1)))
+        if found is MISFIT or len(found) > MOST_LISTED:
             return MISFIT
         if inner is not None:
             found = [inner[0](each) for each in found]
@@ -251,9 +256,8 @@ def _reader_of_mapping(parts: Sequence[Any]) -> tuple[Take, str]:
     def take(value: object) -> Any:
         if not isinstance(value, Mapping):
             return MISFIT
-        try:
-            found = dict(islice(value.items(), MOST_LISTED + 1))
-        except Exception:  # noqa: BLE001 - whatever the caller's object does
+        found = from_caller(lambda: dict(islice(value.items(), MOST_LISTED + 1)))
+        if found is MISFIT:
             return MISFIT
         if parts and parts[0] is str:
             found = {_text(k): v for k, v in found.items()}
@@ -290,11 +294,8 @@ def _flag(value: object) -> Any:
 def _whole(value: object) -> Any:
     if isinstance(value, bool):
         return MISFIT
-    try:
-        found = operator.index(value)  # type: ignore[arg-type]
-    except Exception:  # noqa: BLE001 - whatever the caller's object does
-        return MISFIT
-    return found if abs(found) <= MOST_WHOLE else MISFIT
+    found = from_caller(operator.index, value)
+    return found if found is not MISFIT and abs(found) <= MOST_WHOLE else MISFIT
 
 
 def _number(value: object) -> Any:
@@ -329,10 +330,7 @@ _OF_NUMPY: dict[str, Callable[[Any], bool | int | float]] = {"b": bool, "i": int
 
 def _path(value: object) -> Any:
     """A path as text, as the file system has it."""
-    try:
-        found = os.fspath(value)  # type: ignore[call-overload]
-    except Exception:  # noqa: BLE001 - whatever the caller's object does
-        return MISFIT
+    found = from_caller(os.fspath, value)
     if _text(found) is MISFIT or "\x00" in found or not found.strip():
         return MISFIT
     names = os.fsencode(found).replace(b"\\", b"/").split(b"/")

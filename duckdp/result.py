@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from duckdp.arguments import checked
+from duckdp.arguments import MISFIT, checked, from_caller
 from duckdp.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -246,17 +246,25 @@ def columns_as_lists(given: object, name: str) -> dict[str, list[Any]]:
         ParameterError: P107, which names the parameter ``name``.
     """
     rule = "must be a Result, an Arrow table or a mapping, with columns of one length, and rows."
-    try:
-        if isinstance(given, Result):
-            raw: dict[str, Any] = {c.name: c.values for c in given.columns}
-        else:
-            raw = given.to_pydict() if hasattr(given, "to_pydict") else dict(given)  # type: ignore[call-overload]
-        found = {n: list(v.tolist() if hasattr(v, "tolist") else v) for n, v in raw.items()}
-        hash(tuple(tuple(v) for v in found.values()))  # values that can be counted
-    except Exception:  # noqa: BLE001 - whatever the caller's object does
-        raise ParameterError("P107", name, given, rule) from None
-    if not all(isinstance(n, str) for n in found) or len({len(v) for v in found.values()}) != 1 or [] in found.values():
+    found: Any = from_caller(_lists_of, given)
+    if (
+        found is MISFIT
+        or not all(isinstance(n, str) for n in found)
+        or len({len(v) for v in found.values()}) != 1
+        or [] in found.values()
+    ):
         raise ParameterError("P107", name, given, rule)
+    return dict(found)
+
+
+def _lists_of(given: Any) -> dict[str, list[Any]]:
+    """Values by column, hashable ones; raises whatever what was given raises."""
+    if isinstance(given, Result):
+        raw: dict[str, Any] = {c.name: c.values for c in given.columns}
+    else:
+        raw = given.to_pydict() if hasattr(given, "to_pydict") else dict(given)
+    found = {n: list(v.tolist() if hasattr(v, "tolist") else v) for n, v in raw.items()}
+    hash(tuple(tuple(v) for v in found.values()))  # values that can be counted
     return found
 
 

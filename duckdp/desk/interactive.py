@@ -10,6 +10,7 @@ import hashlib
 import json
 from types import TracebackType
 
+from duckdp.arguments import from_caller
 from duckdp.catalog.table import Table
 from duckdp.core.task import Dialogue, Interactive, Question, Step
 from duckdp.desk.asking import Asking, call_text, charged
@@ -136,11 +137,7 @@ class Interaction:
 
 def _require_task(task: object) -> None:
     """Nothing, if it has what every task has."""
-    try:
-        is_one = isinstance(task, Interactive)
-    except Exception:  # noqa: BLE001 - whatever the caller's object does
-        is_one = False
-    if not is_one:
+    if from_caller(isinstance, task, Interactive) is not True:
         rule = "must be a task with canonical, loss, mechanism, parameters and begin (core/task.py)."
         raise ParameterError("P107", "task", task, rule)
 

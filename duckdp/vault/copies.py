@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from duckdp.arguments import MISFIT, from_caller
 from duckdp.compiler.printing import quote
 from duckdp.errors import CatalogError
 from duckdp.process.attempt import attempt
@@ -89,9 +90,7 @@ def copy_database(con: duckdb.DuckDBPyConnection, catalog: str, original: str) -
 
 
 def _copied(con: duckdb.DuckDBPyConnection, target: str, frame: object, items: str = "*") -> bool:
-    try:
-        con.register("incoming", _valid(frame))
-    except Exception:  # noqa: BLE001 - whatever a library of frames raises; it may quote values
+    if from_caller(lambda: con.register("incoming", _valid(frame))) is MISFIT:
         return False
     try:
         _, message = attempt(con, f"CREATE TABLE {target} AS SELECT {items} FROM incoming")
@@ -114,10 +113,10 @@ def _copy_tables(con: duckdb.DuckDBPyConnection, catalog: str, cursor: duckdb.Du
     for place in dict.fromkeys(row[:3] for row in rows):
         types = {row[3]: row[4] for row in rows if row[:3] == place}
         _, schema, name = place
-        try:
-            sent = ", ".join(_sent(column, kind) for column, kind in types.items())
-            frame = cursor.sql(f"SELECT {sent} FROM {'.'.join(map(quote, place))}").to_arrow_reader()
-        except Exception:  # noqa: BLE001 - engine and conversion errors alike may quote rows
+        sent = ", ".join(_sent(column, kind) for column, kind in types.items())
+        select = f"SELECT {sent} FROM {'.'.join(map(quote, place))}"
+        frame = from_caller(lambda: cursor.sql(select).to_arrow_reader())  # noqa: B023 - called at once
+        if frame is MISFIT:
             return str(name)
         con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(catalog)}.{quote(schema)}")
         items = ", ".join(f"CAST({quote(column)} AS {kind}) AS {quote(column)}" for column, kind in types.items())

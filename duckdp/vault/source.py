@@ -19,7 +19,7 @@ from typing import Any
 
 import duckdb
 
-from duckdp.arguments import path_text
+from duckdp.arguments import MISFIT, from_caller, path_text
 from duckdp.catalog.table import RawColumn
 from duckdp.compiler.printing import quote
 from duckdp.errors import CatalogError, ParameterError
@@ -330,10 +330,9 @@ def _plain(data: object) -> object:
         return [path_text(each, "data") for each in data]
     if not isinstance(data, Mapping):
         return data
-    try:
-        items = list(data.items())
-    except Exception:  # noqa: BLE001 - whatever the caller's object does
-        raise ParameterError("P107", "data", data, "must be a mapping of names to data frames or paths.") from None
+    items = from_caller(lambda: list(data.items()))
+    if items is MISFIT:
+        raise ParameterError("P107", "data", data, "must be a mapping of names to data frames or paths.")
     return {path_text(name, "data"): _plain_part(part) for name, part in items}
 
 
