@@ -206,6 +206,20 @@ class InternalError(DuckDPError):
         super().__init__("X101", message)
 
 
+def without_past(error: BaseException, otherwise: str) -> DuckDPError:
+    """What may be told of an error that came where rows are: one of ours, or X101 with a constant text.
+
+    The text, cause, context and frames of any error may hold rows. Ours brings its text alone: whoever else holds the
+    error finds no frames on it either. What is not ours brings nothing.
+
+    Args:
+        error: whatever was raised.
+        otherwise: the text, where the error is none of ours.
+    """
+    error.__cause__ = error.__context__ = error.__traceback__ = None
+    return error if isinstance(error, DuckDPError) else InternalError(otherwise)
+
+
 _SHOWN = 80  # characters of a value
 _MOST_TOLD = 1400  # characters of a message: its beginning and its end, where the way out stands
 _PLAIN = {

@@ -127,7 +127,7 @@ class Desk(Lookups):
         )
         try:
             stored = ledger.store_release(charge, work(stages))
-        except BaseException as error:  # noqa: BLE001 - text, cause, context and frames of any other may hold rows
+        except BaseException as error:  # noqa: BLE001 - see laundered
             problem = data.life.told(laundered(error, charge.id), charge.id)
         if problem is not None:
             with suppress(DuckDPError):  # full disk, closed: that its claim ended is seen without a word too

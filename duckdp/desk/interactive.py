@@ -99,7 +99,7 @@ class Interaction:
         output: str | None = None
         try:
             output = self._dialogue.ask(question)
-        except BaseException as error:  # noqa: BLE001 - text, cause, context and frames of any other may hold rows
+        except BaseException as error:  # noqa: BLE001 - see laundered
             problem = laundered(error, self.charge_id, "E103")
         if problem is not None:
             raise problem

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from duckdp.errors import DuckDPError, InternalError
+from duckdp.errors import DuckDPError, without_past
 from duckdp.process.forks import Home
 
 LONGEST = 60.0  # seconds that who asks for an end waits for it; the thread that makes it goes on
@@ -90,16 +90,11 @@ def take_all(steps: Iterable[Callable[[], object]]) -> None:
     for step in steps:
         try:
             step()
-        except BaseException as error:  # noqa: BLE001 - all the same
-            first = first or _told(error)
+        except BaseException as error:  # noqa: BLE001 - see without_past; the others are to be taken all the same
+            told = without_past(error, "something could not be closed.")
+            first = first or told
     if first is not None:
         raise first
-
-
-def _told(error: BaseException) -> DuckDPError:
-    """An error without its frames; of what is not ours, a constant text."""
-    error.__cause__ = error.__context__ = error.__traceback__ = None
-    return error if isinstance(error, DuckDPError) else InternalError("something could not be closed.")
 
 
 class Closable(Protocol):

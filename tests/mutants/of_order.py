@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_DESK, _DATASET, _ENGINE, _LAUNDERING = (
+_DESK, _DATASET, _ENGINE, _ERRORS = (
     "duckdp/desk/desk.py",
     "duckdp/vault/dataset.py",
     "duckdp/vault/engine.py",
-    "duckdp/desk/laundering.py",
+    "duckdp/errors.py",
 )
 _GUARDED, _BINDER, _CHARGES = "duckdp/front/guarded.py", "duckdp/front/binder.py", "duckdp/ledger/charges.py"
 _S, _G, _STAGES = "tests/test_session.py::", "tests/test_guarded.py::", "tests/test_stages.py::"
@@ -37,8 +37,8 @@ ORDER: tuple[Mutant, ...] = (
     Mutant("order: a charge that is entered as another one", _CHARGES, '    if (row["analyst"], row["key"]) != (analyst, key):\n', "    if False:\n", ("tests/test_ledger_damage.py::test_a_charge_that_is_entered_as_another_one_is_not_given",)),
     # ---- what is withheld
     Mutant("withheld: an engine's error is remembered", _ENGINE, '            failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"\n', '            raise ExecutionError("E101", charge.id) from error\n', (f"{_SECRETS}test_what_the_engine_raises_remembers_nothing",)),
-    Mutant("withheld: frames and causes of what failed", _LAUNDERING, "    error.__cause__ = error.__context__ = error.__traceback__ = None\n", "", (f"{_SECRETS}test_an_error_of_ours_is_told_without_its_past",)),
-    Mutant("withheld: any error is told", _LAUNDERING, "    if not isinstance(error, DuckDPError):\n", "    if False:\n", (f"{_SECRETS}test_a_failing_mechanism_tells_nothing",)),
+    Mutant("withheld: frames and causes of what failed", _ERRORS, "    error.__cause__ = error.__context__ = error.__traceback__ = None\n", "", (f"{_SECRETS}test_an_error_of_ours_is_told_without_its_past",)),
+    Mutant("withheld: any error is told", _ERRORS, "return error if isinstance(error, DuckDPError) else InternalError(otherwise)", "return error if isinstance(error, DuckDPError) else InternalError(str(error))", (f"{_SECRETS}test_a_failing_mechanism_tells_nothing",)),
     Mutant("withheld: memories of DuckDB's errors", _GUARDED, "                found.__context__ = None\n", "                pass\n", (f"{_G}test_no_traceback_shows_what_is_withheld",)),
     Mutant("withheld: what an ended instance said", _GUARDED, "    if isinstance(error, duckdb.FatalException):\n        return ENDED\n", "    if isinstance(error, duckdb.FatalException):\n        return text\n", (f"{_G}test_an_ended_instance_is_replaced",)),
     Mutant("withheld: any place if one was written", _GUARDED, "        if part in given and part[0] in \"/0\":\n", "        if given and part[0] in \"/0\":\n", (f"{_G}test_only_what_was_written_may_name_a_path",)),
