@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 
 import duckdb
 
@@ -19,6 +18,7 @@ from duckdp.front.front import Front, speak
 from duckdp.front.fronts import Fronts
 from duckdp.ledger.files import default_ledger
 from duckdp.ledger.places import Where
+from duckdp.process.ending import Closing
 from duckdp.session import Session
 from duckdp.vault.dataset import DataSet
 from duckdp.vault.protection import Protected, protect_tables
@@ -56,7 +56,7 @@ def open(
 
 
 @checked_methods
-class Curator(Budgeting, Records):
+class Curator(Budgeting, Records, Closing):
     """Holds private data and answers for it. Use :func:`open`.
 
     Attributes:
@@ -273,14 +273,6 @@ class Curator(Budgeting, Records):
             DuckDPError: the first error of a part.
         """
         self.life.close()
-
-    def __enter__(self) -> Curator:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if "life" not in vars(self):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from types import TracebackType
 
 from duckdp.arguments import from_caller
 from duckdp.catalog.table import Table
@@ -18,6 +17,7 @@ from duckdp.desk.laundering import laundered
 from duckdp.errors import CatalogError, DuckDPError, ParameterError
 from duckdp.ledger import Charge, ChargeRequest, Claim, StoredStep
 from duckdp.ledger.interactions import has_ended
+from duckdp.process.ending import Closing
 from duckdp.texts import storable
 from duckdp.vault.dataset import DataSet
 
@@ -55,7 +55,7 @@ def begin(
         raise
 
 
-class Interaction:
+class Interaction(Closing):
     """An interactive release in hand. Use :meth:`duckdp.desk.desk.Desk.interact`.
 
     Attributes:
@@ -116,14 +116,6 @@ class Interaction:
         """End the release for good: it answers nothing new. The charge stays spent."""
         self._data.ledger.require_open(self._charge.analyst)
         self._data.ledger.end_interaction(self.charge_id, reason, by_owner=False)
-
-    def __enter__(self) -> Interaction:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<duckdp interactive release, charge {self.charge_id}>"

@@ -6,8 +6,7 @@ import os
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from duckdp.errors import LedgerError
 from duckdp.ledger import backups, chain, moving
@@ -20,12 +19,13 @@ from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import ChargeRequest
 from duckdp.ledger.verification import Tell, Verified
 from duckdp.ledger.words import check_reason
+from duckdp.process.ending import Closing
 from duckdp.process.forks import closed
 
 T = TypeVar("T")
 
 
-class Keeping:
+class Keeping(Closing):
     """The part of :class:`duckdp.ledger.Ledger` that is about files.
 
     Attributes:
@@ -182,11 +182,3 @@ class Keeping:
             self.statements.close()
         finally:
             self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

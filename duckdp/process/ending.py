@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import _thread
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, Self
 
 from duckdp.errors import DuckDPError, without_past
 from duckdp.process.forks import Home
@@ -95,6 +96,20 @@ def take_all(steps: Iterable[Callable[[], object]]) -> None:
             first = first or told
     if first is not None:
         raise first
+
+
+class Closing(ABC):
+    """What ``with`` closes at its end."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what it holds; again is harmless."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 class Closable(Protocol):
