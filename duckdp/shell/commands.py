@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from textwrap import wrap
 from typing import Protocol
 
 from duckdp.compiler.printing import quote
 from duckdp.errors import ParameterError
+from duckdp.functions import FUNCTIONS
 from duckdp.result import Result, plain_result
 from duckdp.shell.analyst import Analyst
 from duckdp.shell.output import FORMATS
+
+WIDTH = 92  # characters of a line of help
 
 
 class Prompt(Protocol):
@@ -35,15 +39,15 @@ Command = Callable[[Prompt, str], Result | str | None]
 
 def _help(_: Prompt, __: str) -> str:
     lines = [f"{usage.ljust(24)}{text}" for usage, text, _ in COMMANDS.values()]
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "A statement ends with ; and may take several lines. SELECT over a protected table costs",
-            "epsilon; the functions dp_noisy_count, dp_median_smooth, dp_smooth_summary, dp_smooth_answer,",
-            "dp_synthesize, dp_query and dp_explain take their own. Everything else runs in your own DuckDB, free.",
-        ]
+    costing = [s.name for s in FUNCTIONS.values() if s.costs != "nothing"]
+    free = [s.name for s in FUNCTIONS.values() if s.costs == "nothing" and not s.explains]
+    words = (
+        "A statement ends with ; and may take several lines. SELECT over a protected table costs epsilon; the "
+        f"functions {', '.join(costing)} take their own. What each would cost is told free, by "
+        f"dp_explain_noisy_count and the like. {', '.join(free)} are free too. Everything else runs in "
+        "your own DuckDB, free."
     )
+    return "\n".join([*lines, "", *wrap(words, WIDTH)])
 
 
 def _tables(shell: Prompt, _: str) -> Result:

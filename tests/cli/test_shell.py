@@ -7,10 +7,13 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pexpect
 import pytest
 
+from duckdp.functions import FUNCTIONS
+from duckdp.shell.commands import COMMANDS, Prompt
 from duckdp.shell.statements import split
 from tests.cli.conftest import Process, environment, run_code
 
@@ -89,6 +92,15 @@ def test_dot_commands(process: Process, clinic: Path) -> None:
         assert part in done.stdout, part
     assert "never" not in done.stdout
     assert "P107: files read each other without end" in done.stderr
+
+
+def test_help_names_every_dp_function_by_what_it_costs() -> None:
+    """A list by hand had seven of twelve."""
+    text = " ".join(str(COMMANDS[".help"][2](cast("Prompt", None), "")).split())
+    costing, _, free = text.partition("take their own")
+    for spec in FUNCTIONS.values():
+        place = costing if spec.costs != "nothing" else free
+        assert spec.explains or spec.name in place, spec.name
 
 
 def test_set_variable_sets_epsilon_too(process: Process, clinic: Path) -> None:
