@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import duckdp
+from duckdp.desk.desk import Desk
 from duckdp.errors import (
     CatalogError,
     DuckDPError,
@@ -25,6 +26,7 @@ from duckdp.errors import (
     ParameterError,
     QueryError,
 )
+from duckdp.front import binder
 from duckdp.ledger import Charge, Ledger, StoredRelease
 from duckdp.vault.dataset import DataSet
 from duckdp.vault.engine import Engine
@@ -379,6 +381,28 @@ def test_a_call_bound_before_a_declaration_changed_is_refused_before_its_charge(
     )
     assert len(con.execute(sql).fetchall()) == 1  # the same columns: answered under the new declaration
     assert [c.catalog_version for c in curator.ledger.charges()] == [2]
+
+
+def test_a_plan_during_which_somebody_wrote_is_made_again(
+    curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was made from may be what was there before: here, what is left of the budget."""
+    con, plain, planned = curator.connect("ana"), binder.plan_texts, []
+    statement = "FROM dp_explain_noisy_count('visits', epsilon := 0.25)"
+    before = con.execute(statement).fetchall()
+
+    def slow(desk: Desk, name: str, *rest: Any) -> Any:
+        found = plain(desk, name, *rest)
+        if not planned:
+            curator.session("ana").noisy_count("visits", epsilon=0.5)
+        planned.append(name)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(binder, "plan_texts", slow)
+        found = con.execute(statement).fetchall()
+    assert found == con.execute(statement).fetchall() != before
+    assert len(planned) == 2
 
 
 def test_the_longest_statement_passes_through_sql(curator: duckdp.Curator) -> None:

@@ -120,11 +120,12 @@ class Binder:
         desk = self._open_desk()
         with desk.asking(lambda: describe_texts(name, arguments, lists)) as asking:
             desk.require_grant()
+            since = desk.unwritten()  # before it is planned: what is written meanwhile, it may not have seen
             planned = plan_texts(desk, name, arguments, lists)
             call = [name, arguments, lists, secrets.token_hex(16), _shape(planned)]
             token = self._seal(json.dumps(call, ensure_ascii=False))
             asking.leave_out()  # nothing was asked yet
-            self._keep(token, planned)
+            self._keep(token, since, planned)
         select = select_rows if are_few(planned.rows, len(planned.columns)) else select_columns
         return select(token, planned.columns)
 
@@ -171,10 +172,10 @@ class Binder:
         parts = planned.run(nonce).typed(intervals=planned.intervals, note=planned.note)
         return [Crossing(kind, part[2]) for (_, kind), part in zip(planned.columns, parts, strict=True)]
 
-    def _keep(self, token: str, planned: Planned) -> None:
+    def _keep(self, token: str, since: object, planned: Planned) -> None:
         """Keep the plan of a call until it runs, which is at once in most statements."""
         with self._lock:
-            self._planned[token] = self._open_desk().unwritten(), planned
+            self._planned[token] = since, planned
             while len(self._planned) > MOST_PLANNED:
                 self._planned.popitem(last=False)
 
