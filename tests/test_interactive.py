@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,6 @@ from tests.above import AboveThreshold
 from tests.ledgers import ask as plain
 from tests.ledgers import key, refused, set_up
 
-ROOT = Path(__file__).resolve().parents[1]
 TASK = AboveThreshold(name="a", threshold=4, hits=2, epsilon_nano=NANO)
 
 
@@ -447,45 +446,54 @@ def test_ended_at_every_point_nothing_seen_is_drawn_again(tmp_path: Path, spy: S
     assert at > 25
 
 
-LIFE = """
-import json, os, signal, sys
-sys.path.insert(0, sys.argv[1])
-from tests import above, test_interactive as ours
-from tests.above import AboveThreshold
-from duckdp.ledger import Ledger
-path, at = sys.argv[2], int(sys.argv[3])
-count = [0]
-def around(kind, name):
-    call = getattr(kind, name)
-    def watched(*given, **more):
-        for moment in (0, 1):
-            if moment:
-                value = call(*given, **more)
-            if count[0] == at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            count[0] += 1
-        return value
-    setattr(kind, name, watched)
-for kind, name in (
-    (AboveThreshold, "begin"), (Ledger, "take_up"), (Ledger, "past"), (Ledger, "store_step"), (above, "draw")
-):
-    around(kind, name)
-with Ledger.open(path, create=False) as ledger:
-    charge = ledger.take_up(ours.request(), ours.TASK.begin())
-    talk = ours.dialogue(ledger, charge, ours.COUNTS)
-    print(json.dumps(["secret", ledger.past(charge)[0][0].secret]), flush=True)
-    for name in ours.COUNTS:
-        print(json.dumps([name, talk.ask(ours.about(name))]), flush=True)
-"""
+LIVES = multiprocessing.get_context("forkserver")
+LIVES.set_forkserver_preload([__name__])  # what a process loads takes thirty times as long as its life
+
+
+def live_until(path: Path, at: int, heard: Path) -> None:
+    """A process's life: take up, ask all, tell what was answered; killed at a moment, -1: never."""
+    count = [0]
+
+    def around(kind: Any, name: str) -> None:
+        call = getattr(kind, name)
+
+        def watched(*given: Any, **more: Any) -> Any:
+            moment(count, at)
+            value = call(*given, **more)
+            moment(count, at)
+            return value
+
+        setattr(kind, name, watched)
+
+    for kind, name in (
+        (AboveThreshold, "begin"),
+        (Ledger, "take_up"),
+        (Ledger, "past"),
+        (Ledger, "store_step"),
+        (above, "draw"),
+    ):
+        around(kind, name)
+    with heard.open("w") as told, Ledger.open(path, create=False) as ledger:
+        charge = ledger.take_up(request(), TASK.begin())
+        talk = dialogue(ledger, charge, COUNTS)
+        print(json.dumps(["secret", ledger.past(charge)[0][0].secret]), file=told, flush=True)
+        for name in COUNTS:
+            print(json.dumps([name, talk.ask(about(name))]), file=told, flush=True)
+
+
+def moment(count: list[int], at: int) -> None:
+    if count[0] == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    count[0] += 1
 
 
 def live(path: Path, at: int) -> tuple[list[tuple[str, str]], bool]:
-    command = [sys.executable, "-c", LIFE, str(ROOT), str(path), str(at)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False
-    )
-    assert done.returncode in (0, -9), done.stderr
-    return [tuple(json.loads(line)) for line in done.stdout.splitlines()], done.returncode == -9
+    heard = path.with_suffix(".heard")
+    process = LIVES.Process(target=live_until, args=(path, at, heard))
+    process.start()
+    process.join()
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return [tuple(json.loads(line)) for line in heard.read_text().splitlines()], process.exitcode != 0
 
 
 def check_killed(path: Path, points: list[int]) -> bool:

@@ -60,9 +60,10 @@ def summary(curator: duckdp.Curator, at: int) -> Any:
 
 
 def table(curator: duckdp.Curator, at: int) -> Any:
+    """Of one column: with a second one it takes four times as long, and takes no step that a query does not."""
     return (
         curator.session("ana")
-        .synthesize("visits", epsilon=EPSILON, rows=5, columns=["age", "sex"], method="tree", name=f"t{at}")
+        .synthesize("visits", epsilon=EPSILON, rows=5, columns=["sex"], method="tree", name=f"t{at}")
         .rows()
     )
 
