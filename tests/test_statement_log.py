@@ -530,6 +530,35 @@ def test_an_interrupt_anywhere_leaves_a_log_that_goes_on(log: StatementLog) -> N
     assert check(log) == []
 
 
+@pytest.mark.parametrize("before", ["nothing", "waits", "served"])
+def test_an_interrupt_anywhere_leaves_a_log_that_ends(log: StatementLog, before: str) -> None:
+    """At every step of closing it, whether or not its thread serves; what closes it then does not wait for ever."""
+    from tests.interruptions import interrupted, steps
+
+    ledger = log.path.removesuffix(".statements")
+
+    def begun(at: int) -> StatementLog:
+        made = StatementLog(ledger, *log._identity)
+        if before != "nothing":
+            made.note("ana", "free", f"before {at}", "answered")
+        if before == "served":
+            assert made.flush()
+        return made
+
+    first = begun(0)
+    points = steps(first.close, ("ledger",))
+    assert points > 5
+    for at in range(1, points + 1):
+        ended = begun(at)
+        interrupted(ended.close, at, ("ledger",))
+        closing = threading.Thread(target=ended.close, daemon=True)
+        closing.start()
+        closing.join(60)
+        assert not closing.is_alive(), at
+    if before != "nothing":
+        assert all(logged(ledger)["ana", "free", f"before {at}", "answered"] == 1 for at in range(points + 1))
+
+
 def test_a_log_that_nobody_closes_is_written_by_its_thread_and_at_the_end(tmp_path: Path) -> None:
     path = make_clinic(tmp_path, "ana")
     code = "import sys, duckdp; c = duckdp.open(sys.argv[1]); c.session('ana').budget()"

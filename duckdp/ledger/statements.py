@@ -141,14 +141,13 @@ class StatementLog:
 
     def close(self) -> None:
         """Write what waits and close the file; again is harmless."""
-        if self._pending() or not self._serving.acquire(blocking=False):
-            self._wish(end=True)
-            return
-        try:  # nothing waits, and no thread serves: none need be started
-            self._closed = True
-            self._file.close()
-        finally:
-            self._serving.release()
+        if not self._pending():
+            self._closed = True  # a thread that begins to serve from here on does not touch the file
+            if not self._serving.locked():  # and none serves: none need be started
+                self._file.close()
+                return
+            self._closed = False
+        self._wish(end=True)
 
     def forget(self) -> None:
         """After a fork, in the child: what waits is its parent's to write, and what the child asks is refused."""
