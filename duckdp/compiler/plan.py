@@ -182,7 +182,7 @@ def _require_keys(query: Query, delta_atto: int) -> bool:
         )
     size = domain_size(query)
     if size is not None and size > MAX_DOMAIN:
-        raise QueryError("Q403", f"the keys have {size} combinations; at most {MAX_DOMAIN} are released.")
+        raise QueryError("Q403", f"the keys have {_told(size)} combinations; at most {MAX_DOMAIN:,} are released.")
     return found is not None
 
 
@@ -246,6 +246,11 @@ def _calibrate(
     return calibrate(
         noisy, epsilon_nano=epsilon_nano, delta_atto=delta_atto, threshold_delta_atto=for_keys, family=family
     )
+
+
+def _told(number: int) -> str:
+    """A number of any size: Python prints none of more than 4,300 digits."""
+    return f"{number:,}" if number < 10**30 else "more than 10^30"
 
 
 def _shortened(text: str) -> str:
