@@ -120,8 +120,8 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("purse: delta free", _TERMS, "return Loss(epsilon_nano=self.epsilon_nano, delta_atto=self.delta_atto, rho_pico=rho)", "return Loss(epsilon_nano=self.epsilon_nano, rho_pico=rho)", _T_PURSE),
     Mutant("purse: what was stored costs nothing", _PURSE, "found, self.rows, self.spent = self.keep(drawn)", "found, self.rows, _ = self.keep(drawn)", ("tests/synthetic/wide/test_wide_release.py::test_a_stage_that_is_stored_is_paid_for",)),
     Mutant("best: every pick for the share of all", _BEST, "purse.take_epsilon(share / picks)", "(purse.take_epsilon(share / picks) * picks)", ("tests/synthetic/wide/test_wide_links.py::test_every_pick_costs_its_part",)),
-    Mutant("wide: marginals free", _MOMENTS_TASK, "        whole = links.epsilon_nano + self.marginal_nano\n", "        whole = links.epsilon_nano\n", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
-    Mutant("wide: links at the whole epsilon", _MOMENTS_TASK, "request = replace(whole, epsilon_nano=asked.epsilon_nano - part)", "request = whole", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
+    Mutant("wide: marginals free", _MOMENTS_TASK, "whole = links.epsilon_nano + self.marginal_nano + self.null_nano\n", "whole = links.epsilon_nano + self.null_nano\n", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
+    Mutant("wide: links at the whole epsilon", _MOMENTS_TASK, "request = replace(whole, epsilon_nano=rest - part)", "request = whole", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
     # ---- identities: equal texts, equal questions
     Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),
     Mutant("identity: measures left out", _PLAN, '                "measures": [m.describe() for m in self.measures],\n', '                "measures": [],\n', _IDENTITIES),

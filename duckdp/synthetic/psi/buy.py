@@ -40,6 +40,7 @@ from duckdp.synthetic.unit.charge_terms import BITS, Terms, moment_terms
 from duckdp.synthetic.unit.features import ONE, Features, Floats
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.lay_out import lay_out, require_shares
+from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
 from duckdp.synthetic.unit.request import Request
 from duckdp.synthetic.unit.stages import Bought
@@ -61,7 +62,7 @@ class PsiTask(UnitTask):
         """On what terms the stages are bought: the whole charge."""
         return moment_terms(self.request)
 
-    def buy(self, reader: UnitReader, keep: Keep) -> tuple[Kept, Sequence[Bought]]:
+    def buy(self, reader: UnitReader, keep: Keep) -> tuple[UnitColumns, Kept, Sequence[Bought]]:
         """Buy the means, and the rounds of the iteration."""
 
         def products(centre: Floats, basis: Floats, bits: int) -> Sequence[int]:
@@ -70,7 +71,8 @@ class PsiTask(UnitTask):
             return reader.integers(sql, parameters, basis.size)[1:]
 
         released = collect_psi(self.request, Purse.on(self.terms, keep), reader.sums, products)
-        return Kept(method=self.method, request=self.request, rows=self.rows, released=released), released.stages
+        kept = Kept(method=self.method, request=self.request, rows=self.rows, released=released)
+        return self.units, kept, released.stages
 
 
 def task(asked: Asked) -> PsiTask:

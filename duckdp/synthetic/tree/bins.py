@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind
+from duckdp.synthetic.unit.completeness import may_show_null
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.layout import Part, UnitColumns
 from duckdp.synthetic.unit.uniforms import uniforms
@@ -44,6 +45,13 @@ class Binning:
     def size(self) -> int:
         """Bins, that of NULL included."""
         return self.bins + (self.part.form != "choice" and self.part.nullable)
+
+    @property
+    def null(self) -> int | None:
+        """The bin that shows as NULL, or None where there is none."""
+        if not may_show_null(self.part):
+            return None
+        return self.part.values.index(None) if self.part.form == "choice" else self.bins
 
     @property
     def ordered(self) -> bool:

@@ -11,7 +11,10 @@ from duckdp.synthetic.unit.stages import Bought
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Grown:
-    """A tree whose stages are bought; fields as in ``make.forest.Tree``."""
+    """A tree whose stages are bought; fields as in ``make.forest.Tree``.
+
+    Releases of earlier versions do not say which columns are complete: none was taken to be.
+    """
 
     means: dict[int, float]
     mean_deviation: float
@@ -19,6 +22,7 @@ class Grown:
     merges: list[Ints]
     pairs: dict[tuple[int, int], Floats]
     stages: list[Bought]
+    complete: tuple[int, ...] = ()
 
 
 CLASSES = (Grown,)

@@ -6,6 +6,7 @@ A row is u: numbers mapped by their public bounds, yes/no columns and indicators
     lay_out     the unit columns and the public parameters of a call
     features    functions of a row in [-1, 1]: values, and their sums as SQL
     charge_terms  charge, relation and kind of noise; what noise they would make
+    completeness  when a noisy count of NULLs says that there are none
     stages      what a stage leaves;  packed, kept  the same as stored text
     finish      from a stored release to stored rows
     unit_rows   rounding to -1 and 1;  uniforms  random numbers for making rows

@@ -68,6 +68,13 @@ def quieter_terms(request: Request, deviation: Callable[[Terms], float]) -> Term
 
 def moment_terms(request: Request) -> Terms:
     """The terms that leave the means of all unit columns the less noisy, bought for half of the charge."""
+    if request.gaussian is not None:
+        return Terms(
+            epsilon_nano=request.epsilon_nano,
+            delta_atto=request.delta_atto,
+            neighbours=request.neighbours,
+            gaussian=request.gaussian,
+        )
     d, half = request.columns, Fraction(1, 2)
     return quieter_terms(request, lambda terms: predicted(d, half, terms, request.expected_rows))
 

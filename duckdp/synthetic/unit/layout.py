@@ -31,6 +31,9 @@ _RAKINGS = 50  # rounds of proportional fitting of rows to their margins
 MAX_LISTED = 20_000  # values of all domains of a tree: each is a noisy count
 _FEW = 3  # values of a domain that always has a column for each: a target's two, and NULL
 _LEAST_SHARE = 0.02  # of rows that are not NULL, when values are scaled up by it
+_NEAR_ENDS = 0.999  # means of values that are not NULL, at most
+_MOST_DOUBLINGS = 6.0  # of the power that moves their values to their mean: 1/64 to 64,
+_HALVINGS = 40  # found to six times 2^-39 in so many steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,13 +273,38 @@ def _values(part: Part, unit: Floats, rounded: Floats, *, scaled: bool) -> NDArr
     if part.form == "sign":
         found: NDArray[Any] = (rounded[:, part.start] > 0).astype(object)
     else:
-        share = max(_LEAST_SHARE, 1 - float(missing.mean())) if scaled else 1.0  # a NULL counted as 0
-        found = _numbers(part, np.clip(unit[:, part.start] / share, -1, 1))
+        own = _present(unit[:, part.start], missing) if scaled and missing.any() else unit[:, part.start]
+        found = _numbers(part, np.clip(own, -1, 1))
     if not missing.any():
         return found
     found = found.astype(object)
     found[missing] = None
     return found
+
+
+def _present(unit: Floats, missing: NDArray[np.bool_]) -> Floats:
+    """A number's unit column over rows of which some have NULL, as values of those that have one: float[m].
+
+    A NULL counted as 0 in the column, so the values of the others have the mean of all rows over their share. Made rows
+    may have got their NULLs where u is 0 (pairs link the two), or anywhere, and then every u is too small. So they are
+    scaled up by what the mean asks for, between nothing and the inverse share; what that leaves is made good by a power
+    of (1 + u) / 2, which keeps values within bounds and their order.
+    """
+    share = max(_LEAST_SHARE, 1 - float(missing.mean()))
+    mean = float(np.clip(unit.mean() / share, -_NEAR_ENDS, _NEAR_ENDS))
+    own = unit[~missing]
+    if not len(own):
+        return unit
+    factor = float(np.clip(mean / own.mean(), 1, 1 / share)) if own.mean() * mean > 0 else 1.0
+    place = (1 + np.clip(unit * factor, -1, 1)) / 2
+    low, high = -_MOST_DOUBLINGS, _MOST_DOUBLINGS  # of the power; the mean falls as it grows
+    for _ in range(_HALVINGS):
+        power = (low + high) / 2
+        if 2 * float((place[~missing] ** 2**power).mean()) - 1 > mean:
+            low = power
+        else:
+            high = power
+    return np.asarray(2 * place**2 ** ((low + high) / 2) - 1)
 
 
 def _numbers(part: Part, unit: Floats) -> NDArray[Any]:

@@ -26,6 +26,7 @@ class Request:
         named: whether a user named it; False in stored releases of earlier versions alone, which took one unasked.
         signs: columns whose values are -1 and 1.
         groups: columns of which exactly one is 1 in every row, the others -1: the values of a domain.
+        gaussian: the noise of its moments, where that was settled for more columns than these; else None.
     """
 
     columns: int
@@ -38,6 +39,7 @@ class Request:
     named: bool = True
     signs: tuple[int, ...] = ()
     groups: tuple[tuple[int, ...], ...] = ()
+    gaussian: bool | None = None
 
     def __post_init__(self) -> None:
         check_positive("columns", self.columns, MAX_COLUMNS)

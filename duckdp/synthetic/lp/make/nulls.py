@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from duckdp.errors import CatalogError
 from duckdp.smooth.axes import Floats
 from duckdp.synthetic.sample import Bytes, draw_points
-
-SPURIOUS = 1e-3  # chance that any pattern appears by noise alone, at most
+from duckdp.synthetic.unit.completeness import SPURIOUS
 
 
 def shares(released: dict[str, Any]) -> Floats:

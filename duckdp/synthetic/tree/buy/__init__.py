@@ -49,7 +49,7 @@ class TreeTask(UnitTask):
         """Which share of the charge each stage has."""
         return make_tree_plan(self.request, self.units, self.terms).shares
 
-    def buy(self, reader: UnitReader, keep: Keep) -> tuple[Kept, Sequence[Bought]]:
+    def buy(self, reader: UnitReader, keep: Keep) -> tuple[UnitColumns, Kept, Sequence[Bought]]:
         """Buy the tree's tables, stage by stage."""
         terms = self.terms
         plan = make_tree_plan(self.request, self.units, terms)
@@ -71,8 +71,10 @@ class TreeTask(UnitTask):
             merges=tree.merges,
             pairs=tree.pairs,
             stages=tree.stages,
+            complete=tree.complete,
         )
-        return Kept(method=self.method, request=self.request, rows=self.rows, released=grown), tree.stages
+        kept = Kept(method=self.method, request=self.request, rows=self.rows, released=grown)
+        return self.units, kept, tree.stages
 
 
 def task(asked: Asked) -> TreeTask:

@@ -2,7 +2,7 @@
 
 Each is a share of one purse (``tree.plan``)::
 
-    ones     one-way tables of all columns, over fine bins
+    ones     one-way tables of all columns, over fine bins; they tell which columns have NULLs, too
     means    averages of the numbers whose bins hold several values
     links    products of the target with numbers and booleans        with a target, where noise is large
     labels   two-way tables of the target with the other columns     with a target
@@ -52,14 +52,13 @@ from duckdp.synthetic.tree.buy.counts import (
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import (
     estimate_rows,
-    estimate_shares,
-    merge_bins,
     merged,
 )
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
 from duckdp.synthetic.tree.plan import TreePlan
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
 from duckdp.synthetic.unit.charge_terms import Terms
+from duckdp.synthetic.unit.completeness import gaussian_doubt, laplace_doubt
 from duckdp.synthetic.unit.features import ONE, Features, Floats, label_factor
 
 _FOLDED = 0.8  # mean absolute value of noise of deviation 1
@@ -106,13 +105,23 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts) -> None:
     else:
         tree.rows = purse.rows = estimate_rows(found.counts)
     tree.counts, tree.deviation = found.counts, found.deviation
-    tree.shares = [
-        estimate_shares(c, found.deviation, tree.rows, ordered=b.ordered)
-        for b, c in zip(bins, found.counts, strict=True)
-    ]
+    tree.complete = _complete(tree, purse)
+    tree.shares = [tree.estimate(i, c, found.deviation) for i, c in enumerate(found.counts)]
     least = _least_share(tree, purse)
-    tree.merges = [merge_bins(p, least, ordered=b.ordered, free=b.bins) for b, p in zip(bins, tree.shares, strict=True)]
+    tree.merges = [tree.merge(i, least) for i in range(len(bins))]
     tree.stages.append(("one-way tables", len(bins), plan.ones))
+
+
+def _complete(tree: Tree, terms: Terms) -> tuple[int, ...]:
+    """Columns whose count of NULLs is what noise alone may give (``unit.completeness``): taken to have none."""
+    doubtful = [(i, b.null) for i, b in enumerate(tree.binnings) if b.null is not None]
+    if not doubtful:
+        return ()
+    if terms.gaussian:
+        doubt = gaussian_doubt(tree.deviation, len(doubtful))
+    else:
+        doubt = laplace_doubt(tree.deviation / math.sqrt(2), len(doubtful))
+    return tuple(i for i, null in doubtful if tree.counts[i][null] < doubt)
 
 
 def _measured(tables: Tables, share: Fraction, purse: Purse, read: ReadCounts) -> Measured:

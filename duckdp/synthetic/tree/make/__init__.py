@@ -39,6 +39,7 @@ def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]
         shares=grown.shares,
         merges=grown.merges,
         pairs=grown.pairs,
+        complete=grown.complete,
     )
     watch.tell("rows", 0.0)
     codes = tree.make(made_rows(kept))

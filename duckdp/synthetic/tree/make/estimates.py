@@ -20,6 +20,9 @@ from duckdp.synthetic.tree.bins import Ints
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.uniforms import uniforms
 
+Mean = tuple[Floats, float, float] | None
+"""Middles of bins, a released mean of them, and the deviation of its noise; or None."""
+
 _DRAWS = 8192  # distributions of the prior, drawn once for each number of bins
 _FEW = 2.0  # effective draws of the prior, up to which the nearest point of the simplex is taken
 _ENOUGH = 30.0  # effective draws beyond those, from which the posterior mean is
@@ -36,9 +39,7 @@ def to_simplex(values: Floats, total: float) -> Floats:
     return np.asarray(np.maximum(values - excess[last], 0.0))
 
 
-def estimate_shares(
-    counts: Floats, deviation: float, rows: float, *, ordered: bool, mean: tuple[Floats, float, float] | None = None
-) -> Floats:
+def estimate_shares(counts: Floats, deviation: float, rows: float, *, ordered: bool, mean: Mean = None) -> Floats:
     """Shares of a column's bins, float[B], that sum to 1.
 
     Args:
@@ -46,7 +47,7 @@ def estimate_shares(
         deviation: of their noise, rows; > 0.
         rows: n, noisy or public.
         ordered: whether neighbouring bins are alike.
-        mean: the bins' middles, float[B], a released mean of them, and the deviation of its noise; or None.
+        mean: what is known of the mean, the bins' middles as float[B].
     """
     near = to_simplex(counts, rows) / rows
     if not 3 <= len(counts) <= _MOST_BINS or deviation < _CLEAR * rows:

@@ -13,7 +13,15 @@ import numpy as np
 from duckdp.synthetic.tree.bins import Binning, Ints
 from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.make.dealing import Model, make_codes, order_columns
-from duckdp.synthetic.tree.make.estimates import estimate_pair, estimate_shares, merged, pool_counts, tilt_pair
+from duckdp.synthetic.tree.make.estimates import (
+    Mean,
+    estimate_pair,
+    estimate_shares,
+    merge_bins,
+    merged,
+    pool_counts,
+    tilt_pair,
+)
 from duckdp.synthetic.tree.plan import TreePlan
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.stages import Bought
@@ -41,6 +49,7 @@ class Tree:
         links: column -> (the target's values, its covariance with the column).
         pairs: distributions of linked columns.
         stages: names, numbers of tables, shares of the charge.
+        complete: columns whose count of NULLs is noise, so that no row that is made has one.
     """
 
     binnings: Sequence[Binning]
@@ -57,6 +66,7 @@ class Tree:
     links: dict[int, tuple[Floats, float]] = field(default_factory=dict)
     pairs: dict[Pair, Floats] = field(default_factory=dict)
     stages: list[Bought] = field(default_factory=list)
+    complete: tuple[int, ...] = ()
 
     @property
     def model(self) -> Model:
@@ -82,7 +92,28 @@ class Tree:
 
     def make(self, rows: int) -> Ints:
         """Bins of so many rows."""
-        return make_codes(self.model, self.order(), rows)
+        codes = make_codes(self.model, self.order(), rows)
+        for i in self.complete:  # their share is 0, but rounding may leave a row to any bin of a merged one
+            codes[codes[:, i] == self.binnings[i].null, i] = int(self.shares[i].argmax())
+        return codes
+
+    def estimate(self, column: int, counts: Floats, deviation: float, mean: Mean = None) -> Floats:
+        """Shares of a column's bins; 0 for NULL where the column is complete."""
+        binning, null = self.binnings[column], self.binnings[column].null
+        if column not in self.complete or null is None:
+            return estimate_shares(counts, deviation, self.rows, ordered=binning.ordered, mean=mean)
+        mean = None if mean is None else (np.delete(mean[0], null), *mean[1:])
+        kept = estimate_shares(np.delete(counts, null), deviation, self.rows, ordered=binning.ordered, mean=mean)
+        return np.insert(kept, null, 0.0)
+
+    def merge(self, column: int, least: float) -> Ints:
+        """Merged bins of a column (``merge_bins``); NULL goes with the most frequent where the column is complete."""
+        binning, shares, null = self.binnings[column], self.shares[column], self.binnings[column].null
+        if column not in self.complete or null is None:
+            return merge_bins(shares, least, ordered=binning.ordered, free=binning.bins)
+        kept = np.delete(shares, null)
+        found = merge_bins(kept, least, ordered=binning.ordered, free=len(kept))
+        return np.insert(found, null, found[kept.argmax()])
 
     def misfit(self, codes: Ints) -> float:
         """Average l1 distance of rows from the distributions of the pairs, or of the columns where there are none."""
@@ -106,7 +137,7 @@ def refit(tree: Tree) -> None:
         mean = None
         if i in tree.means:
             mean = (binning.middles, tree.means[i], tree.mean_deviation + _BIAS / binning.bins)
-        tree.shares[i] = estimate_shares(pooled, noise, tree.rows, ordered=binning.ordered, mean=mean)
+        tree.shares[i] = tree.estimate(i, pooled, noise, mean)
     shares = [merged(p, m) for p, m in zip(tree.shares, tree.merges, strict=True)]
     for i, (label, covariance) in tree.links.items():
         assert tree.target is not None

@@ -59,8 +59,8 @@ class UnitTask(ABC):
         return {}
 
     @abstractmethod
-    def buy(self, reader: UnitReader, keep: Keep) -> tuple[Kept, Sequence[Bought]]:
-        """Buy the stages: the release, and what was bought as shares of the whole charge.
+    def buy(self, reader: UnitReader, keep: Keep) -> tuple[UnitColumns, Kept, Sequence[Bought]]:
+        """Buy the stages: the unit columns they are of, the release, and what was bought as shares of the charge.
 
         Args:
             reader: the private reads.
@@ -141,13 +141,13 @@ class UnitTask(ABC):
         reader = UnitReader(
             table=self.table, units=self.units, expected_rows=self.request.expected_rows, salt=salt, read=stages.read
         )
-        kept, bought = self.buy(reader, keep)
+        units, kept, bought = self.buy(reader, keep)
         raw = {
             "kind": KIND,
             "summary": None,
             "table": None,
             "rows": self.rows,
             "bought": [[name, count, float(share)] for name, count, share in bought],
-            "wide": dump_kept(self.table.name, self.units, kept),
+            "wide": dump_kept(self.table.name, units, kept),
         }
         return json.dumps(raw)
