@@ -62,7 +62,7 @@ def append(
         *row,
         head,
         action,
-        len(schema.SCHEMAS),
+        schema.SEALED,
     )
     tx.change_dataset(events=row[0], head=head, actions=action or dataset["actions"])
 

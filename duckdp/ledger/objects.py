@@ -117,7 +117,7 @@ def reserve(tx: Tx, analyst: str, name: str, kind: str, charge_id: int) -> bool:
     """
     held = charge_of(tx, analyst, name)
     if held is None:
-        values = (analyst, name, kind, charge_id, len(schema.SCHEMAS))
+        values = (analyst, name, kind, charge_id, schema.SEALED)
         tx.run("INSERT INTO object (analyst, name, kind, charge, version) VALUES (?, ?, ?, ?, ?)", *values)
         directory.enter(tx, directory.named(analyst, name), charge_id)
     elif held != charge_id:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import cache
 from typing import Any
@@ -20,7 +20,7 @@ UNMARKED = 3  # what rows name as the version that wrote them that are older tha
 def run_scripts(connection: sqlite3.Connection, version: int) -> None:
     """Lead from a version to the present one, within the transaction that is open."""
     for name in SCHEMAS[version:]:
-        for statement in _statements(read_sql(name)):
+        for statement in _statements(name):
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {len(SCHEMAS)}")
 
@@ -72,11 +72,13 @@ def _model(scripts: tuple[str, ...]) -> sqlite3.Connection:  # noqa: ARG001 - na
     return model
 
 
-def _statements(script: str) -> Iterator[str]:
-    """Split a script: ``executescript`` would commit the transaction it runs in."""
-    text = ""
-    for line in script.splitlines(keepends=True):
+@cache
+def _statements(name: str) -> tuple[str, ...]:
+    """A script's statements: ``executescript`` would commit the transaction it runs in."""
+    found, text = [], ""
+    for line in read_sql(name).splitlines(keepends=True):
         text += line
         if sqlite3.complete_statement(text):
-            yield text
+            found.append(text)
             text = ""
+    return tuple(found)
