@@ -270,6 +270,19 @@ def test_nor_in_long_walks(file: str, tmp_path: Path) -> None:
     walk(lambda: Shelf(file, tmp_path / f"{next(count)}.ledger"), 100, 20)
 
 
+@pytest.mark.parametrize("names", list(itertools.permutations(("labs", "wide"))))
+def test_types_of_keys_are_compared_with_those_of_a_table_that_is_declared_again_as_it_stands(
+    names: tuple[str, str], owner: duckdp.Curator
+) -> None:
+    """What stands is not asked for its type again, but what comes with it is: a long walk found the pair."""
+    owner.protect("wide", **by("person"))
+    for _ in range(2):
+        with pytest.raises(CatalogError) as caught:
+            owner.protect_tables({name: by("person") for name in names})
+        assert caught.value.code == "C105" and "has type" in caught.value.message
+    assert set(owner.tables) == {"wide"}
+
+
 @pytest.mark.parametrize("broken", ["_require_one_kind", "_require_one_type"])
 def test_the_walk_finds_a_check_that_is_missing(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(units, broken, lambda *_: None)

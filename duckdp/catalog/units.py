@@ -99,7 +99,8 @@ def require_one_unit(new: Sequence[Table], known: Iterable[Declared], neighbours
             )
         for before in [*kept, *(Declared(table=t, stands=True, charged=False) for t in new[:i])]:
             _require_one_kind(table, before, said)
-            if table not in unchanged:  # a ledger of before may hold keys of one kind and two types
+            # a ledger of before may hold keys of one kind and two types: what stands may stand
+            if table not in unchanged or (before.table in new and before.table not in unchanged):
                 _require_one_type(table, before)
 
 
