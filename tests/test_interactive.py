@@ -24,6 +24,7 @@ from tests.above import AboveThreshold
 from tests.ledgers import ask as plain
 from tests.ledgers import key, refused, set_up
 
+QUERY = PrivateQuery(sql="", parts=Add())
 TASK = AboveThreshold(name="a", threshold=4, hits=2, epsilon_nano=NANO)
 
 
@@ -285,6 +286,25 @@ def test_a_question_within_another_is_refused() -> None:
         talk.ask(outer)
     assert kept == []
     assert talk.ask(inner) == "in"
+
+
+def test_a_question_reads_while_it_draws_and_not_later() -> None:
+    """Nor does a release that has ended: what is kept of its way to the rows is worth nothing."""
+    reads: list[Any] = []
+
+    def step(read: Any, _: Past) -> Step:
+        reads.append(read)
+        return Step(output=str(list(read(QUERY))), last=True)
+
+    talk = Dialogue(
+        lambda _: [(7,)],
+        past=lambda: ([("", Step(output=""))], False),
+        keep=lambda number, asked, step: (step.output, True),
+    )
+    assert talk.ask(Question(canonical="one", draw=step)) == "[(7,)]"
+    with pytest.raises(InternalError, match="outside of a stage"):
+        reads[0](QUERY)
+    assert talk.ask(Question(canonical="two", draw=step)) is None
 
 
 def test_the_chain_tells_nothing_of_a_secret(ledger: Ledger) -> None:

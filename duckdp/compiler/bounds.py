@@ -15,7 +15,7 @@ from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.ladders import CalendarLadder, NumberLadder, make_ladder
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
 from duckdp.core.reads import Gather, PrivateQuery
-from duckdp.core.task import Work, single
+from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, ParameterError, QueryError
 from duckdp.mechanisms.bounds import Bounds, BoundsFinder
@@ -24,7 +24,7 @@ FORMAT = 1  # of what is computed; part of the question's identity
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundsTask:
+class BoundsTask(OneRead):
     """A planned search for bounds (core/task.py).
 
     Attributes:
@@ -104,10 +104,6 @@ class BoundsTask:
         rows = print_chosen(rows, ["x"], salt, 1) if keyed else rows
         sql = f"SELECT r.x FROM {rows} AS r"
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, arrays=True, parts=Gather())
-
-    def work(self, salt: int) -> Work:
-        """Implements ``core.task.Task``: one read."""
-        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Find bounds; the payload holds places of edges, noisy counts and their scale.

@@ -18,14 +18,14 @@ from duckdp.compiler.printing import UNIT, Parameters
 from duckdp.compiler.query import Query
 from duckdp.compiler.select import read_select
 from duckdp.core.reads import AddByKey, PrivateQuery
-from duckdp.core.task import Work, single
+from duckdp.core.task import OneRead
 from duckdp.core.types import Loss
 from duckdp.errors import InternalError, ParameterError, QueryError
 from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerUnitTask:
+class PerUnitTask(OneRead):
     """A planned histogram of rows or groups per unit (core/task.py).
 
     Attributes:
@@ -97,10 +97,6 @@ class PerUnitTask:
         return PrivateQuery(
             sql=sql, parameters=tuple(parameters.values), rows=len(ENDS) + 1, parts=AddByKey(places=(None,))
         )
-
-    def work(self, salt: int) -> Work:
-        """Implements ``core.task.Task``: one read."""
-        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise every bin; the payload is the list. ``rows``: private."""

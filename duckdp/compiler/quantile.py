@@ -15,7 +15,7 @@ from duckdp.compiler.aggregates import AGGREGATES, Released
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
 from duckdp.core.reads import OfAllRows, PrivateQuery
-from duckdp.core.task import Work, single
+from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import CatalogError, ParameterError, QueryError
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
@@ -25,7 +25,7 @@ ORDER = "a rank among all values, and how far apart those around it lie"  # what
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantileTask:
+class QuantileTask(OneRead):
     """A planned quantile by smooth sensitivity (core/task.py)."""
 
     table: Table
@@ -87,10 +87,6 @@ class QuantileTask:
             relation = f"(SELECT r.x FROM {print_chosen(inner, ['x'], salt, table.max_rows)} AS r)"
         sql = self.quantile.sql(relation)
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=1, parts=OfAllRows(ORDER))
-
-    def work(self, salt: int) -> Work:
-        """Implements ``core.task.Task``: one read."""
-        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise the quantile; the payload is a value in the column's units."""

@@ -13,7 +13,7 @@ from duckdp.compiler.emit import emit
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.core.reads import PrivateQuery
-from duckdp.core.task import Work, single
+from duckdp.core.task import OneRead
 from duckdp.core.types import Loss
 from duckdp.errors import InternalError
 from duckdp.mechanisms.additive import add_noise
@@ -22,7 +22,7 @@ CHUNK = 20_000  # groups noised at a time: bounds memory
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectTask:
+class SelectTask(OneRead):
     """A planned SELECT with its noise (core/task.py)."""
 
     plan: Plan
@@ -50,10 +50,6 @@ class SelectTask:
     def query(self, salt: int) -> PrivateQuery:
         """The one private read, as SQL of our own."""
         return emit(self.plan, salt)
-
-    def work(self, salt: int) -> Work:
-        """Implements ``core.task.Task``: one read."""
-        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise every cell; with public keys the groups are exactly the domain, in its order.

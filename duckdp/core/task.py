@@ -1,11 +1,14 @@
 """What every private release is, whatever its mechanism: a cost, and stages of a private read and its noise.
 
-A desk treats all of them alike: charge ``loss`` durably, run the stages with the charge, store the payload, hand it
-out. A task is built from public figures only. Most have one stage; the others decide by the noisy outputs of earlier
-stages what the next one reads, and whether there is one.
+    Charged            what a release says of itself before it happens, public: identity, cost, mechanism, parameters
+      Task             stages that the task knows: work(salt), which draws in Stages.  desk.perform
+        OneRead        of one stage, which reads once: query(salt), release(rows).  Most are
+      Interactive      stages that come as questions: begin(), then a Question each, in a Dialogue.  desk.interact
 
-Some releases go on as long as questions come (:class:`Interactive`): each question is a stage of its own, stored before
-its output leaves, and what it follows from beside the data is stored too, secrets included.
+A desk treats all of them alike: charge ``loss`` durably, run the stages with the charge, store the payload, hand it
+out. A task is built from public figures only. A task of several stages decides by the noisy outputs of earlier ones
+what the next one reads, and whether there is one. Of an interactive release each question is a stage of its own, stored
+before its output leaves, and what it follows from beside the data is stored too, secrets included.
 
 Nobody can end a release because of a draw of noise and be given another for the same charge: the draw of every stage is
 stored before anything follows from it, and a retry under the same charge takes the stored ones as they stand
@@ -16,16 +19,50 @@ time until then, and what a stage reads and how much noise it draws was settled 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from duckdp.core.reads import PrivateQuery, Read
 from duckdp.core.types import Loss
 from duckdp.errors import InternalError
 
+Drawn = TypeVar("Drawn")
 
-class Stages:
+
+class _Draws:
+    """The door of one release to private rows: open while a stage draws, one at a time, until the release has ended.
+
+    Args:
+        read: runs private reads with the charge.
+    """
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._drawing = self._ended = False
+
+    def read(self, query: PrivateQuery) -> Iterable[tuple[Any, ...]]:
+        """Run a private read; within a stage only.
+
+        Raises:
+            InternalError: outside of one.
+        """
+        if not self._drawing:
+            raise InternalError("a private read outside of a stage")
+        return self._read(query)
+
+    def _drawn(self, draw: Callable[[], Drawn]) -> Drawn:
+        if self._drawing or self._ended:
+            raise InternalError("a stage within another, or after the last")
+        self._drawing = True
+        try:
+            return draw()
+        finally:
+            self._drawing = False
+
+
+class Stages(_Draws):
     """The stages of one release: those that are stored, then new ones; the only way of a task to private rows.
 
     Everything between two stages must follow from public figures and from what :meth:`run` returned, and from nothing
@@ -44,10 +81,10 @@ class Stages:
         stored: Callable[[], Sequence[str]] = tuple,
         keep: Callable[[int, str], str] = lambda _, payload: payload,
     ) -> None:
-        self._read, self._stored, self._keep = read, stored, keep
+        super().__init__(read)
+        self._stored, self._keep = stored, keep
         self._known: Sequence[str] | None = None
         self._number = 0
-        self._drawing = self._ended = False
 
     def run(self, draw: Callable[[], str]) -> str:
         """The noisy output of the next stage: the stored one, or what is drawn now and stored before this returns.
@@ -65,33 +102,9 @@ class Stages:
         payload, self._ended = self._drawn(draw), True
         return payload
 
-    def read(self, query: PrivateQuery) -> Iterable[tuple[Any, ...]]:
-        """Run a private read; within a stage only.
-
-        Raises:
-            InternalError: outside of one.
-        """
-        if not self._drawing:
-            raise InternalError("a private read outside of a stage")
-        return self._read(query)
-
-    def _drawn(self, draw: Callable[[], str]) -> str:
-        if self._drawing or self._ended:
-            raise InternalError("a stage within another, or after the last")
-        self._drawing = True
-        try:
-            return draw()
-        finally:
-            self._drawing = False
-
 
 Work = Callable[[Stages], str]
 """The private part of a task: runs its stages and returns the payload (JSON) that may leave and is stored."""
-
-
-def single(query: PrivateQuery, release: Callable[[Iterable[tuple[Any, ...]]], str]) -> Work:
-    """The work of one read: ``release`` noises the exact rows of ``query``."""
-    return lambda stages: stages.last(lambda: release(stages.read(query)))
 
 
 @runtime_checkable
@@ -115,6 +128,7 @@ class Charged(Protocol):
         """Public parameters, for the ledger; JSON values."""
 
 
+@runtime_checkable
 class Task(Charged, Protocol):
     """A private release: stages under one charge, each shaped by what the ones before it released."""
 
@@ -123,6 +137,27 @@ class Task(Charged, Protocol):
 
         A single read is printed here: what cannot be printed is refused before the charge.
         """
+
+
+class OneRead(ABC):
+    """The stages of a task that has one, which reads once."""
+
+    @abstractmethod
+    def query(self, salt: int) -> PrivateQuery:
+        """The one private read, as SQL of our own."""
+
+    @abstractmethod
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Noise what the read gives, and write the payload (JSON).
+
+        Args:
+            rows: of :meth:`query`. Exact private values: never logged, stored or raised.
+        """
+
+    def work(self, salt: int) -> Work:
+        """One stage; see :meth:`Task.work`."""
+        query = self.query(salt)
+        return lambda stages: stages.last(lambda: self.release(stages.read(query)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +214,7 @@ class Interactive(Charged, Protocol):
         """Draw the secret state from which all steps follow; from public figures, before the charge."""
 
 
-class Dialogue:
+class Dialogue(_Draws):
     """An interactive release under way: the only way of its questions to private rows.
 
     Privacy:      as one undisturbed run of the mechanism: a step is stored before its output leaves, an equal question
@@ -203,9 +238,9 @@ class Dialogue:
         keep: Callable[[int, str, Step], tuple[str, bool]],
         key: Callable[[str], str] = lambda text: text,
     ) -> None:
-        self._read, self._past, self._keep, self._key = read, past, keep, key
+        super().__init__(read)
+        self._past, self._keep, self._key = past, keep, key
         self._known: dict[str, Step] | None = None  # by key, in order
-        self._drawing = self._ended = False
 
     def ask(self, question: Question) -> str | None:
         """The output of a question: the stored one, or what is drawn now and stored before this returns.
@@ -218,15 +253,9 @@ class Dialogue:
             return known[key].output
         if self._ended:
             return None
-        if self._drawing:
-            raise InternalError("a question within another")
-        self._drawing = True
-        try:
-            step = question.draw(self._read, _past_of(known))
-            self._known = None  # until this step is known to be the stored one
-            output, ours = self._keep(len(known), key, step)
-        finally:
-            self._drawing = False
+        step = self._drawn(lambda: question.draw(self.read, _past_of(known)))
+        self._known = None  # until this step is known to be the stored one
+        output, ours = self._keep(len(known), key, step)
         if ours:
             known[key] = step
             self._known, self._ended = known, step.last

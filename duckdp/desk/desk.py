@@ -8,8 +8,6 @@ data set, its engine or its ledger.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,15 +22,15 @@ from duckdp.core.task import Interactive, Stages, Task, Work
 from duckdp.core.types import Loss, parse_delta, parse_epsilon
 from duckdp.core.watch import Watch
 from duckdp.desk.asking import charged, given_again
+from duckdp.desk.charging import charge_request
 from duckdp.desk.interactive import Interaction, begin
 from duckdp.desk.laundering import laundered
 from duckdp.desk.lookups import Lookups
 from duckdp.errors import CatalogError, DuckDPError
-from duckdp.ledger import Charge, ChargeRequest, Claim, StoredRelease
+from duckdp.ledger import Charge, Claim, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.process.importing import importing
 from duckdp.result import Result, ResultColumn
-from duckdp.texts import storable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,20 +87,18 @@ class Desk(Lookups):
         work = task.work(data.salt)  # what cannot be printed is refused before the charge
         fresh = fresh and task.loss != Loss(epsilon_nano=0)
         unique = (nonce or secrets.token_hex(16)) if fresh and name is None else ""
-        identity = json.dumps([task.canonical, state.data_version, task.mechanism, kind, name, unique])
-        request = ChargeRequest(
-            analyst=self.analyst,
-            key=hashlib.sha256(identity.encode()).hexdigest(),
-            loss=task.loss,
-            mechanism=task.mechanism,
-            parameters=json.dumps(task.parameters),
-            statement=storable(statement),
+        request = charge_request(
+            data,
+            self.analyst,
+            task,
+            beside=(kind, name, unique),
+            table=table,
+            statement=statement,
+            data_version=state.data_version,
+            reservation=self.reservation_id,
             kind=kind,
             name=name,
-            data_version=state.data_version,
-            catalog_version=data.version_of(table),
             again=fresh and name is not None,
-            reservation=self.reservation_id,
         )
         claim, watch = Claim(), Watch()
         try:

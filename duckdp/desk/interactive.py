@@ -6,19 +6,16 @@ release goes on with it, from the answers and the secret state that are stored.
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 from duckdp.arguments import from_caller
 from duckdp.catalog.table import Table
 from duckdp.core.task import Dialogue, Interactive, Question, Step
 from duckdp.desk.asking import Asking, call_text, charged
+from duckdp.desk.charging import charge_request, digest
 from duckdp.desk.laundering import laundered
 from duckdp.errors import CatalogError, DuckDPError, ParameterError
-from duckdp.ledger import Charge, ChargeRequest, Claim, StoredStep
+from duckdp.ledger import Charge, Claim, StoredStep
 from duckdp.ledger.interactions import has_ended
 from duckdp.process.ending import Closing
-from duckdp.texts import storable
 from duckdp.vault.dataset import DataSet
 
 
@@ -35,16 +32,14 @@ def begin(
     """See :meth:`duckdp.desk.desk.Desk.interact`."""
     _require_task(task)
     state = data.require_current()
-    identity = json.dumps([task.canonical, state.data_version, task.mechanism, "interactive", unique])
-    request = ChargeRequest(
-        analyst=analyst,
-        key=_digest(identity),
-        loss=task.loss,
-        mechanism=task.mechanism,
-        parameters=json.dumps(task.parameters),
-        statement=storable(statement),
+    request = charge_request(
+        data,
+        analyst,
+        task,
+        beside=("interactive", unique),
+        table=table,
+        statement=statement,
         data_version=state.data_version,
-        catalog_version=data.version_of(table),
         reservation=reservation,
     )
     claim = Claim()
@@ -75,7 +70,7 @@ class Interaction(Closing):
             stored = StoredStep(question=question, output=step.output, secret=step.secret)
             return ledger.store_step(charge, number, stored, last=step.last)
 
-        self._dialogue = Dialogue(lambda query: data.engine.run(query, charge), past=past, keep=keep, key=_digest)
+        self._dialogue = Dialogue(lambda query: data.engine.run(query, charge), past=past, keep=keep, key=digest)
 
     def ask(self, question: Question) -> str:
         """The output of a question; of an equal one that was asked before, the stored output.
@@ -132,7 +127,3 @@ def _require_task(task: object) -> None:
     if from_caller(isinstance, task, Interactive) is not True:
         rule = "must be a task with canonical, loss, mechanism, parameters and begin (core/task.py)."
         raise ParameterError("P107", "task", task, rule)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

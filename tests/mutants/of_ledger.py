@@ -19,8 +19,8 @@ _POWER = ("tests/faults/test_power_loss.py::test_nothing_acknowledged_is_lost",)
 _CONNECTIONS, _LEDGER = "duckdp/ledger/connections.py", "duckdp/ledger/ledger.py"
 _REPLAY, _COMPARISON = (f"duckdp/ledger/{n}.py" for n in ("replay", "comparison"))
 _LIMITS, _CAPS = "duckdp/ledger/limits.py", "duckdp/ledger/caps.py"
-_BINDER, _DESK, _LOOKUPS, _DATASET = (
-    f"duckdp/{n}.py" for n in ("front/binder", "desk/desk", "desk/lookups", "vault/dataset")
+_BINDER, _DESK, _CHARGING, _LOOKUPS, _DATASET = (
+    f"duckdp/{n}.py" for n in ("front/binder", "desk/desk", "desk/charging", "desk/lookups", "vault/dataset")
 )
 _T = (
     "tests/test_ledger.py",
@@ -153,10 +153,10 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("objects: names overwritten", _OBJECTS, "    elif held != charge_id:\n", "    elif False:\n", _T),
     Mutant("source: a changed one in silence", _OBJECTS, 'if dataset["source"] is not None and reason is None:', "if False:", (*_T, *_T_SESSION)),
     # ---- identities and tokens
-    Mutant("identity: data version left out", _DESK, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, task.mechanism, kind, name, unique]", _T_SESSION),
-    Mutant("identity: question left out", _DESK, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[state.data_version, task.mechanism, kind, name, unique]", _T_SESSION),
-    Mutant("identity: fresh is not", _DESK, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, name]", _T_SESSION),
-    Mutant("identity: name left out", _DESK, "[task.canonical, state.data_version, task.mechanism, kind, name, unique]", "[task.canonical, state.data_version, task.mechanism, kind, unique]", (*_T_SESSION, "tests/smooth/test_smooth_summary.py", "tests/synthetic/test_again.py")),
+    Mutant("identity: data version left out", _CHARGING, "[task.canonical, data_version, task.mechanism, *beside]", "[task.canonical, task.mechanism, *beside]", (*_T_SESSION, "tests/test_interactive_session.py::test_older_data_and_stopped_analysts_are_refused")),
+    Mutant("identity: question left out", _CHARGING, "[task.canonical, data_version, task.mechanism, *beside]", "[data_version, task.mechanism, *beside]", _T_SESSION),
+    Mutant("identity: fresh is not", _DESK, "beside=(kind, name, unique)", "beside=(kind, name)", _T_SESSION),
+    Mutant("identity: name left out", _DESK, "beside=(kind, name, unique)", "beside=(kind, unique)", (*_T_SESSION, "tests/smooth/test_smooth_summary.py", "tests/synthetic/test_again.py")),
     Mutant("charge: kept only if it succeeds", _DESK, "laundered(error, charge.id), charge.id)", "error, charge.id)", ("tests/adversary/test_planted_secrets.py", "tests/test_session.py")),
     Mutant("source: changes go unseen", _DATASET, "if self.engine.changed() or state.source != self._fingerprint:", "if state.source != self._fingerprint:", ("tests/adversary/test_planted_secrets.py::test_a_replaced_file_is_refused_before_the_charge",)),
     Mutant("source: refreshes elsewhere go unseen", _DATASET, "if self.engine.changed() or state.source != self._fingerprint:", "if self.engine.changed():", _T_SESSION),

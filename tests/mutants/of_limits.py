@@ -57,7 +57,7 @@ LIMITS: tuple[Mutant, ...] = (
     Mutant("reservations: the analyst's headroom is free", _LIMITS, "_sum(row for row in holding if row[\"analyst\"] == name)", "(0, 0)", (f"{_L}test_a_reservation_is_held_of_the_analysts_own_limits",)),
     Mutant("reservations: the data set's headroom is free", _LIMITS, '("data set", dataset, _sum(holding))', '("data set", dataset, (0, 0))', (f"{_L}test_a_stopped_analyst_holds_nothing",)),
     Mutant("reservations: months' headroom is free", _LIMITS, "        spent=spent,\n        held=held,\n", "        spent=spent,\n        held=(0, 0),\n", (f"{_L}test_a_reservation_is_held_of_the_analysts_own_limits",)),
-    Mutant("reservations: a session charges outside of its own", "duckdp/desk/desk.py", "            again=fresh and name is not None,\n            reservation=self.reservation_id,\n", "            again=fresh and name is not None,\n", (f"{_L}test_a_session_holds_headroom",)),
+    Mutant("reservations: a session charges outside of its own", "duckdp/desk/desk.py", "            reservation=self.reservation_id,\n            kind=kind,\n", "            reservation=None,\n            kind=kind,\n", (f"{_L}test_a_session_holds_headroom",)),
     # ---- caps
     Mutant("lower: delta below what was spent", _CAPS, 'if limit[0] < old["primary_spent"] or limit[1] < old["secondary_spent"]:', 'if limit[0] < old["primary_spent"]:', (f"{_L}test_either_part_of_a_cap_is_lowered_to_what_was_spent_and_no_further",)),
     Mutant("grant: more delta than the total", _CAPS, '        ("delta", cap.delta_atto, dataset["delta_atto"], 18),\n', "", (f"{_L}test_either_part_of_a_cap_is_lowered_to_what_was_spent_and_no_further",)),
@@ -77,10 +77,9 @@ LIMITS: tuple[Mutant, ...] = (
     Mutant("interactive: steps are believed", _INTERACTIONS, 'if (len(rows), stepped) != (row["steps"], row["stepped"]):', "if False:", (f"{_I}test_an_edit_is_refused_and_found_by_verify",)),
     Mutant("interactive: steps without end", _INTERACTIONS, "    if number >= MOST_STEPS:\n", "    if False:\n", (f"{_I}test_its_steps_have_an_end",)),
     Mutant("interactive: a late end of an old turn frees the new one", _INTERACTIONS, 'if (row["turn"], row["ended"]) == (charge.attempt, None):', 'if row["ended"] is None:', (f"{_I}test_who_lost_the_turn_cannot_let_it_go",)),
-    Mutant("interactive: questions within each other", _TASK, '        if self._drawing:\n            raise InternalError("a question within', '        if False:\n            raise InternalError("a question within', (f"{_I}test_a_question_within_another_is_refused",)),
+    Mutant("interactive: a question reads on", _TASK, "question.draw(self.read, ", "question.draw(self._read, ", (f"{_I}test_a_question_reads_while_it_draws_and_not_later",)),
     Mutant("interactive: what was drawn leaves, not what is stored", _TASK, "        return output\n\n    def _steps", "        return step.output\n\n    def _steps", (f"{_I}test_what_leaves_is_what_is_stored",)),
-    Mutant("interactive: remembered past an unknown end", _TASK, "            self._known = None  # until this step is known to be the stored one\n", "", (f"{_I}test_what_an_interrupted_attempt_stored_goes_on",)),
+    Mutant("interactive: remembered past an unknown end", _TASK, "        self._known = None  # until this step is known to be the stored one\n", "", (f"{_I}test_what_an_interrupted_attempt_stored_goes_on",)),
     Mutant("interactive: declarations changed meanwhile", _INTERACTIVE, "        self._data.version_of(self._table)\n", "", ("tests/test_interactive_session.py::test_a_declaration_that_changed_ends_it",)),
     Mutant("interactive: an error remembers what it stands for", _INTERACTIVE, 'problem = laundered(error, self.charge_id, "E103")', 'raise laundered(error, self.charge_id, "E103")', ("tests/test_interactive_session.py::test_errors_tell_nothing_and_the_release_goes_on",)),
-    Mutant("interactive: one for all versions of the data", _INTERACTIVE, 'json.dumps([task.canonical, state.data_version, task.mechanism, "interactive", unique])', 'json.dumps([task.canonical, task.mechanism, "interactive", unique])', ("tests/test_interactive_session.py::test_older_data_and_stopped_analysts_are_refused",)),
 )

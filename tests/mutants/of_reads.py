@@ -21,6 +21,8 @@ _T_SUMS = (
     "tests/smooth/test_moments_paths.py",
     "tests/smooth/test_smooth_moments.py",
 )
+_CORE_READS, _T_PARTS = "duckdp/core/reads.py", ("tests/core/test_reads.py",)
+_T_SPLIT = ("tests/privacy/test_parts.py",)
 _T_THRESHOLD = tuple(
     f"tests/privacy/test_threshold.py::{name}"
     for name in ("test_threshold_by_exact_summation", "test_a_key_is_shown_from_tau_on")
@@ -39,6 +41,16 @@ READS: tuple[Mutant, ...] = (
     Mutant("printing: collation of the column", _PRINT, " END COLLATE \"binary\")'", " END)'", ("tests/compiler/test_totality.py::test_texts_are_compared_byte_by_byte_whatever_the_owners_collation",)),
     Mutant("printing: rows without a unit count", _PRINT, 'conditions.append(f"base.{quote(table.unit_key)} IS NOT NULL")', "pass", ("tests/test_null_units.py::test_every_read_drops_them", "tests/compiler/test_emit_equals.py")),
     Mutant("printing: a view's filter ignored", _PRINT, "    if table.filter is not None:\n        conditions.append(_view_filter(table, parameters))\n", "", ("tests/compiler/test_sensitivity.py", "tests/test_declarations.py")),
+    # ---- parts
+    Mutant("parts: the largest one", _CORE_READS, "return sum(values) if values else None", "return max(values) if values else None", _T_PARTS),
+    Mutant("parts: nothing is nought", _CORE_READS, "return sum(values) if values else None", "return sum(values)", _T_PARTS),
+    Mutant("parts: fractions add up", _CORE_READS, "    if any(type(value) is not int for value in values):\n", "    if False:\n", _T_PARTS),
+    Mutant("parts: keys out of order", _CORE_READS, "            if last is not None and place < last:\n", "            if False:\n", _T_PARTS),
+    Mutant("parts: lists of the last one", _CORE_READS, "cells if before is None else [a + b for", "cells if True else [a + b for", _T_PARTS),
+    Mutant("parts: the first alone", _CORE_READS, "        for part in parts:\n            yield from part\n", "        yield from parts[0]\n", _T_PARTS),
+    Mutant("parts: keys in their own order, not the domain's", _EMIT, "key.domain if key.listed else None for key", "None for key", _T_SPLIT),
+    Mutant("parts: groups for one row", _EMIT, "parts=AddByKey(places=places) if keys else Add()", "parts=Add()", _T_SPLIT),
+    Mutant("release: a key has the sign of a row's zero", _REL, "        return value + 0.0\n", "        return value\n", ("tests/privacy/test_parts.py::test_a_released_key_has_no_sign_of_zero",)),
     # ---- bounding
     Mutant("emit: a unit's sum unbounded above", _EMIT, "CASE WHEN s{i}_0 > {high} THEN {high} WHEN s{i}_0", "CASE WHEN s{i}_0", _T),
     Mutant("emit: a unit's sum unbounded below", _EMIT, "WHEN s{i}_0 < {low} THEN {low} ELSE s{i}_0", "ELSE s{i}_0", _T),

@@ -87,9 +87,9 @@ def _break(twin: str | None) -> None:
         honest = SmoothQuantile.release
         SmoothQuantile.release = lambda self, m, s: honest(self, m, s / 6)  # type: ignore[method-assign]
     elif twin is not None:
-        import duckdp.session
+        import duckdp.desk.desk
 
-        duckdp.session.SelectTask = {"half the noise": HalfTheNoise, "unbounded": Unbounded}[twin]  # type: ignore[misc]
+        duckdp.desk.desk.SelectTask = {"half the noise": HalfTheNoise, "unbounded": Unbounded}[twin]  # type: ignore[misc]
 
 
 def _answers(rows: list[tuple[int, int, str]], question: str, runs: int, twin: str | None) -> list[float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import random
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -309,13 +310,33 @@ def reads() -> set[tuple[str, str]]:
     return found
 
 
+def tabled() -> dict[str, set[str]]:
+    """What docs/architecture.md says of the reads of each task."""
+    found: dict[str, set[str]] = {}
+    for line in (PACKAGE.parent / "docs" / "architecture.md").read_text().splitlines():
+        tasks, said = (
+            re.findall(r"`(\w+)`", cell) for cell in (f"{line}||||".split("|")[1], line.rpartition(" | ")[2])
+        )
+        if line.startswith("| `"):
+            found |= {task: set(said) for task in tasks}
+            for task in tasks if "as a summary" in line else ():
+                found[task] |= found["SummaryTask"]
+    return found
+
+
+TABLE = tabled()
+
+
 def test_every_read_of_the_package_is_run_on_parts(worlds: dict[str, World]) -> None:
     made: set[tuple[str, str]] = set()
-    for cases in TASKS.values():
+    for kind, cases in TASKS.items():
         for case in cases:
             if case.name not in SLOW:
-                made |= perform(case.make(), partial(rows_of, worlds["empty"].whole)).made
+                run = perform(case.make(), partial(rows_of, worlds["empty"].whole))
+                made |= run.made
+                assert {type(query.parts).__name__ for query in run.asked} <= TABLE[kind.__name__], kind
     assert made == reads()
+    assert set(TABLE) == {kind.__name__ for kind in TASKS}
 
 
 def test_a_read_that_is_not_run_is_seen() -> None:

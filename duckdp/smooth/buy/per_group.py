@@ -31,7 +31,7 @@ import numpy as np
 
 from duckdp.catalog.table import Column, Table
 from duckdp.core.reads import PrivateQuery
-from duckdp.core.task import Work, single
+from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.axes import Floats, make_axis
@@ -47,7 +47,7 @@ _LEFT = 1e-9  # of T A - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupedTask:
+class GroupedTask(OneRead):
     """A summary for each value of a column, in one read. Implements ``core.task.Task``.
 
     Attributes:
@@ -106,10 +106,6 @@ class GroupedTask:
     def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - nothing is hashed
         """The one private read, as SQL of our own."""
         return self.whole.query()
-
-    def work(self, salt: int) -> Work:
-        """Implements ``core.task.Task``: one read."""
-        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise the sums of each group.

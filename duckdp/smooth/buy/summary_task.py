@@ -27,7 +27,7 @@ import numpy as np
 
 from duckdp.catalog.table import Column, Kind, Table, closest, dump_table
 from duckdp.core.reads import PrivateQuery
-from duckdp.core.task import Work, single
+from duckdp.core.task import OneRead
 from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, InternalError, ParameterError
 from duckdp.smooth.basis import Basis, Shape
@@ -71,7 +71,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryTask:
+class SummaryTask(OneRead):
     """A summary before it is bought; implements ``core.task.Task``.
 
     Attributes:
@@ -167,10 +167,6 @@ class SummaryTask:
     def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - rows are weighed, not sampled: nothing is hashed
         """The one private read, as SQL of our own."""
         return self.moments.query()
-
-    def work(self, salt: int) -> Work:
-        """Implements ``core.task.Task``: one read."""
-        return single(self.query(salt), self.release)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Add noise to the exact sums, and write the payload.
