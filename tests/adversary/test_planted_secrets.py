@@ -15,7 +15,7 @@ import pytest
 import duckdp
 from duckdp import Session
 from duckdp.compiler.release import SelectTask
-from duckdp.core.reads import PrivateQuery
+from duckdp.core.reads import Gather, PrivateQuery
 from duckdp.errors import NumericalError
 from duckdp.ledger.types import Charge
 from duckdp.vault.engine import Engine
@@ -133,7 +133,7 @@ def test_what_the_engine_raises_remembers_nothing(world: World, refused: Callabl
     """Before anything above it forgets: no cause, no context, no frame that holds a row."""
     charge = Charge(**{f.name: None for f in fields(Charge)} | {"id": 7})
     for sql in ("SELECT CAST(name AS INTEGER) FROM src.main.visits", "SELECT error(name) FROM src.main.visits"):
-        query = PrivateQuery(sql=sql, parameters=(), rows=10)
+        query = PrivateQuery(sql=sql, parameters=(), rows=10, parts=Gather())
         error = refused(lambda query=query: list(world.curator.engine.run(query, charge)), "E101")
         assert error.__cause__ is None and error.__context__ is None
         shown = "".join(traceback.format_exception(error))
