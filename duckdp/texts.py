@@ -25,6 +25,15 @@ def escape(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
+def sql_text(text: str) -> str:
+    """A text as a literal of SQL, whatever is in it.
+
+    >>> sql_text("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
 def csv_cell(value: Any) -> Any:
     """A cell of a CSV file: text that a spreadsheet would read as a formula gets a leading apostrophe.
 

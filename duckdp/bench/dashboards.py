@@ -45,6 +45,7 @@ from duckdp.bench.tables_data import DATA
 from duckdp.result import Result
 from duckdp.synthetic.files import write_database
 from duckdp.synthetic.unit.features import Floats
+from duckdp.texts import sql_text
 
 ORIGINS = ("EWR", "JFK", "LGA")
 CARRIERS = ("9E", "AA", "AS", "B6", "DL", "EV", "F9", "FL", "HA", "MQ", "OO", "UA", "US", "VX", "WN", "YV")
@@ -157,7 +158,7 @@ class Flights:
     def __init__(self, folder: str, parquet: Path) -> None:
         self.folder, self.path = Path(folder), str(Path(folder) / "flights.duckdb")
         with duckdb.connect(self.path) as con:
-            con.execute("CREATE TEMP VIEW flights AS FROM read_parquet('" + str(parquet).replace("'", "''") + "')")
+            con.execute(f"CREATE TEMP VIEW flights AS FROM read_parquet({sql_text(str(parquet))})")
             con.execute(_SETUP)
 
     @cached_property
@@ -196,7 +197,7 @@ class Flights:
     def bootstrap(self) -> Answers:
         """Both tables drawn anew with replacement."""
         with duckdb.connect() as con:
-            con.execute("ATTACH '" + self.path.replace("'", "''") + "' AS real (READ_ONLY)")
+            con.execute(f"ATTACH {sql_text(self.path)} AS real (READ_ONLY)")
             for table in TABLES:
                 con.execute(f"CREATE TEMP TABLE numbered AS SELECT row_number() OVER () - 1 AS i, * FROM real.{table}")
                 drawn = "SELECT CAST(floor(random() * (SELECT count(*) FROM numbered)) AS BIGINT) AS i FROM numbered"

@@ -11,6 +11,7 @@ from duckdp.compiler.operators import Operator, row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.query import Key
 from duckdp.core.types import show_decimal
+from duckdp.texts import sql_text
 
 
 def describe_plan(plan: Plan) -> str:
@@ -70,7 +71,7 @@ def _constant(value: object) -> str:
         return str(value).upper()
     if isinstance(value, dt.date):
         return f"'{value.isoformat()}'"
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else f"{value:g}"
+    return sql_text(value) if isinstance(value, str) else f"{value:g}"
 
 
 def _unit(plan: Plan) -> str:

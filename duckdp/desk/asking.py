@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from duckdp.arguments import checked
 from duckdp.errors import DuckDPError
 from duckdp.ledger.statements import MOST_TEXT
+from duckdp.texts import sql_text
 
 if TYPE_CHECKING:
     from duckdp.ledger.statements import StatementLog
@@ -184,7 +185,7 @@ def _literal(value: Any, room: int) -> str:
     """A value as SQL, or the name of its type: of what may be large, the owner's, or run code, nothing is shown."""
     kind = type(value)
     if kind is str:
-        return f"""'{value[: max(room, 0) + 1].replace("'", "''")}'"""
+        return sql_text(value[: max(room, 0) + 1])
     if value is None:
         return "NULL"
     if kind in (bool, float, Decimal) or (kind is int and value.bit_length() < 256):

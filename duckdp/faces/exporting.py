@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from duckdp.errors import LedgerError, ParameterError
 from duckdp.ledger.history import Entry, walk
-from duckdp.texts import csv_cell
+from duckdp.texts import csv_cell, sql_text
 
 if TYPE_CHECKING:
     import pyarrow
@@ -169,7 +169,7 @@ def _write(ledger: Ledger, draft: str, form: str) -> int:
 
     schema = pa.schema([(name, _arrow_type(kind)) for name, (kind, _) in COLUMNS.items()])
     options = "FORMAT csv, HEADER" if form == "csv" else "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480"
-    quoted = "'" + draft.replace("'", "''") + "'"
+    quoted = sql_text(draft)
     con = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false", "threads": 1})
     con.execute("SET enable_progress_bar = false")
     try:

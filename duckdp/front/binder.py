@@ -33,6 +33,7 @@ from duckdp.front.crossing import (
 from duckdp.functions.calling import Lists, Texts, describe_texts, plan_texts
 from duckdp.functions.planned import Planned
 from duckdp.process.forks import Home, closed
+from duckdp.texts import sql_text
 
 REMEMBERED = 64  # answers kept per instance; older ones come again from the ledger, free
 MOST_CELLS = 8_000_000  # cells of remembered answers, and of one chunk that leaves
@@ -272,5 +273,4 @@ def _cells(answer: Answer) -> int:
 
 def _text(value: str) -> str:
     """A text as an SQL literal; what cannot be printed is left out."""
-    shown = "".join(c if c.isprintable() else " " for c in value)
-    return "'" + shown.replace("'", "''") + "'"
+    return sql_text("".join(c if c.isprintable() else " " for c in value))

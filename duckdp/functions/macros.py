@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from duckdp.functions.spec import FUNCTIONS, REQUIRED, Parameter, Spec
+from duckdp.texts import sql_text
 
 WIDTH = 120  # characters of a line of front.sql
 HEAD = """\
@@ -82,7 +83,7 @@ def literal(value: object) -> str:
     if value is None or value is REQUIRED:
         return "NULL"
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
+        return sql_text(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

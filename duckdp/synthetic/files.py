@@ -29,6 +29,7 @@ from duckdp.errors import CatalogError, ParameterError
 from duckdp.result import Result
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.stored import is_table, read_synthesis
+from duckdp.texts import sql_text
 
 if TYPE_CHECKING:
     import pyarrow
@@ -61,7 +62,7 @@ def write_database(path: Target, tables: Mapping[str, SyntheticTable | Result], 
     target = Path(path).absolute()
 
     def write(con: duckdb.DuckDBPyConnection, staged: Path) -> None:
-        con.execute(f"ATTACH {_literal(str(staged))} AS out (STORAGE_VERSION {_literal(STORAGE_VERSION)})")
+        con.execute(f"ATTACH {sql_text(str(staged))} AS out (STORAGE_VERSION {sql_text(STORAGE_VERSION)})")
         for name, table in tables.items():
             _create(con, f"out.main.{quote(name)}", table)
         con.execute("DETACH out")
@@ -81,7 +82,7 @@ def write_parquet(path: Target, table: SyntheticTable | Result, *, replace: bool
         found = con.execute("SELECT column_name, column_type FROM (DESCRIBE memory.main.made)").fetchall()
         items = ", ".join(f"CAST({quote(n)} AS {WIDE.get(k, k)}) AS {quote(n)}" for n, k in found)
         source = f"(SELECT {items} FROM memory.main.made)"
-        con.execute(f"COPY {source} TO {_literal(str(staged))} (FORMAT parquet, COMPRESSION zstd)")
+        con.execute(f"COPY {source} TO {sql_text(str(staged))} (FORMAT parquet, COMPRESSION zstd)")
 
     _stage(Path(path).absolute(), write, replace=replace)
 
@@ -160,7 +161,7 @@ def _create(con: duckdb.DuckDBPyConnection, name: str, table: SyntheticTable | R
     con.register("duckdp_rows", _arrow([v for _, _, v in columns], kinds))
     con.execute(f"INSERT INTO {name} SELECT {items} FROM duckdp_rows")
     con.unregister("duckdp_rows")
-    con.execute(f"COMMENT ON TABLE {name} IS {_literal(about)}")
+    con.execute(f"COMMENT ON TABLE {name} IS {sql_text(about)}")
 
 
 def _arrow(columns: list[Any], kinds: list[str]) -> pyarrow.Table:
@@ -206,8 +207,3 @@ def _is_name(name: object) -> bool:
     if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME:
         return False
     return "\0" not in name and name.encode("utf-8", "replace").decode() == name
-
-
-def _literal(text: str) -> str:
-    """A quoted SQL string."""
-    return "'" + text.replace("'", "''") + "'"

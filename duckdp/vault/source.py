@@ -25,6 +25,7 @@ from duckdp.compiler.printing import quote
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.process.attempt import attempt
 from duckdp.process.folders import Folder
+from duckdp.texts import sql_text
 from duckdp.vault.copies import copy_connection, copy_database, copy_frame
 
 CATALOG = "src"
@@ -184,7 +185,7 @@ class Source:
             raise CatalogError("C108", f'there is no file "{path}". Create it first, or correct the path.')
         self._paths = [path]
         catalog = "original" if self.snapshot else self.catalog
-        _, message = attempt(con, f"ATTACH {_text(path)} AS {quote(catalog)} (READ_ONLY)")
+        _, message = attempt(con, f"ATTACH {sql_text(path)} AS {quote(catalog)} (READ_ONLY)")
         if message is not None:
             raise _open_error(path, message)
         if self.snapshot:
@@ -194,7 +195,7 @@ class Source:
         """Copy the file's tables to a private file, so that the original is free again."""
         self._folder = Folder()
         target = os.path.join(self._folder.path, "snapshot.duckdb")
-        con.execute(f"ATTACH {_text(target)} AS {quote(self.catalog)}")
+        con.execute(f"ATTACH {sql_text(target)} AS {quote(self.catalog)}")
         self._views, self._macros = _views_of(con, original), _shadows_of(con, original)
         copy_database(con, self.catalog, original)
         con.execute(f"DETACH {quote(original)}")
@@ -359,9 +360,5 @@ def _stem(path: str) -> str:
     return name if re.match(r"[a-z_]", name) else f"t_{name}"
 
 
-def _text(path: str) -> str:
-    return "'" + path.replace("'", "''") + "'"
-
-
 def _listed(paths: Sequence[str]) -> str:
-    return ", ".join(_text(p) for p in paths)
+    return ", ".join(sql_text(p) for p in paths)

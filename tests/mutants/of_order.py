@@ -48,7 +48,7 @@ ORDER: tuple[Mutant, ...] = (
     Mutant("withheld: what a reader says", _GUARDED, '        if type(found).__name__ == "RecordBatchReader":\n', "        if False:\n", (f"{_G}test_an_error_inside_duckdb_after_rows_shows_nothing",)),
     Mutant("withheld: what relations say", _GUARDED, "        if isinstance(found, _LIVE) or type(found).__name__ in _APPENDERS:\n", "        if type(found).__name__ in _APPENDERS:\n", (f"{_G}test_an_error_inside_duckdb_shows_nothing",)),
     # ---- texts that become SQL
-    Mutant("withheld: refusals that are SQL", _BINDER, """    return "'" + shown.replace("'", "''") + "'"\n""", """    return "'" + shown + "'"\n""", ("tests/adversary/test_injection.py",)),
+    Mutant("withheld: refusals that are SQL", "duckdp/texts.py", """return "'" + text.replace("'", "''") + "'\"""", """return "'" + text + "'\"""", ("tests/adversary/test_injection.py",)),
     Mutant("front: names that are SQL", "duckdp/front/crossing.py", 'AS {quote(name)}" for i, (name, kind) in enumerate(columns, 1)]', 'AS {chr(34)}{name}{chr(34)}" for i, (name, kind) in enumerate(columns, 1)]', ("tests/adversary/test_injection.py",)),
     Mutant("front: names of columns that are SQL", "duckdp/front/crossing.py", "', {i})) AS {plain_type(kind)}) AS {quote(name)}", "', {i})) AS {plain_type(kind)}) AS {chr(34)}{name}{chr(34)}", ("tests/test_crossing.py", "tests/adversary/test_injection.py")),
     Mutant("front: a refusal of few cells is an empty answer", "duckdp/front/crossing.py", "ELSE {refusal} END) AS r", "ELSE asked.a[2:] END) AS r", ("tests/test_crossing.py",)),

@@ -23,6 +23,7 @@ from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.lp.make.support import is_plain
 from duckdp.synthetic.report.html_page import printable, show_place
+from duckdp.texts import sql_text
 
 MOST_CATEGORIES = 30  # of one column that the report shows, the most frequent ones
 MOST_PAIRS = 6  # of columns that the report shows
@@ -197,8 +198,8 @@ def _literal(value: Scalar, kind: Kind) -> str:
         return "TRUE" if value else "FALSE"
     if isinstance(value, (int, float)):
         return f"({value!r})"
-    text = str(value).replace("'", "''")
-    return f"{kind.value.upper()} '{text}'" if kind in (Kind.DATE, Kind.TIMESTAMP) else f"'{text}'"
+    text = sql_text(str(value))
+    return f"{kind.value.upper()} {text}" if kind in (Kind.DATE, Kind.TIMESTAMP) else text
 
 
 def _shown(axis: Axis, u: float) -> str:
