@@ -33,7 +33,7 @@ from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.attempt import aside
 from duckdp.process.forks import keep
 from duckdp.resources import read_sql
-from duckdp.result import Result, ResultColumn
+from duckdp.result import Result, plain_result
 
 # At connect, so that they hold for every cursor (SET of a Python setting holds for one). No temporary files: an analyst
 # could fill the disk, in the directory that the curator was started from.
@@ -132,10 +132,7 @@ class Front:
             self._require()  # closed meanwhile
         if problem is not None:
             raise problem
-        columns = [
-            ResultColumn(name=d[0], type=str(d[1]), values=[row[i] for row in rows]) for i, d in enumerate(described)
-        ]
-        return Result(columns=columns)
+        return plain_result([d[0] for d in described], rows, [str(d[1]) for d in described])
 
     def variable(self, name: str) -> str | None:
         """A variable that the analyst SET through :meth:`sql`, as text; None when it is not set."""

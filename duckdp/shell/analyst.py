@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -14,7 +15,7 @@ from sqlglot import exp
 from duckdp.compiler.parse import names_tables, parse_statement
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import DuckDPError, QueryError
-from duckdp.result import MOST_SHOWN, Result, ResultColumn, plain_result
+from duckdp.result import MOST_SHOWN, Result, plain_result
 
 if TYPE_CHECKING:
     from duckdp.curator import Curator
@@ -166,13 +167,10 @@ class Analyst:
         done = self.cursor.execute(text)
         described = done.description or []
         rows = [] if not described else done.fetchall() if most is None else done.fetchmany(most + 1)
-        columns = [
-            ResultColumn(name=d[0], type=str(d[1]), values=[row[i] for row in rows[:most]])
-            for i, d in enumerate(described)
-        ]
-        if not rows and [c.name for c in columns] == ["Success"]:
-            columns = []  # SET, DROP and the like have nothing to show
-        return Result(columns=columns, notes=["there are more rows"] if most is not None and len(rows) > most else [])
+        shown = plain_result([d[0] for d in described], rows[:most], [str(d[1]) for d in described])
+        if not rows and shown.names == ["Success"]:
+            shown = Result(columns=[])  # SET, DROP and the like have nothing to show
+        return replace(shown, notes=["there are more rows"] if most is not None and len(rows) > most else [])
 
     def _names_protected(self, text: str) -> bool:
         try:
