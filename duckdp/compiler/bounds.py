@@ -13,7 +13,7 @@ import numpy as np
 from duckdp.catalog.table import Column, Kind, Table, dump_table
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.ladders import CalendarLadder, NumberLadder, make_ladder
-from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
+from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_double, print_expr, print_rows, quote
 from duckdp.core.reads import Gather, PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
@@ -100,7 +100,9 @@ class BoundsTask(OneRead):
             conditions.append(print_expr(self.where, lambda c: f"base.{quote(c.name)}", parameters))
         keyed = self.table.unit_key is not None
         unit = f"base.{UNIT} AS {UNIT}, " if keyed else ""
-        rows = f"(SELECT {unit}{_number(self.column, x)} AS x FROM {base} AS base WHERE {' AND '.join(conditions)})"
+        rows = (
+            f"(SELECT {unit}{print_double(self.column, x)} AS x FROM {base} AS base WHERE {' AND '.join(conditions)})"
+        )
         rows = print_chosen(rows, ["x"], salt, 1) if keyed else rows
         sql = f"SELECT r.x FROM {rows} AS r"
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=None, arrays=True, parts=Gather())
@@ -150,12 +152,3 @@ def plan_bounds(
         rule = "are one number as DOUBLE, so there is nothing to find between them."
         raise ParameterError("P104", f'bounds["{column.name}"]', (column.lower, column.upper), rule)
     return task
-
-
-def _number(column: Column, x: str) -> str:
-    """A clean value on its ladder, as DOUBLE: dates as days, timestamps as microseconds since 1970."""
-    if column.kind is Kind.DATE:
-        return f"CAST({x} - DATE '1970-01-01' AS DOUBLE)"
-    if column.kind is Kind.TIMESTAMP:
-        return f"CAST(system.main.epoch_us({x}) AS DOUBLE)"
-    return x

@@ -197,3 +197,12 @@ def _view_filter(table: Table, parameters: Parameters) -> str:
     base = Table(name=table.name, relation=table.relation, columns=table.base, row_cap=table.row_cap)
     condition = read_predicate(parse_scalar(table.filter), base, table.filter)
     return print_expr(condition, lambda c: print_column(c, parameters, "base"), parameters)
+
+
+def print_double(column: Column, value: str) -> str:
+    """A clean value of a column as DOUBLE: dates as days, timestamps as microseconds since 1970."""
+    if column.kind is Kind.DATE:
+        return f"CAST({value} - DATE '1970-01-01' AS DOUBLE)"
+    if column.kind is Kind.TIMESTAMP:
+        return f"CAST(system.main.epoch_us({value}) AS DOUBLE)"
+    return value

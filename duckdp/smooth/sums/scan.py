@@ -18,7 +18,7 @@ Proof sketch: u of an interval axis lies in [-1, 1] without a clamp: x lies betw
 from __future__ import annotations
 
 from duckdp.catalog.table import Column, Kind, Scalar, Table
-from duckdp.compiler.printing import UNIT, Parameters, print_literal, print_rows, quote
+from duckdp.compiler.printing import UNIT, Parameters, print_double, print_literal, print_rows, quote
 from duckdp.smooth.axes import Axis, as_number
 
 FEW_VALUES = 24  # up to here a CASE finds a value's place as fast as a list does
@@ -85,12 +85,7 @@ def print_unit(column: Column, axis: Axis, parameters: Parameters) -> str:
 
 def print_number(column: Column) -> str:
     """A number, or days or microseconds since 1970, of a row ``r``, as DOUBLE."""
-    x = f"r.{quote(column.name)}"
-    if column.kind is Kind.DATE:
-        return f"CAST({x} - DATE '1970-01-01' AS DOUBLE)"
-    if column.kind is Kind.TIMESTAMP:
-        return f"CAST(system.main.epoch_us({x}) AS DOUBLE)"
-    return x
+    return print_double(column, f"r.{quote(column.name)}")
 
 
 def print_place(column: Column, axis: Axis, parameters: Parameters) -> str:

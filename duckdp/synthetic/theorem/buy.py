@@ -304,7 +304,7 @@ def task(asked: Asked) -> TheoremTask:
     """
     if asked.degree is not None or asked.target:
         rule = "is not for method := 'theorem', whose degree follows from smoothness."
-        name, given = ("target", asked.target) if asked.degree is None else ("degree", asked.target or asked.degree)
+        name, given = ("target", asked.target) if asked.degree is None else ("degree", asked.degree)
         raise ParameterError("P107", name, given, rule)
     return plan_theorem(
         asked.table,
