@@ -26,6 +26,18 @@ Row = tuple[Any, ...]
 """A row of cells, or a batch of rows as arrays, one per column: exact, and private."""
 
 
+def one_row(rows: Iterable[Sequence[Any]], width: int) -> Sequence[Any]:
+    """The one row of a read that gives one, with ``width`` cells: exact, and private.
+
+    Raises:
+        InternalError: something else came.
+    """
+    found = list(rows)
+    if len(found) != 1 or len(found[0]) != width:
+        raise InternalError("a private read gave something other than its one row")
+    return found[0]
+
+
 class Parts(ABC):
     """How the results of one read on parts combine to its result on the whole.
 

@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.printing import Parameters
-from duckdp.core.reads import AddInLists, PrivateQuery
-from duckdp.errors import InternalError
+from duckdp.core.reads import AddInLists, PrivateQuery, one_row
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import ULP, Basis
 from duckdp.smooth.sums.limbs import contract, from_limbs, to_limbs
@@ -180,12 +179,10 @@ class CellSums:
 
     def collect(self, rows: Iterable[Sequence[Any]]) -> list[int]:
         """int[R] from the one row; its lists are in the same, any order."""
-        found = list(rows)
-        if len(found) != 1 or len(found[0]) != 1 + len(self.exponents):
-            raise InternalError("the moments query gave something other than one row of its cells")
+        places, *sums = one_row(rows, 1 + len(self.exponents))
         local = np.zeros((len(self.exponents), self.cells + 1), dtype=np.int64)
-        if found[0][0] is not None:  # not an empty table
-            local[:, np.array(found[0][0], dtype=np.int64)] = np.array(found[0][1:], dtype=np.int64)
+        if places is not None:  # not an empty table
+            local[:, np.array(places, dtype=np.int64)] = np.array(sums, dtype=np.int64)
         local = local[:, :-1]
         if self.table.unit_key is None:
             local[0] <<= OFFSET_BITS

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
-from duckdp.core.reads import Add, PrivateQuery
-from duckdp.errors import InternalError
+from duckdp.core.reads import Add, PrivateQuery, one_row
 from duckdp.smooth.basis import Basis, Indices
 from duckdp.smooth.sums.scan import WEIGHT, number, print_scan, print_unit
 
@@ -59,10 +58,7 @@ class DirectSums:
 
     def collect(self, rows: Iterable[Sequence[object]]) -> list[int]:
         """int[R] from the one row."""
-        found = list(rows)
-        if len(found) != 1 or len(found[0]) != self.basis.size:
-            raise InternalError("the moments query gave something other than one row of its sums")
-        return [int(str(value)) for value in found[0]]
+        return [int(str(value)) for value in one_row(rows, self.basis.size)]
 
 
 def bits_without_clamp(basis: Basis, most: int) -> int:

@@ -26,8 +26,7 @@ from dataclasses import dataclass
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
-from duckdp.core.reads import Add, PrivateQuery
-from duckdp.errors import InternalError
+from duckdp.core.reads import Add, PrivateQuery, one_row
 from duckdp.smooth.angles import middles_between, print_search
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
@@ -71,10 +70,7 @@ class GridSums:
 
     def collect(self, rows: Iterable[Sequence[object]]) -> list[int]:
         """int[R] from the one row."""
-        found = list(rows)
-        if len(found) != 1 or len(found[0]) != self.basis.size:
-            raise InternalError("the moments query gave something other than one row of its sums")
-        totals = [int(str(value)) for value in found[0]]
+        totals = [int(str(value)) for value in one_row(rows, self.basis.size)]
         if self.table.unit_key is None:
             return totals
         half = 1 << (self.bits - 1)

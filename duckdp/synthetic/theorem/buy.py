@@ -23,7 +23,7 @@ Source:       [J] Algorithm 3, Theorems 17 and 22.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -33,10 +33,10 @@ from typing import Any
 from duckdp.catalog.table import Column, Table, check_positive, dump_table
 from duckdp.compiler.printing import Parameters as Bound
 from duckdp.compiler.printing import print_rows
-from duckdp.core.reads import Add, PrivateQuery
+from duckdp.core.reads import Add, PrivateQuery, one_row
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
-from duckdp.errors import InternalError, ParameterError, QueryError
+from duckdp.errors import ParameterError, QueryError
 from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, fit_noise, plan_summary
 from duckdp.smooth.sums.moments import plan_grid_moments
 from duckdp.synthetic.asked import MAX_ROWS, Asked
@@ -159,7 +159,7 @@ class TheoremTask:
         def run(stages: Stages) -> str:
             rows = self._declared
             if self.planned.count_public:
-                found = stages.run(lambda: str(_one_count(stages.read(self._count_query()))))
+                found = stages.run(lambda: str(int(one_row(stages.read(self._count_query()), 1)[0])))
                 rows = max(1, min(self.table.row_cap, int(found)))
             task, figures = self.at(rows)
             return stages.last(lambda: self._payload(task.release(stages.read(task.query(salt))), rows, figures))
@@ -315,10 +315,3 @@ def task(asked: Asked) -> TheoremTask:
         rows=asked.rows,
         smoothness=asked.smoothness,
     )
-
-
-def _one_count(rows: Iterable[Sequence[Any]]) -> int:
-    found = list(rows)
-    if len(found) != 1 or len(found[0]) != 1:
-        raise InternalError("the number of rows is not one number")
-    return int(str(found[0][0]))

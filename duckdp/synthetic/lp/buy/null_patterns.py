@@ -25,9 +25,8 @@ from typing import Any
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
 from duckdp.core.noise import laplace_noise, laplace_scale
-from duckdp.core.reads import Add, PrivateQuery
+from duckdp.core.reads import Add, PrivateQuery, one_row
 from duckdp.core.types import NANO, Neighbours
-from duckdp.errors import InternalError
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.sums.scan import WEIGHT, print_scan, print_unit
 from duckdp.synthetic.lp.plan import may_miss
@@ -90,11 +89,8 @@ class MissingPlan:
         Args:
             rows: of :meth:`query`. Exact private values: never logged, stored or raised.
         """
-        found = list(rows)
-        if len(found) != 1 or len(found[0]) != 1 << len(self.places):
-            raise InternalError("the patterns of NULLs are not one row")
         most, scale = self.table.row_cap << self.bits, self._scale(self.bits)
-        exact = [max(0, min(most, int(v or 0))) for v in found[0]]
+        exact = [max(0, min(most, int(v or 0))) for v in one_row(rows, 1 << len(self.places))]
         counts = [value + z for value, z in zip(exact, laplace_noise(len(exact), scale), strict=True)]
         return {
             "columns": self.names,

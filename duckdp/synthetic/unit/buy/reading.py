@@ -16,8 +16,7 @@ import numpy as np
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.printing import Parameters, print_chosen, print_rows, quote
-from duckdp.core.reads import Add, Gather, PrivateQuery, Read
-from duckdp.errors import InternalError
+from duckdp.core.reads import Add, Gather, PrivateQuery, Read, one_row
 from duckdp.synthetic.unit.buy.unit_sql import print_items
 from duckdp.synthetic.unit.features import Moments
 from duckdp.synthetic.unit.layout import UnitColumns
@@ -58,10 +57,7 @@ class UnitReader:
 
     def integers(self, sql: str, parameters: Parameters, count: int) -> list[int]:
         """The number of rows, then ``count`` integers of a SELECT of one row: private."""
-        rows = list(self.read(counted_query(sql, parameters)))
-        if len(rows) != 1 or len(rows[0]) != count + 1:
-            raise InternalError("the sums of a synthetic table are not one row")
-        return [int(v) for v in rows[0]]
+        return [int(v) for v in one_row(self.read(counted_query(sql, parameters)), count + 1)]
 
     def batches(self, parameters: Parameters, items: Mapping[str, str] | None = None) -> Iterable[Sequence[Any]]:
         """Every row that counts, in batches of arrays, one per unit column, or per item given as SQL by its name."""
