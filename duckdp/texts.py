@@ -7,10 +7,10 @@ from typing import Any
 MOST_STORED = 4096  # characters of a charged statement in the ledger
 
 
-def storable(text: str, most: int = MOST_STORED) -> str:
+def storable(text: str) -> str:
     """A statement as it is kept: its beginning, and how long it was; what is not Unicode is replaced."""
-    if len(text) > most:
-        text = f"{text[:most]}... ({len(text):,} characters)"
+    if len(text) > MOST_STORED:
+        text = f"{text[:MOST_STORED]}... ({len(text):,} characters)"
     return text.encode("utf-8", "replace").decode()
 
 

@@ -28,14 +28,11 @@ class History:
 
     Args:
         words: names to complete.
-        path: of the file.
         more: further words that may come after the line so far, as it stands before the one that is typed.
     """
 
-    def __init__(
-        self, words: Iterable[str], path: Path | None = None, more: Callable[[str], list[str]] | None = None
-    ) -> None:
-        self._path = path or history_file()
+    def __init__(self, words: Iterable[str], more: Callable[[str], list[str]] | None = None) -> None:
+        self._path = history_file()
         self._readline = _readline()
         if self._readline is None:
             return
@@ -43,7 +40,7 @@ class History:
             self._readline.add_history(line)
         self._readline.set_auto_history(False)
         self._readline.set_completer_delims(" \t\n(),;'\"")
-        self._readline.set_completer(_completer(sorted(words), self._before, more))
+        self._readline.set_completer(_Completer(sorted(words), self._before, more))
         libedit = getattr(self._readline, "backend", "") == "editline" or "libedit" in (self._readline.__doc__ or "")
         self._readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
 
@@ -81,7 +78,7 @@ def _readline() -> ModuleType | None:
     return readline
 
 
-class _completer:
+class _Completer:
     """Readline's protocol: the n-th name that begins with what was typed; first what the place calls for."""
 
     def __init__(

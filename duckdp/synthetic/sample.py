@@ -61,11 +61,11 @@ def draw_points(weights: Floats, rows: int, source: Bytes = system_bytes, *, pur
     return np.asarray(points[np.argsort(_words(source, f"{purpose} order", rows), kind="stable")])
 
 
-def draw_independent(weights: Floats, rows: int, source: Bytes = system_bytes, *, purpose: str = "rows") -> Ints:
+def draw_independent(weights: Floats, rows: int, source: Bytes = system_bytes) -> Ints:
     """Draw rows one by one: int[m], indices of points; arguments as for :func:`draw_points`."""
     cumulated = _cumulate(weights)
     cumulated[int(np.argmax(weights)) :] += _UNIT - int(cumulated[-1])  # a total of 2^36 makes whole bits uniform
-    drawn = (_words(source, purpose, rows) >> np.uint64(28)).astype(np.int64)
+    drawn = (_words(source, "rows", rows) >> np.uint64(28)).astype(np.int64)
     return np.searchsorted(cumulated, drawn, side="right").astype(np.int64)
 
 

@@ -76,7 +76,7 @@ GATE: tuple[Mutant, ...] = (
     # ---- caps
     Mutant("caps: numbers of a statement", _PLAN, "if size is not None and size * (cells + outputs) > MAX_CELLS:", "if False:", ("tests/test_caps.py::test_hidden_cells_count_too",)),
     Mutant("caps: fresh answers at no cost", _DESK, "        fresh = fresh and task.loss != Loss(epsilon_nano=0)\n", "", _T_CAPS),
-    Mutant("caps: stored texts", "duckdp/texts.py", "    if len(text) > most:\n", "    if False:\n", _T_CAPS),
+    Mutant("caps: stored texts", "duckdp/texts.py", "    if len(text) > MOST_STORED:\n", "    if False:\n", _T_CAPS),
     # ---- grants before what is remembered
     Mutant("grants: remembered answers", _BINDER, "            desk.require_grant()\n            with self._turn(token):", "            with self._turn(token):", _T_GRANTS),
     Mutant("grants: binding", _BINDER, "            desk.require_grant()\n            since", "            since", _T_GRANTS),

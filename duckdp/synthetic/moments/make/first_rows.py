@@ -72,24 +72,14 @@ def beta_laws(means: Floats, squares: Floats, signs: Sequence[int]) -> Laws:
     return Laws(places=np.broadcast_to(nodes, shares.shape).copy(), shares=shares)
 
 
-def start_rows(laws: Laws, rows: int, latent: Floats | None = None) -> Floats:
-    """Rows of independent columns, or of columns that are linked like normal variables.
-
-    Args:
-        laws: of d columns.
-        rows: m.
-        latent: float[d, k]; entries are ranked by a normal variable of covariance latent latent^T. None: independent.
-
-    Returns:
-        float[m, d] in [-1, 1].
-    """
-    return _ranked(laws.quantiles(rows), latent)
+def start_rows(laws: Laws, rows: int) -> Floats:
+    """Rows of independent columns of these laws, float[m, d] in [-1, 1]."""
+    values = laws.quantiles(rows)
+    return _ranked(values, uniforms(*values.shape))
 
 
-def _ranked(values: Floats, latent: Floats | None) -> Floats:
-    """Values of each column, ascending, float[d, m], in random orders: float[m, d]."""
-    columns, rows = values.shape
-    keys = uniforms(columns, rows) if latent is None else outer(normals(rows, latent.shape[1]), latent.T).T
+def _ranked(values: Floats, keys: Floats) -> Floats:
+    """Values of each column, ascending, float[d, m], in the order of its keys, float[d, m]: float[m, d]."""
     found = np.empty_like(values)
     np.put_along_axis(found, np.argsort(keys, axis=1), values, axis=1)
     return np.ascontiguousarray(found.T)
@@ -110,7 +100,7 @@ def linked_rows(laws: Laws, rows: int, covariance: Floats) -> Floats:
         roots, vectors = np.linalg.eigh(latent + np.eye(len(latent)))
         root = vectors * np.sqrt(np.maximum(roots, 1e-6))
         root /= np.linalg.norm(root, axis=1, keepdims=True)
-        found = _ranked(values, root)
+        found = _ranked(values, outer(normals(rows, root.shape[1]), root.T).T)  # like normal variables of that root
         now = inner(found - means, found - means) / (rows - 1)
         latent += (covariance - now) / np.outer(spread, spread)
         latent = np.clip(latent, -0.98, 0.98)

@@ -110,9 +110,7 @@ class Purse(Terms):
             return Fraction(cost, NANO)
         return Fraction(math.isqrt(2 * cost * PICO), PICO)
 
-    def buy(
-        self, sums: Sums, features: Moments, share: Fraction, *, count: Fraction = Fraction(0), bits: int = BITS
-    ) -> Noisy:
+    def buy(self, sums: Sums, features: Moments, share: Fraction, *, count: Fraction = Fraction(0)) -> Noisy:
         """Release the sums of one stage, paid by a share of the charge.
 
         Args:
@@ -120,13 +118,12 @@ class Purse(Terms):
             features: the functions; built from public constants and earlier releases.
             share: of the charge.
             count: share of the charge for the number of rows by itself; pure, and only where it is not known yet.
-            bits: fixed-point bits.
         """
-        return self.stage(lambda: self._draw(sums, features, share, count, bits))
+        return self.stage(lambda: self._draw(sums, features, share, count))
 
-    def _draw(self, sums: Sums, features: Moments, share: Fraction, count: Fraction, bits: int) -> Noisy:
-        unit, counting = 1 << bits, self.neighbours is Neighbours.ADD_REMOVE and not self.rows
-        found, exact = sums(features, bits)
+    def _draw(self, sums: Sums, features: Moments, share: Fraction, count: Fraction) -> Noisy:
+        unit, counting = 1 << BITS, self.neighbours is Neighbours.ADD_REMOVE and not self.rows
+        found, exact = sums(features, BITS)
         if self.neighbours is Neighbours.REPLACE:
             self.rows = float(found)
         elif counting and count:
