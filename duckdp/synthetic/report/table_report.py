@@ -7,7 +7,7 @@ Moments:  with b_r the noisy sums, N the noisy count, v_r = b_r / N, and y_r the
           so its standard deviation is sqrt(s_r^2 + v_r^2 s_0^2) / N (s_0 = 0 where the count is public). Ratios of
           about 1 are a table as good as its release; far more is a table that does not follow it.
 Lines:    the same function asked of the summary (``smooth.answer``, with its error bar) and of the synthetic rows
-          (``report_questions``).
+          (``questions.py``).
 Drawing:  m rows take whole numbers of each of K points. Were their rounding independent, a mean of a function in
           [-1, 1] would move by a standard deviation of at most about sqrt(K / 6) / m: a guide, not a bound. A table
           follows its release when its misfits are, root mean square, at most FAR times both deviations together.
