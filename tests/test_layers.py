@@ -101,17 +101,20 @@ def test_an_import_for_types_counts() -> None:
 
 def test_summaries_and_tables_know_no_ledger() -> None:
     """It lies below them, and all the same what is bought and made knows nothing of charges and analysts."""
-    for name, others in imports().items():
-        if _floor_of(name) in ("smooth", "synthetic"):
-            assert not [other for other in others if _floor_of(other) == "ledger"], name
+    looked_at = {name: others for name, others in imports().items() if _floor_of(name) in ("smooth", "synthetic")}
+    assert {_floor_of(name) for name in looked_at} == {"smooth", "synthetic"}
+    for name, others in looked_at.items():
+        assert not [other for other in others if _floor_of(other) == "ledger"], name
 
 
 def test_only_a_desk_opens_the_vault() -> None:
-    """What analysts are answered through asks a desk: of the vault it knows at most the type of what is open."""
+    """What analysts are answered through asks a desk, and imports nothing of the vault or the ledger."""
     inside = {"duckdp.vault", "duckdp.ledger"}
-    for name, others in imports().items():
-        if _floor_of(name) in ("functions", "session") or name in DESK_ALONE:
-            assert not [other for other in others if any(other.startswith(door) for door in inside)], name
+    known = imports()
+    looked_at = {name for name in known if _floor_of(name) in ("functions", "session")} | set(DESK_ALONE)
+    assert {_floor_of(name) for name in looked_at} >= {"functions", "session"}
+    for name in looked_at:
+        assert not [other for other in known[name] if any(other.startswith(door) for door in inside)], name
 
 
 def test_randomness_has_one_source() -> None:

@@ -311,7 +311,7 @@ def test_ordinary_sql_runs_on_the_analysts_own_instance(curator: duckdp.Curator)
     assert "Binder Error" in error.message
     assert error.__cause__ is None
     for text in ("", "SELEC 1", "SELECT 1; SELECT 2", "not sql at all"):
-        assert refused("Q101" if "; " not in text else "Q102", lambda t=text: session.sql(t)) or True  # type: ignore[misc]
+        refused("Q101" if "; " not in text else "Q102", lambda t=text: session.sql(t))  # type: ignore[misc]
 
 
 def test_a_refusal_inside_sql_keeps_its_class(curator: duckdp.Curator) -> None:

@@ -272,7 +272,6 @@ def test_a_name_is_never_overwritten(world: World) -> None:
 def test_equal_questions_of_two_analysts_are_two_charges(world: World) -> None:
     answers = {n: world.curator.session(n).noisy_count("visits", epsilon="0.01").rows() for n in ("ana", "bob")}
     assert payers(world) == {"ana": 1, "bob": 1}
-    assert answers["ana"] != answers["bob"] or True
     again = {n: world.curator.session(n).noisy_count("visits", epsilon="0.01").rows() for n in ("ana", "bob")}
     assert again == answers
 
