@@ -342,15 +342,9 @@ class Guarded:
             problem = error
         except Exception as error:
             interrupted = isinstance(error, RuntimeError) and str(error) in INTERRUPTED
-            if (
-                not interrupted
-                and not isinstance(error, OSError)
-                and type(error).__module__.split(".")[0] not in ("pyarrow", "polars")
-            ):
-                raise
-            text = str(error)
-            kinds = (kind for start, kind in _BEGINNINGS.items() if text.startswith(start))
-            problem = next(kinds, duckdb.InternalException)(text)
+            problem = None if interrupted else _as_duckdb(error)
+            if not interrupted and problem is None:
+                raise  # of the call itself: a wrong number of arguments, an attribute that is not there
         if interrupted:
             raise ExecutionError("E102", None)
         if problem is not None:
@@ -363,6 +357,15 @@ class Guarded:
                 raise found from None
             finally:  # a traceback, or whoever holds the error, would show what was withheld
                 found.__context__ = None
+
+
+def _as_duckdb(error: Exception) -> duckdb.Error | None:
+    """DuckDB's error in what Arrow, polars or the system raised in its place; None: it is nobody's of these."""
+    if not isinstance(error, OSError) and type(error).__module__.split(".")[0] not in ("pyarrow", "polars"):
+        return None
+    text = str(error)
+    kinds = (kind for start, kind in _BEGINNINGS.items() if text.startswith(start))
+    return next(kinds, duckdb.InternalException)(text)
 
 
 def _too_late(name: str, refused: str, *_: object, **__: object) -> None:
