@@ -2,8 +2,10 @@
 
 For every box [a_i, b_i] the range found holds the value at each of its points: usual interval arithmetic, widened after
 every operation (``rectangles``). A condition is a range of truth values, [0, 1] where it is not decided. Where nothing
-is known the range is all reals: that is always right. NULL is left out: a function that is NULL where rows can be is
-refused when its values are looked at, and an arm of CASE that nothing reaches would be NULL here.
+is known the range is all reals: that is always right. The range is that of the values that are no NULL: a function that
+is NULL where rows can be is refused when its values are looked at, and an arm of CASE that nothing reaches would be
+NULL here. What skips a NULL (greatest, CASE, IS DISTINCT FROM), or turns 0 / 0 into a value (a comparison, for which it
+is the largest number), allows for it.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns
-from duckdp.compiler.facts import facts
+from duckdp.compiler.facts import facts, undefined
 from duckdp.compiler.operators import row_of
-from duckdp.compiler.operators.spans import everything, hull, point
+from duckdp.compiler.operators.spans import Rule, everything, hull, point, undecided
 from duckdp.core.rectangles import Span
 from duckdp.smooth.axes import Axis, Floats, as_number
 from duckdp.smooth.fit.points import Points, raw_values
@@ -106,7 +108,8 @@ class _Enclosure:
         if self._is_listed(condition):
             found = self._listed(condition)
             return Span(np.nan_to_num(found.low), np.nan_to_num(found.high))
-        return self(condition)
+        found = self(condition)
+        return Span(np.minimum(found.low, 0.0), found.high) if self._may_be_null(condition) else found
 
     def _is_listed(self, expr: Expr) -> bool:
         return all(self.axes[c.name].values is not None for c in columns(expr))
@@ -142,7 +145,23 @@ class _Enclosure:
         own = self.KNOWING.get(row.family)
         if own is not None and expr.arguments[0].kind is not Kind.TEXT:
             return own(self, expr.arguments)
-        return everything() if row.encloses is None else row.encloses(expr, [self(a) for a in expr.arguments])
+        if row.encloses is None:
+            return everything()
+        missing = [self._may_be_null(a) or _may_be_undefined(a) for a in expr.arguments]
+        if expr.kind is Kind.BOOLEAN and any(map(_may_be_undefined, expr.arguments)):
+            return undecided()
+        if row.null_with == "none" and any(missing):
+            return undecided()
+        found = [self(a) for a in expr.arguments]
+        if row.null_with == "all" and any(missing):
+            return self._without_some(row.encloses, expr, found, missing)
+        return row.encloses(expr, found)
+
+    @staticmethod
+    def _without_some(rule: Rule, expr: Call, found: Sequence[Span], missing: Sequence[bool]) -> Span:
+        """Of those arguments that are not missing: the more there are, the larger it is, or the smaller."""
+        sure = [one for one, absent in zip(found, missing, strict=True) if not absent]
+        return hull([rule(expr, found), *([rule(expr, sure)] if sure else found)])
 
     # Operators, by family, whose rule needs more than the ranges of their arguments: what may be NULL.
     KNOWING: ClassVar[dict[str, Callable[[_Enclosure, Sequence[Expr]], Span]]] = {
@@ -159,6 +178,11 @@ def _cleaned(span: Span, expr: Expr) -> Span:
     known = facts(expr).interval
     low, high = (0.0, 1.0) if expr.kind is Kind.BOOLEAN else (known.lower, known.upper)
     return Span(np.where(missing, low, span.low), np.where(missing, high, span.high))
+
+
+def _may_be_undefined(expr: Expr) -> bool:
+    """Whether 0 / 0 or the like is possible."""
+    return (isinstance(expr, Call) and undefined(expr)) or any(map(_may_be_undefined, children(expr)))
 
 
 def _number(value: object) -> float:
