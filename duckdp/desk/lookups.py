@@ -36,8 +36,8 @@ class Lookups:
         self.analyst = analyst
         self.reservation = reservation
 
-    def unwritten(self) -> object:
-        """What is the same object for as long as nobody writes to the ledger."""
+    def ledger_state(self) -> object:
+        """The ledger's state as it stands: the same object for as long as nobody writes to it."""
         return self._data.ledger.state()
 
     def require_open(self) -> None:

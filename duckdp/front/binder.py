@@ -121,7 +121,7 @@ class Binder:
         desk = self._open_desk()
         with desk.asking(lambda: describe_texts(name, arguments, lists)) as asking:
             desk.require_grant()
-            since = desk.unwritten()  # before it is planned: what is written meanwhile, it may not have seen
+            since = desk.ledger_state()  # before it is planned: what is written meanwhile, it may not have seen
             planned = plan_texts(desk, name, arguments, lists)
             call = [name, arguments, lists, secrets.token_hex(16), _shape(planned)]
             token = self._seal(json.dumps(call, ensure_ascii=False))
@@ -184,7 +184,7 @@ class Binder:
         """The plan of a call, if nobody has written to the ledger since: what it was made from stands."""
         with self._lock:
             since, planned = self._planned.pop(token, (None, None))
-        return planned if since is self._open_desk().unwritten() else None
+        return planned if since is self._open_desk().ledger_state() else None
 
     def _remember(self, token: str, answer: Answer) -> None:
         with self._lock:

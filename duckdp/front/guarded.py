@@ -25,7 +25,7 @@ from duckdp.errors import ExecutionError, LedgerError, ParameterError
 from duckdp.functions.macros import signature
 from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.attempt import INTERRUPTED, aside
-from duckdp.process.ending import tried
+from duckdp.process.ending import close_busy
 from duckdp.process.forks import Home, closed, keep
 
 USER_FACING = (
@@ -224,7 +224,7 @@ class Instance:
         self.interrupt()
         until = time.monotonic() + END_SECONDS
         for connection in list(self._connections):
-            tried(connection, self.interrupt, until)
+            close_busy(connection, self.interrupt, until)
 
 
 class Guarded:

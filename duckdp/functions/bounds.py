@@ -11,7 +11,7 @@ from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.core.types import parse_epsilon
 from duckdp.functions.kinds import ColumnName, Epsilon, Fresh, Keys, Predicate, TableName
-from duckdp.functions.planned import NOTE, Planned, read_where, told, with_errors
+from duckdp.functions.planned import NOTE, Planned, predicate_text, read_where, with_errors
 from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.mechanisms.bounds import RANGES
 from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
@@ -43,7 +43,7 @@ class Bounds(Explained):
         shape = [("lower", kind), ("upper", kind), ("clipped_below", "BIGINT"), ("clipped_above", "BIGINT")]
 
         def run(nonce: str) -> Result:
-            text = f"dp_bounds({task.table.name}, {task.column.name}{told(self.predicate)})"
+            text = f"dp_bounds({task.table.name}, {task.column.name}{predicate_text(self.predicate)})"
             done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
             found = task.read(done.payload)
             ends = [[_as_type(task.ladder.value(r[side]), kind) for r in found.ranges] for side in (0, 1)]
@@ -96,7 +96,7 @@ class _PerUnit(Explained):
         """A row for each figure."""
         task, grouping = self._task(desk), self._grouping()
         keys = "" if grouping is None else f", {grouping}"
-        text = f"dp_{self.what}_per_unit({task.table.name}{keys}{told(self.predicate)})"
+        text = f"dp_{self.what}_per_unit({task.table.name}{keys}{predicate_text(self.predicate)})"
         lost = f"{self.what}_dropped"
         shape = [(self.figure, "BIGINT"), ("units_over", "BIGINT"), ("units_share", "DOUBLE"), (lost, "DOUBLE")]
 

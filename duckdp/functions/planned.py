@@ -51,8 +51,8 @@ def read_where(text: str | None, table: Table) -> Expr | None:
     return None if text is None else read_predicate(parse_scalar(text), table, f"SELECT {text}")
 
 
-def told(predicate: str | None) -> str:
-    """A predicate as the ledger shows it."""
+def predicate_text(predicate: str | None) -> str:
+    """A predicate as the ledger shows it, after the other arguments."""
     return "" if predicate is None else f", predicate := {predicate}"
 
 

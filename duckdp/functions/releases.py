@@ -34,7 +34,7 @@ from duckdp.functions.kinds import (
     Width,
     Widths,
 )
-from duckdp.functions.planned import Planned, read_where, told, with_errors, with_note
+from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors, with_note
 from duckdp.functions.routing import Route, find_route, require_paid
 from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
@@ -67,7 +67,7 @@ class NoisyCount(Explained):
         name = plan.query.table.name
 
         def run(nonce: str) -> Result:
-            text = f"dp_noisy_count({name}{told(self.predicate)})"
+            text = f"dp_noisy_count({name}{predicate_text(self.predicate)})"
             return desk.answer(plan, statement=text, fresh=self.fresh, nonce=nonce)
 
         columns = with_errors([("value", "BIGINT")], plan_caveat(plan))
@@ -112,7 +112,7 @@ class MedianSmooth(Explained):
         caveat = bounding_note(task.table) if drops_rows(task.table) else None
 
         def run(nonce: str) -> Result:
-            text = f"dp_median_smooth({task.table.name}, {task.column.name}{told(self.predicate)})"
+            text = f"dp_median_smooth({task.table.name}, {task.column.name}{predicate_text(self.predicate)})"
             done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
             value = json.loads(done.payload)["value"]
             estimate = Estimate(value=value, note=NO_INTERVAL_REASON)

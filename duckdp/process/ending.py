@@ -119,7 +119,7 @@ class Closable(Protocol):
         """Close it, or raise while it is at work."""
 
 
-def tried(thing: Closable, interrupt: Callable[[], object], until: float) -> bool:
+def close_busy(thing: Closable, interrupt: Callable[[], object], until: float) -> bool:
     """Close a connection of DuckDB's, which refuses while it is busy: interrupt, again and again; whether it worked."""
     while True:
         try:

@@ -9,7 +9,7 @@ from duckdp.catalog.table import Table
 from duckdp.core.watch import Tell
 from duckdp.ledger import Ledger
 from duckdp.ledger.places import Where
-from duckdp.vault.declare import drifted
+from duckdp.vault.declare import require_schema
 from duckdp.vault.decoding import reading_mark
 from duckdp.vault.engine import Engine
 
@@ -65,7 +65,7 @@ def accept_changed(
     engine.reattach(tell)
     fingerprint = engine.source.fingerprint(engine.schema_cursor())
     for table in tables:
-        drifted(engine, table)
+        require_schema(engine, table)
     return fingerprint, ledger.accept_source(fingerprint, reason=reason, read=_mark(engine, fingerprint))
 
 

@@ -129,8 +129,8 @@ def _require_known(
             )
 
 
-def drifted(engine: Engine, table: Table) -> None:
-    """Check a stored declaration against the present schema.
+def require_schema(engine: Engine, table: Table) -> None:
+    """Require that the present schema is the one of a stored declaration.
 
     Raises:
         CatalogError: C103; C105, a column of it is generated.

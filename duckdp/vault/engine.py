@@ -19,7 +19,7 @@ from duckdp.core.watch import Tell, Watch
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import Charge
 from duckdp.process.attempt import INTERRUPTED
-from duckdp.process.ending import Ending, tried
+from duckdp.process.ending import Ending, close_busy
 from duckdp.process.folders import Folder
 from duckdp.process.forks import Home, closed, keep
 from duckdp.vault.decoding import read_in_full
@@ -210,7 +210,7 @@ class Engine:
 
     def _close_instance(self) -> None:
         until = time.monotonic() + END_SECONDS
-        busy = [c for c in [*self._cursors, self._con] if not tried(c, self.interrupt, until)]
+        busy = [c for c in [*self._cursors, self._con] if not close_busy(c, self.interrupt, until)]
         if busy:
             raise CatalogError(
                 "C107",

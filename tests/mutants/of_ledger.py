@@ -163,7 +163,7 @@ LEDGER: tuple[Mutant, ...] = (
     Mutant("token: any mac", _BINDER, "if not hmac.compare_digest(mac.encode(), self._mac(body).encode()):", "if False:", _T_IDENTITY),
     Mutant("token: one key for all", _BINDER, "self._key = secrets.token_bytes(32)", 'self._key = b"0" * 32', _T_IDENTITY),
     Mutant("token: shape not compared", _BINDER, "if _shape(planned) != shape:", "if False:", ("tests/adversary/test_identity.py::test_a_token_is_for_the_columns_that_it_was_bound_to",)),
-    Mutant("token: a plan of before", _BINDER, "return planned if since is self._open_desk().unwritten() else None", "return planned", ("tests/test_session.py::test_a_call_bound_before_a_declaration_changed_is_refused_before_its_charge",)),
+    Mutant("token: a plan of before", _BINDER, "return planned if since is self._open_desk().ledger_state() else None", "return planned", ("tests/test_session.py::test_a_call_bound_before_a_declaration_changed_is_refused_before_its_charge",)),
     Mutant("token: computed each time", _BINDER, "self._remember(token, found)\n", "pass\n", (*_T_IDENTITY, "tests/test_front_canary.py")),
     Mutant("routing: old data", _LOOKUPS, "if row.ready and row.data_version == version]", "if row.ready]", ("tests/test_routing.py", "tests/test_routing_rows.py")),
     Mutant("routing: any table", _LOOKUPS, "if summary.table == table.name]", "]", ("tests/test_routing.py", "tests/test_routing_rows.py")),
