@@ -196,6 +196,17 @@ def test_a_crossing_is_seen(name: str, other: str) -> None:
     assert _crossings(with_packages(graph))
 
 
+def _prints(text: str) -> bool:
+    """Whether a file spells SQL as private rows are read by: functions in full, so that no macro takes their place."""
+    return "system.main." in text
+
+
+def test_what_makes_rows_prints_no_sql_for_private_ones() -> None:
+    made, bought = _made(), [name for name in modules() if _bought(name)]
+    assert [name for name in made if _prints(modules()[name].read_text())] == []
+    assert sum(_prints(modules()[name].read_text()) for name in bought) > 5  # it is seen where it stands
+
+
 def test_a_fresh_process_makes_rows_without_the_private_side() -> None:
     """What is imported by name at run time counts too: nothing of the private side is loaded in the end."""
     names = [name for name in _made() if "__main__" not in name]

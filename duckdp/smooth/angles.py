@@ -1,4 +1,4 @@
-"""Rows moved to a grid of few values per column ([J] Algorithm 3, steps 3 to 5), as numbers and as SQL.
+"""Rows moved to a grid of few values per column ([J] Algorithm 3, steps 3 to 5); ``sums.grid`` does it in SQL.
 
 Values are equispaced in the angle, ends included, so that a row moved to its nearest value changes degree r by at most
 r pi / (2 (N - 1)) for N values; equispaced in x, as the paper has them, the error near the bounds would be of order
@@ -6,8 +6,6 @@ r / sqrt(N). Types that cannot hold such values take the nearest that they can; 
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -41,33 +39,3 @@ def largest_turn(nodes: Floats) -> float:
 def round_to_angles(u: Floats, count: int) -> Floats:
     """Move u to the nearest of N angles: float[n] for float[n] in [-1, 1]. The middle between two goes up."""
     return np.asarray(angle_nodes(count)[np.searchsorted(angle_middles(count), u, side="right")])
-
-
-def print_search(u: str, middles: Floats, leaves: Sequence[str]) -> str:
-    """SQL that finds the interval u lies in and gives what stands for it.
-
-    A search tree of comparisons with the same doubles as ``searchsorted``, so that both agree to the last bit:
-    libraries differ in the last bits of acos and cos. The expression is total: NaN ends at the last leaf, NULL stays
-    NULL.
-
-    Args:
-        u: a DOUBLE expression; best a column, as it is repeated once per middle and evaluated log2 N times.
-        middles: float[N - 1], ascending.
-        leaves: N expressions of one type.
-    """
-    limits = middles.tolist()
-
-    def search(first: int, last: int) -> str:
-        if first == last:
-            return leaves[first]
-        middle = (first + last) // 2
-        below, above = search(first, middle), search(middle + 1, last)
-        return f"CASE WHEN {u} < {_print_double(limits[middle])} THEN {below} ELSE {above} END"
-
-    return f"(CASE WHEN {u} IS NULL THEN NULL ELSE {search(0, len(leaves) - 1)} END)"
-
-
-def _print_double(value: float) -> str:
-    """A DOUBLE literal: without an exponent DuckDB reads a DECIMAL."""
-    text = repr(value)
-    return text if "e" in text else text + "e0"

@@ -24,9 +24,9 @@ _SNOISE, _COUNTED, _GROUPED, _SCAN, _SUMMARY = (
     f"duckdp/smooth/{n}.py" for n in ("sum_noise", "buy/counted", "buy/per_group", "sums/scan", "buy/summary_task")
 )
 _DIRECT, _GRID, _BLOCKS = (f"duckdp/smooth/sums/{n}.py" for n in ("direct", "grid", "blocks"))
-_PURSE, _TERMS, _TREE, _FEATURES, _BEST = (
+_PURSE, _TERMS, _TREE, _SUMS_SQL, _BEST = (
     f"duckdp/synthetic/{n}.py"
-    for n in ("unit/buy/purse", "unit/charge_terms", "tree/buy/counts", "unit/features", "moments/buy/strongest")
+    for n in ("unit/buy/purse", "unit/charge_terms", "tree/buy/counts", "unit/buy/sums_sql", "moments/buy/strongest")
 )
 _WIDE, _READING, _LAID, _MOMENTS_TASK = (
     f"duckdp/synthetic/{n}.py"
@@ -104,7 +104,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("scan: counted before rows are left out", _SCAN, "system.main.count_star() OVER (PARTITION BY s.{UNIT}) AS c FROM", "system.main.count(s.a0) FILTER (WHERE s.a0 > 0) OVER (PARTITION BY s.{UNIT}) AS c FROM", _T_SUMS),
     Mutant("sums: a row beyond 1", _DIRECT, "while basis.float_error() * 2.0**bits > 0.25:", "while basis.float_error() * 2.0**bits > 2.0**20:", ("tests/smooth/test_moments_sensitivity.py::test_the_grid_is_so_coarse_that_rounding_brings_every_summand_back",)),
     Mutant("grid: weights of units are rows", _GRID, "        half = 1 << (self.bits - 1)\n        return [(total + half) >> self.bits for total in totals]", "        half = 1 << (self.bits - 1)\n        return [(total + half) >> (self.bits - 1) for total in totals]", (f"{LOSSES}[declared n]",)),
-    Mutant("wide: functions beyond 1", _FEATURES, "scaled = f\"{_clamp(text)} * {constant(2.0**bits)} + {constant(0.5)}\"", "scaled = f\"2 * {text} * {constant(2.0**bits)} + {constant(0.5)}\"", ("tests/synthetic/wide/test_wide_features.py",)),
+    Mutant("wide: functions beyond 1", _SUMS_SQL, "scaled = f\"{_clamp(text)} * {constant(2.0**bits)} + {constant(0.5)}\"", "scaled = f\"2 * {text} * {constant(2.0**bits)} + {constant(0.5)}\"", ("tests/synthetic/wide/test_wide_features.py",)),
     Mutant("wide: all rows of a unit", _READING, "rows = print_chosen(rows, [quote(c.name) for c in columns], self.salt, 1)", "rows = print_chosen(rows, [quote(c.name) for c in columns], self.salt, 2)", (LOSSES, "tests/compiler/test_local_choice.py")),
     Mutant("wide: replace with units", _LAID, "if asked.neighbours is Neighbours.REPLACE and (table.unit_key is not None or table.filter is not None):", "if False:", ("tests/synthetic/wide/test_wide_task.py", "tests/synthetic/test_bad_tables.py")),
     Mutant("grouped: units of many rows", _GROUPED, "    if table.unit_key is not None:\n        raise ParameterError(\"P107\", \"per\"", "    if False:\n        raise ParameterError(\"P107\", \"per\"", _T_GROUPED),

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from duckdp.errors import ParameterError
-from duckdp.smooth.angles import angle_nodes, middles_between, print_search, round_to_angles
+from duckdp.smooth.angles import angle_nodes, middles_between, round_to_angles
+from duckdp.smooth.sums.grid import print_search
 from duckdp.synthetic.lp.make.generation import generate
 from duckdp.synthetic.lp.make.interior import Objective
 from duckdp.synthetic.theorem import parameters

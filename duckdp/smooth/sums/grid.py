@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters
 from duckdp.core.reads import Add, PrivateQuery, one_row
-from duckdp.smooth.angles import middles_between, print_search
+from duckdp.smooth.angles import middles_between
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.sums.direct import list_functions, print_function, print_powers, print_products
@@ -97,3 +97,33 @@ class GridSums:
 def _print_place(u: str, nodes: Floats) -> str:
     """Place of the nearest node, as INTEGER."""
     return print_search(u, middles_between(nodes), [f"CAST({i} AS INTEGER)" for i in range(len(nodes))])
+
+
+def print_search(u: str, middles: Floats, leaves: Sequence[str]) -> str:
+    """SQL that finds the interval u lies in and gives what stands for it.
+
+    A search tree of comparisons with the same doubles as ``searchsorted``, so that both agree to the last bit:
+    libraries differ in the last bits of acos and cos. The expression is total: NaN ends at the last leaf, NULL stays
+    NULL.
+
+    Args:
+        u: a DOUBLE expression; best a column, as it is repeated once per middle and evaluated log2 N times.
+        middles: float[N - 1], ascending.
+        leaves: N expressions of one type.
+    """
+    limits = middles.tolist()
+
+    def search(first: int, last: int) -> str:
+        if first == last:
+            return leaves[first]
+        middle = (first + last) // 2
+        below, above = search(first, middle), search(middle + 1, last)
+        return f"CASE WHEN {u} < {_print_double(limits[middle])} THEN {below} ELSE {above} END"
+
+    return f"(CASE WHEN {u} IS NULL THEN NULL ELSE {search(0, len(leaves) - 1)} END)"
+
+
+def _print_double(value: float) -> str:
+    """A DOUBLE literal: without an exponent DuckDB reads a DECIMAL."""
+    text = repr(value)
+    return text if "e" in text else text + "e0"

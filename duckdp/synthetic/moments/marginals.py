@@ -18,7 +18,7 @@ import numpy as np
 
 from duckdp.smooth.basis import chebyshev
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
-from duckdp.synthetic.unit.features import Floats, clamped_sum, constant
+from duckdp.synthetic.unit.features import Floats
 
 SHARE = Fraction(3, 10)  # of epsilon
 DEGREES = (16, 12, 8, 6, 4, 3, 2)  # M that are tried, the finest first
@@ -48,23 +48,6 @@ class Marginals:
     def rows(self, u: Floats) -> Floats:
         """Values of every row, float[n, R], column by column."""
         return np.concatenate([chebyshev(u[:, i], self.degree + 1)[:, 2:] for i in self.columns], axis=1)
-
-    def print_sql(self, relation: str, columns: Sequence[str], bits: int) -> str:
-        """One SELECT that gives R integers, as ``Features.print_sql`` does."""
-        sql, done = relation, 1
-        known = {i: {0: constant(1), 1: f"s.{columns[i]}"} for i in self.columns}
-        while done < self.degree:  # each subquery doubles the degrees: one per degree takes DuckDB long to plan
-            items, last = [], min(2 * done, self.degree)
-            for i in self.columns:
-                for k in range(done + 1, last + 1):
-                    half = (k + 1) // 2
-                    a, b, rest = known[i][half], known[i][k - half], known[i][2 * half - k]
-                    items.append(f"({constant(2)} * {a} * {b} - {rest}) AS t{i}_{k}")
-            for i in self.columns:
-                known[i].update({k: f"s.t{i}_{k}" for k in range(done + 1, last + 1)})
-            sql, done = f"(SELECT s.*, {', '.join(items)} FROM {sql} AS s)", last
-        sums = ", ".join(clamped_sum(known[i][k], bits) for i in self.columns for k in range(2, self.degree + 1))
-        return f"SELECT {sums} FROM {sql} AS s"
 
 
 def choose_marginals(columns: Sequence[int], dimensions: int, terms: Terms, rows: float) -> Marginals | None:

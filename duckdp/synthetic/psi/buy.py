@@ -130,7 +130,7 @@ def subspace_round(exact: Sequence[int], basis: Floats, purse: Purse, share: Fra
 
 
 def print_products(centre: Floats, basis: Floats, relation: str, columns: Sequence[str], bits: int) -> str:
-    """One SELECT that gives the d k integers of a round; see ``Features.print_sql``."""
+    """One SELECT that gives the d k integers of a round; see ``sums_sql.print_sums``."""
     shifted = [f"CAST({-float(c)!r} AS DOUBLE) + s.{name}" for c, name in zip(centre, columns, strict=True)]
     clamped = ", ".join(
         f"system.main.greatest(CAST(-1 AS DOUBLE), system.main.least(CAST(1 AS DOUBLE), {x})) AS dp_y{i}"

@@ -1,4 +1,6 @@
-"""Moments of rows u in [-1, 1]^d that a wide table may buy: values, derivatives and SQL, from one description.
+"""Moments of rows u in [-1, 1]^d that a wide table may buy: values and derivatives, from one description.
+
+``unit.buy.sums_sql`` prints them for private rows.
 
 With s = |u|^2 and z = clamp((s - centre) / width), a :class:`Features` is a list of functions with values in [-1, 1]::
 
@@ -63,9 +65,6 @@ class Moments(Protocol):
 
     def rows(self, u: Floats) -> Floats:
         """Their values at rows in memory, float[n, R]."""
-
-    def print_sql(self, relation: str, columns: Sequence[str], bits: int) -> str:
-        """One SELECT that gives R integers, the sums of floor(2^bits phi + 1/2); see :meth:`Features.print_sql`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,51 +173,6 @@ class Features:
         along = in_order(u, factor.weights.tolist()) if alone else u @ factor.weights
         return np.clip((along - factor.offset) / factor.width, -1, 1)
 
-    def print_sql(self, relation: str, columns: Sequence[str], bits: int) -> str:
-        """One SELECT that gives R integers: sums of floor(2^bits phi + 1/2), each phi clamped to [-1, 1] after it.
-
-        The clamp comes last, so a row adds at most 2^bits in absolute value whatever floating point did before it:
-        the sensitivities in ``release`` need nothing else. No row: zeros. HUGEINT sums are exact in any order.
-
-        Args:
-            relation: a quoted relation or subquery with unit columns: doubles in [-1, 1], never NULL.
-            columns: d quoted identifiers.
-            bits: fixed-point bits, at most 40.
-        """
-        if len(columns) != self.dimensions:
-            raise ValueError("one identifier per dimension")
-        radial = self.degree or any(f.radial for f in self._listed)  # a statement of few rows costs what its text costs
-        sql = f"(SELECT s.*, {print_square(columns)} AS dp_s FROM {relation} AS s)" if self.size or radial else relation
-        parts = [f"{_clamp(f'(s.dp_s - {constant(self.centre)}) / {constant(self.width)}')} AS dp_z"] if radial else []
-        for k, factor in enumerate(self._listed):
-            if factor.weights is not None:
-                terms = zip(factor.weights, columns, strict=True)
-                dot = " + ".join(f"{constant(w)} * s.{c}" for w, c in terms if w) or constant(0)
-                parts.append(f"{_clamp(f'({dot} - {constant(factor.offset)}) / {constant(factor.width)}')} AS dp_g{k}")
-        if parts:
-            sql = f"(SELECT s.*, {', '.join(parts)} FROM {sql} AS s)"
-        sums = ", ".join(clamped_sum(e, bits) for e in self._expressions(columns))
-        return f"SELECT {sums} FROM {sql} AS s"
-
-    @property
-    def _listed(self) -> tuple[Factor, ...]:
-        """Factors of the products, then those of the crosses, two by two."""
-        return (*self.factors, *(f for pair in self.crosses for f in pair))
-
-    def _expressions(self, columns: Sequence[str]) -> list[str]:
-        found = [f"{constant(2 / self.dimensions)} * s.dp_s - {constant(1)}"] if self.size else []
-        found.extend(_print_chebyshev(k) for k in range(1, self.degree + 1))
-        values = [
-            "s.dp_z" if f.radial else "" if f.weights is None else f"s.dp_g{k}" for k, f in enumerate(self._listed)
-        ]
-        for value in values[: len(self.factors)]:
-            found.extend(f"s.{columns[i]}{value and ' * ' + value}" for i in self.chosen)
-        crossed = zip(values[len(self.factors) :: 2], values[len(self.factors) + 1 :: 2], strict=True)
-        found.extend(" * ".join(filter(None, pair)) or constant(1) for pair in crossed)
-        if self.pairs:
-            found.extend(f"s.{columns[i]} * s.{columns[j]}" for i, j in zip(*self.upper, strict=True))
-        return found
-
 
 def in_order(u: Floats, weights: Sequence[Floats | float]) -> Floats:
     """The sum of columns times weights, added from the first to the last: float[n].
@@ -280,33 +234,3 @@ def label_factor(column: int, mean: float, dimensions: int) -> Factor:
     weights = np.zeros(dimensions)
     weights[column] = 1.0
     return Factor(weights=weights, offset=mean, width=1 + abs(mean))
-
-
-def print_square(columns: Sequence[str]) -> str:
-    """SQL of |u|^2 over a row ``s``."""
-    return " + ".join(f"s.{c} * s.{c}" for c in columns)
-
-
-def _print_chebyshev(degree: int) -> str:
-    coefficients = np.polynomial.chebyshev.cheb2poly(np.eye(degree + 1)[degree])
-    text = constant(coefficients[-1])
-    for c in coefficients[-2::-1]:
-        text = f"({text} * s.dp_z + {constant(c)})"
-    return text
-
-
-def constant(value: float) -> str:
-    """A DOUBLE constant, exact: it has an exponent, and the shortest digits that read back the same."""
-    text = repr(float(value))
-    return f"({text if 'e' in text else f'{text}e0'})"
-
-
-def _clamp(text: str) -> str:
-    """To [-1, 1]; DuckDB orders NaN above all numbers, so it lands on 1."""
-    return f"system.main.greatest(system.main.least({text}, {constant(1)}), {constant(-1)})"
-
-
-def clamped_sum(text: str, bits: int) -> str:
-    """The integer sum of a function that is clamped to [-1, 1] last."""
-    scaled = f"{_clamp(text)} * {constant(2.0**bits)} + {constant(0.5)}"
-    return f"coalesce(system.main.sum(CAST(system.main.floor({scaled}) AS HUGEINT)), 0)"

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from duckdp.synthetic.psi.buy import print_products
-from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, constant, label_factor
+from duckdp.synthetic.unit.buy.sums_sql import constant, print_sums
+from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, label_factor
 from tests.synthetic.in_memory import memory_products, memory_sums
 
 D, BITS = 5, 20
@@ -42,7 +43,7 @@ def con(rows):
 
 @pytest.mark.parametrize("features", [ALL, Features(dimensions=D, factors=(ONE,)), Features(dimensions=D, size=True)])
 def test_sql_gives_the_sums_of_the_rows(con, rows, features):
-    found = con.execute(features.print_sql("t", NAMES, BITS)).fetchall()[0]
+    found = con.execute(print_sums(features, "t", NAMES, BITS)).fetchall()[0]
     count, wanted = memory_sums(rows)(features, BITS)
     assert count == len(rows)
     assert len(found) == len(wanted) == features.count
@@ -52,7 +53,7 @@ def test_sql_gives_the_sums_of_the_rows(con, rows, features):
 
 
 def test_sql_of_no_rows_gives_zeros(con):
-    assert set(con.execute(ALL.print_sql("(SELECT * FROM t WHERE u0 > 2)", NAMES, BITS)).fetchall()[0]) == {0}
+    assert set(con.execute(print_sums(ALL, "(SELECT * FROM t WHERE u0 > 2)", NAMES, BITS)).fetchall()[0]) == {0}
 
 
 def test_sql_of_subspace_iteration(con, rows):
@@ -69,7 +70,7 @@ def test_a_row_adds_at_most_one_whatever_the_column_holds():
     with duckdb.connect() as con:
         con.execute("CREATE TABLE t AS SELECT * FROM (VALUES ('nan'::DOUBLE, 'inf'::DOUBLE), (1e300, -1e300)) v(a, b)")
         features = Features(dimensions=2, size=True, degree=2, factors=(ONE, RADIAL), pairs=True, width=0.5)
-        found = con.execute(features.print_sql("t", ["a", "b"], BITS)).fetchall()[0]
+        found = con.execute(print_sums(features, "t", ["a", "b"], BITS)).fetchall()[0]
     assert max(abs(v) for v in found) <= 2 * 2**BITS
 
 

@@ -16,6 +16,7 @@ from duckdp.synthetic.moments.make.rows import make_rows
 from duckdp.synthetic.moments.plan import Plan, make_plan
 from duckdp.synthetic.moments.released import score_factors
 from duckdp.synthetic.unit.buy.purse import Purse
+from duckdp.synthetic.unit.buy.sums_sql import print_sums
 from duckdp.synthetic.unit.features import RADIAL, Factor, Features
 from tests.synthetic.in_memory import memory_sums
 from tests.synthetic.plans import open_purse, request
@@ -46,7 +47,7 @@ def purse(epsilon, neighbours=Neighbours.REPLACE):
 def test_sql_gives_the_sums_of_the_rows(rows, bought):
     with duckdb.connect(config={"threads": 1}) as con:
         con.register("frame", {f"u{i}": rows[:, i] for i in range(D)})
-        found = con.execute(bought.print_sql("frame", NAMES, BITS)).fetchall()[0]
+        found = con.execute(print_sums(bought, "frame", NAMES, BITS)).fetchall()[0]
     count, wanted = memory_sums(rows)(bought, BITS)
     assert count == len(rows)
     assert len(found) == len(wanted) == bought.count

@@ -22,6 +22,7 @@ from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.buy.bin_sql import print_code
 from duckdp.synthetic.unit.buy.purse import Purse
 from duckdp.synthetic.unit.buy.reading import UnitReader, counted_query
+from duckdp.synthetic.unit.buy.sums_sql import print_sums
 from duckdp.synthetic.unit.buy.unit_sql import print_items
 from duckdp.synthetic.unit.features import Features
 from duckdp.synthetic.unit.layout import make_units
@@ -186,7 +187,7 @@ def test_units_of_several_rows_count_once() -> None:
         parameters = Parameters()
         reader = UnitReader(table=tab, units=task.units, expected_rows=1000, salt=7, read=None)
         relation = reader.relation(parameters)
-        sql = Features(dimensions=task.units.count, size=True).print_sql(relation, task.units.names, 20)
+        sql = print_sums(Features(dimensions=task.units.count, size=True), relation, task.units.names, 20)
         query = counted_query(sql, parameters)
         count = con.execute(query.sql, list(query.parameters)).fetchone()[0]
         assert count == 300
@@ -252,7 +253,7 @@ def test_marginal_sums_are_those_of_their_functions() -> None:
     bought = Marginals(dimensions=3, columns=(0, 2), degree=7)
     with connect() as con:
         con.register("frame", {f"u{i}": u[:, i] for i in range(3)})
-        sums = con.execute(bought.print_sql("frame", ["u0", "u1", "u2"], 24)).fetchone()
+        sums = con.execute(print_sums(bought, "frame", ["u0", "u1", "u2"], 24)).fetchone()
     wanted = np.concatenate([chebyshev(u[:, i], 8)[:, 2:].sum(axis=0) for i in (0, 2)])
     np.testing.assert_allclose(np.array(sums, dtype=float) / 2**24, wanted, atol=1e-4)
     np.testing.assert_allclose(bought.rows(u).sum(axis=0), wanted)

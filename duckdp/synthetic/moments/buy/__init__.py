@@ -16,11 +16,13 @@ from duckdp.core.types import NANO, Loss
 from duckdp.errors import InternalError
 from duckdp.synthetic.asked import Asked
 from duckdp.synthetic.moments.buy.links import collect
+from duckdp.synthetic.moments.buy.marginals_sql import print_marginals
 from duckdp.synthetic.moments.marginals import SHARE, Marginals, choose_marginals
 from duckdp.synthetic.moments.plan import make_plan
 from duckdp.synthetic.moments.released import CLASSES
 from duckdp.synthetic.unit.buy.purse import Keep, Purse, Sums
 from duckdp.synthetic.unit.buy.reading import UnitReader
+from duckdp.synthetic.unit.buy.sums_sql import print_sums
 from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.synthetic.unit.charge_terms import Terms, moment_terms
 from duckdp.synthetic.unit.completeness import cube_doubt, may_show_null, null_column, null_share, without_nulls
@@ -31,6 +33,8 @@ from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
 from duckdp.synthetic.unit.request import Request
 from duckdp.synthetic.unit.stages import Bought
+
+print_sums.register(Marginals, print_marginals)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,8 +25,9 @@ import numpy as np
 from duckdp.mechanisms.noisy_maximum import choose_best
 from duckdp.synthetic.moments.released import Pairs
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
+from duckdp.synthetic.unit.buy.sums_sql import clamped_sum, print_sums
 from duckdp.synthetic.unit.charge_terms import BITS
-from duckdp.synthetic.unit.features import ONE, Features, Floats, clamped_sum
+from duckdp.synthetic.unit.features import ONE, Features, Floats
 from duckdp.synthetic.unit.request import Request
 
 CUTS = (-0.6, -0.2, 0.2, 0.6)  # of a unit column, where its sides are taken
@@ -58,15 +59,16 @@ class Sides:
         b, y = np.where(u[:, columns] > cuts, 1.0, -1.0), u[:, self.label : self.label + 1]
         return np.concatenate([y * b, b, y], axis=1)
 
-    def print_sql(self, relation: str, columns: Sequence[str], bits: int) -> str:
-        """One SELECT that gives R integers, as ``Features.print_sql`` does."""
-        y = f"s.{columns[self.label]}"
-        sides = [
-            f"CASE WHEN s.{columns[i]} > CAST({cut!r} AS DOUBLE) THEN CAST(1 AS DOUBLE) ELSE CAST(-1 AS DOUBLE) END"
-            for i, cut in self.sides
-        ]
-        sums = [clamped_sum(e, bits) for e in (*(f"{y} * {b}" for b in sides), *sides, y)]
-        return f"SELECT {', '.join(sums)} FROM {relation} AS s"
+
+@print_sums.register
+def _(moments: Sides, relation: str, columns: Sequence[str], bits: int) -> str:
+    y = f"s.{columns[moments.label]}"
+    sides = [
+        f"CASE WHEN s.{columns[i]} > CAST({cut!r} AS DOUBLE) THEN CAST(1 AS DOUBLE) ELSE CAST(-1 AS DOUBLE) END"
+        for i, cut in moments.sides
+    ]
+    sums = [clamped_sum(e, bits) for e in (*(f"{y} * {b}" for b in sides), *sides, y)]
+    return f"SELECT {', '.join(sums)} FROM {relation} AS s"
 
 
 def choose_column(request: Request, target: int, purse: Purse, sums: Sums, share: Fraction) -> tuple[int, int]:

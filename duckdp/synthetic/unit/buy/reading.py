@@ -17,6 +17,7 @@ import numpy as np
 from duckdp.catalog.table import Table
 from duckdp.compiler.printing import Parameters, print_chosen, print_rows, quote
 from duckdp.core.reads import Add, Gather, PrivateQuery, Read, one_row
+from duckdp.synthetic.unit.buy.sums_sql import print_sums
 from duckdp.synthetic.unit.buy.unit_sql import print_items
 from duckdp.synthetic.unit.features import Moments
 from duckdp.synthetic.unit.layout import UnitColumns
@@ -51,7 +52,7 @@ class UnitReader:
         if features.count > (FEW_SUMS if few else MOST_SUMS):
             return self._streamed(features, bits)
         parameters = Parameters()
-        sql = features.print_sql(self.relation(parameters), self.units.names, bits)
+        sql = print_sums(features, self.relation(parameters), self.units.names, bits)
         counted = self.integers(sql, parameters, features.count)
         return counted[0], counted[1:]
 
