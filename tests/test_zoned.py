@@ -54,6 +54,15 @@ def test_a_monthly_series_is_complete_and_in_utc(curator: duckdp.Curator) -> Non
     assert abs(early["n"][0] - 100) < 30
 
 
+def test_bounds_are_timestamps_on_every_face(curator: duckdp.Curator) -> None:
+    found = curator.session("ana").bounds("visits", "seen", epsilon=10)
+    assert [c.type for c in found.columns[:2]] == ["TIMESTAMP"] * 2
+    with curator.connect("ana") as con:
+        described = con.execute("FROM dp_bounds('visits', 'seen', epsilon := 10)").description
+    assert [str(d[1]) for d in described[:4]] == [c.type for c in found.columns[:4]]
+    assert str(found.arrow().schema.field(0).type) == "timestamp[us]"
+
+
 def test_released_tables_hold_timestamps(curator: duckdp.Curator) -> None:
     ana = curator.session("ana")
     made = ana.synthesize("visits", epsilon=10, rows=50)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from duckdp.catalog.table import Column, Kind
+from duckdp.catalog.table import Column, Kind, released_type
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.core.types import parse_epsilon
@@ -193,7 +193,7 @@ def _lines(task: BoundsTask | PerUnitTask) -> list[str]:
 
 def _bound_type(column: Column) -> str:
     if column.kind is not Kind.NUMBER:
-        return column.type.upper()
+        return released_type(column.type.upper())
     return "BIGINT" if column.integral and not column.type.upper().startswith(_WIDE) else "DOUBLE"
 
 
