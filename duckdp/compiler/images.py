@@ -35,11 +35,7 @@ def _image(expr: Expr, atoms: tuple[tuple[Expr, tuple[Scalar, ...]], ...]) -> tu
     for i, (atom, values) in enumerate(atoms):
         column = Column(name=f"a{i}", source="", type=TYPES.get(atom.kind, "TIMESTAMP"), kind=atom.kind)
         places[atom] = ColumnRef(column)
-        given = [*values, None]
-        plain = [float(v) for v in given[:-1] if v is not None] if atom.kind is Kind.NUMBER else None  # type: ignore[arg-type]
-        if plain is not None:
-            numbers = iter(plain)
-            given = [None if v is None else next(numbers) for v in given]
+        given = [float(v) if atom.kind is Kind.NUMBER and v is not None else v for v in (*values, None)]  # type: ignore[arg-type]
         tables[f"t{i}"] = {
             "value": pa.array(given, type=arrow_type(atom.kind)),
             "place": pa.array(range(len(given))),
