@@ -292,3 +292,12 @@ def test_no_module_binds_a_name_twice() -> None:
     top = ROOT.parent
     for path in (*ROOT.rglob("*.py"), *(top / "tests").rglob("*.py"), *(top / "examples").rglob("*.py")):
         assert not _bound_twice(path.read_text()), path
+
+
+def test_what_a_class_must_have_is_abstract() -> None:
+    """A class that forgot it fails where it is declared or made, not where somebody calls it."""
+    for path in _files():
+        raised = [
+            n.exc for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Raise) and n.exc is not None
+        ]
+        assert not [e for e in raised if "NotImplementedError" in ast.dump(e)], path

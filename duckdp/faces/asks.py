@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from duckdp.functions.spec import FUNCTIONS, Spec
 from duckdp.result import Result
 
 
-class Asks:
+class Asks(ABC):
     """Who asks: the part of a session that its methods stand on.
 
     Attributes:
@@ -56,9 +57,9 @@ class Asks:
         self.desk.require_open()
         return self.desk
 
+    @abstractmethod
     def _set_epsilon(self) -> str | None:
         """The epsilon that the analyst has SET, if any."""
-        raise NotImplementedError
 
 
 def ask_words(session: Asks, spec: Spec, words: Mapping[str, Any]) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
@@ -12,15 +13,15 @@ from duckdp.ledger import Ledger
 from duckdp.ledger.types import read_cap, read_members
 
 
-class Budgeting:
+class Budgeting(ABC):
     """Methods of ``Curator`` that set budgets, and stop them."""
 
     ledger: Ledger
 
     @property
+    @abstractmethod
     def tables(self) -> Mapping[str, Table]:
         """Declarations of the protected tables, by lower-case name."""
-        raise NotImplementedError
 
     def budget(
         self,
