@@ -21,7 +21,9 @@ import duckdp
 from duckdp.errors import ExecutionError, QueryError
 from duckdp.front.front import Front
 from duckdp.front.guarded import ENDED, WITHHELD, ZONED, Guarded, told
+from duckdp.process import aside
 from tests.adversary.front_fuzz import NOT_FOR_SHOW
+from tests.interruptions import interrupted, steps
 
 # An error inside DuckDB 2.0, met while a statement is bound, while it runs, and at the 400,001st row of it.
 INSIDE = "SELECT \">\"(chr(0) || 'x', '-inf'::DOUBLE) AS x"
@@ -276,13 +278,70 @@ STOPPED: dict[str, Callable[[Any, Any], object]] = {
 }
 
 
+def is_under_way() -> bool:
+    """Whether a thread is at the work of a statement."""
+    frames = list(sys._current_frames().values())
+    while frames:
+        if frames[-1].f_code is aside._Job.run.__code__:
+            return True
+        before = frames.pop().f_back
+        frames += [] if before is None else [before]
+    return False
+
+
+def test_one_thread_serves_all_statements(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run and fetched, they are sixty works; a thread that is started for each takes longer than most."""
+    made: list[object] = []
+
+    class Counted(aside._Worker):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(aside, "_Worker", Counted)
+    con, session = curator.connect("ana"), curator.session("ana")
+    for i in range(30):
+        assert con.execute(f"SELECT {i}").fetchall() == [(i,)]
+        assert session.sql(f"SELECT {i} AS x").rows() == [(i,)]
+    assert len(made) <= 1
+
+
+def test_work_that_is_interrupted_anywhere_has_ended_or_never_begins() -> None:
+    """At each step of its being handed over; the next work is done, whatever became of the thread that was chosen."""
+    within, running, begun = ("process/aside.py",), threading.Event(), 0
+
+    def work() -> int:
+        nonlocal begun
+        begun += 1
+        running.set()
+        running_then = begun
+        assert ended.wait(60)
+        running.clear()
+        return running_then
+
+    ended = threading.Event()
+    ended.set()
+    points = steps(lambda: aside.aside(work, lambda: None), within)
+    assert points > 10
+    for at in range(1, points + 1):
+        ended.clear()
+        timer = threading.Timer(0.02, ended.set)
+        timer.start()
+        error = interrupted(lambda: aside.aside(work, ended.set), at, within)
+        assert not running.is_set()
+        before = begun
+        timer.join()
+        assert begun == before or error is None  # nothing begins afterwards
+        assert aside.aside(lambda: "next", lambda: None) == "next"
+
+
 @pytest.mark.parametrize("read", STOPPED)
 def test_ctrl_c_while_a_statement_runs_is_e102(curator: duckdp.Curator, read: str) -> None:
     """As soon as the statement is under way; afterwards the connection answers."""
     con, session, ended = curator.connect("ana"), curator.session("ana"), threading.Event()
 
     def interrupt() -> None:
-        while not any(thread.name == "duckdp-aside" for thread in threading.enumerate()):
+        while not is_under_way():
             if ended.wait(0.01):
                 return
         os.kill(os.getpid(), signal.SIGINT)

@@ -27,6 +27,7 @@ ACTING = (
         "vault",
         "desk",
         "front",
+        "process/aside.py",
         "process/attempt.py",
         "ledger",
     ),

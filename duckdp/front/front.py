@@ -30,7 +30,7 @@ from duckdp.front.binder import Binder
 from duckdp.front.crossing import LIST_TYPES
 from duckdp.front.guarded import Guarded, Instance, told, wrong_arguments
 from duckdp.functions.spec import FUNCTIONS
-from duckdp.process.attempt import aside
+from duckdp.process.aside import aside
 from duckdp.process.forks import keep
 from duckdp.resources import read_sql
 from duckdp.result import Result, plain_result

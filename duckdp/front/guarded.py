@@ -24,7 +24,8 @@ import duckdb
 from duckdp.errors import ExecutionError, LedgerError, ParameterError
 from duckdp.functions.macros import signature
 from duckdp.functions.spec import FUNCTIONS
-from duckdp.process.attempt import INTERRUPTED, aside
+from duckdp.process.aside import aside
+from duckdp.process.attempt import INTERRUPTED
 from duckdp.process.ending import close_busy
 from duckdp.process.forks import Home, closed, keep
 

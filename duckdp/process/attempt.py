@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 
 INTERRUPTED = ("Query interrupted", "INTERRUPT Error: Interrupted!")  # DuckDB's and the stream's, on Ctrl-C
-T = TypeVar("T")
 _AGAIN = 0.02  # seconds between two interrupts
 _LOOK = 0.2  # seconds between two looks at how far a statement is
 
@@ -62,51 +61,6 @@ def attempt(
     if failed and failed[0] in INTERRUPTED:
         raise KeyboardInterrupt
     return ([], failed[0]) if failed else (rows, None)
-
-
-def aside(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
-    """Do work that may take long and hears no Ctrl-C: in a thread of its own where the main thread would wait for it.
-
-    Args:
-        work: done once.
-        interrupt: ends it, from another thread.
-
-    Returns:
-        What ``work`` returns; whatever it raises is raised.
-
-    Raises:
-        KeyboardInterrupt: it was interrupted, and has ended.
-    """
-    if threading.current_thread() is not threading.main_thread():  # Ctrl-C goes to the main thread alone
-        return work()
-    found: list[T] = []
-    failed: list[BaseException] = []
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            found.append(work())
-        except BaseException as error:  # noqa: BLE001 - raised below
-            failed.append(error)
-        finally:
-            done.set()
-
-    worker = threading.Thread(target=run, name="duckdp-aside", daemon=True)
-    try:
-        worker.start()
-        while not done.wait(_LOOK):
-            pass
-    except BaseException:
-        while worker.is_alive():  # an interrupt that comes before the statement has begun ends nothing
-            interrupt()
-            worker.join(_LOOK)
-        raise
-    if failed:
-        try:
-            raise failed[0]
-        finally:
-            failed.clear()
-    return found[0]
 
 
 def _share(con: duckdb.DuckDBPyConnection) -> float:
