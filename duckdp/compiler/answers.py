@@ -31,17 +31,18 @@ def _column(column: OutputColumn, note: str | None) -> ResultColumn:
     kind = duckdb_type(column)
     if column.low is None or column.high is None or column.standard_error is None:
         return ResultColumn(name=column.name, type=kind, values=column.values)
+    numbers = (found.tolist() for found in (column.standard_error, column.low, column.high))
     estimates = [
         Estimate(value=None, note="undefined: no row can count" if note in OF_NOTHING else UNDEFINED)
         if value is None
         else Estimate(
             value=value,
-            standard_error=float(error),
-            low=float(low),
-            high=float(high),
+            standard_error=error,
+            low=low,
+            high=high,
             exact=column.exact_interval,
             note=note,
         )
-        for value, error, low, high in zip(column.values, column.standard_error, column.low, column.high, strict=True)
+        for value, error, low, high in zip(column.values, *numbers, strict=True)
     ]
     return ResultColumn(name=column.name, type=kind, values=column.values, estimates=estimates)

@@ -26,7 +26,7 @@ from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like
-from duckdp.core.errorbars import Noise, linear_standard_error
+from duckdp.core.errorbars import linear_standard_error
 from duckdp.errors import InternalError, QueryError
 
 Floats = NDArray[np.float64]
@@ -157,12 +157,12 @@ class _Evaluation:
         else:
             kinds = [k.expr.kind for k in plan.query.keys]
             self.keys = [[_decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]
-        self.noises: list[Noise] = [noise for noise in plan.cell_noises() if noise is not None]
+        self.bars = Intervals(plan, self.cells, self._aggregate)
 
     def columns(self) -> list[OutputColumn]:
         outputs = self.all_outputs()
         rows = self._selected()
-        return [_take(o, rows) for o in outputs]
+        return outputs if rows == list(range(self.n)) else [_take(o, rows) for o in outputs]
 
     def all_outputs(self) -> list[OutputColumn]:
         return [self._output(o.name, o.expr) for o in self.plan.query.outputs]
@@ -171,7 +171,9 @@ class _Evaluation:
         return [(o.name, self._shape_of(o.expr)) for o in self.plan.query.outputs]
 
     def _shape_of(self, expr: Expr) -> Shape:
-        return self._key_shape(expr) if isinstance(expr, KeyRef) else self._shape(expr, self.vector(expr))
+        if isinstance(expr, KeyRef):
+            return self._key_shape(expr)
+        return self._shape(expr, None if isinstance(expr, Aggregate) else self.vector(expr))
 
     # ---- values -----------------------------------------------------------------------------------------------
 
@@ -223,8 +225,10 @@ class _Evaluation:
         whole = facts(key.expr).integral if listed is None else all(isinstance(v, int) for v in listed)
         return Shape(key.expr.kind, whole, False)
 
-    def _shape(self, expr: Expr, vector: Vector) -> Shape:
-        released = vector.gradient is not None and any(isinstance(n, Aggregate) for n in walk(expr))
+    def _shape(self, expr: Expr, vector: Vector | None) -> Shape:
+        """Of an expression with its vector; an aggregate is released whatever that is."""
+        noisy = vector is None or vector.gradient is not None
+        released = noisy and any(isinstance(n, Aggregate) for n in walk(expr))
         integral = isinstance(expr, Aggregate) and (aggregate_row(expr).counts or self._integral_sum(expr))
         return Shape(expr.kind, released and integral, released)
 
@@ -238,20 +242,20 @@ class _Evaluation:
             return OutputColumn(name=name, kind=kind, integral=integral, values=list(vector.value))
         if not released:
             return OutputColumn(name=name, kind=kind, integral=integral, values=_plain(vector.value))
-        bars = Intervals(self.plan, self.cells, self._aggregate)
+        bars = self.bars
         gradient = bars.by_noise(vector.gradient)
         undefined = ~np.isfinite(vector.value) | ~np.isfinite(gradient).all(axis=0)
         gradient = np.where(undefined, 0.0, gradient)
-        error = linear_standard_error(gradient, self.noises) if self.noises else np.zeros(self.n)
+        error = linear_standard_error(gradient, bars.noises) if bars.noises else np.zeros(self.n)
         lower, upper = self._range(expr)
         low, high = (np.where(undefined, np.nan, e) for e in bars.ends(expr, vector.value, gradient, lower, upper))
         shown = np.clip(vector.value, lower, upper)
-        pairs = zip(shown, undefined, strict=True)
+        pairs = zip(shown.tolist(), undefined.tolist(), strict=True)
         return OutputColumn(
             name=name,
             kind=kind,
             integral=integral,
-            values=[None if bad else int(v) if integral else float(v) for v, bad in pairs],
+            values=[None if bad else int(v) if integral else v for v, bad in pairs],
             standard_error=np.where(undefined, np.nan, error),
             half_width=(high - low) / 2,
             low=np.clip(low, lower, upper),

@@ -79,13 +79,11 @@ def ratio_interval(
     factor = np.ones_like(a)
     outside = excess(best, factor) > 0
     factor = np.where(outside, 2 * (excess(best, factor) + 1), factor)
-    ends = []
-    for end, public in ((first, lower), (last, upper)):
-        edge = np.full_like(a, end)
-        cut = excess(edge, factor) > 0
-        found = _root(lambda t: excess(t, factor), best, edge) if cut.any() else edge
-        ends.append(np.where(cut, times_power(np.tan(found) * scale, up - down), public))
-    return np.minimum(ends[0], ends[1]), np.maximum(ends[0], ends[1])
+    edges = np.repeat([[first], [last]], a.size, axis=1)  # both ends are looked for at once
+    cut = excess(edges, factor) > 0
+    found = _root(lambda t: excess(t, factor), np.stack([best, best]), edges) if cut.any() else edges
+    ends = np.where(cut, times_power(np.tan(found) * scale, up - down), [[lower], [upper]])
+    return ends.min(axis=0), ends.max(axis=0)
 
 
 def _near_one(form: Floats, released: Floats) -> tuple[Floats, Floats, int]:

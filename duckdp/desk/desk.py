@@ -27,7 +27,7 @@ from duckdp.desk.interactive import Interaction, begin
 from duckdp.desk.laundering import laundered
 from duckdp.desk.lookups import Lookups
 from duckdp.errors import CatalogError, DuckDPError
-from duckdp.ledger import Charge, Claim, StoredRelease
+from duckdp.ledger import Charge, Claim, Remaining, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.process.importing import importing
 from duckdp.result import Result, ResultColumn
@@ -35,11 +35,16 @@ from duckdp.result import Result, ResultColumn
 
 @dataclass(frozen=True, kw_only=True)
 class Performed:
-    """A release in hand: its payload and how it came."""
+    """A release in hand: its payload and how it came.
+
+    Attributes:
+        left: what the analyst could still spend when it was stored, if that was just now.
+    """
 
     payload: str
     charge_id: int
     stored: bool
+    left: Remaining | None = None
 
 
 class Desk(Lookups):
@@ -129,7 +134,8 @@ class Desk(Lookups):
             with suppress(DuckDPError):  # full disk, closed: that its claim ended is seen without a word too
                 ledger.fail(charge)  # the charge stays; an equal question may redeem it
             raise problem
-        return Performed(payload=stored.payload, charge_id=charge.id, stored=False)
+        left = stored.left if self.reservation is None else None
+        return Performed(payload=stored.payload, charge_id=charge.id, stored=False, left=left)
 
     def _require_own_name(self, name: str | None) -> None:
         """A protected table's name means that table, so what is stored by it could never be read by name.
@@ -199,7 +205,7 @@ class Desk(Lookups):
             columns=columns,
             cost="nothing" if free else str(loss),
             source=f"{'stored release of ' if done.stored else ''}charge {done.charge_id}",
-            remaining=self.remaining_text(loss),
+            remaining=self.remaining_text(loss, done.left),
             notes=notes,
             caveat=caveat,
         )

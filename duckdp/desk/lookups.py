@@ -14,7 +14,7 @@ from duckdp.core.accountant import cost, how_many
 from duckdp.core.types import Loss, Neighbours
 from duckdp.desk.asking import Asking
 from duckdp.errors import CatalogError, ParameterError
-from duckdp.ledger import ChargeRow, ObjectRow, Reservation
+from duckdp.ledger import ChargeRow, ObjectRow, Remaining, Reservation
 from duckdp.process.importing import importing
 from duckdp.vault.dataset import DataSet
 
@@ -100,14 +100,17 @@ class Lookups:
         """The reservation within which charges are made, if there is one."""
         return None if self.reservation is None else self.reservation.id
 
-    def remaining_text(self, loss: Loss | None = None) -> str:
-        """What the analyst can still spend, and about how many such queries that is."""
-        left = self._data.ledger.remaining(self.analyst, self.reservation_id)
+    def remaining_text(self, loss: Loss | None = None, left: Remaining | None = None) -> str:
+        """What the analyst can still spend, and about how many such queries that is.
+
+        Args:
+            loss: of a query.
+            left: what was read with the release that is told of; None: it is read now.
+        """
+        left = left or self._data.ledger.remaining(self.analyst, self.reservation_id)
         text = left.sentence
         if loss is not None and loss.epsilon_nano:
-            accountant = self._data.ledger.state().accountant
-            assert accountant is not None
-            n = how_many(accountant, (left.primary, left.secondary), cost(accountant, loss))
+            n = how_many(left.accountant, (left.primary, left.secondary), cost(left.accountant, loss))
             text += f", about {n:,} such {'query' if n == 1 else 'queries'}" if n is not None else ""
         return text
 

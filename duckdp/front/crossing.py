@@ -82,7 +82,7 @@ def are_few(rows: int | None, columns: int) -> bool:
 
 def select_rows(token: str, columns: Sequence[tuple[str, str]]) -> str:
     """The SELECT of an answer of few cells."""
-    items = [f"CAST(r[{i}] AS {plain_type(kind)}) AS {quote(name)}" for i, (name, kind) in enumerate(columns, 1)]
+    items = [f"r[{i}]::{plain_type(kind)} AS {quote(name)}" for i, (name, kind) in enumerate(columns, 1)]
     refusal = "CAST(system.main.error(asked.a[1][1]) AS VARCHAR[][])"
     return (
         f"SELECT {', '.join(items)} FROM (SELECT unnest(CASE WHEN asked.a[1][1] IS NULL THEN asked.a[2:] "

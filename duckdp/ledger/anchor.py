@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from duckdp.errors import LedgerError
 
@@ -37,8 +38,13 @@ class Position:
 
     def line(self) -> bytes:
         """The anchor's text for this position."""
-        text = f"{_MAGIC} {self.dataset_id} {self.count:020d} {self.digest} "
-        return (text + _checksum(text)).ljust(LENGTH - 1).encode("ascii") + b"\n"
+        return _line(self)
+
+
+@lru_cache(maxsize=16)
+def _line(position: Position) -> bytes:
+    text = f"{_MAGIC} {position.dataset_id} {position.count:020d} {position.digest} "
+    return (text + _checksum(text)).ljust(LENGTH - 1).encode("ascii") + b"\n"
 
 
 def read(path: str, file: str | None = None) -> Position | None:
@@ -207,6 +213,7 @@ def _parse(path: str, name: str, text: bytes) -> Position | None:
     return max(found, key=lambda line: line.count)
 
 
+@lru_cache(maxsize=16)
 def parse_line(text: bytes) -> Position | None:
     """A line as :meth:`Position.line` writes it; None if it is anything else."""
     try:

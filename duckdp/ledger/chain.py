@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from duckdp.errors import BudgetError, LedgerError
@@ -43,7 +44,12 @@ RECENT = 1000  # links that are checked at each opening
 
 def now() -> str:
     """The time as it is stored: UTC, whole seconds."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return _shown(int(time.time()))
+
+
+@lru_cache(maxsize=1)
+def _shown(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def append(

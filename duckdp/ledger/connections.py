@@ -52,10 +52,12 @@ class Connection(sqlite3.Connection):
         version: SQLite's data_version when it last looked; it changes with every commit of any other connection.
         found: by key, while the version stands.
         file: device and inode.
+        path: of the file; None where nobody said.
     """
 
     version = -1
     file = (0, 0)
+    path: str | None = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -89,7 +91,7 @@ def connect(path: str) -> Connection:
             check_same_thread=False,
             factory=Connection,
         )
-        connection.file = _identity(path)
+        connection.file, connection.path = _identity(path), path
         _opened.add(forks.keep(connection))
     finally:
         _coming.remove(path)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 
 from duckdp.arguments import checked_methods
 from duckdp.core.types import AccountantKind, Neighbours
-from duckdp.errors import LedgerError
-from duckdp.ledger import budgets, charges, holders, objects, reservations
+from duckdp.errors import DuckDPError, LedgerError
+from duckdp.ledger import budgets, charges, holders, objects, reservations, standing
 from duckdp.ledger.charges import Pending
 from duckdp.ledger.granting import Granting
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.holding import Holding
 from duckdp.ledger.listing import Listings
 from duckdp.ledger.places import Where
+from duckdp.ledger.seals import Damage
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import (
@@ -232,12 +235,19 @@ class Ledger(Granting, Holding, Listings):
         """Store what is released for a charge, durably; only what this returns may leave.
 
         Returns:
-            The release of the charge: an earlier one if there is one.
+            The release of the charge: an earlier one if there is one; and what is left, read where it is stored.
 
         Raises:
             BudgetError: B103, frozen or revoked meanwhile; nothing is stored.
         """
-        stored = self._store.write(lambda tx: charges.store(tx, charge, payload))
+
+        def work(tx: Tx) -> StoredRelease:
+            stored = charges.store(tx, charge, payload)
+            with suppress(DuckDPError, Damage):  # whoever reads it next is told, and the release stays
+                stored = replace(stored, left=standing.remaining(tx, charge.analyst))
+            return stored
+
+        stored = self._store.write(work)
         holders.let_go(self.dataset_id, charge)
         return stored
 

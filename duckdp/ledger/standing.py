@@ -32,12 +32,11 @@ def remaining(tx: Tx, analyst: str, within: int | None = None) -> Remaining:
     primary, secondary = least(found)
     lasting = least([limit for limit in found if limit.month is None])
     months = [limit for limit in found if limit.month is not None]
-    text = f"{accounting.describe(kind, primary, secondary)} left"
+    text = accounting.describe(kind, primary, secondary)
+    sentence = f"{text} left"
     if (primary, secondary) != lasting:
-        text += f" this month (until {months[0].replenishes}), {accounting.describe(kind, *lasting)} in all"
-    return Remaining(
-        primary=primary, secondary=secondary, text=accounting.describe(kind, primary, secondary), sentence=text
-    )
+        sentence += f" this month (until {months[0].replenishes}), {accounting.describe(kind, *lasting)} in all"
+    return Remaining(primary=primary, secondary=secondary, text=text, sentence=sentence, accountant=kind)
 
 
 def limit_rows(tx: Tx, analyst: str, within: int | None = None) -> list[LimitRow]:

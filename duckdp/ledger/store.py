@@ -155,8 +155,9 @@ class Store:
             try:
                 found = connection.remembered()
                 if key not in found:
-                    connection.execute("BEGIN")  # later than the look: whoever wrote between is noticed by the next one
-                    found[key] = work(Tx(connection))
+                    connection.execute("BEGIN")
+                    found = connection.remembered()  # of the state that is seen from here on
+                    found[key] = work(Tx(connection, held=found))
                 value: T = found[key]
                 return value
             finally:

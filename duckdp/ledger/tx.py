@@ -60,7 +60,8 @@ class Tx:
     @property
     def path(self) -> str:
         """The ledger's file, "" in memory."""
-        return str(self.rows("PRAGMA database_list")[0][2])
+        known: str | None = getattr(self._connection, "path", None)
+        return str(self.rows("PRAGMA database_list")[0][2]) if known is None else known
 
     def is_open(self) -> bool:
         """Whether the transaction is still there; SQLite itself undoes one that meets a full or failing disk."""

@@ -161,6 +161,7 @@ class StoredRelease:
         key: the key of the charge.
         payload: what was released.
         at: when it was charged (the time of release would tell how long the data took), UTC.
+        left: what the analyst could still spend, outside of all reservations, when it was stored just now; else None.
     """
 
     charge_id: int
@@ -168,6 +169,7 @@ class StoredRelease:
     key: str
     payload: str
     at: str
+    left: Remaining | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,12 +270,14 @@ class Remaining:
         secondary: the same.
         text: both.
         sentence: "... left", and until when that is if a month's limit is the least.
+        accountant: whose units they are.
     """
 
     primary: int
     secondary: int
     text: str
     sentence: str
+    accountant: AccountantKind
 
 
 @dataclass(frozen=True, kw_only=True)

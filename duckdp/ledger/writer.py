@@ -5,7 +5,7 @@ thread, anywhere) ends the waiting for it and never the transaction itself: none
 
 Durability: a caller goes on only after the commit that holds its transaction and the anchor's move behind it, both on
             the disk. Waiting transactions share them: each runs in a savepoint of its own, so one that is refused
-            takes nothing of the others with it.
+            takes nothing of the others with it; the first has the transaction, in which there is nothing else.
 """
 
 from __future__ import annotations
@@ -169,7 +169,12 @@ class Writer:
         return self._connection
 
     def _run_together(self, tx: Tx, first: _Job, done: list[_Job], following: list[_Job | None]) -> None:
-        for job in self._waiting(first, following):
+        """Run a job, and in savepoints those that came meanwhile."""
+        done.append(first)  # undone with the transaction, in which nothing else is yet
+        own = tx.asked_by(first.thread)
+        first.run(own)
+        own.flush()
+        for job in self._waiting(following):
             done.append(job)
             tx.run("SAVEPOINT job")
             try:
@@ -185,8 +190,7 @@ class Writer:
                 tx.forget()
             tx.run("RELEASE job")
 
-    def _waiting(self, first: _Job, following: list[_Job | None]) -> Iterator[_Job]:
-        yield first
+    def _waiting(self, following: list[_Job | None]) -> Iterator[_Job]:
         for _ in range(MOST_TOGETHER - 1):
             try:
                 job = self._queue.get_nowait()
