@@ -299,6 +299,7 @@ def test_one_thread_serves_all_statements(curator: duckdp.Curator, monkeypatch: 
             made.append(self)
 
     monkeypatch.setattr(aside, "_Worker", Counted)
+    monkeypatch.setattr(aside, "_IDLE_SECONDS", 3600.0)  # however slow the machine is
     con, session = curator.connect("ana"), curator.session("ana")
     for i in range(30):
         assert con.execute(f"SELECT {i}").fetchall() == [(i,)]
