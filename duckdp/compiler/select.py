@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel
 
 from duckdp.catalog.table import Kind, Table, closest
 from duckdp.compiler import ways
@@ -19,6 +18,7 @@ from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef,
 from duckdp.compiler.facts import facts
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import OPERATORS
+from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Key, Order, Output, Query
 from duckdp.compiler.scalars import Scalars
@@ -186,9 +186,9 @@ class _Reader:
         if found is None and expr.kind is Kind.NUMBER and not facts(expr).integral:
             self._refuse("Q303", "fractional numbers are no key. Group by floor(x / width), or declare a domain.", node)
         if found is None:
-            return Key(name=_name(node), expr=expr, domain=None)
+            return Key(name=output_name(node), expr=expr, domain=None)
         return Key(
-            name=_name(node),
+            name=output_name(node),
             expr=expr,
             domain=found.values,
             other=found.other,
@@ -203,7 +203,7 @@ class _Reader:
         outputs: list[Output] = []
         names: set[str] = set()
         for node in self.select.expressions:
-            base = name = (node.alias if isinstance(node, exp.Alias) else _name(node))[:120]
+            base = name = (node.alias if isinstance(node, exp.Alias) else output_name(node))[:120]
             suffix = 1
             while name.lower() in names:
                 name, suffix = f"{base}_{suffix}", suffix + 1
@@ -385,10 +385,3 @@ class _Reader:
         if expr.kind is not Kind.BOOLEAN:
             self._refuse("Q203", f"{where} {ways.not_a(Kind.BOOLEAN, expr.kind)}", node)
         return expr
-
-
-def _name(node: exp.Expression) -> str:
-    """Column name of an expression without alias; never executed."""
-    if isinstance(node, exp.Column):
-        return node.name
-    return node.sql(dialect="duckdb", normalize_functions="lower", unsupported_level=ErrorLevel.IGNORE)
