@@ -2,7 +2,7 @@
 
 The layers, innermost first (row-level privacy skips 3 to 5)::
 
-    1 base       clean columns of the rows that count (printing.print_rows); within 2 where each is used but once
+    1 base       clean columns of the rows that count (printing.print_rows)
     2 prepared   keys, FILTER flags and grid values of each row; WHERE; keys outside the domain dropped. A declared
                  domain is a small table that is joined: its values are grouped by their places, 1, 2, ...
     3 units      sums per (unit, keys)
@@ -18,21 +18,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from duckdp.catalog.table import Column, Kind, Scalar
-from duckdp.compiler.expression import ColumnRef, Expr, columns, walk
+from duckdp.catalog.table import Kind, Scalar
+from duckdp.compiler.expression import columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
-from duckdp.compiler.printing import (
-    SQL_TYPES,
-    UNIT,
-    Parameters,
-    print_column,
-    print_expr,
-    print_literal,
-    print_rows,
-    print_scan,
-    quote,
-)
+from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, print_expr, print_literal, print_rows, quote
 from duckdp.compiler.query import Key, Query
 from duckdp.core.reads import Add, AddByKey, PrivateQuery
 
@@ -132,21 +122,15 @@ def _join(i: int, key: Key, parameters: Parameters) -> _Join | None:
 
 
 def _prepared(query: Query, measures: Sequence[Measure], joins: list[_Join | None], parameters: Parameters) -> str:
-    items = []
+    items, conditions = [], []
     exprs = [query.where, *(k.expr for k in query.keys), *(e for m in measures for e in (m.argument, m.filter))]
-    if once := _are_used_once(exprs, joins):
-        body, conditions = print_scan(query.table, parameters)
-    else:
-        body, conditions = print_rows(query.table, columns(*exprs), parameters, unit=True) + " AS base", []
+    body = print_rows(query.table, columns(*exprs), parameters, unit=True) + " AS base"
 
     def show(expr: object) -> str:
-        return print_expr(expr, column, parameters)  # type: ignore[arg-type]
-
-    def column(found: Column) -> str:
-        return print_column(found, parameters, "base") if once else f"base.{quote(found.name)}"
+        return print_expr(expr, lambda c: f"base.{quote(c.name)}", parameters)  # type: ignore[arg-type]
 
     if query.table.unit_key is not None:
-        items.append(f"base.{quote(query.table.unit_key) if once else UNIT} AS {UNIT}")
+        items.append(f"base.{UNIT} AS {UNIT}")
     for i, (key, join) in enumerate(zip(query.keys, joins, strict=True)):
         value = show(key.expr)
         shown, condition = (value, _exists(key, value, parameters)) if join is None else join.key(value)
@@ -162,13 +146,6 @@ def _prepared(query: Query, measures: Sequence[Measure], joins: list[_Join | Non
         conditions.append(show(query.where))
     where = f" WHERE {' AND '.join(c for c in conditions if c)}" if any(conditions) else ""
     return f"(SELECT {', '.join(items) or '1 AS one'} FROM {body}{where}) AS prepared"
-
-
-def _are_used_once(exprs: Sequence[Expr | None], joins: Sequence[_Join | None]) -> bool:
-    """Whether the text of no column would be printed twice; that of a key is, where it is not only matched."""
-    used = [n.column.name for e in exprs if e is not None for n in walk(e) if isinstance(n, ColumnRef)]
-    matched = all(join is not None and join.other is None and not join.with_null for join in joins)
-    return matched and len(set(used)) == len(used)
 
 
 def _exists(key: Key, value: str, parameters: Parameters) -> str:
@@ -254,8 +231,8 @@ def _units(plan: Plan, prepared: str, keys: list[str]) -> str:
     return f"(SELECT {', '.join(items)} FROM {prepared} GROUP BY {', '.join([UNIT, *keys])}) AS units"
 
 
-def _bounded(plan: Plan, units: str, keys: list[str]) -> str:
-    items = list(keys)
+def _bounded(plan: Plan, units: str, names: list[str]) -> str:
+    items = list(names)
     for i, measure in enumerate(plan.measures):
         items += [f"{c} AS c{i}_{j}" for j, c in enumerate(_unit_cells(i, measure, plan.query.table.max_rows))]
     return f"(SELECT {', '.join(items)} FROM {units}) AS bounded"

@@ -114,16 +114,9 @@ def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters
     as 'unknown' would make one unit of many people: max_rows would be theirs together, and each of them unprotected.
     """
     items = [f"{print_column(c, parameters, 'base')} AS {quote(c.name)}" for c in columns]
+    conditions = []
     if unit and table.unit_key is not None:
         items.append(f"base.{quote(table.unit_key)} AS {UNIT}")
-    relation, conditions = print_scan(table, parameters)
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"(SELECT {', '.join(items) or '1 AS one'} FROM {relation}{where})"
-
-
-def print_scan(table: Table, parameters: Parameters) -> tuple[str, list[str]]:
-    """The table as it is, named ``base``, and the conditions that leave the rows that count: see :func:`print_rows`."""
-    conditions = []
     if table.unit_key is not None:
         conditions.append(f"base.{quote(table.unit_key)} IS NOT NULL")
     if table.null_units:
@@ -131,7 +124,9 @@ def print_scan(table: Table, parameters: Parameters) -> tuple[str, list[str]]:
         conditions.append(f"base.{quote(str(table.unit_key))} NOT IN ({nobody})")
     if table.filter is not None:
         conditions.append(_view_filter(table, parameters))
-    return f"{'.'.join(quote(part) for part in table.relation)} AS base", conditions
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    relation = ".".join(quote(part) for part in table.relation)
+    return f"(SELECT {', '.join(items) or '1 AS one'} FROM {relation} AS base{where})"
 
 
 def _unit_literal(table: Table, value: Scalar, parameters: Parameters) -> str:
