@@ -250,6 +250,17 @@ def test_many_parts_combine_to_the_whole(kind: type, case: Case, many: dict[str,
         check_task(case.make(), world)
 
 
+@pytest.mark.parametrize("names", ["town", "level", "sex, level, town", "name, level", "smoker, born, town"])
+def test_keys_come_in_the_order_of_their_domain(names: str) -> None:
+    """However it was declared: rows are grouped by the places of listed values, not by the values."""
+    world, listed = make_world(mixed_rows(), (4,), 7), {"town": ("Uri", "Genf", "Bern"), "level": (2, None, 1)}
+    columns = tuple(replace(c, domain=listed.get(c.name, c.domain)) for c in clinic().columns)
+    for table in (clinic(columns=columns), clinic(columns=columns, unit_key=None)):
+        query = emit(plan_for(f"SELECT {names}, count(*), sum(age) FROM clinic GROUP BY {names}", table), 7)
+        (parts,) = world.parts[table.unit_key is not None]
+        check(query, rows_of(world.whole, query), [rows_of(con, query) for con in parts])
+
+
 def test_a_released_key_has_no_sign_of_zero() -> None:
     """DuckDB shows a group of 0 and -0 as the row that it met first: one person's, told from the others."""
     task = SelectTask(plan=plan_for("SELECT round(score) AS k, count(*) FROM clinic GROUP BY k", clinic(unit_key=None)))
