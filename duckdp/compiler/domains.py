@@ -182,11 +182,13 @@ def _direct(expr: Expr) -> Domain | None:
         found = _of_moment(expr) if expr.kind in (Kind.DATE, Kind.TIMESTAMP) else None
     if found is None:
         return None
-    source = "true and false" if expr.kind is Kind.BOOLEAN else _source(expr)
     nullable = _nullable(expr)
-    if nullable and _lists_null(expr):
-        return Domain(values=(*found, None), source=source, listed=True, nullable=True)
-    return Domain(values=found, source=source, nullable=nullable)
+    with_null = nullable and _lists_null(expr)
+    source = _source(expr)
+    if expr.kind is Kind.BOOLEAN:
+        source = "true, false and NULL" if with_null else "true and false"
+    values = (*found, None) if with_null else found
+    return Domain(values=values, source=source, listed=with_null, nullable=nullable)
 
 
 def _lists_null(expr: Expr) -> bool:

@@ -32,10 +32,10 @@ def plan_notes(plan: Plan) -> list[str]:
         notes.append(f"at most {one} of each {table.unit_key} count{'s' if plan.groups == 1 else ''} (max_groups)")
     listed = [k for k in plan.query.keys if k.domain is not None and k.other is None]
     labelled = [k for k in plan.query.keys if k.domain is not None and k.other is not None]  # a label takes no NULL
-    if any(not k.complete for k in listed):
-        notes.append("rows whose key is NULL or outside its declared domain are left out")
-    elif any(facts(k.expr).nullable and None not in (k.domain or ()) for k in listed + labelled):
-        notes.append("rows whose key is NULL are left out")
+    missed = ["NULL"] if any(facts(k.expr).nullable and None not in (k.domain or ()) for k in listed + labelled) else []
+    missed += ["outside its declared domain"] if any(not k.complete for k in listed) else []
+    if missed:
+        notes.append(f"rows whose key is {' or '.join(missed)} are left out")
     return notes
 
 

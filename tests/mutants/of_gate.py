@@ -69,8 +69,8 @@ GATE: tuple[Mutant, ...] = (
     # ---- domains that follow
     Mutant("domains: the last period is left out", _DOMAINS, "following <= last:", "following < last:", _T_DOMAINS),
     Mutant("domains: coalesce keeps NULL", _DOMAINS, "            values.pop(None, None)", "            pass", ("tests/compiler/test_rules.py::test_coalesce_leaves_no_null",)),
-    Mutant("domains: a comparison's NULL is left out", _DOMAINS, "if nullable and _lists_null(expr):", "if False:", _T_DOMAINS),
-    Mutant("domains: any NULL is a group", _DOMAINS, "if nullable and _lists_null(expr):", "if nullable:", _T_DOMAINS),
+    Mutant("domains: a comparison's NULL is left out", _DOMAINS, "with_null = nullable and _lists_null(expr)", "with_null = False", _T_DOMAINS),
+    Mutant("domains: any NULL is a group", _DOMAINS, "with_null = nullable and _lists_null(expr)", "with_null = nullable", _T_DOMAINS),
     Mutant("domains: of any size", _DOMAINS, "or len(values) > (MAX_IMPLIED if implied else MAX_TRIED):", "or False:", ("tests/compiler/test_rules.py::test_a_domain_that_is_implied_has_a_size",)),
     Mutant("domains: whole numbers by their lower end", _DOMAINS, "return tuple(range(low, high + 1)) if high - low < MAX_IMPLIED else None\n\n\ndef _of_shifted", "return tuple(range(low, high)) if high - low < MAX_IMPLIED else None\n\n\ndef _of_shifted", _T_DOMAINS),
     # ---- caps
