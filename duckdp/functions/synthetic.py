@@ -38,6 +38,7 @@ _SOME = "which columns; by default all with bounds, a domain or two values"
 _ALL = "must be a list of names, at least one; leave it out for all with bounds, a domain or two values."
 _METHOD = '"lp" (up to three columns), "theorem", "moments", "tree" or "psi"; "auto" chooses by public figures'
 _TARGET = "a column of two values whose links to the others are bought first, for a third of the charge or more"
+_ROWS = 'how many; "auto": as many as the noisy count says, up to 100,000; or the theorem\'s own number'
 _TIME = "seconds of work on the release; then the best fit so far is taken"
 Name = Annotated[str, Kind(word="a name to store it by", about="a name to store the table by, to read it again")]
 
@@ -53,7 +54,7 @@ class Synthesize(Explained):
 
     source: SourceName = argument(explained=("table", "t"))
     epsilon: Epsilon | None = option(None)
-    rows: Rows = option(AUTO, about='how many; "auto": 10,000, or the theorem\'s own number')
+    rows: Rows = option(AUTO, about=_ROWS)
     columns: ColumnNames | None = option(None, about=_SOME)
     delta: Delta = option(0, about="above 0 the noise may be Gaussian")
     smoothness: Whole | None = option(None, about="as of a summary")
@@ -150,7 +151,7 @@ def _require_few_cells(rows: int | None, columns: int) -> None:
 def _from_stored(desk: Desk, name: str, rows: int | None, watch: Watch) -> Planned:
     """Rows of a stored summary, or a stored synthetic table read again; free."""
     with importing():
-        from duckdp.synthetic.asked import MAX_ROWS, ROWS
+        from duckdp.synthetic.asked import MAX_ROWS
         from duckdp.synthetic.lp.make.synthesize import synthesize as make_table
         from duckdp.synthetic.stored import is_table, open_synthesis, shape_of, without_summary
 
@@ -167,12 +168,13 @@ def _from_stored(desk: Desk, name: str, rows: int | None, watch: Watch) -> Plann
         rule = "cannot be chosen for a stored table that holds no summary; leave it out to read its own rows again."
         raise ParameterError("P107", "rows", rows, rule)
     summary = desk.summary(name)
-    check_positive("rows", ROWS if rows is None else rows, MAX_ROWS)
-    _require_few_cells(rows or ROWS, len(summary.columns))
+    if rows is not None:
+        check_positive("rows", rows, MAX_ROWS)
+    _require_few_cells(rows, len(summary.columns))
 
     def from_summary(_: str) -> Result:
-        made = make_table(summary, rows or ROWS, progress=watch.progress, time_limit=watch.time_limit)
-        return Result(columns=_table_columns(made), source=f"summary {name}")
+        made = make_table(summary, rows, progress=watch.progress, time_limit=watch.time_limit)
+        return Result(columns=_table_columns(made), source=f"summary {name}", notes=[made.scale])
 
     return Planned(columns=[(c.name, c.type) for c in summary.columns], run=from_summary)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from duckdp.catalog.table import Kind, Table
 from duckdp.core.types import Neighbours
 
-ROWS = 10_000  # rows, unless a number is asked for or the method has one of its own
+ROWS = 10_000  # rows that are planned for, unless a number is asked for
 MAX_ROWS = 10**7  # rows of one table
 MAX_CELLS = 4_000_000  # values (rows x columns) of one table: 0.5 GB as Python objects
 
@@ -23,7 +23,7 @@ class Asked:
         epsilon_nano: the charge, in 1e-9.
         delta_atto: in 1e-18; spent only where Gaussian noise is taken.
         neighbours: the data set's relation.
-        rows: wanted, or None for as many as the method makes.
+        rows: wanted, or None for as many as are counted, or as the method makes.
         smoothness: K, derivatives of later queries, or None.
         degree: t, functions per column, or None.
         target: name of the column that others are to be linked with; None or "" for none: nobody pays unasked.
@@ -46,7 +46,7 @@ class Asked:
 
     @property
     def wanted(self) -> int:
-        """Rows that were asked for, or ``ROWS``."""
+        """Rows that were asked for, or ``ROWS``: to plan with."""
         return ROWS if self.rows is None else self.rows
 
     @property

@@ -36,12 +36,14 @@ class SyntheticTable:
             exceed int64), float64, or Python objects (strings, booleans, dates; None where a domain holds NULL).
             Numbers lie on a grid within the bounds, rows are in random order.
         residual: l1 distance between the moments of the fitted distribution and the noisy ones, as means.
+        scale: what a row stands for, in a sentence; not stored with the rows, as it follows from their number.
     """
 
     table: str
     types: dict[str, str]
     columns: dict[str, NDArray[Any]]
     residual: float
+    scale: str = ""
 
     @property
     def rows(self) -> int:

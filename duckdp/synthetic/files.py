@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 STORAGE_VERSION = "v1.0.0"
+_ABOUT = "synthetic rows in place of {}, by duckdp"
 MOST_NAME = 255  # characters
 WIDE = {"HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)"}  # in Parquet, where DuckDB would make them DOUBLE
 _INT64 = 2**63  # first whole number beyond int64
@@ -149,7 +150,7 @@ def _create(con: duckdb.DuckDBPyConnection, name: str, table: SyntheticTable | R
     """CREATE TABLE of the declared types, filled and described."""
     if isinstance(table, SyntheticTable):
         columns: list[tuple[str, str, Any]] = [(n, table.types[n], v) for n, v in table.columns.items()]
-        about = f"synthetic rows in place of {table.table}, by duckdp: no row is a person"
+        about = "; ".join(filter(None, [f"{_ABOUT.format(table.table)}: no row is a person", table.scale]))
     else:
         columns = list(table.typed())
         about = "; ".join([f"released by duckdp: {table.source or 'answers'}", *table.notes])

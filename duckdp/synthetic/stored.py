@@ -5,7 +5,7 @@ A payload is JSON. Every one has::
     kind      "synthesis"
     method    the method that bought it, which is that of its folder; left out by the five that came first, whose
               payloads are told by what they hold
-    rows      wanted
+    rows      wanted; null ("lp") for as many as the noisy count says
     table     what rows are read from: a fitted distribution, or the rows themselves as text; null where neither has
               been made yet
 
@@ -16,6 +16,7 @@ and what was released, by its method::
     moments   the released sums at grid points ("theorem"), with "theorem": its figures
     wide      what was released of unit columns, until the rows are made from it (``unit.kept``)
     bought    of unit columns: (stage, number of sums, share of the charge) each
+    count     of unit columns: the noisy (or public) number of what was counted;  counted  its name
 
 Rows are drawn with bytes that follow from the release, so reading again gives the same rows.
 

@@ -35,15 +35,13 @@ from duckdp.synthetic.psi.plan import MEANS, ROUNDS, SUBSPACE, directions, psi_f
 from duckdp.synthetic.psi.released import CLASSES, Ellipsoid
 from duckdp.synthetic.unit.buy.purse import Keep, Purse, Sums
 from duckdp.synthetic.unit.buy.reading import UnitReader
-from duckdp.synthetic.unit.buy.unit_task import UnitTask
+from duckdp.synthetic.unit.buy.unit_task import Purchase, UnitTask
 from duckdp.synthetic.unit.charge_terms import BITS, Terms, moment_terms
 from duckdp.synthetic.unit.features import ONE, Features, Floats
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.lay_out import lay_out, require_shares
-from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
 from duckdp.synthetic.unit.request import Request
-from duckdp.synthetic.unit.stages import Bought
 from duckdp.synthetic.unit.uniforms import uniforms
 
 Products = Callable[[Floats, Floats, int], Sequence[int]]
@@ -62,7 +60,7 @@ class PsiTask(UnitTask):
         """On what terms the stages are bought: the whole charge."""
         return moment_terms(self.request)
 
-    def buy(self, reader: UnitReader, keep: Keep) -> tuple[UnitColumns, Kept, Sequence[Bought]]:
+    def buy(self, reader: UnitReader, keep: Keep) -> Purchase:
         """Buy the means, and the rounds of the iteration."""
 
         def products(centre: Floats, basis: Floats, bits: int) -> Sequence[int]:
@@ -70,9 +68,10 @@ class PsiTask(UnitTask):
             sql = print_products(centre, basis, reader.relation(parameters), self.units.names, bits)
             return reader.integers(sql, parameters, basis.size)[1:]
 
-        released = collect_psi(self.request, Purse.on(self.terms, keep), reader.sums, products)
-        kept = Kept(method=self.method, request=self.request, rows=self.rows, released=released)
-        return self.units, kept, released.stages
+        purse = Purse.on(self.terms, keep)
+        released = collect_psi(self.request, purse, reader.sums, products)
+        kept = Kept(method=self.method, request=self.request, released=released)
+        return self.units, kept, purse.rows, released.stages
 
 
 def task(asked: Asked) -> PsiTask:
@@ -83,7 +82,7 @@ def task(asked: Asked) -> PsiTask:
     """
     units, request = lay_out(asked, listed=False)
     require_shares(psi_fits(request, moment_terms(request)), len(units.parts), asked.epsilon_nano)
-    return PsiTask(table=asked.table, units=units, request=request, rows=asked.wanted)
+    return PsiTask(table=asked.table, units=units, request=request, rows=asked.rows)
 
 
 def collect_psi(request: Request, purse: Purse, sums: Sums, products: Products) -> Ellipsoid:

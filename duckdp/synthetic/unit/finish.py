@@ -14,6 +14,7 @@ from duckdp.core.watch import Watch
 from duckdp.errors import CatalogError
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.opened import Opened
+from duckdp.synthetic.scale import tell_scale
 from duckdp.synthetic.unit.kept import Kept, load_kept
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
@@ -74,7 +75,13 @@ def open_rows(raw: dict[str, Any], watch: Watch) -> Opened:
     if table.rows < rows:
         places = np.resize(np.arange(table.rows), rows)
         table = replace(table, columns={name: values[places] for name, values in table.columns.items()})
-    return Opened(table=table, remarks=("the release holds no summary, so there are no error bars",))
+    notes: tuple[str, ...] = ()
+    if "count" in raw:  # not in releases of earlier versions
+        told = tell_scale(rows, float(raw["count"]), str(raw["counted"]), table.table)
+        table, notes = replace(table, scale=told), (told,)
+    return Opened(
+        table=table, notes=notes, remarks=("the release holds no summary, so there are no error bars", *notes)
+    )
 
 
 def shape_of_rows(raw: dict[str, Any]) -> list[tuple[str, str]]:

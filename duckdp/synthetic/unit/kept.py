@@ -22,7 +22,7 @@ class Kept:
     Attributes:
         method: name of the method, which is that of its folder.
         request: public parameters.
-        rows: wanted.
+        rows: wanted, or as many as were counted.
         released: by the method; one of its own classes.
         marginals, noisy: moments of single columns and their release, where they were bought beside (``moments``).
         bought: kept for the stored form's sake; always empty.
@@ -30,8 +30,8 @@ class Kept:
 
     method: str
     request: Request
-    rows: int
     released: Any
+    rows: int = 0
     marginals: Any = None
     noisy: Noisy | None = None
     bought: tuple[tuple[str, int, float], ...] = ()

@@ -22,7 +22,7 @@ def task(asked: Asked) -> SynthesisTask:
         epsilon_nano=asked.epsilon_nano,
         delta_atto=asked.delta_atto,
         neighbours=asked.neighbours,
-        rows=asked.wanted,
+        rows=asked.rows,
         smoothness=asked.smoothness,
         degree=asked.degree,
     )

@@ -27,6 +27,7 @@ from duckdp.synthetic.asked import MAX_ROWS, usable_columns
 from duckdp.synthetic.lp.buy.null_patterns import MissingPlan, plan_missing
 from duckdp.synthetic.lp.plan import CLEAR, MOST_COLUMNS, PART, may_miss
 from duckdp.synthetic.opened import KIND
+from duckdp.synthetic.scale import tell_default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +37,12 @@ class SynthesisTask:
     Attributes:
         summary: of the rows that have a value in every column.
         missing: the patterns of NULLs, where a column is nullable.
-        rows: wanted.
+        rows: wanted, or None for as many as the noisy count says.
     """
 
     summary: SummaryTask
     missing: MissingPlan | None
-    rows: int
+    rows: int | None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -83,7 +84,9 @@ class SynthesisTask:
             if self.missing is None
             else [f"NULLs of {', '.join(self.missing.names)}: their shares, for a {PART}th of epsilon"]
         )
-        return ["method: lp, the distribution on a grid whose moments come closest", *nulls, *self.summary.describe()]
+        rows = [tell_default()] if self.rows is None else []
+        first = "method: lp, the distribution on a grid whose moments come closest"
+        return [first, *rows, *nulls, *self.summary.describe()]
 
     @property
     def counts_clearly(self) -> bool:
@@ -124,7 +127,7 @@ def plan_synthesis(
     epsilon_nano: int,
     delta_atto: int,
     neighbours: Neighbours,
-    rows: int,
+    rows: int | None,
     smoothness: int | None,
     degree: int | None,
 ) -> SynthesisTask:
@@ -133,7 +136,8 @@ def plan_synthesis(
     Raises:
         ParameterError: P107, more than three columns or too many rows; and what ``plan_summary`` raises.
     """
-    check_positive("rows", rows, MAX_ROWS)
+    if rows is not None:
+        check_positive("rows", rows, MAX_ROWS)
     chosen = usable_columns(table, columns)
     if not 1 <= len(chosen) <= MOST_COLUMNS:
         rule = f"must be 1 to {MOST_COLUMNS} columns for the linear program; name them, or leave out degree and method."

@@ -13,7 +13,7 @@ from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.lp.make.fitted import Fitted
 from duckdp.synthetic.lp.make.nulls import give_missing, shares
 from duckdp.synthetic.lp.make.support import make_grid
-from duckdp.synthetic.lp.make.synthesize import draw_table, fit_summary
+from duckdp.synthetic.lp.make.synthesize import draw_table, fit_summary, rows_of
 from duckdp.synthetic.lp.make.unfinished import resumed
 from duckdp.synthetic.opened import Opened
 from duckdp.synthetic.sample import bytes_of
@@ -43,8 +43,9 @@ def open_table(raw: dict[str, Any], watch: Watch) -> Opened:
     fitted = Fitted.read(raw["table"], make_grid(summary).shape)
     watch.tell("sample", 0.95)
     source, missing = bytes_of(raw["summary"]), raw.get("missing")
-    table = draw_table(summary, fitted, int(raw["rows"]), source)
-    notes = (fitted.note(),) if fitted.note() else ()
+    rows = rows_of(summary) if raw["rows"] is None else int(raw["rows"])
+    table = draw_table(summary, fitted, rows, source)
+    notes = (*([fitted.note()] if fitted.note() else []), table.scale)
     if missing is not None:
         table = replace(table, columns=give_missing(table.columns, missing, source))
         names = ", ".join(missing["columns"])

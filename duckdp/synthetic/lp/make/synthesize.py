@@ -25,19 +25,24 @@ from duckdp.synthetic.lp.make.interior import Objective
 from duckdp.synthetic.lp.make.support import Support, make_grid, make_objective
 from duckdp.synthetic.lp.make.unfinished import resumed
 from duckdp.synthetic.sample import Bytes, draw_points, system_bytes
+from duckdp.synthetic.scale import default_rows, tell_scale
 
 TIME_LIMIT = 20.0  # seconds for the program, unless asked; the best distribution found by then is taken
 GAP = 0.02  # certified distance from the optimum, relative
 
 
 def synthesize(
-    summary: SmoothSummary, rows: int, *, progress: Tell | None = None, time_limit: float | None = None
+    summary: SmoothSummary,
+    rows: int | None = None,
+    *,
+    progress: Tell | None = None,
+    time_limit: float | None = None,
 ) -> SyntheticTable:
     """Make a synthetic table; interrupted, the next call for the same summary goes on where this one stood.
 
     Args:
         summary: a released summary; three columns of a few hundred sums take a second.
-        rows: wanted rows, 1 to 10^7.
+        rows: wanted rows, 1 to 10^7; None for as many as the noisy count says.
         progress: told (stage, share done) before each stage, within the program and at the end.
         time_limit: seconds for the program; the best distribution found by then is taken.
 
@@ -45,7 +50,7 @@ def synthesize(
         NumericalError: N101, the count is too noisy or the summary has too many columns for a grid.
         ParameterError: P107, rows or time_limit.
     """
-    check_positive("rows", rows, MAX_ROWS)
+    rows = rows_of(summary) if rows is None else check_positive("rows", rows, MAX_ROWS)
     watch = Watch(progress=progress, time_limit=time_limit)
     with resumed(summary.dump()) as state:
         fitted = fit_summary(summary, watch, state)
@@ -110,7 +115,13 @@ def draw_table(summary: SmoothSummary, fitted: Fitted, rows: int, source: Bytes 
     points = fitted.places[draw_points(fitted.weights, rows, source)]
     columns = decode_points(points, make_grid(summary), summary.columns, summary.basis)
     types = {c.name: released_type(c.type) for c in summary.columns}
-    return SyntheticTable(table=summary.table, types=types, columns=columns, residual=fitted.residual)
+    told = tell_scale(rows, max(1.0, noisy_count(summary)[0]), "rows", summary.table)
+    return SyntheticTable(table=summary.table, types=types, columns=columns, residual=fitted.residual, scale=told)
+
+
+def rows_of(summary: SmoothSummary) -> int:
+    """As many rows as the noisy count says, within bounds."""
+    return default_rows(noisy_count(summary)[0], len(summary.columns))
 
 
 def sure_count(summary: SmoothSummary) -> float:

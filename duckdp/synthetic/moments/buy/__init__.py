@@ -6,7 +6,6 @@ what is bought then has such columns only where a count stands out of its noise 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -23,7 +22,7 @@ from duckdp.synthetic.moments.released import CLASSES
 from duckdp.synthetic.unit.buy.purse import Keep, Purse, Sums
 from duckdp.synthetic.unit.buy.reading import UnitReader
 from duckdp.synthetic.unit.buy.sums_sql import print_sums
-from duckdp.synthetic.unit.buy.unit_task import UnitTask
+from duckdp.synthetic.unit.buy.unit_task import Purchase, UnitTask
 from duckdp.synthetic.unit.charge_terms import Terms, moment_terms
 from duckdp.synthetic.unit.completeness import cube_doubt, may_show_null, null_column, null_share, without_nulls
 from duckdp.synthetic.unit.features import ONE, Features
@@ -104,7 +103,7 @@ class MomentsTask(UnitTask):
         terms = _pure(self.marginal_nano, self.terms)
         return choose_marginals(units.numbers, units.count, terms, self.request.expected_rows)
 
-    def buy(self, reader: UnitReader, keep: Keep) -> tuple[UnitColumns, Kept, Sequence[Bought]]:
+    def buy(self, reader: UnitReader, keep: Keep) -> Purchase:
         """Buy counts of NULLs, the links' stages, then the marginals."""
         terms, units, request, bought = self.terms, self.units, self.request, list[Bought]()
         if self.null_nano:
@@ -112,17 +111,16 @@ class MomentsTask(UnitTask):
             units, request = without_nulls(units, request, complete)
             bought.append(("nulls", counted, self._part(self.null_nano)))
         reader, links = replace(reader, units=units), self._part(request.epsilon_nano)
-        released = collect(request, make_plan(request, terms), Purse.on(terms, keep), reader.sums)
+        purse = Purse.on(terms, keep)
+        released = collect(request, make_plan(request, terms), purse, reader.sums)
         bought += [(name, count, share * links) for name, count, share in released.stages]
         marginals, noisy = self._marginals(units), None
         if marginals is not None:
             part = Purse.on(_pure(self.marginal_nano, terms), keep)
             noisy = part.buy(reader.sums, marginals, Fraction(1))
             bought.append(("marginals", marginals.count, self._part(self.marginal_nano)))
-        kept = Kept(
-            method=self.method, request=request, rows=self.rows, released=released, marginals=marginals, noisy=noisy
-        )
-        return units, kept, bought
+        kept = Kept(method=self.method, request=request, released=released, marginals=marginals, noisy=noisy)
+        return units, kept, purse.rows, bought
 
 
 def task(asked: Asked) -> MomentsTask:
@@ -149,7 +147,7 @@ def task_over(asked: Asked, units: UnitColumns, whole: Request) -> MomentsTask:
         fits = (nulls > 0 or not doubtful) and all(s == 0 or terms.cost(s) for s in least)
         require_shares(fits, len(units.parts), asked.epsilon_nano)
     return MomentsTask(
-        table=asked.table, units=units, request=request, rows=asked.wanted, marginal_nano=part, null_nano=nulls
+        table=asked.table, units=units, request=request, rows=asked.rows, marginal_nano=part, null_nano=nulls
     )
 
 

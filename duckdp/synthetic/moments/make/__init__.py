@@ -30,7 +30,7 @@ def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]
     if not isinstance(released, Released):
         raise InternalError("a release of another method")
     watch.tell("rows", 0.0)
-    fitted = replace(request, rows=max(LEAST, request.rows))
+    fitted = replace(request, rows=max(LEAST, min(request.rows, kept.rows)))
     plan = make_plan(request, moment_terms(request))
     return decode_rows(units, kept, make_rows(fitted, plan, released, watch, _laws(units, kept)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -17,14 +16,13 @@ from duckdp.synthetic.tree.plan import make_tree_plan, tree_terms
 from duckdp.synthetic.tree.released import CLASSES, Grown
 from duckdp.synthetic.unit.buy.purse import Keep, Purse
 from duckdp.synthetic.unit.buy.reading import UnitReader
-from duckdp.synthetic.unit.buy.unit_task import UnitTask
+from duckdp.synthetic.unit.buy.unit_task import Purchase, UnitTask
 from duckdp.synthetic.unit.charge_terms import Terms
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.lay_out import lay_out, require_shares
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
 from duckdp.synthetic.unit.request import Request
-from duckdp.synthetic.unit.stages import Bought
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +47,7 @@ class TreeTask(UnitTask):
         """Which share of the charge each stage has."""
         return make_tree_plan(self.request, self.units, self.terms).shares
 
-    def buy(self, reader: UnitReader, keep: Keep) -> tuple[UnitColumns, Kept, Sequence[Bought]]:
+    def buy(self, reader: UnitReader, keep: Keep) -> Purchase:
         """Buy the tree's tables, stage by stage."""
         terms = self.terms
         plan = make_tree_plan(self.request, self.units, terms)
@@ -63,7 +61,8 @@ class TreeTask(UnitTask):
             return tables.count_batches(reader.batches(parameters, codes))
 
         target = None if self.request.target is None else self.units.part_at(self.request.target)
-        tree = grow_tree(binnings, plan, Purse.on(terms, keep), target, counts, reader.sums)
+        purse = Purse.on(terms, keep)
+        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums)
         grown = Grown(
             means=tree.means,
             mean_deviation=tree.mean_deviation,
@@ -73,8 +72,7 @@ class TreeTask(UnitTask):
             stages=tree.stages,
             complete=tree.complete,
         )
-        kept = Kept(method=self.method, request=self.request, rows=self.rows, released=grown)
-        return self.units, kept, tree.stages
+        return self.units, Kept(method=self.method, request=self.request, released=grown), purse.rows, tree.stages
 
 
 def task(asked: Asked) -> TreeTask:
@@ -92,4 +90,4 @@ def task_over(asked: Asked, units: UnitColumns, request: Request) -> TreeTask:
     terms = tree_terms(request, columns)
     least = make_tree_plan(request, units, terms).least(columns)
     require_shares(all(s == 0 or terms.cost(s) for s in least), columns, asked.epsilon_nano)
-    return TreeTask(table=asked.table, units=units, request=request, rows=asked.wanted)
+    return TreeTask(table=asked.table, units=units, request=request, rows=asked.rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -19,6 +19,7 @@ from duckdp.catalog.table import Column, Table, dump_table
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import Loss
 from duckdp.synthetic.opened import KIND
+from duckdp.synthetic.scale import counted_things, default_rows, tell_default
 from duckdp.synthetic.unit.buy.purse import Keep
 from duckdp.synthetic.unit.buy.reading import UnitReader
 from duckdp.synthetic.unit.charge_terms import Terms
@@ -27,6 +28,10 @@ from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes, pack, unpack
 from duckdp.synthetic.unit.request import Request
 from duckdp.synthetic.unit.stages import Bought, Noisy
+
+Purchase = tuple[UnitColumns, Kept, float, Sequence[Bought]]
+"""The unit columns that a release is of, the release (its number of rows is still to be set), the noisy or public
+number of rows, and what was bought as shares of the charge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +42,7 @@ class UnitTask(ABC):
         table: the protected table.
         units: its columns as unit columns.
         request: public parameters.
-        rows: wanted rows.
+        rows: wanted rows, or None for as many as are counted.
     """
 
     method: ClassVar[str]
@@ -46,7 +51,7 @@ class UnitTask(ABC):
     table: Table
     units: UnitColumns
     request: Request
-    rows: int
+    rows: int | None
 
     @property
     @abstractmethod
@@ -59,8 +64,8 @@ class UnitTask(ABC):
         return {}
 
     @abstractmethod
-    def buy(self, reader: UnitReader, keep: Keep) -> tuple[UnitColumns, Kept, Sequence[Bought]]:
-        """Buy the stages: the unit columns they are of, the release, and what was bought as shares of the charge.
+    def buy(self, reader: UnitReader, keep: Keep) -> Purchase:
+        """Buy the stages.
 
         Args:
             reader: the private reads.
@@ -123,6 +128,7 @@ class UnitTask(ABC):
         told = ", ".join(f"{name} {share:.1%}" for name, share in self._told_shares().items())
         first = f"method: {self.method}, {self.mechanism} noise; {len(self.units.parts)} columns as {self.units.count}"
         lines = [first, f"planned for {self.request.expected_rows:,} rows (expected_rows, else row_cap)"]
+        lines += [tell_default()] if self.rows is None else []
         return [*lines, *([f"stages, as shares of the charge: {told}"] if told else [])]
 
     def _told_shares(self) -> dict[str, float]:
@@ -141,13 +147,16 @@ class UnitTask(ABC):
         reader = UnitReader(
             table=self.table, units=self.units, expected_rows=self.request.expected_rows, salt=salt, read=stages.read
         )
-        units, kept, bought = self.buy(reader, keep)
+        units, kept, count, bought = self.buy(reader, keep)
+        rows = default_rows(count, len(self.units.parts)) if self.rows is None else self.rows
         raw = {
             "kind": KIND,
             "summary": None,
             "table": None,
-            "rows": self.rows,
+            "rows": rows,
+            "count": count,
+            "counted": counted_things(self.table, units=True),
             "bought": [[name, count, float(share)] for name, count, share in bought],
-            "wide": dump_kept(self.table.name, units, kept),
+            "wide": dump_kept(self.table.name, units, replace(kept, rows=rows)),
         }
         return json.dumps(raw)
