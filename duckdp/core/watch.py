@@ -24,7 +24,8 @@ class Watch:
 
     Attributes:
         progress: told (stage, share done, 0 to 1); what it raises ends the work.
-        time_limit: seconds from the start of the work; None leaves it to the work.
+        time_limit: seconds of processor time of the thread that works, from the start of the work, so that a busy
+            machine changes nothing; None leaves it to the work.
     """
 
     progress: Tell | None = None
@@ -54,7 +55,7 @@ class Watch:
 
     def start(self, otherwise: float) -> None:
         """Start the clock; ``otherwise``: seconds where no time limit was given."""
-        self._end = time.monotonic() + (self.time_limit or otherwise)
+        self._end = time.thread_time() + (self.time_limit or otherwise)
 
     def out_of_time(self) -> bool:
         """Whether the best found so far is to be taken.
@@ -63,7 +64,7 @@ class Watch:
             KeyboardInterrupt: it was interrupted from another thread.
         """
         self.check()
-        return self._end is not None and time.monotonic() > self._end
+        return self._end is not None and time.thread_time() > self._end
 
     def check(self) -> None:
         """Notice an interrupt from another thread.

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from duckdp.catalog.table import Kind, Table
 from duckdp.core.types import Neighbours
 
+TABLES = "tables"  # histograms, pairs, means, correlations, models: what people do with rows
+KERNELS = "kernels"  # broad smooth queries over all columns, those of the paper
 ROWS = 10_000  # rows that are planned for, unless a number is asked for
 MAX_ROWS = 10**7  # rows of one table
 MAX_CELLS = 4_000_000  # values (rows x columns) of one table: 0.5 GB as Python objects
@@ -26,6 +28,7 @@ class Asked:
         rows: wanted, or None for as many as are counted, or as the method makes.
         smoothness: K, derivatives of later queries, or None.
         degree: t, functions per column, or None.
+        purpose: ``TABLES`` or ``KERNELS``, what the method is chosen for; it decides nothing else.
         target: name of the column that others are to be linked with; None or "" for none: nobody pays unasked.
     """
 
@@ -38,6 +41,7 @@ class Asked:
     smoothness: int | None = None
     degree: int | None = None
     target: str | None = None
+    purpose: str = TABLES
 
     @property
     def names(self) -> list[str]:

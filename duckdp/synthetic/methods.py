@@ -17,10 +17,9 @@ from typing import Protocol
 from duckdp.catalog.table import Column, check_positive
 from duckdp.core.task import Task
 from duckdp.errors import ParameterError
-from duckdp.synthetic.asked import MAX_ROWS, Asked
+from duckdp.synthetic.asked import KERNELS, MAX_ROWS, TABLES, Asked
 from duckdp.synthetic.lp import buy as lp_buy
 from duckdp.synthetic.lp import make as lp_make
-from duckdp.synthetic.lp.plan import fits_program
 from duckdp.synthetic.moments import buy as moments_buy
 from duckdp.synthetic.moments import make as moments_make
 from duckdp.synthetic.psi import buy as psi_buy
@@ -93,6 +92,8 @@ def plan_table(asked: Asked, method: str = AUTO) -> TableTask:
         CatalogError: C102, unknown column; C105. ParameterError: P107. QueryError: Q401.
     """
     check_positive("rows", asked.wanted, MAX_ROWS)
+    if asked.purpose not in (TABLES, KERNELS):
+        raise ParameterError("P107", "purpose", asked.purpose, f"must be {TABLES} or {KERNELS}.")
     if method == AUTO:
         return _choose(asked)
     for known in METHODS:
@@ -103,16 +104,20 @@ def plan_table(asked: Asked, method: str = AUTO) -> TableTask:
 
 
 def _choose(asked: Asked) -> TableTask:
-    """The linear program where a summary of all columns fits a grid, else a method for many columns."""
-    if not asked.target and (asked.sets_degree or fits_program(asked)):
-        program = lp_buy.task(asked)
-        return program if asked.sets_degree or program.counts_clearly else tree_buy.task(asked)
-    return choose_by_noise(asked)
+    """The linear program where functions per column were asked for, which are its own; else by the noise.
+
+    Never by itself: its rows lie on few points, so what groups them by bands sees the points, not the table.
+    """
+    return lp_buy.task(asked) if asked.sets_degree and not asked.target else choose_by_noise(asked)
 
 
 def choose_by_noise(asked: Asked) -> TableTask:
     """A tree or moments, by the noise that counts would have: public figures."""
     units, request = lay_out(asked, listed=True)
-    if any(part.listed for part in units.parts) or prefers_tree(units, request):
+    if (
+        units.count < 2
+        or any(part.listed for part in units.parts)
+        or prefers_tree(units, request, kernels=asked.purpose == KERNELS)
+    ):
         return tree_buy.task_over(asked, units, request)
     return moments_buy.task_over(asked, units, request)

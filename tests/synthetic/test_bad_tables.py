@@ -299,4 +299,6 @@ def test_payloads_hold_releases_only(owner: duckdp.Curator, method: str) -> None
         "bought",
         "method",
         "wide",
+        "count",
+        "counted",
     }

@@ -3,6 +3,7 @@
 import importlib
 import json
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +20,7 @@ from duckdp.synthetic.lp.make.generation import State
 from duckdp.synthetic.stored import complete, open_synthesis
 
 theorem_fit = importlib.import_module("duckdp.synthetic.theorem.make")
-synthesize_module = importlib.import_module("duckdp.synthetic.lp.make.synthesize")
+levels = importlib.import_module("duckdp.synthetic.lp.make.levels")
 WIDE = [{"method": "tree"}, {"method": "moments"}, {"method": "psi"}]
 METHODS = [{"method": "lp", "degree": 9}, {"method": "theorem", "smoothness": 1, "rows": 500}]
 
@@ -28,8 +29,8 @@ METHODS = [{"method": "lp", "degree": 9}, {"method": "theorem", "smoothness": 1,
 def owner(tmp_path, monkeypatch):
     """A table that needs many rounds: few points to start from, a small gap to reach."""
     monkeypatch.setattr(generation, "START_DENSITY", 1)
-    monkeypatch.setattr(synthesize_module, "GAP", 1e-4)
-    monkeypatch.setattr(synthesize_module, "TIME_LIMIT", 600.0)  # no slow machine ends it early
+    monkeypatch.setattr(levels, "GAP", 1e-4)
+    monkeypatch.setattr(levels, "TIME_LIMIT", 600.0)  # no slow machine ends it early
     monkeypatch.setattr("duckdp.synthetic.theorem.make.theorem_objective", _never_enough)
     rng = np.random.default_rng(1)
     frame = pa.table({"x": rng.choice([0.1, 0.55, 0.9], 3000), "y": rng.choice([0.2, 0.8], 3000)})
@@ -122,7 +123,7 @@ def test_a_failed_solver_keeps_what_was_paid(owner, given, error, raised, monkey
     ana = owner.session("ana")
     asked = {"epsilon": 9, "name": "mine", **given}
     with monkeypatch.context() as patched:
-        patched.setattr(synthesize_module, "generate", fails)
+        patched.setattr(levels, "generate", fails)
         for _ in range(5):  # more often than a charge could be redeemed
             with pytest.raises(raised) as failed:
                 ana.synthesize("t", **asked)
@@ -175,7 +176,7 @@ def test_through_sql_an_interrupt_is_told_and_the_same_statement_goes_on(owner, 
             raise KeyboardInterrupt
         return generation.generate(*args, **more)
 
-    monkeypatch.setattr(synthesize_module, "generate", once)
+    monkeypatch.setattr(levels, "generate", once)
     with pytest.raises(Exception, match="E102"):
         con.execute(text)
     assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'made'").fetchone() == (0,)
@@ -185,10 +186,11 @@ def test_through_sql_an_interrupt_is_told_and_the_same_statement_goes_on(owner, 
     assert len(owner.ledger.charges()) == 1
 
 
-def test_a_time_limit_takes_the_best_and_says_how_good_it_is(owner):
+def test_a_time_limit_takes_the_best_and_says_how_good_it_is(owner, monkeypatch):
+    monkeypatch.setattr(levels, "FOLLOWS", 1e9)  # the first round's is good enough
+    monkeypatch.setattr("duckdp.synthetic.lp.make.fitted.FOLLOWS", 1e9)
     ana = owner.session("ana")
     made = ana.synthesize("t", epsilon=9, degree=9, name="quick", time_limit=1e-3)
-    assert len(made) == 10_000
     (note,) = [n for n in made.notes if "time limit" in n]
     stored = payload_of(owner, ana, "quick")["table"]
     assert stored["status"] == "stopped"
@@ -197,6 +199,69 @@ def test_a_time_limit_takes_the_best_and_says_how_good_it_is(owner):
     assert gap > 1e-4
     assert not any("time limit" in n for n in ana.synthesize("t", epsilon=8, degree=5).notes)
     assert "time limit" in ana.synthetic_report("quick").text
+
+
+def test_rows_that_do_not_follow_their_release_are_refused_until_they_do(owner, monkeypatch):
+    """On yesterday's code a limit that let the solver begin, and no more, gave rows with nothing of the table."""
+    ana = owner.session("ana")
+    with monkeypatch.context() as patched:
+        patched.setattr(Watch, "out_of_time", lambda _: True)
+        for _ in range(4):
+            with pytest.raises(NumericalError) as refused:
+                ana.synthesize("t", epsilon=9, degree=9, name="quick")
+            assert (refused.value.code, refused.value.status) == ("N101", "time limit")
+            next(iter(unfinished._states.values())).rounds = 0  # else every call does a round more
+    assert payload_of(owner, ana, "quick")["table"] is None
+    made = ana.synthesize("t", epsilon=9, degree=9, name="quick")
+    assert made.cost == "nothing"
+    stored = payload_of(owner, ana, "quick")["table"]
+    assert stored["loss"] <= 1.5 * stored["expected"]
+    assert spent(owner) == 9 * NANO
+
+
+def test_the_last_level_that_was_finished_stands(owner, monkeypatch):
+    """400 sums: functions below 4, 8, 16 and all 20 of each column. Time ends the last of them."""
+    ana = owner.session("ana")
+    seen = []
+
+    def watched(grid, *args, **more):
+        seen.append(grid.rows)
+        if grid.rows == 400:
+            more["should_stop"] = lambda: True
+        return generation.generate(grid, *args, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(levels, "generate", watched)
+        patched.setattr(levels, "FOLLOWS", 0.0)  # whatever the last one has found by then, it is too far
+        made = ana.synthesize("t", epsilon=9, degree=20, name="some")
+    assert seen == [16, 64, 256, 400]
+    (note,) = [n for n in made.notes if "follows its release" in n]
+    assert note.startswith("follows its release in functions below degree 16 alone")
+    assert "follows its release in functions below degree 16" in ana.synthetic_report("some").text
+    x, y = (np.array(c.values) for c in made.columns)
+    assert np.mean(x) == pytest.approx(0.517, abs=0.05)
+    assert np.mean(np.abs(y - 0.2) < 0.1) == pytest.approx(0.5, abs=0.1)
+    again = ana.synthesize("some", rows=500, time_limit=100)  # anew, from the same release
+    assert (again.cost, len(again)) == ("nothing", 500)
+    assert spent(owner) == 9 * NANO
+
+
+def test_a_fit_far_from_its_release_says_so():
+    fitted = Fitted(
+        shape=(3,),
+        places=np.zeros(1, dtype=np.int64),
+        weights=np.ones(1),
+        loss=3.0,
+        bound=2.99,
+        rounds=2,
+        status="gap",
+        residual=5.0,
+        expected=1.0,
+    )
+    assert fitted.note().startswith("does not follow its release: its moments are 3 times as far")
+    assert replace(fitted, loss=1.9, bound=1.89).note() == ""
+    assert replace(fitted, loss=1.9, bound=1.0, status="stopped").note().startswith("the best fit when")
+    assert Fitted.read({k: v for k, v in fitted.raw().items() if k not in ("expected", "below")}, (3,)).note() == ""
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), MOST_SECONDS * 2, "x", True])
@@ -329,6 +394,8 @@ def test_damaged_distributions_are_refused():
         "rounds": 1,
         "status": "gap",
         "residual": 0.1,
+        "expected": 0.25,
+        "below": 0,
     }
     assert Fitted.read(good, (3,)).gap == 0.5
     assert Fitted.read(good, (3,)).raw() == good

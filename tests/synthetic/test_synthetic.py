@@ -19,7 +19,7 @@ from duckdp.synthetic.sample import bytes_of, draw_independent, draw_points
 from tests.smooth.tables import column, connect, real_or_generated, summarize, table
 from tests.synthetic.programs import COLUMNS, connect_to_rows
 
-synthesize_module = importlib.import_module("duckdp.synthetic.lp.make.synthesize")
+levels = importlib.import_module("duckdp.synthetic.lp.make.levels")
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def test_too_many_columns_are_refused_at_once():
 
 
 def test_a_solver_out_of_time_says_so_or_gives_its_best(con, monkeypatch):
-    monkeypatch.setattr(synthesize_module, "TIME_LIMIT", 0.0)
+    monkeypatch.setattr(levels, "TIME_LIMIT", 0.0)
     summary = summarize(con, table(*COLUMNS), ["a", "b"], degree=4)
     try:
         assert synthesize(summary, 10).rows == 10

@@ -22,8 +22,9 @@ from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.lp.make.fitted import Fitted
 from duckdp.synthetic.lp.make.grid_rows import decode_points
 from duckdp.synthetic.lp.make.interior import Objective
+from duckdp.synthetic.lp.make.levels import solve
 from duckdp.synthetic.lp.make.support import Support, grid_of, grid_values, unit_nodes
-from duckdp.synthetic.lp.make.synthesize import solve, sure_count
+from duckdp.synthetic.lp.make.synthesize import sure_count
 from duckdp.synthetic.lp.make.unfinished import resumed
 from duckdp.synthetic.opened import Opened
 from duckdp.synthetic.sample import Bytes, bytes_of, draw_independent

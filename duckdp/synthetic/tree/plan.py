@@ -20,7 +20,9 @@ from duckdp.synthetic.unit.request import Request
 _BINS = ((5e-5, 80), (4e-4, 40), (0.01, 20), (0.1, 10))  # largest r, bins
 _COARSEST = 5  # bins of a number where r is larger
 # Of r, a share of the rows:
-_TINY = 0.001  # up to here "auto" grows a tree whatever the columns are
+_CROSSING = 0.06  # up to here "auto" grows a tree: chosen on five sets, tried on five others (docs/benchmarks.md)
+# for broad smooth queries, tuned on the paper's sets:
+_TINY = 0.001  # up to here it grows one whatever the columns are
 _CALM = 0.005  # below, pairs beyond a tree are bought too
 _DIRECT = 0.01  # above, links of numbers with a target are products; up to here domains make a tree the default
 _LOUD = 0.1  # up to here a delta makes a tree the default
@@ -83,15 +85,20 @@ def tree_terms(request: Request, columns: int) -> Terms:
     return quieter_terms(request, lambda terms: predicted_deviation(columns, 1.0, terms))
 
 
-def prefers_tree(units: UnitColumns, request: Request) -> bool:
-    """Whether "auto" grows a tree, by r.
+def prefers_tree(units: UnitColumns, request: Request, *, kernels: bool = False) -> bool:
+    """Whether "auto" grows a tree, by r: where it is at most ``_CROSSING``.
 
-    Never for numbers that are never NULL alone with delta = 0: at any r moments answer smooth queries two to ten times
-    better and keep correlations, and two-way tables about as well. If r is tiny: then tables carry the laws of columns
-    and pairs, and where they are NULL together, better than any moments. Where half of the columns or more have
-    domains: if r is small. Else with delta > 0, if r is not large or there is a target. (With k tables Laplace noise
-    grows as k and Gaussian noise as its root.)
+    There a tree's one- and two-way histograms are so much better that no other figure outweighs them; beyond, its bins
+    drown, and the few moments of ``moments`` are all that can be had.
+
+    For broad smooth queries (``kernels``) never for numbers that are never NULL alone with delta = 0: at any r moments
+    answer those two to ten times better. If r is tiny: then tables carry the laws of columns and pairs better than any
+    moments. Where half of the columns or more have domains: if r is small. Else with delta > 0, if r is not large or
+    there is a target. (With k tables Laplace noise grows as k and Gaussian noise as its root.)
     """
+    if not kernels:
+        columns = len(units.parts)
+        return predicted_deviation(columns, 1.0, tree_terms(request, columns)) <= _CROSSING * request.expected_rows
     columns, choices = len(units.parts), sum(p.form == "choice" for p in units.parts)
     if not choices and not request.delta_atto and not any(p.nullable for p in units.parts):
         return False

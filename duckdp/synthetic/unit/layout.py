@@ -186,7 +186,7 @@ def make_units(columns: Sequence[Column], *, tree: bool = False) -> UnitColumns:
             rule = f"have domains of {values} values in all; a tree takes at most {MAX_LISTED}. Name fewer columns."
             raise ParameterError("P107", "columns", [c.name for c in columns][:50], rule)
     count = _width(parts)
-    if not (1 if any(p.listed for p in parts) else 2) <= count <= MAX_COLUMNS:
+    if not (1 if tree else 2) <= count <= MAX_COLUMNS:
         rule = f"make {count} unit columns (one per value of a domain); a synthetic table has 2 to {MAX_COLUMNS}."
         way = "" if tree else f", or take method := 'tree': {MAX_VALUES} values a domain, {MAX_LISTED} in all"
         rule = f"{rule} Name fewer{way}."

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from duckdp.catalog.table import Column, Table, check_positive
 from duckdp.core.accountant import pure_rho
 from duckdp.core.task import Stages, Work
@@ -25,7 +23,7 @@ from duckdp.errors import ParameterError
 from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, plan_summary
 from duckdp.synthetic.asked import MAX_ROWS, usable_columns
 from duckdp.synthetic.lp.buy.null_patterns import MissingPlan, plan_missing
-from duckdp.synthetic.lp.plan import CLEAR, MOST_COLUMNS, PART, may_miss
+from duckdp.synthetic.lp.plan import MOST_COLUMNS, PART, may_miss
 from duckdp.synthetic.opened import KIND
 from duckdp.synthetic.scale import tell_default
 
@@ -87,19 +85,6 @@ class SynthesisTask:
         rows = [tell_default()] if self.rows is None else []
         first = "method: lp, the distribution on a grid whose moments come closest"
         return [first, *rows, *nulls, *self.summary.describe()]
-
-    @property
-    def counts_clearly(self) -> bool:
-        """Whether the noise will leave the number of rows clearly above zero, without which there is no program.
-
-        By public figures.
-        """
-        summary, table = self.summary, self.summary.table
-        if summary.count_public:
-            return True
-        first = np.eye(1, summary.basis.size)[0]
-        margin = summary.plan.noise.half_width(first / (1 << summary.moments.bits), 0.95)
-        return (table.expected_rows or table.row_cap) > CLEAR * margin
 
     def work(self, salt: int) -> Work:
         """Noise the patterns of NULLs, then the moments; the distribution is made once they are stored (``stored``)."""

@@ -16,6 +16,7 @@ from duckdp.errors import CatalogError
 from duckdp.synthetic.lp.make.columns import Floats, Integers
 from duckdp.synthetic.lp.make.generation import GridDistribution
 
+FOLLOWS = 2.0  # times the expected noise: how far moments may be from those of the release
 #: Why the program ended without its own aim reached: its status in ``generation``, in words.
 EARLY = {
     "stopped": "its time limit ended it",
@@ -37,6 +38,8 @@ class Fitted:
         rounds: of column generation.
         status: why it ended.
         residual: l1 distance of its moments from the wanted ones, as means.
+        expected: root mean square of F for the noise of the release alone; 0 where it is not known.
+        below: functions per column that it was fitted to, where time did not suffice for all; else 0.
     """
 
     shape: tuple[int, ...]
@@ -47,6 +50,8 @@ class Fitted:
     rounds: int
     status: str
     residual: float
+    expected: float = 0.0
+    below: int = 0
 
     @property
     def gap(self) -> float:
@@ -56,6 +61,14 @@ class Fitted:
     def note(self) -> str:
         """What a reader must know of a fit that ended early, or ""."""
         why, share = EARLY.get(self.status), f"{100 * self.gap:.3g}%"
+        if self.below:
+            return (
+                f"follows its release in functions below degree {self.below} alone: its time limit ended the program; "
+                "a stored table's name with rows and a longer time_limit makes it anew from the same release, free"
+            )
+        if self.expected and self.loss > FOLLOWS * self.expected:
+            far = f"{self.loss / self.expected:.3g} times as far as its noise is expected to put them"
+            return f"does not follow its release: its moments are {far}; for certain none is closer by over {share}"
         if why is None:
             return ""
         return f"the best fit when {why}: for certain no other is closer by more than {share} of its distance"
@@ -71,6 +84,8 @@ class Fitted:
             "rounds": self.rounds,
             "status": self.status,
             "residual": self.residual,
+            "expected": self.expected,
+            "below": self.below,
         }
 
     @classmethod
@@ -90,6 +105,8 @@ class Fitted:
                 rounds=int(raw["rounds"]),
                 status=str(raw["status"]),
                 residual=float(raw["residual"]),
+                expected=float(raw.get("expected", 0.0)),  # not in releases of earlier versions
+                below=int(raw.get("below", 0)),
             )
             found._check(shape)
         except (ValueError, TypeError, KeyError, OverflowError):
@@ -106,7 +123,9 @@ class Fitted:
             raise ValueError
 
 
-def as_fitted(found: GridDistribution, shape: tuple[int, ...], residual: float) -> Fitted:
+def as_fitted(
+    found: GridDistribution, shape: tuple[int, ...], residual: float, *, expected: float = 0.0, below: int = 0
+) -> Fitted:
     """A result of column generation, to be stored."""
     return Fitted(
         shape=shape,
@@ -117,6 +136,8 @@ def as_fitted(found: GridDistribution, shape: tuple[int, ...], residual: float) 
         rounds=found.rounds,
         status=found.status,
         residual=residual,
+        expected=expected,
+        below=below,
     )
 
 

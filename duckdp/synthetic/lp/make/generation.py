@@ -85,6 +85,8 @@ class State:
         points, weights, loss: the best distribution.
         dual, bound: the best lower bound and its y.
         rounds: done.
+        degree: functions per column of the program that this is of, where they grow (``levels``).
+        below: the last level that was finished, and its distribution; or None.
     """
 
     listed: Integers | None = None
@@ -95,6 +97,8 @@ class State:
     dual: Floats | None = None
     bound: float = 0.0
     rounds: int = 0
+    degree: int = 0
+    below: tuple[int, GridDistribution] | None = None
 
     @property
     def gap(self) -> float:
@@ -161,6 +165,17 @@ def generate(
         rounds=state.rounds,
         status=status,
     )
+
+
+def go_on(state: State, grid: Grid, degree: int) -> None:
+    """Turn a state into the start of a program with more functions, from the points that it has."""
+    base = np.ravel_multi_index(tuple(_make_master(grid).points.T), grid.shape)
+    fresh = State(degree=degree, below=state.below)
+    if len(state.weights):
+        new = ~np.isin(np.ravel_multi_index(tuple(state.points.T), grid.shape), base)
+        fresh.listed = state.points[new]
+        fresh.idle = np.zeros(int(new.sum()), dtype=np.int64)
+    vars(state).update(vars(fresh))
 
 
 def _status(state: State, enough: float, gap: float) -> str | None:

@@ -9,8 +9,6 @@ Memory:  one float per grid point (at most 2 million) and R^2 for R sums.
 
 from __future__ import annotations
 
-import numpy as np
-
 from duckdp.catalog.table import check_positive, released_type
 from duckdp.core.watch import Tell, Watch
 from duckdp.errors import NumericalError
@@ -18,17 +16,14 @@ from duckdp.smooth.answer import noisy_count
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.asked import MAX_ROWS
 from duckdp.synthetic.decode import SyntheticTable
-from duckdp.synthetic.lp.make.fitted import Fitted, as_fitted, single_point
-from duckdp.synthetic.lp.make.generation import State, generate
+from duckdp.synthetic.lp.make.fitted import Fitted, single_point
+from duckdp.synthetic.lp.make.generation import State
 from duckdp.synthetic.lp.make.grid_rows import decode_points
-from duckdp.synthetic.lp.make.interior import Objective
-from duckdp.synthetic.lp.make.support import Support, make_grid, make_objective
+from duckdp.synthetic.lp.make.levels import solve_levels
+from duckdp.synthetic.lp.make.support import make_grid, make_objective
 from duckdp.synthetic.lp.make.unfinished import resumed
 from duckdp.synthetic.sample import Bytes, draw_points, system_bytes
 from duckdp.synthetic.scale import default_rows, tell_scale
-
-TIME_LIMIT = 20.0  # seconds for the program, unless asked; the best distribution found by then is taken
-GAP = 0.02  # certified distance from the optimum, relative
 
 
 def synthesize(
@@ -44,7 +39,7 @@ def synthesize(
         summary: a released summary; three columns of a few hundred sums take a second.
         rows: wanted rows, 1 to 10^7; None for as many as the noisy count says.
         progress: told (stage, share done) before each stage, within the program and at the end.
-        time_limit: seconds for the program; the best distribution found by then is taken.
+        time_limit: seconds of processor time for the program; then the best that follows its release is taken.
 
     Raises:
         NumericalError: N101, the count is too noisy or the summary has too many columns for a grid.
@@ -76,38 +71,8 @@ def fit_summary(summary: SmoothSummary, watch: Watch, state: State) -> Fitted:
     support = make_grid(summary)
     if summary.basis.size == 1:  # every column has one value: nothing is to be fitted
         return single_point(support.shape)
-    objective, _ = make_objective(summary, count, least_squares=True)
-    return solve(support, objective, watch, state)
-
-
-def solve(support: Support, objective: Objective, watch: Watch, state: State, *, enough: float = 0.0) -> Fitted:
-    """Column generation under a watch: until F is ``enough``, the certified gap is 2%, or time is out.
-
-    Raises:
-        NumericalError: N101, not one distribution was found.
-    """
-    watch.start(TIME_LIMIT)
-    watch.tell("program", 0.05)
-    found = generate(
-        support.grid,
-        objective,
-        enough=enough,
-        gap=GAP,
-        state=state,
-        should_stop=watch.out_of_time,
-        progress=lambda done, *_: watch.tell("program", 0.05 + 0.9 * (1 - 0.8**done)),
-    )
-    if not len(found.weights):
-        raise NumericalError(
-            "N101",
-            "the program found no distribution in time.",
-            status="time limit",
-            advice="Take a summary of a smaller degree or fewer columns.",
-        )
-    mass = np.zeros(support.grid.size)
-    mass[np.ravel_multi_index(tuple(found.points.T), support.shape)] = found.weights
-    residual = float(np.abs(support.grid.moments(mass) - objective.target).sum())
-    return as_fitted(found, support.shape, residual)
+    objective, expected = make_objective(summary, count, least_squares=True)
+    return solve_levels(support, objective, expected, watch, state)
 
 
 def draw_table(summary: SmoothSummary, fitted: Fitted, rows: int, source: Bytes = system_bytes) -> SyntheticTable:
