@@ -13,7 +13,7 @@ with duckdp.open({"care": care}, ledger="synthetic.ledger") as curator:
     curator.budget(epsilon=2)
     curator.grant("ana", epsilon=2)
     ana = curator.session("ana")
-    made = ana.synthesize("care", epsilon=1, columns=["age", "md_visits"], degree=4, rows=10_000, name="people")
+    made = ana.synthesize("care", epsilon=1, columns=["age", "md_visits"], name="people")
     people = made.arrow()
     print(made.remaining)
 

@@ -84,20 +84,20 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answers', [
   category::VARCHAR], [TRY_CAST(f AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
-  smoothness := NULL, degree := NULL, name := NULL, method := 'auto', target := NULL, time_limit := NULL,
-  fresh := false)
+  smoothness := NULL, degree := NULL, name := NULL, method := 'auto', target := NULL, purpose := 'tables',
+  time_limit := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_synthesize', [
   source::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), rows::VARCHAR,
   CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END, delta::VARCHAR, smoothness::VARCHAR,
-  degree::VARCHAR, name::VARCHAR, method::VARCHAR, target::VARCHAR, time_limit::VARCHAR,
+  degree::VARCHAR, name::VARCHAR, method::VARCHAR, target::VARCHAR, purpose::VARCHAR, time_limit::VARCHAR,
   fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_explain_synthesize(t, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
-  smoothness := NULL, degree := NULL, method := 'auto', target := NULL)
+  smoothness := NULL, degree := NULL, method := 'auto', target := NULL, purpose := 'tables')
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain_synthesize', [
   t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), rows::VARCHAR,
   CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END, delta::VARCHAR, smoothness::VARCHAR,
-  degree::VARCHAR, method::VARCHAR, target::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+  degree::VARCHAR, method::VARCHAR, target::VARCHAR, purpose::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_bounds(t, x, epsilon := NULL, predicate := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_bounds', [

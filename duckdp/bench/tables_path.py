@@ -17,7 +17,7 @@ from duckdp.bench.measure import read_rows
 from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.core.task import Stages
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
-from duckdp.synthetic.asked import Asked
+from duckdp.synthetic.asked import KERNELS, Asked
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.methods import plan_table
 from duckdp.synthetic.stored import read_synthesis
@@ -38,6 +38,7 @@ class Path:
         method: of ``dp_synthesize``.
         neighbours: relation of the charge.
         delta: of the charge, text.
+        purpose: what "auto" chooses for: here by default the paper's broad queries.
     """
 
     unit: Floats
@@ -47,6 +48,7 @@ class Path:
     method: str = "auto"
     neighbours: Neighbours = Neighbours.REPLACE
     delta: str = "0"
+    purpose: str = KERNELS
 
     def make(self, epsilon: str, *, target: str | None = None) -> Floats:
         """One fresh synthetic table as rows, float[m, d]; ``target`` as of ``dp_synthesize``."""
@@ -58,6 +60,7 @@ class Path:
             neighbours=self.neighbours,
             rows=self.rows,
             target=target,
+            purpose=self.purpose,
         )
         task = plan_table(asked, self.method)
         with duckdb.connect(":memory:", config={"threads": THREADS}) as con:

@@ -176,6 +176,7 @@ class Calls(Asks):
         name: str | None = None,
         method: str = "auto",
         target: str | None = None,
+        purpose: str = "tables",
         time_limit: float | None = None,
         fresh: bool = False,
         progress: Callable[[str, float], None] | None = None,
@@ -184,10 +185,11 @@ class Calls(Asks):
 
         ``method``: "lp" (up to three columns, the whole grid), "theorem" (the paper's Algorithm 3), "moments" (many
         columns), "tree" (two-way tables of the pairs that matter), "psi" (the paper's practical variant), or "auto",
-        which chooses by public figures; ``target`` names a column of two values whose links to the others are bought
-        first; without it "moments" may take such a column beside numbers, for less; "" wants none. ``rows``: "auto" is
-        10,000, and the theorem's own number with "theorem". After ``time_limit`` seconds of work on the release the
-        best fit found is taken, of a linear program with a note on how good it is for certain; ``progress`` is told
+        which chooses by public figures, for histograms, pairs and models, or for broad smooth queries with ``purpose``
+        "kernels"; ``target`` names a column of two values whose links to the others are bought first. ``rows``: "auto"
+        is the noisy count up to 100,000, and the theorem's own number with "theorem". After ``time_limit`` seconds of
+        work on the release the best fit found is taken; of a linear program one that follows its release, with a note
+        on how good it is for certain, or none and what was paid for is kept (N101). ``progress`` is told
         (stage, share done). Interrupted, the charge stays, and asking again is free; three attempts may read the data.
         ``fresh`` pays again: for other rows without a name, and with one where its charge is final.
         """
@@ -206,6 +208,7 @@ class Calls(Asks):
         degree: int | None = None,
         method: str = "auto",
         target: str | None = None,
+        purpose: str = "tables",
     ) -> Result:
         """Which method a synthetic table would take, what it would buy and cost, and what a theorem promises; free."""
         return self._ask("dp_explain_synthesize", locals())

@@ -38,6 +38,7 @@ _SOME = "which columns; by default all with bounds, a domain or two values"
 _ALL = "must be a list of names, at least one; leave it out for all with bounds, a domain or two values."
 _METHOD = '"lp" (up to three columns), "theorem", "moments", "tree" or "psi"; "auto" chooses by public figures'
 _TARGET = "a column of two values whose links to the others are bought first, for a third of the charge or more"
+_PURPOSE = 'what "auto" chooses for: "tables" (histograms, pairs, models) or "kernels" (broad smooth queries)'
 _ROWS = 'how many; "auto": as many as the noisy count says, up to 100,000; or the theorem\'s own number'
 _TIME = "seconds of work on the release; then the best fit so far is taken"
 Name = Annotated[str, Kind(word="a name to store it by", about="a name to store the table by, to read it again")]
@@ -62,6 +63,7 @@ class Synthesize(Explained):
     name: Name | None = option(None, explained=False)
     method: Word = option(AUTO, about=_METHOD)
     target: Word | None = option(None, about=_TARGET)
+    purpose: Word = option("tables", about=_PURPOSE)
     time_limit: Number | None = option(None, explained=False, about=_TIME)
     fresh: Fresh = option(False, explained=False, about="pay again: for other rows, or where the charge is final")
     progress: Progress | None = option(None, only="python", explained=False)
@@ -112,6 +114,7 @@ class Synthesize(Explained):
             smoothness=self.smoothness,
             degree=self.degree,
             target=self.target,
+            purpose=self.purpose,
         )
         task = plan_table(asked, self.method)
         _require_few_cells(task.rows, len(task.columns))
@@ -125,6 +128,7 @@ class Synthesize(Explained):
             "smoothness": self.smoothness,
             "name": self.name,
             "target": self.target or None,
+            "purpose": None if self.purpose == "tables" else self.purpose,
             "method": None if self.method == AUTO else self.method,
             "fresh": self.fresh or None,
         }

@@ -60,7 +60,7 @@ questions = """
 print(ana.sql(questions))
 
 # 7. A synthetic table: one charge, then any tool may read it, as Parquet or as a DuckDB file that older shells open too
-people = ana.synthesize("care", epsilon=1, columns=["age", "md_visits"], degree=4, rows=20_000, name="people").arrow()
+people = ana.synthesize("care", epsilon=1, columns=["age", "md_visits"], name="people").arrow()
 by_age = (
     "SELECT 10 * floor(age / 10) AS age, count(*) AS people, avg(md_visits) AS visits FROM people GROUP BY 1 ORDER BY 1"
 )
