@@ -19,7 +19,7 @@ def counted_things(table: Table, *, units: bool) -> str:
 
 
 def tell_default() -> str:
-    """A line of ``explain``."""
+    """A line of ``explain`` for calls that leave the number of rows to the release."""
     return f"rows: as many as the noisy count says, at most {MOST:,}"
 
 

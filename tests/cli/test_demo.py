@@ -18,6 +18,7 @@ from duckdp.demo.tell import DATA, SHIPPED, read_story
 from tests.cli.conftest import ROOT, Process, environment
 from tests.pages import shape
 
+PERSONS = 5912  # in the demo's data
 QUERIES = {
     "group-by": "SELECT age >= 40 AS old, count(*) AS n, avg(md_visits) AS visits FROM people GROUP BY 1 ORDER BY 1",
     "histogram": "SELECT 10 * floor(age / 10) AS band, count(*) AS n FROM people GROUP BY band ORDER BY band",
@@ -77,10 +78,32 @@ def test_what_it_shows_is_what_it_runs(demo: tuple[Path, str]) -> None:
 
 def test_its_files_are_there_and_readable(demo: tuple[Path, str]) -> None:
     folder, _ = demo
-    assert duckdb.sql(f"SELECT count(*) FROM '{folder / 'synthetic.parquet'}'").fetchall() == [(20_000,)]
+    ((made,),) = duckdb.sql(f"SELECT count(*) FROM '{folder / 'synthetic.parquet'}'").fetchall()
+    assert abs(made - PERSONS) < 300  # one row a person; noise of deviation 40 or so
     with duckdb.connect(str(folder / "clinic.duckdb"), read_only=True) as con:
         assert con.execute("SELECT count(*), count(DISTINCT person) FROM care").fetchone() == (20_190, 5_912)
     assert (folder / "clinic.ledger").stat().st_mode & 0o777 == 0o600
+
+
+def test_its_histogram_is_that_of_the_persons(demo: tuple[Path, str]) -> None:
+    """Each ten-year band near its true share, every person's rows together counting one: by the linear program there
+    were 45 rows in the fifties in place of 1,800, and 1,343 of 60 and over in place of 460.
+
+    The fifties, 533 of 5,912, sum at most four bins with Laplace noise of scale 2 / .3 each: 187 off, 28 scales, with a
+    chance below 1e-9; those of 60 and over, 135, at most two: 270 off are 40 scales. The row that is drawn of each
+    person moves a share by 1%.
+    """
+    folder, _ = demo
+    band = "least(6, floor(least(age, 65) / 10))"
+    weighed = f"(SELECT *, 1 / count(*) OVER (PARTITION BY person) AS w FROM '{DATA / 'rand_hie.parquet'}')"
+    true = dict(duckdb.sql(f"SELECT {band}, sum(w) / {PERSONS} FROM {weighed} GROUP BY 1").fetchall())
+    made = dict(
+        duckdb.sql(
+            f"SELECT {band}, count(*) / sum(count(*)) OVER () FROM '{folder / 'synthetic.parquet'}' GROUP BY 1"
+        ).fetchall()
+    )
+    for at, share in true.items():
+        assert made.get(at, 0) == pytest.approx(share, rel=2 if at == 6 else 0.35), at
 
 
 def test_again_in_the_same_folder_costs_nothing(demo: tuple[Path, str], process: Process) -> None:
@@ -157,11 +180,11 @@ def test_the_duckdb_shell_reads_the_synthetic_file(demo: tuple[Path, str], name:
     assert done.returncode == 0, done.stderr
     rows = [line.split(",") for line in done.stdout.split()][1:]
     if name == "group-by":
-        assert [r[0] for r in rows if r[0]] == ["false", "true"]  # a few ages are NULL once in 1,000 runs: noise
+        assert [r[0] for r in rows if r[0]] == ["false", "true"]
     if name == "filter":
-        assert 0 <= int(rows[0][0]) < 20_000
+        assert 0 <= int(rows[0][0]) < PERSONS
     else:
-        assert sum(int(r[1]) for r in rows) == 20_000
+        assert abs(sum(int(r[1]) for r in rows) - PERSONS) < 300
 
 
 def test_the_shipped_table_is_small_documented_and_whole() -> None:

@@ -65,7 +65,7 @@ class UnitTask(ABC):
 
     @abstractmethod
     def buy(self, reader: UnitReader, keep: Keep) -> Purchase:
-        """Buy the stages.
+        """Buy the stages, one after the other, each stored before the next is read.
 
         Args:
             reader: the private reads.
