@@ -47,6 +47,7 @@ from duckdp.smooth.summary import SmoothSummary
 NO_COUNT = "the noisy count is not clearly above zero, so there is no mean. Ask for the sum, or buy a larger epsilon."
 MAX_WEIGHED = 4000  # grid points of the trade-off
 Statistic = Literal["mean", "sum"]
+SMALL = 0.1  # of the noise's standard deviation: an approximation error that is looked at no closer
 _MOST_LEVEL = 0.9999  # of intervals: laws of sums of noises are known to 1e-6
 
 
@@ -107,7 +108,10 @@ def answer(
         ParameterError: P107.
         QueryError: f is outside the allow-list.
     """
-    known = _Known(summary, _checked(statistic, tolerance), level)
+    known = _Known(summary, _checked(statistic, tolerance), level, tolerance)
+    if method == "interpolation":
+        about = (summary.basis, summary.table, summary.columns)
+        return _accepted(known.answer(approximate_many([function], *about, known.enough, quick=False)[0]), tolerance)
     expr = read_function(function, summary.table, summary.columns) if isinstance(function, str) else function
     fit = approximate(expr, summary.basis, method=method, smoothness=smoothness)
     if method == "best":
@@ -141,9 +145,9 @@ def answers(
         ParameterError: P107.
         QueryError: a function is outside the allow-list.
     """
-    known = _Known(summary, _checked(statistic, tolerance), level)
-    fits = approximate_many(functions, summary.basis, summary.table, summary.columns)
-    return [_accepted(known.answer(fit), tolerance) for fit in fits]
+    known = _Known(summary, _checked(statistic, tolerance), level, tolerance)
+    fits = approximate_many(functions, summary.basis, summary.table, summary.columns, known.enough)
+    return [_accepted(found, tolerance) for found in known.answers(fits)]
 
 
 def noisy_count(summary: SmoothSummary, level: float = 0.95) -> tuple[float, float]:
@@ -157,70 +161,77 @@ def noisy_count(summary: SmoothSummary, level: float = 0.95) -> tuple[float, flo
 class _Known:
     """What the answers of one summary share."""
 
-    def __init__(self, summary: SmoothSummary, statistic: Statistic, level: float) -> None:
+    def __init__(
+        self, summary: SmoothSummary, statistic: Statistic, level: float, tolerance: float | None = None
+    ) -> None:
         check_level(level)
         if level > _MOST_LEVEL:
             raise ParameterError(
                 "P107", "level", level, f"must be at most {_MOST_LEVEL}: sums of noise are known to 1e-6."
             )
-        self.summary, self.statistic, self.level = summary, statistic, level
+        self.summary, self.statistic, self.level, self.tolerance = summary, statistic, level, tolerance
         self.sums, self.noise = summary.sums, summary.noise
         self.count, self.margin = noisy_count(summary, level)
         self._first = 0 if summary.count is None else 1
         self._step = float(1 << summary.bits)
 
-    @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
+    def enough(self, coefficients: Floats) -> Floats:
+        """Approximation errors that need no closer look, float[m]: a tenth of the noise, half of the tolerance."""
+        with np.errstate(all="ignore"):
+            rows = max(self.count, 1.0)
+            used = self._gradients(coefficients) if self.statistic == "mean" else coefficients
+            limit = SMALL * self.noise.standard_errors(self.noised(used)) / rows
+        if self.tolerance is not None:
+            limit = np.minimum(limit, self.tolerance / 2 / (1.0 if self.statistic == "mean" else rows + self.margin))
+        return np.where(np.isfinite(limit), limit, 0.0)
+
     def answer(self, fit: Approximation) -> SmoothAnswer:
         """The answer that a combination gives."""
+        return self.answers([fit])[0]
+
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
+    def answers(self, fits: Sequence[Approximation]) -> list[SmoothAnswer]:
+        """The answers that combinations give."""
+        if not fits:
+            return []
+        if self.statistic == "mean" and self.count <= self.margin:
+            return [self._no_mean(fit) for fit in fits]
+        coefficients = np.array([fit.coefficients for fit in fits])
+        errors = np.array([fit.error for fit in fits])
         if self.statistic == "sum":
-            return self._sum(fit)
-        if self.count <= self.margin:
-            return SmoothAnswer(
-                kind="mean",
-                value=None,
-                standard_error=None,
-                approximation_error=fit.error,
-                low=None,
-                high=None,
-                level=self.level,
-                estimated=not fit.proved,
-                note=NO_COUNT,
-            )
-        return self._mean(fit)
-
-    def _sum(self, fit: Approximation) -> SmoothAnswer:
-        value = self._sum_of(fit.coefficients, 1.0)
-        used = self.noised(fit.coefficients)
-        rows = max(0.0, self.count) + self.margin
-        error = fit.error * rows + self._rounding(fit, rows)
-        return self._dressed(fit, value, self.noise.standard_error(used), self.half_width(used), error)
-
-    def _mean(self, fit: Approximation) -> SmoothAnswer:
-        value = self._sum_of(fit.coefficients, self.count)
-        gradient = fit.coefficients.copy()
-        gradient[0] -= value
-        used = self.noised(gradient)
-        rows = self.count - self.margin
-        error = fit.error + self._rounding(fit, self.count + self.margin) / rows
-        deviation = self.noise.standard_error(used) / self.count
-        return self._dressed(fit, value, deviation, self.half_width(used) / rows, error, fit.span)
-
-    def _dressed(
-        self,
-        fit: Approximation,
-        value: float,
-        deviation: float,
-        half: float,
-        error: float,
-        span: tuple[float, float] = (-math.inf, math.inf),
-    ) -> SmoothAnswer:
-        if not all(math.isfinite(v) for v in (value, deviation, half, error, half + error)):
+            values, rows = self._sums_of(coefficients, 1.0), max(0.0, self.count) + self.margin
+            used, over = self.noised(coefficients), (1.0, 1.0)
+            errors = errors * rows + self._rounding(coefficients, rows)
+        else:
+            values, rows = self._sums_of(coefficients, self.count), self.count - self.margin
+            used, over = self.noised(self._gradients(coefficients)), (self.count, rows)
+            errors = errors + self._rounding(coefficients, self.count + self.margin) / rows
+        bars = self.noise.standard_errors(used) / over[0], self.noise.half_widths(used, self.level) / over[1]
+        if not np.isfinite([values, *bars, errors, bars[1] + errors]).all():
             raise NumericalError(
                 "N102",
                 "the answer or its error bar is larger than any number.",
                 status="overflow",
                 advice="Divide the function by a constant, and multiply the answer.",
             )
+        columns = zip(fits, *(a.tolist() for a in (values, *bars, errors)), strict=True)
+        return [self._dressed(*one) for one in columns]
+
+    def _no_mean(self, fit: Approximation) -> SmoothAnswer:
+        return SmoothAnswer(
+            kind="mean",
+            value=None,
+            standard_error=None,
+            approximation_error=fit.error,
+            low=None,
+            high=None,
+            level=self.level,
+            estimated=not fit.proved,
+            note=NO_COUNT,
+        )
+
+    def _dressed(self, fit: Approximation, value: float, deviation: float, half: float, error: float) -> SmoothAnswer:
+        span = fit.span if self.statistic == "mean" else (-math.inf, math.inf)
         ends = outward(span)
         if fit.own > ends[1] - span[1] + span[0] - ends[0]:  # computed by cancellation, and so are the ends
             ends = ends[0] - fit.own, ends[1] + fit.own
@@ -237,25 +248,26 @@ class _Known:
             estimated=not fit.proved,
         )
 
-    def _sum_of(self, coefficients: Floats, count: float) -> float:
-        """Coefficients times sums over a count, scaled to 1 first: the sum may overflow where the mean does not."""
-        largest = float(np.max(np.abs(coefficients), initial=0.0))
-        return largest * (float((coefficients / largest) @ self.sums) / count) if largest > 0 else 0.0
+    def _gradients(self, coefficients: Floats) -> Floats:
+        """Of means: a mean's noise is that of f - v (module docstring)."""
+        found = coefficients.copy()
+        found[:, 0] -= self._sums_of(coefficients, self.count)
+        return found
 
-    def _rounding(self, fit: Approximation, rows: float) -> float:
+    def _sums_of(self, coefficients: Floats, count: float) -> Floats:
+        """Coefficients times sums over a count, scaled to 1 first: the sum may overflow where the mean does not."""
+        largest = np.max(np.abs(coefficients), axis=1, initial=1e-300)
+        return np.asarray(largest * ((coefficients / largest[:, None]) @ self.sums / count))
+
+    def _rounding(self, coefficients: Floats, rows: float) -> Floats:
         """Largest effect of the fixed point on a sum of p: the proved error of each row and function."""
         if self.summary.weighted:  # small weights round as others do
-            return self.summary.row_cap * float(self.summary.row_errors @ np.abs(fit.coefficients))
-        return rows * float(self.summary.row_errors[1:] @ np.abs(fit.coefficients[1:]))  # whole rows are exact
-
-    def half_width(self, used: Floats) -> float:
-        """Of a combination of the noise, scaled to 1 first: powers of tiny coefficients are no floats."""
-        largest = float(np.max(np.abs(used), initial=0.0))
-        return largest * self.noise.half_width(used / largest, self.level) if largest > 0 else 0.0
+            return np.asarray(self.summary.row_cap * (np.abs(coefficients) @ self.summary.row_errors))
+        return np.asarray(rows * (np.abs(coefficients[:, 1:]) @ self.summary.row_errors[1:]))  # whole rows are exact
 
     def noised(self, coefficients: Floats) -> Floats:
         """The coefficients of noisy sums, for noise in grid units."""
-        return coefficients[self._first :] / self._step
+        return coefficients[:, self._first :] / self._step
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused

@@ -1,16 +1,14 @@
 """Coefficients of many functions at once.
 
-Texts that differ in their numbers only have one shape: it is parsed once, and DuckDB evaluates it for all of them in
-one statement, over the product of the nodes and the numbers (``nodes``). Then one matrix product per column gives all
-coefficients and all values on the grid where errors are looked at. Reading a number as a constant of its own changes
-nothing but speed: the numbers pass the same checks, and where they decide how a text translates (a logarithm's
-domain, a number of decimals, a cast) the text is read on its own.
+Texts of one shape (``reading``) are fitted together: where the shape is analytic by its factors, with proved errors
+(``expansion``). For others DuckDB evaluates the shape for all numbers in one statement, over the product of the nodes
+and the numbers (``points``); then one matrix product per column gives all coefficients and all values on the grid where
+errors are looked at.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,14 +16,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from duckdp.catalog.table import Column, Kind, Table
-from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, NumberType, columns, walk
-from duckdp.compiler.operators import row_of
-from duckdp.compiler.parse import parse_scalar
-from duckdp.compiler.scalars import MAX_LITERAL, Scalars
-from duckdp.compiler.scope import RowScope
-from duckdp.compiler.types import TypedFloat, literal_type
-from duckdp.errors import NumericalError, QueryError
+from duckdp.catalog.table import Column
+from duckdp.compiler.expression import Expr
+from duckdp.errors import NumericalError
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.fit import coefficients
@@ -37,23 +30,24 @@ from duckdp.smooth.fit.coefficients import (
     approximate,
     checked,
     is_polynomial,
-    read_function,
     span_of,
 )
+from duckdp.smooth.fit.expansion import Enough
 from duckdp.smooth.fit.interpolation import check_grid, coefficients_from, values_at
 from duckdp.smooth.fit.parts import Part, part_of
 from duckdp.smooth.fit.points import (
-    SLOT,
     Points,
     as_number_expression,
     evaluate_each,
     evaluate_shape,
-    slot,
     tensor_points,
 )
 from duckdp.smooth.fit.proved import own_error, own_errors, proved_error, rounding
+from duckdp.smooth.fit.separate import reads as columns_of
 from duckdp.smooth.fit.terms import is_rough
 from duckdp.smooth.fit.together import hidden_together
+from duckdp.smooth.reading import Shape, fill, reader_of
+from duckdp.smooth.shaped import by_factors
 
 SAFETY = 1.5  # for a grid of three points per degree
 PER_DEGREE = 3  # points of the checking grid per function, column by column
@@ -63,23 +57,17 @@ MAX_TOGETHER = 256  # functions that are fitted in one matrix
 FEW = 8  # functions of one shape that are not worth a statement of their own
 MAX_LISTED = 64  # expressions of one statement
 MAX_COLUMNS = 3  # that functions fitted together may read; others are fitted one by one
-_LARGEST = 1e300  # of a number in a text
-_PLAIN = re.compile(r"[\w\s+\-*/%().,<>=!'\"]*\Z", re.ASCII)
-# A number, or what must be left alone: a string, a quoted name, a name (digits may follow letters).
-_TOKENS = re.compile(
-    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_]\w*|((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(\w?)", re.ASCII
-)
-
-
-class _Slot(TypedFloat):
-    """A number of a text, which remembers its type and place."""
-
-    index: int = -1
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
 def approximate_many(
-    functions: Sequence[str | Expr], basis: Basis, table: str, known: Sequence[Column]
+    functions: Sequence[str | Expr],
+    basis: Basis,
+    table: str,
+    known: Sequence[Column],
+    enough: Enough | None = None,
+    *,
+    quick: bool = True,
 ) -> list[Approximation]:
     """The combinations of the basis that stand for many functions, in their order.
 
@@ -88,148 +76,59 @@ def approximate_many(
         basis: the functions of the summary.
         table: its table's name.
         known: its columns.
+        enough: how small a proved error need not be looked at more closely.
+        quick: what has no proof by its factors is looked at on a coarse grid; otherwise as one by one.
 
     Raises:
         NumericalError: N102, with the function's place.
         QueryError: a function is outside the allow-list.
     """
-    reader = _Reader(table, tuple(known))
-    groups: dict[Expr, list[tuple[int, Floats]]] = {}
-    alone: list[tuple[int, Expr]] = []
+    reader = reader_of(table, tuple(known))
+    groups: dict[Shape, list[tuple[int, Floats]]] = {}
     for i, function in enumerate(functions):
         shape, numbers = reader.read(function)
-        if shape in groups or _together(shape, basis):
-            groups.setdefault(shape, []).append((i, numbers))
-        else:
-            alone.append((i, fill(shape, numbers)))
+        groups.setdefault(shape, []).append((i, numbers))
     found: dict[int, Approximation] = {}
+    left: dict[Expr, list[tuple[int, Floats]]] = {}
+    for shape, members in groups.items():
+        fits = by_factors(shape, [numbers for _, numbers in members], basis, enough)
+        for (i, numbers), fit in zip(members, fits, strict=True):
+            if fit is None:
+                left.setdefault(shape.expr, []).append((i, numbers))
+            else:
+                found[i] = fit
+    if quick:
+        found.update(_on_coarse_grids(left, basis))
+    else:
+        found.update({i: approximate(fill(shape, n), basis) for shape, members in left.items() for i, n in members})
+    return [found[i] for i in range(len(functions))]
+
+
+def _on_coarse_grids(groups: dict[Expr, list[tuple[int, Floats]]], basis: Basis) -> dict[int, Approximation]:
+    """What DuckDB evaluates: shapes of many together, others in one statement or alone."""
+    found: dict[int, Approximation] = {}
+    alone: list[tuple[int, Expr]] = []
     few: dict[frozenset[str], list[tuple[int, Expr]]] = {}
     for shape, members in groups.items():
-        if len(members) < FEW:
-            few.setdefault(_reads(shape), []).extend((i, fill(shape, numbers)) for i, numbers in members)
-            continue
-        for start in range(0, len(members), MAX_TOGETHER):
-            found.update(_approximate_group(_same_shape(shape, members[start : start + MAX_TOGETHER]), basis))
+        if not _together(shape, basis):
+            alone += [(i, fill(shape, numbers)) for i, numbers in members]
+        elif len(members) < FEW:
+            few.setdefault(columns_of(shape), []).extend((i, fill(shape, numbers)) for i, numbers in members)
+        else:
+            for start in range(0, len(members), MAX_TOGETHER):
+                found.update(_approximate_group(_same_shape(shape, members[start : start + MAX_TOGETHER]), basis))
     for reads, listed in few.items():
         for start in range(0, len(listed), MAX_LISTED):
             found.update(_approximate_group(_own_shapes(reads, listed[start : start + MAX_LISTED]), basis))
     for i, function in alone:
         with _place(i):
             found[i] = approximate(function, basis, prove=False)
-    return [found[i] for i in range(len(functions))]
-
-
-class _Reader:
-    """Reads texts of one summary; what has been parsed once is known by its text without numbers."""
-
-    def __init__(self, table: str, known: tuple[Column, ...]) -> None:
-        self.table, self.known = table, known
-        self.relation = Table(name=table, relation=("", "", ""), columns=known, row_cap=1)
-        self.shapes: dict[tuple[str, tuple[NumberType, ...]], tuple[Expr, bool] | None] = {}
-
-    def read(self, function: str | Expr) -> tuple[Expr, Floats]:
-        """(function with slots for its numbers, the numbers)."""
-        if not isinstance(function, str):
-            return lift_numbers(as_number_expression(function))
-        cut = cut_numbers(function)
-        if cut is not None:
-            text, numbers = cut
-            key = (text, tuple(number.type for number in numbers))
-            if key not in self.shapes:
-                self.shapes[key] = self._translate(text, numbers)
-            known = self.shapes[key]
-            if known is not None and known[1]:  # these numbers may decide the translation
-                known = self._translate(text, numbers)
-            if known is not None:
-                return known[0], np.array(numbers)
-        return lift_numbers(as_number_expression(read_function(function, self.table, self.known)))
-
-    def _translate(self, text: str, numbers: list[TypedFloat]) -> tuple[Expr, bool] | None:
-        """(function, whether its translation may depend on the numbers), or None: the text is read on its own."""
-        slots = [_Slot(number) for number in numbers]
-        for i, number in enumerate(slots):
-            number.index, number.type = i, numbers[i].type
-        try:
-            scope = RowScope(self.relation, None, text)
-            expr = as_number_expression(Scalars(scope.leaf, text, slots, smooth=True)(parse_scalar(text)))
-        except QueryError:
-            return None
-        return _slotted(expr), any(_is_decided(e) for e in walk(expr))
-
-
-def cut_numbers(text: str) -> tuple[str, list[TypedFloat]] | None:
-    """(the text with ? in place of each number, the numbers), or None when that is not plainly possible.
-
-    >>> cut_numbers("x1 * 2 + 1.5e-3")
-    ('x1 * ? + ?', [2.0, 0.0015])
-    """
-    if not _PLAIN.match(text) or "--" in text or "/*" in text:
-        return None
-    numbers: list[TypedFloat] = []
-    parts: list[str] = []
-    end = 0
-    for token in _TOKENS.finditer(text):
-        if token[1] is None:
-            continue
-        number = TypedFloat(token[1])
-        number.type = literal_type(token[1])
-        if token[2] or len(token[1]) > MAX_LITERAL or not abs(number) <= _LARGEST:
-            return None
-        numbers.append(number)
-        parts += [text[end : token.start()], "?"]
-        end = token.end()
-    return "".join([*parts, text[end:]]), numbers
-
-
-def lift_numbers(function: Expr) -> tuple[Expr, Floats]:
-    """(a translation with slots for its numbers, the numbers)."""
-    numbers: list[float] = []
-
-    def change(expr: Expr) -> Expr:
-        match expr:
-            case Literal(value=int() | float() as value, kind=Kind.NUMBER) if not isinstance(value, bool):
-                numbers.append(float(value))
-                return slot(len(numbers) - 1)
-        return _rebuilt(expr, change)
-
-    return change(function), np.array(numbers)
-
-
-def fill(shape: Expr, numbers: Floats) -> Expr:
-    """The function of a shape and its numbers."""
-    match shape:
-        case ColumnRef(column=c) if c.name.startswith(SLOT):
-            return Literal(float(numbers[int(c.name.removeprefix(SLOT))]), Kind.NUMBER)
-    return _rebuilt(shape, lambda e: fill(e, numbers)) if len(numbers) else shape
-
-
-def _slotted(expr: Expr) -> Expr:
-    if isinstance(expr, Literal):
-        return slot(expr.value.index) if isinstance(expr.value, _Slot) else expr
-    return _rebuilt(expr, _slotted)
-
-
-def _rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    match expr:
-        case Call(operator=operator, arguments=arguments, kind=kind, option=option):
-            return Call(operator, tuple(change(a) for a in arguments), kind, option)
-        case Case(branches=branches, default=default, kind=kind):
-            arms = tuple((change(c), change(v)) for c, v in branches)
-            return Case(arms, None if default is None else change(default), kind)
-    return expr
-
-
-def _is_decided(expr: Expr) -> bool:
-    return isinstance(expr, Call) and (row_of(expr).domain is not None or row_of(expr).by_value)
-
-
-def _reads(shape: Expr) -> frozenset[str]:
-    return frozenset(c.name for c in columns(shape) if not c.name.startswith(SLOT))
+    return found
 
 
 def _together(shape: Expr, basis: Basis) -> bool:
     """Whether a shape is evaluated for many functions at once: small grids, and no jump to look for."""
-    reads = _reads(shape)
+    reads = columns_of(shape)
     if is_rough(shape) or len(reads) > MAX_COLUMNS or not reads <= {axis.name for axis in basis.axes}:
         return False
     part = part_of(basis, reads)
@@ -274,7 +173,7 @@ def _same_shape(shape: Expr, members: list[tuple[int, Floats]]) -> _Group:
         return found
 
     return _Group(
-        _reads(shape),
+        columns_of(shape),
         functions,
         lambda points: evaluate_shape(shape, points, constants),
         own,

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.cubebars import cube_half_width
 from duckdp.core.errorbars import Noise, check_level, linear_half_width
-from duckdp.core.mixbars import FAST, mixed_half_width
+from duckdp.core.mixbars import FAST, mixed_half_width, mixed_half_widths
 from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
 from duckdp.core.types import NANO, PICO, Loss, Sensitivity
 from duckdp.errors import ParameterError
@@ -84,6 +84,35 @@ class SumNoise:
         each = self.deviations * coefficients
         largest = float(np.max(np.abs(each), initial=0.0))  # scaled to 1: squares of large numbers are no floats
         return largest * float(np.linalg.norm(each / largest)) if 0 < largest < math.inf else largest
+
+    def standard_errors(self, coefficients: Floats) -> Floats:
+        """As :meth:`standard_error`, of every row: float[m] for float[m, R]."""
+        largest = np.max(np.abs(coefficients), axis=1, initial=0.0)
+        scaled = coefficients / np.where(largest > 0, largest, 1.0)[:, None]
+        return np.asarray(largest * np.sqrt((scaled * scaled) @ self.deviations**2))
+
+    def half_widths(self, coefficients: Floats, level: float) -> Floats:
+        """As :meth:`half_width`, of every row: float[m] for float[m, R]. Rows are scaled to 1 first."""
+        largest = np.max(np.abs(coefficients), axis=1, initial=0.0)
+        scaled = coefficients / np.where(largest > 0, largest, 1.0)[:, None]
+        if self.family == "cube" and len(self.scales) > 1 and FAST[0] <= level <= FAST[1]:
+            each = scaled * scaled
+            squares, fourths = each @ self._members, (each * each) @ self._members
+            return np.asarray(
+                largest * mixed_half_widths(squares, fourths, 1 / np.array(self.scales), self.sizes, level)
+            )
+        if self.family == "gaussian" and min(self.scales) >= _CONTINUOUS and self.size:
+            alone = np.eye(1, self.size)[0]
+            per_deviation = self.half_width(alone, level) / float(self.deviations[0])
+            return np.asarray(self.standard_errors(coefficients) * per_deviation, dtype=np.float64)
+        alike = [w * self.half_width(c, level) for w, c in zip(largest.tolist(), scaled, strict=True)]
+        return np.array(alike, dtype=np.float64)
+
+    @cached_property
+    def _members(self) -> Floats:
+        """Whether a sum is in a group: float[R, k]."""
+        members: Floats = (self.groups[:, None] == np.arange(len(self.scales))).astype(np.float64)
+        return members
 
     def half_width(self, coefficients: Floats, level: float) -> float:
         """Level-quantile of the absolute value of a combination."""

@@ -149,10 +149,12 @@ def check(count: int, seed: int, *, every: int = 1) -> tuple[int, int]:
     sure, worst = 0, 0.0
     for written, many in zip(usable, together, strict=True):
         one = approximate(read(written.text), basis)
-        assert one.proved or not many.proved, written.text
+        (alone,) = approximate_many([written.text], basis, "t", COLUMNS, quick=False)
+        assert alone.proved or not many.proved, written.text
+        assert alone.proved or not one.proved, written.text
         if decided(basis, written.text):
             assert one.proved == many.proved, written.text
-        for found in {id(f): f for f in (one, many) if f.proved}.values():
+        for found in {id(f): f for f in (one, alone, many) if f.proved}.values():
             sure += 1
             for row in draw_rows(rng)[::every]:
                 gap = float(abs(written.at(row) - exact_value(basis, found, row)))

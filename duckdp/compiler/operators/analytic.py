@@ -13,8 +13,10 @@ from duckdp.compiler.operators import spans as sp
 from duckdp.compiler.operators.arithmetic import constant_of
 from duckdp.compiler.operators.row import Args, Facts, N, Operator, always, function, outward, spans
 from duckdp.compiler.vectors import of_one, of_two
+from duckdp.core import discs as ds
 from duckdp.core import interval as iv
 from duckdp.core import rectangles as rc
+from duckdp.core.discs import Discs
 from duckdp.core.interval import REALS, Interval
 from duckdp.core.rectangles import Floats, Rectangle, Span
 
@@ -92,6 +94,18 @@ def _by_logarithm(base: float) -> Callable[[Call, Sequence[Rectangle]], Rectangl
     return lambda _, z: rc.logarithm(z[0]) * rc.reciprocal(rc.point(math.log(base)))
 
 
+def _disc_logarithm(base: float) -> Callable[[Call, Sequence[Discs]], Discs]:
+    return lambda _, z: ds.logarithm(z[0]) * ds.reciprocal(ds.logarithm(ds.point(base)))
+
+
+def _disc_power(call: Call, z: Sequence[Discs]) -> Discs:
+    known = constant_of(call.arguments[1])
+    if known is not None and known.is_integer() and abs(known) <= MAX_EXPONENT:
+        found = ds.whole_power(z[0], int(abs(known)))
+        return found if known >= 0 else ds.reciprocal(found)
+    return ds.exponential(z[1] * ds.logarithm(z[0]))
+
+
 ANALYTIC: tuple[Operator, ...] = (
     Operator(
         name="power",
@@ -105,6 +119,7 @@ ANALYTIC: tuple[Operator, ...] = (
         bends=False,
         released=of_two(lambda a, b: (a**b, b * a ** (b - 1), a**b * np.log(a))),
         analytic=lambda _, z: rc.exponential(z[1] * rc.logarithm(z[0])),
+        discs=_disc_power,
         entire=_power_is_entire,
         encloses=_power_span,
     ),
@@ -120,6 +135,7 @@ ANALYTIC: tuple[Operator, ...] = (
         bends=False,
         released=of_one(lambda a: (np.sqrt(a), 0.5 / np.sqrt(a))),
         analytic=lambda _, z: rc.exponential(rc.point(0.5) * rc.logarithm(z[0])),
+        discs=lambda _, z: ds.exponential(ds.point(0.5) * ds.logarithm(z[0])),
         encloses=lambda _, a: sp.widened(np.sqrt(np.maximum(a[0].low, 0)), np.sqrt(np.maximum(a[0].high, 0))),
     ),
     Operator(
@@ -133,6 +149,7 @@ ANALYTIC: tuple[Operator, ...] = (
         bends=False,
         released=of_one(lambda a: (np.exp(a), np.exp(a))),
         analytic=lambda _, z: rc.exponential(z[0]),
+        discs=lambda _, z: ds.exponential(z[0]),
         entire=always,
         encloses=_exponential,
     ),
@@ -148,6 +165,7 @@ ANALYTIC: tuple[Operator, ...] = (
         bends=False,
         released=of_one(lambda a: (np.log(a), 1 / a)),
         analytic=lambda _, z: rc.logarithm(z[0]),
+        discs=lambda _, z: ds.logarithm(z[0]),
         encloses=_natural,
     ),
     Operator(
@@ -160,6 +178,7 @@ ANALYTIC: tuple[Operator, ...] = (
         domain=POSITIVE,
         bends=False,
         analytic=_by_logarithm(10),
+        discs=_disc_logarithm(10),
         encloses=_logarithm(np.log10),
     ),
     Operator(
@@ -171,6 +190,7 @@ ANALYTIC: tuple[Operator, ...] = (
         domain=POSITIVE,
         bends=False,
         analytic=_by_logarithm(2),
+        discs=_disc_logarithm(2),
         encloses=_logarithm(np.log2),
     ),
     Operator(
@@ -184,6 +204,7 @@ ANALYTIC: tuple[Operator, ...] = (
         domain=TURNS,
         bends=False,
         analytic=lambda _, z: rc.sine(z[0]),
+        discs=lambda _, z: ds.sine(z[0]),
         entire=always,
         encloses=_real(rc.sine),
     ),
@@ -198,6 +219,7 @@ ANALYTIC: tuple[Operator, ...] = (
         domain=TURNS,
         bends=False,
         analytic=lambda _, z: rc.cosine(z[0]),
+        discs=lambda _, z: ds.cosine(z[0]),
         entire=always,
         encloses=_real(rc.cosine),
     ),
@@ -211,6 +233,7 @@ ANALYTIC: tuple[Operator, ...] = (
         interval=spans(_grown(math.tanh, low=-1, high=1)),
         bends=False,
         analytic=lambda _, z: rc.hyperbolic_tangent(z[0]),
+        discs=lambda _, z: ds.hyperbolic_tangent(z[0]),
         encloses=sp.grows(np.tanh),
     ),
     Operator(
@@ -223,6 +246,7 @@ ANALYTIC: tuple[Operator, ...] = (
         interval=spans(_grown(math.atan)),
         bends=False,
         analytic=lambda _, z: rc.arc_tangent(z[0]),
+        discs=lambda _, z: ds.arc_tangent(z[0]),
         encloses=sp.grows(np.arctan),
     ),
 )

@@ -27,8 +27,10 @@ from duckdp.compiler.operators.row import (
     spans,
 )
 from duckdp.compiler.vectors import of_one, of_two
+from duckdp.core import discs as ds
 from duckdp.core import interval as iv
 from duckdp.core import rectangles as rc
+from duckdp.core.discs import Discs
 from duckdp.core.interval import REALS, Interval
 from duckdp.core.rectangles import Rectangle, Span
 
@@ -59,6 +61,10 @@ def _remainder_image(_: Interval, b: Interval) -> Interval:
 
 def _product(call: Call, z: Sequence[Rectangle]) -> Rectangle:
     return rc.square(z[0]) if call.arguments[0] == call.arguments[1] else z[0] * z[1]
+
+
+def _disc_product(call: Call, z: Sequence[Discs]) -> Discs:
+    return ds.square(z[0]) if call.arguments[0] == call.arguments[1] else z[0] * z[1]
 
 
 def _product_span(call: Call, a: Sequence[Span]) -> Span:
@@ -108,6 +114,7 @@ ARITHMETIC: tuple[Operator, ...] = (
         bends=False,
         released=of_two(lambda a, b: (a + b, np.ones_like(a), np.ones_like(b))),
         analytic=lambda _, z: z[0] + z[1],
+        discs=lambda _, z: z[0] + z[1],
         entire=always,
         encloses=lambda _, a: a[0] + a[1],
     ),
@@ -130,6 +137,7 @@ ARITHMETIC: tuple[Operator, ...] = (
         bends=False,
         released=of_two(lambda a, b: (a - b, np.ones_like(a), -np.ones_like(b))),
         analytic=lambda _, z: z[0] - z[1],
+        discs=lambda _, z: z[0] - z[1],
         entire=always,
         encloses=lambda _, a: a[0] - a[1],
     ),
@@ -152,6 +160,7 @@ ARITHMETIC: tuple[Operator, ...] = (
         bends=False,
         released=of_two(lambda a, b: (a * b, b, a)),
         analytic=_product,
+        discs=_disc_product,
         entire=always,
         encloses=_product_span,
     ),
@@ -170,6 +179,7 @@ ARITHMETIC: tuple[Operator, ...] = (
         bends=False,
         released=of_two(lambda a, b: (a / b, 1 / b, -a / b**2)),
         analytic=lambda _, z: z[0] * rc.reciprocal(z[1]),
+        discs=lambda _, z: z[0] * ds.reciprocal(z[1]),
         entire=lambda call: isinstance(call.arguments[1], Literal),
         encloses=lambda _, a: sp.quotient(a[0], a[1]),
     ),
@@ -203,6 +213,7 @@ ARITHMETIC: tuple[Operator, ...] = (
         bends=False,
         released=of_one(lambda a: (-a, -np.ones_like(a))),
         analytic=lambda _, z: -z[0],
+        discs=lambda _, z: -z[0],
         entire=always,
         encloses=lambda _, a: -a[0],
     ),
