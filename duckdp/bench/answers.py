@@ -112,7 +112,7 @@ def _one_by_one(summary: SmoothSummary, functions: Sequence[str]) -> list[Smooth
 
 
 def _median(run: Callable[[], list[SmoothAnswer]], repeat: int) -> tuple[float, int]:
-    """(processor time, answers whose error is proved)"""
+    """Processor time, and how many answers have a proved error."""
     times, proved = [], 0
     for turn in range(repeat + 1):
         start = time.process_time()
