@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from duckdp.core.rectangles import MARGIN, TINY, Floats
 
 Complexes = NDArray[np.complex128]
-_GROWN = 1 + MARGIN
+_GROWN = 1 + MARGIN  # what a radius is widened by, relative
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def point(value: Floats | float) -> Discs:
 
 
 def square(z: Discs) -> Discs:
-    """z^2."""
+    """Square, tighter than z * z."""
     size = np.abs(z.centre)
     return _rounded(z.centre * z.centre, (2 * size + z.radius) * z.radius, size * size)
 
@@ -116,7 +116,7 @@ def sine(z: Discs) -> Discs:
 
 
 def cosine(z: Discs) -> Discs:
-    """Return cos z."""
+    """Return cos z: its derivative is bounded alike."""
     grown = np.cosh(np.abs(z.centre.imag) + z.radius)
     return _rounded(np.cos(z.centre), grown * z.radius, grown * (1 + np.abs(z.centre)))
 

@@ -109,13 +109,14 @@ def answer(
         QueryError: f is outside the allow-list.
     """
     known = _Known(summary, _checked(statistic, tolerance), level, tolerance)
+    about = summary.basis, summary.table, summary.columns
     if method == "interpolation":
-        about = (summary.basis, summary.table, summary.columns)
         return _accepted(known.answer(approximate_many([function], *about, known.enough, quick=False)[0]), tolerance)
     expr = read_function(function, summary.table, summary.columns) if isinstance(function, str) else function
-    fit = approximate(expr, summary.basis, method=method, smoothness=smoothness)
     if method == "best":
-        fit = _weigh(known, expr, fit)
+        fit = _weigh(known, expr, approximate_many([expr], *about, known.enough, quick=False)[0])
+    else:
+        fit = approximate(expr, summary.basis, method=method, smoothness=smoothness)
     return _accepted(known.answer(fit), tolerance)
 
 

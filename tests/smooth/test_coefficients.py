@@ -7,6 +7,7 @@ import pytest
 
 from duckdp.compiler.expression import columns
 from duckdp.errors import NumericalError, ParameterError, QueryError
+from duckdp.smooth import batch
 from duckdp.smooth.batch import approximate_many
 from duckdp.smooth.fit import leastsquares
 from duckdp.smooth.fit.coefficients import approximate, read_function
@@ -20,7 +21,6 @@ from tests.smooth.expressions import analytic, generator, rough
 from tests.smooth.tables import column
 
 X, Y = column("x"), column("y", -3.0, 5.0)
-CUBE = (X, column("v"), column("w"))
 AGE = column("age", 0, 110, "BIGINT")
 CITY = column("city", None, None, "VARCHAR", domain=("Rome", "Oslo", "Lima", "Bonn"))
 SMOKER = column("smoker", None, None, "BOOLEAN")
@@ -257,28 +257,30 @@ def test_parts_select_and_place():
 def test_shapes_of_their_own_are_evaluated_in_one_statement(monkeypatch):
     from duckdp.smooth.fit import points as nodes
 
+    monkeypatch.setattr(batch, "by_factors", lambda *given: [None] * len(given[1]))  # what that leaves
     calls = []
     whole = nodes._execute
     monkeypatch.setattr(nodes, "_execute", lambda *a: calls.append(1) or whole(*a))
-    basis = make_basis(CUBE, 8)
-    many = [f"1 / (2 + x {'+ x ' * k} + v + w)" for k in range(30)]  # three columns that are not taken apart
-    found = approximate_many(many, basis, "t", CUBE)
+    basis = make_basis((X, Y), 16)
+    many = [f"x {'+ x ' * k} + exp(-y)" for k in range(30)]
+    found = approximate_many(many, basis, "t", (X, Y))
     assert len(calls) == 2  # nodes and the grid where errors are looked at
     for k in (0, 29):
         np.testing.assert_allclose(
-            found[k].coefficients, approximate(read_function(many[k], "t", CUBE), basis).coefficients, atol=1e-9
+            found[k].coefficients, approximate(read_function(many[k], "t", (X, Y)), basis).coefficients, atol=1e-9
         )
 
 
 def test_translations_of_one_shape_are_evaluated_together_too(monkeypatch):
     from duckdp.smooth.fit import points as nodes
 
+    monkeypatch.setattr(batch, "by_factors", lambda *given: [None] * len(given[1]))  # what that leaves
     calls = []
     whole = nodes._execute
     monkeypatch.setattr(nodes, "_execute", lambda *a: calls.append(1) or whole(*a))
-    basis = make_basis(CUBE, 8)
-    many = [read_function(f"1 / ({k} + 2 + x + v + w)", "t", CUBE) for k in range(30)]
-    found = approximate_many(many, basis, "t", CUBE)
+    basis = make_basis((X, Y), 16)
+    many = [read_function(f"exp(-{k} * x / 40) * y + {k}", "t", (X, Y)) for k in range(30)]
+    found = approximate_many(many, basis, "t", (X, Y))
     assert len(calls) == 2
     for k in (0, 29):
         np.testing.assert_allclose(found[k].coefficients, approximate(many[k], basis).coefficients, atol=1e-12)

@@ -57,7 +57,7 @@ class Known:
     size: Floats
 
     def select(self, chosen: Rows) -> Known:
-        """Some rows."""
+        """The same of some rows of numbers."""
         return Known(self.coefficients[chosen], self.error[chosen], self.size[chosen])
 
 

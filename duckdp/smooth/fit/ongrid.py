@@ -56,7 +56,7 @@ class First:
     known: dict[int, Known]
 
     def select(self, chosen: Rows) -> First:
-        """Some rows."""
+        """The same of some rows of numbers."""
         known = {i: own.select(chosen) for i, own in self.known.items()}
         return First(self.constants[chosen], self.kept[chosen], known)
 
