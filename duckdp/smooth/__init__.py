@@ -12,6 +12,7 @@ The noisy sums of a basis of smooth functions are released once; every answer af
     grouped       one summary per public group;  counted  a degree that follows from the count
     coefficients  a query function as a combination of the basis: interpolation (nodes, terms, parts), with a proved
                   error where it can be had (proved, bernstein, cells), least squares, jackson, tradeoff, batch
+    expansion     the same by the factors of analytic functions, many at once (shapes, factored; separate, factors)
     answer        a value with its error bar
 
 Nothing here reads private rows: a desk runs the query that ``moments`` prints and hands the rows to ``summary``.

@@ -1,6 +1,6 @@
 """Coefficients of many functions at once.
 
-Texts of one shape (``reading``) are fitted together: where the shape is analytic by its factors, with proved errors
+Texts of one shape (``shapes``) are fitted together: where the shape is analytic by its factors, with proved errors
 (``expansion``). For others DuckDB evaluates the shape for all numbers in one statement, over the product of the nodes
 and the numbers (``points``); then one matrix product per column gives all coefficients and all values on the grid where
 errors are looked at.
@@ -21,6 +21,7 @@ from duckdp.compiler.expression import Expr
 from duckdp.errors import NumericalError
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import Basis
+from duckdp.smooth.factored import by_factors
 from duckdp.smooth.fit import coefficients
 from duckdp.smooth.fit.coefficients import (
     NEGLIGIBLE,
@@ -46,8 +47,7 @@ from duckdp.smooth.fit.proved import own_error, own_errors, proved_error, roundi
 from duckdp.smooth.fit.separate import reads as columns_of
 from duckdp.smooth.fit.terms import is_rough
 from duckdp.smooth.fit.together import hidden_together
-from duckdp.smooth.reading import Shape, fill, reader_of
-from duckdp.smooth.shaped import by_factors
+from duckdp.smooth.shapes import Shape, fill, reader_of
 
 SAFETY = 1.5  # for a grid of three points per degree
 PER_DEGREE = 3  # points of the checking grid per function, column by column

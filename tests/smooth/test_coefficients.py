@@ -15,7 +15,7 @@ from duckdp.smooth.fit.interpolation import count_values, places, rule_for, zero
 from duckdp.smooth.fit.parts import part_of
 from duckdp.smooth.fit.points import Points, evaluate
 from duckdp.smooth.fit.terms import degrees, split
-from duckdp.smooth.reading import cut_numbers
+from duckdp.smooth.shapes import cut_numbers
 from duckdp.smooth.summary import make_basis
 from tests.smooth.expressions import analytic, generator, rough
 from tests.smooth.tables import column

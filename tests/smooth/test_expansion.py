@@ -5,13 +5,13 @@ import pytest
 
 from duckdp.compiler.expression import show
 from duckdp.smooth.batch import approximate_many
+from duckdp.smooth.factored import by_factors
 from duckdp.smooth.fit import expansion, factors, ongrid, points
 from duckdp.smooth.fit.coefficients import approximate, read_function
 from duckdp.smooth.fit.points import Points, as_number_expression, evaluate
 from duckdp.smooth.fit.programs import cover_of
 from duckdp.smooth.fit.separate import products, reads
-from duckdp.smooth.reading import Reader
-from duckdp.smooth.shaped import by_factors
+from duckdp.smooth.shapes import Reader
 from duckdp.smooth.summary import make_basis
 from tests.smooth.expressions import analytic, generator
 from tests.smooth.tables import column

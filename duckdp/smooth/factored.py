@@ -15,7 +15,7 @@ from duckdp.smooth.basis import Basis
 from duckdp.smooth.fit.coefficients import Approximation
 from duckdp.smooth.fit.expansion import Enough, approximate_shape
 from duckdp.smooth.fit.points import SLOT
-from duckdp.smooth.reading import Shape
+from duckdp.smooth.shapes import Shape
 
 MAX_TOGETHER = 256  # functions in one array
 MAX_NUMBERS = 2**22  # coefficients in one array
