@@ -307,16 +307,19 @@ def test_few_rows(owner: duckdp.Curator, method: str, rows: int) -> None:
     assert {c.state for c in owner.ledger.charges()} == {"released"}
 
 
-def test_auto_takes_the_tree_where_the_number_of_rows_would_drown(tmp_path: Path) -> None:
+def test_auto_never_takes_a_program_and_makes_rows_where_their_number_drowns(tmp_path: Path) -> None:
     nulls = dict.fromkeys(BOUNDS, 0)
     with open_owner(tmp_path, table_of(100), expected_rows=100, nulls=nulls) as curator:
         ana = curator.session("ana")
         for i in range(20):
             assert len(ana.synthesize("t", epsilon="0.05", rows=20, name=f"n{i}")) == 20
-        (plan, *_) = ana.explain_synthesize("t", epsilon="0.05").rows()
-        assert "tree" in plan[0]
-        (plan, *_) = ana.explain_synthesize("t", epsilon=5).rows()
-        assert "lp" in plan[0]
+        for epsilon, method in (("0.05", "moments"), (20, "tree")):
+            (plan, *_) = ana.explain_synthesize("t", epsilon=epsilon).rows()
+            assert f"method: {method}" in plan[0]
+        (plan, *_) = ana.explain_synthesize("t", epsilon=20, purpose="kernels").rows()
+        assert "method: moments" in plan[0]
+        (plan, *_) = ana.explain_synthesize("t", epsilon=5, degree=4).rows()
+        assert "method: lp" in plan[0]
 
 
 # ---- reports --------------------------------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def test_keys_and_error_columns_of_answers_come_along(joined: Joined) -> None:
         assert inside == (2000,)
         told = dict(con.execute("SELECT table_name, comment FROM duckdb_tables()").fetchall())
     assert told["answers"].startswith("released by duckdp: charge")
-    assert "rows whose key is NULL" in told["answers"]
+    assert "rows whose key is outside its declared domain" in told["answers"]
 
 
 def test_stored_tables_are_written_for_free(joined: Joined, tmp_path: Path) -> None:

@@ -145,7 +145,8 @@ def test_rows_follow_from_a_release():
         first, again, other = (draw(weights, 500, bytes_of(text)) for text in ("one", "one", "two"))
         assert (first == again).all()
         assert (first != other).any()
-        assert (first != draw(weights, 500, bytes_of("one"), purpose="missing")).any()
+    first = draw_points(weights, 500, bytes_of("one"))
+    assert (first != draw_points(weights, 500, bytes_of("one"), purpose="missing")).any()
 
 
 def test_one_row_is_drawn_with_the_right_chance():
@@ -179,7 +180,7 @@ def test_payload_round_trip_and_damage(con):
         assert caught.value.code == "C105"
 
 
-@pytest.mark.parametrize("rows", [0, -1, MAX_ROWS + 1, 1.5, "10", True, None])
+@pytest.mark.parametrize("rows", [0, -1, MAX_ROWS + 1, 1.5, "10", True])
 def test_rows_out_of_range_are_refused(con, rows):
     with pytest.raises(ParameterError) as caught:
         synthesize(summarize(con, table(*COLUMNS), ["a"], degree=2), rows)

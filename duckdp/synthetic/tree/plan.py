@@ -20,7 +20,7 @@ from duckdp.synthetic.unit.request import Request
 _BINS = ((5e-5, 80), (4e-4, 40), (0.01, 20), (0.1, 10))  # largest r, bins
 _COARSEST = 5  # bins of a number where r is larger
 # Of r, a share of the rows:
-_CROSSING = 0.05  # up to here "auto" grows a tree (docs/benchmarks.md)
+_CROSSING = 0.03  # up to here "auto" grows a tree (docs/benchmarks.md)
 # for broad smooth queries, tuned on the paper's sets:
 _TINY = 0.001  # up to here it grows one whatever the columns are
 _CALM = 0.005  # below, pairs beyond a tree are bought too
