@@ -78,10 +78,11 @@ AS (SELECT {'value': value, 'standard_error': standard_error, 'approximation_err
   FROM query(__dp_bind('dp_smooth_answer', [
   name::VARCHAR, f::VARCHAR, statistic::VARCHAR, tolerance::VARCHAR, method::VARCHAR, category::VARCHAR], [])));
 
-CREATE OR REPLACE MACRO dp_smooth_answers(name, f, statistic := 'mean', tolerance := NULL, category := NULL)
+CREATE OR REPLACE MACRO dp_smooth_answers(name, f, statistic := 'mean', tolerance := NULL, category := NULL,
+  simultaneous := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_answers', [
   name::VARCHAR, CASE WHEN TRY_CAST(f AS VARCHAR[]) IS NULL THEN f::VARCHAR END, statistic::VARCHAR, tolerance::VARCHAR,
-  category::VARCHAR], [TRY_CAST(f AS VARCHAR[])]));
+  category::VARCHAR, simultaneous::VARCHAR], [TRY_CAST(f AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_synthesize(source, epsilon := NULL, rows := 'auto', columns := NULL, delta := 0,
   smoothness := NULL, degree := NULL, name := NULL, method := 'auto', target := NULL, purpose := 'tables',

@@ -158,8 +158,12 @@ class Calls(Asks):
         statistic: Literal["mean", "sum"] = "mean",
         tolerance: float | None = None,
         category: Scalar | None = None,
+        simultaneous: bool = False,
     ) -> Result:
-        """Answer many functions of a summary's columns at once, one row each; free."""
+        """Answer many functions of a summary's columns at once, one row each; free.
+
+        ``simultaneous`` lets all intervals hold together at 95%: wider than each alone, for misses come together.
+        """
         return self._ask("dp_smooth_answers", locals())
 
     @checks_itself

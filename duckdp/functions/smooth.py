@@ -15,6 +15,7 @@ from duckdp.functions.kinds import (
     ColumnNames,
     Delta,
     Epsilon,
+    Flag,
     Fresh,
     FunctionText,
     FunctionTexts,
@@ -187,6 +188,7 @@ class Answers(DpFunction):
     statistic: Statistic = option("mean", about="over the rows that count")
     tolerance: Number | None = option(None, about=TOLERANCE)
     category: Value | None = option(None, about="which group, of a summary per group")
+    simultaneous: Flag = option(False, about="whether all intervals hold together at 95%, or each alone")
 
     def plan(self, desk: Desk) -> Planned:
         """One row for each function."""
@@ -199,8 +201,10 @@ class Answers(DpFunction):
             raise ParameterError("P107", "functions", texts[0], rule)
 
         def ask() -> Listed:
-            found = answers(summary, texts, statistic=self.statistic, tolerance=self.tolerance)
-            return [(text, *_row(each)) for text, each in zip(texts, found, strict=True)], []
+            how: dict[str, Any] = {"statistic": self.statistic, "tolerance": self.tolerance}
+            found = answers(summary, texts, simultaneous=self.simultaneous, **how)
+            notes = ["the intervals hold together at 95%, all of them"] if self.simultaneous else []
+            return [(text, *_row(each)) for text, each in zip(texts, found, strict=True)], notes
 
         names, types = ("function", *ANSWER), ("VARCHAR", *TYPES)
         return _of_summary(summary, self.name, names, types, ask, rows=len(texts))

@@ -61,9 +61,10 @@ class SmoothAnswer:
         standard_error: of the noise alone, or None.
         approximation_error: what the polynomial and the fixed point may add; not random, so no level applies.
         low, high: interval at ``level`` for the true value, approximation error included, or None.
-        level: coverage with respect to the noise.
+        level: coverage with respect to the noise; of the intervals of all answers together where ``simultaneous``.
         estimated: the approximation error is not proved: the largest one found on a grid, times a factor.
         note: why there is no value, or "".
+        simultaneous: all intervals of the list hold together with probability ``level``.
     """
 
     kind: Statistic
@@ -75,6 +76,7 @@ class SmoothAnswer:
     level: float
     estimated: bool = True
     note: str = ""
+    simultaneous: bool = False
 
 
 @checked
@@ -128,6 +130,7 @@ def answers(
     statistic: Statistic = "mean",
     level: float = 0.95,
     tolerance: float | None = None,
+    simultaneous: bool = False,
 ) -> list[SmoothAnswer]:
     """Many answers at once, by interpolation; the same values as :func:`answer`, thousands per second.
 
@@ -138,7 +141,8 @@ def answers(
         summary: a released summary.
         functions: as for :func:`answer`.
         statistic: "mean" or "sum".
-        level: coverage of each interval; it is not joint.
+        level: coverage of each interval.
+        simultaneous: let all intervals hold together with probability ``level``, at most 0.999 (``core/jointbars``).
         tolerance: as for :func:`answer`.
 
     Raises:
@@ -148,7 +152,8 @@ def answers(
     """
     known = _Known(summary, _checked(statistic, tolerance), level, tolerance)
     fits = approximate_many(functions, summary.basis, summary.table, summary.columns, known.enough)
-    return [_accepted(found, tolerance) for found in known.answers(fits)]
+    made = known.together(fits) if simultaneous else known.answers(fits)
+    return [_accepted(found, tolerance) for found in made]
 
 
 def noisy_count(summary: SmoothSummary, level: float = 0.95) -> tuple[float, float]:
@@ -198,16 +203,49 @@ class _Known:
         if self.statistic == "mean" and self.count <= self.margin:
             return [self._no_mean(fit) for fit in fits]
         coefficients = np.array([fit.coefficients for fit in fits])
+        used = self.noised(coefficients if self.statistic == "sum" else self._gradients(coefficients))
+        return self._bars(fits, coefficients, used, self.noise.half_widths(used, self.level), self.margin)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def together(self, fits: Sequence[Approximation]) -> list[SmoothAnswer]:
+        """The same with intervals that hold together with probability ``level``.
+
+        With v a noisy mean, N the noisy count and m the true mean, (v - m) N = (c - m e_0) . Z exactly. Where
+        |(c - v e_0) . Z| <= w for all answers and |Z_0| <= w_0, so |v - m| (N - Z_0) <= w, |v - m| <= w / (N - w_0):
+        w and w_0 come from one factor of the standard deviations, the noise of the count being one more combination.
+        Each is a grid step per sum wider, by which drawn noise may differ from its law. As one by one, the law of
+        (c - v e_0) . Z is taken at the v that was found: exact for sums, to first order in the noise for means.
+        """
+        if not fits:
+            return []
+        if self.statistic == "mean" and self.count <= self.margin:
+            return [replace(self._no_mean(fit), simultaneous=True) for fit in fits]
+        coefficients = np.array([fit.coefficients for fit in fits])
+        used = self.noised(coefficients if self.statistic == "sum" else self._gradients(coefficients))
+        count = self.noised(np.eye(1, coefficients.shape[1])) * (self.summary.count is None)
+        both = np.concatenate([used, count])
+        scale = np.maximum(np.max(np.abs(both), axis=1, initial=0.0), 1e-300)
+        factor = self.noise.joint_factor(both / scale[:, None], self.level)
+        widths = factor * self.noise.standard_errors(both) + np.abs(both).sum(axis=1)
+        made = self._bars(fits, coefficients, used, widths[:-1], float(widths[-1]))
+        return [replace(one, simultaneous=True) for one in made]
+
+    def _bars(
+        self, fits: Sequence[Approximation], coefficients: Floats, used: Floats, widths: Floats, margin: float
+    ) -> list[SmoothAnswer]:
+        """Answers from the half-widths of the noise, of each and of the count; ``used`` are its combinations."""
+        if self.statistic == "mean" and self.count <= margin:
+            return [self._no_mean(fit) for fit in fits]
         errors = np.array([fit.error for fit in fits])
         if self.statistic == "sum":
-            values, rows = self._sums_of(coefficients, 1.0), max(0.0, self.count) + self.margin
-            used, over = self.noised(coefficients), (1.0, 1.0)
+            values, rows = self._sums_of(coefficients, 1.0), max(0.0, self.count) + margin
+            over = (1.0, 1.0)
             errors = errors * rows + self._rounding(coefficients, rows)
         else:
-            values, rows = self._sums_of(coefficients, self.count), self.count - self.margin
-            used, over = self.noised(self._gradients(coefficients)), (self.count, rows)
-            errors = errors + self._rounding(coefficients, self.count + self.margin) / rows
-        bars = self.noise.standard_errors(used) / over[0], self.noise.half_widths(used, self.level) / over[1]
+            values, rows = self._sums_of(coefficients, self.count), self.count - margin
+            over = (self.count, rows)
+            errors = errors + self._rounding(coefficients, self.count + margin) / rows
+        bars = self.noise.standard_errors(used) / over[0], widths / over[1]
         if not np.isfinite([values, *bars, errors, bars[1] + errors]).all():
             raise NumericalError(
                 "N102",

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.cubebars import cube_half_width
 from duckdp.core.errorbars import Noise, check_level, linear_half_width
+from duckdp.core.jointbars import joint_factor, laplace_variates
 from duckdp.core.mixbars import FAST, mixed_half_width, mixed_half_widths
 from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
 from duckdp.core.types import NANO, PICO, Loss, Sensitivity
@@ -107,6 +108,21 @@ class SumNoise:
             return np.asarray(self.standard_errors(coefficients) * per_deviation, dtype=np.float64)
         alike = [w * self.half_width(c, level) for w, c in zip(largest.tolist(), scaled, strict=True)]
         return np.array(alike, dtype=np.float64)
+
+    def joint_factor(self, coefficients: Floats, level: float) -> float:
+        """At how many standard deviations the error bars of all rows of float[m, R] hold together (``jointbars``)."""
+        return joint_factor(coefficients, self.deviations, self._simulated, self.size + len(self.scales), level)
+
+    def _simulated(self, u: Floats) -> Floats:
+        """The noise up to a grid step in every sum, float[n, R], from uniform numbers float[n, R + groups]."""
+        from scipy.special import gammaincinv, ndtri
+
+        if self.family == "gaussian":
+            return np.asarray(ndtri(u[:, : self.size]) * np.array(self.scales)[self.groups])
+        if self.family == "laplace":
+            return np.asarray(laplace_variates(u[:, : self.size]) * np.array(self.scales)[self.groups])
+        radii = gammaincinv(self.sizes + 1.0, u[:, self.size :]) * np.array(self.scales)
+        return np.asarray((2 * u[:, : self.size] - 1) * radii[:, self.groups])
 
     @cached_property
     def _members(self) -> Floats:
