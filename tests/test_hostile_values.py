@@ -226,6 +226,7 @@ SESSION: Cases = {
         "statistic": "mean",
         "tolerance": None,
         "category": None,
+        "simultaneous": False,
     },
     "synthesize": lambda _: {
         **TABLE,
