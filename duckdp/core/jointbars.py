@@ -18,6 +18,7 @@ Source:  order statistics as confidence bounds of a quantile: Wilks, "Determinat
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -31,7 +32,7 @@ Draw = Callable[[Floats], Floats]  # uniforms float[n, u] -> noise float[n, R]
 
 RISK = 1e-6  # that draws of ours show too small a quantile
 MOST_LEVEL = 0.999  # more would take more draws than are made
-DRAWS = (14_000, 40_000)  # of Z: the fewest (ln RISK / ln MOST_LEVEL, a little more), and the most
+DRAWS = (2_000, 40_000)  # of Z: the fewest (or what the level needs, if more), and the most
 WORK = 2**32  # multiplications that are aimed at
 _TOGETHER = 512  # draws in one array
 
@@ -56,7 +57,8 @@ def joint_factor(combinations: Floats, deviations: Floats, draw: Draw, uniforms:
     if not len(scaled):
         return 0.0
     scaled = np.unique(scaled, axis=0)  # equal answers count once
-    count = int(min(DRAWS[1], max(DRAWS[0], WORK / scaled.size)))
+    fewest = 1.1 * math.log(RISK) / math.log(level)  # with fewer the largest of all may be below the quantile
+    count = int(min(DRAWS[1], max(DRAWS[0], fewest, WORK / scaled.size)))
     largest = []
     for start in range(0, count, _TOGETHER):
         chance = _uniform(start, min(_TOGETHER, count - start), uniforms)
