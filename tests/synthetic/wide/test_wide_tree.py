@@ -220,6 +220,8 @@ def test_a_tree_of_a_table_has_its_pairs_nulls_and_types() -> None:
 
 
 def test_auto_grows_a_tree_by_public_figures() -> None:
+    """For broad smooth queries; for tables see test_wide_choice."""
+
     def chosen(spec: tuple, rows: int, **more: object) -> str:
         task = plan_wide(
             table(*spec, expected_rows=rows),
@@ -227,6 +229,7 @@ def test_auto_grows_a_tree_by_public_figures() -> None:
             neighbours=Neighbours.ADD_REMOVE,
             rows=10,
             method="auto",
+            purpose="kernels",
             **{"delta_atto": 0, "target": None, "epsilon_nano": NANO, **more},
         )
         return task.method
