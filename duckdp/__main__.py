@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 INTERRUPTED = 130  # exit code: 128 and the number of SIGINT, as shells have it
+LATER = 0.02  # seconds until a Ctrl-C that nothing could hear is tried again
 
 
 def run() -> None:
     """Run a command and end the process."""
     code: int = INTERRUPTED
     pressed: list[bool] = []
+    told = False  # the command has said it itself
     try:
         try:
             _note_interrupts(pressed)
             code = _run()
+            told = code == INTERRUPTED
         except KeyboardInterrupt:
             pressed.append(True)
         except Exception:
@@ -26,7 +33,8 @@ def run() -> None:
                 raise
         if pressed and code != 0:
             code = INTERRUPTED
-            _say("E102: interrupted. What was done stays; run it again.")
+            if not told:
+                _say("E102: interrupted. What was done stays; run it again.")
         _ignore_interrupts()
     except KeyboardInterrupt:
         _ignore_interrupts()
@@ -49,11 +57,19 @@ def _run() -> int:
 
 
 def _note_interrupts(pressed: list[bool]) -> None:
-    """Ctrl-C is noted, and met again where Python could not raise it (in callbacks of the garbage collector)."""
+    """Ctrl-C is noted, and met again where it could not be raised.
+
+    Python raises nothing in callbacks of the garbage collector; some compiled modules, DuckDB's among them, end the
+    process when anything is raised into their beginning.
+    """
     import signal
     from _thread import interrupt_main
+    from threading import Timer
 
-    def press(*_: object) -> None:
+    def press(_: int, frame: FrameType | None) -> None:
+        if _loads_compiled(frame):
+            Timer(LATER, interrupt_main).start()
+            return
         pressed.append(True)
         raise KeyboardInterrupt
 
@@ -66,6 +82,18 @@ def _note_interrupts(pressed: list[bool]) -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, press)
         sys.unraisablehook = again
+
+
+def _loads_compiled(frame: FrameType | None) -> bool:
+    """Whether a compiled module is being loaded."""
+    from importlib.machinery import ExtensionFileLoader
+
+    while frame is not None:
+        loads = frame.f_code.co_name in ("create_module", "exec_module")
+        if loads and isinstance(frame.f_locals.get("self"), ExtensionFileLoader):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _ignore_interrupts() -> None:

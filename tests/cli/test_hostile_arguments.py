@@ -157,6 +157,27 @@ def test_ctrl_c_at_any_time(clinic: Path, wait: float) -> None:
         assert errors.decode().splitlines()[-1].startswith("E102: ") or not errors
 
 
+WHILE_LOADED = """
+import enum, os, signal
+from duckdp import __main__ as program
+real, begin, hit = enum.EnumType.__call__, program._note_interrupts, []
+def call(cls, *given, **named):
+    if given[:1] == ("token_type",) and not hit:  # DuckDB's module makes it while it is loaded
+        hit.append(os.kill(os.getpid(), signal.SIGINT))
+    return real(cls, *given, **named)
+program._note_interrupts = lambda *given: (begin(*given), setattr(enum.EnumType, "__call__", call))
+program.run()
+"""
+
+
+def test_ctrl_c_while_a_compiled_module_is_loaded_is_heard_after_it(clinic: Path) -> None:
+    """Raised into its beginning it would end the process with a core dump: DuckDB's module is made with nanobind."""
+    words = ["query", str(clinic), "SELECT count(*) AS n FROM visits", "--analyst", "ana", "--epsilon", "0.01"]
+    command = [sys.executable, "-c", WHILE_LOADED, *words]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (130, "E102: interrupted. What was done stays; run it again.\n")
+
+
 AT_EACH_LINE = """
 import io, linecache, signal, sys
 from duckdp import __main__ as program
