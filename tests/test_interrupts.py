@@ -89,7 +89,7 @@ def interrupt_everywhere(curator: duckdp.Curator, act: Callable[[duckdp.Curator,
     """An interrupt at each of the steps, or at a few; then the same is asked again, and answered, charged once."""
     questions = 1
     act(curator, questions)  # what is made on first use
-    before = len(curator.ledger.charges()) - 1
+    before = curator.ledger.count_charges() - 1
     for within, most in ((ACTING, few), (ALL, few or 400)):
         questions += 1
         points = steps(lambda number=questions: act(curator, number), within)
@@ -101,8 +101,8 @@ def interrupt_everywhere(curator: duckdp.Curator, act: Callable[[duckdp.Curator,
             curator.ledger._store.write(lambda tx: None)  # the transaction of an interrupted wait may be under way
             others_can_write(curator.ledger.path)
             assert act(curator, questions) == act(curator, questions), at
-            charges = curator.ledger.charges()
-            assert (len(charges), charges[-1].state) == (before + questions, "released"), (at, kept[-1])
+            (last,) = curator.ledger.charges(limit=1)
+            assert (curator.ledger.count_charges(), last.state) == (before + questions, "released"), (at, kept[-1])
         assert sum(error is not None for error in kept) > len(kept) // 2
     spent = curator.ledger.state().primary_spent
     assert spent == sum(row.primary_cost for row in curator.ledger.charges())
