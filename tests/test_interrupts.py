@@ -6,7 +6,10 @@ nothing, only now and then. See ``test_ledger_interrupts.py`` for the ledger alo
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,8 @@ ACTING = (
     *("functions", "core/task.py", "compiler/release.py", "compiler/answers.py"),
 )
 ALL = ("",)
+# What of Python's own a lock may be held through: an interrupt there comes before our code is left, or entered.
+LIBRARY = tuple(module.__file__ for module in (contextlib, threading, weakref) if module.__file__)
 KEPT = Path(__file__).parent / "fixtures" / "ledgers"
 EPSILON = "0.0005"
 
@@ -90,10 +95,10 @@ def interrupt_everywhere(curator: duckdp.Curator, act: Callable[[duckdp.Curator,
     questions = 1
     act(curator, questions)  # what is made on first use
     before = curator.ledger.count_charges() - 1
-    for within, most in ((ACTING, few), (ALL, few or 400)):
+    for within, most in ((ACTING, few), (ALL, few or 400), (LIBRARY, few or 200)):
         questions += 1
         points = steps(lambda number=questions: act(curator, number), within)
-        assert points > 30
+        assert points > 4
         kept = []
         for at in range(1, points + 1, max(points // most, 1) if most else 1):
             questions += 1

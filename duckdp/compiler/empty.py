@@ -7,16 +7,18 @@ here can see no data and costs no privacy.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from threading import Lock
+from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from duckdp.catalog.table import Kind
 from duckdp.process.forks import keep
+
+T = TypeVar("T")
 
 _turn = [Lock()]  # in a forked child another one: the parent's may be locked for ever
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -29,15 +31,18 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-@contextmanager
-def values_only(tables: Mapping[str, Mapping[str, pa.Array]]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The instance with these tables (name, columns) and nothing else, for one caller at a time."""
+def on_values(tables: Mapping[str, Mapping[str, pa.Array]], work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+    """What work gives on the instance with these tables (name, columns) and nothing else; for one caller at a time.
+
+    No generator holds the turn: one that an interrupt left on its way into a ``with`` would hold it as long as somebody
+    keeps the traceback.
+    """
     with _turn[0]:
         con = _instance(os.getpid())
-        for name, arrays in tables.items():
-            con.register(name, pa.table(dict(arrays)))
         try:
-            yield con
+            for name, arrays in tables.items():
+                con.register(name, pa.table(dict(arrays)))
+            return work(con)
         finally:
             for name in tables:
                 con.unregister(name)

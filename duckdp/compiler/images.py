@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from duckdp.catalog.table import Column, Kind, Scalar
-from duckdp.compiler.empty import arrow_type, values_only
+from duckdp.compiler.empty import arrow_type, on_values
 from duckdp.compiler.expression import ColumnRef, Expr, replaced
 from duckdp.compiler.printing import Parameters, print_expr
 from duckdp.errors import InternalError
@@ -47,9 +47,8 @@ def _image(expr: Expr, atoms: tuple[tuple[Expr, tuple[Scalar, ...]], ...]) -> tu
     order = ", ".join(f"{t}.place" for t in read)
     tried = " OR ".join(f"{t}.tried" for t in read)
     sql = f"SELECT {printed} AS value, {tried} AS tried FROM {', '.join(read)} ORDER BY {order}"
-    with values_only(tables) as con:
-        try:
-            found = con.execute(sql, parameters.values).fetchall()
-        except duckdb.Error:
-            raise InternalError("an allowed function failed on a declared value") from None
+    try:
+        found = on_values(tables, lambda con: con.execute(sql, parameters.values).fetchall())
+    except duckdb.Error:
+        raise InternalError("an allowed function failed on a declared value") from None
     return tuple(dict.fromkeys(v for v, tried in found if v is not None or not tried))

@@ -36,11 +36,18 @@ def aside(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
     """
     if _thread.get_ident() != threading.main_thread().ident:  # Ctrl-C goes to the main thread alone
         return work()
+    return beside(work, interrupt)
+
+
+def beside(work: Callable[[], T], interrupt: Callable[[], object], meanwhile: Callable[[], object] | None = None) -> T:
+    """As :func:`aside`, from any thread; ``meanwhile`` is called now and then, and what it raises ends the work."""
     job = _Job(work)
     try:
         _worker().jobs.put(job)
         while not job.ended:
             job.done.acquire(timeout=_LOOK)
+            if meanwhile is not None and not job.ended:
+                meanwhile()
     except BaseException:
         if not job.cancel():
             while not job.ended:  # an interrupt that comes before the statement has begun ends nothing

@@ -7,15 +7,14 @@ traceback or a debugger would show.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import duckdb
 
+from duckdp.process.aside import beside
+
 INTERRUPTED = ("Query interrupted", "INTERRUPT Error: Interrupted!")  # DuckDB's and the stream's, on Ctrl-C
-_AGAIN = 0.02  # seconds between two interrupts
-_LOOK = 0.2  # seconds between two looks at how far a statement is
 
 
 def attempt(
@@ -34,33 +33,21 @@ def attempt(
     Raises:
         KeyboardInterrupt: it was interrupted.
     """
-    rows: list[tuple[Any, ...]] = []
-    failed: list[str] = []
-    done = threading.Event()
 
-    def work() -> None:
+    def work() -> tuple[list[tuple[Any, ...]], str | None]:
         try:
-            rows.extend(con.execute(sql).fetchall())
+            return con.execute(sql).fetchall(), None
         except BaseException as error:  # noqa: BLE001 - judged by the caller
-            failed.append("Query interrupted" if isinstance(error, duckdb.InterruptException) else str(error))
-        finally:
-            done.set()
+            return [], "Query interrupted" if isinstance(error, duckdb.InterruptException) else str(error)
 
-    worker = threading.Thread(target=work, name="duckdp-attempt", daemon=True)
-    worker.start()
-    try:
-        while not done.wait(_LOOK):
-            if progress is not None:
-                progress(_share(con))
-    except BaseException:
-        while not done.wait(_AGAIN):  # an interrupt that meets no statement yet, or one's end, is lost
-            con.interrupt()
-        worker.join()
-        raise
-    worker.join()
-    if failed and failed[0] in INTERRUPTED:
+    def tell() -> None:
+        if progress is not None:
+            progress(_share(con))
+
+    rows, failed = beside(work, con.interrupt, tell)
+    if failed in INTERRUPTED:
         raise KeyboardInterrupt
-    return ([], failed[0]) if failed else (rows, None)
+    return rows, failed
 
 
 def _share(con: duckdb.DuckDBPyConnection) -> float:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from duckdp.catalog.table import Column, Kind
-from duckdp.compiler.empty import arrow_type, values_only
+from duckdp.compiler.empty import arrow_type, on_values
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns
 from duckdp.compiler.printing import Parameters, print_expr, quote
 from duckdp.errors import InternalError, NumericalError, QueryError
@@ -174,11 +174,10 @@ def _run(printed: str, parameters: Parameters, nodes: dict[str, pa.Array], const
 def _execute(
     sql: str, parameters: Parameters, tables: dict[str, dict[str, pa.Array]]
 ) -> dict[str, NDArray[np.generic]]:
-    with values_only(tables) as con:
-        try:
-            return dict(con.execute(sql, parameters.values).fetchnumpy())
-        except duckdb.Error:
-            raise InternalError("an allowed function failed on a node") from None
+    try:
+        return dict(on_values(tables, lambda con: con.execute(sql, parameters.values).fetchnumpy()))
+    except duckdb.Error:
+        raise InternalError("an allowed function failed on a node") from None
 
 
 def _arrow(axis: Axis, x: Floats) -> pa.Array:
