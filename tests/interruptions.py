@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dis
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 
 import duckdp
 from duckdp.errors import DuckDPError
 
+_LOAD_CONST = dis.opmap["LOAD_CONST"]
 PACKAGE = Path(duckdp.__file__).parent
 
 
@@ -39,7 +42,7 @@ class Interruptions:
         return self._line
 
     def _line(self, frame, event, arg):
-        if event in ("line", "return"):
+        if event == "return" or (event == "line" and not leaves_with(frame)):
             self._step()
         return self._line
 
@@ -48,6 +51,21 @@ class Interruptions:
         self.left -= 1
         if self.left == 0:
             raise KeyboardInterrupt
+
+
+def leaves_with(frame: FrameType) -> bool:
+    """Whether a ``with`` is about to be left.
+
+    Python tells a tracer of its line again, outside of what the ``with`` guards; but it hears signals where calls
+    return and loops go round: within, or once ``__exit__`` was called.
+    """
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] == dis.opmap.get("SWAP"):  # it is left by return
+        at += 2
+    following = code[at : at + 6]
+    return following[::2] == bytes([_LOAD_CONST] * 3) and all(
+        frame.f_code.co_consts[place] is None for place in following[1::2]
+    )
 
 
 def steps(work: Callable[[], object], within: Sequence[str]) -> int:
