@@ -179,6 +179,7 @@ TABLE = {
     "method": "auto",
     "target": None,
     "rows": 10,
+    "purpose": "tables",
 }
 SESSION: Cases = {
     "sql": lambda _: {"text": GROUPED, **TERMS, "fresh": False},
@@ -439,6 +440,8 @@ EXPECTED = {
     ("finish_release", "charge_id"): "internal",
     ("store_stage", "number"): "internal",
 }
+#: A caller's function that is called while rows are made of what was bought: the charge stays, whatever it raises.
+CALLED_LATER = {("synthesize", "progress")}
 ALIASES = {
     "delta_atto": "delta",
     "epsilon_nano": "epsilon",
@@ -482,7 +485,7 @@ def assert_refused(world: World, target: str, name: str, *, every: int) -> None:
             refused, problem = outcome(lambda f=function, a=arguments: _close(f(**a)), parameters)  # type: ignore[misc]
             if problem is not None and problem.startswith(EXPECTED.get((name, parameter), "?")):
                 problem = None
-            if refused and before != world.spent():
+            if refused and before != world.spent() and (name, parameter) not in CALLED_LATER:
                 problem = problem or "charged by a refused call"
             if problem is not None:
                 wrong.append(f"{parameter} = {label}: {problem}")
