@@ -61,8 +61,8 @@ def log_ratio(draws=4000):
     """ln of P(noisy mean > 0) with one row at 1 against one row at -1."""
     high, low = 0, 0
     for _ in range(draws):
-        high += purse().buy(memory_sums(np.array([[1.0]])), ONE_COLUMN, Fraction(1), bits=BITS).means[0] > 0
-        low += purse().buy(memory_sums(np.array([[-1.0]])), ONE_COLUMN, Fraction(1), bits=BITS).means[0] > 0
+        high += purse().buy(memory_sums(np.array([[1.0]])), ONE_COLUMN, Fraction(1)).means[0] > 0
+        low += purse().buy(memory_sums(np.array([[-1.0]])), ONE_COLUMN, Fraction(1)).means[0] > 0
     return math.log(high / low)
 
 
@@ -124,7 +124,7 @@ def test_a_count_is_bought_apart_where_that_pays(columns, more, apart):
 def test_noise_has_the_stated_deviation():
     features = Features(dimensions=6, factors=(ONE,))
     sums = memory_sums(np.zeros((10, 6)))
-    found = [purse().buy(sums, features, Fraction(1, 2), bits=BITS) for _ in range(300)]
+    found = [purse().buy(sums, features, Fraction(1, 2)) for _ in range(300)]
     spread = np.sqrt(np.mean([n.means**2 for n in found]))
     assert 0.8 < spread / found[0].deviation < 1.2  # false alarm below 1e-12
     assert found[0].deviation == pytest.approx(2 / 0.5 * math.sqrt(7 * 8 / 3) / 10, rel=1e-4)
