@@ -42,7 +42,7 @@ class Interruptions:
         return self._line
 
     def _line(self, frame, event, arg):
-        if event == "return" or (event == "line" and not leaves_with(frame)):
+        if event == "return" or (event == "line" and not is_deaf(frame)):
             self._step()
         return self._line
 
@@ -53,13 +53,15 @@ class Interruptions:
             raise KeyboardInterrupt
 
 
-def leaves_with(frame: FrameType) -> bool:
-    """Whether a ``with`` is about to be left.
+def is_deaf(frame: FrameType) -> bool:
+    """Whether Python tells a tracer of a line where it hears no signal, and which no handler guards.
 
-    Python tells a tracer of its line again, outside of what the ``with`` guards; but it hears signals where calls
-    return and loops go round: within, or once ``__exit__`` was called.
+    It hears them where calls return and loops go round. So not at ``try``, which does nothing by itself, and not where
+    a ``with`` is left: within, or once ``__exit__`` was called.
     """
     code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] == dis.opmap["NOP"]:
+        return True
     if code[at] == dis.opmap.get("SWAP"):  # it is left by return
         at += 2
     following = code[at : at + 6]
