@@ -510,3 +510,11 @@ def test_network_file_systems_are_refused(path, monkeypatch, kind):
         monkeypatch.setattr(files, "file_system", lambda *_: kind)
         with refused("B205"):
             ledger.backup(f"{path}.copy")
+
+
+@pytest.mark.parametrize("back", [0, 1, 2])
+def test_the_last_links_of_the_chain_are_checked_at_opening(path: Path, back: int) -> None:
+    """What somebody wrote over the newest entries is refused before anything is charged, not by ``verify`` alone."""
+    edit(path, f"UPDATE event SET detail = '{{}}' WHERE seq = (SELECT max(seq) - {back} FROM event)")
+    with refused("B202"):
+        opens(path)
