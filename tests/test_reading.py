@@ -86,7 +86,7 @@ def test_copies_are_read_each_time(tmp_path: Path, readings: list[int]) -> None:
 
 
 def test_reading_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duckdp.process.attempt._LOOK", 0.0)
+    monkeypatch.setattr("duckdp.process.aside._LOOK", 0.0)
     told: list[tuple[str, float]] = []
     path = parquet(tmp_path, 300_000)
     with duckdp.open(path, ledger=tmp_path / "l", progress=lambda *given: told.append(given)) as curator:
@@ -98,7 +98,7 @@ def test_reading_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_progress_raises_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duckdp.process.attempt._LOOK", 0.0)
+    monkeypatch.setattr("duckdp.process.aside._LOOK", 0.0)
 
     def enough(stage: str, share: float) -> None:
         raise TimeoutError(f"{stage} {share}")
