@@ -168,5 +168,5 @@ def test_a_name_that_an_earlier_version_gave_is_free_when_its_charge_is_final(tm
         charge = ledger.admit(ChargeRequest(**same, loss=loss, name="held_2"))
         assert isinstance(charge, Charge)
         ledger.fail(charge)
-        answer(ledger, ask("another", name="held_2", kind="summary"))
+        answer(ledger, ask("another", 1000, analyst="cai", name="held_2", kind="summary"))
         ledger.verify()
