@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from duckdp.core.powers import by_squaring
 from duckdp.core.rectangles import MARGIN, TINY, Floats
 
 Complexes = NDArray[np.complex128]
@@ -73,14 +74,7 @@ def square(z: Discs) -> Discs:
 
 def whole_power(z: Discs, exponent: int) -> Discs:
     """z^n for n >= 0, by repeated squaring."""
-    found = None
-    while exponent:
-        if exponent % 2:
-            found = z if found is None else found * z
-        exponent //= 2
-        if exponent:
-            z = square(z)
-    return point(1.0) if found is None else found
+    return by_squaring(z, exponent, one=point(1.0), square=square)
 
 
 def reciprocal(z: Discs) -> Discs:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from duckdp.core.powers import by_squaring
+
 Floats = NDArray[np.float64]
 MARGIN = 2.0**-48  # relative widening of every result: its proof is in the docstring
 TINY = 1e-290  # absolute widening of every result
@@ -102,14 +104,7 @@ def square(z: Rectangle) -> Rectangle:
 
 def whole_power(z: Rectangle, exponent: int) -> Rectangle:
     """z^n for n >= 0, by repeated squaring."""
-    found = None
-    while exponent:
-        if exponent % 2:
-            found = z if found is None else found * z
-        exponent //= 2
-        if exponent:
-            z = square(z)
-    return point(1.0) if found is None else found
+    return by_squaring(z, exponent, one=point(1.0), square=square)
 
 
 def reciprocal(z: Rectangle) -> Rectangle:
