@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
+import traceback
 from pathlib import Path
 
 import pytest
@@ -468,10 +469,10 @@ def test_errors_quote_neither_sqlite_nor_the_ledger(path):
     path.write_bytes(path.read_bytes()[:100] + bytes([0xA5]) * 4000)  # of random ones a few are read, and say nothing
     with refused("B202") as error:
         opens(path)
-    assert isinstance(error.value.__context__, sqlite3.Error)
-    assert error.value.__suppress_context__
+    assert error.value.__suppress_context__  # what SQLite said is not shown
+    shown = "".join(traceback.format_exception_only(error.value)).replace(str(path), "")
     for word in ("secret", "sqlite", "malformed", "database"):
-        assert word not in str(error.value).replace(str(path), "")
+        assert word not in shown
     assert error.value.path == str(path)
     assert error.value.code in CODES
 
