@@ -51,7 +51,7 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain', [
   delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, tolerance::VARCHAR], []));
 
 CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
-  name := NULL, basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL,
+  name := NULL, basis := 'auto', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL,
   fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_summary', [
   t::VARCHAR, CASE WHEN TRY_CAST(x AS VARCHAR[]) IS NULL THEN x::VARCHAR END,
@@ -60,7 +60,7 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_summary', [
   fresh::VARCHAR], [TRY_CAST(x AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_explain_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
-  basis := 'tensor', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL)
+  basis := 'auto', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain_summary', [
   t::VARCHAR, CASE WHEN TRY_CAST(x AS VARCHAR[]) IS NULL THEN x::VARCHAR END,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR,

@@ -198,7 +198,7 @@ SESSION: Cases = {
     "smooth_summary": lambda w: {
         **SUMMARY,
         "name": f"s{w.made}",
-        "basis": "tensor",
+        "basis": "auto",
         "interactions": None,
         "weights": "smooth",
         "noise": "auto",
@@ -207,7 +207,7 @@ SESSION: Cases = {
     },
     "explain_summary": lambda _: {
         **SUMMARY,
-        "basis": "tensor",
+        "basis": "auto",
         "interactions": None,
         "weights": "smooth",
         "noise": "auto",

@@ -25,7 +25,7 @@ from duckdp.core.types import NANO
 from duckdp.errors import BudgetError, DuckDPError, InternalError
 from duckdp.ledger import Ledger
 from duckdp.smooth.buy.counted import plan_counted
-from duckdp.smooth.buy.summary_task import Wishes
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.lp.buy.synthesis_task import plan_synthesis
 from duckdp.synthetic.theorem.buy import plan_theorem
 from duckdp.vault.engine import Engine

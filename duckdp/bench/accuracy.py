@@ -25,7 +25,8 @@ from duckdp.bench.measure import Grid, read_rows
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.expression import Expr
 from duckdp.core.types import NANO, Neighbours, parse_delta
-from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.fit.coefficients import approximate, read_function
 from duckdp.smooth.summary import SmoothSummary
 

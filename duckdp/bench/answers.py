@@ -19,7 +19,8 @@ import duckdb
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.core.types import NANO, Neighbours
 from duckdp.smooth.answer import SmoothAnswer, answer, answers
-from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.summary import SmoothSummary
 
 DEGREE, EPSILON = 16, Fraction(1)

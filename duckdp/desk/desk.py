@@ -27,7 +27,7 @@ from duckdp.desk.interactive import Interaction, begin
 from duckdp.desk.laundering import laundered
 from duckdp.desk.lookups import Lookups
 from duckdp.errors import CatalogError, DuckDPError
-from duckdp.ledger import Charge, Claim, Remaining, StoredRelease
+from duckdp.ledger import Charge, ChargeRequest, Claim, Remaining, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.process.importing import importing
 from duckdp.result import Result, ResultColumn
@@ -67,6 +67,7 @@ class Desk(Lookups):
         kind: Kind = "query",
         name: str | None = None,
         nonce: str | None = None,
+        before: Sequence[Task] = (),
     ) -> Performed:
         """Charge, read, noise, store: the one way to private rows.
 
@@ -81,6 +82,7 @@ class Desk(Lookups):
             kind: what is stored.
             name: of a summary or synthetic table to store.
             nonce: makes a fresh question the same question when it is retried.
+            before: the same words as they were once planned: what was charged for so is given, and not paid again.
 
         Raises:
             CatalogError: C103, C104, C111. BudgetError, LedgerError: B1xx, B2xx; nothing was read.
@@ -89,22 +91,27 @@ class Desk(Lookups):
         data = self._data
         state = data.require_current()
         self._require_own_name(name)
-        work = task.work(data.salt)  # what cannot be printed is refused before the charge
         fresh = fresh and task.loss != Loss(epsilon_nano=0)
         unique = (nonce or secrets.token_hex(16)) if fresh and name is None else ""
-        request = charge_request(
-            data,
-            self.analyst,
-            task,
-            beside=(kind, name, unique),
-            table=table,
-            statement=statement,
-            data_version=state.data_version,
-            reservation=self.reservation_id,
-            kind=kind,
-            name=name,
-            again=fresh and name is not None,
-        )
+
+        def requested(task: Task) -> ChargeRequest:
+            return charge_request(
+                data,
+                self.analyst,
+                task,
+                beside=(kind, name, unique),
+                table=table,
+                statement=statement,
+                data_version=state.data_version,
+                reservation=self.reservation_id,
+                kind=kind,
+                name=name,
+                again=fresh and name is not None,
+            )
+
+        if before:
+            task = next((one for one in (task, *before) if data.ledger.asked(requested(one))), task)
+        work, request = task.work(data.salt), requested(task)  # what cannot be printed is refused before the charge
         claim, watch = Claim(), Watch()
         try:
             data.life.begin(claim)

@@ -101,7 +101,7 @@ class Calls(Asks):
         smoothness: int | None = None,
         degree: int | None = None,
         name: str,
-        basis: Literal["tensor", "total_degree", "hyperbolic_cross"] = "tensor",
+        basis: Literal["auto", "tensor", "total_degree", "hyperbolic_cross"] = "auto",
         interactions: int | None = None,
         weights: Literal["smooth", "uniform"] = "smooth",
         noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto",
@@ -110,7 +110,7 @@ class Calls(Asks):
     ) -> Result:
         """Buy a summary that answers any number of smooth queries; one row about it.
 
-        ``interactions`` is for "total_degree" and "hyperbolic_cross": at most so many columns in one function; ``per``
+        ``basis`` "auto" has the least predicted error; ``interactions``: at most so many columns in one function; ``per``
         names a column with a domain, each of whose values gets a summary; ``fresh`` pays again where the charge is
         final; see docs/guide.md.
         """
@@ -126,7 +126,7 @@ class Calls(Asks):
         delta: object = 0,
         smoothness: int | None = None,
         degree: int | None = None,
-        basis: Literal["tensor", "total_degree", "hyperbolic_cross"] = "tensor",
+        basis: Literal["auto", "tensor", "total_degree", "hyperbolic_cross"] = "auto",
         interactions: int | None = None,
         weights: Literal["smooth", "uniform"] = "smooth",
         noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto",

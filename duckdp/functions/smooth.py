@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from duckdp.catalog.table import check_name, describe_unit
 from duckdp.compiler.notes import summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
-from duckdp.errors import ParameterError
+from duckdp.errors import DuckDPError, ParameterError
 from duckdp.functions.kinds import (
     CHOICE,
     ColumnNames,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
 TYPES = (*["DOUBLE"] * 5, "BOOLEAN")  # of the fields of an answer
 MOST_FUNCTIONS = 10_000  # of one call: half a minute where each has a shape of its own
-Basis = Annotated[Literal["tensor", "total_degree", "hyperbolic_cross"], CHOICE]
+Basis = Annotated[Literal["auto", "tensor", "total_degree", "hyperbolic_cross"], CHOICE]
 Weights = Annotated[Literal["smooth", "uniform"], CHOICE]
 Noise = Annotated[Literal["auto", "laplace", "cube", "gaussian"], CHOICE]
 Statistic = Annotated[Literal["mean", "sum"], CHOICE]
@@ -72,7 +72,7 @@ class BuySummary(Explained):
     smoothness: Whole | None = option(None, about="how often the functions to come can be differentiated")
     degree: Whole | None = option(None, about="of the polynomials in each column; chosen where it is left out")
     name: NewName | None = option(REQUIRED, explained=False)
-    basis: Basis = option("tensor", about="which products of the polynomials")
+    basis: Basis = option("auto", about='which products of the polynomials; "auto" predicts the least error')
     interactions: Whole | None = option(None, about="at most so many columns in one basis function")
     weights: Weights = option("smooth", about="whether low degrees get less noise, or all alike")
     noise: Noise = option("auto", about='the law of the noise; "auto" has the least error')
@@ -97,7 +97,15 @@ class BuySummary(Explained):
 
         def run(_: str) -> Result:
             text = f"dp_smooth_summary({task.table.name}, {', '.join(c.name for c in task.columns)}) as {called}"
-            done = desk.perform(task, table=task.table, statement=text, kind="summary", name=called, fresh=self.fresh)
+            done = desk.perform(
+                task,
+                table=task.table,
+                statement=text,
+                kind="summary",
+                name=called,
+                fresh=self.fresh,
+                before=self._before(desk, task),
+            )
             summary = open_stored(done.payload)
             error = summary.noise.deviation / 2**summary.bits
             row = (
@@ -122,16 +130,26 @@ class BuySummary(Explained):
         notes = [f"note: {n}" for n in _caveats(task.table)]
         return [*whom, *task.describe(), f"cost: {task.loss}, once; every answer is free", *notes]
 
-    def _task(self, desk: Desk) -> SummaryPlan:
+    def _before(self, desk: Desk, task: SummaryPlan) -> list[SummaryPlan]:
+        """The basis that "auto" once stood for, the full tensor, where today it stands for another one."""
+        if self.basis != "auto" or self.degree is not None or self.smoothness is not None:
+            return []
+        try:
+            old = self._task(desk, "tensor")
+        except DuckDPError:  # it could not be bought
+            return []
+        return [old] if old.canonical != task.canonical else []
+
+    def _task(self, desk: Desk, basis: Basis | None = None) -> SummaryPlan:
         with importing():
             from duckdp.smooth.buy.counted import plan_counted
             from duckdp.smooth.buy.per_group import plan_grouped
-            from duckdp.smooth.buy.summary_task import Wishes
+            from duckdp.smooth.buy.wishes import Wishes
 
         wishes = Wishes(
             smoothness=self.smoothness,
             degree=self.degree,
-            shape=self.basis,
+            shape=basis or self.basis,
             order=self.interactions,
             weights=self.weights,
             noise=self.noise,

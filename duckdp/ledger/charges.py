@@ -49,7 +49,7 @@ def decide(tx: Tx, request: ChargeRequest, claim: Claim | None = None) -> Charge
         CatalogError: C103, C104 the plan is outdated; C111 the name is taken.
     """
     dataset, analyst = budgets.require_open(tx, request.analyst)
-    request, row = _last_asked(tx, request)
+    request, row = last_asked(tx, request)
     if row is None:
         require_versions(dataset, request)
         return enter(tx, request, dataset, analyst, claim)
@@ -230,7 +230,7 @@ def is_final(tx: Tx, dataset_id: str, charge: Row) -> bool:
     return unanswered and not is_worked_on(tx, dataset_id, charge)
 
 
-def _last_asked(tx: Tx, request: ChargeRequest) -> tuple[ChargeRequest, Row | None]:
+def last_asked(tx: Tx, request: ChargeRequest) -> tuple[ChargeRequest, Row | None]:
     """The request with the key of its last charge, and that charge; with a new key past a final one, if wanted.
 
     Raises:

@@ -231,6 +231,20 @@ class Ledger(Granting, Holding, Listings):
             claim.end()
             raise
 
+    def asked(self, request: ChargeRequest) -> bool:
+        """Whether the question was charged before, and not for the last time where the request would pay ``again``.
+
+        Raises:
+            BudgetError: B102, B103, B107.
+        """
+
+        def look(tx: Tx) -> bool:
+            budgets.require_open(tx, request.analyst)
+            known = charges.find(tx, request.analyst, request.key) is not None
+            return known and not (request.again and charges.last_asked(tx, request)[1] is None)
+
+        return self._store.read(look)
+
     def store_release(self, charge: Charge, payload: str) -> StoredRelease:
         """Store what is released for a charge, durably; only what this returns may leave.
 

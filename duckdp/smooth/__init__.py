@@ -4,7 +4,7 @@ The noisy sums of a basis of smooth functions are released once; every answer af
 
     axes          columns in [-1, 1]
     basis         the functions, and how far one privacy unit can move their sums
-    degree        how many of them
+    degree        how many of them;  predicted  which, and how many, where the analyst leaves it open
     moments       their exact sums as one SQL query of our own
     shares, noise which noise, and how the budget is divided among the functions
     plan          the task: what a summary costs, and how it is made

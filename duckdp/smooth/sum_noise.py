@@ -218,7 +218,47 @@ def choose_noise(
 
 def expected_error(noise: SumNoise, levels: Ints, smoothness: int | None) -> float:
     """sqrt(sum_r s_r^2 Var Z_r), s_r = (1 + |r|)^-K: grid steps; K = 0 without a smoothness."""
-    return math.sqrt(float(noise.deviations**2 @ (1.0 + levels) ** (-2.0 * (smoothness or 0))))
+    return math.sqrt(float(noise.deviations**2 @ _weights(levels, smoothness)))
+
+
+def _weights(levels: Ints, smoothness: int | None) -> Floats:
+    """s_r^2, float[R]."""
+    return np.asarray((1.0 + levels) ** (-2.0 * (smoothness or 0)))
+
+
+def predict_deviations(
+    choice: Choice,
+    sensitivity: Sensitivity,
+    *,
+    levels: Ints,
+    epsilon_nano: int,
+    delta_atto: int = 0,
+    smoothness: int | None = None,
+) -> Floats:
+    """Standard deviation of every sum under the law of :func:`choose_noise`, by formulas alone: float[R], grid steps.
+
+    Within a few percent of what is drawn, in a hundredth of the time; arguments as there.
+    """
+    epsilon, size = Fraction(epsilon_nano, NANO), len(levels)
+    linf = float(sensitivity.linf)
+    found: list[Floats] = []
+    if choice in ("auto", "laplace"):
+        found.append(np.full(size, math.sqrt(2) * sensitivity.l1 / float(epsilon)))
+    if choice in ("auto", "cube"):
+        shares = share_cube(levels, epsilon, smoothness)
+        sizes = np.bincount(shares.groups)
+        each = np.sqrt((sizes + 1) * (sizes + 2) / 3) * linf / np.array([float(part) for part in shares.budgets])
+        found.append(np.asarray(each[shares.groups]))
+    rho = rho_for(epsilon_nano, delta_atto) if delta_atto and choice in ("auto", "gaussian") else 0
+    for k in {smoothness, None} if rho else ():
+        shares = share_gaussian(levels, Fraction(rho, PICO), k)
+        squares = np.minimum(float(sensitivity.l2_squared), np.bincount(shares.groups) * linf**2)
+        each = np.sqrt(squares / 2 / np.array([float(part) for part in shares.budgets]))
+        found.append(np.asarray(each[shares.groups]))
+    if not found:
+        raise ParameterError("P102", "delta", delta_atto, "Gaussian noise needs delta > 0, for example 1e-8.")
+    weights = _weights(levels, smoothness)
+    return min(found, key=lambda deviations: float(deviations**2 @ weights))
 
 
 def draw_noise(plan: NoisePlan) -> list[int]:

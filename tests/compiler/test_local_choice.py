@@ -27,7 +27,8 @@ from duckdp.compiler.quantile import plan_quantile
 from duckdp.core.reads import Gather, PrivateQuery
 from duckdp.core.types import NANO, Neighbours
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
-from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.buy.bin_sql import print_code
 from duckdp.synthetic.unit.buy.reading import UnitReader

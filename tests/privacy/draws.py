@@ -32,7 +32,8 @@ from duckdp.mechanisms.bounds import BoundsFinder
 from duckdp.mechanisms.unit_histogram import UnitHistogram
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
 from duckdp.smooth.buy.per_group import GroupedTask, plan_grouped
-from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.lp.buy.null_patterns import MissingPlan
 from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
 from duckdp.synthetic.moments.buy import MomentsTask

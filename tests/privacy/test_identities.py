@@ -25,7 +25,8 @@ from duckdp.compiler.scope import read_predicate
 from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
 from duckdp.smooth.buy.per_group import plan_grouped
-from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
 from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, column, plan_for

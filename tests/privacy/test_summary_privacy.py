@@ -15,7 +15,8 @@ import duckdp
 from duckdp.core.accountant import rho_for
 from duckdp.core.types import Neighbours
 from duckdp.smooth.buy.counted import plan_counted
-from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.smooth.sums import scan
 from tests.privacy.statistics import epsilon_lower_bound

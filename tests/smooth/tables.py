@@ -7,7 +7,8 @@ import numpy as np
 
 from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.core.types import NANO, Neighbours
-from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.vault.engine import read_batches
 

@@ -44,7 +44,8 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
 def test_tables_at_the_edge(owner: duckdp.Curator, name: str, rows: int, mean: float | None, path: str) -> None:
     from duckdp.core.types import NANO
     from duckdp.smooth.answer import answer, noisy_count
-    from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+    from duckdp.smooth.buy.summary_task import plan_summary
+    from duckdp.smooth.buy.wishes import Wishes
     from duckdp.smooth.summary import SmoothSummary
 
     session = owner.session("ana")

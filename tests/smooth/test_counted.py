@@ -12,7 +12,8 @@ from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.smooth.basis import degree_from
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
-from duckdp.smooth.buy.summary_task import SummaryTask, Wishes
+from duckdp.smooth.buy.summary_task import SummaryTask
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.summary import SmoothSummary
 from tests.smooth.tables import column, connect, table
 

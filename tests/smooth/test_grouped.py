@@ -14,7 +14,7 @@ from duckdp.smooth.answer import answer
 from duckdp.smooth.basis import chebyshev
 from duckdp.smooth.buy.per_group import _LEFT as LEFT
 from duckdp.smooth.buy.per_group import MOST_GROUPS, largest_change, left_over, plan_grouped, separation
-from duckdp.smooth.buy.summary_task import Wishes
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.grouped import GroupedSummary
 from duckdp.smooth.payloads import open_stored
 from duckdp.smooth.summary import SmoothSummary

@@ -13,7 +13,8 @@ from duckdp.compiler.expression import Call, ColumnRef, Literal
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, NumericalError, ParameterError, QueryError
 from duckdp.smooth.answer import answer, answers, noisy_count
-from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.fit.coefficients import approximate, outward, read_function, span_of
 from duckdp.smooth.fit.points import as_number_expression
 from duckdp.smooth.summary import SmoothSummary, make_basis

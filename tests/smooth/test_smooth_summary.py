@@ -14,7 +14,8 @@ from duckdp.core.types import NANO, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, DuckDPError, InternalError, ParameterError, QueryError
 from duckdp.smooth.answer import answer
 from duckdp.smooth.buy.counted import plan_counted
-from duckdp.smooth.buy.summary_task import Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.sum_noise import choose_noise, draw_noise
 from duckdp.smooth.summary import SmoothSummary
 from tests.smooth.tables import column, connect, holds, run, summarize, table

@@ -31,7 +31,8 @@ from duckdp.core.task import Stages, Work
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.smooth.basis import Basis, degree_from
-from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.sum_noise import choose_noise
 from duckdp.smooth.summary import make_basis
 

@@ -36,7 +36,8 @@ from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.axes import Floats, make_axis
 from duckdp.smooth.basis import Basis, chebyshev
-from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, fit_noise, plan_summary
+from duckdp.smooth.buy.summary_task import SummaryTask, fit_noise, plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.grouped import KIND, GroupedSummary
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.smooth.sums.moments import MomentPlan, plan_moments
@@ -151,12 +152,18 @@ def plan_grouped(
     Raises:
         CatalogError: C102, unknown column. ParameterError: P107, a column twice, no domain, or more than 64 groups.
     """
-    one = plan_summary(
-        table, columns, epsilon_nano=epsilon_nano, neighbours=neighbours, delta_atto=delta_atto, wishes=wishes
-    )
     alone = plan_summary(table, [by], epsilon_nano=epsilon_nano, neighbours=neighbours)
     (group,) = alone.columns
     axis = make_axis(group, 2)
+    one = plan_summary(
+        table,
+        columns,
+        epsilon_nano=epsilon_nano,
+        neighbours=neighbours,
+        delta_atto=delta_atto,
+        wishes=wishes,
+        groups=len(axis.values or "1"),
+    )
     if axis.values is None or not 2 <= len(axis.values) <= MOST_GROUPS or group.name in {c.name for c in one.columns}:
         rule = f"must be a column with a domain of 2 to {MOST_GROUPS} values that is not among the summary's columns."
         raise ParameterError("P107", "per", by, rule)

@@ -31,43 +31,12 @@ from duckdp.core.task import OneRead
 from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, InternalError, ParameterError
 from duckdp.smooth.basis import Basis, Shape
+from duckdp.smooth.buy.wishes import Wishes, settled
 from duckdp.smooth.degree import choose_degree
-from duckdp.smooth.sum_noise import Choice, Ints, NoisePlan, choose_noise, draw_noise
+from duckdp.smooth.predicted import Candidate
+from duckdp.smooth.sum_noise import Ints, NoisePlan, choose_noise, draw_noise
 from duckdp.smooth.summary import FORMAT, RANGE, SmoothSummary, make_basis
 from duckdp.smooth.sums.moments import MomentPlan, plan_moments
-
-DEFAULT_PRIOR = 2  # derivatives assumed for dividing the budget when no smoothness is given
-MOST_PRIOR = 4  # more would starve high degrees
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """What the analyst asks of a summary; None leaves it to duckdp.
-
-    Attributes:
-        smoothness: K, derivatives that later queries have: sets the degree, and the division of the budget.
-        degree: t, functions per column, in place of the one from smoothness.
-        shape: index set of the basis.
-        order: the most columns that interact.
-        weights: "smooth" spends more on low degrees, "uniform" alike on all.
-        noise: "auto", "laplace", "cube" or "gaussian".
-        path: how sums are computed; "auto" takes the fastest.
-    """
-
-    smoothness: int | None = None
-    degree: int | None = None
-    shape: Shape = "tensor"
-    order: int | None = None
-    weights: str = "smooth"
-    noise: Choice = "auto"
-    path: str = "auto"
-
-    @property
-    def prior(self) -> int | None:
-        """Exponent of the expected coefficients."""
-        if self.weights not in ("smooth", "uniform"):
-            raise ParameterError("P107", "weights", self.weights, "must be 'smooth' or 'uniform'.")
-        return None if self.weights == "uniform" else min(MOST_PRIOR, self.smoothness or DEFAULT_PRIOR)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +54,7 @@ class SummaryTask(OneRead):
         sensitivity: of the noisy sums, in units of 2^-bits.
         plan: law and budgets of the noise.
         count_public: whether the number of rows is public and exact.
+        ranked: where the basis was chosen, it and the next best ones, the best first.
     """
 
     table: Table
@@ -97,6 +67,7 @@ class SummaryTask(OneRead):
     sensitivity: Sensitivity
     plan: NoisePlan
     count_public: bool
+    ranked: tuple[Candidate, ...] = ()
 
     @property
     def loss(self) -> Loss:
@@ -162,6 +133,18 @@ class SummaryTask(OneRead):
             f"noise: {noise.family}, least expected error for {self.loss} and this basis; "
             f"{len(noise.scales)} budget level{'s' * (len(noise.scales) > 1)}",
             f"standard error of one sum: {spread} rows",
+            *self._why(),
+        ]
+
+    def _why(self) -> list[str]:
+        """Why this basis, and what comes next."""
+        if not self.ranked:
+            return []
+        best, *others = (str(candidate) for candidate in self.ranked[:2])
+        after = f"; next best: {others[0]}" if others else ""
+        return [
+            "chosen by predicted 95% half-width, as a share of a question's range, over bumps, thresholds and products "
+            f"in one and two columns: {best}{after}"
         ]
 
     def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - rows are weighed, not sampled: nothing is hashed
@@ -237,6 +220,7 @@ def plan_summary(
     neighbours: Neighbours,
     delta_atto: int = 0,
     wishes: Wishes | None = None,
+    groups: int = 1,
 ) -> SummaryTask:
     """Plan a summary of some columns of a table. Free: no data is touched.
 
@@ -247,6 +231,7 @@ def plan_summary(
         neighbours: the data set's relation.
         delta_atto: the charge, in 1e-18; spent only where Gaussian noise is taken.
         wishes: everything else.
+        groups: among how many summaries the rows are divided.
 
     Raises:
         CatalogError: C102, a column is not declared; C105, REPLACE with units of several rows.
@@ -259,17 +244,19 @@ def plan_summary(
         raise CatalogError(
             "C105", f'under REPLACE the privacy unit is the row, but "{table.name}" has a unit_key.', table=table.name
         )
+    wishes, ranked = settled(table, chosen, wishes, epsilon_nano, delta_atto, neighbours, groups)
+    shape: Shape = "tensor" if wishes.shape == "auto" else wishes.shape
     degree = choose_degree(
         table,
         chosen,
         smoothness=wishes.smoothness,
         degree=wishes.degree,
-        shape=wishes.shape,
+        shape=shape,
         order=wishes.order,
         epsilon_nano=epsilon_nano,
         delta_atto=delta_atto,
     )
-    basis = make_basis(chosen, degree, wishes.shape, wishes.order)
+    basis = make_basis(chosen, degree, shape, wishes.order)
     public = neighbours is Neighbours.REPLACE and table.filter is None and all(_always_counts(c) for c in chosen)
     levels = basis.levels[1 if public else 0 :]
     moments, sensitivity, plan = fit_noise(
@@ -292,6 +279,7 @@ def plan_summary(
         sensitivity=sensitivity,
         plan=plan,
         count_public=public,
+        ranked=ranked,
     )
 
 

@@ -20,7 +20,8 @@ from duckdp.core.accountant import pure_rho
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import ParameterError
-from duckdp.smooth.buy.summary_task import SummaryTask, Wishes, plan_summary
+from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.asked import MAX_ROWS, usable_columns
 from duckdp.synthetic.lp.buy.null_patterns import MissingPlan, plan_missing
 from duckdp.synthetic.lp.plan import MOST_COLUMNS, PART, may_miss
