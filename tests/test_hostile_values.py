@@ -283,6 +283,7 @@ LEDGER: Cases = {
     "share": lambda _: {"name": "s", "owner_analyst": "ana", "with_analyst": "ben", "reason": "r"},
     "log": lambda _: {"limit": 10, "before": None},
     "admit": lambda w: {"request": ask(w.path())},
+    "asked": lambda w: {"request": ask(w.path())},
     "store_release": lambda w: {"charge": w.other.admit(ask(w.path())), "payload": "1"},
     "stages": lambda w: {"charge": w.other.admit(ask(w.path()))},
     "store_stage": lambda w: {"charge": w.other.admit(ask(w.path())), "number": 0, "payload": "1"},

@@ -110,7 +110,7 @@ class Calls(Asks):
     ) -> Result:
         """Buy a summary that answers any number of smooth queries; one row about it.
 
-        ``basis`` "auto" has the least predicted error; ``interactions``: at most so many columns in one function; ``per``
+        ``basis`` "auto" has the least predicted error; ``interactions`` is the most columns in one function; ``per``
         names a column with a domain, each of whose values gets a summary; ``fresh`` pays again where the charge is
         final; see docs/guide.md.
         """
