@@ -1,14 +1,17 @@
-"""What is imported late is imported by one thread at a time."""
+"""What is imported late is imported by one thread at a time, and anew if Ctrl-C came meanwhile."""
 
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.imports import ROOT
+import pytest
+
+from tests.imports import ROOT, modules
 
 #: Whose commands are a process each.
 ALONE = {"bench", "cli", "demo", "owner.py", "shell", "__main__.py"}
@@ -111,3 +114,111 @@ def test_every_late_import_waits_its_turn() -> None:
         if path.relative_to(ROOT).as_posix() != "functions/__init__.py"  # imports all of its own, within its own import
     ]
     assert wrong == []
+
+
+#: An interrupted import leaves all modules that it had imported before, and is done anew.
+AGAIN = """
+import importlib, json, sys
+import duckdp
+
+wrong = []
+names = json.loads(sys.argv[1])
+for name in names:
+    importlib.import_module(name)
+for name in names:
+    kept = sys.modules.pop(name)
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        wrong.append(f"{name}: {error}")
+    sys.modules[name] = kept
+print(wrong)
+"""
+
+#: All that is imported late, with Ctrl-C at some of the steps; each in a process of its own, in which nothing was yet.
+#: What others made is imported before: numpy, for one, cannot be imported twice.
+FIRST_USE = """
+import json, os, shutil, sys, traceback
+from pathlib import Path
+
+import duckdb, numpy, pyarrow, scipy, sqlglot
+import duckdp
+from tests.interruptions import interrupted, steps
+
+data, folder, rounds, start = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+assert not [name for name in sys.modules if name.startswith("duckdp.functions")]
+
+def act():
+    with duckdp.open(data, ledger=str(folder / "a.ledger")) as curator:
+        curator.budget(epsilon=10)
+        curator.grant("ana", epsilon=10)
+        curator.protect("visits", unit_key="patient", max_rows=3, row_cap=10_000, bounds={"age": (0, 110)},
+                        domains={"sex": ["F", "M"]})
+        session = curator.session("ana")
+        session.sql("SELECT sex, avg(age) FROM visits GROUP BY sex", epsilon=0.5).rows()
+        session.smooth_summary("visits", ["age"], epsilon=0.1, degree=4, name="s").rows()
+        session.synthesize("visits", epsilon=0.1, rows=5, columns=["sex"], method="tree", name="t").rows()
+        curator.front("ana").sql("SELECT dp_noisy_count('visits', epsilon := 0.1)").rows()
+
+def interrupt(at):
+    error = interrupted(act, at, ("",))
+    act()
+    return error is not None
+
+def alone(work):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            found = work()
+        except BaseException:
+            found = traceback.format_exc()[-2000:]
+        os.write(theirs, json.dumps(found).encode())
+        os._exit(0)
+    os.close(theirs)
+    with open(ours, "rb") as told:
+        found = told.read()
+    os.waitpid(child, 0)
+    return json.loads(found)
+
+count = alone(lambda: steps(act, ("",)))
+assert count > 20_000, count
+every = count // rounds
+found = {at: alone(lambda: interrupt(at)) for at in range(1 + start % every, count, every)}
+print(json.dumps({at: told for at, told in found.items() if told is not True}))
+"""
+
+
+def _run(script: Path, *arguments: object) -> str:
+    command = [sys.executable, str(script), *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT.parent), "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_whatever_was_imported_can_be_imported_anew(tmp_path: Path) -> None:
+    """Without its own process it would leave classes of two kinds behind."""
+    script = tmp_path / "again.py"
+    script.write_text(AGAIN)
+    names = [name for name, path in modules().items() if path.relative_to(ROOT).parts[0] not in ALONE]
+    assert len(names) > 300
+    assert _run(script, json.dumps(names)) == "[]\n"
+
+
+def interrupt_first_use(folder: Path, rounds: int) -> None:
+    script = folder / "first_use.py"
+    script.write_text(FIRST_USE)
+    data = Path(__file__).parent / "fixtures" / "ledgers" / "version_2" / "visits.parquet"
+    assert json.loads(_run(script, data, folder / "work", rounds, 13)) == {}
+
+
+def test_first_use_that_is_interrupted_somewhere(tmp_path: Path) -> None:
+    interrupt_first_use(tmp_path, 2)
+
+
+@pytest.mark.slow
+def test_first_use_that_is_interrupted_anywhere(tmp_path: Path) -> None:
+    interrupt_first_use(tmp_path, 250)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import duckdp
@@ -126,6 +127,51 @@ def test_what_is_interrupted_anywhere_is_answered_when_asked_again(open_curator:
     interrupt_everywhere(open_curator, ACTS[name], None)
 
 
+def make_front(curator: duckdp.Curator, analyst: str, connection: duckdb.DuckDBPyConnection) -> Any:
+    return curator.front(analyst)
+
+
+def make_registered(curator: duckdp.Curator, analyst: str, connection: duckdb.DuckDBPyConnection) -> Any:
+    duckdp.register(connection, curator, analyst=analyst)
+    return connection
+
+
+def interrupt_making(curator: duckdp.Curator, make: Callable[..., Any], few: int | None) -> None:
+    """As the functions are put on a connection, DuckDB calls them; an interrupt there is no error of DuckDB's."""
+
+    def once(number: int, at: int) -> BaseException | None:
+        analyst = f"analyst_{number}"
+        curator.grant(analyst, epsilon=1)
+        with duckdb.connect() as connection:
+            error = interrupted(lambda: make(curator, analyst, connection), at, ACTING)
+            made = make(curator, analyst, connection)
+            assert str(made.sql("SELECT count(*) AS n FROM dp_ledger()")), at
+            if made is not connection:
+                curator._fronts._made.pop(analyst).close()
+        return error
+
+    once(0, -1)
+    curator.grant("counted", epsilon=1)
+    with duckdb.connect() as connection:
+        points = steps(lambda: make(curator, "counted", connection), ACTING)
+    assert points > 100
+    chosen = range(1, points + 1, max(points // few, 1) if few else 1)
+    kept = [once(number, at) for number, at in enumerate(chosen, 1)]
+    assert {getattr(error, "code", "E102") for error in kept} == {"E102"}
+    assert sum(error is not None for error in kept) > len(kept) * 0.9
+
+
+@pytest.mark.parametrize("make", [make_front, make_registered])
+def test_a_front_whose_making_is_interrupted_somewhere(open_curator: duckdp.Curator, make: Callable[..., Any]) -> None:
+    interrupt_making(open_curator, make, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [make_front, make_registered])
+def test_a_front_whose_making_is_interrupted_anywhere(open_curator: duckdp.Curator, make: Callable[..., Any]) -> None:
+    interrupt_making(open_curator, make, None)
+
+
 def interrupt_opening(folder: Path, version: str | None, few: int | None) -> None:
     """Opening a data set, whose ledger is perhaps of an earlier version and is migrated by that."""
     template = folder / "template"
@@ -144,17 +190,22 @@ def interrupt_opening(folder: Path, version: str | None, few: int | None) -> Non
             pass
 
     shutil.copytree(template, work)
-    points = steps(act, ("",))
+    act()  # what is imported on first use: ``test_importing.py``
+    shutil.rmtree(work)
+    shutil.copytree(template, work)
+    points, arrived, rounds = steps(act, ("",)), 0, 0
     assert points > 100
     for at in range(1, points + 1, max(points // few, 1) if few else 1):
         shutil.rmtree(work)
         shutil.copytree(template, work)
         error = interrupted(act, at, ("",))
+        arrived, rounds = arrived + (error is not None), rounds + 1
         others_can_write(work / "a.ledger", 60.0)  # the ledger's thread may just begin
         act()
         with Ledger.open(work / "a.ledger", create=False) as ledger:
             assert ledger.state().epsilon_nano is not None
         del error
+    assert arrived > rounds * 0.9
 
 
 VERSIONS = [None, *(path.name for path in sorted(KEPT.glob("version_*")))]

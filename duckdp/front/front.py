@@ -69,10 +69,10 @@ class Front:
         self._instance = Instance()
         self._binder = Binder(desk)
         self._con = self._instance.keep(duckdb.connect(":memory:", config=LOCKDOWN))
-        _create_functions(self._con, self._binder)
-        self._con.execute(read_sql("front.sql"))
+        aside(partial(_create_functions, self._con, self._binder), self._con.interrupt)
+        _execute(self._con, self._binder, read_sql("front.sql"))
         for name in VIEWS:
-            self._con.execute(f"CREATE VIEW {name} AS FROM {name}()")
+            _execute(self._con, self._binder, f"CREATE VIEW {name} AS FROM {name}()")
         for table in desk.tables().values():
             self.add_stub(table)
         for lock in LOCKS:
@@ -174,17 +174,31 @@ def speak(con: duckdb.DuckDBPyConnection, desk: Desk) -> None:
     binder = _speaker(con)
     if binder is None:
         binder = Binder(desk)
-        _create_functions(keep(con), binder)
+        aside(partial(_create_functions, keep(con), binder), con.interrupt)  # all of them, or Ctrl-C came before
     elif not binder.speaks_for(desk):
         raise ParameterError("P107", "analyst", desk.analyst, "this DuckDB instance already speaks for somebody else.")
     rows = con.execute("SELECT table_name FROM information_schema.tables").fetchall()  # temporary ones are this con's
     present = {str(r[0]).lower() for r in rows}
-    con.execute(read_sql("front.sql").replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO"))
+    macros = read_sql("front.sql").replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO")
+    _execute(con, binder, macros)
     views = {name: f"CREATE TEMP VIEW {name} AS FROM {name}()" for name in VIEWS}
     views |= {name: stub_sql(table, temporary=True) for name, table in desk.tables().items()}
     for name, statement in views.items():
         if name not in present:
-            con.execute(statement)
+            _execute(con, binder, statement)
+
+
+def _execute(con: duckdb.DuckDBPyConnection, binder: Binder, statement: str) -> None:
+    """Run a statement of ours, for which DuckDB asks the binder: a refusal leaves as itself, and Ctrl-C too."""
+    try:
+        aside(partial(con.execute, statement), con.interrupt)
+    except duckdb.Error as error:
+        refusal = binder.refusal(str(error))
+        if refusal is None:
+            raise
+    else:
+        return
+    raise refusal
 
 
 def stub_sql(table: Table, *, temporary: bool = False, replace: bool = False) -> str:
@@ -203,7 +217,8 @@ def _speaker(con: duckdb.DuckDBPyConnection) -> Binder | None:
     """The binder that an instance was registered with, or None when it has none."""
     cursor = con.cursor()
     try:
-        row = cursor.execute("SELECT system.main.__dp_bind('dp_speaker', NULL, NULL)").fetchone()
+        select = "SELECT system.main.__dp_bind('dp_speaker', NULL, NULL)"
+        row = aside(lambda: cursor.execute(select).fetchone(), cursor.interrupt)
     except duckdb.CatalogException:
         return None
     finally:
@@ -215,7 +230,10 @@ def _speaker(con: duckdb.DuckDBPyConnection) -> Binder | None:
 
 
 def _create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
-    """Register the plumbing functions; always volatile, so that none is folded, shared or run twice."""
+    """Register the plumbing functions; always volatile, so that none is folded, shared or run twice.
+
+    With a part of them the connection could never be registered again: so not where Ctrl-C is heard.
+    """
 
     def bind(name: Any, arguments: Any, lists: Any) -> str:
         return binder.speaker if name == "dp_speaker" else binder.bind(name, arguments, lists)
@@ -231,12 +249,12 @@ def _create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
 
     make: Any = con.create_function  # its stubs know no list of type names
     three = ["VARCHAR", "VARCHAR[]", "VARCHAR[][]"]
+    KEEP.extend((bind, ask, rows))
     make("__dp_bind", bind, three, "VARCHAR", side_effects=True, null_handling="special")
     make("__dp_ask", ask, ["VARCHAR"], "VARCHAR", type="arrow", side_effects=True)
     make("__dp_rows", rows, ["VARCHAR"], "VARCHAR[][]", side_effects=True)
-    KEEP.extend((bind, ask, rows))
     for name, kind in LIST_TYPES.items():
         function = fetcher(name)
-        make(name, function, ["VARCHAR", "INTEGER"], kind, type="arrow", side_effects=True)
         KEEP.append(function)
+        make(name, function, ["VARCHAR", "INTEGER"], kind, type="arrow", side_effects=True)
     SPEAKERS[binder.speaker] = binder

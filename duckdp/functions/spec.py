@@ -311,9 +311,17 @@ FUNCTIONS: dict[str, Spec] = {}
 
 def _register(spec: Spec) -> None:
     names = [p.sql for p in spec.of("sql")], [p.python for p in spec.of("python")]
-    if spec.name in FUNCTIONS or not spec.name.startswith("dp_") or any(len(set(n)) != len(n) for n in names):
+    known = FUNCTIONS.get(spec.name)
+    # a module whose import was interrupted is imported anew, and declares the same once more
+    twice = known is not None and _place(known) != _place(spec)
+    if twice or not spec.name.startswith("dp_") or any(len(set(n)) != len(n) for n in names):
         raise InternalError(f"the dp function {spec.name} is declared twice, or two of its parameters are.")
     FUNCTIONS[spec.name] = spec
+
+
+def _place(spec: Spec) -> tuple[str, str, bool]:
+    """Where a function is declared."""
+    return spec.made.__module__, spec.made.__qualname__, spec.explains
 
 
 def _parameters(made: type[DpFunction]) -> tuple[Parameter, ...]:
