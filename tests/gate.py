@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from duckdp.catalog.table import Column, Table, kind_of
-from duckdp.compiler.emit import emit
+from duckdp.compiler.emit import emit, key_codes
 from duckdp.compiler.evaluate import OutputColumn, evaluate, known_payload
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan, make_plan
@@ -101,11 +101,14 @@ def plan_for(
 
 
 def exact_rows(plan: Plan, con: duckdb.DuckDBPyConnection, salt: int = 7) -> list[Row]:
-    """Exact (keys..., cells...) as the private instance gives them; a plan that reads nothing has no rows."""
+    """Exact (keys by name..., cells...) of the private instance; a plan that reads nothing has no rows."""
     if not plan.measures:
         return []
     query = emit(plan, salt)
-    return con.execute(query.sql, list(query.parameters)).fetchall()
+    rows = con.execute(query.sql, list(query.parameters)).fetchall()
+    keys = plan.query.keys
+    names = [dict(zip(key_codes(k), k.domain or (), strict=True)) if k.listed else None for k in keys]
+    return [(*(v if n is None else n[v] for v, n in zip(row, names, strict=False)), *row[len(keys) :]) for row in rows]
 
 
 def exact_cells(plan: Plan, rows: Sequence[Row]) -> dict[Row, tuple[int, ...]]:

@@ -8,7 +8,7 @@ The layers, innermost first (row-level privacy skips 3 to 5)::
     3 units      sums per (unit, keys)
     4 bounded    each unit's sums scaled or clamped to max_rows rows
     5 kept       per unit the ``groups`` keys with the smallest keyed hash (when they can be more)
-    6            cells per group, ordered by key
+    6            cells per group; open groups ordered by key
 
 Everything a unit adds depends on that unit's rows and public figures only.
 """
@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.expression import columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
-from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, print_expr, print_literal, print_rows, quote
+from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_expr, print_literal, print_rows, quote
 from duckdp.compiler.query import Key, Query
 from duckdp.core.reads import Add, AddByKey, PrivateQuery
 
@@ -37,7 +38,8 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
         salt: 64 secret bits that key the choice of groups.
 
     Returns:
-        A query whose rows are (keys..., cells...), at most one per group.
+        A query whose rows are (keys..., cells...), at most one per group; a key of a declared domain as its place
+        there (:func:`key_codes`). Open groups come by ascending keys.
     """
     parameters = Parameters()
     joins = [_join(i, key, parameters) for i, key in enumerate(plan.query.keys)]
@@ -49,16 +51,23 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
     else:
         cells = [c for i, m in enumerate(plan.measures) for c in _cells(i, m, grouped=bool(keys))]
         body = _kept(plan, _units(plan, prepared, keys), keys, salt)
-    shown = [k if join is None else join.shown(k) for k, join in zip(keys, joins, strict=True)]
-    items = ", ".join([*shown, *cells])
-    tail = f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}" if keys else ""
-    places = tuple(key.domain if key.listed else None for key in plan.query.keys)
+    tail = f" GROUP BY {', '.join(keys)}" if keys else ""
+    if is_open := plan.domain_size is None:
+        tail += f" ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}"  # what is released comes in this order
     return PrivateQuery(
-        sql=f"SELECT {items} FROM {body}{tail}",
+        sql=f"SELECT {', '.join([*keys, *cells])} FROM {body}{tail}",
         parameters=tuple(parameters.values),
         rows=plan.domain_size,
-        parts=AddByKey(places=places) if keys else Add(),
+        parts=AddByKey(keys=len(keys), ordered=is_open) if keys else Add(),
     )
+
+
+def key_codes(key: Key) -> tuple[Scalar, ...]:
+    """As what the values of a key's domain cross, in their order: listed ones as places, 1, 2, ...; NULL as NULL."""
+    if not key.listed:
+        return key.domain or ()
+    places = count(1)
+    return tuple(None if value is None else next(places) for value in key.domain or ())
 
 
 def print_keys(query: Query, parameters: Parameters) -> tuple[list[str], str]:
@@ -84,10 +93,6 @@ class _Join:
     places: str
     other: str | None
     with_null: bool
-
-    def shown(self, key: str) -> str:
-        """The value of a grouped key."""
-        return f"system.main.list_extract({self.values}, {key})"
 
     def relation(self, value: str) -> str:
         """The join, for a key printed as ``value``."""
@@ -167,11 +172,11 @@ def _grid_value(measure: Measure, value: str) -> str:
     Cells: its place between the bounds, 0 to 1. Sum: on the grid.
     """
     if measure.kind == "sum":
-        return f"system.main.floor(({value}) * CAST({measure.steps!r} AS DOUBLE) + 0.5)"
+        return f"system.main.floor(({value}) * {number(measure.steps)} + 0.5e0)"
     if measure.degree == 0:
         return value
     width = measure.upper - measure.lower
-    return f"(({value}) - CAST({measure.lower!r} AS DOUBLE)) / CAST({width!r} AS DOUBLE)"
+    return f"(({value}) - {number(measure.lower)}) / {number(width)}"
 
 
 def _row_terms(i: int, measure: Measure) -> list[str]:
@@ -182,24 +187,26 @@ def _row_terms(i: int, measure: Measure) -> list[str]:
     steps = 2**measure.bits
     u = f"system.main.least(system.main.greatest(v{i}, 0e0), 1e0)"  # of NaN: 1; of NULL: 0
     if measure.degree == 1:
-        return [_rounded(f"{u} * {steps}")]
+        return [_rounded(f"{u} * {number(steps)}")]
     if measure.degree == 2:
-        square = _rounded(f"{u} * {u} * {steps}")
-        return [square, f"system.main.least({_rounded(f'2 * {u} * (1 - {u}) * {steps}')}, {steps} - {square})"]
+        square = _rounded(f"{u} * {u} * {number(steps)}")
+        middle = _rounded(f"2e0 * {u} * (1e0 - {u}) * {number(steps)}")
+        return [square, f"system.main.least({middle}, {steps} - {square})"]
     return []
 
 
 def _rounded(value: str) -> str:
     """The nearest integer of a DOUBLE that lies in [0, 2**40]."""
-    return f"CAST(system.main.floor({value} + 0.5) AS BIGINT)"
+    return f"CAST(system.main.floor({value} + 0.5e0) AS BIGINT)"
 
 
 def _clamp(value: str, low: int, high: int) -> str:
-    """An integer in [low, high] for every DOUBLE, NaN and infinities included; NULL stays NULL."""
-    return (
-        f"(CASE WHEN {value} >= {high} THEN CAST({high} AS BIGINT) WHEN {value} > {low} THEN CAST({value} AS BIGINT) "
-        f"WHEN {value} <= {low} THEN CAST({low} AS BIGINT) END)"
-    )
+    """An integer in [low, high] for every DOUBLE, NaN (high) and infinities included; NULL stays NULL.
+
+    The ends are doubles' own values (``sum_range``), so nothing is rounded where DuckDB makes the branches one type.
+    """
+    ends = f"WHEN {value} >= {high} THEN {high} WHEN {value} <= {low} THEN {low}"
+    return f"CAST(CASE {ends} ELSE {value} END AS BIGINT)"
 
 
 def _totals(i: int, measure: Measure) -> tuple[str, str, list[str]]:

@@ -187,7 +187,7 @@ def bound_measure(
 
 
 def sum_range(measure: Measure) -> tuple[int, int]:
-    """Least and largest value of a row in grid steps (kind "sum")."""
+    """Least and largest value of a row in grid steps (kind "sum"): whole, and each the value of a double."""
     return math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)
 
 

@@ -93,10 +93,8 @@ class PerUnitTask(OneRead):
         counted = f"(SELECT system.main.count_star() AS c FROM {rows} GROUP BY prepared.{UNIT})"
         arms = " ".join(f"WHEN u.c <= {end} THEN {i}" for i, end in enumerate(ENDS))
         sql = f"SELECT CASE {arms} ELSE {len(ENDS)} END AS bin, system.main.count_star() FROM {counted} AS u GROUP BY 1"
-        sql += " ORDER BY 1"
-        return PrivateQuery(
-            sql=sql, parameters=tuple(parameters.values), rows=len(ENDS) + 1, parts=AddByKey(places=(None,))
-        )
+        parts = AddByKey(keys=1, ordered=False)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=len(ENDS) + 1, parts=parts)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise every bin; the payload is the list. ``rows``: private."""

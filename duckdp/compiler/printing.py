@@ -57,12 +57,25 @@ def print_literal(value: Scalar, kind: Kind, parameters: Parameters) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, (int, float)):
-        return f"CAST({float(value)!r} AS DOUBLE)"
+        return number(value)
     if isinstance(value, dt.datetime):
         return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
     if isinstance(value, dt.date):
         return f"DATE '{value.isoformat()}'"
     return f"CAST({parameters.bind(value)} AS VARCHAR)"
+
+
+def number(value: float) -> str:
+    """A finite number as a DOUBLE, to the last bit: written with an exponent it needs no cast, which is planned faster.
+
+    >>> number(110)
+    '110.0e0'
+    >>> number(-1e-05)
+    '(-1e-05)'
+    """
+    text = repr(float(value))
+    text = text if "e" in text else f"{text}e0"
+    return f"({text})" if text.startswith("-") else text
 
 
 def print_expr(expr: Expr, column: Callable[[Column], str], parameters: Parameters) -> str:
@@ -172,7 +185,7 @@ def print_chosen(rows: str, names: Sequence[str], salt: int, most: int) -> str:
 def _clamped_number(column: Column, value: str) -> str:
     arms = [] if column.integral else [f"WHEN system.main.isnan({value}) THEN NULL"]
     if column.lower is not None:
-        lower, upper = (f"CAST({float(b)!r} AS DOUBLE)" for b in (column.lower, column.upper))  # type: ignore[arg-type]
+        lower, upper = (number(b) for b in (column.lower, column.upper))  # type: ignore[arg-type]
         arms += [f"WHEN {value} < {lower} THEN {lower}", f"WHEN {value} > {upper} THEN {upper}"]
     return f"(CASE {' '.join(arms)} ELSE {value} END)" if arms else value
 

@@ -13,7 +13,7 @@ import numpy as np
 from duckdp.catalog.table import Column, Kind, Table, dump_table
 from duckdp.compiler.aggregates import AGGREGATES, Released
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
-from duckdp.compiler.printing import UNIT, Parameters, print_chosen, print_expr, print_rows, quote
+from duckdp.compiler.printing import UNIT, Parameters, number, print_chosen, print_expr, print_rows, quote
 from duckdp.core.reads import OfAllRows, PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
@@ -72,7 +72,7 @@ class QuantileTask(OneRead):
         table, span = self.table, self.column.interval
         base = print_rows(table, columns(ColumnRef(self.column), self.where), parameters, unit=True)
         x = f"base.{quote(self.column.name)}"
-        share = f"({x} - CAST({span.lower!r} AS DOUBLE)) / CAST({span.upper - span.lower!r} AS DOUBLE)"
+        share = f"({x} - {number(span.lower)}) / {number(span.upper - span.lower)}"
         cells = self.quantile.grid_cells
         raw = f"system.main.floor({share} * {cells} + 0.5)"
         value = f"(CASE WHEN {raw} >= {cells} THEN {cells} WHEN {raw} > 0 THEN CAST({raw} AS BIGINT) ELSE 0 END)"

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from duckdp.catalog.table import Scalar
-from duckdp.compiler.emit import emit
+from duckdp.compiler.emit import emit, key_codes
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.core.reads import PrivateQuery
@@ -65,19 +65,22 @@ class SelectTask(OneRead):
             return self._release_open(rows, width)
         found = {row[:width]: [int(v) for v in row[width:]] for row in rows}
         zeros = [0] * self.plan.cells
-        domain = product(*(k.domain or () for k in self.plan.query.keys))
-        exact = [found.get(key, zeros) for key in domain]
+        exact = [found.get(key, zeros) for key in product(*map(key_codes, self.plan.query.keys))]
         return json.dumps({"keys": None, "cells": self._noised(exact)}, separators=(",", ":"))
 
     def _release_open(self, rows: Iterable[tuple[Any, ...]], width: int) -> str:
         keys: list[list[Any]] = []
         cells: list[list[int]] = []
         batch: list[tuple[Any, ...]] = []
+        shown = [
+            dict(zip(key_codes(k), k.domain or (), strict=True)) if k.listed else None for k in self.plan.query.keys
+        ]
 
         def flush() -> None:
             for row, noisy in zip(batch, self._noised([[int(v) for v in r[width:]] for r in batch]), strict=True):
                 if noisy[0] >= (self.plan.tau or 0):
-                    keys.append([encode_key(v) for v in row[:width]])
+                    values = [v if names is None else names[v] for v, names in zip(row, shown, strict=False)]
+                    keys.append([encode_key(v) for v in values])
                     cells.append(noisy)
             batch.clear()
 

@@ -73,31 +73,33 @@ class Add(Parts):
 
 @dataclass(frozen=True)
 class AddByKey(Parts):
-    """Rows in the order of their keys, the first cells: whole numbers of equal keys add up.
+    """Rows with keys, the first cells: whole numbers of equal keys add up. Of a number the sign of zero tells nothing.
 
     Attributes:
-        places: per key, its values in the order in which they come; None where that is their own order. NULL is last,
-            and of a number the sign of zero tells nothing.
+        keys: how many.
+        ordered: rows come by ascending keys, NULL last, and are combined as they come: there may be many. Else they
+            come in any order, and there are few: those of a public list.
     """
 
-    places: tuple[tuple[Any, ...] | None, ...]
+    keys: int
+    ordered: bool = True
 
     def combine(self, parts: Sequence[Iterable[Row]]) -> Iterator[Row]:
-        """A row for each key that any part has, one after the other as they come; see :meth:`Parts.combine`."""
+        """A row for each key that any part has, by ascending keys; see :meth:`Parts.combine`."""
         if not parts:
             raise InternalError("a private read has no part")
-        width, known = len(self.places), [_places_of(values) for values in self.places]
 
         def order(row: Row) -> tuple[tuple[bool, Any], ...]:
-            return tuple(_order(value, places) for value, places in zip(row[:width], known, strict=True))
+            return tuple((value is None, 0 if value is None else value) for value in row[: self.keys])
 
         last: tuple[tuple[bool, Any], ...] | None = None
-        for place, equal in groupby(merge(*parts, key=order), key=order):
+        sources = parts if self.ordered else [sorted(part, key=order) for part in parts]
+        for place, equal in groupby(merge(*sources, key=order), key=order):
             if last is not None and place < last:
                 raise InternalError("the rows of a private read are not in the order of their keys")
             last, rows = place, list(equal)
-            keys = (value + 0.0 if isinstance(value, float) else value for value in rows[0][:width])
-            yield (*keys, *_added([row[width:] for row in rows]))
+            keys = (value + 0.0 if isinstance(value, float) else value for value in rows[0][: self.keys])
+            yield (*keys, *_added([row[self.keys :] for row in rows]))
 
 
 @dataclass(frozen=True)
@@ -176,19 +178,6 @@ class PrivateQuery:
 
 Read = Callable[[PrivateQuery], Iterable[Row]]
 """Runs a private read that has been paid for: exact rows, never logged, stored or raised."""
-
-
-def _places_of(values: tuple[Any, ...] | None) -> dict[Any, int] | None:
-    return None if values is None else {value: place for place, value in enumerate(values)}
-
-
-def _order(value: Any, places: dict[Any, int] | None) -> tuple[bool, Any]:
-    """Where a key comes, NULL last."""
-    if value is None or places is None:
-        return value is None, 0 if value is None else value
-    if value not in places:
-        raise InternalError("a private read has a key that is none of its own")
-    return False, places[value]
 
 
 def _added(rows: Sequence[Row]) -> Row:

@@ -9,8 +9,9 @@ import pytest
 from duckdp.core.reads import Add, AddByKey, AddInLists, Gather, OfAllRows, Parts, PrivateQuery
 from duckdp.errors import InternalError
 
-BY_NAME = AddByKey(places=(None,))
-BY_PLACE = AddByKey(places=(("b", "a"), None))
+BY_NAME = AddByKey(keys=1)
+BY_TWO = AddByKey(keys=2)
+IN_ANY_ORDER = AddByKey(keys=2, ordered=False)
 LARGE = 2**126
 
 COMBINED: list[tuple[Parts, list[list[tuple[Any, ...]]], list[tuple[Any, ...]]]] = [
@@ -24,9 +25,14 @@ COMBINED: list[tuple[Parts, list[list[tuple[Any, ...]]], list[tuple[Any, ...]]]]
     (BY_NAME, [[], []], []),
     (BY_NAME, [[(-0.0, 1)], [(0.0, 2), (1.5, 1)]], [(0.0, 3), (1.5, 1)]),
     (
-        BY_PLACE,
-        [[("b", 1, 1), ("a", 0, 1)], [("b", 0, 1), ("a", 0, 4), ("a", None, 2), (None, 7, 1)]],
-        [("b", 0, 1), ("b", 1, 1), ("a", 0, 5), ("a", None, 2), (None, 7, 1)],
+        BY_TWO,
+        [[(1, 1, 1), (2, 0, 1)], [(1, 0, 1), (2, 0, 4), (2, None, 2), (None, 7, 1)]],
+        [(1, 0, 1), (1, 1, 1), (2, 0, 5), (2, None, 2), (None, 7, 1)],
+    ),
+    (
+        IN_ANY_ORDER,
+        [[(2, -0.0, 1), (1, 1.0, 1)], [(None, 7.0, 1), (2, None, 2), (2, 0.0, 4), (1, 0.0, 1)]],
+        [(1, 0.0, 1), (1, 1.0, 1), (2, 0.0, 5), (2, None, 2), (None, 7.0, 1)],
     ),
     (
         AddInLists(),
@@ -38,7 +44,9 @@ COMBINED: list[tuple[Parts, list[list[tuple[Any, ...]]], list[tuple[Any, ...]]]]
 ]
 N = 7654321  # a figure of private rows
 REFUSED: list[tuple[Parts, list[list[tuple[Any, ...]]]]] = [
-    *((kind, []) for kind in (Add(), BY_NAME, AddInLists(), Gather())),  # the empty table's rows come from a part too
+    *(
+        (kind, []) for kind in (Add(), BY_NAME, IN_ANY_ORDER, AddInLists(), Gather())
+    ),  # the empty table's rows come from a part too
     (Add(), [[(N,)], []]),
     (Add(), [[(N,), (N,)]]),
     (Add(), [[(N,)], [(N, N)]]),
@@ -47,7 +55,8 @@ REFUSED: list[tuple[Parts, list[list[tuple[Any, ...]]]]] = [
     (BY_NAME, [[("a", N)], [(None, N), ("b", N)]]),
     (BY_NAME, [[("a", N)], [("a", N, N)]]),
     (BY_NAME, [[("a", N + 0.5)], [("b", N)]]),
-    (BY_PLACE, [[("x", N, N)]]),
+    (BY_TWO, [[(2, 1, N), (1, 1, N)]]),
+    (IN_ANY_ORDER, [[(2, 1, N)], [(2, 1, N, N)]]),
     (AddInLists(), [[([N], [N])], [([N], [N], [N])]]),
     (AddInLists(), [[([N], [N])], []]),
     (OfAllRows("a rank"), [[(N,)]]),

@@ -77,7 +77,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("keys: a unit shows one key", _PLAN, "tau = threshold(noises[0], delta_atto=calibration.loss.delta_zcdp_atto, groups=groups)", "tau = threshold(noises[0], delta_atto=calibration.loss.delta_zcdp_atto, groups=1)", (SHARES,)),
     Mutant("keys: any cell passes the threshold", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if max(noisy) >= (self.plan.tau or 0):", ("tests/privacy/test_threshold.py",)),
     Mutant("keys: rows pass the threshold", _MEA, 'chosen.append(Measure(kind="cells" if unit_is_row else "units"))', 'chosen.append(Measure(kind="cells"))', (SHARES,)),
-    Mutant("keys: in the order in which they are found", _EMIT, """ ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}\"""", '"', _once("SelectTask-open keys")),
+    Mutant("keys: in the order in which they are found", _EMIT, """        tail += f" ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}" """, '        tail += ""', _once("SelectTask-open keys")),
     Mutant("measures: relations swapped", _MEA, "    if not replacing:\n        unit", "    if replacing:\n        unit", _T_SENS),
     Mutant("measures: a filter is for everyone", _MEA, "        if aggregate.filter != self.filter:\n            return False\n", "", ("tests/compiler/test_emit_equals.py", "tests/compiler/test_evaluate.py", *_T_SENS)),
     # ---- one draw for two cells, exact values
@@ -104,7 +104,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("scan: counted before rows are left out", _SCAN, "system.main.count_star() OVER (PARTITION BY s.{UNIT}) AS c FROM", "system.main.count(s.a0) FILTER (WHERE s.a0 > 0) OVER (PARTITION BY s.{UNIT}) AS c FROM", _T_SUMS),
     Mutant("sums: a row beyond 1", _DIRECT, "while basis.float_error() * 2.0**bits > 0.25:", "while basis.float_error() * 2.0**bits > 2.0**20:", ("tests/smooth/test_moments_sensitivity.py::test_the_grid_is_so_coarse_that_rounding_brings_every_summand_back",)),
     Mutant("grid: weights of units are rows", _GRID, "        half = 1 << (self.bits - 1)\n        return [(total + half) >> self.bits for total in totals]", "        half = 1 << (self.bits - 1)\n        return [(total + half) >> (self.bits - 1) for total in totals]", (f"{LOSSES}[declared n]",)),
-    Mutant("wide: functions beyond 1", _SUMS_SQL, "scaled = f\"{_clamp(text)} * {constant(2.0**bits)} + {constant(0.5)}\"", "scaled = f\"2 * {text} * {constant(2.0**bits)} + {constant(0.5)}\"", ("tests/synthetic/wide/test_wide_features.py",)),
+    Mutant("wide: functions beyond 1", _SUMS_SQL, "scaled = f\"{_clamp(text)} * {number(2.0**bits)} + {number(0.5)}\"", "scaled = f\"2 * {text} * {number(2.0**bits)} + {number(0.5)}\"", ("tests/synthetic/wide/test_wide_features.py",)),
     Mutant("wide: all rows of a unit", _READING, "rows = print_chosen(rows, [quote(c.name) for c in columns], self.salt, 1)", "rows = print_chosen(rows, [quote(c.name) for c in columns], self.salt, 2)", (LOSSES, "tests/compiler/test_local_choice.py")),
     Mutant("wide: replace with units", _LAID, "if asked.neighbours is Neighbours.REPLACE and (table.unit_key is not None or table.filter is not None):", "if False:", ("tests/synthetic/wide/test_wide_task.py", "tests/synthetic/test_bad_tables.py")),
     Mutant("grouped: units of many rows", _GROUPED, "    if table.unit_key is not None:\n        raise ParameterError(\"P107\", \"per\"", "    if False:\n        raise ParameterError(\"P107\", \"per\"", _T_GROUPED),

@@ -71,7 +71,7 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         "noise is added to Python's integers, which have no range: an unclamped sum moves as far as the claim says, no more",
     ),
     (
-        Mutant("emit: the middle cell not clamped", "duckdp/compiler/emit.py", 'f"system.main.least({_rounded(f\'2 * {u} * (1 - {u}) * {steps}\')}, {steps} - {square})"', "_rounded(f'2 * {u} * (1 - {u}) * {steps}')", ()),
+        Mutant("emit: the middle cell not clamped", "duckdp/compiler/emit.py", 'f"system.main.least({middle}, {steps} - {square})"', "middle", ()),
         "where both parts round up, the third is above a half: on grids of 40 bits they never add up to more than the whole",
     ),
     (

@@ -81,7 +81,7 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("psi: one direction of many", _PSI_PLAN, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit + d * k)) ** 2", _T_PSI),
     Mutant("psi: l1 of one direction", _PSI_PLAN, "math.ceil(unit * math.sqrt(k) * d**1.5)", "math.ceil(unit * d)", _T_PSI),
     Mutant("psi: rounding left out", _PSI_PLAN, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit * d)) ** 2", _T_PSI),
-    Mutant("psi: coordinates beyond 1", _PSI, "system.main.greatest(CAST(-1 AS DOUBLE), system.main.least(CAST(1 AS DOUBLE), {x}))", "{x}", _T_PSI),
+    Mutant("psi: coordinates beyond 1", _PSI, "system.main.greatest({number(-1)}, system.main.least({number(1)}, {x}))", "{x}", _T_PSI),
     # ---- summaries and tables
     Mutant("summary: sums beyond row_cap", _SUMMARY, "*(max(-most, min(most, value)) for value in found[kept:])", "*found[kept:]", ("tests/privacy/test_draws.py", "tests/smooth/test_smooth_summary.py", "tests/smooth/test_bad_input.py")),
     Mutant("summary: a public count where rows drop out", _SUMMARY, "table.filter is None and all(_always_counts(c) for c in chosen)", "table.filter is None", ("tests/smooth/test_smooth_summary.py", "tests/smooth/test_moments_sensitivity.py", *_T_LOSSES)),

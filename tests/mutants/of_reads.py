@@ -48,8 +48,10 @@ READS: tuple[Mutant, ...] = (
     Mutant("parts: keys out of order", _CORE_READS, "            if last is not None and place < last:\n", "            if False:\n", _T_PARTS),
     Mutant("parts: lists of the last one", _CORE_READS, "cells if before is None else [a + b for", "cells if True else [a + b for", _T_PARTS),
     Mutant("parts: the first alone", _CORE_READS, "        for part in parts:\n            yield from part\n", "        yield from parts[0]\n", _T_PARTS),
-    Mutant("parts: keys in their own order, not the domain's", _EMIT, "key.domain if key.listed else None for key", "None for key", _T_SPLIT),
-    Mutant("parts: groups for one row", _EMIT, "parts=AddByKey(places=places) if keys else Add()", "parts=Add()", _T_SPLIT),
+    Mutant("parts: open keys said to come in any order", _EMIT, "ordered=is_open)", "ordered=not is_open)", _T_SPLIT),
+    Mutant("emit: places from nought", _EMIT, "places = count(1)", "places = count(0)", _T),
+    Mutant("release: an open key by its place", _REL, "v if names is None else names[v] for v", "v for v", ("tests/privacy/test_parts.py::test_a_listed_key_is_released_by_name",)),
+    Mutant("parts: groups for one row", _EMIT, "parts=AddByKey(keys=len(keys), ordered=is_open) if keys else Add()", "parts=Add()", _T_SPLIT),
     Mutant("release: a key has the sign of a row's zero", _REL, "        return value + 0.0\n", "        return value\n", ("tests/privacy/test_parts.py::test_a_released_key_has_no_sign_of_zero",)),
     # ---- bounding
     Mutant("emit: a unit's sum unbounded above", _EMIT, "CASE WHEN s{i}_0 > {high} THEN {high} WHEN s{i}_0", "CASE WHEN s{i}_0", _T),
@@ -76,7 +78,7 @@ READS: tuple[Mutant, ...] = (
     # ---- release
     Mutant("release: threshold one lower", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if noisy[0] >= (self.plan.tau or 0) - 1:", _T_THRESHOLD),
     Mutant("release: no threshold", _REL, "if noisy[0] >= (self.plan.tau or 0):", "if True:", _T_THRESHOLD),
-    Mutant("release: only groups that exist", _REL, "exact = [found.get(key, zeros) for key in domain]", "exact = list(found.values())", ("tests/privacy/test_noise_alone.py::test_what_leaves_follows_the_data_through_noise_alone[SelectTask-public keys]",)),
+    Mutant("release: only groups that exist", _REL, "exact = [found.get(key, zeros) for key in product(*map(key_codes, self.plan.query.keys))]", "exact = list(found.values())", ("tests/privacy/test_noise_alone.py::test_what_leaves_follows_the_data_through_noise_alone[SelectTask-public keys]",)),
     Mutant("plan: a public count with a WHERE", _PLAN, "everyone = query.where is None and not query.keys", "everyone = not query.keys", ("tests/privacy/test_noise_alone.py::test_what_leaves_follows_the_data_through_noise_alone[SelectTask-rows by a predicate]",)),
     Mutant("plan: a public count with keys", _PLAN, "everyone = query.where is None and not query.keys and", "everyone = query.where is None and", ("tests/privacy/test_noise_alone.py::test_what_leaves_follows_the_data_through_noise_alone[SelectTask-rows by a key]",)),
     Mutant("plan: a public count of a view", _PLAN, "and query.table.filter is None and unit_is_row", "and unit_is_row", ("tests/privacy/test_noise_alone.py::test_what_leaves_follows_the_data_through_noise_alone[SelectTask-rows of a view]",)),

@@ -33,12 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.catalog.table import Column, Kind, Table
-from duckdp.compiler.printing import Parameters
+from duckdp.compiler.printing import Parameters, number
 from duckdp.core.reads import AddInLists, PrivateQuery, one_row
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import ULP, Basis
 from duckdp.smooth.sums.limbs import contract, from_limbs, to_limbs
-from duckdp.smooth.sums.scan import WEIGHT, number, print_number, print_place, print_scan, print_unit
+from duckdp.smooth.sums.scan import WEIGHT, print_number, print_place, print_scan, print_unit
 
 OFFSET_BITS = 20  # of the grid that offsets within a cell are rounded to
 COEFFICIENT_BITS = 24  # of the integer coefficients from offsets to functions

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from duckdp.catalog.table import Column, Table
-from duckdp.compiler.printing import Parameters
+from duckdp.compiler.printing import Parameters, number
 from duckdp.core.reads import Add, PrivateQuery, one_row
 from duckdp.smooth.basis import Basis, Indices
-from duckdp.smooth.sums.scan import WEIGHT, number, print_scan, print_unit
+from duckdp.smooth.sums.scan import WEIGHT, print_scan, print_unit
 
 MOST_BITS = 40  # fractional bits of a sum that DuckDB adds up
 Function = tuple[tuple[int, int], ...]  # (column, degree > 0), columns ascending

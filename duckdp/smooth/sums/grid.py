@@ -25,13 +25,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from duckdp.catalog.table import Column, Table
-from duckdp.compiler.printing import Parameters
+from duckdp.compiler.printing import Parameters, number
 from duckdp.core.reads import Add, PrivateQuery, one_row
 from duckdp.smooth.angles import middles_between
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.sums.direct import list_functions, print_function, print_powers, print_products
-from duckdp.smooth.sums.scan import WEIGHT, number, print_scan, print_unit
+from duckdp.smooth.sums.scan import WEIGHT, print_scan, print_unit
 
 
 @dataclass(frozen=True, kw_only=True)

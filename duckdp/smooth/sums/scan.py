@@ -18,7 +18,7 @@ Proof sketch: u of an interval axis lies in [-1, 1] without a clamp: x lies betw
 from __future__ import annotations
 
 from duckdp.catalog.table import Column, Kind, Scalar, Table
-from duckdp.compiler.printing import UNIT, Parameters, print_double, print_literal, print_rows, quote
+from duckdp.compiler.printing import UNIT, Parameters, number, print_double, print_literal, print_rows, quote
 from duckdp.smooth.axes import Axis, as_number
 
 FEW_VALUES = 24  # up to here a CASE finds a value's place as fast as a list does
@@ -110,11 +110,6 @@ def print_place(column: Column, axis: Axis, parameters: Parameters) -> str:
     arms = [f"WHEN {x} IS NULL THEN {_place_of(None, axis)}", f"WHEN {found} > 0 THEN {place}"]
     other = "NULL" if column.other is None else _place_of(column.other, axis)
     return f"(CASE {' '.join(arms)} ELSE {other} END)"
-
-
-def number(value: float) -> str:
-    """A DOUBLE constant, exact: Python prints the shortest text that reads back the same."""
-    return f"CAST({float(value)!r} AS DOUBLE)"
 
 
 def _is_range(column: Column) -> bool:

@@ -28,7 +28,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from duckdp.compiler.printing import Parameters
+from duckdp.compiler.printing import Parameters, number
 from duckdp.core.noise import gaussian_noise, laplace_noise
 from duckdp.synthetic.asked import Asked
 from duckdp.synthetic.psi.plan import MEANS, ROUNDS, SUBSPACE, directions, psi_fits, round_scale
@@ -130,17 +130,17 @@ def subspace_round(exact: Sequence[int], basis: Floats, purse: Purse, share: Fra
 
 def print_products(centre: Floats, basis: Floats, relation: str, columns: Sequence[str], bits: int) -> str:
     """One SELECT that gives the d k integers of a round; see ``sums_sql.print_sums``."""
-    shifted = [f"CAST({-float(c)!r} AS DOUBLE) + s.{name}" for c, name in zip(centre, columns, strict=True)]
+    shifted = [f"{number(-c)} + s.{name}" for c, name in zip(centre, columns, strict=True)]
     clamped = ", ".join(
-        f"system.main.greatest(CAST(-1 AS DOUBLE), system.main.least(CAST(1 AS DOUBLE), {x})) AS dp_y{i}"
+        f"system.main.greatest({number(-1)}, system.main.least({number(1)}, {x})) AS dp_y{i}"
         for i, x in enumerate(shifted)
     )
     dots = ", ".join(
-        " + ".join(f"CAST({float(x)!r} AS DOUBLE) * s.dp_y{i}" for i, x in enumerate(column)) + f" AS dp_t{j}"
+        " + ".join(f"{number(x)} * s.dp_y{i}" for i, x in enumerate(column)) + f" AS dp_t{j}"
         for j, column in enumerate(basis.T)
     )
     inner = f"(SELECT s.*, {dots} FROM (SELECT {clamped} FROM {relation} AS s) AS s)"
-    scale = f"CAST({2.0**bits!r} AS DOUBLE)"
+    scale = number(2.0**bits)
     sums = ", ".join(
         f"coalesce(system.main.sum(CAST(system.main.floor(s.dp_y{i} * s.dp_t{j} * {scale} + 0.5) AS HUGEINT)), 0)"
         for i in range(len(columns))

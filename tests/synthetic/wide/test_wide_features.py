@@ -4,8 +4,9 @@ import duckdb
 import numpy as np
 import pytest
 
+from duckdp.compiler.printing import number
 from duckdp.synthetic.psi.buy import print_products
-from duckdp.synthetic.unit.buy.sums_sql import constant, print_sums
+from duckdp.synthetic.unit.buy.sums_sql import print_sums
 from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, label_factor
 from tests.synthetic.in_memory import memory_products, memory_sums
 
@@ -83,7 +84,7 @@ def test_values_lie_in_the_box(rows):
 
 def test_constants_read_back_exactly(con):
     numbers = [0.0, -1.0, 0.1, 1 / 3, -2.5e-300, 5e-324, 1e22, 27.291629135047953, 2.0**40, float(np.nextafter(1, 2))]
-    found = con.execute(f"SELECT {', '.join(map(constant, numbers))}")
+    found = con.execute(f"SELECT {', '.join(map(number, numbers))}")
     assert {str(column[1]) for column in found.description} == {"DOUBLE"}
     assert list(found.fetchall()[0]) == numbers
 

@@ -22,6 +22,7 @@ from itertools import combinations
 
 import numpy as np
 
+from duckdp.compiler.printing import number
 from duckdp.mechanisms.noisy_maximum import choose_best
 from duckdp.synthetic.moments.released import Pairs
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
@@ -64,8 +65,7 @@ class Sides:
 def _(moments: Sides, relation: str, columns: Sequence[str], bits: int) -> str:
     y = f"s.{columns[moments.label]}"
     sides = [
-        f"CASE WHEN s.{columns[i]} > CAST({cut!r} AS DOUBLE) THEN CAST(1 AS DOUBLE) ELSE CAST(-1 AS DOUBLE) END"
-        for i, cut in moments.sides
+        f"CASE WHEN s.{columns[i]} > {number(cut)} THEN {number(1)} ELSE {number(-1)} END" for i, cut in moments.sides
     ]
     sums = [clamped_sum(e, bits) for e in (*(f"{y} * {b}" for b in sides), *sides, y)]
     return f"SELECT {', '.join(sums)} FROM {relation} AS s"

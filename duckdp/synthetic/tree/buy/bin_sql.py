@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from duckdp.compiler.printing import Parameters, quote
-from duckdp.smooth.sums.scan import number, print_unit
+from duckdp.compiler.printing import Parameters, number, quote
+from duckdp.smooth.sums.scan import print_unit
 from duckdp.synthetic.tree.bins import Binning
 from duckdp.synthetic.unit.buy.unit_sql import print_choice
 

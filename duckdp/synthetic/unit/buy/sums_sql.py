@@ -7,6 +7,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from duckdp.compiler.printing import number
 from duckdp.errors import InternalError
 from duckdp.synthetic.unit.features import Factor, Features, Moments
 
@@ -40,12 +41,12 @@ def _(features: Features, relation: str, columns: Sequence[str], bits: int) -> s
     if features.size or radial:
         sql = f"(SELECT s.*, {_print_square(columns)} AS dp_s FROM {relation} AS s)"
     if radial:
-        parts.append(f"{_clamp(f'(s.dp_s - {constant(features.centre)}) / {constant(features.width)}')} AS dp_z")
+        parts.append(f"{_clamp(f'(s.dp_s - {number(features.centre)}) / {number(features.width)}')} AS dp_z")
     for k, factor in enumerate(listed):
         if factor.weights is not None:
             terms = zip(factor.weights, columns, strict=True)
-            dot = " + ".join(f"{constant(w)} * s.{c}" for w, c in terms if w) or constant(0)
-            parts.append(f"{_clamp(f'({dot} - {constant(factor.offset)}) / {constant(factor.width)}')} AS dp_g{k}")
+            dot = " + ".join(f"{number(w)} * s.{c}" for w, c in terms if w) or number(0)
+            parts.append(f"{_clamp(f'({dot} - {number(factor.offset)}) / {number(factor.width)}')} AS dp_g{k}")
     if parts:
         sql = f"(SELECT s.*, {', '.join(parts)} FROM {sql} AS s)"
     sums = ", ".join(clamped_sum(e, bits) for e in _expressions(features, columns))
@@ -58,7 +59,7 @@ def _listed(features: Features) -> tuple[Factor, ...]:
 
 
 def _expressions(features: Features, columns: Sequence[str]) -> list[str]:
-    found = [f"{constant(2 / features.dimensions)} * s.dp_s - {constant(1)}"] if features.size else []
+    found = [f"{number(2 / features.dimensions)} * s.dp_s - {number(1)}"] if features.size else []
     found.extend(_print_chebyshev(k) for k in range(1, features.degree + 1))
     values = [
         "s.dp_z" if f.radial else "" if f.weights is None else f"s.dp_g{k}" for k, f in enumerate(_listed(features))
@@ -66,7 +67,7 @@ def _expressions(features: Features, columns: Sequence[str]) -> list[str]:
     for value in values[: len(features.factors)]:
         found.extend(f"s.{columns[i]}{value and ' * ' + value}" for i in features.chosen)
     crossed = zip(values[len(features.factors) :: 2], values[len(features.factors) + 1 :: 2], strict=True)
-    found.extend(" * ".join(filter(None, pair)) or constant(1) for pair in crossed)
+    found.extend(" * ".join(filter(None, pair)) or number(1) for pair in crossed)
     if features.pairs:
         found.extend(f"s.{columns[i]} * s.{columns[j]}" for i, j in zip(*features.upper, strict=True))
     return found
@@ -79,24 +80,18 @@ def _print_square(columns: Sequence[str]) -> str:
 
 def _print_chebyshev(degree: int) -> str:
     coefficients = np.polynomial.chebyshev.cheb2poly(np.eye(degree + 1)[degree])
-    text = constant(coefficients[-1])
+    text = number(coefficients[-1])
     for c in coefficients[-2::-1]:
-        text = f"({text} * s.dp_z + {constant(c)})"
+        text = f"({text} * s.dp_z + {number(c)})"
     return text
-
-
-def constant(value: float) -> str:
-    """A DOUBLE constant, exact: it has an exponent, and the shortest digits that read back the same."""
-    text = repr(float(value))
-    return f"({text if 'e' in text else f'{text}e0'})"
 
 
 def _clamp(text: str) -> str:
     """To [-1, 1]; DuckDB orders NaN above all numbers, so it lands on 1."""
-    return f"system.main.greatest(system.main.least({text}, {constant(1)}), {constant(-1)})"
+    return f"system.main.greatest(system.main.least({text}, {number(1)}), {number(-1)})"
 
 
 def clamped_sum(text: str, bits: int) -> str:
     """The integer sum of a function that is clamped to [-1, 1] last."""
-    scaled = f"{_clamp(text)} * {constant(2.0**bits)} + {constant(0.5)}"
+    scaled = f"{_clamp(text)} * {number(2.0**bits)} + {number(0.5)}"
     return f"coalesce(system.main.sum(CAST(system.main.floor({scaled}) AS HUGEINT)), 0)"

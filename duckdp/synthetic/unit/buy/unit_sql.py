@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from duckdp.compiler.printing import Parameters, quote
-from duckdp.smooth.sums.scan import number, print_place, print_unit
+from duckdp.compiler.printing import Parameters, number, quote
+from duckdp.smooth.sums.scan import print_place, print_unit
 from duckdp.synthetic.unit.layout import Part, UnitColumns
 
-_ONE, _MINUS, _ZERO = "CAST(1 AS DOUBLE)", "CAST(-1 AS DOUBLE)", "CAST(0 AS DOUBLE)"
+_ONE, _MINUS, _ZERO = number(1), number(-1), number(0)
 
 
 def print_items(units: UnitColumns, parameters: Parameters) -> str:
