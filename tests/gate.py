@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from duckdp.catalog.table import Column, Table, kind_of
-from duckdp.compiler.emit import emit, key_codes
+from duckdp.compiler.emit import emit, key_codes, read_cells
 from duckdp.compiler.evaluate import OutputColumn, evaluate, known_payload
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan, make_plan
@@ -108,7 +108,10 @@ def exact_rows(plan: Plan, con: duckdb.DuckDBPyConnection, salt: int = 7) -> lis
     rows = con.execute(query.sql, list(query.parameters)).fetchall()
     keys = plan.query.keys
     names = [dict(zip(key_codes(k), k.domain or (), strict=True)) if k.listed else None for k in keys]
-    return [(*(v if n is None else n[v] for v, n in zip(row, names, strict=False)), *row[len(keys) :]) for row in rows]
+    return [
+        (*(v if n is None else n[v] for v, n in zip(row, names, strict=False)), *read_cells(plan, row[len(keys) :]))
+        for row in rows
+    ]
 
 
 def exact_cells(plan: Plan, rows: Sequence[Row]) -> dict[Row, tuple[int, ...]]:

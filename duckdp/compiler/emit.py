@@ -8,7 +8,7 @@ The layers, innermost first (row-level privacy skips 3 to 5)::
     3 units      sums per (unit, keys)
     4 bounded    each unit's sums scaled or clamped to max_rows rows
     5 kept       per unit the ``groups`` keys with the smallest keyed hash (when they can be more)
-    6            cells per group; open groups ordered by key
+    6            sums per group, of which each stands once; open groups ordered by key
 
 Everything a unit adds depends on that unit's rows and public figures only.
 """
@@ -38,24 +38,25 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
         salt: 64 secret bits that key the choice of groups.
 
     Returns:
-        A query whose rows are (keys..., cells...), at most one per group; a key of a declared domain as its place
-        there (:func:`key_codes`). Open groups come by ascending keys.
+        A query whose rows are (keys..., sums...), at most one per group: a key of a declared domain as its place there
+        (:func:`key_codes`), and what the group's cells follow from (:func:`read_cells`). Open groups come by ascending
+        keys.
     """
     parameters = Parameters()
     joins = [_join(i, key, parameters) for i, key in enumerate(plan.query.keys)]
     prepared = _prepared(plan.query, plan.measures, joins, parameters)
     keys = [f"k{i}" for i in range(len(plan.query.keys))]
     if plan.query.table.unit_key is None:
-        cells = [c for i, m in enumerate(plan.measures) for c in _row_cells(i, m)]
+        sums = [s for i, m in enumerate(plan.measures) for s in _row_sums(i, m)]
         body = prepared
     else:
-        cells = [c for i, m in enumerate(plan.measures) for c in _cells(i, m, grouped=bool(keys))]
+        sums = [f"system.main.sum(c{i}_{j})" for i, m in enumerate(plan.measures) for j in range(m.cells)]
         body = _kept(plan, _units(plan, prepared, keys), keys, salt)
     tail = f" GROUP BY {', '.join(keys)}" if keys else ""
     if is_open := plan.domain_size is None:
         tail += f" ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}"  # what is released comes in this order
     return PrivateQuery(
-        sql=f"SELECT {', '.join([*keys, *cells])} FROM {body}{tail}",
+        sql=f"SELECT {', '.join([*keys, *sums])} FROM {body}{tail}",
         parameters=tuple(parameters.values),
         rows=plan.domain_size,
         parts=AddByKey(keys=len(keys), ordered=is_open) if keys else Add(),
@@ -68,6 +69,29 @@ def key_codes(key: Key) -> tuple[Scalar, ...]:
         return key.domain or ()
     places = count(1)
     return tuple(None if value is None else next(places) for value in key.domain or ())
+
+
+def read_cells(plan: Plan, sums: Sequence[int | None]) -> list[int]:
+    """The exact cells of a group from the sums that crossed. A cell that is what the others leave is taken here.
+
+    Args:
+        plan: of the statement.
+        sums: without keys; NULL where no row counts. Exact and private.
+    """
+    found: list[int] = []
+    keyed = plan.query.table.unit_key is not None
+    for measure in plan.measures:
+        own = [int(value or 0) for value in sums[len(found) : len(found) + measure.cells]]
+        found += _from_sums(measure, own, keyed=keyed) if measure.kind == "cells" else own
+    return found
+
+
+def _from_sums(measure: Measure, own: list[int], *, keyed: bool) -> list[int]:
+    steps, degree = 2**measure.bits, measure.degree
+    parts, weight, nulls = own[:degree], own[degree], own[degree + 1 :]
+    if keyed:  # units' weights hold their NULLs
+        return [*parts, weight * steps - sum(parts) - sum(nulls), *nulls]
+    return [*parts, weight * steps - sum(parts), *((rows - weight) * steps for rows in nulls)]
 
 
 def print_keys(query: Query, parameters: Parameters) -> tuple[list[str], str]:
@@ -214,18 +238,16 @@ def _totals(i: int, measure: Measure) -> tuple[str, str, list[str]]:
     where = f" FILTER (WHERE f{i})" if measure.filter is not None else ""
     rows = f"system.main.count(){where}"
     present = rows if measure.argument is None else f"system.main.count(v{i}){where}"
-    sums = [f"COALESCE(system.main.sum({t}){where}, 0)" for t in _row_terms(i, measure)]
+    sums = [f"system.main.sum({t}){where}" for t in _row_terms(i, measure)]
     return rows, present, sums
 
 
-def _row_cells(i: int, measure: Measure) -> list[str]:
-    """Cells of a measure when the unit is the row."""
+def _row_sums(i: int, measure: Measure) -> list[str]:
+    """Sums of a measure when the unit is the row: of the row terms, then rows with an argument, then all rows."""
     rows, present, sums = _totals(i, measure)
     if measure.kind == "sum":
         return sums
-    steps = 2**measure.bits
-    cells = [*sums, " - ".join([f"CAST({present} AS HUGEINT) * {steps}", *sums])]
-    return [*cells, f"CAST({rows} - {present} AS HUGEINT) * {steps}"] if measure.null_cell else cells
+    return [*sums, present, *([rows] if measure.null_cell else [])]
 
 
 def _units(plan: Plan, prepared: str, keys: list[str]) -> str:
@@ -234,7 +256,7 @@ def _units(plan: Plan, prepared: str, keys: list[str]) -> str:
         rows, present, sums = _totals(i, measure)
         items += [f"{rows} AS r{i}"] if measure.null_cell or measure.kind == "units" else []
         items += [f"{present} AS n{i}"] if measure.kind == "cells" else []
-        items += [f"{s} AS s{i}_{j}" for j, s in enumerate(sums)]
+        items += [f"COALESCE({s}, 0) AS s{i}_{j}" for j, s in enumerate(sums)]
     return f"(SELECT {', '.join(items)} FROM {prepared} GROUP BY {', '.join([UNIT, *keys])}) AS units"
 
 
@@ -248,7 +270,8 @@ def _bounded(plan: Plan, units: str, names: list[str]) -> str:
 def _unit_cells(i: int, measure: Measure, most: int) -> list[str]:
     """A unit's cells, scaled to ``most`` rows: a point of most * steps times the simplex (or the sum's range).
 
-    In place of the cell that is the rest (after the ``degree`` first) stands the unit's weight in rows: see _cells.
+    In place of the cell that is the rest (after the ``degree`` first) stands the unit's weight in rows: the rest of all
+    units together is taken from their weights together (:func:`read_cells`).
     """
     if measure.kind == "units":
         return [f"(CASE WHEN r{i} > 0 THEN 1 ELSE 0 END)"]
@@ -270,18 +293,6 @@ def _unit_cells(i: int, measure: Measure, most: int) -> list[str]:
             f"ELSE system.main.least({nulls}, {most}) * {steps} END)"
         )
     return cells
-
-
-def _cells(i: int, measure: Measure, *, grouped: bool) -> list[str]:
-    """Cells of a measure from those of the bounded units. What is left of their weight is taken once per group."""
-    sums = [f"system.main.sum(c{i}_{j})" for j in range(measure.cells)]
-    if not grouped:  # the one group may be empty
-        sums = [f"COALESCE({s}, 0)" for s in sums]
-    if measure.kind != "cells":
-        return sums
-    weight, others = sums[measure.degree], sums[: measure.degree] + sums[measure.degree + 1 :]
-    sums[measure.degree] = " - ".join([f"{weight} * {2**measure.bits}", *others])
-    return sums
 
 
 def _kept(plan: Plan, units: str, keys: list[str], salt: int) -> str:

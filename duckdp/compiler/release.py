@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from duckdp.catalog.table import Scalar
-from duckdp.compiler.emit import emit, key_codes
+from duckdp.compiler.emit import emit, key_codes, read_cells
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.core.reads import PrivateQuery
@@ -55,7 +55,7 @@ class SelectTask(OneRead):
         """Noise every cell; with public keys the groups are exactly the domain, in its order.
 
         Args:
-            rows: (keys..., exact cells...); private.
+            rows: (keys..., sums...) as :func:`emit` reads them; private.
 
         Returns:
             JSON: {"keys": [[...]] or null (public keys), "cells": [[int per cell] per group]}.
@@ -63,7 +63,7 @@ class SelectTask(OneRead):
         width = len(self.plan.query.keys)
         if self.plan.tau is not None:
             return self._release_open(rows, width)
-        found = {row[:width]: [int(v) for v in row[width:]] for row in rows}
+        found = {row[:width]: read_cells(self.plan, row[width:]) for row in rows}
         zeros = [0] * self.plan.cells
         exact = [found.get(key, zeros) for key in product(*map(key_codes, self.plan.query.keys))]
         return json.dumps({"keys": None, "cells": self._noised(exact)}, separators=(",", ":"))
@@ -77,7 +77,7 @@ class SelectTask(OneRead):
         ]
 
         def flush() -> None:
-            for row, noisy in zip(batch, self._noised([[int(v) for v in r[width:]] for r in batch]), strict=True):
+            for row, noisy in zip(batch, self._noised([read_cells(self.plan, r[width:]) for r in batch]), strict=True):
                 if noisy[0] >= (self.plan.tau or 0):
                     values = [v if names is None else names[v] for v, names in zip(row, shown, strict=False)]
                     keys.append([encode_key(v) for v in values])

@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 from duckdp.catalog.table import Kind
-from duckdp.compiler.emit import _row_terms, emit, key_codes
+from duckdp.compiler.emit import _row_terms, emit, key_codes, read_cells
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.measures import sum_range
@@ -249,7 +249,8 @@ def test_wildcards_cost_no_more_than_length(con: duckdb.DuckDBPyConnection) -> N
         plan = plan_for(f"SELECT count(*) FROM clinic WHERE name {sign} '{pattern}'", table)
         query = emit(plan, 1)
         started = time.process_time()  # not the wall's clock: others may hold the machine
-        assert con.execute(query.sql, list(query.parameters)).fetchall() == [(0,)]
+        [sums] = con.execute(query.sql, list(query.parameters)).fetchall()
+        assert read_cells(plan, sums) == [0]
         assert time.process_time() - started < 1
 
 
@@ -411,7 +412,7 @@ def test_random_statements_never_raise_and_never_cross_more_rows(
             domain = set(product(*map(key_codes, plan.query.keys)))
             assert {r[:width] for r in rows} <= domain, text
         for row in rows:
-            assert all(isinstance(v, int) for v in row[len(plan.query.keys) :]), text
+            assert all(v is None or type(v) is int for v in row[len(plan.query.keys) :]), text
     assert accepted > 100
 
 
