@@ -22,6 +22,7 @@ from tests.ledgers import answer, ask
 from tests.test_ledger_alterations import missed
 
 KEPT = pathlib.Path(__file__).parent / "fixtures" / "ledgers"
+VERSIONS = [path.name for path in sorted(KEPT.glob("version_*"))]
 MENDED: dict[str, str] = {}  # question -> why it means something else today
 
 spec = importlib.util.spec_from_file_location("kept_ledgers_make", KEPT / "make.py")
@@ -44,7 +45,7 @@ def stored(name: str, rows: list[list[str]]) -> list[list[str]]:
     return [row[:2] for row in rows] if name == "answer" else rows
 
 
-@pytest.mark.parametrize("version", ["version_2", "version_3"])
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("keyed", [True, False])
 def test_stored_answers_stay_free(tmp_path: pathlib.Path, version: str, keyed: bool) -> None:
     copy(version, tmp_path)
@@ -103,7 +104,7 @@ def test_a_process_of_an_earlier_version_writes_nothing_after_the_migration(tmp_
             ledger.verify()
 
 
-@pytest.mark.parametrize("version", ["version_2", "version_3"])
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     ("harm", "code"),
     [
