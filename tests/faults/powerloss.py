@@ -12,7 +12,7 @@ from duckdp.ledger import Charge, Ledger, anchor
 from duckdp.ledger.charges import MAX_ATTEMPTS
 from tests.faults.disk import Disk, Kind, Record, read_trace, write_image
 from tests.faults.workload import COST, ELSEWHERE
-from tests.ledgers import ask
+from tests.ledgers import ask, key
 
 COPY = "copy.ledger"
 
@@ -126,6 +126,7 @@ def lost(folder: Path, told: Told) -> str:
 def _missing(ledger: Ledger, told: Told, anchored: int) -> str:
     """An acknowledged charge, stage or release that is not there, or not under the anchor."""
     rows = {row.id: row for row in ledger.charges()}
+    by_key = {row.key: row for row in reversed(rows.values())}  # the first of each
     seqs = ledger._store.read(
         lambda tx: {
             (row[0], row[1]): row[2]
@@ -136,12 +137,12 @@ def _missing(ledger: Ledger, told: Told, anchored: int) -> str:
         }
     )
     for question, charge in told.charged.items():
-        if charge not in rows or rows[charge].key != ask(question).key:
+        if charge not in rows or rows[charge].key != key(question):
             return f"the charge of {question} is lost"
         if seqs["charge", charge] > anchored:
             return f"the charge of {question} is not anchored"
     for question, payload in told.released.items():
-        row = next((row for row in rows.values() if row.key == ask(question).key), None)
+        row = by_key.get(key(question))
         if row is None or row.state != "released":
             return f"the release of {question} is lost"
         if ledger.release(row.analyst, row.id).payload != payload:
@@ -160,7 +161,7 @@ def _goes_on(ledger: Ledger, told: Told) -> str:
     spent = ledger.state().primary_spent
     final = {row.key for row in ledger.charges() if row.attempt == MAX_ATTEMPTS and row.state != "released"}
     for question in [*list(told.charged)[-3:], *list(told.released)[-1:]]:
-        if ask(question).key in final and question not in told.released:
+        if key(question) in final and question not in told.released:
             continue
         found = ledger.admit(ask(question, COST))
         if not isinstance(found, Charge):
