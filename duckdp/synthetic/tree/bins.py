@@ -93,17 +93,24 @@ class Binning:
         missing = codes >= self.bins
         if part.form == "sign":
             found[:, 0] = np.where(codes == 1, 1.0, -1.0)
-        elif self.span:
-            first = -(-codes * self.span // self.bins)
-            after = np.where(codes < self.bins - 1, -(-(codes + 1) * self.span // self.bins), self.span + 1)
-            levels = _levels(codes) ** (1 / place - 1)
-            found[:, 0] = 2 * np.minimum(first + np.floor(levels * (after - first)), self.span) / self.span - 1
         else:
-            found[:, 0] = 2 * (codes + _levels(codes) ** (1 / place - 1)) / self.bins - 1
+            found[:, 0] = self._inside(codes, _levels(codes) ** (1 / place - 1))
         if part.nullable:
             found[missing, 0] = 0.0
             found[missing, 1] = 1.0
         return found
+
+    def at(self, levels: Floats) -> Floats:
+        """Unit values of a number at levels in [0, 1] of each bin, float[size, k]; 0 for NULL."""
+        codes = np.arange(self.size)[:, None]
+        return np.where(codes < self.bins, self._inside(codes, levels), 0.0)
+
+    def _inside(self, codes: Ints, levels: Floats) -> Floats:
+        if not self.span:
+            return np.asarray(2 * (codes + levels) / self.bins - 1)
+        first = -(-codes * self.span // self.bins)
+        after = np.where(codes < self.bins - 1, -(-(codes + 1) * self.span // self.bins), self.span + 1)
+        return np.asarray(2 * np.minimum(first + np.floor(levels * (after - first)), self.span) / self.span - 1)
 
 
 def make_bins(units: UnitColumns, bins: int) -> tuple[Binning, ...]:

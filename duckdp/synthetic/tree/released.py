@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duckdp.synthetic.tree.bins import Ints
+from duckdp.synthetic.tree.scales import Scale
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.stages import Bought
 
@@ -13,7 +14,8 @@ from duckdp.synthetic.unit.stages import Bought
 class Grown:
     """A tree whose stages are bought; fields as in ``make.forest.Tree``.
 
-    Releases of earlier versions do not say which columns are complete: none was taken to be.
+    Releases of earlier versions do not say which columns are complete: none was taken to be; nor scales: their
+    means are of unit columns.
     """
 
     means: dict[int, float]
@@ -23,6 +25,10 @@ class Grown:
     pairs: dict[tuple[int, int], Floats]
     stages: list[Bought]
     complete: tuple[int, ...] = ()
+    scales: dict[int, Scale] = field(default_factory=dict)
+    product_scales: dict[int, Scale] = field(default_factory=dict)
+    products: Floats | None = None
+    product_deviation: float = 0.0
 
 
 CLASSES = (Grown,)

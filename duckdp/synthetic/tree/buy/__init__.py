@@ -12,8 +12,10 @@ from duckdp.synthetic.tree.bins import Ints, make_bins
 from duckdp.synthetic.tree.buy.bin_sql import print_code
 from duckdp.synthetic.tree.buy.grow import grow_tree
 from duckdp.synthetic.tree.contingency import Tables
-from duckdp.synthetic.tree.plan import make_tree_plan, tree_terms
+from duckdp.synthetic.tree.plan import make_tree_plan
+from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.released import CLASSES, Grown
+from duckdp.synthetic.tree.shares import tree_terms
 from duckdp.synthetic.unit.buy.purse import Keep, Purse
 from duckdp.synthetic.unit.buy.reading import UnitReader
 from duckdp.synthetic.unit.buy.unit_task import Purchase, UnitTask
@@ -62,7 +64,8 @@ class TreeTask(UnitTask):
 
         target = None if self.request.target is None else self.units.part_at(self.request.target)
         purse = Purse.on(terms, keep)
-        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums)
+        before = plan_before(self.request, self.units, terms)
+        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums, before=before)
         grown = Grown(
             means=tree.means,
             mean_deviation=tree.mean_deviation,
@@ -71,6 +74,10 @@ class TreeTask(UnitTask):
             pairs=tree.pairs,
             stages=tree.stages,
             complete=tree.complete,
+            scales=tree.scales,
+            product_scales=tree.product_scales,
+            products=tree.products,
+            product_deviation=tree.product_deviation,
         )
         return self.units, Kept(method=self.method, request=self.request, released=grown), purse.rows, tree.stages
 

@@ -3,13 +3,15 @@
 Each is a share of one purse (``tree.plan``)::
 
     ones     one-way tables of all columns, over fine bins; they tell which columns have NULLs, too
-    means    averages of the numbers whose bins hold several values
+    means    averages of the numbers, scaled to where their values lie (``tree.scales``)
     links    products of the target with numbers and booleans        with a target, where noise is large
     labels   two-way tables of the target with the other columns     with a target
     pairs    pairs chosen one by one among those that join two parts of the forest, by the distance of their table from
              the product of the released one-way shares, minus what measuring them would add in noise; "none" is a
              candidate of distance 0 and ends the choice. Then the chosen tables.
+             Where all pairs can be had, they are bought without a choice.
     extra    pairs chosen by their distance from rows made so far, and their tables       where noise is small
+    products averages of products of two scaled columns, of all pairs                    where they tell something
 
 Two-way tables count merged bins (``estimates.merge_bins``), so that their cells stand above the noise.
 
@@ -17,7 +19,8 @@ Privacy:      every private figure passes through ``counts.measure``, ``Purse.bu
               shares add up in the purse, for its relation. What a stage reads follows from public figures and from
               earlier releases. Everything else is post-processing.
 Assumes:      a privacy unit is one row of the relation behind both reads. Averages and products are functions of a row
-              in [-1, 1], clamped last (``features``), with the label's released mean as a public constant.
+              in [-1, 1], clamped last (``features``), with the label's released mean, and offsets and
+              widths that follow from released tables, as public constants.
 Proof sketch: adaptive composition of the stages: epsilon adds up where noise is Laplace or the cube's, rho where it is
               Gaussian (an exponential mechanism costs epsilon^2 / 8 of it). Choosing none ends a choice early: shares
               that are left over are not spent, and how many pairs were chosen is itself chosen privately.
@@ -55,9 +58,10 @@ from duckdp.synthetic.tree.make.estimates import (
     merged,
 )
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
-from duckdp.synthetic.tree.plan import TreePlan
+from duckdp.synthetic.tree.scales import ENOUGH, Scale, find_scale, mean_features, product_features, unit_column
+from duckdp.synthetic.tree.shares import TreePlan
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
-from duckdp.synthetic.unit.charge_terms import Terms
+from duckdp.synthetic.unit.charge_terms import Terms, predicted
 from duckdp.synthetic.unit.completeness import gaussian_doubt, laplace_doubt
 from duckdp.synthetic.unit.features import ONE, Features, Floats, label_factor
 
@@ -67,7 +71,14 @@ _TRIAL_ROWS = 20_000  # made by the tree so far, to see which pairs it misses
 
 
 def grow_tree(
-    binnings: Sequence[Binning], plan: TreePlan, purse: Purse, target: int | None, read: ReadCounts, sums: Sums
+    binnings: Sequence[Binning],
+    plan: TreePlan,
+    purse: Purse,
+    target: int | None,
+    read: ReadCounts,
+    sums: Sums,
+    *,
+    before: TreePlan | None = None,
 ) -> Tree:
     """Buy one-way tables, choose the two-way tables that matter, and buy those.
 
@@ -78,6 +89,7 @@ def grow_tree(
         target: column of the label, or None.
         read: runs the private reads of counts.
         sums: exact sums over the unit columns; private.
+        before: the plan of an earlier version, by which the first stage may have been bought and stored.
 
     Raises:
         InternalError: the plan costs more than the charge.
@@ -85,7 +97,8 @@ def grow_tree(
     if plan.total > 1:
         raise InternalError("the plan of a tree costs more than its charge")
     tree = Tree(binnings=binnings, plan=plan, target=target)
-    _buy_ones(tree, purse, read)
+    _buy_ones(tree, purse, read, before)
+    plan = tree.plan
     _buy_means(tree, purse, sums)
     if plan.labels and target is not None:
         _buy_labels(tree, target, purse, read, sums)
@@ -93,13 +106,18 @@ def grow_tree(
         _buy_pairs(tree, _choose_joining(tree, purse, read), plan.pairs, purse, read, "pairs")
     if plan.extra_rounds:
         _buy_pairs(tree, _choose_extra(tree, purse, read), plan.extra, purse, read, "extra pairs")
+    if plan.products:
+        _buy_products(tree, purse, sums)
     return tree
 
 
-def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts) -> None:
-    bins, plan = tree.binnings, tree.plan
+def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, before: TreePlan | None) -> None:
+    bins = tree.binnings
     singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=tuple((i,) for i in range(len(bins))))
-    found = _measured(singles, plan.ones, purse, read)
+    found = _measured(singles, tree.plan.ones, purse, read)
+    if before is not None and purse.spent == before.ones != tree.plan.ones:  # stored by that version: it goes on so
+        tree.plan = before
+    plan = tree.plan
     if purse.neighbours is Neighbours.REPLACE:
         tree.rows = max(1.0, purse.rows)  # public
     else:
@@ -138,17 +156,41 @@ def _measured(tables: Tables, share: Fraction, purse: Purse, read: ReadCounts) -
 
 
 def _buy_means(tree: Tree, purse: Purse, sums: Sums) -> None:
-    inexact = [i for i, b in enumerate(tree.binnings) if not b.exact]
-    if not tree.plan.means or not inexact or not purse.rows:
+    before = not tree.plan.scaled
+    numbers = [i for i, b in enumerate(tree.binnings) if b.ordered and not (before and b.exact)]
+    if not tree.plan.means or not numbers or not purse.rows:
         return
-    columns = tuple(tree.binnings[i].part.start for i in inexact)
-    last = tree.binnings[-1].part
-    features = Features(dimensions=last.start + last.width, factors=(ONE,), columns=columns)
+    if before:
+        columns = tuple(tree.binnings[i].part.start for i in numbers)
+        last = tree.binnings[-1].part
+        features = Features(dimensions=last.start + last.width, factors=(ONE,), columns=columns)
+    else:
+        usual = predicted(len(numbers), tree.plan.means, purse, tree.rows)
+        tree.scales = _scales(tree, numbers, ENOUGH / (usual * tree.rows**0.5))
+        features = mean_features(tree.binnings, tree.scales, numbers)
     found = purse.buy(sums, features, tree.plan.means)
-    tree.means = {i: float(found.means[k]) for k, i in enumerate(inexact)}
+    tree.means = {i: float(found.means[k]) for k, i in enumerate(numbers)}
     tree.mean_deviation = found.deviation
-    tree.stages.append(("means", len(columns), tree.plan.means))
+    tree.stages.append(("means", len(numbers), tree.plan.means))
     refit(tree)
+
+
+def _scales(tree: Tree, columns: Sequence[int], reach: float) -> dict[int, Scale]:
+    noise = tree.deviation / tree.rows
+    return {i: find_scale(tree.binnings[i], tree.shares[i], noise, reach) for i in columns}
+
+
+def _buy_products(tree: Tree, purse: Purse, sums: Sums) -> None:
+    """Products of all pairs of scaled columns."""
+    columns = [i for i, b in enumerate(tree.binnings) if unit_column(b.part) is not None]
+    if not purse.rows:
+        return
+    usual = predicted(len(columns) * (len(columns) - 1) // 2, tree.plan.products, purse, tree.rows)
+    tree.product_scales = _scales(tree, columns, (ENOUGH / (usual * tree.rows**0.5)) ** 0.5)
+    features = product_features(tree.binnings, tree.product_scales)
+    found = purse.buy(sums, features, tree.plan.products)
+    tree.products, tree.product_deviation = found.means, found.deviation
+    tree.stages.append(("products", features.count, tree.plan.products))
 
 
 def _buy_labels(tree: Tree, target: int, purse: Purse, read: ReadCounts, sums: Sums) -> None:
@@ -203,6 +245,8 @@ def _choose_joining(tree: Tree, purse: Purse, read: ReadCounts) -> list[Pair]:
     candidates = list(combinations(columns, 2))
     shares = [merged(p, m) for p, m in zip(tree.shares, tree.merges, strict=True)]
     expected = [tree.rows * np.outer(shares[i], shares[j]) for i, j in candidates]
+    if not tree.plan.choice:
+        return candidates
     rounds = min(tree.plan.rounds, len(columns) - 1)
     return _choose(tree, candidates, expected, rounds, (tree.plan.choice, tree.plan.pairs), purse, read, joining=True)
 

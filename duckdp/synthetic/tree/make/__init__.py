@@ -8,8 +8,10 @@ from duckdp.core.watch import Watch
 from duckdp.errors import InternalError
 from duckdp.synthetic.tree.bins import make_bins, spread_rows
 from duckdp.synthetic.tree.make.forest import Tree
-from duckdp.synthetic.tree.plan import make_tree_plan, tree_terms
+from duckdp.synthetic.tree.make.moving import move_to_products
+from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.released import CLASSES, Grown
+from duckdp.synthetic.tree.shares import tree_terms
 from duckdp.synthetic.unit.finish import Columns, complete_rows, made_rows, open_rows, shape_of_rows
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.layout import UnitColumns
@@ -40,9 +42,13 @@ def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]
         merges=grown.merges,
         pairs=grown.pairs,
         complete=grown.complete,
+        scales=grown.scales,
+        product_scales=grown.product_scales,
+        products=grown.products,
+        product_deviation=grown.product_deviation,
     )
     watch.tell("rows", 0.0)
     codes = tree.make(made_rows(kept))
     watch.tell("rows", 0.5)
-    unit = spread_rows(binnings, codes, tree.places())
+    unit = move_to_products(spread_rows(binnings, codes, tree.places()), tree)
     return units.decode(unit, rounded=True), tree.misfit(codes)

@@ -27,6 +27,11 @@ _DRAWS = 8192  # distributions of the prior, drawn once for each number of bins
 _FEW = 2.0  # effective draws of the prior, up to which the nearest point of the simplex is taken
 _ENOUGH = 30.0  # effective draws beyond those, from which the posterior mean is
 _CLEAR = 0.004  # of the rows: less noise than this leaves no work to a prior
+_SHIFTS = 20.0  # of the rows, over the range of the values: more than puts all into one bin
+_HALVINGS = 50  # of that
+_LEANINGS = 20  # Newton steps to a mean
+_NO_SPREAD = 1e-12  # variance of values below which nothing can lean
+_MOST_LEAN = 50.0  # exponent over the range of the values
 _SCALINGS = 40  # rounds of proportional fitting of a joint distribution to its margins
 _MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
 
@@ -47,19 +52,63 @@ def estimate_shares(counts: Floats, deviation: float, rows: float, *, ordered: b
         deviation: of their noise, rows; > 0.
         rows: n, noisy or public.
         ordered: whether neighbouring bins are alike.
-        mean: what is known of the mean, the bins' middles as float[B].
+        mean: what is known of a mean of values at the bins, as float[B].
     """
-    near = to_simplex(counts, rows) / rows
+    near = _nearest(counts, deviation, rows, mean)
     if not 3 <= len(counts) <= _MOST_BINS or deviation < _CLEAR * rows:
         return near
     prior = np.concatenate([_smooth(len(counts)), _rough(len(counts))]) if ordered else _rough(len(counts))
     fit = np.sum((counts / rows - prior) ** 2, axis=1) * (rows / deviation) ** 2 / -2
-    if mean is not None:
-        fit -= (prior @ mean[0] - mean[1]) ** 2 / (2 * mean[2] ** 2)
     weights = np.exp(fit - fit.max())
     weights /= weights.sum()
     trust = float(np.clip((1 / float(weights @ weights) - _FEW) / _ENOUGH, 0, 1))
-    return np.asarray(trust * (weights @ prior) + (1 - trust) * near)
+    posterior = np.asarray(weights @ prior)
+    if mean is not None:
+        means = prior @ mean[0]
+        own = float(weights @ means**2) - float(weights @ means) ** 2
+        posterior = _leaning(posterior, mean[0], _goal(float(posterior @ mean[0]), own, mean))
+    return np.asarray(trust * posterior + (1 - trust) * near)
+
+
+def _goal(now: float, own: float, mean: tuple[Floats, float, float]) -> float:
+    """A mean of variance ``own`` and the released one, by inverse variances."""
+    return now + (mean[1] - now) * own / (own + mean[2] ** 2 + 1e-300)
+
+
+def _nearest(counts: Floats, deviation: float, rows: float, mean: Mean) -> Floats:
+    """Shares of the nearest point of the simplex, and of those whose mean is the wanted one, where it is known.
+
+    The nearest point with a mean is the nearest one to counts that are shifted along the values: the shift is found by
+    halving. The mean that is wanted errs least of all between that of the nearest point and the released one.
+    """
+    near = to_simplex(counts, rows)
+    if mean is None:
+        return near / rows
+    values = mean[0] - float(mean[0].mean())
+    inside = near > 0
+    own = (deviation / rows) ** 2 * float(((values - values[inside].mean())[inside] ** 2).sum())
+    goal = _goal(float(near @ mean[0]) / rows, own, mean)
+    if not own or not float(mean[0].min()) < goal < float(mean[0].max()):
+        return near / rows
+    low, high = -_SHIFTS * rows, _SHIFTS * rows
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        near = to_simplex(counts + middle * values, rows)
+        low, high = (middle, high) if float(near @ mean[0]) < goal * rows else (low, middle)
+    return near / rows
+
+
+def _leaning(shares: Floats, values: Floats, goal: float) -> Floats:
+    """Shares leaned exponentially, so that they change least by relative entropy, until values have the wanted mean."""
+    lean, found = 0.0, shares
+    for _ in range(_LEANINGS):
+        spread = float(found @ values**2) - float(found @ values) ** 2
+        if spread <= _NO_SPREAD:
+            break
+        lean = float(np.clip(lean + (goal - float(found @ values)) / spread, -_MOST_LEAN, _MOST_LEAN))
+        found = shares * np.exp(lean * (values - goal))
+        found = found / found.sum()
+    return np.asarray(found)
 
 
 def estimate_rows(tables: list[Floats]) -> float:

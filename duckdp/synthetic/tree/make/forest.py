@@ -5,7 +5,7 @@ Everything in it is public: post-processing of the stages, which it needs too, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,12 +22,14 @@ from duckdp.synthetic.tree.make.estimates import (
     pool_counts,
     tilt_pair,
 )
-from duckdp.synthetic.tree.plan import TreePlan
+from duckdp.synthetic.tree.scales import PLAIN, Scale, bin_values
+from duckdp.synthetic.tree.shares import TreePlan
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.stages import Bought
 
 _BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half a bin; a usual value
 _SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half
+_HALVINGS = 24  # steps to a place in a bin: to 2^-24 of its width
 _END = 0.02  # least distance of a bin's mean from its ends, of the bin's width
 Pair = tuple[int, int]
 """Two columns, by place, the first before the second."""
@@ -43,7 +45,10 @@ class Tree:
         target: column of the label, or None.
         rows: n, noisy or public.
         counts: per column, noisy, and their deviation.
-        means: of unit columns of numbers, noisy, and their deviation.
+        means: of the scaled functions of numbers (``scales``), noisy, and their deviation.
+        scales: (offset, width) of the functions; of u itself in releases of earlier versions.
+        product_scales: the same of the functions in products.
+        products: means of products of two of the functions, in order, noisy, and their deviation; or None.
         shares, merges: per column.
         bought: two-way tables, in order, and their deviations.
         links: column -> (the target's values, its covariance with the column).
@@ -60,6 +65,10 @@ class Tree:
     deviation: float = 0.0
     means: dict[int, float] = field(default_factory=dict)
     mean_deviation: float = 0.0
+    scales: dict[int, Scale] = field(default_factory=dict)
+    product_scales: dict[int, Scale] = field(default_factory=dict)
+    products: Floats | None = None
+    product_deviation: float = 0.0
     shares: list[Floats] = field(default_factory=list)
     bought: dict[Pair, tuple[Floats, float]] = field(default_factory=dict)
     merges: list[Ints] = field(default_factory=list)
@@ -77,13 +86,25 @@ class Tree:
         """Where in their bins the values of each column lie, so that means are those released: 0.5 is the middle."""
         found = [0.5] * len(self.binnings)
         for i, mean in self.means.items():
-            binning, shares = self.binnings[i], self.shares[i]
-            width = binning.mean(shares, 1.0) - binning.mean(shares, 0.0)
-            if width > 0:
-                noise = (self.mean_deviation / width) ** 2
-                off = (mean - binning.mean(shares)) / width * _SKEW**2 / (_SKEW**2 + noise)
-                found[i] = float(np.clip(0.5 + off, _END, 1 - _END))
+            if not self.binnings[i].exact:
+                found[i] = self._place(i, mean)
         return found
+
+    def _place(self, column: int, mean: float) -> float:
+        binning, shares, scale = self.binnings[column], self.shares[column], self.scale(column)
+
+        def average(place: float) -> float:
+            return float(shares @ bin_values(binning, scale, place))
+
+        low, middle, high = average(_END), average(0.5), average(1 - _END)
+        if high <= low:
+            return 0.5
+        noise = (self.mean_deviation / (high - low)) ** 2
+        return _place_of(middle + (mean - middle) * _SKEW**2 / (_SKEW**2 + noise), average)
+
+    def scale(self, column: int) -> Scale:
+        """The function whose mean was bought of a column."""
+        return self.scales.get(column, PLAIN)
 
     def order(self) -> list[tuple[int, list[int]]]:
         """The columns with their parents, each parent before its children."""
@@ -125,6 +146,15 @@ class Tree:
         return float(np.mean([np.abs(gap).sum() for gap in gaps]))
 
 
+def _place_of(wanted: float, average: Callable[[float], float]) -> float:
+    """Where in their bins values lie on average, so that an average that grows with it is the wanted one."""
+    low, high = _END, 1 - _END
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if average(middle) < wanted else (low, middle)
+    return (low + high) / 2
+
+
 def refit(tree: Tree) -> None:
     """Estimate anew, in place: shares from all tables a column is in, then the pairs' distributions with these."""
     for i, binning in enumerate(tree.binnings):
@@ -134,9 +164,10 @@ def refit(tree: Tree) -> None:
                 axis = 1 - pair.index(i)
                 margins.append((counts.sum(axis=axis), deviation * counts.shape[axis] ** 0.5))
         pooled, noise = pool_counts(tree.counts[i], tree.deviation, tree.merges[i], margins)
-        mean = None
+        mean: Mean = None
         if i in tree.means:
-            mean = (binning.middles, tree.means[i], tree.mean_deviation + _BIAS / binning.bins)
+            values, bias = bin_values(binning, tree.scale(i)), 0.0 if binning.exact else _BIAS / binning.bins
+            mean = (values, tree.means[i], tree.mean_deviation + bias / tree.scale(i)[1])
         tree.shares[i] = tree.estimate(i, pooled, noise, mean)
     shares = [merged(p, m) for p, m in zip(tree.shares, tree.merges, strict=True)]
     for i, (label, covariance) in tree.links.items():
@@ -144,8 +175,8 @@ def refit(tree: Tree) -> None:
         mass = np.bincount(tree.merges[i], weights=tree.shares[i] * tree.binnings[i].middles)
         known = np.zeros(len(shares[tree.target]))
         known[tree.merges[tree.target]] = label
-        values = (known, mass / np.maximum(shares[i], 1e-12))
-        joint = tilt_pair(shares[tree.target], shares[i], values, covariance)
+        known_and_own = (known, mass / np.maximum(shares[i], 1e-12))
+        joint = tilt_pair(shares[tree.target], shares[i], known_and_own, covariance)
         tree.pairs[min(i, tree.target), max(i, tree.target)] = joint if tree.target < i else joint.T
     for (i, j), (counts, deviation) in tree.bought.items():
         tree.pairs[i, j] = estimate_pair(counts, deviation, tree.rows, shares[i], shares[j])

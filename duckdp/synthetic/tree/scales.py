@@ -1,0 +1,116 @@
+"""Columns scaled to where most of their values lie: functions of a row whose averages tell means and correlations.
+
+A column of a wide declared range has its values in a small part of it; sums of u_i, noised for all of [-1, 1], would
+tell little of them. So a tree that has released the column's histogram buys the average of
+
+    f_i(u) = clamp((u_i - offset) / width)        offset: about the mean; width: what reaches 99% of the rows
+
+and of products f_i f_j: functions with values in [-1, 1] whose constants follow from releases. Values beyond the width
+count as it; what they add to the mean is the histogram's to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from duckdp.synthetic.tree.bins import Binning
+from duckdp.synthetic.unit.features import ONE, Factor, Features, Floats
+from duckdp.synthetic.unit.layout import Part, UnitColumns
+
+Scale = tuple[float, float]
+"""(offset, width) of a column's function; width > 0."""
+
+PLAIN: Scale = (0.0, 1.0)  # u itself: what means were of, before columns were scaled
+ENOUGH = 0.7  # of the sampling error: noise of an average that matters no more
+_BEYOND = 0.01  # share of the rows beyond the width, on either side
+_CLEAR = 3.0  # deviations of the noise of a bin, that a share beyond must exceed to count
+_LEVELS = 16  # places of a bin at which its function is averaged
+
+
+def scaled_columns(units: UnitColumns) -> list[int]:
+    """Columns, by place, that are scaled: numbers, booleans, domains of two values."""
+    return [i for i, p in enumerate(units.parts) if unit_column(p) is not None]
+
+
+def unit_column(part: Part) -> int | None:
+    """The unit column that is scaled, or None where a column has an order of its values no more than a name has."""
+    if part.form != "choice":
+        return part.start
+    return None if part.listed else part.label
+
+
+def find_scale(binning: Binning, shares: Floats, noise: float, reach: float) -> Scale:
+    """The function of a column, from released figures.
+
+    As wide as the noise allows, since what lies beyond is told by the histogram alone; but wide enough for nearly all.
+
+    Args:
+        binning: the column's bins.
+        shares: released, float[size].
+        noise: deviation of a bin's share.
+        reach: width, in deviations of the column, at which the noise of the average is what sampling gives.
+    """
+    values = unit_values(binning)
+    mean = float(shares @ values)
+    if not binning.ordered:
+        return mean, 1 + abs(mean)
+    own, step = shares[: binning.bins], 1 / binning.bins
+    beyond = max(_BEYOND, _CLEAR * noise)
+    below = np.concatenate([[0.0], np.cumsum(own)])
+    edges = np.linspace(-1, 1, binning.bins + 1)
+    low = edges[max(0, int(np.searchsorted(below, beyond, side="right")) - 1)]
+    high = edges[min(binning.bins, int(np.searchsorted(below, below[-1] - beyond, side="left")))]
+    spread = float(shares @ (values - mean) ** 2) ** 0.5
+    return mean, float(np.clip(max(high - mean, mean - low, reach * spread, 2 * step), 0, 1 + abs(mean)))
+
+
+def unit_values(binning: Binning) -> Floats:
+    """The scaled unit column at each bin, float[size]: its middle, or -1 and 1; 0 for NULL of a number or boolean."""
+    if binning.ordered:
+        return binning.at(np.full((binning.size, 1), 0.5))[:, 0]
+    if binning.part.form == "sign":
+        return binning.middles
+    label = unit_column(binning.part)
+    assert label is not None
+    return np.where(np.arange(binning.size) == label - binning.part.start, 1.0, -1.0)
+
+
+def bin_values(binning: Binning, scale: Scale, place: float = 0.5) -> Floats:
+    """The function's average over each bin, float[size], where values lie at this place of their bins on average."""
+    offset, width = scale
+    values = unit_values(binning)[:, None]
+    if binning.ordered:
+        levels = ((np.arange(_LEVELS) + 0.5) / _LEVELS) ** (1 / place - 1)
+        values = binning.at(np.broadcast_to(levels, (binning.size, _LEVELS)))
+    return np.asarray(np.clip((values - offset) / width, -1, 1).mean(axis=1))
+
+
+def scaled_factors(binnings: Sequence[Binning], scales: Mapping[int, Scale]) -> dict[int, Factor]:
+    """Each scaled column's function as a factor of moments."""
+    last = binnings[-1].part
+    found = {}
+    for i, (offset, width) in scales.items():
+        column = unit_column(binnings[i].part)
+        assert column is not None
+        weights = np.zeros(last.start + last.width)
+        weights[column] = 1.0
+        found[i] = Factor(weights=weights, offset=offset, width=width)
+    return found
+
+
+def mean_features(binnings: Sequence[Binning], scales: Mapping[int, Scale], columns: Sequence[int]) -> Features:
+    """The functions of some columns by themselves."""
+    factors = scaled_factors(binnings, {i: scales[i] for i in columns})
+    last = binnings[-1].part
+    return Features(dimensions=last.start + last.width, crosses=tuple((factors[i], ONE) for i in columns))
+
+
+def product_features(binnings: Sequence[Binning], scales: Mapping[int, Scale]) -> Features:
+    """Products of the functions of all pairs of scaled columns, in order."""
+    factors = scaled_factors(binnings, scales)
+    last = binnings[-1].part
+    crosses = tuple((factors[i], factors[j]) for i, j in combinations(sorted(scales), 2))
+    return Features(dimensions=last.start + last.width, crosses=crosses)

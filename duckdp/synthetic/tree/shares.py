@@ -1,0 +1,108 @@
+"""Shares of a tree's charge, and the public figures they follow from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TypedDict
+
+from duckdp.synthetic.tree.contingency import predicted_deviation
+from duckdp.synthetic.unit.charge_terms import Terms, quieter_terms
+from duckdp.synthetic.unit.request import Request
+
+_BINS = ((5e-5, 80), (4e-4, 40), (0.01, 20), (0.1, 10))  # largest r, bins
+_COARSEST = 5  # bins of a number where r is larger
+# Of r, a share of the rows:
+CALM = 0.005  # below, pairs beyond a tree are bought too
+DIRECT = 0.01  # above, links of numbers with a target are products
+EDGES = 0.35  # of 1 / r: pairs that are chosen at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreePlan:
+    """Shares of the charge; they sum to at most 1.
+
+    Attributes:
+        bins: of a number.
+        ones, labels, choice, pairs: one-way tables; pairs with the target; choosing pairs; chosen pairs.
+        rounds: choices of a pair that joins two parts of the tree.
+        means: averages of numbers.
+        products: averages of products of two scaled columns (``scales``).
+        extra, extra_choice: pairs beyond the tree, and choosing them.
+        extra_rounds: how many.
+        direct: whether links of numbers with the target are products instead of tables.
+        scaled: whether averages are of scaled columns (``scales``); not in plans of before.
+        cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
+    """
+
+    bins: int
+    ones: Fraction
+    labels: Fraction = Fraction(0)
+    choice: Fraction = Fraction(0)
+    pairs: Fraction = Fraction(0)
+    rounds: int = 0
+    means: Fraction = Fraction(0)
+    products: Fraction = Fraction(0)
+    extra: Fraction = Fraction(0)
+    extra_choice: Fraction = Fraction(0)
+    extra_rounds: int = 0
+    cell: float = 0.7
+    direct: bool = False
+    scaled: bool = False
+
+    @property
+    def total(self) -> Fraction:
+        """The sum of all shares of the purse."""
+        beside = self.means + self.products + self.labels
+        return self.ones + beside + self.choice + self.pairs + self.extra + self.extra_choice
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """By stage, those above 0."""
+        return {name: share for name, share in asdict(self).items() if share and isinstance(share, Fraction)}
+
+    def least(self, columns: int) -> list[Fraction]:
+        """The smallest shares that anything is bought with, each stage's; 0 for stages that are not bought."""
+        return [
+            self.ones,
+            self.means,
+            self.products,
+            self.pairs,
+            self.extra,
+            self.labels / max(1, columns - 1),
+            self.choice / max(1, self.rounds),
+            self.extra_choice / max(1, self.extra_rounds),
+        ]
+
+
+class Joining(TypedDict, total=False):
+    """Choosing pairs that join two parts of a tree, and their tables."""
+
+    choice: Fraction
+    pairs: Fraction
+    rounds: int
+
+
+def joining(rest: Fraction, rounds: int) -> Joining:
+    """A rest of the charge for choosing pairs and their tables."""
+    return {"choice": rest / 4, "pairs": rest * 3 / 4, "rounds": rounds} if rounds else Joining()
+
+
+def percent(share: float) -> Fraction:
+    """A share in whole percents."""
+    return Fraction(round(100 * share), 100)
+
+
+def tree_terms(request: Request, columns: int) -> Terms:
+    """Gaussian or Laplace noise, whichever is smaller for the one-way tables of so many columns, by formula."""
+    return quieter_terms(request, lambda terms: predicted_deviation(columns, 1.0, terms))
+
+
+def relative_noise(request: Request, columns: int, terms: Terms) -> float:
+    """r: the deviation of a cell if all one-way tables took the whole charge, over the expected rows."""
+    return predicted_deviation(columns, 1.0, terms) / request.expected_rows
+
+
+def bins_for(noise: float) -> int:
+    """Bins of a number at this r. Stored releases do not tell theirs, so this stays as it is."""
+    return next((b for largest, b in _BINS if noise <= largest), _COARSEST)
