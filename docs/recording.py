@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 RECORDING = Path(__file__).resolve().parent / "demo.svg"
-CHAPTERS = ("3", "4", "9")  # of the story: a table with error bars, a median, two refusals
+CHAPTERS = ("3", "7", "9")  # of the story: a table with error bars, a histogram of synthetic rows, two refusals
 WIDTH = 120  # characters
 INK, SOFT, CODE, REFUSED = "#d8dee9", "#8b95a5", "#88c0d0", "#ebcb8b"
 THEME = TerminalTheme((30, 34, 42), (216, 222, 233), [(216, 222, 233)] * 8, [(216, 222, 233)] * 8)

@@ -1,8 +1,9 @@
 """``duckdp bench``: what privacy costs in time, against plain DuckDB and against the same bounding written by hand.
 
 ``duckdp bench smooth`` measures summaries, ``duckdp bench synthetic`` the tables of the paper's experiments,
-``duckdp bench synthetic program`` the linear program, ``duckdp bench synthetic dashboards`` dashboard queries and
-``duckdp bench ledger`` ledgers of many charges.
+``duckdp bench synthetic compare`` the default against every method on public sets, ``duckdp bench synthetic program``
+the linear program, ``duckdp bench synthetic dashboards`` dashboard queries and ``duckdp bench ledger`` ledgers of many
+charges.
 
 Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
 
@@ -11,6 +12,7 @@ Everything is measured in one run, in turn, on generated data in a temporary fil
     smooth.py    summaries: moments.py (time), answers.py, noises.py, accuracy.py (the law of the error)
     program.py   the linear program of synthetic tables
     tables.py    the paper's tables 4 and 5: tables_data.py, tables_queries.py; tables_peers.py (another environment)
+    compare.py   auto against every method: compare_sets.py, compare_scores.py
     ledger.py    ledgers of 1,000 to 1,000,000 charges
     dashboards.py  three dashboard queries on synthetic tables, a join among them
 """
@@ -81,6 +83,10 @@ def _others(argv: list[str]) -> int:
         from duckdp.bench.dashboards import main as dashboards
 
         return dashboards(argv[2:])
+    if argv[1:2] == ["compare"]:
+        from duckdp.bench.compare import main as compared
+
+        return compared(argv[2:])
     if argv[1:2] == ["program"]:
         from duckdp.bench.program import main as program
 
@@ -95,8 +101,8 @@ def _options() -> argparse.ArgumentParser:
         prog="duckdp bench",
         description="Measure duckdp on this machine.",
         epilog="More, each with --help of its own: duckdp bench smooth (summaries), duckdp bench synthetic (the "
-        "paper's tables), duckdp bench synthetic program (the linear program), duckdp bench synthetic dashboards (BI), "
-        "duckdp bench ledger (many charges).",
+        "paper's tables), duckdp bench synthetic compare (auto against every method), duckdp bench synthetic program "
+        "(the linear program), duckdp bench synthetic dashboards (BI), duckdp bench ledger (many charges).",
     )
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="which; all by default")
     for name, number in (("rows", 1_000_000), ("units", 400_000), ("groups", 10), ("repeat", 15)):

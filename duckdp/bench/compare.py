@@ -164,7 +164,7 @@ def _missed(line: Line) -> str:
 
 
 def absolute(lines: Sequence[Line]) -> Grid:
-    """The errors themselves, medians."""
+    """A line per set, charge and method: the median of its tables' errors, and of their seconds."""
     keys = list(dict.fromkeys((x["set"], x["epsilon"], x["delta"], x["method"]) for x in lines if "tv1" in x))
     rows = []
     for key in keys:
@@ -175,7 +175,14 @@ def absolute(lines: Sequence[Line]) -> Grid:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the comparison."""
+    """Measure what is asked for and is not stored, and print the comparison.
+
+    Args:
+        argv: options, without the command's name.
+
+    Returns:
+        0.
+    """
     parser = argparse.ArgumentParser(prog="duckdp bench synthetic compare", description=__doc__.split("\n")[0])
     parser.add_argument("--full", action="store_true", help="all reported sets and charges, five tables a cell")
     parser.add_argument("--set", action="append", choices=[*REPORTED, *TUNING], help="which")

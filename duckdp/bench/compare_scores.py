@@ -29,8 +29,8 @@ from duckdp.smooth.axes import as_number
 from duckdp.synthetic.unit.features import Floats
 
 MEASURES = ("tv1", "tv2", "means", "correlations", "kernels", "model")
-BINS = 10
-_QUERIES = 300
+BINS = 10  # equal ones, of a number
+_QUERIES = 300  # mixtures of kernels
 _SIGMA = SIGMAS.index(4)
 _FOLDED = math.sqrt(2 / math.pi)  # mean absolute value of a normal error of deviation 1
 _LEAST_ROWS = 30  # that have both values of a correlation
@@ -72,7 +72,7 @@ class Truth:
 
     @classmethod
     def of(cls, given: PublicSet) -> Truth:
-        """See a set."""
+        """A set as its measures see it, where its label is cut at the median if it is a number."""
         seen = see(given.columns, given.rows)
         values = seen.numbers.get(given.label)
         cut = 0.0 if values is None or len(np.unique(values[~np.isnan(values)])) == 2 else float(np.nanmedian(values))
@@ -158,7 +158,7 @@ def see(columns: tuple[Column, ...], rows: Raw | Mapping[str, NDArray[Any]]) -> 
 
 
 def correlation(first: Floats, second: Floats) -> float:
-    """Of the rows that have both values; 0 where one does not vary."""
+    """The correlation over rows that have both values; 0 where one of them does not vary."""
     both = ~(np.isnan(first) | np.isnan(second))
     if both.sum() < _LEAST_ROWS:
         return 0.0

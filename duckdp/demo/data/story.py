@@ -59,11 +59,13 @@ questions = """
 """
 print(ana.sql(questions))
 
-# 7. A synthetic table: one charge, then any tool may read it, as Parquet or as a DuckDB file that older shells open too
+# 7. A synthetic table, for any tool to read: one row for each person; here its ages beside private answers
 people = ana.synthesize("care", epsilon=1, columns=["age", "md_visits"], name="people").arrow()
-by_age = (
-    "SELECT 10 * floor(age / 10) AS age, count(*) AS people, avg(md_visits) AS visits FROM people GROUP BY 1 ORDER BY 1"
-)
+decades = "SELECT 10 * floor(age / 10) AS age, count(DISTINCT person) AS n FROM care GROUP BY 10 * floor(age / 10)"
+private = ana.sql(decades, epsilon="0.2").arrow()
+by_age = """SELECT age, s.n AS made, bar(s.n, 0, 1500, 24) AS synthetic, p.n::INT AS n, bar(p.n, 0, 1500, 24) AS private
+FROM (SELECT 10 * floor(age / 10) AS age, count(*) AS n FROM people GROUP BY 1) AS s JOIN private AS p USING (age)
+ORDER BY age"""
 with duckdb.connect() as out:
     out.execute("COPY people TO 'synthetic.parquet'")
     out.execute("ATTACH 'synthetic.duckdb' AS synthetic (STORAGE_VERSION 'v1.0.0')")

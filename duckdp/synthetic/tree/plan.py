@@ -1,6 +1,6 @@
 """How a tree spends its charge, and how fine its bins are: from public figures only.
 
-Small r (``shares.relative_noise``): bins are fine and most of the charge goes to pairs; large r: few bins, few pairs,
+Small r (``spending.relative_noise``): bins are fine and most of the charge goes to pairs; large r: few bins, few pairs,
 most of it to single columns, whose error then outweighs what links of columns add.
 
 Means of numbers and products of two columns have shares of their own. If a table is judged by the geometric mean of its
@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.scales import scaled_columns
-from duckdp.synthetic.tree.shares import (
+from duckdp.synthetic.tree.spending import (
     CALM,
     EDGES,
     TreePlan,
@@ -86,7 +86,7 @@ def make_tree_plan(request: Request, units: UnitColumns, terms: Terms) -> TreePl
     rest -= ones
     plan = TreePlan(bins=bins, ones=ones, means=means, products=products, scaled=True)
     if links <= rounds or (links == rounds + 1 and noise < CALM):  # all of them: no choice to pay
-        return replace(plan, pairs=rest, rounds=links)
+        return replace(plan, ones=(ones + rest) / 2, pairs=(ones + rest) / 2, rounds=links)
     if rounds < columns - 1 or noise >= CALM:
         return replace(plan, **joining(rest, rounds))
     more = min(rounds, links - rounds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from duckdp.synthetic.tree.bins import make_bins
-from duckdp.synthetic.tree.shares import CALM, DIRECT, EDGES, TreePlan, bins_for, joining, percent, relative_noise
+from duckdp.synthetic.tree.spending import CALM, DIRECT, EDGES, TreePlan, bins_for, joining, percent, relative_noise
 from duckdp.synthetic.unit.charge_terms import Terms
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.request import Request

@@ -19,7 +19,7 @@ from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.buy.grow import grow_tree
 from duckdp.synthetic.tree.make.estimates import estimate_shares, to_simplex
 from duckdp.synthetic.tree.make.forest import Tree
-from duckdp.synthetic.tree.make.moving import move_to_products
+from duckdp.synthetic.tree.make.matching import move_to_products
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.scales import bin_values, find_scale, product_features, unit_values

@@ -15,7 +15,7 @@ from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.released import CLASSES, Grown
-from duckdp.synthetic.tree.shares import tree_terms
+from duckdp.synthetic.tree.spending import tree_terms
 from duckdp.synthetic.unit.buy.purse import Keep, Purse
 from duckdp.synthetic.unit.buy.reading import UnitReader
 from duckdp.synthetic.unit.buy.unit_task import Purchase, UnitTask

@@ -59,7 +59,7 @@ from duckdp.synthetic.tree.make.estimates import (
 )
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
 from duckdp.synthetic.tree.scales import ENOUGH, Scale, find_scale, mean_features, product_features, unit_column
-from duckdp.synthetic.tree.shares import TreePlan
+from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
 from duckdp.synthetic.unit.completeness import gaussian_doubt, laplace_doubt

@@ -8,10 +8,10 @@ from duckdp.core.watch import Watch
 from duckdp.errors import InternalError
 from duckdp.synthetic.tree.bins import make_bins, spread_rows
 from duckdp.synthetic.tree.make.forest import Tree
-from duckdp.synthetic.tree.make.moving import move_to_products
+from duckdp.synthetic.tree.make.matching import move_to_products
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.released import CLASSES, Grown
-from duckdp.synthetic.tree.shares import tree_terms
+from duckdp.synthetic.tree.spending import tree_terms
 from duckdp.synthetic.unit.finish import Columns, complete_rows, made_rows, open_rows, shape_of_rows
 from duckdp.synthetic.unit.kept import Kept
 from duckdp.synthetic.unit.layout import UnitColumns

@@ -23,7 +23,7 @@ from duckdp.synthetic.tree.make.estimates import (
     tilt_pair,
 )
 from duckdp.synthetic.tree.scales import PLAIN, Scale, bin_values
-from duckdp.synthetic.tree.shares import TreePlan
+from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.stages import Bought
 

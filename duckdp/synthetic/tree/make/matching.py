@@ -23,7 +23,7 @@ from duckdp.synthetic.tree.scales import product_features, unit_column
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.uniforms import uniforms
 
-_ROUNDS = 12
+_ROUNDS = 12  # of moves, of which the nearest is taken
 _STEP = 0.7  # of what is missing, in a round
 _LEAST_ROOT = 0.15  # sum of two eigenvalues, of which less is taken as this
 _LEAST_SPREAD = 0.05  # deviation of a column's function, of which less is taken as this
