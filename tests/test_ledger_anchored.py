@@ -13,6 +13,7 @@ import pytest
 
 from duckdp.errors import LedgerError
 from duckdp.ledger import Charge, Ledger, StoredRelease, anchor
+from duckdp.ledger.store import Store
 from tests.ledgers import ask, refused, set_up
 
 GIVE = {
@@ -80,6 +81,19 @@ def test_a_release_that_is_being_anchored_is_given_when_it_is(
         assert is_anchored(other)
         go_on.set()
         assert storing.result() == given
+
+
+def test_what_a_glance_does_not_see_is_given_again_and_not_paid_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        ledger.store_release(charged(ledger), "42")
+        spent = ledger.state().primary_spent
+        monkeypatch.setattr(Store, "glance", lambda *_: None)
+        given = ledger.admit(ask("a", name="s", kind="summary"))
+        assert isinstance(given, StoredRelease)
+        assert given.payload == "42"
+        assert ledger.state().primary_spent == spent
 
 
 def test_giving_again_asks_no_writer_and_no_anchor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import Ledger, directory, listing, schema
+from duckdp.ledger import Charge, Ledger, connections, directory, listing, schema
 from duckdp.ledger.places import Anchors, Place
 from duckdp.ledger.sealing import begin
 from duckdp.ledger.seals import Damage, seal_of
@@ -198,11 +198,29 @@ def test_what_was_undone_is_not_remembered(path: Path, monkeypatch: pytest.Monke
         ledger.verify()
 
 
+@pytest.mark.parametrize("remembers", [True, False])
+def test_a_charge_that_is_altered_before_its_release_is_not_released(
+    path: Path, monkeypatch: pytest.MonkeyPatch, remembers: bool
+) -> None:
+    """What was just charged is held as it stands, while nobody else writes; the broken twin holds it for ever."""
+    with Ledger.open(path) as ledger:
+        charge = ledger.admit(ask("new", 5))
+        assert isinstance(charge, Charge)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("UPDATE charge SET attempt = 2, seal = x'00' WHERE id = ?", (charge.id,))
+        if not remembers:
+            monkeypatch.setattr(connections.Connection, "remembered", lambda connection: connection.found)
+            ledger.store_release(charge, "42")
+            return
+        with refused("B202"):
+            ledger.store_release(charge, "42")
+
+
 def test_a_charge_that_is_entered_as_another_one_is_not_given(path: Path) -> None:
     """A row of the directory with a seal of its own that leads to another question's charge."""
 
     def misled(tx: Tx) -> None:
-        names = [directory.charge(tx, "ana", ask(question).key) for question in (0, 1)]
+        names = [directory.charge(tx.dataset()["salt"], "ana", ask(question).key) for question in (0, 1)]
         rows = [tx.get("directory", name=name) for name in names]
         assert rows[0] is not None and rows[1] is not None
         tx.change("directory", rows[0], ("name",), subject=rows[1]["subject"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeVar
 
 from duckdp.errors import ParameterError
@@ -151,14 +152,19 @@ def parse_delta(value: object, name: str = "delta") -> int:
     return units
 
 
+@lru_cache(maxsize=256)  # what is left is told after each answer, most of it as before
 def show_decimal(units: int, decimals: int) -> str:
     """Print an integer count of 10**-decimals as a plain decimal without trailing zeros.
 
     >>> show_decimal(500000000, 9), show_decimal(10000000000, 18)
     ('0.5', '1e-8')
     """
+    unit = 10**decimals
+    if units >= 0 and (not units or units * 10_000 >= unit):
+        whole, part = divmod(units, unit)
+        return f"{whole}.{part:0{decimals}d}".rstrip("0").rstrip(".") if part else str(whole)
     number = Decimal(units).scaleb(-decimals).normalize()
-    if number and abs(number) < Decimal("0.0001"):
+    if abs(number) < Decimal("0.0001"):
         mantissa, _, exponent = f"{number:e}".partition("e")
         return f"{mantissa}e{int(exponent)}"
     return f"{number:f}"

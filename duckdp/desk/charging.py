@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from duckdp.catalog.table import Table
 from duckdp.core.task import Charged
-from duckdp.ledger import ChargeRequest
+from duckdp.ledger import ChargeRequest, DataSetState
 from duckdp.ledger.types import Kind
 from duckdp.texts import storable
 from duckdp.vault.dataset import DataSet
@@ -27,7 +27,7 @@ def charge_request(
     beside: Sequence[str | None],
     table: Table,
     statement: str,
-    data_version: int,
+    state: DataSetState,
     reservation: int | None,
     kind: Kind = "query",
     name: str | None = None,
@@ -42,7 +42,7 @@ def charge_request(
         beside: what else makes it another question; part of its identity, which kept ledgers hold.
         table: the declaration it was planned for.
         statement: as the analyst wrote it.
-        data_version: of the rows.
+        state: the ledger's, by which the rows and declarations are current.
         reservation: within which it is charged, if any.
         kind: what is stored.
         name: of a summary or synthetic table.
@@ -53,15 +53,15 @@ def charge_request(
     """
     return ChargeRequest(
         analyst=analyst,
-        key=digest(json.dumps([task.canonical, data_version, task.mechanism, *beside])),
+        key=digest(json.dumps([task.canonical, state.data_version, task.mechanism, *beside])),
         loss=task.loss,
         mechanism=task.mechanism,
         parameters=json.dumps(task.parameters),
         statement=storable(statement),
         kind=kind,
         name=name,
-        data_version=data_version,
-        catalog_version=data.version_of(table),
+        data_version=state.data_version,
+        catalog_version=data.version_of(table, state),
         again=again,
         reservation=reservation,
     )

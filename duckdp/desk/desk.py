@@ -102,7 +102,7 @@ class Desk(Lookups):
                 beside=(kind, name, unique),
                 table=table,
                 statement=statement,
-                data_version=state.data_version,
+                state=state,
                 reservation=self.reservation_id,
                 kind=kind,
                 name=name,

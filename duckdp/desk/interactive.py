@@ -39,7 +39,7 @@ def begin(
         beside=("interactive", unique),
         table=table,
         statement=statement,
-        data_version=state.data_version,
+        state=state,
         reservation=reservation,
     )
     claim = Claim()

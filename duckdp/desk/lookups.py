@@ -69,8 +69,7 @@ class Lookups:
 
     def tables(self) -> Mapping[str, Table]:
         """Protected tables by lower-case name."""
-        self.require_grant()
-        return self._data.tables
+        return self._data.tables_of(self._data.ledger.state_for(self.analyst))
 
     def table(self, name: object) -> Table:
         """A protected table by name.

@@ -14,10 +14,9 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 
 from duckdp.errors import LedgerError
 
@@ -26,6 +25,8 @@ LENGTH = 160  # of a line
 LOCK_SECONDS = 30.0  # that another process may hold the anchor's lock
 
 _MAGIC = "duckdp-anchor-1"
+_MOST_LINES = 16  # that are remembered
+_lines: dict[bytes, Position] = {}  # true ones, as they were written or read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,21 +39,29 @@ class Position:
 
     def line(self) -> bytes:
         """The anchor's text for this position."""
-        return _line(self)
+        text = f"{_MAGIC} {self.dataset_id} {self.count:020d} {self.digest} "
+        return (text + _checksum(text)).ljust(LENGTH - 1).encode("ascii") + b"\n"
 
 
-@lru_cache(maxsize=16)
-def _line(position: Position) -> bytes:
-    text = f"{_MAGIC} {position.dataset_id} {position.count:020d} {position.digest} "
-    return (text + _checksum(text)).ljust(LENGTH - 1).encode("ascii") + b"\n"
+def open_both(path: str, file: str | None = None) -> int | None:
+    """Open an anchor that is to be read at the beginning of a transaction and moved at its end; it must be closed.
+
+    Returns:
+        Its descriptor; None where it cannot be opened for both: then each says what is wrong.
+    """
+    try:
+        return os.open(file or path + SUFFIX, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
 
 
-def read(path: str, file: str | None = None) -> Position | None:
+def read(path: str, file: str | None = None, opened: int | None = None) -> Position | None:
     """Read the anchor of the ledger at ``path``.
 
     Args:
         path: of the ledger.
         file: of the anchor; beside the ledger by default.
+        opened: what :func:`open_both` gave; it stays open.
 
     Returns:
         The position, or None if the anchor is missing or empty.
@@ -61,6 +70,8 @@ def read(path: str, file: str | None = None) -> Position | None:
         LedgerError: B204, the anchor is damaged; B207, it cannot be read, which says nothing of what it holds.
     """
     name = file or path + SUFFIX
+    if opened is not None:
+        return _read_opened(path, name, opened)
     try:
         opened = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -68,14 +79,21 @@ def read(path: str, file: str | None = None) -> Position | None:
     except OSError:
         raise _unread(path, name) from None
     try:
-        text = _read(path, name, opened)
-        try:
-            return _parse(path, name, text)
-        except LedgerError:
-            with _lock(path, opened, fcntl.LOCK_SH):  # perhaps read while it was being overwritten
-                return _parse(path, name, _read(path, name, opened))
+        return _read_opened(path, name, opened)
     finally:
-        _close(opened)
+        close(opened)
+
+
+def _read_opened(path: str, name: str, opened: int) -> Position | None:
+    text = _read(path, name, opened)
+    try:
+        return _parse(path, name, text)[0]
+    except LedgerError:
+        _lock(path, opened, fcntl.LOCK_SH)  # perhaps read while it was being overwritten
+        try:
+            return _parse(path, name, _read(path, name, opened))[0]
+        finally:
+            _unlock(opened)
 
 
 def advance(
@@ -86,6 +104,7 @@ def advance(
     create: bool = False,
     replace: bool = False,
     back: bool = False,
+    opened: int | None = None,
     hold: Callable[[Position], None] = lambda _: None,
 ) -> None:
     """Move the anchor forward to ``position``, durably; an anchor that is already further stays.
@@ -97,6 +116,7 @@ def advance(
         create: write the anchor if it is missing or empty; else that is an error.
         replace: overwrite a damaged anchor (the owner's repair).
         back: move it wherever it stands, to another history of the data set too (a backup takes the original's place).
+        opened: what :func:`open_both` gave, and :func:`read` read; it stays open.
         hold: raises if the ledger does not hold where it stands; asked under the lock, so nobody moves it in between.
 
     Raises:
@@ -107,25 +127,27 @@ def advance(
     if create or replace:
         _make(path, name, position)
     try:
-        opened = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        file_of_it = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK) if opened is None else opened
     except FileNotFoundError:
         raise damaged(path, name) from None
     except OSError:
         raise _unwritten(path, name) from None
     try:
-        with _lock(path, opened, fcntl.LOCK_EX):
-            known, line = _known(path, name, opened, replace=replace)
-            if known is None and not (create or replace):
-                raise damaged(path, name)
-            if known is not None:
-                _same_history(path, known, position, back=back)
-                hold(known)
-            if known is None or known.count < position.count:
-                _write(path, name, opened, position, (line,))
-            elif back and known != position:
-                _write(path, name, opened, position, (line, 1 - line))
+        _lock(path, file_of_it, fcntl.LOCK_EX)
+        known, line = _known(path, name, file_of_it, replace=replace)
+        if known is None and not (create or replace):
+            raise damaged(path, name)
+        if known is not None:
+            _same_history(path, known, position, back=back)
+            hold(known)
+        if known is None or known.count < position.count:
+            _write(path, name, file_of_it, position, (line,), replace)
+        elif back and known != position:
+            _write(path, name, file_of_it, position, (line, 1 - line), replace)
     finally:
-        _close(opened)
+        _unlock(file_of_it)
+        if opened is None:
+            close(file_of_it)
     if create or replace:
         try:
             sync_folder(name)
@@ -141,9 +163,9 @@ def _make(path: str, name: str, position: Position) -> None:
     try:
         opened = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            _write(path, name, opened, position, (0,))
+            _write(path, name, opened, position, (0,), False)
         finally:
-            _close(opened)
+            close(opened)
         with suppress(FileExistsError):  # somebody was faster
             os.link(draft, name)
     except OSError:
@@ -159,7 +181,7 @@ def sync_folder(path: str) -> None:
     try:
         os.fsync(folder)
     finally:
-        _close(folder)
+        close(folder)
 
 
 def damaged(path: str, name: str = "") -> LedgerError:
@@ -185,13 +207,11 @@ def rolled_back(path: str, found: str) -> LedgerError:
 def _known(path: str, name: str, file: int, *, replace: bool) -> tuple[Position | None, int]:
     """The position, and which line may be overwritten."""
     try:
-        text = _read(path, name, file)
-        known = _parse(path, name, text)
+        known, newest_first = _parse(path, name, _read(path, name, file))
     except LedgerError:
         if replace:
             return None, 0
         raise
-    newest_first = known is not None and text[:LENGTH] == known.line()
     return known, 1 if newest_first else 0
 
 
@@ -202,26 +222,40 @@ def _same_history(path: str, known: Position, position: Position, *, back: bool)
         raise rolled_back(path, "the ledger has another history than its anchor")
 
 
-def _parse(path: str, name: str, text: bytes) -> Position | None:
-    """The newest true line; None where there is no text at all."""
+def _parse(path: str, name: str, text: bytes) -> tuple[Position | None, bool]:
+    """The newest true line, and whether it is the first one; None where there is no text at all."""
     if not text:
-        return None
-    lines = [parse_line(text[start : start + LENGTH]) for start in (0, LENGTH)]
-    found = [line for line in lines if line is not None]
-    if not found or len(text) > 2 * LENGTH or len({line.dataset_id for line in found}) > 1:
+        return None, False
+    first, second = parse_line(text[:LENGTH]), parse_line(text[LENGTH:])
+    found = first or second
+    if found is None or len(text) > 2 * LENGTH:
         raise damaged(path, name)
-    return max(found, key=lambda line: line.count)
+    if first is None or second is None:
+        return found, second is None
+    if first.dataset_id != second.dataset_id:
+        raise damaged(path, name)
+    return (first, True) if first.count >= second.count else (second, False)
 
 
-@lru_cache(maxsize=16)
 def parse_line(text: bytes) -> Position | None:
     """A line as :meth:`Position.line` writes it; None if it is anything else."""
+    return _lines.get(text) or (_parse_line(text) if text else None)
+
+
+def _parse_line(text: bytes) -> Position | None:
     try:
         magic, dataset_id, count, digest, _ = text.decode("ascii").split()
         position = Position(dataset_id=dataset_id, count=int(count), digest=digest)
     except (UnicodeDecodeError, ValueError):
         return None
-    return position if magic == _MAGIC and position.line() == text else None
+    return _remember(text, position) if magic == _MAGIC and position.line() == text else None
+
+
+def _remember(text: bytes, position: Position) -> Position:
+    if len(_lines) >= _MOST_LINES:
+        _lines.clear()
+    _lines[text] = position
+    return position
 
 
 def _read(path: str, name: str, file: int) -> bytes:
@@ -233,20 +267,21 @@ def _read(path: str, name: str, file: int) -> bytes:
     raise damaged(path, name)
 
 
-def _close(file: int) -> None:
-    """Whatever the system says to it, the file is closed, and what had to be durable was synced before."""
+def close(file: int) -> None:
+    """Close a file; whatever the system says to it, it is closed, and what had to be durable was synced before."""
     with suppress(OSError):
         os.close(file)
 
 
-def _write(path: str, name: str, file: int, position: Position, lines: tuple[int, ...]) -> None:
+def _write(path: str, name: str, file: int, position: Position, lines: tuple[int, ...], damaged: bool) -> None:
     text = position.line()
+    _remember(text, position)  # it is read next
     try:
         for line in lines:
             done = 0
             while done < LENGTH:
                 done += os.pwrite(file, text[done:], line * LENGTH + done)
-        if os.fstat(file).st_size > 2 * LENGTH:  # the remains of a damaged, longer anchor
+        if damaged and os.fstat(file).st_size > 2 * LENGTH:  # what is left of a longer one
             os.ftruncate(file, 2 * LENGTH)
         _sync(file)
     except OSError:
@@ -268,19 +303,19 @@ def _checksum(text: str) -> str:
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
-@contextmanager
-def _lock(path: str, file: int, operation: int) -> Iterator[None]:
-    """Hold the lock of the open file; it excludes other threads and other processes alike."""
+def _lock(path: str, file: int, operation: int) -> None:
+    """Take the lock of the open file; it excludes other threads and other processes alike."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            fcntl.flock(file, operation | fcntl.LOCK_NB)
-            break
+            return fcntl.flock(file, operation | fcntl.LOCK_NB)
         except OSError:
             if time.monotonic() > deadline:
                 raise LedgerError("B206", f'the anchor of the ledger "{path}" is locked.', path=path) from None
             time.sleep(0.0005)
-    try:
-        yield
-    finally:
+
+
+def _unlock(file: int) -> None:
+    """Give the lock up, which a fork may have inherited; without one nothing happens."""
+    with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_UN)

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from duckdp.core import accountant as accounting
 from duckdp.core.types import AccountantKind, Loss
 from duckdp.errors import LedgerError
-from duckdp.ledger import anchor, budgets, caps, chain, charges, files, interactions, reservations
+from duckdp.ledger import anchor, budgets, caps, chain, charges, files, holders, interactions, reservations
 from duckdp.ledger.anchor import Position
+from duckdp.ledger.charges import MAX_ATTEMPTS
 from duckdp.ledger.connections import close_whole, connect, translated
 from duckdp.ledger.places import BESIDE, Place, places_in, require_contained
 from duckdp.ledger.store import Store
@@ -99,9 +100,20 @@ def _end_what_went_on(tx: Tx) -> None:
     """What was released, or answered question by question, after the backup is not known here and not drawn again."""
     backup = tx.dataset()["backup"]
     tx.change_dataset(backup=None)
-    charges.give_up_all(tx)
+    _give_up_all(tx)
     interactions.end_all(tx, "what it answered after the backup is lost")
     tx.change_dataset(backup=backup)
+
+
+def _give_up_all(tx: Tx) -> None:
+    """Make all charges without a release final, but those of interactive ones: they may have one that is not known."""
+    wanted = "state <> 'released' AND attempt < ? AND id NOT IN (SELECT charge FROM interaction)"
+    for found in tx.rows(f"SELECT id FROM charge WHERE {wanted} ORDER BY id", MAX_ATTEMPTS):
+        row = charges.by_id(tx, found["id"])
+        for attempt in range(row["attempt"] + 1, MAX_ATTEMPTS + 1):
+            chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt, "holder": ""})
+        tx.change("charge", row, ("id",), attempt=MAX_ATTEMPTS, state="failed", holder="")
+        chain.append(tx, "fail", row["analyst"], {"charge": row["id"]})
 
 
 def _charge_rest(tx: Tx) -> None:
@@ -127,7 +139,9 @@ def _charge_rest(tx: Tx) -> None:
         parameters="{}",
         statement="what may have been charged after the backup",
     )
-    charges.write_off(tx, request)
+    charge = charges.enter(tx, request, tx.dataset(), budgets.find_analyst(tx, LOST), None)
+    holders.let_go(tx.dataset_id(), charge)
+    charges.fail(tx, charge)  # it will never have a release
     budgets.revoke(tx, LOST, "nobody")
     tx.change_dataset(backup=dataset["backup"])
 

@@ -18,6 +18,8 @@ from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import Cap, DataSetState
 from duckdp.ledger.words import check_reason
 
+_KINDS = {kind.value: kind for kind in AccountantKind}
+
 #: The reason by which ledgers up to version 3 were frozen as backups.
 OLD_BACKUP = "this is a backup; unfreeze it only to replace a lost original"
 
@@ -151,7 +153,7 @@ def kind_of(dataset: Row) -> AccountantKind:
     """
     if dataset["accountant"] is None:
         raise BudgetError("B107", "no budget has been set. The data owner calls curator.budget(epsilon=...).")
-    return AccountantKind(dataset["accountant"])
+    return _KINDS[dataset["accountant"]]
 
 
 def rest(row: Row) -> Pair:

@@ -29,7 +29,7 @@ from duckdp.ledger import budgets, chain, directory, holders, limits, objects, r
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import Charge, ChargeRequest, StoredRelease
+from duckdp.ledger.types import Charge, ChargeRequest, Remaining, StoredRelease
 
 MAX_ATTEMPTS = 3  # that may read the data under one charge; after them it is final
 
@@ -83,8 +83,14 @@ def still_pending(tx: Tx, pending: Pending) -> bool:
     return is_worked_on(tx, tx.dataset_id(), by_id(tx, pending.charge_id))
 
 
-def store(tx: Tx, charge: Charge, payload: str) -> StoredRelease:
+def store(tx: Tx, charge: Charge, payload: str, left: Remaining | None = None) -> StoredRelease:
     """Store the release of a charge; if there is one already, that one stays and is returned.
+
+    Args:
+        tx: the transaction.
+        charge: of the release.
+        payload: what is released.
+        left: what the analyst can still spend, to be told with it.
 
     Raises:
         BudgetError: B103, frozen or revoked meanwhile: nothing leaves.
@@ -93,8 +99,9 @@ def store(tx: Tx, charge: Charge, payload: str) -> StoredRelease:
     row = _row_of(tx, charge)
     if row["state"] != "released":
         note_release(tx, row, payload)
-        return _stored(row, payload)
-    return release_of(tx, row)
+    else:
+        payload = _payload_of(tx, row)
+    return _stored(row, payload, left)
 
 
 def note_release(tx: Tx, row: Row, payload: str) -> None:
@@ -102,6 +109,7 @@ def note_release(tx: Tx, row: Row, payload: str) -> None:
     digest = chain.digest(payload)
     tx.run("INSERT INTO release (charge, payload) VALUES (?, ?)", row["id"], payload)
     tx.change("charge", row, ("id",), state="released", released=digest)
+    tx.let_go("charge", row["id"])
     chain.append(tx, "release", row["analyst"], {"charge": row["id"], "digest": digest})
 
 
@@ -155,24 +163,6 @@ def fail(tx: Tx, charge: Charge) -> None:
         chain.append(tx, "fail", charge.analyst, {"charge": charge.id, "attempt": charge.attempt})
 
 
-def write_off(tx: Tx, request: ChargeRequest) -> None:
-    """Charge what will never have a release."""
-    charge = enter(tx, request, tx.dataset(), budgets.find_analyst(tx, request.analyst), None)
-    holders.let_go(tx.dataset_id(), charge)
-    fail(tx, charge)
-
-
-def give_up_all(tx: Tx) -> None:
-    """Make all charges without a release final, but those of interactive ones: they may have one that is not known."""
-    wanted = "state <> 'released' AND attempt < ? AND id NOT IN (SELECT charge FROM interaction)"
-    for found in tx.rows(f"SELECT id FROM charge WHERE {wanted} ORDER BY id", MAX_ATTEMPTS):
-        row = by_id(tx, found["id"])
-        for attempt in range(row["attempt"] + 1, MAX_ATTEMPTS + 1):
-            chain.append(tx, "redeem", row["analyst"], {"charge": row["id"], "attempt": attempt, "holder": ""})
-        tx.change("charge", row, ("id",), attempt=MAX_ATTEMPTS, state="failed", holder="")
-        chain.append(tx, "fail", row["analyst"], {"charge": row["id"]})
-
-
 def release(tx: Tx, analyst: str, charge_id: int) -> StoredRelease:
     """See :meth:`duckdp.ledger.Ledger.release`."""
     budgets.require_open(tx, analyst)
@@ -192,7 +182,7 @@ def named(tx: Tx, analyst: str, name: str) -> StoredRelease:
 
 def find(tx: Tx, analyst: str, key: str) -> Row | None:
     """The charge of an analyst's question; None if it is proved that it was never asked."""
-    charge_id = directory.find(tx, directory.charge(tx, analyst, key))
+    charge_id = directory.find(tx, directory.charge(tx.dataset()["salt"], analyst, key))
     if charge_id is None:
         return None
     row = by_id(tx, charge_id)
@@ -203,7 +193,7 @@ def find(tx: Tx, analyst: str, key: str) -> Row | None:
 
 def by_id(tx: Tx, charge_id: int) -> Row:
     """A charge that there is."""
-    row = tx.get("charge", id=charge_id)
+    row = tx.holding("charge", charge_id) or tx.get("charge", id=charge_id)
     if row is None:
         raise Damage("a charge is lost")
     return row
@@ -211,11 +201,15 @@ def by_id(tx: Tx, charge_id: int) -> Row:
 
 def release_of(tx: Tx, charge: Row) -> StoredRelease:
     """The stored release of a charge that has one, as it was finished if it was."""
+    return _stored(charge, _payload_of(tx, charge))
+
+
+def _payload_of(tx: Tx, charge: Row) -> str:
     table, digest = ("finished", charge["finished"]) if charge["finished"] else ("release", charge["released"])
     row = tx.one(f"SELECT payload FROM {table} WHERE charge = ?", charge["id"])
     if row is None or not chain.vouches(digest, row["payload"]):
         raise Damage("a release was altered or is lost")
-    return _stored(charge, row["payload"])
+    return str(row["payload"])
 
 
 def is_worked_on(tx: Tx, dataset_id: str, charge: Row) -> bool:
@@ -277,8 +271,9 @@ def enter(tx: Tx, request: ChargeRequest, dataset: Row, analyst: Row, claim: Cla
     require_budget(tx, request, cost, dataset, analyst)
     values, number = _values(request, dataset, cost), analyst["charges"] + 1
     charge, holder = hand_out(tx, dataset["id"], values, claim, attempt=1)
-    tx.insert("charge", **values, holder=holder, number=number)
-    directory.enter(tx, directory.charge(tx, request.analyst, request.key), values["id"])
+    row = tx.insert("charge", **values, holder=holder, number=number)
+    tx.hold("charge", row, values["id"])  # most often what comes next is its release
+    directory.enter(tx, directory.charge(dataset["salt"], request.analyst, request.key), values["id"])
     counted = limits.add(tx, dataset, analyst, cost)
     objects.note_charged(tx)
     detail = {"charge": values["id"], "digest": chain.digest(*values.values()), "holder": holder, **counted}
@@ -364,9 +359,14 @@ def _stages_of(tx: Tx, row: Row) -> list[str]:
     return payloads
 
 
-def _stored(charge: Row, payload: str) -> StoredRelease:
+def _stored(charge: Row, payload: str, left: Remaining | None = None) -> StoredRelease:
     return StoredRelease(
-        charge_id=charge["id"], analyst=charge["analyst"], key=charge["key"], payload=payload, at=charge["at"]
+        charge_id=charge["id"],
+        analyst=charge["analyst"],
+        key=charge["key"],
+        payload=payload,
+        at=charge["at"],
+        left=left,
     )
 
 

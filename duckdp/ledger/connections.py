@@ -11,8 +11,7 @@ import sqlite3
 import time
 import urllib.parse
 import weakref
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from duckdp.errors import InternalError, LedgerError
@@ -23,6 +22,7 @@ from duckdp.process import forks
 BUSY_SECONDS = 30.0  # that SQLite waits for another process
 # What a statement may fail with; of a damaged file SQLite says in texts that are none.
 FAILURES = (sqlite3.Error, MemoryError, UnicodeDecodeError)
+_TRANSLATED = (*FAILURES, Damage, OSError)
 MOST_FOUND = 1000
 
 # What is entered is proved to be new, and what it refers to was read: then an index says otherwise.
@@ -134,24 +134,32 @@ def close_whole(connection: sqlite3.Connection) -> None:
         connection.close()
 
 
-@contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Turn SQLite's errors and the system's into ours; their texts may quote what the ledger holds. A fork waits."""
-    _enter()
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _translate(error, path) from None
-    except UnicodeDecodeError:
-        raise chain.damaged(path, "it holds text that cannot be read") from None
-    except Damage as error:
-        raise chain.damaged(path, error.found) from None
-    except MemoryError:
-        raise no_memory(path) from None
-    except OSError:
-        raise unusable(path) from None
-    finally:
+class translated:
+    """Turns SQLite's errors and the system's into ours; their texts may quote what the ledger holds. A fork waits."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        _enter()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         _leave()
+        if isinstance(error, _TRANSLATED):
+            raise _told(error, self._path) from None  # no name here holds it: it would hold its own frame for ever
+
+
+def _told(error: BaseException, path: str) -> LedgerError | InternalError:
+    """What is told of an error."""
+    if isinstance(error, sqlite3.Error):
+        return _translate(error, path)
+    if isinstance(error, UnicodeDecodeError):
+        return chain.damaged(path, "it holds text that cannot be read")
+    if isinstance(error, Damage):
+        return chain.damaged(path, error.found)
+    return no_memory(path) if isinstance(error, MemoryError) else unusable(path)
 
 
 def _translate(error: sqlite3.Error, path: str) -> LedgerError | InternalError:

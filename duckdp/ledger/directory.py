@@ -29,9 +29,9 @@ def analyst(name: str) -> bytes:
     return b"a" + _text(name)
 
 
-def charge(tx: Tx, analyst: str, key: str) -> bytes:
+def charge(salt: bytes, analyst: str, key: str) -> bytes:
     """The entry of a question: a digest, since most entries are questions."""
-    return b"c" + hashlib.blake2b(_text(f"{analyst} {key}"), digest_size=16, key=tx.dataset()["salt"]).digest()
+    return b"c" + hashlib.blake2b(_text(f"{analyst} {key}"), digest_size=16, key=salt).digest()
 
 
 def named(analyst: str, name: str = "") -> bytes:

@@ -174,7 +174,8 @@ class Keeping(Closing):
             if any(row["kind"] == "statements" for row in since):
                 self.statements.forget_heads()
             self._acts = acts
-        return replace(request, logged=self.statements.head(request.analyst))
+        head = self.statements.head(request.analyst)
+        return request if head is None else replace(request, logged=head)
 
     def close(self) -> None:
         """Write what waits for the log of statements, write the journal back into the file, and close both."""

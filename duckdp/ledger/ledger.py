@@ -6,12 +6,11 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from duckdp.arguments import checked_methods
 from duckdp.core.types import AccountantKind, Neighbours
 from duckdp.errors import DuckDPError, LedgerError
-from duckdp.ledger import budgets, charges, holders, objects, reservations, standing
+from duckdp.ledger import budgets, charges, directory, holders, objects, reservations, standing
 from duckdp.ledger.charges import Pending
 from duckdp.ledger.granting import Granting
 from duckdp.ledger.holders import Claim
@@ -216,9 +215,10 @@ class Ledger(Granting, Holding, Listings):
             CatalogError: C111 the name is taken; C103, C104 the plan is outdated.
             LedgerError: B206 the same question is still being answered elsewhere, and others as in :meth:`open`.
         """
-        known = self._store.give(lambda tx: charges.known(tx, request))
-        if known is not None:  # most often: a look waits for no writer
-            return known
+        if not self._seems_new(request):  # a look waits for no writer
+            known = self._store.give(lambda tx: charges.known(tx, request))
+            if known is not None:
+                return known
         claim = Claim() if claim is None else claim
         deadline = time.monotonic() + self.patience
         try:
@@ -256,10 +256,10 @@ class Ledger(Granting, Holding, Listings):
         """
 
         def work(tx: Tx) -> StoredRelease:
-            stored = charges.store(tx, charge, payload)
+            left = None
             with suppress(DuckDPError, Damage):  # whoever reads it next is told, and the release stays
-                stored = replace(stored, left=standing.remaining(tx, charge.analyst))
-            return stored
+                left = standing.remaining(tx, charge.analyst)
+            return charges.store(tx, charge, payload, left)
 
         stored = self._store.write(work)
         holders.let_go(self.dataset_id, charge)
@@ -308,7 +308,20 @@ class Ledger(Granting, Holding, Listings):
         Raises:
             BudgetError: B102, B103, B107.
         """
-        self._store.recall(("open", analyst), lambda tx: budgets.require_open(tx, analyst))
+        self.state_for(analyst)
+
+    def state_for(self, analyst: str) -> DataSetState:
+        """As :meth:`state`, if the analyst may ask now; in one look.
+
+        Raises:
+            BudgetError: B102, B103, B107.
+        """
+
+        def work(tx: Tx) -> DataSetState:
+            budgets.require_open(tx, analyst)
+            return tx.once("state", budgets.state)
+
+        return self._store.recall(("open", analyst), work)
 
     def release(self, analyst: str, charge_id: int) -> StoredRelease:
         """The release of one of the analyst's own charges.
@@ -344,6 +357,16 @@ class Ledger(Granting, Holding, Listings):
             CatalogError: C110, the same for unknown and somebody else's.
         """
         return self._store.give(lambda tx: charges.named(tx, analyst, name))
+
+    def _seems_new(self, request: ChargeRequest) -> bool:
+        """Whether a question was not asked before, by a glance that proves nothing: :func:`charges.decide` looks again.
+
+        Most are new. Only the first one since the opening is looked for as what may leave is, with the anchors.
+        """
+        if not self._store.was_anchored:
+            return False
+        entry = directory.charge(self.salt, request.analyst, request.key)
+        return self._store.glance("SELECT 1 FROM directory WHERE name = ?", entry) is None
 
     def _wait(self, pending: Pending, deadline: float, check: Callable[[], None]) -> None:
         pause = 0.001

@@ -28,11 +28,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from duckdp.core import accountant as accounting
-from duckdp.core.types import AccountantKind, Loss
+from duckdp.core.types import AccountantKind
 from duckdp.errors import InsufficientBudgetError
 from duckdp.ledger import chain, directory
 from duckdp.ledger.seals import Damage, Row
@@ -41,13 +41,12 @@ from duckdp.ledger.tx import Tx
 Pair = tuple[int, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limit:
+class Limit(NamedTuple):
     """One of the limits that a charge must fit, in the accountant's units.
 
     Attributes:
         scope: whose it is: "analyst", "data set", 'team "name"'.
-        granted: as the owner declared it.
+        granted: as the owner declared it: epsilon in 1e-9, delta in 1e-18.
         limit: for all charges that are counted to it.
         spent: their sum.
         held: by live reservations, for their holders.
@@ -55,7 +54,7 @@ class Limit:
     """
 
     scope: str
-    granted: Loss
+    granted: Pair
     limit: Pair
     spent: Pair
     held: Pair
@@ -64,8 +63,8 @@ class Limit:
     @property
     def rest(self) -> Pair:
         """What is free; a month's limit may have been lowered below what was spent, any below what is held."""
-        free = [limit - spent - held for limit, spent, held in zip(self.limit, self.spent, self.held, strict=True)]
-        return max(free[0], 0), max(free[1], 0)
+        limit, spent, held = self.limit, self.spent, self.held
+        return max(limit[0] - spent[0] - held[0], 0), max(limit[1] - spent[1] - held[1], 0)
 
     @property
     def replenishes(self) -> str | None:
@@ -100,7 +99,7 @@ def require(kind: AccountantKind, cost: Pair, limits: Sequence[Limit]) -> None:
         InsufficientBudgetError: B101, of the tightest that does not cover it; of one for ever where there is one, since
             waiting for the next month is no help then.
     """
-    short = [limit for limit in limits if cost[0] > limit.rest[0] or cost[1] > limit.rest[1]]
+    short = [limit for limit in limits if cost[0] > (rest := limit.rest)[0] or cost[1] > rest[1]]
     if short:
         limit = min(short, key=lambda limit: (limit.month is not None, limit.rest))
         raise InsufficientBudgetError(
@@ -115,8 +114,8 @@ def require(kind: AccountantKind, cost: Pair, limits: Sequence[Limit]) -> None:
 
 def least(limits: Sequence[Limit]) -> Pair:
     """The largest charge that fits all limits."""
-    primary, secondary = (min(parts) for parts in zip(*(limit.rest for limit in limits), strict=True))
-    return primary, secondary
+    rests = [limit.rest for limit in limits]
+    return min([rest[0] for rest in rests]), min([rest[1] for rest in rests])
 
 
 def add(tx: Tx, dataset: Row, analyst: Row, cost: Pair) -> dict[str, object]:
@@ -135,7 +134,7 @@ def add(tx: Tx, dataset: Row, analyst: Row, cost: Pair) -> dict[str, object]:
 
 def teams_of(tx: Tx, analyst: Row) -> list[Row]:
     """The teams of which an analyst is a member, by name."""
-    return [find_team(tx, name) for name in json.loads(analyst["teams"])]
+    return [find_team(tx, name) for name in _names_in(analyst["teams"])]
 
 
 def find_team(tx: Tx, name: str) -> Row:
@@ -162,7 +161,12 @@ def all_teams(tx: Tx) -> list[Row]:
 
 def members_of(team: Row) -> tuple[str, ...]:
     """The members of a team, by name."""
-    return tuple(json.loads(team["members"]))
+    return _names_in(team["members"])
+
+
+@lru_cache(maxsize=256)
+def _names_in(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
 
 
 def present_month(dataset: Row) -> str:
@@ -175,7 +179,7 @@ def month_limit(scope: str, row: Row, month: str, held: Pair = (0, 0)) -> Limit:
     spent = (row["primary_month_spent"], row["secondary_month_spent"]) if row["month"] == month else (0, 0)
     return Limit(
         scope=scope,
-        granted=Loss(epsilon_nano=row["month_epsilon_nano"], delta_atto=row["month_delta_atto"]),
+        granted=(row["month_epsilon_nano"], row["month_delta_atto"]),
         limit=(row["primary_month_limit"], row["secondary_month_limit"]),
         spent=spent,
         held=held,
@@ -186,7 +190,7 @@ def month_limit(scope: str, row: Row, month: str, held: Pair = (0, 0)) -> Limit:
 def _lasting(scope: str, row: Row, held: Pair) -> Limit:
     return Limit(
         scope=scope,
-        granted=Loss(epsilon_nano=row["epsilon_nano"], delta_atto=row["delta_atto"]),
+        granted=(row["epsilon_nano"], row["delta_atto"]),
         held=held,
         limit=(row["primary_limit"], row["secondary_limit"]),
         spent=(row["primary_spent"], row["secondary_spent"]),
@@ -208,8 +212,11 @@ def _after_cost(row: Row, cost: Pair, month: str) -> dict[str, Any]:
 
 
 def _sum(holding: Iterable[Row]) -> Pair:
-    rows = list(holding)
-    return sum(row["primary_held"] for row in rows), sum(row["secondary_held"] for row in rows)
+    primary = secondary = 0
+    for row in holding:
+        primary += row["primary_held"]
+        secondary += row["secondary_held"]
+    return primary, secondary
 
 
 def _after(month: str) -> str:

@@ -14,8 +14,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from duckdp.errors import LedgerError, ParameterError
 from duckdp.ledger import anchor, anchor_command, chain, files
@@ -25,8 +24,7 @@ from duckdp.ledger.tx import Tx
 Where = str | os.PathLike[str] | Sequence[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """A place of an anchor; neither: the file beside the ledger.
 
     Attributes:
@@ -44,6 +42,7 @@ class Place:
 
 
 BESIDE = Place()
+BESIDE_ALONE = (BESIDE,)
 
 
 def place_of(path: str, where: Where | None) -> Place | None:
@@ -80,7 +79,7 @@ def places_in(text: str | None, path: str) -> tuple[Place, ...]:
         LedgerError: B202.
     """
     if text is None:
-        return (BESIDE,)
+        return BESIDE_ALONE
     try:
         return tuple(Place(file=p.get("file", ""), command=tuple(p.get("command", ()))) for p in _list(text))
     except (ValueError, TypeError, AttributeError):
@@ -101,6 +100,7 @@ class Anchors:
         self.commands = {given} if given is not None and given.command else set()  # that may be run
         self.instead: Place | None = None  # the owner's repair: whatever the ledger says
         self._believed: dict[Place, Position] = {}  # what a command keeps, which this ledger was seen to hold
+        self._opened: dict[Place, int] = {}  # files, from the beginning of a transaction to its end
         self._behind: set[Place] = set()  # commands that failed to follow a commit
 
     def places(self, tx: Tx, *, opening: bool = False) -> tuple[Place, ...]:
@@ -111,11 +111,12 @@ class Anchors:
         """
         dataset = tx.dataset()
         if dataset["backup"] is not None:
-            return (BESIDE,)  # a backup has the anchor beside it alone, wherever its original's is
+            return BESIDE_ALONE  # a backup has the anchor beside it alone, wherever its original's is
         if self.instead is not None:
             return (self.instead,)
         found = places_in(dataset["anchor"], self.path)
-        self.require_given(found, opening=opening)
+        if found is not BESIDE_ALONE or self.said is not None:
+            self.require_given(found, opening=opening)
         return found
 
     def require_given(self, found: Sequence[Place], *, opening: bool = True) -> None:
@@ -127,14 +128,14 @@ class Anchors:
         if self.said not in (None, *found) or any(p.command and p not in self.commands for p in found):
             raise _another(self.path, found, opening=opening)
 
-    def read(self, place: Place) -> Position | None:
+    def read(self, place: Place, opened: int | None = None) -> Position | None:
         """What an anchor knows; None if it is missing or empty.
 
         Raises:
             LedgerError: B204, B209.
         """
         if not place.command:
-            return anchor.read(self.path, place.file or None)
+            return anchor.read(self.path, place.file or None, opened)
         return anchor_command.exchange(self.path, place.command, None, None)
 
     def require(self, tx: Tx, place: Place, known: Position) -> None:
@@ -158,15 +159,25 @@ class Anchors:
     def require_newest(self, tx: Tx, places: Iterable[Place]) -> None:
         """The ledger holds what its anchors know; commands are asked when they are moved, after the commit.
 
+        Files stay open for their move, until :meth:`let_go`.
+
         Raises:
             LedgerError: B203, B204.
         """
         for place in places:
             if not place.command:
-                known = self.read(place)
+                opened = anchor.open_both(self.path, place.file or None)
+                if opened is not None:
+                    self._opened[place] = opened
+                known = self.read(place, opened)
                 if known is None:
                     raise self.missing(place)
                 self.require(tx, place, known)
+
+    def let_go(self) -> None:
+        """The transaction ended; again is harmless."""
+        while self._opened:
+            anchor.close(self._opened.popitem()[1])
 
     def advance(self, tx: Tx, place: Place, head: Position, *, create: bool = False, replace: bool = False) -> None:
         """Move an anchor forward to a committed position, durably.
@@ -188,6 +199,7 @@ class Anchors:
                 file=place.file or None,
                 create=create,
                 replace=replace,
+                opened=self._opened.get(place),
                 hold=lambda known: self._require_still(tx, place, known),
             )
             return
@@ -243,9 +255,10 @@ def require_contained(path: str, tx: Tx, known: Position) -> None:
     Raises:
         LedgerError: B203.
     """
-    if known.dataset_id != tx.dataset_id():
+    dataset = tx.dataset()
+    if known.dataset_id != dataset["id"]:
         raise anchor.rolled_back(path, "the ledger belongs to another data set than its anchor")
-    if known == tx.head():
+    if known.count == dataset["events"] and known.digest == dataset["head"]:
         return
     row = tx.one("SELECT hash FROM event WHERE seq = ?", known.count)
     if row is None:

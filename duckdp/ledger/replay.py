@@ -208,7 +208,7 @@ class Replay:
                 raise Damage(f"charge {number} was altered")
             if row["attempt"] == 1 and detail.get("holder", row["holder"]) != row["holder"]:
                 raise Damage(f"the holder of charge {number} was altered")
-            self.entries.add(directory.charge(self.tx, subject, row["key"]), number)
+            self.entries.add(directory.charge(self.salt, subject, row["key"]), number)
             if "name" in detail:
                 self._name("name", subject, detail)
 

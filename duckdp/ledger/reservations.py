@@ -106,7 +106,7 @@ def as_limit(kind: AccountantKind, row: Row) -> Limit:
     limit = accounting.limits(kind, row["epsilon_nano"], row["delta_atto"])
     return Limit(
         scope="reservation",
-        granted=Loss(epsilon_nano=row["epsilon_nano"], delta_atto=row["delta_atto"]),
+        granted=(row["epsilon_nano"], row["delta_atto"]),
         limit=limit,
         spent=(limit[0] - row["primary_held"], limit[1] - row["secondary_held"]),
         held=(0, 0),

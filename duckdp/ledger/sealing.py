@@ -108,8 +108,8 @@ def _seal_charges(connection: sqlite3.Connection, tx: Tx, first: int) -> None:
 def _fill_directory(connection: sqlite3.Connection, tx: Tx) -> None:
     """Enter all names, in their order; they are sorted on the disk."""
     connection.execute("CREATE TEMP TABLE entry (name BLOB PRIMARY KEY, subject INTEGER) WITHOUT ROWID")
-    connection.executemany("INSERT INTO entry VALUES (?, ?)", _entries(connection, tx))
     salt = tx.dataset()["salt"]
+    connection.executemany("INSERT INTO entry VALUES (?, ?)", _entries(connection, salt))
     entries = connection.execute("SELECT name, subject FROM entry ORDER BY name")
     ordered = joined([(directory.FIRST, 0)], (tuple(row) for row in entries), [(directory.END, 0)])
     rows = (
@@ -120,13 +120,13 @@ def _fill_directory(connection: sqlite3.Connection, tx: Tx) -> None:
     connection.execute("DROP TABLE entry")
 
 
-def _entries(connection: sqlite3.Connection, tx: Tx) -> Iterator[tuple[bytes, int]]:
+def _entries(connection: sqlite3.Connection, salt: bytes) -> Iterator[tuple[bytes, int]]:
     for row in connection.execute("SELECT name FROM analyst"):
         yield directory.analyst(row["name"]), 0
     for row in connection.execute("SELECT name, version FROM catalog WHERE active = 1"):
         yield directory.table(row["name"]), row["version"]
     for row in connection.execute("SELECT id, analyst, key FROM charge"):
-        yield directory.charge(tx, row["analyst"], row["key"]), row["id"]
+        yield directory.charge(salt, row["analyst"], row["key"]), row["id"]
     for row in connection.execute("SELECT analyst, name, charge FROM object"):
         yield directory.named(row["analyst"], row["name"]), row["charge"]
     for row in connection.execute(

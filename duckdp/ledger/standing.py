@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duckdp.core import accountant as accounting
-from duckdp.core.types import AccountantKind
+from duckdp.core.types import AccountantKind, Loss
 from duckdp.ledger import budgets, caps, reservations
 from duckdp.ledger.limits import Limit, all_teams, least, limits_on, members_of, month_limit, present_month
 from duckdp.ledger.seals import Row
@@ -30,11 +30,10 @@ def remaining(tx: Tx, analyst: str, within: int | None = None) -> Remaining:
     """See :meth:`duckdp.ledger.Ledger.remaining`."""
     kind, found = limits(tx, analyst, within)
     primary, secondary = least(found)
-    lasting = least([limit for limit in found if limit.month is None])
-    months = [limit for limit in found if limit.month is not None]
     text = accounting.describe(kind, primary, secondary)
     sentence = f"{text} left"
-    if (primary, secondary) != lasting:
+    months = [limit for limit in found if limit.month is not None]
+    if months and (lasting := least([limit for limit in found if limit.month is None])) != (primary, secondary):
         sentence += f" this month (until {months[0].replenishes}), {accounting.describe(kind, *lasting)} in all"
     return Remaining(primary=primary, secondary=secondary, text=text, sentence=sentence, accountant=kind)
 
@@ -87,7 +86,7 @@ def _row(kind: AccountantKind, limit: Limit) -> LimitRow:
     return LimitRow(
         scope=limit.scope,
         month=limit.month,
-        granted=limit.granted,
+        granted=Loss(epsilon_nano=limit.granted[0], delta_atto=limit.granted[1]),
         spent=accounting.describe(kind, *limit.spent),
         remaining=accounting.describe(kind, *limit.rest),
         replenishes=limit.replenishes,

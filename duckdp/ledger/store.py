@@ -124,6 +124,21 @@ class Store:
             finally:
                 self._give_back(connection)
 
+    @property
+    def was_anchored(self) -> bool:
+        """Whether the anchors are known to know of something that was written or given since it was opened."""
+        return self._place.anchored > 0
+
+    def glance(self, sql: str, *values: object) -> sqlite3.Row | None:
+        """The first row of a query, or None, as it stands now: unchecked, and neither remembered nor anchored."""
+        with translated(self.path):
+            connection = self._take()
+            try:
+                row: sqlite3.Row | None = connection.execute(sql, values).fetchone()
+                return row
+            finally:
+                self._give_back(connection)
+
     def give(self, work: Callable[[Tx], T]) -> T:
         """As :meth:`read`, of what may leave: the anchors know of all that was read, as they do of what is written.
 
@@ -200,8 +215,8 @@ class Store:
         self._ending.make()
 
     def _take(self) -> Connection:
-        self._home.require(f'the ledger "{self.path}"', self.path)
-        if self._writer.closed:
+        if self._home.left or self._writer.closed:
+            self._home.require(f'the ledger "{self.path}"', self.path)
             raise closed(f'the ledger "{self.path}"', self.path)
         pragmas: tuple[str, ...] = ()
         try:
@@ -237,27 +252,31 @@ class Store:
 
 def _commit(place: _Place, connection: Connection, body: Callable[[Tx], None]) -> None:
     """One durable, anchored transaction around ``body``; undone if anything fails before it is committed."""
-    place.anchors.ready(Tx(connection))
+    anchors = place.anchors
+    anchors.ready(Tx(connection))
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        tx = Tx(connection, held=connection.remembered())
-        held = _require_newest(place, tx)
-        before = tx.head()
-        body(tx)
-        tx.flush()
-        head = tx.head()
-        if head != before:
-            held = tuple(dict.fromkeys((*held, *place.anchors.places(tx))))
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.found.clear()
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    if head != before or head.count > place.anchored:
-        for each in held:
-            place.anchors.advance(tx, each, head)
-        place.anchored = max(place.anchored, head.count)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            tx = Tx(connection, held=connection.remembered())
+            held = _require_newest(place, tx)
+            before = tx.dataset()["events"]
+            body(tx)
+            tx.flush()
+            head = tx.head()
+            if head.count != before and (after := anchors.places(tx)) != held:
+                held = tuple(dict.fromkeys((*held, *after)))
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.found.clear()
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        if head.count != before or head.count > place.anchored:
+            for each in held:
+                anchors.advance(tx, each, head)
+            place.anchored = max(place.anchored, head.count)
+    finally:
+        anchors.let_go()
 
 
 def _require_newest(place: _Place, tx: Tx) -> tuple[Place, ...]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from duckdp.ledger import schema
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.seals import Damage, Row, seal_of
+
+T = TypeVar("T")
 
 
 class Tx:
@@ -87,13 +90,32 @@ class Tx:
                 self._held[(table, *key.values())] = found
         return found
 
+    def once(self, key: str, make: Callable[[Tx], T]) -> T:
+        """What is made of a state of the ledger, made once for all who look at it; never where something is written."""
+        found: T | None = self._held.get(key)
+        if found is None:
+            found = self._held[key] = make(self)
+        return found
+
+    def hold(self, table: str, row: Row, key: object) -> None:
+        """Hold a row that was written just now as it stands, for :meth:`holding`, until :meth:`let_go`."""
+        self._held[(table, key)] = row
+
+    def holding(self, table: str, key: object) -> Row | None:
+        """A row that is held, if it is."""
+        return self._held.get((table, key))
+
+    def let_go(self, table: str, key: object) -> None:
+        """Hold a row no longer; again is harmless."""
+        self._held.pop((table, key), None)
+
     def checked(self, table: str, row: sqlite3.Row) -> Row:
         """All columns of a row, if its seal fits.
 
         Raises:
             Damage: it does not.
         """
-        found = dict(row)
+        found = _named(row)
         if not fits(self.dataset()["salt"], table, found):
             raise Damage(f"a row of {table} was altered")
         return found
@@ -102,7 +124,7 @@ class Tx:
         """Enter a row, sealed; what is not given is as the schema says."""
         row = {**schema.defaults(table), **values}
         row["seal"] = self._seal(table, row)
-        self.run(_insertion(table, tuple(row)), *row.values())
+        self._connection.execute(_insertion(table, tuple(row)), tuple(row.values()))
         return row
 
     def change(self, table: str, row: Row, key: tuple[str, ...], **changes: Any) -> Row:
@@ -120,10 +142,11 @@ class Tx:
         new = {**row, **changes}
         new["seal"] = changes["seal"] = self._seal(table, new)
         values = [row[column] for column in key]
-        if self.run(_update(table, tuple(changes), key), *changes.values(), *values) != 1:
+        changed = self._connection.execute(_update(table, tuple(changes), key), (*changes.values(), *values))
+        if changed.rowcount != 1:
             raise Damage(f"a row of {table} is lost")
-        if (table, *values) in self._held:
-            self._held[(table, *values)] = new
+        if (place := (table, *values)) in self._held:
+            self._held[place] = new
         return new
 
     def _seal(self, table: str, row: Row) -> bytes:
@@ -142,7 +165,7 @@ class Tx:
             row = self.one("SELECT * FROM dataset")
             if row is None:
                 raise Damage("it has no data set")
-            found = dict(row)
+            found = _named(row)
             if not isinstance(found.get("salt"), bytes) or not fits(found["salt"], "dataset", found):
                 raise Damage("the data set's row was altered")
             self._held["dataset"] = found
@@ -179,6 +202,11 @@ def fits(salt: bytes, table: str, row: Row) -> bool:
         return bool(row["seal"] == seal_of(salt, table, _sealed(table, row)))
     except (TypeError, KeyError, ValueError):
         return False
+
+
+def _named(row: sqlite3.Row) -> Row:
+    """As ``dict``, which looks for each column by its name."""
+    return dict(zip(row.keys(), row, strict=True))
 
 
 def _sealed(table: str, row: Row) -> list[Any]:

@@ -18,6 +18,11 @@ ChargeState = Literal["open", "failed", "released"]
 KINDS: tuple[Kind, ...] = ("query", "summary", "synthetic")
 MAX_INTEGER = 2**62  # the sum of two such still fits SQLite's 64 bits
 
+_CLASSES: tuple[tuple[str, type], ...] = (
+    *(("mechanism", str), ("parameters", str), ("statement", str)),
+    *(("loss", Loss), ("kind", str)),
+)  # of a request
+_PARTS = ("epsilon_nano", "delta_atto", "rho_pico", "delta_zcdp_atto")  # of its loss
 _KEY = re.compile(r"[0-9a-f]{16,128}")
 
 
@@ -119,8 +124,9 @@ class ChargeRequest:
         check_name(self.analyst, "analyst")
         if not isinstance(self.key, str) or not _KEY.fullmatch(self.key):
             raise ParameterError("P107", "key", self.key, "must be 16 to 128 lower-case hex digits.")
-        for part, of in (("mechanism", str), ("parameters", str), ("statement", str), ("loss", Loss), ("kind", str)):
-            if not isinstance(found := getattr(self, part), of):
+        given = (self.mechanism, self.parameters, self.statement, self.loss, self.kind)
+        for found, (part, of) in zip(given, _CLASSES, strict=True):
+            if not isinstance(found, of):
                 raise ParameterError("P107", part, found, f"must be of the class {of.__name__}.")
         if self.kind not in KINDS:
             raise ParameterError("P107", "kind", self.kind, f"must be one of {', '.join(KINDS)}.")
@@ -128,8 +134,9 @@ class ChargeRequest:
             check_name(self.name)
             if self.kind == "query":
                 raise ParameterError("P107", "name", self.name, "only summaries and synthetic tables are named.")
-        for part in ("epsilon_nano", "delta_atto", "rho_pico", "delta_zcdp_atto"):
-            units = getattr(self.loss, part)
+        loss = self.loss
+        costs = (loss.epsilon_nano, loss.delta_atto, loss.rho_pico, loss.delta_zcdp_atto)
+        for units, part in zip(costs, _PARTS, strict=True):
             if type(units) is not int or not 0 <= units <= MAX_INTEGER:
                 raise ParameterError("P107", f"loss.{part}", units, "must be an integer from 0 to 2**62.")
 

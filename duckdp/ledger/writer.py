@@ -80,8 +80,8 @@ class Writer:
 
     def _do(self, job: _Job) -> Any:
         """Hand a job over and wait for it; no lock is held that an interrupt could leave locked."""
-        self._home.require(f'the ledger "{self.path}"', self.path)
-        if self.closed:
+        if self._home.left or self.closed:
+            self._home.require(f'the ledger "{self.path}"', self.path)
             raise closed(f'the ledger "{self.path}"', self.path)
         if self.is_mine:
             raise InternalError("a transaction asked for another one")

@@ -65,7 +65,11 @@ class DataSet:
     @property
     def tables(self) -> dict[str, Table]:
         """Declarations by lower-case name, fresh from the ledger (other processes may declare too)."""
-        version = self.ledger.state().catalog_version
+        return self.tables_of(self.ledger.state())
+
+    def tables_of(self, state: DataSetState) -> dict[str, Table]:
+        """:attr:`tables`, where the ledger's state is at hand."""
+        version = state.catalog_version
         with self._lock:
             if version != self._loaded:
                 self._tables = {name: load_table(text) for name, text in self.ledger.tables().items()}
@@ -85,8 +89,12 @@ class DataSet:
             raise missing_table(name[:63], self.tables)
         return found
 
-    def version_of(self, table: Table) -> int:
+    def version_of(self, table: Table, state: DataSetState | None = None) -> int:
         """Version of the declarations, among which that of ``table`` still stands as it was planned for.
+
+        Args:
+            table: the declaration.
+            state: the ledger's; None: as it stands now.
 
         Raises:
             CatalogError: C103; C105, a column of it is generated.
@@ -95,7 +103,7 @@ class DataSet:
             if table not in self._stored:  # declared before generated columns were refused
                 require_stored(self.engine, table)
                 self._stored.add(table)
-            if self.tables.get(table.name) != table:
+            if self.tables_of(state or self.ledger.state()).get(table.name) != table:
                 raise CatalogError(
                     "C103", "the declaration changed since the query was planned. Run it again.", table=table.name
                 )

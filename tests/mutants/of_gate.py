@@ -97,5 +97,5 @@ GATE: tuple[Mutant, ...] = (
     Mutant("routing: errors that are not proved", _ROUTING, "        if one.estimated:\n", "        if False:\n", _T_ROUTING),
     Mutant("routing: older declarations", _ROUTING, "    if any(known[c.name] != c for c in read):\n", "    if False:\n", _T_ROUTING),
     Mutant("routing: rows with a NULL elsewhere", _ROUTING, "        if others:\n", "        if False:\n", _T_ROUTING),
-    Mutant("declarations: changed since the plan", _DATASET, "if self.tables.get(table.name) != table:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
+    Mutant("declarations: changed since the plan", _DATASET, "if self.tables_of(state or self.ledger.state()).get(table.name) != table:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
 )

@@ -169,7 +169,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("front: extensions load themselves", _FRONT, '    "autoload_known_extensions": "false",\n    "autoinstall_known_extensions": "false",\n', "", _T_FRONT),
     Mutant("sessions: the same for other analysts", _LOOKUPS, "return self._data is other._data and self.analyst == other.analyst", "return self._data is other._data", ("tests/test_register.py",)),
     Mutant("sessions: the same for other curators", _LOOKUPS, "return self._data is other._data and self.analyst == other.analyst", "return self.analyst == other.analyst", ("tests/test_register.py",)),
-    Mutant("session: tables without a grant", _LOOKUPS, '        """Protected tables by lower-case name."""\n        self.require_grant()\n', '        """Protected tables by lower-case name."""\n', ("tests/test_grants.py", "tests/adversary/test_identity.py")),
+    Mutant("session: tables without a grant", _LOOKUPS, "ledger.state_for(self.analyst))", "ledger.state())", ("tests/test_grants.py", "tests/adversary/test_identity.py")),
     Mutant("refresh: answers go on meanwhile", _DATASET, '        self._fingerprint = ""  # nothing', '        pass  # nothing', _T_SOURCE),
     Mutant("owner: exact looks are not noted", _OWNER, "    note_look(curator.ledger, declared.name, [c.name for c in declared.columns])\n", "", ("tests/test_suggestions.py", "tests/test_owner.py", "tests/test_bounds_functions.py", "tests/cli/test_commands.py")),
 )

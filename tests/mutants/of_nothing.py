@@ -31,7 +31,7 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         "values are within the column's bounds by then (compiler/printing.py), and the mechanism's SQL moves them into the grid",
     ),
     (
-        Mutant("identity: mechanism left out", "duckdp/desk/charging.py", "[task.canonical, data_version, task.mechanism, *beside]", "[task.canonical, data_version, *beside]", ()),
+        Mutant("identity: mechanism left out", "duckdp/desk/charging.py", "[task.canonical, state.data_version, task.mechanism, *beside]", "[task.canonical, state.data_version, *beside]", ()),
         "every canonical text tells the mechanism: no two tasks of one text have two (tests/privacy/test_identities.py)",
     ),
     (
