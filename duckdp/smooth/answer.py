@@ -41,13 +41,14 @@ from duckdp.smooth.fit.coefficients import (
 from duckdp.smooth.fit.interpolation import check_grid
 from duckdp.smooth.fit.parts import part_of
 from duckdp.smooth.fit.points import as_number_expression, evaluate, tensor_points
+from duckdp.smooth.fit.structured import SMALL
 from duckdp.smooth.fit.tradeoff import MAX_FUNCTIONS, Problem, improve
 from duckdp.smooth.summary import SmoothSummary
 
 NO_COUNT = "the noisy count is not clearly above zero, so there is no mean. Ask for the sum, or buy a larger epsilon."
 MAX_WEIGHED = 4000  # grid points of the trade-off
 Statistic = Literal["mean", "sum"]
-SMALL = 0.1  # of the noise's standard deviation: an approximation error that is looked at no closer
+Bar = tuple[float, float, float, float]  # value, standard error, half-width of the noise, largest other error
 _MOST_LEVEL = 0.9999  # of intervals: laws of sums of noises are known to 1e-6
 
 
@@ -202,7 +203,7 @@ class _Known:
             return []
         if self.statistic == "mean" and self.count <= self.margin:
             return [self._no_mean(fit) for fit in fits]
-        coefficients = np.array([fit.coefficients for fit in fits])
+        coefficients = _with_sides(fits)
         used = self.noised(coefficients if self.statistic == "sum" else self._gradients(coefficients))
         return self._bars(fits, coefficients, used, self.noise.half_widths(used, self.level), self.margin)
 
@@ -220,7 +221,7 @@ class _Known:
             return []
         if self.statistic == "mean" and self.count <= self.margin:
             return [replace(self._no_mean(fit), simultaneous=True) for fit in fits]
-        coefficients = np.array([fit.coefficients for fit in fits])
+        coefficients = _with_sides(fits)
         used = self.noised(coefficients if self.statistic == "sum" else self._gradients(coefficients))
         count = self.noised(np.eye(1, coefficients.shape[1])) * (self.summary.count is None)
         both = np.concatenate([used, count])
@@ -233,10 +234,16 @@ class _Known:
     def _bars(
         self, fits: Sequence[Approximation], coefficients: Floats, used: Floats, widths: Floats, margin: float
     ) -> list[SmoothAnswer]:
-        """Answers from the half-widths of the noise, of each and of the count; ``used`` are its combinations."""
+        """Answers from the half-widths of the noise, of each and of the count; ``used`` are its combinations.
+
+        Rows beyond the fits' are their sides, below and above: the mean of f lies between theirs. The interval reaches
+        from the lower end of the one's to the upper end of the other's, and each is missed on that side with half of
+        1 - level, the noise being symmetric.
+        """
         if self.statistic == "mean" and self.count <= margin:
             return [self._no_mean(fit) for fit in fits]
-        errors = np.array([fit.error for fit in fits])
+        errors = np.zeros(len(coefficients))
+        errors[: len(fits)] = [fit.error for fit in fits]
         if self.statistic == "sum":
             values, rows = self._sums_of(coefficients, 1.0), max(0.0, self.count) + margin
             over = (1.0, 1.0)
@@ -253,8 +260,12 @@ class _Known:
                 status="overflow",
                 advice="Divide the function by a constant, and multiply the answer.",
             )
-        columns = zip(fits, *(a.tolist() for a in (values, *bars, errors)), strict=True)
-        return [self._dressed(*one) for one in columns]
+        columns = list(zip(*(a.tolist() for a in (values, *bars, errors)), strict=True))
+        sides = iter(columns[len(fits) :])
+        return [
+            self._dressed(fit, own, None if fit.sides is None else (next(sides), next(sides)))
+            for fit, own in zip(fits, columns, strict=False)
+        ]
 
     def _no_mean(self, fit: Approximation) -> SmoothAnswer:
         return SmoothAnswer(
@@ -269,13 +280,20 @@ class _Known:
             note=NO_COUNT,
         )
 
-    def _dressed(self, fit: Approximation, value: float, deviation: float, half: float, error: float) -> SmoothAnswer:
+    def _dressed(self, fit: Approximation, own: Bar, sides: tuple[Bar, Bar] | None) -> SmoothAnswer:
+        value, deviation, half, error = own
+        low, high = value - half - error, value + half + error
+        if sides is not None:
+            low, high = sides[0][0] - sides[0][2] - sides[0][3], sides[1][0] + sides[1][2] + sides[1][3]
+            error = max(0.0, value - sides[0][0] + sides[0][3], sides[1][0] - value + sides[1][3])
         span = fit.span if self.statistic == "mean" else (-math.inf, math.inf)
         ends = outward(span)
         if fit.own > ends[1] - span[1] + span[0] - ends[0]:  # computed by cancellation, and so are the ends
             ends = ends[0] - fit.own, ends[1] + fit.own
-        low, high = (max(ends[0], min(ends[1], v)) for v in (value - half - error, value + half + error))
+        low, high = (max(ends[0], min(ends[1], v)) for v in (low, high))
         value = max(span[0], min(span[1], value))
+        if sides is not None:
+            value = max(low, min(high, value))
         return SmoothAnswer(
             kind=self.statistic,
             value=value,
@@ -284,7 +302,7 @@ class _Known:
             low=min(low, value),
             high=max(high, value),
             level=self.level,
-            estimated=not fit.proved,
+            estimated=not fit.proved and sides is None,
         )
 
     def _gradients(self, coefficients: Floats) -> Floats:
@@ -307,6 +325,12 @@ class _Known:
     def noised(self, coefficients: Floats) -> Floats:
         """The coefficients of noisy sums, for noise in grid units."""
         return coefficients[:, self._first :] / self._step
+
+
+def _with_sides(fits: Sequence[Approximation]) -> Floats:
+    """Coefficients of all fits, then of the sides of those that have any: float[m, R]."""
+    sides = [side for fit in fits if fit.sides is not None for side in fit.sides]
+    return np.array([*(fit.coefficients for fit in fits), *sides])
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused

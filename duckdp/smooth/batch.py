@@ -45,6 +45,7 @@ from duckdp.smooth.fit.points import (
 )
 from duckdp.smooth.fit.proved import own_error, own_errors, proved_error, rounding
 from duckdp.smooth.fit.separate import reads as columns_of
+from duckdp.smooth.fit.structured import SMALL, by_structure
 from duckdp.smooth.fit.terms import is_rough
 from duckdp.smooth.fit.together import hidden_together
 from duckdp.smooth.shapes import Shape, fill, reader_of
@@ -92,6 +93,7 @@ def approximate_many(
     left: dict[Expr, list[tuple[int, Floats]]] = {}
     for shape, members in groups.items():
         fits = by_factors(shape, [numbers for _, numbers in members], basis, enough)
+        fits = _by_structure(shape.expr, [numbers for _, numbers in members], fits, basis, enough)
         for (i, numbers), fit in zip(members, fits, strict=True):
             if fit is None:
                 left.setdefault(shape.expr, []).append((i, numbers))
@@ -102,6 +104,25 @@ def approximate_many(
     else:
         found.update({i: approximate(fill(shape, n), basis) for shape, members in left.items() for i, n in members})
     return [found[i] for i in range(len(functions))]
+
+
+def _by_structure(
+    shape: Expr,
+    numbers: Sequence[Floats],
+    fits: list[Approximation | None],
+    basis: Basis,
+    enough: Enough | None,
+) -> list[Approximation | None]:
+    """What has no proof by its factors, or an error above the noise, by what it is in one column each."""
+    if enough is None:
+        return fits
+    known = [fit for fit in fits if fit is not None]
+    limits = iter(enough(np.stack([fit.coefficients for fit in known])).tolist() if known else ())
+    far = [fit is None or fit.error > next(limits) / SMALL for fit in fits]
+    return [
+        by_structure(fill(shape, own), basis, enough, fit) if is_far else fit
+        for own, fit, is_far in zip(numbers, fits, far, strict=True)
+    ]
 
 
 def _on_coarse_grids(groups: dict[Expr, list[tuple[int, Floats]]], basis: Basis) -> dict[int, Approximation]:

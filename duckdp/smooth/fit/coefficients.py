@@ -76,6 +76,8 @@ class Approximation:
         proved: whether the bound is proved; otherwise it is an estimate from a grid.
         span: no value of f lies outside, but for rounding (``outward``), units of f; by bound propagation.
         own: how far computing f may err, and so the ends of its span; 0 where nothing is proved.
+        sides: combinations below and above f for every value that rows can have, proved; better than ``error`` for
+            means and sums.
     """
 
     coefficients: Floats
@@ -83,6 +85,7 @@ class Approximation:
     proved: bool = False
     span: tuple[float, float] = (-math.inf, math.inf)
     own: float = 0.0
+    sides: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ ROUNDED = 4  # zeros per degree, for dates: where rounding lets some of them coi
 _CUTOFF = 1e-5  # singular values left out: a column of few days has polynomials that vanish on all of them
 _NEAR = 1e-9  # of a column's range: how close to a jump it is looked at
 MAX_KEPT = 256  # degree of a rule that is kept: a matrix of t x t
-MAX_LISTED = 20_000  # values of a whole-number or date column that are all looked at
+MAX_LISTED = 40_000  # values of a whole-number or date column that are all looked at
 
 
 @dataclass(frozen=True, eq=False)

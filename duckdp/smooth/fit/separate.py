@@ -5,6 +5,7 @@
     quotients         by one product: by 1 over each of its factors
     exp               of a sum: the product of the exponentials of its parts, those of each set of columns together
     whole powers      of a product: of its factors; small ones of a sum are multiplied out
+    conditions        CASE WHEN a AND b THEN v ELSE w END: (v - w) [a] [b] + w, where v and w are numbers everywhere
 
 Everything is an identity of numbers, so f in exact arithmetic is unchanged. What has no rule stays one factor. Numbers
 of a text may be slots (``points.slot``): a shape is taken apart once for all its numbers.
@@ -16,7 +17,8 @@ from collections.abc import Sequence
 from functools import reduce
 
 from duckdp.catalog.table import Kind
-from duckdp.compiler.expression import Call, Expr, Literal, columns
+from duckdp.compiler.expression import Call, Case, Expr, Literal, columns
+from duckdp.compiler.facts import facts
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.operators.arithmetic import constant_of
 from duckdp.smooth.fit.points import SLOT
@@ -45,10 +47,13 @@ def reads(expr: Expr) -> frozenset[str]:
 
 
 def _products(expr: Expr) -> list[Product]:
-    if len(reads(expr)) <= 1 or not isinstance(expr, Call):
+    if len(reads(expr)) <= 1 or not isinstance(expr, (Call, Case)):
         return [(expr,)]
+    if isinstance(expr, Case):
+        found = _chosen(expr)
+        return found if 0 < len(found) <= MAX_TERMS else [(expr,)]
     row = row_of(expr)
-    found: list[Product] = []
+    found = []
     if row.signs:
         for sign, part in zip(row.signs, expr.arguments, strict=True):
             found += [_signed(sign, term) for term in _products(part)]
@@ -77,8 +82,37 @@ def _powers(call: Call) -> list[Product]:
     return _multiplied([terms] * int(known)) if known <= MAX_POWER else []
 
 
+def _indicator(call: Call) -> list[Product]:
+    parts = _conditions(call.arguments[0])
+    return [tuple(_call("number", part) for part in parts)] if len(parts) > 1 else []
+
+
+def _chosen(case: Case) -> list[Product]:
+    """A choice between two numbers, each defined and finite also where it is not chosen."""
+    if len(case.branches) != 1 or case.default is None:
+        return []
+    ((condition, value),) = case.branches
+    default = case.default
+    if any(facts(arm).nullable or not facts(arm).finite for arm in (value, default)):
+        return []
+    one, zero = Literal(1, Kind.NUMBER), Literal(0, Kind.NUMBER)
+    holds: Product = tuple(Case(((part, one),), zero, Kind.NUMBER) for part in _conditions(condition))
+    found = [(*term, *holds) for term in _products(value)]
+    if constant_of(default) != 0:
+        others = _products(default)
+        found += [_signed(-1, (*term, *holds)) for term in others] + others
+    return found
+
+
+def _conditions(condition: Expr) -> Sequence[Expr]:
+    """The parts that must all hold."""
+    if isinstance(condition, Call) and condition.operator == "and":
+        return [part for argument in condition.arguments for part in _conditions(argument)]
+    return [condition]
+
+
 # Operators that make products of sums or products, besides sums, products and quotients.
-_RULES = {"exp": _exponentials, "power": _powers}
+_RULES = {"exp": _exponentials, "power": _powers, "number": _indicator}
 
 
 def _multiplied(sums: Sequence[list[Product]]) -> list[Product]:
