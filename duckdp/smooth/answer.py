@@ -8,8 +8,8 @@ With f = sum_r c_r Phi_r + error, noisy sums b and noisy count N = b_0 (degree 0
 Numerics: the mean's standard error is exact to first order in the noise. Its interval uses the law of the linear
 combination (c - v e_0) . Z divided by N - w, w the half-width of N itself, so it also holds when the noise of the
 count is not small. To both, the approximation error is added: the bound on |f - p| (``coefficients`` says when it is
-proved and when estimated) and the largest effect of fixed-point rounding (proved). A mean and its interval are cut to
-the values that f can have, which the declared bounds tell.
+proved and when estimated), or where f is held between two polynomials (``structured``) the distance of their answers;
+and the effect of fixed-point rounding (proved). Intervals are cut to what f can be by the declared bounds.
 Source:   [J] Algorithm 2; under ADD_REMOVE nothing may divide by a private n, so N is the noisy one.
 """
 
@@ -26,6 +26,7 @@ from duckdp.arguments import checked
 from duckdp.compiler.expression import Expr, columns
 from duckdp.core.errorbars import check_level
 from duckdp.errors import NumericalError, ParameterError
+from duckdp.smooth.advice import outweighed
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.batch import approximate_many
 from duckdp.smooth.fit import jackson
@@ -41,7 +42,7 @@ from duckdp.smooth.fit.coefficients import (
 from duckdp.smooth.fit.interpolation import check_grid
 from duckdp.smooth.fit.parts import part_of
 from duckdp.smooth.fit.points import as_number_expression, evaluate, tensor_points
-from duckdp.smooth.fit.structured import SMALL
+from duckdp.smooth.fit.structured import SMALL, by_structure
 from duckdp.smooth.fit.tradeoff import MAX_FUNCTIONS, Problem, improve
 from duckdp.smooth.summary import SmoothSummary
 
@@ -64,7 +65,8 @@ class SmoothAnswer:
         low, high: interval at ``level`` for the true value, approximation error included, or None.
         level: coverage with respect to the noise; of the intervals of all answers together where ``simultaneous``.
         estimated: the approximation error is not proved: the largest one found on a grid, times a factor.
-        note: why there is no value, or "".
+        note: why there is no value; of a single answer, that the approximation outweighs the noise, and what would
+            help; or "".
         simultaneous: all intervals of the list hold together with probability ``level``.
     """
 
@@ -114,13 +116,15 @@ def answer(
     known = _Known(summary, _checked(statistic, tolerance), level, tolerance)
     about = summary.basis, summary.table, summary.columns
     if method == "interpolation":
-        return _accepted(known.answer(approximate_many([function], *about, known.enough, quick=False)[0]), tolerance)
+        fit = approximate_many([function], *about, known.enough, quick=False)[0]
+        return known.advised(_accepted(known.answer(fit), tolerance), fit)
     expr = read_function(function, summary.table, summary.columns) if isinstance(function, str) else function
     if method == "best":
-        fit = _weigh(known, expr, approximate_many([expr], *about, known.enough, quick=False)[0])
+        fit = approximate_many([expr], *about, known.enough, quick=False)[0]
+        fit = _weigh(known, expr, by_structure(as_number_expression(expr), summary.basis, known.enough, fit) or fit)
     else:
         fit = approximate(expr, summary.basis, method=method, smoothness=smoothness)
-    return _accepted(known.answer(fit), tolerance)
+    return known.advised(_accepted(known.answer(fit), tolerance), fit)
 
 
 @checked
@@ -195,6 +199,13 @@ class _Known:
     def answer(self, fit: Approximation) -> SmoothAnswer:
         """The answer that a combination gives."""
         return self.answers([fit])[0]
+
+    def advised(self, found: SmoothAnswer, fit: Approximation) -> SmoothAnswer:
+        """The same, with what would help where the approximation outweighs the noise."""
+        if found.standard_error is None:
+            return found
+        note = outweighed(self.summary, fit.coefficients, found.approximation_error, found.standard_error)
+        return replace(found, note=note) if note else found
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
     def answers(self, fits: Sequence[Approximation]) -> list[SmoothAnswer]:

@@ -45,7 +45,7 @@ from duckdp.smooth.fit.points import (
 )
 from duckdp.smooth.fit.proved import own_error, own_errors, proved_error, rounding
 from duckdp.smooth.fit.separate import reads as columns_of
-from duckdp.smooth.fit.structured import SMALL, by_structure
+from duckdp.smooth.fit.structured import by_structure
 from duckdp.smooth.fit.terms import is_rough
 from duckdp.smooth.fit.together import hidden_together
 from duckdp.smooth.shapes import Shape, fill, reader_of
@@ -113,15 +113,12 @@ def _by_structure(
     basis: Basis,
     enough: Enough | None,
 ) -> list[Approximation | None]:
-    """What has no proof by its factors, or an error above the noise, by what it is in one column each."""
+    """What has no proof by its factors, by what it is in one column each."""
     if enough is None:
         return fits
-    known = [fit for fit in fits if fit is not None]
-    limits = iter(enough(np.stack([fit.coefficients for fit in known])).tolist() if known else ())
-    far = [fit is None or fit.error > next(limits) / SMALL for fit in fits]
     return [
-        by_structure(fill(shape, own), basis, enough, fit) if is_far else fit
-        for own, fit, is_far in zip(numbers, fits, far, strict=True)
+        by_structure(fill(shape, own), basis, enough) if fit is None else fit
+        for own, fit in zip(numbers, fits, strict=True)
     ]
 
 

@@ -361,3 +361,37 @@ def test_a_summary_of_one_function_answers_too():
     _, values, matrix = looked_at(function, basis, generator(8))
     assert (matrix @ sides[1] >= values).all()
     assert (matrix @ sides[0] <= values).all()
+
+
+# ---- what would help
+
+
+def bought(degree, names=("a", "b"), shape="tensor"):
+    known = [column(name, nullable=False) for name in names]
+    with connect() as con:
+        con.execute("CREATE TABLE t AS SELECT random() AS a, power(random(), 2) AS b FROM range(50000)")
+        return summarize(con, table(*known, expected_rows=50_000), list(names), degree=degree, shape=shape)
+
+
+@pytest.mark.parametrize(
+    "text", ["CASE WHEN a > 0.4 THEN 1 ELSE 0 END", "CASE WHEN a > 0.4 AND b < 0.3 THEN 1 ELSE 0 END"]
+)
+def test_the_basis_that_is_named_helps_as_much_as_it_is_said_to(text):
+    first = answer(bought(6), text)
+    told = re.search(
+        r"outweighs .*: a summary of ([ab\", ]+) alone with (.*)degree := (\d+) .* about ([\d.e-]+)", first.note
+    )
+    assert told is not None
+    names = tuple(re.findall(r"\w+", told[1]))
+    assert names == tuple(name for name in "ab" if re.search(rf"\b{name}\b", text))
+    shape = re.search(r"'(\w+)'", told[2])
+    found = answer(bought(int(told[3]), names, shape[1] if shape else "tensor"), text)
+    half = (found.high - found.low) / 2
+    assert half <= 0.5 * (first.high - first.low) / 2
+    assert half <= 1.5 * float(told[4])
+
+
+def test_nothing_is_said_where_noise_is_what_counts():
+    summary = bought(12)
+    for text in ("a * b", "exp(-power(a - 0.4, 2))", "ln(1 + a)"):
+        assert answer(summary, text).note == ""

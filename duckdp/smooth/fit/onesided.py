@@ -66,7 +66,7 @@ def one_sided(function: Expr, axis: Axis, count: int) -> OneSided | None:
         cells = _cells(function, axis, count)
     except NumericalError:
         return None
-    if cells is None or count > MAX_DEGREE:
+    if cells is None:
         return None
     over, under = cells.above(1.0), cells.above(-1.0)
     return None if over is None or under is None else OneSided(-under, over)

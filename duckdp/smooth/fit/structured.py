@@ -32,7 +32,7 @@ from duckdp.smooth.fit import boxes
 from duckdp.smooth.fit.coefficients import Approximation, approximate, outward, span_of
 from duckdp.smooth.fit.expansion import ARCS, RHOS, Enough
 from duckdp.smooth.fit.factors import factor_of, interpolated
-from duckdp.smooth.fit.onesided import one_sided, reference
+from duckdp.smooth.fit.onesided import MAX_DEGREE, one_sided, reference
 from duckdp.smooth.fit.parts import Part, part_of
 from duckdp.smooth.fit.points import tensor_points
 from duckdp.smooth.fit.proved import own_error, rounding
@@ -93,7 +93,9 @@ def take_apart(function: Expr, basis: Basis) -> list[Term] | None:
         return None
 
 
-def by_structure(function: Expr, basis: Basis, enough: Enough, known: Approximation | None) -> Approximation | None:
+def by_structure(
+    function: Expr, basis: Basis, enough: Enough, known: Approximation | None = None
+) -> Approximation | None:
     """The best that is proved by a function's structure, or what is known.
 
     Args:
@@ -264,7 +266,7 @@ def _sides(piece: Piece, count: int | None) -> Sides | None:
         low[0] -= piece.error
         high[0] += piece.error
         return low, high
-    found = one_sided(piece.function, piece.axis, min(count, piece.axis.degree))
+    found = one_sided(piece.function, piece.axis, min(count, piece.axis.degree, MAX_DEGREE))
     return None if found is None else (found.under, found.over)
 
 
