@@ -13,7 +13,7 @@ The noisy sums of a basis of smooth functions are released once; every answer af
     coefficients  a query function as a combination of the basis: interpolation (nodes, terms, parts), with a proved
                   error where it can be had (proved, bernstein, cells), least squares, jackson, tradeoff, batch
     expansion     the same by the factors of analytic functions, many at once (shapes, factored; separate, factors)
-    structured    sums of products of functions of one column that may jump or bend: polynomials on both sides (onesided)
+    structured    sums of products of functions of one column that may jump or bend, between polynomials (onesided)
     answer        a value with its error bar;  advice  what would help where approximation outweighs noise
 
 Nothing here reads private rows: a desk runs the query that ``moments`` prints and hands the rows to ``summary``.

@@ -23,7 +23,7 @@ from duckdp.smooth.summary import SmoothSummary
 
 OUTWEIGHS = 2.0  # standard errors of the noise
 WORTH = 0.7  # of a half-width: what is not below it is no advice
-MOST_FUNCTIONS = 4096
+MOST_FUNCTIONS = 4096  # of a basis that is named
 PRIOR = 2  # derivatives that the budget is divided for
 _GROWTH = 1.25  # of the degrees that are tried
 _BITS = 30  # of the grid that noise is predicted on: it does not matter

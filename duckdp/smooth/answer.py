@@ -65,8 +65,7 @@ class SmoothAnswer:
         low, high: interval at ``level`` for the true value, approximation error included, or None.
         level: coverage with respect to the noise; of the intervals of all answers together where ``simultaneous``.
         estimated: the approximation error is not proved: the largest one found on a grid, times a factor.
-        note: why there is no value; of a single answer, that the approximation outweighs the noise, and what would
-            help; or "".
+        note: why there is no value; of a single answer, what would help where approximation outweighs noise; or "".
         simultaneous: all intervals of the list hold together with probability ``level``.
     """
 

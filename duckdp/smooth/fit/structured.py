@@ -70,7 +70,7 @@ class Piece:
 
     @property
     def size(self) -> float:
-        """No value is larger."""
+        """The largest absolute value that the factor can have, at most."""
         return max(abs(self.low), abs(self.high))
 
 
