@@ -139,3 +139,25 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_summaries', [
 
 CREATE OR REPLACE MACRO dp_catalog()
 AS TABLE SELECT * FROM query(__dp_bind('dp_catalog', [], []));
+
+CREATE OR REPLACE MACRO dp_top_k(t, keys, k, epsilon := NULL, delta := 0, predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_top_k', [
+  t::VARCHAR, keys::VARCHAR, k::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  predicate::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_explain_top_k(t, keys, k, epsilon := NULL, delta := 0, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_top_k', [
+  t::VARCHAR, keys::VARCHAR, k::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_choose(t, candidates, epsilon := NULL, k := 1, delta := 0, predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_choose', [
+  t::VARCHAR, CASE WHEN TRY_CAST(candidates AS VARCHAR[]) IS NULL THEN candidates::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), k::VARCHAR, delta::VARCHAR, predicate::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(candidates AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_choose(t, candidates, epsilon := NULL, k := 1, delta := 0, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_choose', [
+  t::VARCHAR, CASE WHEN TRY_CAST(candidates AS VARCHAR[]) IS NULL THEN candidates::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), k::VARCHAR, delta::VARCHAR,
+  predicate::VARCHAR], [TRY_CAST(candidates AS VARCHAR[])]));

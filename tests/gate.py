@@ -114,6 +114,24 @@ def exact_rows(plan: Plan, con: duckdb.DuckDBPyConnection, salt: int = 7) -> lis
     ]
 
 
+def crossing(plan: Plan, rows: Sequence[Row]) -> list[Row]:
+    """Exact (keys..., cells...) as they would cross to ``SelectTask.release``: the inverse of :func:`exact_rows`."""
+    keys = plan.query.keys
+    codes = [dict(zip(k.domain or (), key_codes(k), strict=True)) if k.listed else None for k in keys]
+    found = []
+    for row in rows:
+        at, sums = len(keys), []
+        for measure in plan.measures:
+            own, at = list(row[at : at + measure.cells]), at + measure.cells
+            if measure.kind == "cells":
+                steps, degree, keyed = 2**measure.bits, measure.degree, plan.query.table.unit_key is not None
+                weight = (sum(own) if keyed else sum(own[: degree + 1])) // steps
+                own = [*own[:degree], weight, *(n if keyed else weight + n // steps for n in own[degree + 1 :])]
+            sums += own
+        found.append((*(v if c is None else c[v] for v, c in zip(row, codes, strict=False)), *sums))
+    return found
+
+
 def exact_cells(plan: Plan, rows: Sequence[Row]) -> dict[Row, tuple[int, ...]]:
     """Cells by key."""
     width = len(plan.query.keys)

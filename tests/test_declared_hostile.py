@@ -27,12 +27,13 @@ GOOD = {
     "source": "u",
     "function": "x",
     "keys": "name",
+    "k": "1",
     "epsilon": "1",
     "name": "s",
     "statement": "SELECT name, count(*) AS n FROM u GROUP BY name",
     "degree": "3",
 }
-GOOD_LISTS = {"columns": ["x"], "functions": ["x", "x * x"]}
+GOOD_LISTS = {"columns": ["x"], "functions": ["x", "x * x"], "candidates": ["x > 1", "x < 0"]}
 ODD = (
     "NULL",
     "''",

@@ -35,6 +35,10 @@ CALLS = {
     "dp_explain_bounds": "dp_explain_bounds('visits', 'age', epsilon := 0.5)",
     "dp_rows_per_unit": "dp_rows_per_unit('visits', epsilon := 0.5)",
     "dp_explain_rows_per_unit": "dp_explain_rows_per_unit('visits', epsilon := 0.5)",
+    "dp_top_k": "dp_top_k('visits', 'sex', 1, epsilon := 0.5)",
+    "dp_explain_top_k": "dp_explain_top_k('visits', 'sex', 1, epsilon := 0.5)",
+    "dp_choose": "dp_choose('visits', ['age > 40', 'age < 20'], epsilon := 0.5)",
+    "dp_explain_choose": "dp_explain_choose('visits', ['age > 40', 'age < 20'], epsilon := 0.5)",
     "dp_groups_per_unit": "dp_groups_per_unit('visits', 'sex', epsilon := 0.5)",
     "dp_explain_groups_per_unit": "dp_explain_groups_per_unit('visits', 'sex', epsilon := 0.5)",
 }

@@ -25,6 +25,7 @@ from duckdp.compiler.known import is_zero
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
+from duckdp.compiler.query import Key
 from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like
 from duckdp.core.errorbars import linear_standard_error
 from duckdp.errors import InternalError, QueryError
@@ -82,6 +83,17 @@ def describe_outputs(plan: Plan) -> list[tuple[str, str, bool]]:
     """(name, DuckDB type, whether it is a released number) of each output, before anything is released."""
     shapes = _expected(plan, 1e6).shapes()
     return [(name, _type_name(kind, integral), released) for name, (kind, integral, released) in shapes]
+
+
+def key_type(key: Key) -> str:
+    """DuckDB type of a released key, from the plan alone: it must not depend on which keys came through."""
+    return _type_name(key.expr.kind, _is_whole(key))
+
+
+def _is_whole(key: Key) -> bool:
+    if key.domain is None:
+        return facts(key.expr).integral
+    return all(isinstance(v, int) for v in key.domain if v is not None)
 
 
 def duckdb_type(column: OutputColumn) -> str:
@@ -219,11 +231,9 @@ class _Evaluation:
     # ---- outputs and error bars -------------------------------------------------------------------------------
 
     def _key_shape(self, expr: KeyRef) -> Shape:
-        """From the plan alone: the type of a column must not depend on which keys came through."""
+        """From the plan alone; see :func:`key_type`."""
         key = self.plan.query.keys[expr.index]
-        listed = None if key.domain is None else [v for v in key.domain if v is not None]
-        whole = facts(key.expr).integral if listed is None else all(isinstance(v, int) for v in listed)
-        return Shape(key.expr.kind, whole, False)
+        return Shape(key.expr.kind, _is_whole(key), False)
 
     def _shape(self, expr: Expr, vector: Vector | None) -> Shape:
         """Of an expression with its vector; an aggregate is released whatever that is."""

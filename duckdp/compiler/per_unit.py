@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
-from sqlglot import exp
 
 from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.emit import print_keys
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.parse import parse_statement
+from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.printing import UNIT, Parameters
 from duckdp.compiler.query import Query
-from duckdp.compiler.select import read_select
 from duckdp.core.reads import AddByKey, PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss
-from duckdp.errors import InternalError, ParameterError, QueryError
+from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms.unit_histogram import ENDS, UnitHistogram
 
 
@@ -125,14 +122,6 @@ def plan_per_unit(table: Table, keys: str | None, where: Expr | None, *, epsilon
     """
     if table.unit_key is None:
         raise ParameterError("P107", "table", table.name, "has no unit_key: every row is a unit of its own.")
-    query = Query(table=table, where=where, keys=(), outputs=())
-    if keys is not None:
-        text = f"SELECT {keys}"
-        listed = parse_statement(f"{text}\n")
-        others = [k for k, v in listed.args.items() if v and k != "expressions"]
-        if not isinstance(listed, exp.Select) or others or not listed.expressions:
-            raise QueryError("Q101", "this is not a list of grouping expressions.", sql=text)
-        counted = exp.select(exp.Count(this=exp.Star())).from_(exp.Table(this=exp.to_identifier(table.name)))
-        statement = counted.group_by(*listed.expressions, copy=False)
-        query = replace(query, keys=read_select(statement, {table.name.lower(): table}, text).keys)
+    found = () if keys is None else read_keys(keys, table)
+    query = Query(table=table, where=where, keys=found, outputs=())
     return PerUnitTask(query_of=query, epsilon_nano=epsilon_nano)

@@ -23,6 +23,8 @@ from duckdp.result import Result
 if TYPE_CHECKING:
     from duckdp.synthetic.report.table_report import SyntheticReport
 
+Names = str | Sequence[str]
+
 
 @checked_methods
 class Calls(Asks):
@@ -233,16 +235,68 @@ class Calls(Asks):
 
     @checks_itself
     def groups_per_unit(
-        self,
-        table: str,
-        keys: str | Sequence[str],
-        *,
-        epsilon: object = None,
-        predicate: str | None = None,
-        fresh: bool = False,
+        self, table: str, keys: Names, *, epsilon: object = None, predicate: str | None = None, fresh: bool = False
     ) -> Result:
         """How many units are in more groups, by ``keys`` as in GROUP BY, than a ``max_groups`` of 1, 2, 5, 10, ..."""
         return self._ask("dp_groups_per_unit", locals())
+
+    @checks_itself
+    def top_k(
+        self,
+        table: str,
+        keys: Names,
+        k: int,
+        *,
+        epsilon: object = None,
+        delta: object = 0,
+        predicate: str | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """The k values of a column, or groups, that most units have, without their counts."""
+        return self._ask("dp_top_k", locals())
+
+    @checks_itself
+    def choose(
+        self,
+        table: str,
+        candidates: Sequence[str],
+        *,
+        epsilon: object = None,
+        k: int = 1,
+        delta: object = 0,
+        predicate: str | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """The predicate of a list, or the k predicates, that most units fulfil, without their counts."""
+        return self._ask("dp_choose", locals())
+
+    @checks_itself
+    def explain_top_k(
+        self,
+        table: str,
+        keys: Names,
+        k: int,
+        *,
+        epsilon: object = None,
+        delta: object = 0,
+        predicate: str | None = None,
+    ) -> Result:
+        """What :meth:`top_k` would do and cost; free."""
+        return self._ask("dp_explain_top_k", locals())
+
+    @checks_itself
+    def explain_choose(
+        self,
+        table: str,
+        candidates: Sequence[str],
+        *,
+        epsilon: object = None,
+        k: int = 1,
+        delta: object = 0,
+        predicate: str | None = None,
+    ) -> Result:
+        """What :meth:`choose` would do and cost; free."""
+        return self._ask("dp_explain_choose", locals())
 
     @checks_itself
     def explain_bounds(
@@ -258,7 +312,7 @@ class Calls(Asks):
 
     @checks_itself
     def explain_groups_per_unit(
-        self, table: str, keys: str | Sequence[str], *, epsilon: object = None, predicate: str | None = None
+        self, table: str, keys: Names, *, epsilon: object = None, predicate: str | None = None
     ) -> Result:
         """What :meth:`groups_per_unit` would do and cost; free."""
         return self._ask("dp_explain_groups_per_unit", locals())

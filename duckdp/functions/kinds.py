@@ -120,6 +120,8 @@ _FUNCTIONS = Kind(word="a list of texts", sql="f", about="functions of the summa
 FunctionTexts = Annotated[Sequence[str], _FUNCTIONS]
 Keys = Annotated[str | Sequence[str], Kind(word="a text, as GROUP BY takes it", about="groups, as GROUP BY takes them")]
 Predicate = Annotated[str, Kind(word="the text of a predicate", about="which rows, as WHERE takes it")]
+_PREDICATES = Kind(word="a list of texts", about="predicates of rows, as WHERE takes them", listed=True)
+Predicates = Annotated[Sequence[str], _PREDICATES]
 Epsilon = Annotated[object, Kind(word="a decimal", about="what it costs, 0.000001 to 100", falls_back=True)]
 Delta = Annotated[object, Kind(word="a decimal", about="the delta that it costs too, at least 0 and below 1")]
 _WIDTH = "in place of epsilon: the widest acceptable 95% half-width"

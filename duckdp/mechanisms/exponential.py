@@ -1,12 +1,15 @@
 """The exponential mechanism on integer scores: an index, with one draw and no float.
 
-P(r) is proportional to floor(2^F exp(-rate (max u - u_r))), rate = epsilon / (2 linf), with u_r = max(q_r, max q - G).
+P(r) is proportional to floor(2^F exp(-rate (max u - u_r))), rate = epsilon / (2 linf), or epsilon / linf for monotone
+scores, with u_r = max(q_r, max q - G).
 
 Privacy:      epsilon, pure, and epsilon^2 / 8 of zCDP, for the relation of ``linf``.
-Assumes:      linf bounds the change of every score between neighbours; scores may move both ways.
+Assumes:      linf bounds the change of every score between neighbours; scores may move both ways. Monotone: all of them
+              move up, or all of them down.
 Proof sketch: the maximum of values that each move by at most linf moves by at most linf, so every u_r does. Then
               log of P(r) / P'(r) lies, over all r, in an interval of length 2 linf rate = epsilon (bounded range): so
-              epsilon, as both laws sum to 1, and epsilon^2 / 8 of zCDP.
+              epsilon, as both laws sum to 1, and epsilon^2 / 8 of zCDP. Monotone: the maximum and every u_r move the
+              same way by at most linf, so the interval has length linf rate = epsilon again.
 Numerics:     exp is a product of two decimals of 60 digits (relative error below 2^-180), so that of a score is
               computed once for all rounds; G stops it at exp(-64), and the floor of a weight of at least 2^(F - 93)
               errs by less than 2^-163 of it: log-ratios move by less than 2^-150, which the factor 1 - 2^-64 of the
@@ -46,13 +49,16 @@ class Seen:
     powers: dict[int, Decimal] = field(default_factory=dict, repr=False)
 
 
-def choose_exponential(scores: Sequence[int], *, epsilon: Fraction, linf: int, seen: Seen | None = None) -> int:
+def choose_exponential(
+    scores: Sequence[int], *, epsilon: Fraction, linf: int, monotone: bool = False, seen: Seen | None = None
+) -> int:
     """The index of a large score.
 
     Args:
         scores: int[k], grid units. Exact private values: must not be logged, stored or raised.
         epsilon: at least 2^-80.
         linf: largest change of one score between neighbours, > 0, grid units.
+        monotone: between neighbours no score goes up while another goes down.
         seen: saves time in rounds with the same epsilon and linf, and much the same scores.
 
     Raises:
@@ -63,7 +69,7 @@ def choose_exponential(scores: Sequence[int], *, epsilon: Fraction, linf: int, s
         raise ParameterError("P103", "epsilon / linf", (str(epsilon), linf), "must be positive.")
     if not exact:
         raise ParameterError("P107", "scores", 0, "must not be empty.")
-    weights = exponential_weights(exact, Fraction(epsilon) * _SAFE / (2 * linf), seen)
+    weights = exponential_weights(exact, Fraction(epsilon) * _SAFE / (linf if monotone else 2 * linf), seen)
     draw = random_bits(_DRAWN) * sum(weights) >> _DRAWN
     for place, weight in enumerate(weights):
         draw -= weight

@@ -108,7 +108,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
         "SELECT CAST(name || town AS DATE) FROM src.main.visits",
         "SELECT no_such_column, alice_7f3 FROM src.main.visits",
         "SELECT name, name FROM src.main.visits LIMIT 2",
-        "SELECT sex, NULL FROM src.main.visits LIMIT 2",
+        "SELECT sex, [1] FROM src.main.visits LIMIT 2",
         "SELECT sex, list(name) FROM src.main.visits GROUP BY sex",
         "SELECT sex, name, town FROM src.main.visits LIMIT 2",
     ],

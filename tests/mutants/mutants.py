@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.of_choices import CHOICES
 from tests.mutants.of_gate import GATE
 from tests.mutants.of_hostile import HOSTILE
 from tests.mutants.of_ledger import LEDGER
@@ -26,6 +27,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "hostile": HOSTILE,
     "statements": STATEMENTS,
     "order": ORDER,
+    "choices": CHOICES,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

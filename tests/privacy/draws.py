@@ -21,6 +21,7 @@ import duckdb
 import pytest
 
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
+from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.release import SelectTask
@@ -43,6 +44,7 @@ from duckdp.synthetic.tree.buy import TreeTask
 from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
+from tests.privacy.choices import chosen, top_k
 from tests.synthetic.plans import plan_wide
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -235,6 +237,17 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("numbers", _bounds(KEYED, "cost")),
         Case("dates", _bounds(KEYED, "born")),
         Case("of rows, replaced", _bounds(ROWS, "income", REPLACE)),
+    ),
+    ValueChoice: (
+        Case("top of units", lambda: top_k(KEYED, "sex, town", picks=3)),
+        Case(
+            "top of rows, replaced, gaussian",
+            lambda: top_k(ROWS, "level", picks=2, delta_atto=DELTA, neighbours=REPLACE),
+        ),
+    ),
+    PredicateChoice: (
+        Case("chosen by units", lambda: chosen(KEYED, ("age > 40", "sex = 'F'", "cost < score"))),
+        Case("chosen by rows", lambda: chosen(ROWS, ("age > 40", "town IS NULL"), neighbours=REPLACE)),
     ),
     PerUnitTask: (
         Case("rows", lambda: plan_per_unit(KEYED, None, None, epsilon_nano=NANO)),

@@ -30,6 +30,7 @@ from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
 from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, column, plan_for
+from tests.privacy.choices import chosen, top_k
 from tests.privacy.draws import TASKS
 from tests.synthetic.plans import plan_wide
 
@@ -147,6 +148,21 @@ def _bounds() -> Iterator[Any]:
         {"epsilon_nano": NANO + 1},
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
     )
+
+
+def _choices() -> Iterator[Any]:
+    terms = ({"picks": 2}, {"epsilon_nano": NANO + 1}, {"delta_atto": 10}, {"neighbours": REPLACE}, {"where": "smoker"})
+    base = {
+        "table": clinic(),
+        "where": None,
+        "picks": 1,
+        "epsilon_nano": NANO,
+        "delta_atto": 0,
+        "neighbours": ADD_REMOVE,
+    }
+    yield from _varied(top_k, {**base, "keys": "sex, town"}, {"keys": "town, sex"}, {"keys": "level"}, *terms)
+    two = ("age > 3", "smoker")
+    yield from _varied(chosen, {**base, "texts": two}, {"texts": two[::-1]}, {"texts": ("age > 4", "smoker")}, *terms)
 
 
 def _per_units() -> Iterator[Any]:
@@ -287,6 +303,7 @@ FAMILIES = (
     _quantiles,
     _bounds,
     _per_units,
+    _choices,
     _summaries,
     _counted,
     _grouped,

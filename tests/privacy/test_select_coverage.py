@@ -17,7 +17,7 @@ from duckdp.compiler.plan import Plan
 from duckdp.compiler.release import SelectTask
 from duckdp.core.errorbars import _coverage as coverage
 from duckdp.core.types import Neighbours
-from tests.gate import clinic, column, exact_payload, plan_for
+from tests.gate import clinic, column, crossing, exact_payload, plan_for
 from tests.privacy.statistics import chi_square_p, fits
 
 GROUPS = 40_000  # sd of a measured coverage: 0.11%
@@ -55,7 +55,7 @@ def _measured(items: str, epsilon: str, rows: int, **options: str) -> list[tuple
     exact = _rows(plan, rows)
     truth = evaluate(plan, exact_payload(plan, exact[:1]))
     found = []
-    for true, column_ in zip(truth, evaluate(plan, SelectTask(plan=plan).release(exact)), strict=True):
+    for true, column_ in zip(truth, evaluate(plan, SelectTask(plan=plan).release(crossing(plan, exact))), strict=True):
         assert column_.half_width is not None
         assert column_.centre is not None
         assert true.centre is not None
@@ -122,7 +122,7 @@ def test_averages_over_a_public_number_of_rows() -> None:
     truth = [c.centre[0] for c in evaluate(plan, exact_payload(plan, [exact]))]  # type: ignore[index]
     held = np.zeros(3)
     for _ in range(600):
-        found = evaluate(plan, SelectTask(plan=plan).release([exact]))
+        found = evaluate(plan, SelectTask(plan=plan).release(crossing(plan, [exact])))
         held += [c.low[0] <= t <= c.high[0] for c, t in zip(found, truth, strict=True)]  # type: ignore[index]
     assert np.all(np.abs(held / 600 - 0.95) < 0.065)
 
@@ -141,7 +141,7 @@ def test_a_twin_with_narrow_intervals_is_noticed() -> None:
     plan = _plan("sum(x)", "0.5")
     for factor in (0.9, 1.1):
         [true] = evaluate(plan, exact_payload(plan, _rows(plan, 100)[:1]))
-        [found] = evaluate(plan, SelectTask(plan=plan).release(_rows(plan, 100)))
+        [found] = evaluate(plan, SelectTask(plan=plan).release(crossing(plan, _rows(plan, 100))))
         assert found.centre is not None
         assert found.half_width is not None
         assert true.centre is not None
@@ -175,7 +175,7 @@ def test_noise_has_the_claimed_law(items: str, epsilon: float, unit_key: str | N
     """l1 is written out here: max_rows 3, max_groups 2, largest |x| 8. The scale must be l1 / epsilon steps."""
     plan = _plan(items, str(epsilon), unit_key=unit_key)
     exact = _rows(plan, 300)
-    released = json.loads(SelectTask(plan=plan).release(exact))["cells"]
+    released = json.loads(SelectTask(plan=plan).release(crossing(plan, exact)))["cells"]
     steps = plan.measures[0].steps
     for j in range(plan.cells):
         sample = [group[j] - exact[0][1 + j] for group in released]
@@ -191,6 +191,7 @@ def test_a_fixed_total_gets_no_noise_and_the_rest_does() -> None:
     table = clinic(columns=COLUMNS, unit_key=None)
     plan = plan_for("SELECT avg(x), count(*) FROM clinic", table, neighbours=Neighbours.REPLACE)
     steps = int(plan.measures[0].steps)
-    cells = {tuple(json.loads(SelectTask(plan=plan).release([(3 * steps, 7 * steps)]))["cells"][0]) for _ in range(20)}
+    rows = crossing(plan, [(3 * steps, 7 * steps)])
+    cells = {tuple(json.loads(SelectTask(plan=plan).release(rows))["cells"][0]) for _ in range(20)}
     assert {sum(c) for c in cells} == {10 * steps}
     assert len(cells) == 20

@@ -1,0 +1,182 @@
+"""The candidates that most privacy units have, as a task: the values of a key with a public domain, or predicates.
+
+A unit counts once for each candidate that any of its rows has, however many rows it has: so it changes every count by
+at most 1, whatever ``max_rows`` and ``max_groups`` are, and nothing needs to be bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from duckdp.catalog.table import Scalar, Table, dump_table
+from duckdp.compiler.emit import key_codes, print_keys
+from duckdp.compiler.expression import Expr, columns, show
+from duckdp.compiler.printing import UNIT, Parameters, print_expr, print_rows, quote
+from duckdp.compiler.query import Key, Query
+from duckdp.core.reads import Add, AddByKey, PrivateQuery, one_row
+from duckdp.core.task import OneRead
+from duckdp.core.types import Loss, Neighbours
+from duckdp.errors import InternalError
+from duckdp.mechanisms.top_k import TopK
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Choice(OneRead):
+    """A planned choice of the k candidates that most units have (core/task.py).
+
+    Attributes:
+        table: protected.
+        where: predicate, or None.
+        picks: k.
+        epsilon_nano: the charge, in 1e-9.
+        delta_atto: what it may cost too, in 1e-18.
+        neighbours: relation of the data set.
+    """
+
+    table: Table
+    where: Expr | None
+    picks: int
+    epsilon_nano: int
+    delta_atto: int
+    neighbours: Neighbours
+
+    @property
+    @abstractmethod
+    def candidates(self) -> tuple[Any, ...]:
+        """What is chosen from, public, in the order of the counts."""
+
+    @cached_property
+    def top(self) -> TopK:
+        """The mechanism. Counts of units move one way where a unit comes or goes, both ways where it is replaced."""
+        return TopK(
+            picks=self.picks,
+            candidates=len(self.candidates),
+            epsilon_nano=self.epsilon_nano,
+            delta_atto=self.delta_atto,
+            monotone=self.neighbours is Neighbours.ADD_REMOVE,
+        )
+
+    @property
+    def loss(self) -> Loss:
+        """What all picks cost together."""
+        return self.top.loss
+
+    @property
+    def mechanism(self) -> str:
+        """Each pick's mechanism."""
+        return "permute-and-flip" if self.top.is_pure else "exponential"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters of the release, for the ledger."""
+        return {"where": show(self.where), "candidates": len(self.candidates), "k": self.picks}
+
+    def describe(self) -> list[str]:
+        """Lines of ``explain``; from public figures."""
+        units = "rows" if self.table.unit_key is None else f"values of {self.table.unit_key}"
+        each = f"one after the other, each by {self.mechanism} with epsilon={float(self.top.share):.4g}"
+        short = f"is short of the best one left by at most {self.top.shortfall():,} {units}"
+        return [
+            f"choose {self.picks} of {len(self.candidates)} candidates by how many {units} have them, {each}",
+            f"95%: what is chosen at each rank {short}",
+        ]
+
+    def read(self, payload: str) -> list[int]:
+        """Places of the chosen candidates, from the stored payload."""
+        found = json.loads(payload)
+        if len(found) != self.picks:
+            raise InternalError("another number of candidates was chosen")
+        return [int(place) for place in found]
+
+    def _question(self, kind: str, of: Sequence[str]) -> str:
+        terms = [self.picks, self.epsilon_nano, self.delta_atto, self.neighbours.value]
+        return json.dumps([kind, dump_table(self.table), show(self.where), list(of), *terms])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueChoice(_Choice):
+    """Chooses among the values of one key, or of several keys together.
+
+    Attributes:
+        keys: each has a domain.
+    """
+
+    keys: tuple[Key, ...]
+
+    @cached_property
+    def candidates(self) -> tuple[tuple[Scalar, ...], ...]:
+        """Values of the keys, in the order of their domains."""
+        return tuple(product(*(key.domain or () for key in self.keys)))
+
+    @property
+    def canonical(self) -> str:
+        """The question's identity: equal for equal questions, and for no others."""
+        return self._question("choice of values", [show(k.expr) for k in self.keys])
+
+    def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - nothing is chosen by a hash
+        """The private read: (keys..., units), at most one row for each candidate."""
+        parameters = Parameters()
+        query = Query(table=self.table, where=self.where, keys=self.keys, outputs=())
+        names, rows = print_keys(query, parameters)
+        keys = ", ".join(names)
+        if self.table.unit_key is not None:
+            rows = f"(SELECT DISTINCT {UNIT}, {keys} FROM {rows}) AS prepared"
+        sql = f"SELECT {keys}, system.main.count_star() FROM {rows} GROUP BY {keys}"
+        parts = AddByKey(keys=len(names), ordered=False)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=len(self.candidates), parts=parts)
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Places of the chosen values. ``rows``: exact and private."""
+        counts = {tuple(keys): int(units) for *keys, units in rows}
+        return json.dumps(self.top.choose([counts.get(codes, 0) for codes in product(*map(key_codes, self.keys))]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredicateChoice(_Choice):
+    """Chooses among predicates.
+
+    Attributes:
+        predicates: of rows.
+    """
+
+    predicates: tuple[Expr, ...]
+
+    @property
+    def candidates(self) -> tuple[Expr, ...]:
+        """The predicates."""
+        return self.predicates
+
+    @property
+    def canonical(self) -> str:
+        """The question's identity: equal for equal questions, and for no others."""
+        return self._question("choice of predicates", [show(p) for p in self.predicates])
+
+    def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - nothing is chosen by a hash
+        """The private read: one row with the number of units of each predicate."""
+        parameters = Parameters()
+        keyed = self.table.unit_key is not None
+        rows = print_rows(self.table, columns(self.where, *self.predicates), parameters, unit=True)
+
+        def printed(expr: Expr) -> str:
+            return print_expr(expr, lambda c: f"r.{quote(c.name)}", parameters)
+
+        held = [f"(CASE WHEN {printed(p)} THEN 1 ELSE 0 END)" for p in self.predicates]
+        where = "" if self.where is None else f" WHERE {printed(self.where)}"
+        names = [f"p{i}" for i in range(len(held))]
+        if keyed:
+            held = [f"system.main.max({h})" for h in held]
+            where += f" GROUP BY r.{UNIT}"
+        items = ", ".join(f"{h} AS {name}" for h, name in zip(held, names, strict=True))
+        sums = ", ".join(f"system.main.sum(u.{name})" for name in names)
+        sql = f"SELECT {sums} FROM (SELECT {items} FROM {rows} AS r{where}) AS u"
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), parts=Add())
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Places of the chosen predicates. ``rows``: exact and private."""
+        return json.dumps(self.top.choose([int(units or 0) for units in one_row(rows, len(self.predicates))]))

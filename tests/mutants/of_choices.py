@@ -1,0 +1,29 @@
+"""Faults in choices of values and of predicates: more is lost than is charged, or two questions are one."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_TOP, _CHOICE = "duckdp/mechanisms/top_k.py", "duckdp/compiler/choice.py"
+_PERMUTE, _EXPONENTIAL = "duckdp/mechanisms/noisy_maximum.py", "duckdp/mechanisms/exponential.py"
+_T, _T_TOP = ("tests/test_choices.py",), ("tests/mechanisms/test_top_k.py",)
+_T_IDENTITIES = ("tests/privacy/test_identities.py",)
+
+# fmt: off
+CHOICES: tuple[Mutant, ...] = (
+    Mutant("top k: every pick for the whole epsilon", _TOP, "share = Fraction(self.epsilon_nano // self.picks, NANO)", "share = Fraction(self.epsilon_nano, NANO)", _T_TOP),
+    Mutant("top k: every pick for the whole rho", _TOP, "math.isqrt(8 * (self._rho // self.picks) * PICO)", "math.isqrt(8 * self._rho * PICO)", _T_TOP),
+    Mutant("top k: a pick of bounded range for a quarter of its rho", _TOP, "math.isqrt(8 * (self._rho", "math.isqrt(32 * (self._rho", _T_TOP),
+    Mutant("top k: delta is not charged", _TOP, "delta_atto=self.delta_atto, rho_pico=self._rho", "delta_atto=0, rho_pico=self._rho", _T_TOP),
+    Mutant("top k: scores that move both ways, flipped", _TOP, "choose_best(exact, epsilon=self.share, linf=1, monotone=self.monotone)", "choose_best(exact, epsilon=self.share, linf=1, monotone=True)", _T_TOP),
+    Mutant("top k: scores that move both ways, exponential", _TOP, "linf=1, monotone=self.monotone, seen=seen)", "linf=1, monotone=True, seen=seen)", _T_TOP),
+    Mutant("permute and flip: monotone by default", _PERMUTE, "(linf if monotone else 2 * linf)", "linf", (*_T_TOP, "tests/synthetic/wide/test_wide_release.py")),
+    Mutant("exponential: monotone by default", _EXPONENTIAL, "(linf if monotone else 2 * linf)", "linf", (*_T_TOP, "tests/synthetic/wide/test_wide_tree_private.py")),
+    Mutant("choice: replaced units move one way", _CHOICE, "monotone=self.neighbours is Neighbours.ADD_REMOVE", "monotone=True", _T),
+    Mutant("choice of values: rows count", _CHOICE, 'f"(SELECT DISTINCT {UNIT}', 'f"(SELECT {UNIT}', _T),
+    Mutant("choice of predicates: rows count", _CHOICE, 'f"system.main.max({h})"', 'f"system.main.sum({h})"', _T),
+    Mutant("choice: only what is there can be chosen", _CHOICE, "[counts.get(codes, 0) for codes in product(*map(key_codes, self.keys))]", "list(counts.values())", ("tests/privacy/test_draws.py", *_T)),
+    Mutant("choice: k is not of its identity", _CHOICE, "terms = [self.picks, self.epsilon_nano", "terms = [self.epsilon_nano", _T_IDENTITIES),
+    Mutant("choice: values are not of its identity", _CHOICE, "[show(k.expr) for k in self.keys])", "[])", _T_IDENTITIES),
+    Mutant("choice: predicates are not of its identity", _CHOICE, "[show(p) for p in self.predicates])", "[])", _T_IDENTITIES),
+)

@@ -1,0 +1,227 @@
+"""dp_top_k and dp_choose as users have them: SQL, session, charges, explain, refusals; what a unit can change."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import duckdp
+from duckdp.compiler.choice import PredicateChoice, ValueChoice
+from duckdp.mechanisms import top_k as mechanism
+from tests.gate import clinic, load
+from tests.privacy.choices import chosen, top_k
+from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
+
+Rows = list[tuple[Any, ...]]
+PREDICATES = ("age > 40", "sex = 'F'", "cost < 1000 OR town = 'Bern'", "level IS NULL", "smoker")
+TASKS = {
+    "values of units": lambda: top_k(KEYED, "sex, town", picks=2),
+    "values of units, where": lambda: top_k(KEYED, "level", "age > 30"),
+    "values of rows": lambda: top_k(ROWS, "town", picks=2),
+    "values of rows replaced": lambda: top_k(ROWS, "town", neighbours=REPLACE),
+    "predicates of units": lambda: chosen(KEYED, PREDICATES),
+    "predicates of units, where": lambda: chosen(KEYED, PREDICATES, "age > 30"),
+    "predicates of rows": lambda: chosen(ROWS, PREDICATES),
+    "predicates of rows replaced": lambda: chosen(ROWS, PREDICATES, neighbours=REPLACE),
+}
+
+
+# ---- what a unit can change
+
+
+def scores(task: ValueChoice | PredicateChoice, rows: Sequence[tuple[Any, ...]], sql: str | None = None) -> list[int]:
+    """The exact counts that meet the mechanism."""
+    met: list[list[int]] = []
+    with duckdb.connect() as con, pytest.MonkeyPatch.context() as patch:
+        load(con, clinic(), list(rows))
+        patch.setattr(mechanism.TopK, "choose", lambda self, exact: met.append(list(exact)) or [0] * self.picks)
+        query = task.query(7)
+        task.release(con.execute(sql or query.sql, list(query.parameters)).fetchall())
+    return met[0]
+
+
+def changes(task: ValueChoice | PredicateChoice, seed: int, sql: str | None = None) -> list[list[int]]:
+    """What neighbours change in every score: a unit with up to 30 rows comes, or (REPLACE) a row becomes another."""
+    rng = random.Random(seed)
+    rows = [(rng.choice([None, *range(12)]), *_random_row(rng)) for _ in range(rng.randint(0, 40))]
+    found = []
+    for _ in range(6):
+        if task.neighbours is not REPLACE:
+            size = 1 if task.table.unit_key is None else rng.randint(1, 30)
+            other = [*rows, *((99, *_random_row(rng)) for _ in range(size))]
+        else:
+            rows = rows or [(1, *_random_row(rng))]
+            other = [*rows[:-1], (98, *_random_row(rng))]
+        pairs = zip(scores(task, rows, sql), scores(task, other, sql), strict=True)
+        found.append([after - before for before, after in pairs])
+    return found
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_unit_changes_every_count_by_at_most_1_and_all_one_way(name: str) -> None:
+    task = TASKS[name]()
+    moved = [change for seed in range(4) for change in changes(task, seed)]
+    assert task.top.monotone == (task.neighbours is not REPLACE)
+    allowed = {0, 1} if task.top.monotone else {-1, 0, 1}
+    assert {m for change in moved for m in change} <= allowed
+    assert any(any(change) for change in moved)
+
+
+def test_twins_that_count_rows_are_caught() -> None:
+    values, predicates = TASKS["values of units"](), TASKS["predicates of units"]()
+    twins = (
+        (values, values.query(7).sql.replace("SELECT DISTINCT", "SELECT")),
+        (predicates, predicates.query(7).sql.replace("system.main.max(", "system.main.sum(")),
+    )
+    for task, sql in twins:
+        assert sql != task.query(7).sql
+        assert max(m for seed in range(4) for change in changes(task, seed, sql) for m in change) > 1
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_counts_are_those_of_plain_sql(name: str) -> None:
+    task, rng = TASKS[name](), random.Random(5)
+    rows = [(rng.choice([None, *range(20)]), *_random_row(rng)) for _ in range(200)]
+    found = scores(task, rows)
+    units = "count(*)" if task.table.unit_key is None else "count(DISTINCT pid)"
+    where = " AND age > 30" if task.where is not None else ""
+    known = "pid IS NOT NULL" if task.table.unit_key is not None else "TRUE"
+    with duckdb.connect() as con:
+        load(con, clinic(), rows)
+        if isinstance(task, PredicateChoice):
+            conditions = list(PREDICATES)
+        else:
+            conditions = [
+                " AND ".join(
+                    f"{k.name} IS NOT DISTINCT FROM {literal(v)}" for k, v in zip(task.keys, values, strict=True)
+                )
+                for values in task.candidates
+            ]
+        asked = [f"SELECT {units} FROM clinic WHERE {known} AND ({c}){where}" for c in conditions]
+        expected = [con.execute(text).fetchall()[0][0] for text in asked]
+    if isinstance(task, ValueChoice):  # what stands for all other values is not in plain SQL
+        plain = [not any(k.other is not None and k.other in values for k in task.keys) for values in task.candidates]
+        found, expected = ([n for n, use in zip(part, plain, strict=True) if use] for part in (found, expected))
+    assert found == expected
+    assert any(found)
+
+
+def literal(value: object) -> str:
+    return "NULL" if value is None else repr(value)
+
+
+# ---- as users have them
+
+
+@pytest.fixture
+def curator(tmp_path: Path) -> Iterator[duckdp.Curator]:
+    towns = ["Bern"] * 600 + ["Genf"] * 300 + ["Uri"] * 100
+    rows = pa.table(
+        {"town": towns, "age": [i % 90 for i in range(1000)], "person": list(range(1000)), "name": ["n"] * 1000}
+    )
+    with duckdp.open({"t": rows}, ledger=str(tmp_path / "t.ledger")) as owner:
+        owner.protect(
+            "t",
+            unit_key="person",
+            max_rows=1,
+            row_cap=10_000,
+            domains={"town": ["Uri", "Genf", "Bern"]},
+            bounds={"age": (0, 110)},
+            columns=["name"],
+        )
+        owner.budget(epsilon=500, delta="1e-4")
+        owner.grant("ana", epsilon=400, delta="1e-5")
+        yield owner
+
+
+def test_sql_and_session_give_the_same_and_pay_once(curator: duckdp.Curator) -> None:
+    con, ana = curator.connect("ana"), curator.session("ana")
+    first = ana.top_k("t", "town", 2, epsilon=2)
+    assert first.rows() == [(1, "Bern", first["within"][0]), (2, "Genf", first["within"][0])]
+    assert con.execute("FROM dp_top_k('t', 'town', 2, epsilon := 2)").fetchall() == first.rows()
+    best = con.execute("SELECT value FROM dp_choose('t', ['age < 30', 'age >= 20'], epsilon := 2)").fetchall()
+    assert best == [("age >= 20",)]
+    both = ana.choose("t", ["age < 30", "age >= 20"], epsilon=2, k=2)
+    assert both["value"] == ["age >= 20", "age < 30"]
+    pairs = ana.top_k("t", ["town", "age < 45"], 1, epsilon=4)
+    assert [c.name for c in pairs.columns] == ["rank", "value_1", "value_2", "within"]
+    assert [c.type for c in pairs.columns] == ["BIGINT", "VARCHAR", "BOOLEAN", "BIGINT"]
+    assert len(ana.ledger().rows()) == 4
+
+
+def test_delta_is_spent_only_where_it_helps(curator: duckdp.Curator) -> None:
+    ana = curator.session("ana")
+    assert "delta" not in ana.top_k("t", "town", 1, epsilon=1, delta="1e-6").cost
+    many = [f"age < {i}" for i in range(1, 60)]
+    assert "delta=1e-6" in ana.choose("t", many, epsilon=1, k=40, delta="1e-6").cost
+    plain, less = (ana.explain_choose("t", many, epsilon=1, k=40, delta=d).rows()[0][0] for d in (0, "1e-6"))
+    assert "permute-and-flip with epsilon=0.025" in plain
+    assert "exponential with epsilon=0.05" in less
+
+
+def test_explain_costs_nothing_and_says_how_good_it_is(curator: duckdp.Curator) -> None:
+    con, ana = curator.connect("ana"), curator.session("ana")
+    lines = [r[0] for r in ana.explain_top_k("t", "town", 2, epsilon="0.5").rows()]
+    assert lines == [r[0] for r in con.execute("FROM dp_explain_top_k('t', 'town', 2, epsilon := 0.5)").fetchall()]
+    within = ana.top_k("t", "town", 2, epsilon="0.5")["within"][0]
+    assert f"at most {within:,} values of person" in lines[1]
+    assert ana.remaining_text().startswith("epsilon=399.5")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("dp_top_k('t', 'name', 1, epsilon := 1)", "P107: keys='name': has no declared domain"),
+        ("dp_top_k('t', 'town', 4, epsilon := 1)", "P107: k=4: must be at most 3"),
+        ("dp_top_k('t', 'town', 0, epsilon := 1)", "P107: k="),
+        ("dp_top_k('t', 'town, town', 1, epsilon := 1)", "Q201"),
+        ("dp_top_k('t', 'count(*)', 1, epsilon := 1)", "Q301"),
+        ("dp_top_k('t', '', 1, epsilon := 1)", "Q1"),
+        ("dp_top_k('t', 'town', 1)", "P101"),
+        ("dp_top_k('t', 'age, age + 1, age + 2, town', 1, epsilon := 1)", "counts, more than"),
+        ("dp_choose('t', [], epsilon := 1)", "P107: candidates=0: must not be empty"),
+        ("dp_choose('t', ['age < 3', 'age  <  3'], epsilon := 1)", "stands twice"),
+        ("dp_choose('t', ['age'], epsilon := 1)", "Q"),
+        ("dp_choose('t', ['age < 3', 'nobody = 1'], epsilon := 1)", "Q"),
+        ("dp_choose('t', ['age < 3'], epsilon := 1, k := 2)", "P107: k=2: must be at most 1"),
+        (
+            "dp_choose('t', list_transform(range(1001), lambda i: 'age < ' || i), epsilon := 1)",
+            "at most 1,000 predicates",
+        ),
+        ("dp_choose('t', ['age < 3'], epsilon := 0.0000001)", "P101"),
+        ("dp_choose('t', ['age < 3', 'age > 3'], epsilon := 1, delta := 2)", "P102"),
+    ],
+)
+def test_refusals_are_coded_and_free(curator: duckdp.Curator, call: str, words: str) -> None:
+    con = curator.connect("ana")
+    with pytest.raises(duckdb.Error) as error:
+        con.execute(f"FROM {call}").fetchall()
+    assert words in str(error.value)
+    assert curator.session("ana").remaining_text().startswith("epsilon=400,")
+
+
+def test_an_empty_table_gives_some_value(tmp_path: Path) -> None:
+    rows = pa.table({"town": pa.array([], pa.string())})
+    with duckdp.open({"t": rows}, ledger=str(tmp_path / "t.ledger")) as owner:
+        owner.protect("t", row_cap=100, domains={"town": ["Uri", "Genf"]})
+        owner.budget(epsilon=100)
+        owner.grant("ana", epsilon=100)
+        found = owner.session("ana").top_k("t", "town", 2, epsilon=1)["value"]
+        assert sorted(found) == ["Genf", "Uri"]
+        seen = {
+            owner.session("ana").choose("t", ["town = 'Uri'", "town = 'Genf'"], epsilon=1, fresh=True)["value"][0]
+            for _ in range(60)
+        }
+        assert len(seen) == 2
+
+
+def test_one_unit_with_all_rows_counts_once() -> None:
+    rows = [(1, *_random_row(random.Random(3)))] * 500
+    assert max(scores(TASKS["values of units"](), rows)) == 1
+    assert max(scores(chosen(KEYED, ("age >= 0", "age < 0")), rows)) == 1
