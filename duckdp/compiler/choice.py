@@ -101,7 +101,7 @@ class _Choice(OneRead):
 
 @dataclass(frozen=True, kw_only=True)
 class ValueChoice(_Choice):
-    """Chooses among the values of one key, or of several keys together.
+    """A planned choice among the values of one key, or of several keys together (core/task.py).
 
     Attributes:
         keys: each has a domain.
@@ -139,7 +139,7 @@ class ValueChoice(_Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class PredicateChoice(_Choice):
-    """Chooses among predicates.
+    """A planned choice among predicates of rows: those that hold for most units (core/task.py).
 
     Attributes:
         predicates: of rows.

@@ -190,8 +190,8 @@ def test_noise_has_the_claimed_law(items: str, epsilon: float, unit_key: str | N
 def test_a_fixed_total_gets_no_noise_and_the_rest_does() -> None:
     table = clinic(columns=COLUMNS, unit_key=None)
     plan = plan_for("SELECT avg(x), count(*) FROM clinic", table, neighbours=Neighbours.REPLACE)
-    steps = int(plan.measures[0].steps)
-    rows = crossing(plan, [(3 * steps, 7 * steps)])
+    steps = 2**40
+    rows = crossing(plan, [(10, 3 * steps, 7 * steps)])
     cells = {tuple(json.loads(SelectTask(plan=plan).release(rows))["cells"][0]) for _ in range(20)}
-    assert {sum(c) for c in cells} == {10 * steps}
+    assert {(count, one + other) for count, one, other in cells} == {(10, 10 * steps)}
     assert len(cells) == 20
