@@ -149,7 +149,7 @@ class PredicateChoice(_Choice):
 
     @property
     def candidates(self) -> tuple[Expr, ...]:
-        """The predicates."""
+        """The predicates, in the order of the counts."""
         return self.predicates
 
     @property
