@@ -7,6 +7,7 @@ transaction or a lock must not matter.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -99,3 +100,81 @@ def interrupt(ledger: Ledger, tmp_path: Path, name: str, most: int) -> None:
                 assert copy.state().backup
         assert one_question(ledger, "first").payload == "42"
     assert any(error is not None for error in kept)
+
+
+def move(path: Path) -> None:
+    with Ledger.open(path, create=False) as ledger:
+        ledger.move_anchor(path.parent / "other" / "anchor", reason="for a test")
+
+
+def serve(path: Path) -> None:
+    with Ledger.open(path, create=False) as ledger:
+        if ledger.state().backup is not None:
+            ledger.put_into_service(reason="for a test", nothing_lost=True)
+
+
+def repair(path: Path) -> None:
+    Ledger.repair_anchor(path, "for a test")
+
+
+def own(path: Path) -> None:
+    with Ledger.open(path, create=False) as ledger:
+        ledger.grant("bob", epsilon_nano=1000, delta_atto=0, raise_to=True)
+        ledger.save_table("visits", "{}")
+        ledger.freeze("for a test")
+        ledger.unfreeze("for a test")
+
+
+OWNERS = {work.__name__: work for work in (move, serve, repair, own)}
+
+
+def interrupt_owner(folder: Path, name: str, most: int) -> None:
+    """An act of the owner's is interrupted, on a ledger of its own each time, and done again."""
+    template, place = folder / "template", folder / "place"
+    (template / "other").mkdir(parents=True)
+    with Ledger.open(template / "a.ledger") as ledger:
+        one_question(set_up(ledger), "first")
+        if name == "serve":
+            ledger.backup(folder / "copy.ledger")
+            for suffix in ("", ".anchor"):
+                (folder / f"copy.ledger{suffix}").replace(folder / f"a.ledger{suffix}")
+    if name == "serve":
+        shutil.rmtree(template)
+        template.mkdir()
+        for suffix in ("", ".anchor"):
+            (folder / f"a.ledger{suffix}").replace(template / f"a.ledger{suffix}")
+    if name == "repair":
+        (template / "a.ledger.anchor").write_bytes(b"lost")
+    work, path = OWNERS[name], place / "a.ledger"
+
+    def begin() -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(template, place)
+
+    begin()
+    points = steps(lambda: work(path), LEDGER)
+    assert points > 100
+    for at in range(1, points + 1, 1 + points // most):
+        begin()
+        error = interrupted(lambda: work(path), at, LEDGER)
+        others_can_write(path)
+        work(path)
+        with Ledger.open(path, create=False) as again:
+            assert one_question(again, "first").payload == "42", at
+            one_question(again, "second")
+            assert again.state().primary_spent == 2000
+            again.verify()
+        del error
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", OWNERS)
+def test_an_act_of_the_owners_interrupted_somewhere_is_done_again(tmp_path: Path, name: str) -> None:
+    interrupt_owner(tmp_path, name, 25)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", OWNERS)
+def test_an_act_of_the_owners_interrupted_anywhere_is_done_again(tmp_path: Path, name: str) -> None:
+    interrupt_owner(tmp_path, name, 10**6)
