@@ -1,4 +1,4 @@
-"""Neighbouring tables through the whole path: bounds and histograms of units stay below their epsilon.
+"""Neighbouring tables through the whole path: bounds, histograms of units and choices stay below their epsilon.
 
 Two curators hold tables that differ by one unit of many rows, in a range that only it reaches. Each is asked many times
 anew; what tells them apart best on one half of the answers is measured on the other (statistics.epsilon_lower_bound).
@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -41,22 +42,41 @@ def _over(session: Session) -> float:
     return float(session.rows_per_unit("t", epsilon=EPSILON, fresh=True).rows()[2][1])
 
 
-QUESTIONS: dict[str, Callable[[Session], float]] = {"clipped above": _above, "units over 5 rows": _over}
+def _chosen(session: Session) -> float:
+    """Which of two predicates: the first holds for the new unit alone, the second for none."""
+    chosen = session.choose("t", ["x > 50", "x > 120"], epsilon=EPSILON, fresh=True)["value"]
+    return float(chosen == ["x > 50"])
+
+
+QUESTIONS: dict[str, Callable[[Session], float]] = {
+    "clipped above": _above,
+    "units over 5 rows": _over,
+    "chosen predicate": _chosen,
+}
 
 
 def _break(twin: str | None) -> None:
     """Replace a part of the package by a broken one, in this process."""
-    from duckdp.mechanisms import bounds, unit_histogram
+    from duckdp.mechanisms import bounds, top_k, unit_histogram
 
     if twin == "a tenth of the noise":
         honest, added = bounds.laplace_noise, unit_histogram.add_noise
         bounds.laplace_noise = lambda n, scale: honest(n, scale / 10)
         unit_histogram.add_noise = lambda v, noise: added(v, type(noise)("laplace", noise.scale / 10))
+        best = top_k.choose_best
+        top_k.choose_best = lambda scores, *, epsilon, **more: best(scores, epsilon=10 * epsilon, **more)
     elif twin == "all rows":
         import duckdp.compiler.bounds as task
 
         chosen = task.print_chosen
         task.print_chosen = lambda rows, names, salt, most: chosen(rows, names, salt, 1000)
+
+        from duckdp.compiler.choice import PredicateChoice
+
+        asked = PredicateChoice.query
+        PredicateChoice.query = lambda self, salt: replace(  # type: ignore[method-assign]
+            asked(self, salt), sql=asked(self, salt).sql.replace("system.main.max(", "system.main.sum(")
+        )
 
 
 def _answers(rows: list[tuple[int, int]], question: str, runs: int, twin: str | None) -> list[float]:
@@ -88,7 +108,13 @@ def test_the_empirical_epsilon_is_below_the_claim(question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "twin"), [("units over 5 rows", "a tenth of the noise"), ("clipped above", "all rows")]
+    ("question", "twin"),
+    [
+        ("units over 5 rows", "a tenth of the noise"),
+        ("clipped above", "all rows"),
+        ("chosen predicate", "a tenth of the noise"),
+        ("chosen predicate", "all rows"),
+    ],
 )
 def test_a_broken_twin_is_caught(question: str, twin: str) -> None:
     found = _measure(question, min(RUNS, 10_000), twin)
