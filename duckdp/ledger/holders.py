@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,20 +22,26 @@ _Key = tuple[str, int, int]  # data set, charge, attempt
 _LOCKED = ":lock"
 
 
-@dataclass(frozen=True, eq=False)
 class _Hold:
     """A thread's work on a charge; of one that was rolled back another may follow under the same key."""
 
-    key: _Key
-    charge: weakref.ref[Charge]
-    thread: int
-    lock: locks.Lock | None
+    __slots__ = ("_charge", "_key", "_lock", "thread")
 
-    def end(self) -> None:
-        if _live.get(self.key) is self:
-            _live.pop(self.key, None)
-        if self.lock is not None:
-            self.lock.free()
+    def __init__(self, key: _Key, charge: Charge, thread: int, lock: locks.Lock | None) -> None:
+        self._key, self.thread, self._lock = key, thread, lock
+        self._charge: weakref.ref[Charge] | None = weakref.ref(charge, self.end)
+
+    @property
+    def is_garbage(self) -> bool:
+        """Nobody has the Charge any more."""
+        return self._charge is None or self._charge() is None
+
+    def end(self, _: object = None) -> None:
+        if _live.get(self._key) is self:
+            _live.pop(self._key, None)
+        if self._lock is not None:
+            self._lock.free()
+        self._charge = None  # which held this, by what it was to call
 
 
 _live: dict[_Key, _Hold] = {}
@@ -86,11 +91,7 @@ def hold(path: str, dataset_id: str, charge: Charge, thread: int, claim: Claim |
     _sweep()
     key = (dataset_id, charge.id, charge.attempt)
     lock = locks.take(path, charge.id) if path else None
-
-    def garbage(_: object) -> None:
-        found.end()
-
-    found = _live[key] = _Hold(key, weakref.ref(charge, garbage), thread, lock)
+    found = _live[key] = _Hold(key, charge, thread, lock)
     if claim is not None:
         claim.take(found)
     return me() + (_LOCKED if lock is not None else "")
@@ -123,7 +124,7 @@ def working(holder: str, dataset_id: str, charge_id: int, attempt: int, asking: 
     """
     if is_mine(holder):
         found = _live.get((dataset_id, charge_id, attempt))
-        return found is not None and found.charge() is not None and found.thread != asking
+        return found is not None and not found.is_garbage and found.thread != asking
     return seems_working(holder, charge_id, path)
 
 
@@ -143,7 +144,7 @@ def seems_working(holder: str, charge_id: int, path: str = "") -> bool:
 def _sweep() -> None:
     """End what an interrupt kept from ending when its Charge became garbage; few are at work at a time."""
     for found in list(_live.values()):
-        if found.charge() is None:
+        if found.is_garbage:
             found.end()
 
 

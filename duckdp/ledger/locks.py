@@ -15,7 +15,6 @@ import errno
 import fcntl
 import os
 import struct
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -29,26 +28,28 @@ _GET: int | None = getattr(fcntl, "F_OFD_GETLK", None)
 _FLOCK = "hhqqi"  # type, whence, start, length, process
 
 
+_File = list[int | None]  # None, and a descriptor; empty once it was closed
+_held: dict[int, _File] = {}  # those of all locks
+
+
 class Lock:
     """The lock of one charge, until :meth:`free`."""
 
-    __slots__ = ("__weakref__", "_file")
+    __slots__ = ("_file",)
 
     def __init__(self, file: int) -> None:
-        self._file: list[int | None] = [None, file]
-        _held.add(self)
+        self._file: _File = [None, file]
+        _held[id(self._file)] = self._file
 
-    def free(self, close: Callable[[Any], None] = os.close) -> None:
+    def free(self, close: Callable[[Any], None] = os.close, held: dict[int, _File] = _held) -> None:
         """Give it up; again is harmless, also at once from several threads."""
         while self._file:
             with suppress(IndexError, OSError):  # one step, with no room for an interrupt between its two
                 list(map(close, iter(self._file.pop, None)))
+        held.pop(id(self._file), None)
 
     def __del__(self) -> None:
         self.free()
-
-
-_held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 def take(path: str, charge_id: int) -> Lock | None:
@@ -120,8 +121,12 @@ def _byte(charge_id: int) -> bytes:
 
 def _left() -> None:
     """In a forked child: the locks are the parent's, and end with it, not with the child."""
-    for lock in list(_held):
-        lock.free()
+    for files in list(_held.values()):
+        for file in files:
+            if file is not None:
+                _close(file)
+        files.clear()
+    _held.clear()
 
 
 if hasattr(os, "register_at_fork"):
