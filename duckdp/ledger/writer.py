@@ -230,6 +230,7 @@ class _Job:
 
     def run(self, on: Any) -> None:
         self._value = self._work(on)
+        del self._work  # and what it knows: who waits may go on, and let go of it, before this thread does
 
     def fail(self, error: BaseException) -> None:
         if self._error is None:
