@@ -222,6 +222,11 @@ class Answers(DpFunction):
             how: dict[str, Any] = {"statistic": self.statistic, "tolerance": self.tolerance}
             found = answers(summary, texts, simultaneous=self.simultaneous, **how)
             notes = ["the intervals hold together at 95%, all of them"] if self.simultaneous else []
+            outweighed = sum(one.outweighed for one in found)
+            if outweighed:
+                notes.append(
+                    f"approximation outweighs noise in {outweighed} of {len(found)}; asked alone, each says more"
+                )
             return [(text, *_row(each)) for text, each in zip(texts, found, strict=True)], notes
 
         names, types = ("function", *ANSWER), ("VARCHAR", *TYPES)

@@ -29,8 +29,8 @@ _GROWTH = 1.25  # of the degrees that are tried
 _BITS = 30  # of the grid that noise is predicted on: it does not matter
 
 
-def outweighed(summary: SmoothSummary, coefficients: Floats, error: float, deviation: float) -> str:
-    """A sentence on an answer, or "" where its noise is what counts.
+def advice(summary: SmoothSummary, coefficients: Floats, error: float, deviation: float) -> str:
+    """A sentence on an answer whose approximation error outweighs its noise.
 
     Args:
         summary: that it is from.
@@ -38,8 +38,6 @@ def outweighed(summary: SmoothSummary, coefficients: Floats, error: float, devia
         error: largest effect of the approximation, in units of the answer.
         deviation: of the noise.
     """
-    if not error > OUTWEIGHS * deviation > 0:
-        return ""
     names = _columns(summary.basis, coefficients)
     part = part_of(summary.basis, names)
     kept = coefficients[part.rows] / np.max(np.abs(coefficients), initial=1e-300)  # squares of large ones are no floats

@@ -26,7 +26,7 @@ from duckdp.arguments import checked
 from duckdp.compiler.expression import Expr, columns
 from duckdp.core.errorbars import check_level
 from duckdp.errors import NumericalError, ParameterError
-from duckdp.smooth.advice import outweighed
+from duckdp.smooth.advice import OUTWEIGHS, advice
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.batch import approximate_many
 from duckdp.smooth.fit import jackson
@@ -79,6 +79,11 @@ class SmoothAnswer:
     estimated: bool = True
     note: str = ""
     simultaneous: bool = False
+
+    @property
+    def outweighed(self) -> bool:
+        """Whether the approximation may be off by more than the noise."""
+        return self.approximation_error > OUTWEIGHS * (self.standard_error or math.inf)
 
 
 @checked
@@ -201,10 +206,10 @@ class _Known:
 
     def advised(self, found: SmoothAnswer, fit: Approximation) -> SmoothAnswer:
         """The same, with what would help where the approximation outweighs the noise."""
-        if found.standard_error is None:
+        if not found.outweighed:
             return found
-        note = outweighed(self.summary, fit.coefficients, found.approximation_error, found.standard_error)
-        return replace(found, note=note) if note else found
+        error, deviation = found.approximation_error, found.standard_error or 0.0
+        return replace(found, note=advice(self.summary, fit.coefficients, error, deviation))
 
     @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused
     def answers(self, fits: Sequence[Approximation]) -> list[SmoothAnswer]:
@@ -246,9 +251,8 @@ class _Known:
     ) -> list[SmoothAnswer]:
         """Answers from the half-widths of the noise, of each and of the count; ``used`` are its combinations.
 
-        Rows beyond the fits' are their sides, below and above: the mean of f lies between theirs. The interval reaches
-        from the lower end of the one's to the upper end of the other's, and each is missed on that side with half of
-        1 - level, the noise being symmetric.
+        Rows beyond the fits' are their sides: the mean of f lies between theirs. The interval reaches from the lower
+        end of the one's to the upper end of the other's: each misses there with half of 1 - level, by symmetry.
         """
         if self.statistic == "mean" and self.count <= margin:
             return [self._no_mean(fit) for fit in fits]
@@ -264,12 +268,9 @@ class _Known:
             errors = errors + self._rounding(coefficients, self.count + margin) / rows
         bars = self.noise.standard_errors(used) / over[0], widths / over[1]
         if not np.isfinite([values, *bars, errors, bars[1] + errors]).all():
-            raise NumericalError(
-                "N102",
-                "the answer or its error bar is larger than any number.",
-                status="overflow",
-                advice="Divide the function by a constant, and multiply the answer.",
-            )
+            rule = "the answer or its error bar is larger than any number."
+            way = "Divide the function by a constant, and multiply the answer."
+            raise NumericalError("N102", rule, status="overflow", advice=way)
         columns = list(zip(*(a.tolist() for a in (values, *bars, errors)), strict=True))
         sides = iter(columns[len(fits) :])
         return [
@@ -391,10 +392,7 @@ def _checked(statistic: Statistic, tolerance: float | None) -> Statistic:
 
 def _accepted(found: SmoothAnswer, tolerance: float | None) -> SmoothAnswer:
     if tolerance is not None and found.approximation_error > tolerance:
-        raise NumericalError(
-            "N102",
-            f"the approximation error is {found.approximation_error:.3g}, above tolerance={tolerance:g}.",
-            status="approximation error",
-            advice="Take a smoother function, or buy a summary of higher degree.",
-        )
+        rule = f"the approximation error is {found.approximation_error:.3g}, above tolerance={tolerance:g}."
+        way = "Take a smoother function, or buy a summary of higher degree."
+        raise NumericalError("N102", rule, status="approximation error", advice=way)
     return found

@@ -16,6 +16,8 @@ _PROVED, _BATCH, _ENCLOSURE, _RATIO = (
     "duckdp/smooth/fit/enclosure.py",
     "duckdp/core/ratiobars.py",
 )
+_ONESIDED, _STRUCTURED = "duckdp/smooth/fit/onesided.py", "duckdp/smooth/fit/structured.py"
+_T_SIDES, _T_PREDICTED = ("tests/smooth/test_structured.py",), ("tests/smooth/test_predicted.py",)
 _CHOOSE, _PSI, _SELECT, _BEST, _PSI_PLAN = (
     "duckdp/mechanisms/noisy_maximum.py",
     "duckdp/synthetic/psi/buy.py",
@@ -104,6 +106,15 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("proved: every grid is complete", _BATCH, "    grid = tensor_points(part.axes, x)\n    seen =", "    complete = True\n    grid = tensor_points(part.axes, x)\n    seen =", _T_PROVED),
     Mutant("enclosure: weeks begin on Mondays", _DATES, 'room = np.where(before | (call.option == "week"), 1.0, 0.0)', "room = np.where(before, 1.0, 0.0)", _T_ENCLOSURE),
     Mutant("enclosure: coalesce is its first", _ENCLOSURE, "found = hull([own, found]) if self._may_be_null(argument) else own", "found = own", (f"{_T_ENCLOSURE[0]}::test_ranges_hold_the_values[coalesce(CASE WHEN x > 1 THEN x END, 9)]",)),
+    Mutant("sides: not moved up", _ONESIDED, "found[0] += self._lacking(found, high, sign) + ", "found[0] += ", _T_SIDES),
+    Mutant("sides: ranges taken at one end of a cell", _ONESIDED, "found = enclose(function, [axis], [x[1:]], [x[:-1]])", "found = enclose(function, [axis], [x[1:]], [x[1:]])", _T_SIDES),
+    Mutant("sides: an upper one below", _STRUCTURED, "        low = low - _bounded(part, others, 1)\n", "", _T_SIDES),
+    Mutant("sides: what changes its sign is not moved", _STRUCTURED, "    low[0] -= least\n    high[0] -= least\n    return low, high", "    return own", _T_SIDES),
+    Mutant("sides: what the basis lacks", _STRUCTURED, "kept[0] += sign * (lost + _ROOM", "kept[0] += sign * (_ROOM", _T_SIDES),
+    Mutant("structured: errors of one factor alone", _STRUCTURED, "error += math.prod(p.size + p.error for p in term) - math.prod(p.size for p in term) + lost", "error += max(p.error for p in term)", _T_SIDES),
+    Mutant("structured: choices whose arms are undefined", "duckdp/smooth/fit/separate.py", "    if any(facts(arm).nullable or not facts(arm).finite for arm in (value, default)):\n        return []\n", "", _T_SIDES),
+    Mutant("default: the old one before the new one", "duckdp/desk/desk.py", "for one in (task, *before) if", "for one in (*before, task) if", _T_PREDICTED),
+    Mutant("default: a final charge of old stands", "duckdp/ledger/ledger.py", "return known and not (request.again and charges.last_asked(tx, request)[1] is None)", "return known", _T_PREDICTED),
     Mutant("fieller: the denominator is exact", _RATIO, "- np.outer(np.array(h), np.sin(angles))", "- 0 * np.outer(np.array(h), np.sin(angles))", _T_RATIO),
     Mutant("fieller: steps of small noise", _RATIO, "0.5 if n.scale < _SMOOTH else 0.0", "0.0", ("tests/core/test_ratiobars.py::test_the_width_of_one_small_noise_is_no_less_than_its_law_says",)),
     Mutant("fieller: steps of small normal noise", _RATIO, "0.5 if n.scale < _SMOOTH else 0.0", "0.5 if n.scale < _SMOOTH and n.family == 'laplace' else 0.0", (f"{_T_RATIO[0]}::test_the_least_discrete_laws_are_covered_by_the_law_itself",)),

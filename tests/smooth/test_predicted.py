@@ -14,6 +14,7 @@ from duckdp.ledger.charges import MAX_ATTEMPTS
 from duckdp.smooth.answer import answers
 from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
 from duckdp.smooth.buy.wishes import Wishes
+from duckdp.smooth.payloads import open_stored
 from duckdp.smooth.predicted import MOST_FUNCTIONS
 from duckdp.smooth.sum_noise import predict_deviations
 from tests.smooth.tables import column, connect, summarize, table
@@ -217,6 +218,7 @@ def test_a_charge_of_the_old_default_is_redeemed_and_when_final_paid_anew_only_i
         buy(owner)
     assert spent(owner) == 1
     assert (buy(owner, fresh=True).cost, buy(owner).cost, spent(owner)) == ("epsilon=1", "nothing", 2)
+    assert open_stored(owner.ledger.object("ana", "mine").payload).basis.shape != "tensor"  # what the words mean today
 
 
 def test_a_revoked_analyst_is_told_so_and_nothing_else(owner):
