@@ -24,6 +24,7 @@ from duckdp.synthetic.moments import buy as moments_buy
 from duckdp.synthetic.moments import make as moments_make
 from duckdp.synthetic.psi import buy as psi_buy
 from duckdp.synthetic.psi import make as psi_make
+from duckdp.synthetic.score import tree_over_moments
 from duckdp.synthetic.stored import Make
 from duckdp.synthetic.theorem import buy as theorem_buy
 from duckdp.synthetic.theorem import make as theorem_make
@@ -112,12 +113,11 @@ def _choose(asked: Asked) -> TableTask:
 
 
 def choose_by_noise(asked: Asked) -> TableTask:
-    """A tree or moments, by the noise that counts would have: public figures."""
+    """A tree or moments, by what their noise is predicted to do to what is asked of the table: public figures."""
     units, request = lay_out(asked, listed=True)
-    if (
-        units.count < 2
-        or any(part.listed for part in units.parts)
-        or prefers_tree(units, request, kernels=asked.purpose == KERNELS)
-    ):
+    if units.count < 2 or any(part.listed for part in units.parts):
+        return tree_buy.task_over(asked, units, request)
+    kernels = asked.purpose == KERNELS
+    if prefers_tree(units, request) if kernels else tree_over_moments(units, request) <= 1:
         return tree_buy.task_over(asked, units, request)
     return moments_buy.task_over(asked, units, request)

@@ -30,9 +30,7 @@ from duckdp.synthetic.unit.charge_terms import Terms, predicted
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.request import Request
 
-# Of r, a share of the rows:
-_CROSSING = 0.03  # up to here "auto" grows a tree (docs/benchmarks.md)
-# for broad smooth queries, tuned on the paper's sets:
+# Of r, a share of the rows, for broad smooth queries, tuned on the paper's sets:
 _TINY = 0.001  # up to here it grows one whatever the columns are
 _SURE = 0.01  # up to here domains make a tree the default
 _LOUD = 0.1  # up to here a delta makes a tree the default
@@ -43,20 +41,14 @@ _VAGUE = 0.015  # noise of a product, of a correlation eight times that, from wh
 _LEAST, _MOST = 2, 20  # percents for either
 
 
-def prefers_tree(units: UnitColumns, request: Request, *, kernels: bool = False) -> bool:
-    """Whether "auto" grows a tree, by r: where it is at most ``_CROSSING``.
+def prefers_tree(units: UnitColumns, request: Request) -> bool:
+    """Whether "auto" grows a tree for broad smooth queries, by r; for tables see ``synthetic.score``.
 
-    There a tree's one- and two-way histograms are so much better that no other figure outweighs them; beyond, its bins
-    drown, and the few moments of ``moments`` are all that can be had.
-
-    For broad smooth queries (``kernels``) never for numbers that are never NULL alone with delta = 0: at any r moments
-    answer those two to ten times better. If r is tiny: then tables carry the laws of columns and pairs better than any
-    moments. Where half of the columns or more have domains: if r is small. Else with delta > 0, if r is not large or
-    there is a target. (With k tables Laplace noise grows as k and Gaussian noise as its root.)
+    Never for numbers that are never NULL alone with delta = 0: at any r moments answer those two to ten times better.
+    If r is tiny: then tables carry the laws of columns and pairs better than any moments. Where half of the columns or
+    more have domains: if r is small. Else with delta > 0, if r is not large or there is a target. (With k tables
+    Laplace noise grows as k and Gaussian noise as its root.)
     """
-    if not kernels:
-        columns = len(units.parts)
-        return relative_noise(request, columns, tree_terms(request, columns)) <= _CROSSING
     columns, choices = len(units.parts), sum(p.form == "choice" for p in units.parts)
     if not choices and not request.delta_atto and not any(p.nullable for p in units.parts):
         return False

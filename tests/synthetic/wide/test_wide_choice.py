@@ -1,8 +1,9 @@
-"""Which method "auto" takes: by the noise of a tree's counts alone, unless broad smooth queries are asked for."""
+"""Which method "auto" takes: by the errors that public figures predict, or for broad smooth queries by their noise."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -10,7 +11,8 @@ from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.synthetic.asked import KERNELS, Asked
 from duckdp.synthetic.methods import plan_table
-from duckdp.synthetic.tree.plan import _CROSSING
+from duckdp.synthetic.score import moments_errors, tree_errors, tree_over_moments
+from duckdp.synthetic.unit.lay_out import lay_out
 from tests.smooth.tables import column, table
 
 COLUMNS = tuple(column(f"c{i}", -1.0, 1.0, nullable=False) for i in range(6))
@@ -28,11 +30,32 @@ def asked(columns: int, rows: int, epsilon: float = 1.0, **more: object) -> Aske
 
 
 @pytest.mark.parametrize("columns", [2, 3, 6])
-def test_a_tree_up_to_the_crossing_and_moments_beyond(columns: int) -> None:
-    """r = sqrt(2) k / (epsilon n). On yesterday's code: a program for three columns, moments for more, whatever r."""
-    edge = 2**0.5 * columns / _CROSSING
-    assert plan_table(asked(columns, round(1.01 * edge))).parameters["method"] == "tree"
-    assert plan_table(asked(columns, round(0.99 * edge))).parameters["method"] == "moments"
+@pytest.mark.parametrize("nullable", [False, True])
+def test_a_tree_where_its_predicted_errors_are_smaller(columns: int, nullable: bool) -> None:
+    """From many rows to few: trees first, then moments, and never a tree again."""
+    chosen = []
+    for rows in (10**6, 10**5, 10_000, 1_000, 300, 100, 30, 10):
+        given = asked(columns, rows)
+        given = replace(
+            given, table=replace(given.table, columns=tuple(replace(c, nullable=nullable) for c in given.table.columns))
+        )
+        units, request = lay_out(given, listed=True)
+        chosen.append(plan_table(given).parameters["method"])
+        assert chosen[-1] == ("tree" if tree_over_moments(units, request) <= 1 else "moments")
+    assert chosen[:3] == ["tree"] * 3
+    assert chosen[-1] == "moments"
+    assert sorted(chosen, reverse=True) == chosen
+
+
+def test_predicted_errors_fall_with_the_noise() -> None:
+    for errors in (tree_errors, moments_errors):
+        found = [errors(*lay_out(asked(6, rows), listed=True)) for rows in (100, 1_000, 10_000, 100_000)]
+        assert all(a.noise > b.noise for a, b in pairwise(found))
+        assert all(a.histogram >= b.histogram for a, b in pairwise(found))
+    # the twin of a score that looks at histograms alone: few rows of many columns would be a tree's
+    units, request = lay_out(asked(6, 100), listed=True)
+    assert tree_errors(units, request).histogram < moments_errors(units, request).histogram
+    assert tree_over_moments(units, request) > 1
 
 
 def test_one_column_is_a_tree_whatever_the_noise() -> None:
