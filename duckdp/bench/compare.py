@@ -35,7 +35,7 @@ from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import DuckDPError
 from duckdp.synthetic.asked import Asked
 from duckdp.synthetic.methods import TableTask, plan_table
-from duckdp.synthetic.stored import read_synthesis
+from duckdp.synthetic.stored import complete, read_synthesis
 
 EPSILONS = ("0.5", "1", "3", "10")
 DELTAS = ("0", "1e-6")
@@ -43,6 +43,7 @@ METHODS = ("tree", "moments")  # "psi" and the program of few columns on request
 TABLES = 5  # a cell
 MOST_MEAN, MOST_CELL, MOST_MODEL = 1.25, 2.0, 0.02  # aims: geometric mean, cell, area that is lost
 _LEAST = 1e-4  # of an error in a ratio
+_Q = (0.5, 0.95)  # quantiles of errors over their bars that are shown
 _QUICK = ("cards", "slid", "rotterdam")
 Line = dict[str, Any]
 
@@ -68,9 +69,11 @@ def run_cell(truth: Truth, method: str, epsilon: str, delta: str) -> Line:
         truth.given.store(con)
         con.execute("SET enable_progress_bar = false")
         payload = task.work(1)(Stages(lambda query: read_rows(con, query)))
-    made = read_synthesis(payload)
+    payload = complete(payload)
+    made, bars = read_synthesis(payload), json.loads(payload).get("bars")
     seconds = time.process_time() - start
-    return {"seconds": round(seconds, 2), **truth.measure(made.columns)}
+    held = {} if bars is None else {"bars": truth.covered(made.columns, bars)}
+    return {"seconds": round(seconds, 2), **truth.measure(made.columns), **held}
 
 
 def run_cells(
@@ -174,6 +177,21 @@ def absolute(lines: Sequence[Line]) -> Grid:
     return Grid(title="errors", head=("set, epsilon, delta", "method", *MEASURES, "s"), rows=rows)
 
 
+def coverage(lines: Sequence[Line]) -> Grid:
+    """How many error bars hold, and how large errors are beside them."""
+    rows = []
+    for method in dict.fromkeys(x["method"] for x in lines if "bars" in x):
+        for what in ("tv1", "means"):
+            found = [v for x in lines if x.get("method") == method and "bars" in x for v in x["bars"][what]]
+            if found:
+                held = float(np.mean(np.array(found) <= 1))
+                rows.append(
+                    [method, what, f"{len(found)}", f"{held:.1%}", *(f"{np.quantile(found, q):.2f}" for q in _Q)]
+                )
+    head = ("method", "error bars of", "how many", "hold", "median error / bar", "95% of them below")
+    return Grid(title="error bars (95%)", head=head, rows=rows)
+
+
 def main(argv: Sequence[str]) -> int:
     """Measure what is asked for and is not stored, and print the comparison.
 
@@ -202,7 +220,7 @@ def main(argv: Sequence[str]) -> int:
     tables = options.tables or (TABLES if options.full else 1)
     lines = list(run_cells(sets, options.method or METHODS, charges, tables, options.cells))
     sys.stdout.write(f"{machine()}\n")
-    for grid in ([absolute(lines)] if options.errors else []) + [as_grid(ratios(lines))]:
+    for grid in ([absolute(lines)] if options.errors else []) + [as_grid(ratios(lines)), coverage(lines)]:
         sys.stdout.write(f"\n{show_grid(grid, markdown=options.markdown)}\n")
     return 0
 

@@ -98,6 +98,20 @@ class Truth:
             "model": self._model(seen),
         }
 
+    def covered(self, made: Mapping[str, NDArray[Any]], bars: Mapping[str, Any]) -> dict[str, list[float]]:
+        """Errors over their error bars, of a table's report: by what they are of; at most 1 where a bar holds."""
+        seen = see(self.given.columns, made)
+        names = [c.name for c in self.given.columns]
+        found: dict[str, list[float]] = {"tv1": [], "means": []}
+        for name, distance, mean in bars["columns"]:
+            found["tv1"].append(_distance(self.seen, seen, [(names.index(name),)]) / distance)
+            if mean is not None:
+                column = self.given.columns[names.index(name)]
+                half = 0.5 if column.kind is Kind.BOOLEAN else (as_number(column.upper) - as_number(column.lower)) / 2
+                gap = abs(_mean(seen.numbers[name]) - _mean(self.seen.numbers[name])) * half
+                found["means"].append(gap / mean)
+        return found
+
     def _means(self, seen: Seen) -> float:
         found = []
         for name, values in self.seen.numbers.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import SyntheticTable
@@ -21,6 +22,7 @@ class Opened:
         remarks: what a reader of its report must know.
         summary: the released moments that the rows were made to have; None where they are not those of a summary.
         independent: whether each row was drawn by itself, from moments at grid points: no question is asked of those.
+        bars: error bars of columns and pairs, by the method ("columns", "pairs"); None where it has none.
     """
 
     table: SyntheticTable
@@ -29,3 +31,4 @@ class Opened:
     remarks: tuple[str, ...] = ()
     summary: SmoothSummary | None = None
     independent: bool = False
+    bars: dict[str, Any] | None = None

@@ -44,6 +44,8 @@ ROWS = 10_000  # of a table made for the report of a summary alone
 FAR = 3.0  # deviations, root mean square, above which a table does not follow its release
 _ENTRIES = 4 * 10**6  # values of functions in memory at a time
 LEVEL_NAMES = ("level", "moments", "rms misfit", "rms noise", "misfit / noise")
+BAR_NAMES = ("column", "total variation", "mean")
+PAIR_NAMES = ("column", "with", "cells", "total variation")
 STAGE_NAMES = ("stage", "sums", "share of the charge")
 LINE_NAMES = ("question", "released", "standard error", "low", "high", "synthetic", "inside")
 
@@ -99,6 +101,8 @@ class SyntheticReport:
         facts: (name, value) of what else is known.
         histograms: of the synthetic columns.
         stages: of a wide table: what was bought, (stage, number of sums, share of the charge) each.
+        bars: of columns, (name, total variation, error of the mean or None) each, reached with 95%.
+        pair_bars: of pairs whose table was bought, (name, name, its cells, total variation) each, the same.
         notes: what a reader must know.
     """
 
@@ -114,6 +118,8 @@ class SyntheticReport:
     facts: tuple[tuple[str, str], ...] = ()
     histograms: tuple[Histogram, ...] = ()
     stages: tuple[tuple[str, int, float], ...] = ()
+    bars: tuple[tuple[Any, ...], ...] = ()
+    pair_bars: tuple[tuple[Any, ...], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -177,6 +183,11 @@ class SyntheticReport:
         found: list[tuple[str, Sequence[str], list[tuple[Any, ...]]]] = []
         if self.stages:
             found.append(("What was bought", STAGE_NAMES, list(self.stages)))
+        if self.bars:
+            found.append(("Error bars of columns, 95%: total variation of ten bands, mean", BAR_NAMES, list(self.bars)))
+        if self.pair_bars:
+            about = "Error bars of pairs whose tables were bought, 95%"
+            found.append((about, PAIR_NAMES, list(self.pair_bars)))
         if self.levels:
             rows = [(v.level, v.moments, v.misfit, v.noise, v.deviations) for v in self.levels]
             found.append(("Moments (means of functions in [-1, 1])", LEVEL_NAMES, rows))
@@ -214,6 +225,8 @@ def make_report(name: str, payload: str, parameters: Mapping[str, Any] | None = 
         facts=(*_charged_facts(opened.table, parameters or {}), *opened.facts),
         histograms=_histograms(opened.table),
         stages=_read_bought(json.loads(payload).get("bought")),
+        bars=_read_bars(opened.bars, "columns"),
+        pair_bars=_read_bars(opened.bars, "pairs"),
         notes=opened.remarks,
     )
 
@@ -316,6 +329,14 @@ def _read_bought(raw: Any) -> tuple[tuple[str, int, float], ...]:
     try:
         return tuple((str(stage), int(sums), float(share)) for stage, sums, share in raw or ())
     except (TypeError, ValueError):
+        return ()
+
+
+def _read_bars(raw: Any, what: str) -> tuple[tuple[Any, ...], ...]:
+    """Error bars as they are stored; nothing where there are none, or they are damaged."""
+    try:
+        return tuple(tuple(None if v is None else v for v in line) for line in (raw or {}).get(what, ()))
+    except (TypeError, AttributeError):
         return ()
 
 

@@ -34,9 +34,8 @@ from duckdp.synthetic.unit.request import Request
 _TINY = 0.001  # up to here it grows one whatever the columns are
 _SURE = 0.01  # up to here domains make a tree the default
 _LOUD = 0.1  # up to here a delta makes a tree the default
-# Of scaled columns, whose values have a deviation of about 0.35 (normal: 0.39, even: 0.58, skewed: 0.2):
-_MEAN = 0.25  # noise of a mean that matters no more: 0.7 of the deviation, over the root of the rows
-_PRODUCT = 0.08  # the same of a product: 0.7 of the deviation's square
+_MEAN = 0.1  # noise of a mean that matters no more, times the root of the rows: 0.7 of a skewed column's deviation
+_PRODUCT = 0.08  # the same of a product of scaled columns: 0.7 of their deviation's square (normal: 0.39^2)
 _VAGUE = 0.015  # noise of a product, of a correlation eight times that, from which it tells nothing
 _LEAST, _MOST = 2, 20  # percents for either
 

@@ -15,7 +15,7 @@ class Grown:
     """A tree whose stages are bought; fields as in ``make.forest.Tree``.
 
     Releases of earlier versions do not say which columns are complete: none was taken to be; nor scales: their
-    means are of unit columns.
+    means are of unit columns; nor what their error bars would need (``rows`` is 0).
     """
 
     means: dict[int, float]
@@ -29,6 +29,9 @@ class Grown:
     product_scales: dict[int, Scale] = field(default_factory=dict)
     products: Floats | None = None
     product_deviation: float = 0.0
+    rows: float = 0.0
+    deviation: float = 0.0
+    pair_deviations: dict[tuple[int, int], float] = field(default_factory=dict)
 
 
 CLASSES = (Grown,)

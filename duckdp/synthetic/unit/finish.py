@@ -79,9 +79,11 @@ def open_rows(raw: dict[str, Any], watch: Watch) -> Opened:
     if "count" in raw:  # not in releases of earlier versions
         told = tell_scale(rows, float(raw["count"]), str(raw["counted"]), table.table)
         table, notes = replace(table, scale=told), (told,)
-    return Opened(
-        table=table, notes=notes, remarks=("the release holds no summary, so there are no error bars", *notes)
-    )
+    bars = raw.get("bars")
+    told = "the residual is a fit to what was released, not an error; error bars are those of the tables below"
+    if bars is None:
+        told = "the release holds no summary, so there are no error bars; the residual is a fit to it, not an error"
+    return Opened(table=table, notes=notes, remarks=(told, *notes), bars=bars)
 
 
 def shape_of_rows(raw: dict[str, Any]) -> list[tuple[str, str]]:

@@ -78,6 +78,9 @@ class TreeTask(UnitTask):
             product_scales=tree.product_scales,
             products=tree.products,
             product_deviation=tree.product_deviation,
+            rows=tree.rows,
+            deviation=tree.deviation,
+            pair_deviations={pair: deviation for pair, (_, deviation) in tree.bought.items()},
         )
         return self.units, Kept(method=self.method, request=self.request, released=grown), purse.rows, tree.stages
 

@@ -7,13 +7,14 @@ from typing import Any
 from duckdp.core.watch import Watch
 from duckdp.errors import InternalError
 from duckdp.synthetic.tree.bins import make_bins, spread_rows
+from duckdp.synthetic.tree.make.bars import error_bars
 from duckdp.synthetic.tree.make.forest import Tree
 from duckdp.synthetic.tree.make.matching import move_to_products
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.released import CLASSES, Grown
 from duckdp.synthetic.tree.spending import tree_terms
 from duckdp.synthetic.unit.finish import Columns, complete_rows, made_rows, open_rows, shape_of_rows
-from duckdp.synthetic.unit.kept import Kept
+from duckdp.synthetic.unit.kept import Kept, load_kept
 from duckdp.synthetic.unit.layout import UnitColumns
 
 DISTANCE = "average l1 distance of its pairs"
@@ -21,18 +22,22 @@ open_table, shape = open_rows, shape_of_rows
 
 
 def complete(raw: dict[str, Any], watch: Watch) -> dict[str, Any]:
-    """The payload with its rows; see ``methods.Make``."""
-    return complete_rows(raw, watch, CLASSES, _make, listed=True)
+    """The payload with its rows, and their error bars; see ``methods.Make``."""
+    found = complete_rows(raw, watch, CLASSES, _make, listed=True)
+    units, kept = load_kept(raw["wide"], CLASSES, listed=True)
+    bars = error_bars(_grown(units, kept), kept.released.pair_deviations)
+    return found if bars is None else {**found, "bars": bars}
 
 
-def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]:
+def _grown(units: UnitColumns, kept: Kept) -> Tree:
+    """The tree that was bought."""
     grown, request = kept.released, kept.request
     if not isinstance(grown, Grown):
         raise InternalError("a release of another method")
     plan = make_tree_plan(request, units, tree_terms(request, len(units.parts)))
     binnings = make_bins(units, plan.bins)
     target = None if request.target is None else units.part_at(request.target)
-    tree = Tree(
+    return Tree(
         binnings=binnings,
         plan=plan,
         target=target,
@@ -46,9 +51,15 @@ def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]
         product_scales=grown.product_scales,
         products=grown.products,
         product_deviation=grown.product_deviation,
+        rows=grown.rows,
+        deviation=grown.deviation,
     )
+
+
+def _make(units: UnitColumns, kept: Kept, watch: Watch) -> tuple[Columns, float]:
+    tree = _grown(units, kept)
     watch.tell("rows", 0.0)
     codes = tree.make(made_rows(kept))
     watch.tell("rows", 0.5)
-    unit = move_to_products(spread_rows(binnings, codes, tree.places()), tree)
+    unit = move_to_products(spread_rows(tree.binnings, codes, tree.places()), tree)
     return units.decode(unit, rounded=True), tree.misfit(codes)
