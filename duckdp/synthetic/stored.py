@@ -17,6 +17,7 @@ and what was released, by its method::
     wide      what was released of unit columns, until the rows are made from it (``unit.kept``)
     bought    of unit columns: (stage, number of sums, share of the charge) each
     count     of unit columns: the noisy (or public) number of what was counted;  counted  its name
+    bars      error bars of columns and pairs, from the deviations of the stages ("tree")
 
 Rows are drawn with bytes that follow from the release, so reading again gives the same rows.
 

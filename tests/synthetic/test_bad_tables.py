@@ -301,4 +301,5 @@ def test_payloads_hold_releases_only(owner: duckdp.Curator, method: str) -> None
         "wide",
         "count",
         "counted",
+        "bars",
     }
