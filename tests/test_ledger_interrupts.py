@@ -7,6 +7,7 @@ transaction or a lock must not matter.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from duckdp.ledger import Charge, Ledger, StoredRelease
+from duckdp.errors import LedgerError
+from duckdp.ledger import Charge, Ledger, StoredRelease, anchor
 from tests.interruptions import interrupted, others_can_write, steps
 from tests.ledgers import ask, set_up
 
@@ -100,6 +102,40 @@ def interrupt(ledger: Ledger, tmp_path: Path, name: str, most: int) -> None:
                 assert copy.state().backup
         assert one_question(ledger, "first").payload == "42"
     assert any(error is not None for error in kept)
+
+
+@pytest.mark.parametrize("act", ["create", "advance", "read"])
+def test_no_interrupt_leaves_an_anchor_locked(tmp_path: Path, act: str) -> None:
+    """Its file is locked, and the lock goes with the last descriptor: one that is left behind locks all out."""
+    path = str(tmp_path / "a.ledger")
+    count = iter(range(1, 10**6))
+
+    def work() -> None:
+        position = anchor.Position(dataset_id="a", count=next(count), digest="b")
+        if act == "read":
+            with suppress(LedgerError):
+                anchor.read(path)
+        else:
+            anchor.advance(path, position, create=act == "create")
+
+    def begin() -> None:
+        (tmp_path / "a.ledger.anchor").unlink(missing_ok=True)
+        if act == "advance":
+            anchor.advance(path, anchor.Position(dataset_id="a", count=0, digest="b"), create=True)
+        elif act == "read":
+            (tmp_path / "a.ledger.anchor").write_bytes(b"looks damaged, and may be half written")
+
+    begin()
+    points = steps(work, LEDGER)
+    assert points > 20
+    kept = []
+    for at in range(1, points + 1):
+        begin()
+        kept.append(interrupted(work, at, LEDGER))
+        if (tmp_path / "a.ledger.anchor").exists():
+            with open(tmp_path / "a.ledger.anchor", "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where somebody holds it
+    assert sum(error is not None for error in kept) > points * 0.8
 
 
 def move(path: Path) -> None:

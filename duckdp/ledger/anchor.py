@@ -133,19 +133,21 @@ def advance(
     except OSError:
         raise _unwritten(path, name) from None
     try:
-        _lock(path, file_of_it, fcntl.LOCK_EX)
-        known, line = _known(path, name, file_of_it, replace=replace)
-        if known is None and not (create or replace):
-            raise damaged(path, name)
-        if known is not None:
-            _same_history(path, known, position, back=back)
-            hold(known)
-        if known is None or known.count < position.count:
-            _write(path, name, file_of_it, position, (line,), replace)
-        elif back and known != position:
-            _write(path, name, file_of_it, position, (line, 1 - line), replace)
-    finally:
-        _unlock(file_of_it)
+        try:
+            _lock(path, file_of_it, fcntl.LOCK_EX)
+            known, line = _known(path, name, file_of_it, replace=replace)
+            if known is None and not (create or replace):
+                raise damaged(path, name)
+            if known is not None:
+                _same_history(path, known, position, back=back)
+                hold(known)
+            if known is None or known.count < position.count:
+                _write(path, name, file_of_it, position, (line,), replace)
+            elif back and known != position:
+                _write(path, name, file_of_it, position, (line, 1 - line), replace)
+        finally:
+            _unlock(file_of_it)
+    finally:  # also when Ctrl-C comes before the lock was given up
         if opened is None:
             close(file_of_it)
     if create or replace:
