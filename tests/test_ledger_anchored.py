@@ -83,14 +83,15 @@ def test_a_release_that_is_being_anchored_is_given_when_it_is(
         assert storing.result() == given
 
 
+@pytest.mark.parametrize("new", [False, True])
 def test_what_a_glance_does_not_see_is_given_again_and_not_paid_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: bool
 ) -> None:
     with Ledger.open(tmp_path / "a.ledger") as ledger:
         ledger.store_release(charged(ledger), "42")
         spent = ledger.state().primary_spent
         monkeypatch.setattr(Store, "glance", lambda *_: None)
-        given = ledger.admit(ask("a", name="s", kind="summary"))
+        given = ledger.admit(ask("a", name="s", kind="summary"), new=new)
         assert isinstance(given, StoredRelease)
         assert given.payload == "42"
         assert ledger.state().primary_spent == spent

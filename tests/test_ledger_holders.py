@@ -212,7 +212,7 @@ def test_interrupting_the_engine_ends_the_waiting_of_a_session(curator: duckdp.C
     held, waiting = [], threading.Event()
     ledger, real = curator.ledger, curator.ledger.admit
 
-    def admit(request, *, claim, check):  # the same question is held by this thread first
+    def admit(request, *, claim, check, new):  # the same question is held by this thread first
         held.append(real(request))
 
         def looked() -> None:

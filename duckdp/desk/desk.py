@@ -116,7 +116,8 @@ class Desk(Lookups):
         try:
             data.life.begin(claim)
             with data.engine.watched(watch):  # whoever waits for an equal question is interrupted too
-                admitted = data.ledger.admit(request, claim=claim, check=watch.check)
+                new = bool(unique) and nonce is None  # what it is named by was drawn just now
+                admitted = data.ledger.admit(request, claim=claim, check=watch.check, new=new)
             if isinstance(admitted, StoredRelease):
                 given_again(admitted.charge_id)
                 return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)

@@ -193,7 +193,12 @@ class Ledger(Granting, Holding, Listings):
     # -- the analyst --------------------------------------------------------------------------------------------------
 
     def admit(
-        self, request: ChargeRequest, *, claim: Claim | None = None, check: Callable[[], None] = lambda: None
+        self,
+        request: ChargeRequest,
+        *,
+        claim: Claim | None = None,
+        check: Callable[[], None] = lambda: None,
+        new: bool = False,
     ) -> Charge | StoredRelease:
         """Charge for a question, durably, or give back what it released before.
 
@@ -205,6 +210,7 @@ class Ledger(Granting, Holding, Listings):
             request: the question.
             claim: holds the charge until it is told that the work ended; without it, as long as the Charge lives.
             check: called again and again while waiting; what it raises ends the wait.
+            new: nobody asked it before, as the caller knows; if somebody did, that is found out a little later.
 
         Returns:
             A Charge: read the data, then :meth:`store_release` or :meth:`fail`. A StoredRelease: free of charge.
@@ -215,7 +221,7 @@ class Ledger(Granting, Holding, Listings):
             CatalogError: C111 the name is taken; C103, C104 the plan is outdated.
             LedgerError: B206 the same question is still being answered elsewhere, and others as in :meth:`open`.
         """
-        if not self._seems_new(request):  # a look waits for no writer
+        if not self._seems_new(request, new):  # a look waits for no writer
             known = self._store.give(lambda tx: charges.known(tx, request))
             if known is not None:
                 return known
@@ -358,13 +364,13 @@ class Ledger(Granting, Holding, Listings):
         """
         return self._store.give(lambda tx: charges.named(tx, analyst, name))
 
-    def _seems_new(self, request: ChargeRequest) -> bool:
+    def _seems_new(self, request: ChargeRequest, new: bool) -> bool:
         """Whether a question was not asked before, by a glance that proves nothing: :func:`charges.decide` looks again.
 
         Most are new. Only the first one since the opening is looked for as what may leave is, with the anchors.
         """
-        if not self._store.was_anchored:
-            return False
+        if new or not self._store.was_anchored:
+            return new and self._store.was_anchored
         entry = directory.charge(self.salt, request.analyst, request.key)
         return self._store.glance("SELECT 1 FROM directory WHERE name = ?", entry) is None
 
