@@ -233,3 +233,12 @@ def test_explain_says_what_is_chosen(owner):
     assert "chosen by predicted 95% half-width" in told
     assert "next best" in told
     assert isinstance(plan(numbers(2)), SummaryTask)
+
+
+def test_answers_say_where_approximation_outweighs_noise(owner):
+    buy(owner, degree=4, epsilon=20)
+    ana, steep = owner.session("ana"), "CASE WHEN x > 0.5 THEN 1 ELSE 0 END"
+    assert any("outweighs noise in 1 of 2" in note for note in ana.smooth_answers("mine", ["x", steep]).notes)
+    assert any("a summary of" in note for note in ana.smooth_answer("mine", steep).notes)
+    assert not ana.smooth_answers("mine", ["x", "y"]).notes
+    assert not ana.smooth_answer("mine", "x").notes
