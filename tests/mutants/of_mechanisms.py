@@ -14,6 +14,7 @@ _PURSE, _TREE, _SELECT = (
     "duckdp/synthetic/tree/buy/counts.py",
     "duckdp/mechanisms/exponential.py",
 )
+_GROW = "duckdp/synthetic/tree/buy/grow.py"
 _TABLES = "duckdp/synthetic/tree/contingency.py"
 _T_ACC, _T_MEA = ("tests/core/test_accountant.py",), ("tests/compiler/test_sensitivity.py",)
 _T_PURSE = (
@@ -133,4 +134,6 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("tree: scores move once under replace", _TREE, "return GRID * (2 if neighbours is Neighbours.REPLACE else 1)", "return GRID", ("tests/synthetic/wide/test_wide_tree_private.py::test_sensitivities_are_those_of_all_small_tables",)),
     Mutant("tree: tables are free", _TREE, "purse.take(share)\n    exact", "purse.cost(share)\n    exact", ("tests/synthetic/wide/test_wide_tree_private.py::test_every_public_cell_is_noised_whatever_the_rows",)),
     Mutant("tree: choices are free", _TREE, "    cost = purse.take(share)\n    return Fraction(math.isqrt", "    cost = purse.cost(share)\n    return Fraction(math.isqrt", _T_TREE),
+    Mutant("tree: a stage of before by the plan of now", _GROW, "if other is not None and purse.spent == other.ones != tree.plan.ones:", "if False:", ("tests/synthetic/wide/test_wide_products.py::test_what_an_earlier_version_began_goes_on_by_its_plan",)),
+    Mutant("tree: products for twice their share", _GROW, "purse.buy(sums, features, tree.plan.products)", "purse.buy(sums, features, 2 * tree.plan.products)", ("tests/synthetic/wide/test_wide_products.py",)),
 )

@@ -1,6 +1,7 @@
 """A tree's plan before means and products were bought by what they are worth.
 
-Calls that name a target have it still, and so has what was bought in part by that version: its first stage tells.
+Calls that name a target, or that ask for broad smooth queries, have it still: it was tuned for these. So has what was
+bought in part by that version: its first stage tells.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def test_what_an_earlier_version_began_goes_on_by_its_plan() -> None:
     with pytest.raises(KeyboardInterrupt):
         grow_tree(bins, before, Purse.on(terms, Replay(stored, 1)), None, counts, memory_sums(unit))
     purse = Purse.on(terms, Replay(list(stored)))
-    tree = grow_tree(bins, now, purse, None, counts, memory_sums(unit), before=before)
+    tree = grow_tree(bins, now, purse, None, counts, memory_sums(unit), other=before)
     assert tree.plan is before
     assert Fraction(0) < purse.spent <= 1
     purse = Purse.on(terms, Replay(list(stored)))
@@ -209,3 +209,45 @@ def test_what_an_earlier_version_began_goes_on_by_its_plan() -> None:
         assert purse.spent != now.total
     except InternalError:
         pass
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_products_are_paid_with_all_others(delta: str) -> None:
+    """With every stage bought, the shares are the whole."""
+    rng = np.random.default_rng(9)
+    units, unit = linked(4000, rng, 0.7)
+    asked = request(units.count, expected_rows=4000, epsilon="20", delta=delta)
+    purse = open_tree_purse(asked, 4)
+    plan = make_tree_plan(asked, units, purse)
+    assert plan.products > 0
+    assert plan.total == 1
+    bins = make_bins(units, plan.bins)
+    codes = np.stack([encode(b, unit) for b in bins], axis=1)
+    tree = grow_tree(bins, plan, purse, None, memory_counts(codes), memory_sums(unit))
+    assert {name: share for name, _, share in tree.stages}["products"] == plan.products
+    assert purse.spent <= 1
+    assert tree.products is not None
+    truth = product_features(bins, tree.product_scales).means(unit)
+    assert np.abs(tree.products - truth).max() < 30 * tree.product_deviation  # less than 1e-9 of a cube's noise beyond
+    assert np.abs(tree.products - truth).max() > 0
+
+
+def test_for_broad_queries_the_plan_is_that_of_before() -> None:
+    """It was tuned for them; the question is the same, and a purchase goes on by the plan that it was begun by."""
+    one, other = (
+        plan_wide(
+            table(*COLUMNS, expected_rows=4000),
+            None,
+            epsilon_nano=4 * NANO,
+            delta_atto=0,
+            neighbours=Neighbours.ADD_REMOVE,
+            rows=100,
+            method="tree",
+            target=None,
+            purpose=purpose,
+        )
+        for purpose in ("tables", "kernels")
+    )
+    assert other.shares == plan_before(other.request, other.units, other.terms).shares != one.shares
+    assert one.canonical == other.canonical
+    assert one.loss == other.loss

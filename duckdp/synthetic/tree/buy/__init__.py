@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from duckdp.compiler.printing import Parameters
-from duckdp.synthetic.asked import Asked
+from duckdp.synthetic.asked import KERNELS, Asked
 from duckdp.synthetic.tree.bins import Ints, make_bins
 from duckdp.synthetic.tree.buy.bin_sql import print_code
 from duckdp.synthetic.tree.buy.grow import grow_tree
@@ -15,7 +15,7 @@ from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.released import CLASSES, Grown
-from duckdp.synthetic.tree.spending import tree_terms
+from duckdp.synthetic.tree.spending import TreePlan, tree_terms
 from duckdp.synthetic.unit.buy.purse import Keep, Purse
 from duckdp.synthetic.unit.buy.reading import UnitReader
 from duckdp.synthetic.unit.buy.unit_task import Purchase, UnitTask
@@ -29,10 +29,17 @@ from duckdp.synthetic.unit.request import Request
 
 @dataclass(frozen=True, kw_only=True)
 class TreeTask(UnitTask):
-    """Tables of counts for the whole charge."""
+    """Tables of counts for the whole charge.
+
+    Attributes:
+        kernels: whether it is grown for broad smooth queries: by the plan that was tuned for them. It is no part of
+            the question: a purchase that was begun goes on by the plan that its first stage shows.
+    """
 
     method: ClassVar[str] = "tree"
     classes: ClassVar[Classes] = CLASSES
+
+    kernels: bool = False
 
     @property
     def terms(self) -> Terms:
@@ -47,12 +54,18 @@ class TreeTask(UnitTask):
     @property
     def shares(self) -> dict[str, Fraction]:
         """Which share of the charge each stage has."""
-        return make_tree_plan(self.request, self.units, self.terms).shares
+        return self._plans[0].shares
+
+    @property
+    def _plans(self) -> tuple[TreePlan, TreePlan]:
+        """The plan, and the one that a purchase may have been begun by."""
+        plans = [make(self.request, self.units, self.terms) for make in (make_tree_plan, plan_before)]
+        return (plans[1], plans[0]) if self.kernels else (plans[0], plans[1])
 
     def buy(self, reader: UnitReader, keep: Keep) -> Purchase:
         """Buy the tree's tables, stage by stage."""
         terms = self.terms
-        plan = make_tree_plan(self.request, self.units, terms)
+        plan, other = self._plans
         binnings = make_bins(self.units, plan.bins)
         names = [f"c{i}" for i in range(len(binnings))]
 
@@ -64,8 +77,7 @@ class TreeTask(UnitTask):
 
         target = None if self.request.target is None else self.units.part_at(self.request.target)
         purse = Purse.on(terms, keep)
-        before = plan_before(self.request, self.units, terms)
-        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums, before=before)
+        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums, other=other)
         grown = Grown(
             means=tree.means,
             mean_deviation=tree.mean_deviation,
@@ -98,6 +110,7 @@ def task_over(asked: Asked, units: UnitColumns, request: Request) -> TreeTask:
     """The same, where the columns are laid out already; raises P107."""
     columns = len(units.parts)
     terms = tree_terms(request, columns)
-    least = make_tree_plan(request, units, terms).least(columns)
+    least = [s for make in (make_tree_plan, plan_before) for s in make(request, units, terms).least(columns)]
     require_shares(all(s == 0 or terms.cost(s) for s in least), columns, asked.epsilon_nano)
-    return TreeTask(table=asked.table, units=units, request=request, rows=asked.rows)
+    kernels = asked.purpose == KERNELS
+    return TreeTask(table=asked.table, units=units, request=request, rows=asked.rows, kernels=kernels)

@@ -78,7 +78,7 @@ def grow_tree(
     read: ReadCounts,
     sums: Sums,
     *,
-    before: TreePlan | None = None,
+    other: TreePlan | None = None,
 ) -> Tree:
     """Buy one-way tables, choose the two-way tables that matter, and buy those.
 
@@ -89,7 +89,7 @@ def grow_tree(
         target: column of the label, or None.
         read: runs the private reads of counts.
         sums: exact sums over the unit columns; private.
-        before: the plan of an earlier version, by which the first stage may have been bought and stored.
+        other: the plan of an earlier version, or for another purpose, by which the first stage may be stored.
 
     Raises:
         InternalError: the plan costs more than the charge.
@@ -97,7 +97,7 @@ def grow_tree(
     if plan.total > 1:
         raise InternalError("the plan of a tree costs more than its charge")
     tree = Tree(binnings=binnings, plan=plan, target=target)
-    _buy_ones(tree, purse, read, before)
+    _buy_ones(tree, purse, read, other)
     plan = tree.plan
     _buy_means(tree, purse, sums)
     if plan.labels and target is not None:
@@ -111,12 +111,12 @@ def grow_tree(
     return tree
 
 
-def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, before: TreePlan | None) -> None:
+def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None) -> None:
     bins = tree.binnings
     singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=tuple((i,) for i in range(len(bins))))
     found = _measured(singles, tree.plan.ones, purse, read)
-    if before is not None and purse.spent == before.ones != tree.plan.ones:  # stored by that version: it goes on so
-        tree.plan = before
+    if other is not None and purse.spent == other.ones != tree.plan.ones:  # begun by that plan: it goes on so
+        tree.plan = other
     plan = tree.plan
     if purse.neighbours is Neighbours.REPLACE:
         tree.rows = max(1.0, purse.rows)  # public
