@@ -5,8 +5,9 @@ One column    its bins' counts err by noise of a known deviation s, so the histo
               by the mean and the deviation of that sum (|normal|: .798 and .603; noise of Laplace's law has less of the
               first, more of the second, which makes up for it). Estimates only take noise off: projecting on the
               simplex, pooling with tables of pairs, a prior.
-A mean        its scaled function's noise times its width, and what lies beyond the width: noise of those bins, and a
-              quarter of a bin's width for their share. In the column's own units, for rows that have a value.
+A mean        its scaled function's noise times its width, and what lies beyond the width: noise of those bins, a quarter
+              of a bin's width for their share, and what cutting noise off at 0 leaves of it in empty bins, half of
+              its mean absolute value each. In the column's own units, for rows that have a value.
 Two columns   the same as of one, over the merged cells of a table that was bought. Where none was, nothing is promised:
               the link is what a product or other links imply.
 
@@ -88,4 +89,5 @@ def _beyond(tree: Tree, column: int, noise: float) -> float:
     binning, shares, (offset, width) = tree.binnings[column], tree.shares[column], tree.scale(column)
     far = np.maximum(0.0, np.abs(unit_values(binning) - offset) - width)[: binning.bins]
     coarse = 0.0 if binning.exact else float(shares[: binning.bins][far > 0].sum()) / 2 / binning.bins
-    return math.hypot(noise * float(np.linalg.norm(far)), coarse)
+    pushed = noise * _FOLDED / 2 * float(far.sum())
+    return math.hypot(noise * float(np.linalg.norm(far)), coarse, pushed / _BOTH)
