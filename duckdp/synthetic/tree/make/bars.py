@@ -5,9 +5,9 @@ One column    its bins' counts err by noise of a known deviation s, so the histo
               by the mean and the deviation of that sum (|normal|: .798 and .603; noise of Laplace's law has less of the
               first, more of the second, which makes up for it). Estimates only take noise off: projecting on the
               simplex, pooling with tables of pairs, a prior.
-A mean        its scaled function's noise times its width, and what lies beyond the width: noise of those bins, a quarter
-              of a bin's width for their share, and what cutting noise off at 0 leaves of it in empty bins, half of
-              its mean absolute value each. In the column's own units, for rows that have a value.
+A mean        its scaled function's noise times its width, and what lies beyond the width: noise of those bins, a
+              quarter of a bin's width for their share, and what cutting noise off at 0 leaves of it in empty bins, half
+              of its mean absolute value each. In the column's own units, for rows that have a value.
 Two columns   the same as of one, over the merged cells of a table that was bought. Where none was, nothing is promised:
               the link is what a product or other links imply.
 
