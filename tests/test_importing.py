@@ -221,4 +221,4 @@ def test_first_use_that_is_interrupted_somewhere(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_first_use_that_is_interrupted_anywhere(tmp_path: Path) -> None:
-    interrupt_first_use(tmp_path, 250)
+    interrupt_first_use(tmp_path, 100)
