@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import duckdp
+from duckdp.errors import ParameterError
 from duckdp.front import binder
 from duckdp.front.front import Front
 from duckdp.result import Estimate, Result, ResultColumn
@@ -330,3 +333,21 @@ def test_nothing_is_printed_on_leaving(how: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("[(") == 3
+
+
+def test_a_refusal_keeps_nothing_of_whoever_was_refused(curator: duckdp.Curator) -> None:
+    """The functions that DuckDB calls are kept for ever, and with them the last refusals: they must know no frames."""
+
+    class Mine:
+        pass
+
+    def refused_one() -> weakref.ref[Mine]:
+        mine = Mine()
+        with pytest.raises(ParameterError) as caught:
+            curator.front("ana").sql("SELECT dp_noisy_count('visits', epsilon := -1)")
+        assert (caught.value.code, caught.value.name) == ("P101", "epsilon")
+        return weakref.ref(mine)
+
+    left = refused_one()
+    gc.collect()
+    assert left() is None

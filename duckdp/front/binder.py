@@ -105,8 +105,13 @@ class Binder:
         return self._desk is not None and self._desk.same_as(desk)
 
     def refusal(self, message: str) -> DuckDPError | None:
-        """The refusal that a message of DuckDB's quotes."""
-        return next((e for e in reversed(self._refusals) if _told(e) in message), None)
+        """The refusal that a message of DuckDB's quotes; to be raised: what is kept here knows no frames."""
+        found = next((e for e in reversed(self._refusals) if _told(e) in message), None)
+        if found is None:
+            return None
+        again = type(found).__new__(type(found), *found.args)
+        vars(again).update(vars(found))
+        return again
 
     def close(self) -> None:
         """Answer no call any more."""
