@@ -168,6 +168,7 @@ COMPARISON: tuple[Operator, ...] = (
         null_with="all",
         released=truths(lambda args: all_of([a.value for a in args])),
         encloses=lambda _, a: sp.smallest(a),
+        role="conjunction",
     ),
     Operator(
         name="or",

@@ -124,7 +124,7 @@ class Operator:
         digits: how last digits come about.
         whole: exact arithmetic of whole numbers.
         signs: it is the sum of its arguments, each with its sign.
-        role: it is the product, or the quotient, of its two arguments.
+        role: it is the product, or the quotient, of its two arguments, or holds where all of them do.
         as_cast: what a cast to a whole number does first.
         period: the result is the start of the period, named by the option, that holds the argument.
         picks_first: the result is the first argument that is not NULL.
@@ -172,7 +172,7 @@ class Operator:
     digits: Digits = Digits.KEPT
     whole: Callable[..., int] | None = None
     signs: tuple[float, ...] = ()
-    role: Literal["", "product", "quotient"] = ""
+    role: Literal["", "product", "quotient", "conjunction"] = ""
     as_cast: bool = False
     period: bool = False
     picks_first: bool = False

@@ -106,7 +106,7 @@ def _chosen(case: Case) -> list[Product]:
 
 def _conditions(condition: Expr) -> Sequence[Expr]:
     """The parts that must all hold."""
-    if isinstance(condition, Call) and condition.operator == "and":
+    if isinstance(condition, Call) and row_of(condition).role == "conjunction":
         return [part for argument in condition.arguments for part in _conditions(argument)]
     return [condition]
 
