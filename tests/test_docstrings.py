@@ -23,9 +23,9 @@ FOR_OTHERS = {
     "duckdp": {
         "Curator.amend",
         "profile",  # the owner
-        "Calls.export_summary",
-        "Calls.export_tables",
-        "Calls.synthetic_report",  # the analyst
+        "Files.export_summary",
+        "Files.export_tables",
+        "Files.synthetic_report",  # the analyst
         "Ledger.save_table",  # whoever has the ledger open
     },
     "click and Jupyter": {
