@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from duckdp.catalog.table import Column, Table, kind_of
-from duckdp.compiler.emit import emit, key_codes, read_cells
+from duckdp.compiler.emit import emit, key_codes, key_values, read_cells
 from duckdp.compiler.evaluate import OutputColumn, evaluate, known_payload
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan, make_plan
@@ -107,7 +107,7 @@ def exact_rows(plan: Plan, con: duckdb.DuckDBPyConnection, salt: int = 7) -> lis
     query = emit(plan, salt)
     rows = con.execute(query.sql, list(query.parameters)).fetchall()
     keys = plan.query.keys
-    names = [dict(zip(key_codes(k), k.domain or (), strict=True)) if k.listed else None for k in keys]
+    names = [key_values(k) for k in keys]
     return [
         (*(v if n is None else n[v] for v, n in zip(row, names, strict=False)), *read_cells(plan, row[len(keys) :]))
         for row in rows

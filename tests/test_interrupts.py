@@ -91,6 +91,16 @@ ACTS: dict[str, Callable[[duckdp.Curator, int], Any]] = {
 FEW = {"query": 10, "summary": 6, "table": 3, "front": 6}
 
 
+def some(points: int, few: int | None) -> range:
+    """The numbers of the steps to interrupt: all, or a few, of which the last is well before an act's end.
+
+    An act does not take exactly as many steps each time; a step that is not reached interrupts nothing.
+    """
+    if few is None or few >= points:
+        return range(1, points + 1)
+    return range(1, points - points // few + 1, points // few)
+
+
 def interrupt_everywhere(curator: duckdp.Curator, act: Callable[[duckdp.Curator, int], Any], few: int | None) -> None:
     """An interrupt at each of the steps, or at a few; then the same is asked again, and answered, charged once."""
     questions = 1
@@ -101,7 +111,7 @@ def interrupt_everywhere(curator: duckdp.Curator, act: Callable[[duckdp.Curator,
         points = steps(lambda number=questions: act(curator, number), within)
         assert points > 4
         kept = []
-        for at in range(1, points + 1, max(points // most, 1) if most else 1):
+        for at in some(points, most):
             questions += 1
             kept.append(interrupted(lambda number=questions: act(curator, number), at, within))
             curator.ledger._store.write(lambda tx: None)  # the transaction of an interrupted wait may be under way
@@ -155,8 +165,7 @@ def interrupt_making(curator: duckdp.Curator, make: Callable[..., Any], few: int
     with duckdb.connect() as connection:
         points = steps(lambda: make(curator, "counted", connection), ACTING)
     assert points > 100
-    chosen = range(1, points + 1, max(points // few, 1) if few else 1)
-    kept = [once(number, at) for number, at in enumerate(chosen, 1)]
+    kept = [once(number, at) for number, at in enumerate(some(points, few), 1)]
     assert {getattr(error, "code", "E102") for error in kept} == {"E102"}
     assert sum(error is not None for error in kept) > len(kept) * 0.9
 
@@ -195,7 +204,7 @@ def interrupt_opening(folder: Path, version: str | None, few: int | None) -> Non
     shutil.copytree(template, work)
     points, arrived, rounds = steps(act, ("",)), 0, 0
     assert points > 100
-    for at in range(1, points + 1, max(points // few, 1) if few else 1):
+    for at in some(points, few):
         shutil.rmtree(work)
         shutil.copytree(template, work)
         error = interrupted(act, at, ("",))

@@ -14,14 +14,15 @@ import datetime as dt
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.catalog.table import Column, Scalar, Table, kind_of
+from duckdp.bench.declared_columns import declared
+from duckdp.catalog.table import Column, Table
 
 MOST_ROWS = 20_000  # of a set; where it has more, evenly spread ones
 MOST_VALUES = 40  # of a text
@@ -165,45 +166,23 @@ def _made(name: str) -> Raw:
 
 
 def _declared(name: str, values: NDArray[Any], *, date: bool) -> Column | None:
+    column = partial(declared, name, nullable=True)
     if date:
         days = [dt.date.fromisoformat(v[:10]) for v in values if v is not None]
-        return _column(name, "DATE", lower=dt.date(min(days).year, 1, 1), upper=dt.date(max(days).year, 12, 31))
+        return column("DATE", lower=dt.date(min(days).year, 1, 1), upper=dt.date(max(days).year, 12, 31))
     if values.dtype == object:
         domain = tuple(sorted({v for v in values if v is not None}))
-        return _column(name, "VARCHAR", domain=domain) if 2 <= len(domain) <= MOST_VALUES else None
+        return column("VARCHAR", domain=domain) if 2 <= len(domain) <= MOST_VALUES else None
     known = values[~np.isnan(values)]
     if set(np.unique(known)) == {0.0, 1.0}:
-        return _column(name, "BOOLEAN")
+        return column("BOOLEAN")
     low, high = float(known.min()), float(known.max())
     if low == high:
         return None
     if np.array_equal(known, np.rint(known)):
-        return _column(name, "BIGINT", lower=int(low), upper=int(high))
+        return column("BIGINT", lower=int(low), upper=int(high))
     step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
-    return _column(name, "DOUBLE", lower=math.floor(low / step) * step, upper=math.ceil(high / step) * step)
-
-
-def _column(
-    name: str,
-    duckdb_type: str,
-    *,
-    lower: Scalar | None = None,
-    upper: Scalar | None = None,
-    domain: tuple[Scalar, ...] | None = None,
-) -> Column:
-    known = kind_of(duckdb_type)
-    assert known is not None
-    return Column(
-        name=name,
-        source=name,
-        type=duckdb_type,
-        kind=known[0],
-        integral=known[1],
-        nullable=True,
-        lower=lower,
-        upper=upper,
-        domain=domain,
-    )
+    return column("DOUBLE", lower=math.floor(low / step) * step, upper=math.ceil(high / step) * step)
 
 
 def _item(column: Column) -> str:

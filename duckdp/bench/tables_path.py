@@ -13,8 +13,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from duckdp.bench.declared_columns import declared
 from duckdp.bench.measure import read_rows
-from duckdp.catalog.table import Column, Table, kind_of
+from duckdp.catalog.table import Table
 from duckdp.core.task import Stages
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
 from duckdp.synthetic.asked import KERNELS, Asked
@@ -76,12 +77,12 @@ class Path:
         return {f"c{i}": i for i in range(self.unit.shape[1]) if i not in grouped}
 
     def _declared(self) -> Table:
-        columns = [_column(name, "DOUBLE", lower=-1.0, upper=1.0) for name in self._plain]
+        columns = [declared(name, "DOUBLE", lower=-1.0, upper=1.0) for name in self._plain]
         if self.label:
-            columns[-1] = _column(columns[-1].name, "BOOLEAN")
+            columns[-1] = declared(columns[-1].name, "BOOLEAN")
         for k, group in enumerate(self.groups):
             domain = tuple(f"v{j}" for j in range(len(group)))
-            columns.append(_column(f"g{k}", "VARCHAR", domain=domain, other=domain[0]))
+            columns.append(declared(f"g{k}", "VARCHAR", domain=domain, other=domain[0]))
         relation, n = ("memory", "main", "t"), len(self.unit)
         return Table(name="t", relation=relation, columns=tuple(columns), row_cap=n, expected_rows=n)
 
@@ -110,9 +111,3 @@ class Path:
             at = [int(v[1:]) for v in made.columns[f"g{k}"].tolist()]
             found[np.arange(made.rows), np.array(group)[at]] = 1.0
         return found
-
-
-def _column(name: str, duckdb_type: str, **more: Any) -> Column:
-    known = kind_of(duckdb_type)
-    assert known is not None
-    return Column(name=name, source=name, type=duckdb_type, kind=known[0], nullable=False, **more)

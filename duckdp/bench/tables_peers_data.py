@@ -10,8 +10,9 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from duckdp.bench.declared_columns import declared
 from duckdp.bench.tables_data import read_columns
-from duckdp.catalog.table import Column, Table, kind_of
+from duckdp.catalog.table import Table
 from duckdp.synthetic.unit.features import Floats
 
 BINS = 10  # per numeric column, where errors of two-way tables are measured
@@ -102,10 +103,10 @@ class Case:
 
     def table(self, rows: int) -> Table:
         """The declaration that an owner would make."""
-        columns = [_column(n, t, lower=low, upper=high) for n, (t, low, high, _) in self.numbers.items()]
+        columns = [declared(n, t, lower=low, upper=high) for n, (t, low, high, _) in self.numbers.items()]
         for (name, (domain, _)), listed in zip(self.choices.items(), self._listed, strict=True):
-            columns.append(_column(name, "VARCHAR", domain=domain, nullable=None in listed))
-        columns.append(_column(self.label, "BOOLEAN"))
+            columns.append(declared(name, "VARCHAR", domain=domain, nullable=None in listed))
+        columns.append(declared(self.label, "BOOLEAN"))
         return Table(
             name="t", relation=("memory", "main", "t"), columns=tuple(columns), row_cap=10 * rows, expected_rows=rows
         )
@@ -163,27 +164,3 @@ def _choice(values: NDArray[np.generic]) -> tuple[tuple[str, ...], NDArray[np.ob
     found = np.empty(len(values), dtype=object)
     found[:] = [None if m or v is None else str(v) for v, m in zip(np.ma.getdata(values).tolist(), masked, strict=True)]
     return tuple(sorted({v for v in found.tolist() if v is not None})), found
-
-
-def _column(
-    name: str,
-    duckdb_type: str,
-    *,
-    lower: float | None = None,
-    upper: float | None = None,
-    domain: tuple[str, ...] | None = None,
-    nullable: bool = False,
-) -> Column:
-    known = kind_of(duckdb_type)
-    assert known is not None
-    return Column(
-        name=name,
-        source=name,
-        type=duckdb_type,
-        kind=known[0],
-        integral=known[1],
-        lower=lower,
-        upper=upper,
-        domain=domain,
-        nullable=nullable,
-    )

@@ -71,6 +71,11 @@ def key_codes(key: Key) -> tuple[Scalar, ...]:
     return tuple(None if value is None else next(places) for value in key.domain or ())
 
 
+def key_values(key: Key) -> dict[Scalar, Scalar] | None:
+    """What each place of a declared domain stands for (:func:`key_codes`); None: the key crosses as its value."""
+    return dict(zip(key_codes(key), key.domain or (), strict=True)) if key.listed else None
+
+
 def read_cells(plan: Plan, sums: Sequence[int | None]) -> list[int]:
     """The exact cells of a group from the sums that crossed. A cell that is what the others leave is taken here.
 

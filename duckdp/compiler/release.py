@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from duckdp.catalog.table import Scalar
-from duckdp.compiler.emit import emit, key_codes, read_cells
+from duckdp.compiler.emit import emit, key_codes, key_values, read_cells
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.core.reads import PrivateQuery
@@ -72,9 +72,7 @@ class SelectTask(OneRead):
         keys: list[list[Any]] = []
         cells: list[list[int]] = []
         batch: list[tuple[Any, ...]] = []
-        shown = [
-            dict(zip(key_codes(k), k.domain or (), strict=True)) if k.listed else None for k in self.plan.query.keys
-        ]
+        shown = [key_values(key) for key in self.plan.query.keys]
 
         def flush() -> None:
             for row, noisy in zip(batch, self._noised([read_cells(self.plan, r[width:]) for r in batch]), strict=True):

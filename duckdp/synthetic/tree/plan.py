@@ -21,6 +21,7 @@ from duckdp.synthetic.tree.spending import (
     EDGES,
     TreePlan,
     bins_for,
+    choosing_twice,
     joining,
     percent,
     relative_noise,
@@ -81,15 +82,7 @@ def make_tree_plan(request: Request, units: UnitColumns, terms: Terms) -> TreePl
     if rounds < columns - 1 or noise >= CALM:
         return replace(plan, **joining(rest, rounds))
     more = min(rounds, links - rounds)
-    return replace(
-        plan,
-        choice=rest / 10,
-        pairs=rest * 4 / 10,
-        rounds=rounds,
-        extra=rest * 4 / 10,
-        extra_choice=rest / 10,
-        extra_rounds=more,
-    )
+    return replace(plan, **choosing_twice(rest, rounds, more))
 
 
 def _products(request: Request, units: UnitColumns, terms: Terms) -> Fraction:

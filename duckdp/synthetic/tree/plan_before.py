@@ -9,7 +9,17 @@ from __future__ import annotations
 from fractions import Fraction
 
 from duckdp.synthetic.tree.bins import make_bins
-from duckdp.synthetic.tree.spending import CALM, DIRECT, EDGES, TreePlan, bins_for, joining, percent, relative_noise
+from duckdp.synthetic.tree.spending import (
+    CALM,
+    DIRECT,
+    EDGES,
+    TreePlan,
+    bins_for,
+    choosing_twice,
+    joining,
+    percent,
+    relative_noise,
+)
 from duckdp.synthetic.unit.charge_terms import Terms
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.request import Request
@@ -38,15 +48,4 @@ def plan_before(request: Request, units: UnitColumns, terms: Terms) -> TreePlan:
     rest -= labels
     if rounds < columns - 1 or noise >= CALM:
         return TreePlan(bins=bins, ones=ones, means=means, labels=labels, **joining(rest, rounds))
-    return TreePlan(
-        bins=bins,
-        ones=ones,
-        means=means,
-        labels=labels,
-        choice=rest / 10,
-        pairs=rest * 4 / 10,
-        rounds=rounds,
-        extra=rest * 4 / 10,
-        extra_choice=rest / 10,
-        extra_rounds=rounds,
-    )
+    return TreePlan(bins=bins, ones=ones, means=means, labels=labels, **choosing_twice(rest, rounds, rounds))

@@ -83,9 +83,30 @@ class Joining(TypedDict, total=False):
     rounds: int
 
 
+class Twice(Joining, total=False):
+    """The same, and then pairs of columns whatever they join."""
+
+    extra: Fraction
+    extra_choice: Fraction
+    extra_rounds: int
+
+
 def joining(rest: Fraction, rounds: int) -> Joining:
     """A rest of the charge for choosing pairs and their tables."""
     return {"choice": rest / 4, "pairs": rest * 3 / 4, "rounds": rounds} if rounds else Joining()
+
+
+def choosing_twice(rest: Fraction, rounds: int, more: int) -> Twice:
+    """A rest of the charge for pairs that join columns, then for others, each with its choices."""
+    tenth = rest / 10
+    return {
+        "choice": tenth,
+        "pairs": 4 * tenth,
+        "rounds": rounds,
+        "extra": 4 * tenth,
+        "extra_choice": tenth,
+        "extra_rounds": more,
+    }
 
 
 def percent(share: float) -> Fraction:
