@@ -75,6 +75,11 @@ class ResultColumn:
     values: list[Any]
     estimates: list[Estimate] | None = None
 
+    def copied(self) -> ResultColumn:
+        """The same in lists of its own."""
+        estimates = None if self.estimates is None else list(self.estimates)
+        return ResultColumn(name=self.name, type=self.type, values=list(self.values), estimates=estimates)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Result:

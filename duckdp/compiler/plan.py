@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal
 
 from duckdp.catalog.table import MAX_DOMAIN, dump_table
@@ -27,6 +28,7 @@ from duckdp.mechanisms.threshold import threshold
 
 MAX_MEASURES = 64  # that one epsilon is shared by; with more each has little of it
 MAX_CELLS = 2_000_000  # of one statement, hidden ones and shown: variances take a minute and 0.5 GB
+_KEPT = 1000  # groups of a query that is kept for the next time: less than a millisecond's work, a few 10 KB
 _SHOWN = 300  # characters of a measure in the ledger
 MechanismChoice = Literal["auto", "laplace", "gaussian"]
 
@@ -73,6 +75,10 @@ class Plan:
 
     def canonical(self) -> str:
         """The question's identity: everything before HAVING, ORDER BY and LIMIT."""
+        return self._canonical
+
+    @cached_property
+    def _canonical(self) -> str:
         return json.dumps(
             {
                 "table": dump_table(self.query.table),
@@ -212,6 +218,11 @@ def domain_size(query: Query) -> int | None:
     if any(k.domain is None for k in query.keys):
         return None
     return math.prod(len(k.domain or ()) for k in query.keys)
+
+
+def is_small(query: Query) -> bool:
+    """Whether a query, its plan and its answer are small enough to be kept for the next time that they are asked."""
+    return (domain_size(query) or 0) <= _KEPT
 
 
 def _aggregates(query: Query) -> list[Aggregate]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from duckdp.catalog.table import Table
 from duckdp.compiler.answers import answer_columns, known_answer
 from duckdp.compiler.notes import plan_caveat, plan_notes
-from duckdp.compiler.plan import Plan
+from duckdp.compiler.plan import Plan, is_small
 from duckdp.compiler.release import SelectTask
 from duckdp.core.task import Interactive, Stages, Task, Work
 from duckdp.core.types import Loss, parse_delta, parse_epsilon
@@ -26,6 +26,7 @@ from duckdp.desk.charging import charge_request
 from duckdp.desk.interactive import Interaction, begin
 from duckdp.desk.laundering import laundered
 from duckdp.desk.lookups import Lookups
+from duckdp.desk.remembered import MOST_TEXT
 from duckdp.errors import CatalogError, DuckDPError
 from duckdp.ledger import Charge, ChargeRequest, Claim, Remaining, StoredRelease
 from duckdp.ledger.types import Kind
@@ -195,8 +196,13 @@ class Desk(Lookups):
 
     def result(self, plan: Plan, done: Performed) -> Result:
         """A SELECT's answer from its release."""
-        columns = answer_columns(plan, done.payload)
-        return self.dress(columns, plan.loss, done, notes=plan_notes(plan), caveat=plan_caveat(plan))
+        short = len(done.payload) <= MOST_TEXT and is_small(plan.query)
+        key = (id(plan), done.payload) if short else None
+        # the plan is kept with them, so that no other has its id
+        _, columns, notes, caveat = self._answered.recall(
+            key, lambda: (plan, answer_columns(plan, done.payload), plan_notes(plan), plan_caveat(plan))
+        )
+        return self.dress([c.copied() for c in columns], plan.loss, done, notes=notes, caveat=caveat)
 
     def dress(
         self,

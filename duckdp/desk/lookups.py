@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.parse import parse_statement
+from duckdp.compiler.plan import is_small
 from duckdp.compiler.query import Query
 from duckdp.compiler.select import read_select
 from duckdp.core.accountant import cost, how_many
 from duckdp.core.types import Loss, Neighbours
 from duckdp.desk.asking import Asking
+from duckdp.desk.remembered import Remembered, key_of
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger import ChargeRow, ObjectRow, Remaining, Reservation
 from duckdp.process.importing import importing
@@ -20,6 +22,8 @@ from duckdp.vault.dataset import DataSet
 
 if TYPE_CHECKING:
     from duckdp.smooth.summary import SmoothSummary
+
+T = TypeVar("T")
 
 
 class Lookups:
@@ -35,6 +39,7 @@ class Lookups:
         self._data = data
         self.analyst = analyst
         self.reservation = reservation
+        self._planned, self._answered = Remembered(), Remembered()
 
     def ledger_state(self) -> object:
         """The ledger's state as it stands: the same object for as long as nobody writes to it."""
@@ -90,7 +95,26 @@ class Lookups:
             raise ParameterError("P107", "text", text, "must be the text of one statement.")
         if not isinstance(parameters, (list, tuple)):
             raise ParameterError("P107", "parameters", parameters, "must be a list of the values of ? and $1.")
-        return read_select(parse_statement(text), self.tables(), text, parameters)
+        return self.recall(
+            ("read", text, *parameters),
+            lambda: read_select(parse_statement(text), self.tables(), text, parameters),
+            is_small,
+        )
+
+    def recall(self, words: Sequence[object], make: Callable[[], T], worth: Callable[[T], bool]) -> T:
+        """What follows from an analyst's words and today's declarations, all public; made once while they stand.
+
+        Args:
+            words: all that the value follows from besides: first which kind of value it is.
+            make: the value, which is shared: never changed.
+            worth: whether it is small enough to be kept.
+
+        Raises:
+            BudgetError: B102, B103, B107; and what ``make`` raises.
+        """
+        state, key = self._data.ledger.state_for(self.analyst), key_of(words)
+        named = None if key is None else (state.catalog_version, state.neighbours, key)
+        return self._planned.recall(named, make, worth)
 
     # ---- limits -------------------------------------------------------------------------------------------------
 

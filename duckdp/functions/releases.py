@@ -12,7 +12,7 @@ from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
-from duckdp.compiler.plan import Plan, domain_size
+from duckdp.compiler.plan import Plan, domain_size, is_small
 from duckdp.compiler.pricing import Price, Terms, price
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.query import Output, Query
@@ -198,6 +198,13 @@ class Select(Explained):
 
     def _found(self, desk: Desk) -> Result | Plan:
         """The answer of a summary, or the plan that is paid for."""
+        if self.tolerance is None:
+            terms = (self.epsilon, self.delta, self.error, self.mechanism)
+            return desk.recall(
+                ("plan", self.statement, *terms, *self.parameters),
+                lambda: self._price(desk, desk.read(self.statement, self.parameters), None).plan,
+                lambda plan: is_small(plan.query),
+            )
         query = desk.read(self.statement, self.parameters)
         route = self._route(desk, query)
         if route is not None and route.summary is not None:

@@ -16,6 +16,7 @@ _BINDER, _FRONT, _SESSION, _CURATOR, _DESK, _DATASET = (
     f"duckdp/{n}.py" for n in ("front/binder", "front/front", "session", "curator", "desk/desk", "vault/dataset")
 )
 _GUARDED, _VIEWS, _ROUTING = (f"duckdp/{n}.py" for n in ("front/guarded", "vault/views", "functions/routing"))
+_REMEMBERED, _T_REMEMBERED = "duckdp/desk/remembered.py", ("tests/test_remembered.py",)
 _T_TOKENS, _T_PARSE = ("tests/compiler/test_tokens.py",), ("tests/compiler/test_parse.py",)
 _T_GATE = ("tests/adversary/test_more_attacks.py", "tests/compiler/test_parse.py", "tests/adversary/test_injection.py")
 _T_GRANTS, _T_CAPS = ("tests/test_grants.py",), ("tests/test_caps.py",)
@@ -98,4 +99,8 @@ GATE: tuple[Mutant, ...] = (
     Mutant("routing: older declarations", _ROUTING, "    if any(known[c.name] != c for c in read):\n", "    if False:\n", _T_ROUTING),
     Mutant("routing: rows with a NULL elsewhere", _ROUTING, "        if others:\n", "        if False:\n", _T_ROUTING),
     Mutant("declarations: changed since the plan", _DATASET, "if self.tables_of(state or self.ledger.state()).get(table.name) != table:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
+    Mutant("kept plans: what is alike is equal", _REMEMBERED, "return tuple(zip(map(type, values), texts, strict=True))", "return tuple(values)", _T_REMEMBERED),
+    Mutant("kept plans: of past declarations", "duckdp/desk/lookups.py", "(state.catalog_version, state.neighbours, key)", "key", _T_REMEMBERED),
+    Mutant("kept answers: of another plan", _DESK, "(id(plan), done.payload) if", "(0, done.payload) if", _T_REMEMBERED),
+    Mutant("kept answers: lists are shared", _DESK, "[c.copied() for c in columns]", "columns", _T_REMEMBERED),
 )
