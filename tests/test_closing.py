@@ -329,6 +329,33 @@ def test_leaving_ends_everything(way: str, tmp_path: Path) -> None:
         assert [c for c in ledger.charges() if c.state == "released"]
 
 
+USED = """
+import sys, threading
+from pathlib import Path
+from duckdp.process.aside import beside
+from duckdp.vault import life
+from tests.closing import make, open_load
+curator = open_load(make(Path(sys.argv[1]), 100))
+session = curator.session("ana")
+session.sql("SELECT count(*) FROM t", epsilon=1)
+session.sql("SELECT 1")
+curator.connect("ana").sql("SELECT 1").fetchall()
+curator.close()
+seen = {}
+print(life._look_for_calls(seen), len(seen))
+begun, go_on = threading.Event(), threading.Event()
+threading.Thread(target=lambda: beside(lambda: (begun.set(), go_on.wait()), lambda: None)).start()
+begun.wait()
+print(life._look_for_calls(seen), len(seen))
+go_on.set()
+"""
+
+
+def test_leaving_waits_for_nobody_who_waits_for_work(tmp_path: Path) -> None:
+    """A thread that stays for the next statement is no call that is under way; one that has work is."""
+    assert run(USED, str(tmp_path)) == "False 0\nTrue 2\n"
+
+
 def test_a_folder_that_is_in_use_stays(tmp_path: Path) -> None:
     used = folders.Folder()
     look = "from duckdp.process import folders; folders.Folder().close()"

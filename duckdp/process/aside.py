@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -64,6 +65,11 @@ def _worker() -> _Worker:
     worker = _Worker()
     _thread.start_new_thread(worker.serve, ())
     return worker
+
+
+def is_idle(frame: FrameType) -> bool:
+    """Whether a thread, whose innermost call within this package has this frame, is one that waits for work."""
+    return frame.f_code is _Worker.next_job.__code__
 
 
 class _Job:
@@ -123,11 +129,17 @@ class _Worker:
     def __init__(self) -> None:
         self.jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
 
+    def next_job(self) -> _Job | None:
+        """The next work, or None where none comes."""
+        try:
+            return self.jobs.get(timeout=_IDLE_SECONDS)
+        except queue.Empty:
+            return None
+
     def serve(self) -> None:
         while True:
-            try:
-                job = self.jobs.get(timeout=_IDLE_SECONDS)
-            except queue.Empty:
+            job = self.next_job()
+            if job is None:
                 try:
                     _idle.remove(self)
                 except ValueError:  # an interrupt fell between its being chosen and the work

@@ -23,6 +23,7 @@ from typing import Protocol
 
 from duckdp.errors import DuckDPError, ExecutionError, LedgerError
 from duckdp.ledger import Claim, Ledger
+from duckdp.process.aside import is_idle
 from duckdp.process.ending import Ending, take_all
 from duckdp.process.forks import Home, closed
 from duckdp.vault.engine import WHAT, Engine
@@ -156,6 +157,6 @@ def _look_for_calls(seen: dict[int, float]) -> bool:
         running.add(thread)
         while inner is not None and not inner.f_code.co_filename.startswith(_PACKAGE):
             inner = inner.f_back
-        if inner is not None:
+        if inner is not None and not is_idle(inner):
             seen[thread] = now
     return any(now - last < SETTLE_SECONDS for thread, last in seen.items() if thread in running)
