@@ -39,6 +39,7 @@ from duckdp.errors import ParameterError
 Floats = NDArray[np.float64]
 _DIGITS = Context(prec=50, rounding=ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999, traps=[InvalidOperation])
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
+_FINE = Decimal(10) ** 20  # so large a half-width is known to a part of 10^-20 in 50 digits
 _SMOOTH = 50.0  # from this scale on a step of the law is taken as continuous
 _TAIL = 1e-9  # mass ignored outside the range of a numeric law
 _LATTICE = _NODES = 2**18  # of the lattice, or of the quadrature, that a law is inverted on
@@ -204,6 +205,10 @@ def check_level(level: float) -> None:
 def _half_width(noise: Noise, level: float) -> int:
     with localcontext(_DIGITS):
         wanted = Decimal(level)
+        if noise.family == "laplace":
+            exact = _laplace_inverse(Decimal(noise.scale), wanted)
+            if exact < _FINE and abs(exact - round(exact)) > 1 / _FINE:  # else one digit too few would decide
+                return max(math.ceil(exact), 0)
         guess = -math.log1p(-level) if noise.family == "laplace" else _NORMAL.inv_cdf(min(0.5 + level / 2, 1 - 1e-16))
         w = max(0, int(noise.scale * guess * (1 - 1e-6)) - 2)
         w = w if _coverage(noise, w) < wanted else 0
@@ -211,6 +216,12 @@ def _half_width(noise: Noise, level: float) -> int:
             edge = inside - _coverage(noise, w - 1) if w else 2 * inside  # 2 P(Z = w)
             w += max(1, int((wanted - inside) / edge))
         return w
+
+
+def _laplace_inverse(scale: Decimal, wanted: Decimal) -> Decimal:
+    """The real w at which 1 - 2 q^(w + 1) / (1 + q), q = exp(-1 / scale), is as much as is wanted."""
+    share = (1 - wanted) * (1 + (-1 / scale).exp()) / 2
+    return -share.ln() * scale - 1
 
 
 def _coverage(noise: Noise, w: int) -> Decimal:

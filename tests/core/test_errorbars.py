@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -83,6 +84,19 @@ def test_half_width_is_the_smallest(scale: float, level: float):
         w = half_width(noise, level)
         assert errorbars._coverage(noise, w) >= level
         assert w == 0 or errorbars._coverage(noise, w - 1) < level
+
+
+@pytest.mark.parametrize("scale", [*SCALES, *LARGE, 1e-300, 2.0**62])
+def test_half_width_where_a_level_is_all_but_met(scale: float):
+    """At the doubles next to a coverage the closed form and the coverages must agree to the last of 53 bits."""
+    noise = L(scale)
+    for w in (0, 1, 2, int(scale), int(3 * scale)):
+        met = float(errorbars._coverage(noise, w))
+        for level in (math.nextafter(met, 0), met, math.nextafter(met, 1)):
+            if 0 < level < 1:
+                found = half_width(noise, level)
+                assert errorbars._coverage(noise, found) >= Decimal(level)
+                assert found == 0 or errorbars._coverage(noise, found - 1) < Decimal(level)
 
 
 @pytest.mark.parametrize("scale", LARGE)
