@@ -204,9 +204,9 @@ def check_level(level: float) -> None:
 @lru_cache(maxsize=4096)
 def _half_width(noise: Noise, level: float) -> int:
     with localcontext(_DIGITS):
-        wanted = Decimal(level)
-        if noise.family == "laplace":
-            exact = _laplace_inverse(Decimal(noise.scale), wanted)
+        wanted, scale = Decimal(level), Decimal(noise.scale)
+        if noise.family == "laplace":  # P(|Z| <= w) = 1 - 2 q^(w + 1) / (1 + q), q = exp(-1 / scale), solved for w
+            exact = -((1 - wanted) * (1 + (-1 / scale).exp()) / 2).ln() * scale - 1
             if exact < _FINE and abs(exact - round(exact)) > 1 / _FINE:  # else one digit too few would decide
                 return max(math.ceil(exact), 0)
         guess = -math.log1p(-level) if noise.family == "laplace" else _NORMAL.inv_cdf(min(0.5 + level / 2, 1 - 1e-16))
@@ -216,12 +216,6 @@ def _half_width(noise: Noise, level: float) -> int:
             edge = inside - _coverage(noise, w - 1) if w else 2 * inside  # 2 P(Z = w)
             w += max(1, int((wanted - inside) / edge))
         return w
-
-
-def _laplace_inverse(scale: Decimal, wanted: Decimal) -> Decimal:
-    """The real w at which 1 - 2 q^(w + 1) / (1 + q), q = exp(-1 / scale), is as much as is wanted."""
-    share = (1 - wanted) * (1 + (-1 / scale).exp()) / 2
-    return -share.ln() * scale - 1
 
 
 def _coverage(noise: Noise, w: int) -> Decimal:
