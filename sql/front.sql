@@ -161,3 +161,43 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_choose', [
   t::VARCHAR, CASE WHEN TRY_CAST(candidates AS VARCHAR[]) IS NULL THEN candidates::VARCHAR END,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), k::VARCHAR, delta::VARCHAR,
   predicate::VARCHAR], [TRY_CAST(candidates AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_above_threshold(t, candidates, threshold, epsilon := NULL, hits := 1, values := false,
+  predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_above_threshold', [
+  t::VARCHAR, CASE WHEN TRY_CAST(candidates AS VARCHAR[]) IS NULL THEN candidates::VARCHAR END, threshold::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), hits::VARCHAR, values::VARCHAR, predicate::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(candidates AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_above_threshold(t, candidates, threshold, epsilon := NULL, hits := 1,
+  values := false, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_above_threshold', [
+  t::VARCHAR, CASE WHEN TRY_CAST(candidates AS VARCHAR[]) IS NULL THEN candidates::VARCHAR END, threshold::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), hits::VARCHAR, values::VARCHAR,
+  predicate::VARCHAR], [TRY_CAST(candidates AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_sparse_open(t, threshold, epsilon := NULL, hits := 1, values := false, predicate := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_sparse_open', [
+  t::VARCHAR, threshold::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), hits::VARCHAR,
+  values::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_sparse_open(t, threshold, epsilon := NULL, hits := 1, values := false, predicate := NULL,
+  fresh := false)
+AS (SELECT handle FROM query(__dp_bind('dp_sparse_open', [
+  t::VARCHAR, threshold::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), hits::VARCHAR,
+  values::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], [])));
+
+CREATE OR REPLACE MACRO dp_explain_sparse_open(t, threshold, epsilon := NULL, hits := 1, values := false,
+  predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_sparse_open', [
+  t::VARCHAR, threshold::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), hits::VARCHAR,
+  values::VARCHAR, predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_sparse_ask(handle, predicate, threshold := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_sparse_ask', [
+  handle::VARCHAR, predicate::VARCHAR, threshold::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_sparse_ask(handle, predicate, threshold := NULL)
+AS (SELECT above FROM query(__dp_bind('dp_sparse_ask', [
+  handle::VARCHAR, predicate::VARCHAR, threshold::VARCHAR], [])));

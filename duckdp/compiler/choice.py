@@ -1,7 +1,7 @@
 """The candidates that most privacy units have, as a task: the values of a key with a public domain, or predicates.
 
 A unit counts once for each candidate that any of its rows has, however many rows it has: so it changes every count by
-at most 1, whatever ``max_rows`` and ``max_groups`` are, and nothing needs to be bounded.
+at most 1, and nothing needs to be bounded (``unit_counts.py``).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 
 from duckdp.catalog.table import Scalar, Table, dump_table
 from duckdp.compiler.emit import key_codes, print_keys
-from duckdp.compiler.expression import Expr, columns, show
-from duckdp.compiler.printing import UNIT, Parameters, print_expr, print_rows, quote
+from duckdp.compiler.expression import Expr, show
+from duckdp.compiler.printing import UNIT, Parameters
 from duckdp.compiler.query import Key, Query
-from duckdp.core.reads import Add, AddByKey, PrivateQuery, one_row
+from duckdp.compiler.unit_counts import count_units
+from duckdp.core.reads import AddByKey, PrivateQuery, one_row
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import InternalError
@@ -159,23 +160,7 @@ class PredicateChoice(_Choice):
 
     def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - nothing is chosen by a hash
         """The private read: one row with the number of units of each predicate."""
-        parameters = Parameters()
-        keyed = self.table.unit_key is not None
-        rows = print_rows(self.table, columns(self.where, *self.predicates), parameters, unit=True)
-
-        def printed(expr: Expr) -> str:
-            return print_expr(expr, lambda c: f"r.{quote(c.name)}", parameters)
-
-        held = [f"(CASE WHEN {printed(p)} THEN 1 ELSE 0 END)" for p in self.predicates]
-        where = "" if self.where is None else f" WHERE {printed(self.where)}"
-        names = [f"p{i}" for i in range(len(held))]
-        if keyed:
-            held = [f"system.main.max({h})" for h in held]
-            where += f" GROUP BY r.{UNIT}"
-        items = ", ".join(f"{h} AS {name}" for h, name in zip(held, names, strict=True))
-        sums = ", ".join(f"system.main.sum(u.{name})" for name in names)
-        sql = f"SELECT {sums} FROM (SELECT {items} FROM {rows} AS r{where}) AS u"
-        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), parts=Add())
+        return count_units(self.table, self.where, self.predicates)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Places of the chosen predicates. ``rows``: exact and private."""

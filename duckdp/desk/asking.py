@@ -103,6 +103,13 @@ def given_again(charge: int) -> None:
         asking.charge, asking.outcome = charge, "stored"
 
 
+def goes_on(charge: int) -> None:
+    """The statement under way in this thread is a question to a release that was charged before."""
+    asking = _current.asking
+    if asking is not None:
+        asking.charge = charge
+
+
 def leave_out() -> None:
     """The statement under way in this thread is the analyst's own business."""
     asking = _current.asking

@@ -21,14 +21,14 @@ from duckdp.compiler.release import SelectTask
 from duckdp.core.task import Interactive, Stages, Task, Work
 from duckdp.core.types import Loss, parse_delta, parse_epsilon
 from duckdp.core.watch import Watch
-from duckdp.desk.asking import charged, given_again
+from duckdp.desk.asking import charged, given_again, goes_on
 from duckdp.desk.charging import charge_request
-from duckdp.desk.interactive import Interaction, begin
+from duckdp.desk.interactive import Interaction, begin, go_on, open_release
 from duckdp.desk.laundering import laundered
 from duckdp.desk.lookups import Lookups
 from duckdp.desk.remembered import MOST_TEXT
 from duckdp.errors import CatalogError, DuckDPError
-from duckdp.ledger import Charge, ChargeRequest, Claim, Remaining, StoredRelease
+from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, Remaining, StoredRelease
 from duckdp.ledger.types import Kind
 from duckdp.process.importing import importing
 from duckdp.result import Result, ResultColumn
@@ -182,6 +182,39 @@ class Desk(Lookups):
                 reservation=self.reservation_id,
             )
             charged(found.charge_id)
+        return found
+
+    def open_release(self, task: Interactive, *, table: Table, statement: str) -> Performed:
+        """Charge for a release that goes on question by question (:meth:`go_on`), once; nothing is read.
+
+        Raises:
+            InsufficientBudgetError: B101. BudgetError, LedgerError: B1xx, B2xx. CatalogError: C103, C104.
+        """
+        charge_id, known = open_release(
+            self._data, self.analyst, task, table=table, statement=statement, reservation=self.reservation_id
+        )
+        (given_again if known else charged)(charge_id)
+        return Performed(payload="", charge_id=charge_id, stored=known)
+
+    def go_on(self, charge: ChargeRow, task: Interactive, *, table: Table) -> Interaction:
+        """Go on with a release that was charged for: by the task and the table's declaration as they were, in turn.
+
+        Whoever else goes on with it is waited for. What is asked is a statement that the caller notes
+        (:meth:`Interaction.reply`).
+
+        Args:
+            charge: of the release, the analyst's own.
+            task: made again from what the charge says.
+            table: its declaration, as it stands today.
+
+        Raises:
+            BudgetError: B103. LedgerError: B206, somebody else is going on with it, for long.
+            CatalogError: C103, C104, declarations or data are no longer those of the release.
+        """
+        watch = Watch()
+        with self._data.engine.watched(watch):
+            found = go_on(self._data, task, charge, table=table, check=watch.check)
+        goes_on(charge.id)
         return found
 
     # ---- what follows from a release ----------------------------------------------------------------------------

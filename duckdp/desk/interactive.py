@@ -6,6 +6,8 @@ release goes on with it, from the answers and the secret state that are stored.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from duckdp.arguments import from_caller
 from duckdp.catalog.table import Table
 from duckdp.core.task import Dialogue, Interactive, Question, Step
@@ -13,7 +15,7 @@ from duckdp.desk.asking import Asking, call_text, charged
 from duckdp.desk.charging import charge_request, digest
 from duckdp.desk.laundering import laundered
 from duckdp.errors import CatalogError, DuckDPError, ParameterError
-from duckdp.ledger import Charge, Claim, StoredStep
+from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, StoredStep
 from duckdp.ledger.interactions import has_ended
 from duckdp.process.ending import Closing
 from duckdp.vault.dataset import DataSet
@@ -30,23 +32,47 @@ def begin(
     reservation: int | None,
 ) -> Interaction:
     """See :meth:`duckdp.desk.desk.Desk.interact`."""
-    _require_task(task)
-    state = data.require_current()
-    request = charge_request(
-        data,
-        analyst,
-        task,
-        beside=("interactive", unique),
-        table=table,
-        statement=statement,
-        state=state,
-        reservation=reservation,
-    )
+    request = _request(data, analyst, task, table, statement, unique=unique, reservation=reservation)
     claim = Claim()
     try:
         return Interaction(data, table, data.ledger.take_up(request, task.begin(), claim), claim)
     except BaseException:
         claim.end()
+        raise
+
+
+def open_release(
+    data: DataSet, analyst: str, task: Interactive, *, table: Table, statement: str, reservation: int | None
+) -> tuple[int, bool]:
+    """The charge of a release that is opened, and whether it had been before; see ``Desk.open_release``."""
+    request = _request(data, analyst, task, table, statement, reservation=reservation)
+    known = data.ledger.asked(request)
+    claim = Claim()
+    try:
+        held = data.ledger.take_up(request, task.begin(), claim, patience=data.ledger.patience)
+        claim.end()
+        data.ledger.let_go(held)
+    finally:
+        claim.end()
+    return held.id, known
+
+
+def go_on(
+    data: DataSet, task: Interactive, charge: ChargeRow, *, table: Table, check: Callable[[], None]
+) -> Interaction:
+    """See :meth:`duckdp.desk.desk.Desk.go_on`."""
+    if data.require_current().data_version != charge.data_version:
+        raise _outdated()
+    request = _request(data, charge.analyst, task, table, charge.statement)
+    if request.key != charge.key:
+        raise CatalogError("C103", "the declarations changed since this release began. Begin a new one.")
+    claim = Claim()
+    try:
+        data.life.begin(claim)
+        held = data.ledger.take_up(request, None, claim, patience=data.ledger.patience, check=check)
+        return Interaction(data, table, held, claim)
+    except BaseException:
+        data.life.end(claim)
         raise
 
 
@@ -86,9 +112,10 @@ class Interaction(Closing):
         )
         with asked:
             charged(self.charge_id)  # noted is what it is refused, and what fails
-            return self._ask(question)
+            return self.reply(question)
 
-    def _ask(self, question: Question) -> str:
+    def reply(self, question: Question) -> str:
+        """As :meth:`ask`, within a statement that is noted already."""
         self._require_same_data()
         problem: DuckDPError | None = None
         output: str | None = None
@@ -104,7 +131,7 @@ class Interaction(Closing):
 
     def close(self) -> None:
         """Let others go on with the release; again is harmless."""
-        self._claim.end()
+        self._data.life.end(self._claim)
         self._data.ledger.let_go(self._charge)
 
     def end(self, reason: str = "ended by the analyst") -> None:
@@ -118,8 +145,35 @@ class Interaction(Closing):
     def _require_same_data(self) -> None:
         self._data.ledger.require_open(self._charge.analyst)
         if self._data.require_current().data_version != self._charge.data_version:
-            raise CatalogError("C104", "the data set has a new version since this release began. Begin a new one.")
+            raise _outdated()
         self._data.version_of(self._table)
+
+
+def _request(
+    data: DataSet,
+    analyst: str,
+    task: Interactive,
+    table: Table,
+    statement: str,
+    *,
+    unique: str = "",
+    reservation: int | None = None,
+) -> ChargeRequest:
+    _require_task(task)
+    return charge_request(
+        data,
+        analyst,
+        task,
+        beside=("interactive", unique),
+        table=table,
+        statement=statement,
+        state=data.require_current(),
+        reservation=reservation,
+    )
+
+
+def _outdated() -> CatalogError:
+    return CatalogError("C104", "the data set has a new version since this release began. Begin a new one.")
 
 
 def _require_task(task: object) -> None:

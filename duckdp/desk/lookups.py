@@ -164,6 +164,20 @@ class Lookups:
         """A charge whose release the analyst was given."""
         return self._data.ledger.charge(charge_id)
 
+    def own_charge(self, charge_id: int) -> ChargeRow:
+        """A charge of the analyst's own, to go on with it.
+
+        Raises:
+            BudgetError: B102, B103. CatalogError: C110, the same for unknown and somebody else's.
+        """
+        self.require_grant()
+        found = self._data.ledger.charge(charge_id)
+        if found is None or found.analyst != self.analyst:
+            raise CatalogError(
+                "C110", f"handle {charge_id} is unknown or belongs to somebody else. dp_ledger() lists your charges."
+            )
+        return found
+
     def objects(self, limit: int, after: str) -> Sequence[ObjectRow]:
         """Stored objects of the analyst, then those shared with them, by name."""
         return self._data.ledger.objects(self.analyst, limit=limit, after=after)

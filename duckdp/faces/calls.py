@@ -11,7 +11,7 @@ from typing import Literal
 
 from duckdp.arguments import Scalar, checked_methods, checks_itself
 from duckdp.faces.declared import method
-from duckdp.faces.files import Files
+from duckdp.faces.sparse import SparseCalls
 from duckdp.functions.spec import FUNCTIONS
 from duckdp.result import Result
 
@@ -19,7 +19,7 @@ Names = str | Sequence[str]
 
 
 @checked_methods
-class Calls(Files):
+class Calls(SparseCalls):
     """Methods of ``Session``; each charges what its SQL function charges."""
 
     def __init_subclass__(cls) -> None:

@@ -15,14 +15,13 @@ from duckdp.compiler.grouping import read_keys
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.functions.kinds import Delta, Epsilon, Fresh, Keys, Predicate, Predicates, Size, TableName
-from duckdp.functions.planned import Planned, predicate_text, read_where
+from duckdp.functions.planned import Planned, predicate_text, read_predicates, read_where
 from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.result import Result, ResultColumn
 
 if TYPE_CHECKING:
     from duckdp.desk.desk import Desk
 
-MOST_CANDIDATES = 1_000  # predicates of one choice: each is a column of the read
 MOST_LOOKED_AT = 2_000_000  # scores of all picks together, of which each draws noise: seconds
 
 
@@ -76,8 +75,6 @@ class _Choosing(Explained):
 
 
 def _require_few(k: int, candidates: int) -> None:
-    if not candidates:
-        raise ParameterError("P107", "candidates", 0, "must not be empty.")
     if k > candidates:
         raise ParameterError("P107", "k", k, f"must be at most {candidates:,}, the candidates there are.")
     if k * candidates > MOST_LOOKED_AT:
@@ -147,12 +144,6 @@ class Choose(_Choosing):
 
     def _task(self, desk: Desk) -> PredicateChoice:
         table = desk.table(self.table)
-        if len(self.candidates) > MOST_CANDIDATES:
-            rule = f"are at most {MOST_CANDIDATES:,} predicates."
-            raise ParameterError("P107", "candidates", len(self.candidates), rule)
-        _require_few(self.k, len(self.candidates))
-        read = [read_where(text, table) for text in self.candidates]
-        predicates = tuple(p for p in read if p is not None)
-        if len(set(predicates)) != len(read):
-            raise ParameterError("P107", "candidates", len(read), "must differ: one of them stands twice.")
+        predicates = read_predicates(self.candidates, table)
+        _require_few(self.k, len(predicates))
         return PredicateChoice(predicates=predicates, **self._terms(desk, table))

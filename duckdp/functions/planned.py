@@ -9,9 +9,11 @@ from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Expr
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
+from duckdp.errors import ParameterError
 from duckdp.result import Result, note_name, plain_result
 
 NOTE = ("note", "VARCHAR")  # the caveat's column
+MOST_CANDIDATES = 1_000  # predicates of one call: each is a column of the read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,22 @@ def with_note(
 def read_where(text: str | None, table: Table) -> Expr | None:
     """A predicate given as text."""
     return None if text is None else read_predicate(parse_scalar(text), table, f"SELECT {text}")
+
+
+def read_predicates(texts: Sequence[str], table: Table) -> tuple[Expr, ...]:
+    """Candidates given as texts: predicates of rows, in their order.
+
+    Raises:
+        ParameterError: P107, none, too many, or one of them stands twice. QueryError: Q1xx to Q3xx.
+    """
+    if not texts:
+        raise ParameterError("P107", "candidates", 0, "must not be empty.")
+    if len(texts) > MOST_CANDIDATES:
+        raise ParameterError("P107", "candidates", len(texts), f"are at most {MOST_CANDIDATES:,} predicates.")
+    read = tuple(read_predicate(parse_scalar(text), table, f"SELECT {text}") for text in texts)
+    if len(set(read)) != len(read):
+        raise ParameterError("P107", "candidates", len(read), "must differ: one of them stands twice.")
+    return read
 
 
 def predicate_text(predicate: str | None) -> str:

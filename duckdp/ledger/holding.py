@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from duckdp.ledger import holders, interactions, reservations
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.keeping import Keeping
 from duckdp.ledger.types import Charge, ChargeRequest, Reservation, StoredStep
+
+_SHORTEST, _LONGEST = 0.001, 0.05  # seconds between two looks at whether a release is free to be gone on with
 
 
 class Holding(Keeping):
@@ -26,7 +31,15 @@ class Holding(Keeping):
         """Give up what a reservation still holds; again is harmless."""
         self._store.write(lambda tx: reservations.end(tx, reservation))
 
-    def take_up(self, request: ChargeRequest, secret: str, claim: Claim | None = None) -> Charge:
+    def take_up(
+        self,
+        request: ChargeRequest,
+        secret: str | None,
+        claim: Claim | None = None,
+        *,
+        patience: float = 0.0,
+        check: Callable[[], None] = lambda: None,
+    ) -> Charge:
         """Charge for an interactive release, or go on with the one that the same request charged for, free.
 
         One holder at a time goes on with it: until :meth:`let_go`, or until the object is dropped or its process is
@@ -35,8 +48,10 @@ class Holding(Keeping):
         Args:
             request: for all steps together.
             secret: the state from which all steps begin, drawn from public figures; stored with the charge, and not
-                used where there is one already.
+                used where there is one already. None: there is one.
             claim: ends the hold where an interrupt falls between it and the caller.
+            patience: seconds to wait while somebody else goes on with it.
+            check: called again and again while waiting; what it raises ends the wait.
 
         Returns:
             The charge of this turn, for :meth:`past` and :meth:`store_step`. Where the release has ended nobody holds
@@ -46,7 +61,18 @@ class Holding(Keeping):
             BudgetError: B101, B102, B103, B107, B109. CatalogError: C103, C104.
             LedgerError: B206, somebody else is going on with it.
         """
-        return self._charge(lambda tx: interactions.take_up(tx, self._logged(tx, request), secret, claim))
+        deadline, pause = time.monotonic() + patience, _SHORTEST
+        while True:
+            found = self._charge(lambda tx: interactions.take_up(tx, self._logged(tx, request), secret, claim))
+            if isinstance(found, Charge):
+                return found
+            pending = found
+            while self._store.read(lambda tx, pending=pending: interactions.still_pending(tx, pending)):  # type: ignore[misc]
+                if time.monotonic() >= deadline:
+                    raise interactions.is_held_elsewhere(pending.charge_id, self.path)
+                check()
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST)
 
     def past(self, charge: Charge) -> tuple[list[StoredStep], str | None]:
         """The steps of an interactive release, in order, and why it ended if it has.

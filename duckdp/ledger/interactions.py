@@ -37,6 +37,7 @@ import secrets
 
 from duckdp.errors import BudgetError, InternalError, LedgerError, ParameterError
 from duckdp.ledger import budgets, chain, charges, holders
+from duckdp.ledger.charges import Pending
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
@@ -47,11 +48,13 @@ MOST_STEPS = 100_000  # of one interaction: what it may take of the disk is boun
 BY_MECHANISM = "the mechanism ended"
 
 
-def take_up(tx: Tx, request: ChargeRequest, secret: str, claim: Claim | None = None) -> Charge:
-    """See :meth:`duckdp.ledger.Ledger.take_up`."""
+def take_up(tx: Tx, request: ChargeRequest, secret: str | None, claim: Claim | None = None) -> Charge | Pending:
+    """See :meth:`duckdp.ledger.Ledger.take_up`; Pending: somebody else is going on with it."""
     dataset, analyst = budgets.require_open(tx, request.analyst)
     row = charges.find(tx, request.analyst, request.key)
     if row is None:
+        if secret is None:
+            raise InternalError("an interactive release that was to be gone on with is not there")
         charges.require_versions(dataset, request)
         charge = charges.enter(tx, request, dataset, analyst, claim)
         made = tx.insert("interaction", charge=charge.id, turn=1, holder=charges.by_id(tx, charge.id)["holder"])
@@ -61,14 +64,19 @@ def take_up(tx: Tx, request: ChargeRequest, secret: str, claim: Claim | None = N
     found = _find(tx, row["id"])
     if found["ended"] is not None:
         return charges.as_charge(row, attempt=found["turn"])
-    held = (found["holder"], dataset["id"], row["id"], found["turn"], tx.thread, tx.path)
-    if found["holder"] and holders.working(*held):
-        raise _held(tx, row["id"])
+    if _is_worked_on(tx, dataset["id"], found):
+        return Pending(charge_id=row["id"])
     turn = found["turn"] + 1
     charge, holder = charges.hand_out(tx, dataset["id"], row, claim, attempt=turn)
     tx.change("interaction", found, ("charge",), turn=turn, holder=holder)
     chain.append(tx, "turn", request.analyst, {"charge": row["id"], "turn": turn, "holder": holder})
     return charge
+
+
+def still_pending(tx: Tx, pending: Pending) -> bool:
+    """Is somebody else still going on with it?"""
+    row = _find(tx, pending.charge_id)
+    return row["ended"] is None and _is_worked_on(tx, tx.dataset_id(), row)
 
 
 def past(tx: Tx, charge: Charge) -> tuple[list[StoredStep], str | None]:
@@ -195,17 +203,23 @@ def _find(tx: Tx, charge_id: int) -> Row:
     return row
 
 
+def _is_worked_on(tx: Tx, dataset_id: str, row: Row) -> bool:
+    held = (row["holder"], dataset_id, row["charge"], row["turn"], tx.thread, tx.path)
+    return bool(row["holder"]) and holders.working(*held)
+
+
 def _require_turn(tx: Tx, row: Row, charge: Charge) -> None:
     if row["turn"] != charge.attempt or not holders.is_mine(row["holder"]):
-        raise _held(tx, charge.id)
+        raise is_held_elsewhere(charge.id, tx.path)
 
 
-def _held(tx: Tx, charge_id: int) -> LedgerError:
+def is_held_elsewhere(charge_id: int, path: str) -> LedgerError:
+    """The error for who would go on with an interaction that somebody else goes on with."""
     return LedgerError(
         "B206",
         f"somebody else is going on with the interactive release of charge {charge_id}, one at a time. "
         "Close it there, or end that process, and ask again.",
-        path=tx.path,
+        path=path,
     )
 
 
