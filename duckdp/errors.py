@@ -44,7 +44,7 @@ CODES: dict[str, str] = {
     "C107": "the source is locked by another process",
     "C108": "the source cannot be opened, or cannot be read in full",
     "C109": "the privacy unit, neighbour relation and accountant are frozen by the first charge",
-    "C110": "the summary or synthetic table is unknown or belongs to somebody else",
+    "C110": "the summary, synthetic table or handle is unknown or belongs to somebody else",
     "C111": "the name is taken",
     "Q101": "the text is not SQL",
     "Q102": "the text holds more than one statement",

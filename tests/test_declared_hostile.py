@@ -32,6 +32,9 @@ GOOD = {
     "name": "s",
     "statement": "SELECT name, count(*) AS n FROM u GROUP BY name",
     "degree": "3",
+    "threshold": "3",
+    "predicate": "x > 1",
+    "handle": "2",  # of the fixture
 }
 GOOD_LISTS = {"columns": ["x"], "functions": ["x", "x * x"], "candidates": ["x > 1", "x < 0"]}
 ODD = (
@@ -101,6 +104,7 @@ def curator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator
         owner.budget(epsilon=100_000, delta=0.5)
         owner.grant("ana", epsilon=100_000, delta=0.5)
         owner.session("ana").smooth_summary("u", ["x"], name="s", epsilon=1, degree=3)
+        owner.session("ana").sparse_open("u", 300, epsilon=1)
         yield owner
 
 

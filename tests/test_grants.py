@@ -39,6 +39,11 @@ CALLS = {
     "dp_explain_top_k": "dp_explain_top_k('visits', 'sex', 1, epsilon := 0.5)",
     "dp_choose": "dp_choose('visits', ['age > 40', 'age < 20'], epsilon := 0.5)",
     "dp_explain_choose": "dp_explain_choose('visits', ['age > 40', 'age < 20'], epsilon := 0.5)",
+    "dp_above_threshold": "dp_above_threshold('visits', ['age > 40', 'age < 20'], 5, epsilon := 0.5)",
+    "dp_explain_above_threshold": "dp_explain_above_threshold('visits', ['age > 40'], 5, epsilon := 0.5)",
+    "dp_sparse_open": "dp_sparse_open('visits', 5, epsilon := 0.5)",
+    "dp_explain_sparse_open": "dp_explain_sparse_open('visits', 5, epsilon := 0.5)",
+    "dp_sparse_ask": "dp_sparse_ask(3, 'age > 40')",
     "dp_groups_per_unit": "dp_groups_per_unit('visits', 'sex', epsilon := 0.5)",
     "dp_explain_groups_per_unit": "dp_explain_groups_per_unit('visits', 'sex', epsilon := 0.5)",
 }
@@ -72,7 +77,7 @@ def fetched(con: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], object]]:
     """Every way to have each call's answer again, all of them used once."""
     ways: dict[str, Callable[[], object]] = {}
     calls = {**CALLS, **MORE}
-    for name in ("dp_smooth_summary", "a table of private rows"):
+    for name in ("dp_smooth_summary", "a table of private rows", "dp_sparse_open"):
         con.execute(f"FROM {calls[name]}").fetchall()
     for number, (name, call) in enumerate(calls.items()):
         con.execute(f"PREPARE p{number} AS FROM {call}; CREATE TEMP VIEW v{number} AS FROM {call}")

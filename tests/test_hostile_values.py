@@ -83,6 +83,10 @@ def interaction(w: World) -> int:
         return talk.charge_id
 
 
+def handle(w: World) -> int:
+    return int(w.session.sparse_open("u", 3, epsilon=1)["handle"][0]) if isinstance(w, World) else 1
+
+
 def taken_up(w: World) -> Charge:
     return w.other.take_up(ask(w.path()), "1")
 
@@ -169,6 +173,8 @@ CURATOR: Cases = {
 
 TERMS = {"epsilon": 1, "delta": 1e-8, "error": None, "mechanism": "auto", "parameters": (), "tolerance": None}
 CALL = {"table": "t", "epsilon": 1, "predicate": None, "fresh": False}
+TOLD = {"table": "u", "epsilon": 1, "predicate": None}
+ABOVE = {"threshold": 3, "hits": 1, "values": False}
 SUMMARY = {"table": "t", "columns": ["x"], "epsilon": 1, "delta": 0, "smoothness": None, "degree": 3}
 TABLE = {
     "epsilon": 1,
@@ -243,6 +249,11 @@ SESSION: Cases = {
     "groups_per_unit": lambda _: {**CALL, "table": "u", "keys": "name"},
     "top_k": lambda _: {**CALL, "table": "u", "keys": "name", "k": 1, "delta": 0},
     "choose": lambda _: {**CALL, "table": "u", "candidates": ["x > 1", "x < 0"], "k": 1, "delta": 0},
+    "above_threshold": lambda _: {**CALL, "table": "u", "candidates": ["x > 1"], **ABOVE},
+    "explain_above_threshold": lambda _: {**TOLD, "candidates": ["x > 1"], **ABOVE},
+    "sparse_open": lambda _: {**CALL, "table": "u", **ABOVE},
+    "explain_sparse_open": lambda _: {**TOLD, **ABOVE},
+    "sparse_ask": lambda w: {"handle": handle(w), "predicate": "x > 1", "threshold": None},
     "explain_top_k": lambda _: {"table": "u", "keys": "name", "k": 1, "epsilon": 1, "delta": 0, "predicate": None},
     "explain_choose": lambda _: {
         "table": "u",

@@ -28,6 +28,7 @@ ACTING = (
         "curator.py",
         "faces/asks.py",
         "faces/calls.py",
+        "faces/sparse.py",
         "vault",
         "desk",
         "front",

@@ -110,7 +110,7 @@ class SparseOpen(Explained):
     fresh: Fresh = option(False, explained=False, about="pay again, for another handle")
 
     def plan(self, desk: Desk) -> Planned:
-        """One row: the handle."""
+        """One row with the handle, and how many hits it was paid for."""
         task = self._task(desk)
 
         def run(nonce: str) -> Result:

@@ -110,7 +110,7 @@ class SparseVector:
         return geometric(self._first)
 
     def look(self, count: int, threshold: int, shift: int) -> Look:
-        """Answer one question.
+        """Whether one count is a hit, and the value of a hit that has one.
 
         Args:
             count: q_i. Exact private value: must not be logged, stored or raised.
@@ -122,7 +122,7 @@ class SparseVector:
         return Look(above=above, value=count + value if above and self.valued else None)
 
     def look_through(self, counts: Sequence[int], threshold: int) -> list[Look]:
-        """Answer questions in their order, up to the last hit that was paid for.
+        """Which counts are hits, in their order, up to the last hit that was paid for.
 
         Args:
             counts: int[n]. Exact private values: must not be logged, stored or raised.

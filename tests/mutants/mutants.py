@@ -13,6 +13,7 @@ from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_order import ORDER
 from tests.mutants.of_reads import READS
+from tests.mutants.of_sparse import SPARSE
 from tests.mutants.of_statements import STATEMENTS
 from tests.mutants.of_units import UNITS
 
@@ -28,6 +29,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "statements": STATEMENTS,
     "order": ORDER,
     "choices": CHOICES,
+    "sparse": SPARSE,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

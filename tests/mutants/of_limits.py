@@ -31,7 +31,7 @@ LIMITS: tuple[Mutant, ...] = (
     Mutant("reservations: of anybody", _RESERVATIONS, 'row["analyst"] == analyst and holders.is_mine(row["holder"])', 'holders.is_mine(row["holder"])', _T),
     Mutant("retold: teams not compared", _RETOLD, "return sealed and joined and stand == self._teams and members == told", "return sealed", _T),
     Mutant("retold: sums not compared", _RETOLD, 'return same and set(self._spent) <= set(rows) and dataset["month"] == self._month', "return True", _T),
-    Mutant("interactive: two holders", _INTERACTIONS, '    if found["holder"] and holders.working(*held):\n', "    if False:\n", _T_INTERACTIVE),
+    Mutant("interactive: two holders", _INTERACTIONS, '    if _is_worked_on(tx, dataset["id"], found):\n', "    if False:\n", _T_INTERACTIVE),
     Mutant("interactive: no fence", _INTERACTIONS, '    if row["turn"] != charge.attempt or not holders.is_mine(row["holder"]):\n', "    if False:\n", _T_INTERACTIVE),
     Mutant("interactive: unknown steps", _INTERACTIONS, '    if row["ended"] is not None or number != row["steps"] or asked:\n', '    if row["ended"] is not None:\n', _T_INTERACTIVE),
     Mutant("interactive: after its end", _INTERACTIONS, "        raise has_ended(charge.id) if row", "        raise _passed(tx, charge.id) if row", _T_INTERACTIVE),

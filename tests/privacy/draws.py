@@ -20,6 +20,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
@@ -45,6 +46,7 @@ from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
 from tests.privacy.choices import chosen, top_k
+from tests.privacy.thresholds import above, stream, work_of
 from tests.synthetic.plans import plan_wide
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -249,6 +251,17 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("chosen by units", lambda: chosen(KEYED, ("age > 40", "sex = 'F'", "cost < score"))),
         Case("chosen by rows", lambda: chosen(ROWS, ("age > 40", "town IS NULL"), neighbours=REPLACE)),
     ),
+    AboveThreshold: (
+        Case("above by units", lambda: above(KEYED, ("age > 40", "sex = 'F'", "cost < score"), hits=2)),
+        Case(
+            "above by rows, replaced",
+            lambda: above(ROWS, ("age > 40", "town IS NULL"), "smoker", valued=True, neighbours=REPLACE),
+        ),
+    ),
+    SparseStream: (
+        Case("stream by units", lambda: stream(KEYED, "age > 20", hits=3, valued=True)),
+        Case("stream by rows, replaced", lambda: stream(ROWS, neighbours=REPLACE)),
+    ),
     PerUnitTask: (
         Case("rows", lambda: plan_per_unit(KEYED, None, None, epsilon_nano=NANO)),
         Case("groups", lambda: plan_per_unit(KEYED, "sex, town", None, epsilon_nano=NANO)),
@@ -383,7 +396,7 @@ def observe(
 
     with watched(seed=1) as calls:
         try:
-            payload = task.work(7)(Stages(read, keep=keep))
+            payload = work_of(task)(Stages(read, keep=keep))
         except Exception as problem:  # noqa: BLE001 - any failure would be seen
             return Seen(f"{type(problem).__name__}: {problem}", tuple(calls), tuple(outputs), crossed)
     return Seen(None, tuple(calls), tuple(outputs), crossed, payload)

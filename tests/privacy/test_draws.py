@@ -83,14 +83,16 @@ def test_every_class_that_releases_is_listed() -> None:
 
 
 def _releasing() -> Iterable[type]:
-    """Classes of the package with a method that begins with "release", or with work for the session."""
+    """Classes of the package with a method that begins with "release", or with work or questions for the session."""
     for module in pkgutil.walk_packages(duckdp.__path__, "duckdp."):
         if module.name.endswith("__main__") or ".bench" in module.name:
             continue
         for name, kind in vars(importlib.import_module(module.name)).items():
             if inspect.isclass(kind) and kind.__module__ == module.name and name[0] != "_":
                 methods = [m for m, _ in inspect.getmembers(kind, inspect.isfunction)]  # inherited ones too
-                if not inspect.isabstract(kind) and any(m.startswith("release") or m == "work" for m in methods):
+                if not inspect.isabstract(kind) and any(
+                    m.startswith("release") or m in ("work", "question") for m in methods
+                ):
                     yield kind
 
 

@@ -27,6 +27,7 @@ from duckdp.compiler.emit import emit
 from duckdp.compiler.release import SelectTask
 from duckdp.core.reads import PrivateQuery
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
+from duckdp.mechanisms.sparse_vector import SparseVector
 from tests.privacy.statistics import epsilon_lower_bound
 
 pytestmark = pytest.mark.slow
@@ -56,12 +57,31 @@ def _median(session: Session) -> float:
     return float(session.median_smooth("t", "x", epsilon=EPSILON, fresh=True).rows()[0][0])
 
 
+NOBODYS = [f"x >= 4.{i}" for i in range(1, 5)]  # but of the one unit more; then one that it has no part in
+IN_TURN = [*NOBODYS, "x < 3"]
+
+
+def _first_hit(session: Session) -> float:
+    """Which predicate of a list is the first hit."""
+    found = session.above_threshold("t", IN_TURN, 1, epsilon=EPSILON, fresh=True)["above"]
+    return float(found.index(True)) if True in found else float(len(found))
+
+
+def _first_answer(session: Session) -> float:
+    """Which question to a handle is the first hit."""
+    handle = session.sparse_open("t", 1, epsilon=EPSILON, fresh=True)["handle"][0]
+    hits = (place for place, text in enumerate(IN_TURN) if session.sparse_ask(handle, text)["above"][0])
+    return float(next(hits, len(IN_TURN)))
+
+
 QUESTIONS: dict[str, Callable[[Session], float]] = {
     "count": _number("SELECT count(*) FROM t"),
     "sum": _number("SELECT sum(x) FROM t"),
     "average": _number("SELECT avg(x) FROM t"),
     "grouped count": _groups,
     "median": _median,
+    "first hit of a list": _first_hit,
+    "first hit of a handle": _first_answer,
 }
 
 
@@ -86,6 +106,9 @@ def _break(twin: str | None) -> None:
     if twin == "median at a sixth of the noise":
         honest = SmoothQuantile.release
         SmoothQuantile.release = lambda self, m, s: honest(self, m, s / 6)  # type: ignore[method-assign]
+    elif twin == "sparse vector at a quarter of the noise":
+        doubled = property(lambda self: (2 * self.epsilon_nano, 2 * self.epsilon_nano, 0))
+        SparseVector.shares = doubled  # type: ignore[assignment]
     elif twin is not None:
         import duckdp.desk.desk
 
@@ -146,6 +169,8 @@ def test_the_empirical_epsilon_is_below_the_claim(
         ("grouped count", "unbounded"),
         ("average", "unbounded"),
         ("median", "median at a sixth of the noise"),
+        ("first hit of a list", "sparse vector at a quarter of the noise"),
+        ("first hit of a handle", "sparse vector at a quarter of the noise"),
     ],
 )
 def test_a_broken_twin_is_caught(question: str, twin: str) -> None:

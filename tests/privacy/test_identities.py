@@ -32,6 +32,7 @@ from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, column, plan_for
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.draws import TASKS
+from tests.privacy.thresholds import above, stream
 from tests.synthetic.plans import plan_wide
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -163,6 +164,22 @@ def _choices() -> Iterator[Any]:
     yield from _varied(top_k, {**base, "keys": "sex, town"}, {"keys": "town, sex"}, {"keys": "level"}, *terms)
     two = ("age > 3", "smoker")
     yield from _varied(chosen, {**base, "texts": two}, {"texts": two[::-1]}, {"texts": ("age > 4", "smoker")}, *terms)
+
+
+def _thresholds() -> Iterator[Any]:
+    base = {"table": clinic(), "where": None, "threshold": 5, "hits": 2, "valued": False, "epsilon_nano": NANO}
+    base |= {"neighbours": ADD_REMOVE}
+    terms: tuple[dict[str, Any], ...] = (
+        {"threshold": 6},
+        {"hits": 1},
+        {"valued": True},
+        {"epsilon_nano": NANO + 1},
+        {"neighbours": REPLACE},
+        {"where": "smoker"},
+    )
+    two = ("age > 3", "smoker")
+    yield from _varied(above, {**base, "texts": two}, {"texts": two[::-1]}, {"texts": ("age > 4", "smoker")}, *terms)
+    yield from _varied(stream, base, {"opened": "another"}, *terms)
 
 
 def _per_units() -> Iterator[Any]:
@@ -304,6 +321,7 @@ FAMILIES = (
     _bounds,
     _per_units,
     _choices,
+    _thresholds,
     _summaries,
     _counted,
     _grouped,

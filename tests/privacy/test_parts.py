@@ -38,6 +38,7 @@ from duckdp.vault.engine import read_batches
 from tests.compiler.test_fixtures import _blocks
 from tests.gate import clinic, plan_for
 from tests.privacy.draws import SLOW, TASKS, Case, connect, tables, watched
+from tests.privacy.thresholds import work_of
 
 PACKAGE = Path(duckdp.__file__).parent
 MOST_PARTS = 5
@@ -176,7 +177,7 @@ def perform(task: Any, read: Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
         return payload
 
     with watched(seed=1), origins() as made:
-        payload = task.work(7)(Stages(noted, keep=keep))
+        payload = work_of(task)(Stages(noted, keep=keep))
     return Run(payload, outputs, asked, made)
 
 
