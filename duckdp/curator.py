@@ -122,6 +122,7 @@ class Curator(Budgeting, Records, Closing):
         nulls: Mapping[str, object] | None = None,
         other: Mapping[str, object] | None = None,
         like: str | None = None,
+        constraints: Iterable[str] = (),
         reason: str | None = None,
     ) -> Table:
         """Declare a table; every figure here is public and none is read off the data. Idempotent.
@@ -145,6 +146,9 @@ class Curator(Budgeting, Records, Closing):
             nulls: column -> public value that replaces NULL and NaN; without it such rows do not count there.
             other: column -> label of the values outside its domain; without it such rows are dropped.
             like: a declared table; its columns of the same name and type are declared alike here, unless named.
+            constraints: what holds in every row, and in those of synthetic tables: ``"admitted <= discharged"``,
+                ``"net + tax = total"``, ``"diagnosis -> department"`` (rows of one diagnosis are of one department).
+                Told, like all of this, and never compared with the data.
             reason: for the log, which keeps the difference too, when a declaration changes.
 
         Raises:
@@ -164,6 +168,7 @@ class Curator(Budgeting, Records, Closing):
             "nulls": nulls,
             "other": other,
             "like": like,
+            "constraints": constraints,
         }
         name = declared(Curator.protect, {"table": table})["table"]
         return self.protect_tables({name: wanted}, reason=reason)[0].table

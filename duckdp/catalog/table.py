@@ -113,6 +113,7 @@ class Table:
         columns: the declared columns; nothing else exists for analysts.
         filter: predicate of a protected view, in SQL over ``base``; None for a base table.
         base: columns the filter may use.
+        constraints: what holds in every row, as texts (``catalog.constraints``); synthetic tables keep it.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Table:
     base: tuple[Column, ...] = ()
     unit: str | None = None
     null_units: tuple[Scalar, ...] = ()
+    constraints: tuple[str, ...] = ()
 
     @cached_property
     def declaration(self) -> str:
@@ -136,13 +138,17 @@ class Table:
 
     @cached_property
     def identity(self) -> str:
-        """The part of the declaration that answers depend on: all but what the owner calls the kind of unit."""
-        return write_json({k: v for k, v in self._declared.items() if k != "unit"})
+        """The part of the declaration that all answers depend on.
+
+        Not what the owner calls the kind of unit; nor constraints, which synthetic tables alone keep, and tell.
+        """
+        return write_json({k: v for k, v in self._declared.items() if k not in ("unit", "constraints")})
 
     @cached_property
     def _declared(self) -> dict[str, Any]:
-        # declarations and questions from before these two existed keep their texts
-        return {k: v for k, v in asdict(self).items() if not (k in ("unit", "null_units") and v in (None, ()))}
+        # declarations and questions from before these existed keep their texts
+        later = ("unit", "null_units", "constraints")
+        return {k: v for k, v in asdict(self).items() if not (k in later and v in (None, ()))}
 
     def column(self, name: str) -> Column | None:
         """The declared column of that name, ignoring case."""
@@ -162,7 +168,7 @@ def load_table(text: str) -> Table:
     raw = json.loads(text, object_hook=_decode)
     columns = tuple(_load_column(c) for c in raw.pop("columns"))
     base = tuple(_load_column(c) for c in raw.pop("base"))
-    lists = {"relation": tuple(raw["relation"]), "null_units": tuple(raw.get("null_units", ()))}
+    lists = {"relation": tuple(raw["relation"])} | {k: tuple(raw.get(k, ())) for k in ("null_units", "constraints")}
     return Table(**{**raw, **lists, "columns": columns, "base": base})
 
 
@@ -205,7 +211,8 @@ def describe_table(table: Table) -> str:
     lines += [f"  {name_nulls(table)}"] if table.null_units else []
     lines.append(f"  {cap}{expected}")
     width = max((len(c.name) for c in table.columns), default=0)
-    return "\n".join(lines + [f"  {c.name.ljust(width)}  {_describe_column(c)}" for c in table.columns])
+    lines += [f"  {c.name.ljust(width)}  {_describe_column(c)}" for c in table.columns]
+    return "\n".join([*lines, *(f"  in every row: {text}" for text in table.constraints)])
 
 
 def name_unit(table: Table) -> str:

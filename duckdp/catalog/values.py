@@ -19,6 +19,18 @@ from duckdp.errors import ParameterError
 
 MAX_NULL_UNITS = 1000  # values, each of which is in the text of every read
 MAX_NULL_UNIT = 1000  # characters
+EPOCH = dt.datetime(1970, 1, 1)
+
+
+def as_number(value: Scalar) -> float:
+    """A bound as a float: days or microseconds since 1970 for dates and timestamps."""
+    if isinstance(value, dt.datetime):
+        return float((value - EPOCH) // dt.timedelta(microseconds=1))
+    if isinstance(value, dt.date):
+        return float((value - EPOCH.date()).days)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError("not a bound")
+    return float(value)
 
 
 def unit_key_allowed(duckdb_type: str) -> bool:

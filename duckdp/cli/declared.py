@@ -33,6 +33,9 @@ def declaration(
     if given.get("null_unit"):
         unit_type = types.get(str(wanted.get("unit_key", unit_key)).lower())
         wanted["null_units"] = [_value(v, unit_type) for v in given["null_unit"]]
+    listed = [*wanted.get("constraints", ()), *given.get("constraint", ())]
+    if listed:
+        wanted["constraints"] = [] if listed[-1] == "" else listed  # "" takes all of them away
     bounds, domains = dict(told.get("bounds", {})), dict(told.get("domains", {}))
     for column, text in _pairs("bound", given["bound"]):
         lower, mark, upper = _halves(text)

@@ -39,6 +39,9 @@ def suggest(source: str, ledger_path: str | None, table: str | None, form: str) 
 @click.option("--column", multiple=True, metavar="COLUMN", help="A further column analysts may see.")
 @click.option("--null", multiple=True, metavar="COLUMN=VALUE", help="What NULL is read as.")
 @click.option("--other", multiple=True, metavar="COLUMN=LABEL", help="What values outside the domain are read as.")
+@click.option(
+    "--constraint", multiple=True, metavar="TEXT", help="What holds in every row: 'a <= b', 'a + b = c', 'a -> b'."
+)
 @click.option("--like", metavar="TABLE", help="Columns it declares by the same name and type are declared alike.")
 @click.option("--remove", multiple=True, metavar="COLUMN", help="Take a column out of the declaration.")
 @click.option("--replace", is_flag=True, help="Forget what was declared and is not named here.")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
+from duckdp.catalog.constraints import among
 from duckdp.catalog.table import Table, check_name, check_positive, describe_unit
 from duckdp.core.types import Loss, parse_delta, parse_epsilon
 from duckdp.core.watch import Watch
-from duckdp.errors import ExecutionError, ParameterError
+from duckdp.errors import DuckDPError, ExecutionError, ParameterError
 from duckdp.functions.kinds import (
     AUTO,
     ColumnNames,
@@ -82,7 +83,14 @@ class Synthesize(Explained):
             text = f"dp_synthesize({table.name}, rows: {self.rows or AUTO})" + (f" as {called}" if called else "")
             with desk.watched(watch):
                 done = desk.perform(
-                    task, table=table, statement=text, kind="synthetic", name=called, fresh=self.fresh, nonce=nonce
+                    task,
+                    table=table,
+                    statement=text,
+                    kind="synthetic",
+                    name=called,
+                    fresh=self.fresh,
+                    nonce=nonce,
+                    before=self._before(desk, table, task),
                 )
                 return _dressed(desk, task.loss, done, watch)
 
@@ -96,7 +104,15 @@ class Synthesize(Explained):
         method_line, *others = task.describe()
         return [method_line, *whom, *others, f"cost: {task.loss}, once; reading the rows again is free"]
 
-    def _task(self, desk: Desk, table: Table) -> TableTask:
+    def _before(self, desk: Desk, table: Table, task: TableTask) -> list[TableTask]:
+        """What the same words bought before timestamps had calendar parts; not where constraints are to be kept."""
+        try:
+            old = self._task(desk, table, calendar=False)
+        except DuckDPError:  # it could not be bought
+            return []
+        return [] if old.canonical == task.canonical or old.kept else [old]
+
+    def _task(self, desk: Desk, table: Table, *, calendar: bool = True) -> TableTask:
         """The purchase by the method that was asked for, or that suits; free."""
         with importing():
             from duckdp.synthetic.asked import Asked
@@ -115,6 +131,7 @@ class Synthesize(Explained):
             degree=self.degree,
             target=self.target,
             purpose=self.purpose,
+            calendar=calendar,
         )
         task = plan_table(asked, self.method)
         _require_few_cells(task.rows, len(task.columns))
@@ -158,6 +175,7 @@ def _from_stored(desk: Desk, name: str, rows: int | None, watch: Watch) -> Plann
         from duckdp.synthetic.asked import MAX_ROWS
         from duckdp.synthetic.lp.make.synthesize import synthesize as make_table
         from duckdp.synthetic.stored import is_table, open_synthesis, shape_of, without_summary
+        from duckdp.synthetic.unit.structure import mended
 
     payload = desk.stored(name)
     if is_table(payload) and rows is None:
@@ -178,7 +196,14 @@ def _from_stored(desk: Desk, name: str, rows: int | None, watch: Watch) -> Plann
 
     def from_summary(_: str) -> Result:
         made = make_table(summary, rows, progress=watch.progress, time_limit=watch.time_limit)
-        return Result(columns=_table_columns(made), source=f"summary {name}", notes=[made.scale])
+        protected = desk.tables().get(summary.table)
+        declared = () if protected is None else protected.constraints
+        kept = [str(c) for c in among(declared, [c.name for c in summary.columns])]
+        notes = [made.scale]
+        if kept:
+            made = replace(made, columns=mended(made.columns, summary.columns, kept))
+            notes.append(f"rows were moved to where every row keeps {'; '.join(kept)}")
+        return Result(columns=_table_columns(made), source=f"summary {name}", notes=notes)
 
     return Planned(columns=[(c.name, c.type) for c in summary.columns], run=from_summary)
 

@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.catalog.table import Column, Kind, Scalar
+from duckdp.catalog.values import EPOCH as EPOCH
+from duckdp.catalog.values import as_number as as_number
 from duckdp.core.interval import LARGEST
 from duckdp.errors import ParameterError, QueryError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MAX_VALUES = 4096  # of a values axis
-EPOCH = dt.datetime(1970, 1, 1)
 _FIRST, _LAST = dt.datetime.min - EPOCH, dt.datetime.max - EPOCH
 
 
@@ -155,19 +156,8 @@ def values_inside(column: Column) -> tuple[Scalar, ...]:
     return tuple(sorted({v for v in listed if v is not None and first <= as_number(v) <= last}, key=as_number))
 
 
-def as_number(value: Scalar) -> float:
-    """A bound as a float: days or microseconds since 1970 for dates and timestamps."""
-    if isinstance(value, dt.datetime):
-        return float((value - EPOCH) // dt.timedelta(microseconds=1))
-    if isinstance(value, dt.date):
-        return float((value - EPOCH.date()).days)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError("not a bound")
-    return float(value)
-
-
 def from_number(x: float, kind: Literal[Kind.DATE, Kind.TIMESTAMP]) -> dt.date:
-    """The inverse of :func:`as_number` for dates and timestamps; beyond the calendar its first or last."""
+    """The inverse of ``as_number`` for dates and timestamps; beyond the calendar its first or last."""
     if kind is Kind.DATE:
         return EPOCH.date() + dt.timedelta(days=max(_FIRST.days, min(_LAST.days, round(x))))
     return max(_FIRST, min(_LAST, dt.timedelta(microseconds=round(x)))) + EPOCH

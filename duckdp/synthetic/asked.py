@@ -29,6 +29,7 @@ class Asked:
         smoothness: K, derivatives of later queries, or None.
         degree: t, functions per column, or None.
         purpose: ``TABLES`` or ``KERNELS``, what the method is chosen for; it decides nothing else.
+        calendar: whether timestamps have calendar parts beside them; False for what was bought before they had.
         target: name of the column that others are to be linked with; None or "" for none: nobody pays unasked.
     """
 
@@ -42,6 +43,7 @@ class Asked:
     degree: int | None = None
     target: str | None = None
     purpose: str = TABLES
+    calendar: bool = True
 
     @property
     def names(self) -> list[str]:

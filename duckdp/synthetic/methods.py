@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from duckdp.catalog.constraints import Constraint, among
 from duckdp.catalog.table import Column, check_positive
 from duckdp.core.task import Task
 from duckdp.errors import ParameterError
@@ -46,6 +47,10 @@ class TableTask(Task, Protocol):
     @property
     def rows(self) -> int | None:
         """How many are wanted, or None for as many as the method makes."""
+
+    @property
+    def kept(self) -> list[Constraint]:
+        """Declared constraints that every row keeps."""
 
     def describe(self) -> list[str]:
         """Lines of ``explain``, the first of which names the method; from public figures."""
@@ -99,9 +104,22 @@ def plan_table(asked: Asked, method: str = AUTO) -> TableTask:
         return _choose(asked)
     for known in METHODS:
         if known.name == method:
+            _require_kept(asked, method)
             return known.buy.task(asked)
     names = ", ".join([AUTO, *(known.name for known in METHODS)])
     raise ParameterError("P107", "method", method, f"must be one of {names}.")
+
+
+def _require_kept(asked: Asked, method: str) -> None:
+    """Refuse the theorem's rows where a constraint is to be kept: its bound is of rows that nobody moves.
+
+    Raises:
+        ParameterError: P107.
+    """
+    kept = [str(c) for c in among(asked.table.constraints, asked.names)] if method == "theorem" else []
+    if kept:
+        rule = f"cannot keep {'; '.join(kept)} in every row; take method := 'tree', or leave out one of the columns."
+        raise ParameterError("P107", "method", method, rule)
 
 
 def _choose(asked: Asked) -> TableTask:

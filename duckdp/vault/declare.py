@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duckdp.catalog.constraints import check_constraints
 from duckdp.catalog.table import (
     INTEGER_RANGES,
     Column,
@@ -26,7 +27,7 @@ from duckdp.vault.computed import require_stored
 from duckdp.vault.engine import Engine
 from duckdp.vault.views import read_view
 
-FIGURES = ("row_cap", "expected_rows", "unit_key", "unit", "null_units", "max_rows", "max_groups")
+FIGURES = ("row_cap", "expected_rows", "unit_key", "unit", "null_units", "max_rows", "max_groups", "constraints")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +89,11 @@ def declare_table(
         )
     _require_known(table, raw, wanted, named)
     rows, guess, null_units, unit = (told.get(k) for k in ("max_rows", "expected_rows", "null_units", "unit"))
+    columns = tuple(_column(table, raw[n], *(m.get(n) for m in by_column)) for n in wanted)
     declared = Table(
         name=table,
         relation=found.relation,
-        columns=tuple(_column(table, raw[n], *(m.get(n) for m in by_column)) for n in wanted),
+        columns=columns,
         row_cap=check_positive("row_cap", told.get("row_cap")),
         unit_key=key.name if key else None,
         unit_type=key.type if key else None,
@@ -102,6 +104,7 @@ def declare_table(
         base=found.base,
         unit=None if unit is None else check_unit(unit),
         null_units=check_null_units(key.type, () if null_units is None else null_units) if key else (),
+        constraints=check_constraints(table, told.get("constraints") or (), columns),
     )
     require_stored(engine, declared)
     return declared

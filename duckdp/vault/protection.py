@@ -86,7 +86,7 @@ def arguments_of(table: Table) -> dict[str, Any]:
     """The arguments of ``Curator.protect`` that declare a table as it is."""
     figures = {name: getattr(table, name) for name in FIGURES}
     if table.unit_key is None:
-        figures = {k: v for k, v in figures.items() if k in ("row_cap", "expected_rows")}
+        figures = {k: v for k, v in figures.items() if k in ("row_cap", "expected_rows", "constraints")}
     by_column: dict[str, dict[str, Any]] = {what: {} for what in BY_COLUMN}
     for c in table.columns:
         for what, figure in (

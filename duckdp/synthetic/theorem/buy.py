@@ -30,6 +30,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from duckdp.catalog.constraints import Constraint
 from duckdp.catalog.table import Column, Table, check_positive, dump_table
 from duckdp.compiler.printing import Parameters as Bound
 from duckdp.compiler.printing import print_rows
@@ -70,6 +71,11 @@ class TheoremTask:
     delta_atto: int
     neighbours: Neighbours
     rows: int | None
+
+    @property
+    def kept(self) -> list[Constraint]:
+        """None: it is refused where there are any (``methods``)."""
+        return []
 
     @property
     def loss(self) -> Loss:

@@ -32,6 +32,7 @@ class Grown:
     rows: float = 0.0
     deviation: float = 0.0
     pair_deviations: dict[tuple[int, int], float] = field(default_factory=dict)
+    functions: dict[tuple[int, int], Ints] = field(default_factory=dict)
 
 
 CLASSES = (Grown,)

@@ -80,7 +80,7 @@ def without_nulls(units: UnitColumns, request: Request, complete: Collection[int
     columns = [replace(p.column, nullable=False) if i in complete else p.column for i, p in enumerate(units.parts)]
     if len(columns) < 2:
         return units, request
-    found = make_units(columns)
+    found = make_units(columns, structure=units.structure)
     place = None if target is None else found.place_of(target)
     changed = replace(request, columns=found.count, target=place, signs=found.signs, groups=found.groups)
     return found, changed

@@ -15,7 +15,7 @@ from duckdp.errors import CatalogError
 from duckdp.synthetic.decode import SyntheticTable
 from duckdp.synthetic.opened import Opened
 from duckdp.synthetic.scale import tell_scale
-from duckdp.synthetic.unit.kept import Kept, load_kept
+from duckdp.synthetic.unit.kept import Kept, load_kept, load_structure
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
 from duckdp.synthetic.unit.unit_rows import UnitRows
@@ -46,7 +46,7 @@ def complete_rows(
     units, kept = load_kept(raw["wide"], classes, listed=listed)
     watch.start(MOST_SECONDS)
     made, residual = make(units, kept, watch)
-    types = {p.column.name: released_type(p.column.type) for p in units.parts}
+    types = {c.name: released_type(c.type) for c in units.columns}
     table = SyntheticTable(table=str(raw["wide"]["table"]), types=types, columns=made, residual=residual)
     return {**raw, "table": table.dump(), "wide": None}
 
@@ -95,6 +95,8 @@ def shape_of_rows(raw: dict[str, Any]) -> list[tuple[str, str]]:
     if isinstance(raw["table"], str):
         return list(SyntheticTable.load(raw["table"]).types.items())
     try:
-        return [(c.name, c.type) for c in load_columns(raw["wide"]["columns"])]
+        structure = load_structure(raw["wide"])
+        columns = load_columns(raw["wide"]["columns"]) if structure is None else structure.columns
+        return [(c.name, c.type) for c in columns]
     except (ValueError, TypeError, KeyError):
         raise CatalogError("C105", "the stored synthetic table is damaged.") from None

@@ -11,6 +11,7 @@ from duckdp.synthetic.unit.layout import UnitColumns, make_units
 from duckdp.synthetic.unit.packed import Classes, pack, unpack
 from duckdp.synthetic.unit.request import Request
 from duckdp.synthetic.unit.stages import Noisy
+from duckdp.synthetic.unit.structure import Structure
 
 FORMAT = 1  # of the stored values
 
@@ -40,7 +41,21 @@ class Kept:
 def dump_kept(table: str, units: UnitColumns, kept: Kept) -> dict[str, Any]:
     """A release as JSON values; ``table``: name of the protected table."""
     columns = dump_columns([p.column for p in units.parts])
-    return {"format": FORMAT, "table": table, "columns": columns, "kept": pack(kept)}
+    raw = {"format": FORMAT, "table": table, "columns": columns, "kept": pack(kept)}
+    s = units.structure
+    if s is None:
+        return raw
+    told = {"columns": dump_columns(s.columns), "constraints": list(s.constraints), "calendar": s.calendar}
+    return {**raw, "structure": told}
+
+
+def load_structure(raw: dict[str, Any]) -> Structure | None:
+    """What was modelled of which columns; None in most releases, and in all of earlier versions."""
+    told = raw.get("structure")
+    if told is None:
+        return None
+    constraints = tuple(str(text) for text in told["constraints"])
+    return Structure(columns=load_columns(told["columns"]), constraints=constraints, calendar=bool(told["calendar"]))
 
 
 def load_kept(raw: dict[str, Any], classes: Classes, *, listed: bool) -> tuple[UnitColumns, Kept]:
@@ -57,7 +72,7 @@ def load_kept(raw: dict[str, Any], classes: Classes, *, listed: bool) -> tuple[U
     try:
         found = unpack(raw["kept"], (Kept, Noisy, Request, *classes))
         if raw["format"] == FORMAT and isinstance(found, Kept):
-            return make_units(load_columns(raw["columns"]), tree=listed), found
+            return make_units(load_columns(raw["columns"]), tree=listed, structure=load_structure(raw)), found
     except (ValueError, TypeError, KeyError):
         pass
     raise CatalogError("C105", "the stored release is damaged or was written by another version.")

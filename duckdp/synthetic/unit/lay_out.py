@@ -7,6 +7,7 @@ from duckdp.errors import CatalogError, ParameterError, QueryError
 from duckdp.synthetic.asked import Asked
 from duckdp.synthetic.unit.layout import UnitColumns, make_units
 from duckdp.synthetic.unit.request import Request
+from duckdp.synthetic.unit.structure import Structure
 
 FITTED = 4000  # rows that are fitted; more are made by repeating them
 
@@ -35,7 +36,12 @@ def lay_out(asked: Asked, *, listed: bool) -> tuple[UnitColumns, Request]:
         raise ParameterError("P107", "columns", asked.names[:50], "must name columns, each once.")
     if asked.neighbours is Neighbours.REPLACE and (table.unit_key is not None or table.filter is not None):
         raise CatalogError("C105", "under REPLACE every row must count, so no unit_key and no view.", table=table.name)
-    units, target = make_units(chosen, tree=listed), asked.target
+    structure = Structure(columns=tuple(chosen), constraints=table.constraints, calendar=asked.calendar)
+    if structure.plain:
+        units = make_units(chosen, tree=listed)
+    else:
+        units = make_units(structure.modelled, tree=listed, structure=structure)
+    target = asked.target
     if target and len(chosen) == 1:
         raise ParameterError("P107", "target", target, "needs other columns to link it with; name more, or no target.")
     return units, Request(

@@ -25,6 +25,7 @@ from duckdp.catalog.table import Column, Kind, Scalar
 from duckdp.errors import ParameterError, QueryError
 from duckdp.smooth.axes import MAX_VALUES, Axis, Floats, as_number, from_number, make_axis, values_inside
 from duckdp.synthetic.unit.request import MAX_COLUMNS
+from duckdp.synthetic.unit.structure import Structure
 from duckdp.synthetic.unit.unit_rows import round_groups, round_signs
 
 _RAKINGS = 50  # rounds of proportional fitting of rows to their margins
@@ -90,9 +91,20 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class UnitColumns:
-    """All of them, in order."""
+    """All of them, in order.
+
+    Attributes:
+        parts: of the columns that are modelled.
+        structure: what these have to do with the table's own columns; None where they are the same.
+    """
 
     parts: tuple[Part, ...]
+    structure: Structure | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The table's own columns, which rows are made of."""
+        return tuple(p.column for p in self.parts) if self.structure is None else self.structure.columns
 
     @property
     def count(self) -> int:
@@ -157,7 +169,7 @@ class UnitColumns:
                 have one; else they are chances, and a NULL counted as 0 in its number.
         """
         if rounded:
-            return {part.column.name: _values(part, unit, unit, scaled=False) for part in self.parts}
+            return self._restored({p.column.name: _values(p, unit, unit, scaled=False) for p in self.parts})
         groups = [list(group) for group in self.groups]
         unit = unit.copy()
         for group in groups:
@@ -165,15 +177,19 @@ class UnitColumns:
         signs = [p.start for p in self.parts if p.form == "sign"]
         signs += [p.start + 1 for p in self.parts if p.form != "choice" and p.nullable]
         whole = round_groups(round_signs(unit, signs), groups) if groups else round_signs(unit, signs)
-        return {part.column.name: _values(part, unit, whole, scaled=True) for part in self.parts}
+        return self._restored({p.column.name: _values(p, unit, whole, scaled=True) for p in self.parts})
+
+    def _restored(self, made: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return made if self.structure is None else self.structure.restore(made)
 
 
-def make_units(columns: Sequence[Column], *, tree: bool = False) -> UnitColumns:
+def make_units(columns: Sequence[Column], *, tree: bool = False, structure: Structure | None = None) -> UnitColumns:
     """Unit columns of declared ones.
 
     Args:
-        columns: declared.
+        columns: declared, or those that a structure models.
         tree: whether large domains may be listed; they are if there would be too many unit columns otherwise.
+        structure: which one, where there is one.
 
     Raises:
         QueryError: Q401, neither bounds nor a domain. ParameterError: P107, too many.
@@ -191,7 +207,7 @@ def make_units(columns: Sequence[Column], *, tree: bool = False) -> UnitColumns:
         way = "" if tree else f", or take method := 'tree': {MAX_VALUES} values a domain, {MAX_LISTED} in all"
         rule = f"{rule} Name fewer{way}."
         raise ParameterError("P107", "columns", [c.name for c in columns][:50], rule)
-    return UnitColumns(parts=parts)
+    return UnitColumns(parts=parts, structure=structure)
 
 
 def _lay(columns: Sequence[Column], *, listed: bool) -> tuple[Part, ...]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duckdp.catalog.constraints import Constraint, among
 from duckdp.catalog.table import Column, Table, check_positive
 from duckdp.core.accountant import pure_rho
 from duckdp.core.task import Stages, Work
@@ -52,7 +53,13 @@ class SynthesisTask:
     def canonical(self) -> str:
         """The question's identity: equal for equal questions, and for no others."""
         part = None if self.missing is None else [self.missing.names, self.missing.epsilon_nano]
-        return json.dumps([KIND, self.summary.canonical, self.rows, part])
+        kept = [[str(c) for c in self.kept]] if self.kept else []
+        return json.dumps([KIND, self.summary.canonical, self.rows, part, *kept])
+
+    @property
+    def kept(self) -> list[Constraint]:
+        """Declared constraints that every row keeps."""
+        return among(self.summary.table.constraints, [c.name for c in self.columns])
 
     @property
     def loss(self) -> Loss:
@@ -85,11 +92,13 @@ class SynthesisTask:
         )
         rows = [tell_default()] if self.rows is None else []
         first = "method: lp, the distribution on a grid whose moments come closest"
-        return [first, *rows, *nulls, *self.summary.describe()]
+        kept = ["in every row: " + "; ".join(map(str, self.kept))] if self.kept else []
+        return [first, *rows, *nulls, *kept, *self.summary.describe()]
 
     def work(self, salt: int) -> Work:
         """Noise the patterns of NULLs, then the moments; the distribution is made once they are stored (``stored``)."""
         query, nulls = self.summary.query(salt), self.missing
+        kept = {"constraints": [str(c) for c in self.kept]} if self.kept else {}
 
         def run(stages: Stages) -> str:
             missing = None
@@ -99,7 +108,7 @@ class SynthesisTask:
             def draw() -> str:
                 payload = self.summary.release(stages.read(query))
                 raw = {"kind": KIND, "summary": payload, "table": None, "rows": self.rows, "missing": missing}
-                return json.dumps(raw)
+                return json.dumps({**raw, **kept})
 
             return stages.last(draw)
 

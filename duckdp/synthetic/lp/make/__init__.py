@@ -17,6 +17,7 @@ from duckdp.synthetic.lp.make.synthesize import draw_table, fit_summary, rows_of
 from duckdp.synthetic.lp.make.unfinished import resumed
 from duckdp.synthetic.opened import Opened
 from duckdp.synthetic.sample import bytes_of
+from duckdp.synthetic.unit.structure import mended
 
 DISTANCE = "l1 distance of its moments"
 
@@ -51,6 +52,10 @@ def open_table(raw: dict[str, Any], watch: Watch) -> Opened:
         names = ", ".join(missing["columns"])
         note = f"NULL of {names} in its private share, bought with a twentieth of epsilon and independent of the values"
         notes = (note, *notes)
+    if raw.get("constraints"):
+        told = tuple(str(text) for text in raw["constraints"])
+        table = replace(table, columns=mended(table.columns, summary.columns, told))
+        notes = (*notes, f"rows were moved to where every row keeps {'; '.join(told)}")
     watch.tell("done", 1.0)
     return Opened(table=table, facts=_null_facts(missing), notes=notes, remarks=notes, summary=summary)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from duckdp.catalog.constraints import Determined
 from duckdp.compiler.printing import Parameters
 from duckdp.synthetic.asked import KERNELS, Asked
 from duckdp.synthetic.tree.bins import Ints, make_bins
@@ -77,7 +78,8 @@ class TreeTask(UnitTask):
 
         target = None if self.request.target is None else self.units.part_at(self.request.target)
         purse = Purse.on(terms, keep)
-        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums, other=other)
+        pairs = _determined(self.units)
+        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums, other=other, determined=pairs)
         grown = Grown(
             means=tree.means,
             mean_deviation=tree.mean_deviation,
@@ -86,6 +88,7 @@ class TreeTask(UnitTask):
             pairs=tree.pairs,
             stages=tree.stages,
             complete=tree.complete,
+            functions=tree.functions,
             scales=tree.scales,
             product_scales=tree.product_scales,
             products=tree.products,
@@ -114,3 +117,17 @@ def task_over(asked: Asked, units: UnitColumns, request: Request) -> TreeTask:
     require_shares(all(s == 0 or terms.cost(s) for s in least), columns, asked.epsilon_nano)
     kernels = asked.purpose == KERNELS
     return TreeTask(table=asked.table, units=units, request=request, rows=asked.rows, kernels=kernels)
+
+
+def _determined(units: UnitColumns) -> list[tuple[int, int]]:
+    """Columns of listed values with what they determine by declaration, what determines before what is determined."""
+    if units.structure is None:
+        return []
+    places = {p.column.name: i for i, p in enumerate(units.parts) if p.form != "number"}
+    given = {c.what: c.by[0] for c in units.structure.kept if isinstance(c, Determined) and len(c.by) == 1}
+    found = {places[y]: places[x] for y, x in given.items() if x in places and y in places}
+
+    def depth(y: int) -> int:
+        return 1 + depth(found[y]) if y in found else 0
+
+    return [(found[y], y) for y in sorted(found, key=depth)]

@@ -53,10 +53,7 @@ from duckdp.synthetic.tree.buy.counts import (
     score_change,
 )
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
-from duckdp.synthetic.tree.make.estimates import (
-    estimate_rows,
-    merged,
-)
+from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
 from duckdp.synthetic.tree.scales import ENOUGH, Scale, find_scale, mean_features, product_features, unit_column
 from duckdp.synthetic.tree.spending import TreePlan
@@ -79,6 +76,7 @@ def grow_tree(
     sums: Sums,
     *,
     other: TreePlan | None = None,
+    determined: Sequence[Pair] = (),
 ) -> Tree:
     """Buy one-way tables, choose the two-way tables that matter, and buy those.
 
@@ -90,6 +88,7 @@ def grow_tree(
         read: runs the private reads of counts.
         sums: exact sums over the unit columns; private.
         other: the plan of an earlier version, or for another purpose, by which the first stage may be stored.
+        determined: (column, another that it determines by declaration), what determines before what is determined.
 
     Raises:
         InternalError: the plan costs more than the charge.
@@ -97,7 +96,7 @@ def grow_tree(
     if plan.total > 1:
         raise InternalError("the plan of a tree costs more than its charge")
     tree = Tree(binnings=binnings, plan=plan, target=target)
-    _buy_ones(tree, purse, read, other)
+    _buy_ones(tree, purse, read, other, determined)
     plan = tree.plan
     _buy_means(tree, purse, sums)
     if plan.labels and target is not None:
@@ -111,9 +110,10 @@ def grow_tree(
     return tree
 
 
-def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None) -> None:
-    bins = tree.binnings
-    singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=tuple((i,) for i in range(len(bins))))
+def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None, determined: Sequence[Pair]) -> None:
+    bins, by = tree.binnings, {y: x for x, y in determined}
+    sets = tuple((by[i], i) if i in by else (i,) for i in range(len(bins)))
+    singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=sets)
     found = _measured(singles, tree.plan.ones, purse, read)
     if other is not None and purse.spent == other.ones != tree.plan.ones:  # begun by that plan: it goes on so
         tree.plan = other
@@ -123,11 +123,19 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None
     else:
         tree.rows = purse.rows = estimate_rows(found.counts)
     tree.counts, tree.deviation = found.counts, found.deviation
+    for x, y in determined:
+        tree.functions[x, y] = most_frequent(found.counts[y], bins[y].null)
+        counts = np.bincount(tree.functions[x, y], weights=tree.counts[x], minlength=bins[y].size)
+        tree.counts[y] = np.asarray(counts, dtype=np.float64)
     tree.complete = _complete(tree, purse)
     tree.shares = [tree.estimate(i, c, found.deviation) for i, c in enumerate(found.counts)]
     least = _least_share(tree, purse)
     tree.merges = [tree.merge(i, least) for i in range(len(bins))]
+    for x, y in reversed(determined):
+        tree.merges[x] = split_merge(tree.merges[x], tree.merges[y][tree.functions[x, y]])
     tree.stages.append(("one-way tables", len(bins), plan.ones))
+    if determined:
+        refit(tree)
 
 
 def _complete(tree: Tree, terms: Terms) -> tuple[int, ...]:
@@ -242,7 +250,7 @@ def _least_share(tree: Tree, terms: Terms) -> float:
 def _choose_joining(tree: Tree, purse: Purse, read: ReadCounts) -> list[Pair]:
     """Pairs that make a forest, among all columns but the target."""
     columns = [i for i in range(len(tree.binnings)) if i != tree.target]
-    candidates = list(combinations(columns, 2))
+    candidates = [p for p in combinations(columns, 2) if p not in tree.pairs]
     shares = [merged(p, m) for p, m in zip(tree.shares, tree.merges, strict=True)]
     expected = [tree.rows * np.outer(shares[i], shares[j]) for i, j in candidates]
     if not tree.plan.choice:
@@ -279,6 +287,12 @@ def _choose(
 
     One statement reads all scores. Ends with "none", or all rounds.
     """
+    part = list(range(len(tree.binnings)))  # which part of the forest a column is in
+    for x, y in tree.functions:
+        part = [part[x] if p == part[y] else p for p in part]
+    if joining:
+        inside = [k for k, (i, j) in enumerate(candidates) if part[i] != part[j]]
+        candidates, expected = [candidates[k] for k in inside], [expected[k] for k in inside]
     if not candidates:
         return []
     tables = Tables(merges=tuple(tree.merges), sets=tuple(candidates))
@@ -286,7 +300,6 @@ def _choose(
     noise = predicted_deviation(rounds, float(shares[1]), purse)
     usual = [round(GRID * _FOLDED * noise * e.size) for e in expected]
     scores: list[int] = []
-    part = list(range(len(tree.binnings)))  # which part of the forest a column is in
     found: list[Pair] = []
     tree.stages.append(("choice of pairs", rounds, shares[0]))
     open_ones, seen, linf = list(range(len(candidates))), Seen(), score_change(purse.neighbours)

@@ -47,6 +47,7 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
         merges=grown.merges,
         pairs=grown.pairs,
         complete=grown.complete,
+        functions=grown.functions,
         scales=grown.scales,
         product_scales=grown.product_scales,
         products=grown.products,

@@ -176,6 +176,22 @@ def merge_bins(shares: Floats, least: float, *, ordered: bool, free: int) -> Int
     return found
 
 
+def most_frequent(counts: Floats, null: int | None) -> Ints:
+    """The most frequent bin of a column for each bin of one that determines it, int[a] of noisy counts float[a, b].
+
+    Never that of NULL: a row without a value agrees with any.
+    """
+    counts = counts.copy()
+    if null is not None and counts.shape[1] > 1:
+        counts[:, null] = -np.inf
+    return np.asarray(counts.argmax(axis=1), dtype=np.int64)
+
+
+def split_merge(merge: Ints, classes: Ints) -> Ints:
+    """Merged bins so split that each is of one class, int[B]."""
+    return np.asarray(np.unique(np.stack([merge, classes]), axis=1, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+
 def merged(shares: Floats, merge: Ints) -> Floats:
     """Shares of bins, added up into merged bins."""
     return np.asarray(np.bincount(merge, weights=shares), dtype=np.float64)

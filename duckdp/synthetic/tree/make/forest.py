@@ -55,6 +55,7 @@ class Tree:
         pairs: distributions of linked columns.
         stages: names, numbers of tables, shares of the charge.
         complete: columns whose count of NULLs is noise, so that no row that is made has one.
+        functions: (column, another that it determines) -> the bin of that one for each of its own, int[size].
     """
 
     binnings: Sequence[Binning]
@@ -76,6 +77,7 @@ class Tree:
     pairs: dict[Pair, Floats] = field(default_factory=dict)
     stages: list[Bought] = field(default_factory=list)
     complete: tuple[int, ...] = ()
+    functions: dict[Pair, Ints] = field(default_factory=dict)
 
     @property
     def model(self) -> Model:
@@ -116,6 +118,8 @@ class Tree:
         codes = make_codes(self.model, self.order(), rows)
         for i in self.complete:  # their share is 0, but rounding may leave a row to any bin of a merged one
             codes[codes[:, i] == self.binnings[i].null, i] = int(self.shares[i].argmax())
+        for (i, j), function in self.functions.items():
+            codes[:, j] = function[codes[:, i]]
         return codes
 
     def estimate(self, column: int, counts: Floats, deviation: float, mean: Mean = None) -> Floats:
@@ -169,7 +173,14 @@ def refit(tree: Tree) -> None:
             values, bias = bin_values(binning, tree.scale(i)), 0.0 if binning.exact else _BIAS / binning.bins
             mean = (values, tree.means[i], tree.mean_deviation + bias / tree.scale(i)[1])
         tree.shares[i] = tree.estimate(i, pooled, noise, mean)
+    for (i, j), function in tree.functions.items():
+        given = np.bincount(function, weights=tree.shares[i], minlength=tree.binnings[j].size)
+        tree.shares[j] = np.asarray(given, dtype=np.float64)
     shares = [merged(p, m) for p, m in zip(tree.shares, tree.merges, strict=True)]
+    for (i, j), function in tree.functions.items():
+        joint = np.zeros((len(shares[i]), len(shares[j])))
+        np.add.at(joint, (tree.merges[i], tree.merges[j][function]), tree.shares[i])
+        tree.pairs[min(i, j), max(i, j)] = joint if i < j else joint.T
     for i, (label, covariance) in tree.links.items():
         assert tree.target is not None
         mass = np.bincount(tree.merges[i], weights=tree.shares[i] * tree.binnings[i].middles)

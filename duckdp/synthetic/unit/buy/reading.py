@@ -17,6 +17,7 @@ import numpy as np
 from duckdp.catalog.table import Table
 from duckdp.compiler.printing import Parameters, print_chosen, print_rows, quote
 from duckdp.core.reads import Add, Gather, PrivateQuery, Read, one_row
+from duckdp.synthetic.unit.buy.derived_sql import print_derived
 from duckdp.synthetic.unit.buy.sums_sql import print_sums
 from duckdp.synthetic.unit.buy.unit_sql import print_items
 from duckdp.synthetic.unit.features import Moments
@@ -68,10 +69,13 @@ class UnitReader:
 
     def relation(self, parameters: Parameters, items: Mapping[str, str] | None = None) -> str:
         """Unit columns of every row that counts, or other items by name, as a parenthesised SELECT."""
-        columns = tuple(part.column for part in self.units.parts)
+        structure = self.units.structure
+        columns = self.units.columns if structure is None else tuple(structure.by_name.values())
         rows = print_rows(self.table, columns, parameters, unit=True)
         if self.table.unit_key is not None:
             rows = print_chosen(rows, [quote(c.name) for c in columns], self.salt, 1)
+        if structure is not None:
+            rows = print_derived(structure, rows)
         listed = ", ".join(f"{sql} AS {name}" for name, sql in (items or {}).items())
         return f"(SELECT {listed or print_items(self.units, parameters)} FROM {rows} AS r)"
 

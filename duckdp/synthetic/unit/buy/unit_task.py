@@ -15,6 +15,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any, ClassVar
 
+from duckdp.catalog.constraints import Constraint
 from duckdp.catalog.table import Column, Table, dump_table
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import Loss
@@ -75,7 +76,12 @@ class UnitTask(ABC):
     @property
     def columns(self) -> tuple[Column, ...]:
         """Declared columns of the table that is made."""
-        return tuple(part.column for part in self.units.parts)
+        return self.units.columns
+
+    @property
+    def kept(self) -> list[Constraint]:
+        """Declared constraints that every row keeps."""
+        return [] if self.units.structure is None else self.units.structure.kept
 
     @property
     def loss(self) -> Loss:
@@ -102,9 +108,15 @@ class UnitTask(ABC):
             "neighbours": r.neighbours.value,
             "target": r.target,
             "expected_rows": r.expected_rows,
+            **self._structure(),
             **self._beside(),
         }
         return json.dumps(raw, sort_keys=True, separators=(",", ":"))
+
+    def _structure(self) -> dict[str, Any]:
+        """What is modelled and kept beside the columns, for the identity; nothing where there is nothing."""
+        s = self.units.structure
+        return {} if s is None else {"calendar": s.calendar, "constraints": [str(c) for c in self.kept]}
 
     def _beside(self) -> dict[str, Any]:
         """What is bought beside the request's charge, for the identity."""
@@ -129,6 +141,7 @@ class UnitTask(ABC):
         first = f"method: {self.method}, {self.mechanism} noise; {len(self.units.parts)} columns as {self.units.count}"
         lines = [first, f"planned for {self.request.expected_rows:,} rows (expected_rows, else row_cap)"]
         lines += [tell_default()] if self.rows is None else []
+        lines += [] if self.units.structure is None else self.units.structure.describe()
         return [*lines, *([f"stages, as shares of the charge: {told}"] if told else [])]
 
     def _told_shares(self) -> dict[str, float]:
@@ -148,7 +161,7 @@ class UnitTask(ABC):
             table=self.table, units=self.units, expected_rows=self.request.expected_rows, salt=salt, read=stages.read
         )
         units, kept, count, bought = self.buy(reader, keep)
-        rows = default_rows(count, len(self.units.parts)) if self.rows is None else self.rows
+        rows = default_rows(count, len(self.columns)) if self.rows is None else self.rows
         raw = {
             "kind": KIND,
             "summary": None,
