@@ -111,6 +111,7 @@ CURATOR: Cases = {
         "nulls": {"x": 0},
         "other": {"name": "z"},
         "like": None,
+        "constraints": [],
         "reason": "r",
     },
     "protect_tables": lambda _: {

@@ -1,7 +1,7 @@
 """What an owner says holds in every row: orders, sums, and columns that others determine. Public, and never checked.
 
     "admitted <= discharged"      two columns of one kind; <, >=, > too
-    "net + tax = total"           a column that is the sum of others; - too
+    "net + tax = total"           a column that is the sum of others of its type; - too
     "diagnosis -> department"     rows that agree on the left agree on the right; several on the left by commas
 
 Synthetic tables keep them in every row (``synthetic.unit.structure``). A row with a NULL among the columns of an order
@@ -99,7 +99,7 @@ def read_constraint(text: str) -> Constraint:
 
 
 def check_constraints(table: str, texts: object, columns: Sequence[Column]) -> tuple[str, ...]:
-    """The constraints of a table in their one spelling, each once.
+    """The constraints of a table in their one spelling and order, each once.
 
     Args:
         table: its name, for messages.
@@ -111,7 +111,6 @@ def check_constraints(table: str, texts: object, columns: Sequence[Column]) -> t
     """
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
         raise ParameterError("P107", "constraints", texts, f"must be a list of texts: {_FORMS}.")
-    texts = sorted(texts, key=str) if isinstance(texts, (set, frozenset)) else texts
     known = {c.name.lower(): c for c in columns}
     found: dict[str, Constraint] = {}
     for text in texts:
@@ -123,7 +122,7 @@ def check_constraints(table: str, texts: object, columns: Sequence[Column]) -> t
         found[str(one)] = one
     _check_together(list(found.values()))
     _check_possible(list(found.values()), known)
-    return tuple(found)
+    return tuple(sorted(found))
 
 
 def among(texts: Iterable[str], names: Iterable[str]) -> list[Constraint]:
@@ -319,12 +318,8 @@ def _check_columns(constraint: Constraint, text: str, known: Mapping[str, Column
         return
     if any(c.kind is not Kind.NUMBER for c in columns):
         refuse("must add up numbers.")
-    places = [decimals_of(c) for c in columns]
-    if any(c.type.upper() in ("FLOAT", "REAL") for c in columns):
-        refuse("adds up FLOATs, whose sums are rounded; ALTER their type to DOUBLE or DECIMAL.")
-    exact = all(p is not None and p <= (places[-1] or 0) for p in places) and places[-1] is not None
-    if not exact and not (columns[-1].type.upper() == "DOUBLE" and all(p in (None, 0) for p in places)):
-        refuse("must have a total with as many decimal places as any part, or a DOUBLE of DOUBLEs and whole numbers.")
+    if len({decimals_of(c) for c in columns}) > 1 or any(c.type.upper() in ("FLOAT", "REAL") for c in columns):
+        refuse("must add up whole numbers, DECIMALs of as many places, or DOUBLEs, so that sums are exact.")
 
 
 def _check_together(constraints: Sequence[Constraint]) -> None:

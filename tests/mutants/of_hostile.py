@@ -32,6 +32,8 @@ _WIDE, _READING, _LAID, _MOMENTS_TASK = (
     f"duckdp/synthetic/{n}.py"
     for n in ("unit/buy/unit_task", "unit/buy/reading", "unit/lay_out", "moments/buy/__init__")
 )
+_T_STRUCTURE = "tests/synthetic/test_structure.py"
+_MENDING, _DERIVED = "duckdp/synthetic/unit/mending.py", "duckdp/synthetic/unit/buy/derived_sql.py"
 _SYNTHETIC, _MISSING, _THEOREM, _BOUNDS = (
     "duckdp/synthetic/lp/buy/synthesis_task.py",
     "duckdp/synthetic/lp/buy/null_patterns.py",
@@ -125,16 +127,21 @@ HOSTILE: tuple[Mutant, ...] = (
     # ---- identities: equal texts, equal questions
     Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),
     Mutant("identity: measures left out", _PLAN, '                "measures": [m.describe() for m in self.measures],\n', '                "measures": [],\n', _IDENTITIES),
-    Mutant("identity: bounds left out", _CATALOG, 'if k != "unit"})', 'if k not in ("unit", "columns")})', (*_IDENTITIES, "tests/test_sources.py", "tests/test_session.py")),
-    Mutant("identity: units that are nobody left out", _CATALOG, 'if k != "unit"})', 'if k not in ("unit", "null_units")})', (*_IDENTITIES, "tests/test_null_units.py")),
+    Mutant("identity: bounds left out", _CATALOG, 'if k not in ("unit", "constraints")})', 'if k not in ("unit", "constraints", "columns")})', (*_IDENTITIES, "tests/test_sources.py", "tests/test_session.py")),
+    Mutant("identity: units that are nobody left out", _CATALOG, 'if k not in ("unit", "constraints")})', 'if k not in ("unit", "constraints", "null_units")})', (*_IDENTITIES, "tests/test_null_units.py")),
     Mutant("quantile: the column out of the identity", _QUANT, "parts = [dump_table(self.table), self.column.name, show(self.where)", "parts = [dump_table(self.table), show(self.where)", _IDENTITIES),
     Mutant("quantile: which one out of the identity", _QUANT, "show(self.where), str(q.quantile), self.neighbours.value]", "show(self.where), self.neighbours.value]", _IDENTITIES),
     Mutant("quantile: epsilon out of the identity", _QUANT, "*parts, q.epsilon_nano, q.delta_atto, q.grid_cells])", "*parts, q.delta_atto, q.grid_cells])", _IDENTITIES),
     Mutant("quantile: delta out of the identity", _QUANT, "*parts, q.epsilon_nano, q.delta_atto, q.grid_cells])", "*parts, q.epsilon_nano, q.grid_cells])", _IDENTITIES),
     Mutant("bounds: WHERE out of the identity", _BOUNDS, "self.column.name, show(self.where), self.neighbours.value, self.epsilon_nano]", "self.column.name, self.neighbours.value, self.epsilon_nano]", _IDENTITIES),
     Mutant("bounds: the column out of the identity", _BOUNDS, "parts = [dump_table(self.table), self.column.name, show(self.where)", "parts = [dump_table(self.table), show(self.where)", _IDENTITIES),
-    Mutant("synthetic: rows out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part])", "json.dumps([KIND, self.summary.canonical, part])", _IDENTITIES),
-    Mutant("synthetic: NULLs out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part])", "json.dumps([KIND, self.summary.canonical, self.rows])", _IDENTITIES),
+    Mutant("structure: constraints out of the identity", _WIDE, '"constraints": [str(c) for c in self.kept]}', '"constraints": []}', (f"{_T_STRUCTURE}::test_questions_differ_where_their_rows_do",)),
+    Mutant("structure: calendars out of the identity", _WIDE, "            **self._structure(),\n", "", (f"{_T_STRUCTURE}::test_questions_differ_where_their_rows_do",)),
+    Mutant("structure: one row at its gap below", _MENDING, "np.maximum(own.numbers, least)", "own.numbers", (f"{_T_STRUCTURE}::test_any_rows_are_mended_so_that_all_constraints_hold",)),
+    Mutant("structure: a gap below nothing", _DERIVED, "system.main.greatest({away}, {number(0)})", "({away})", (f"{_T_STRUCTURE}::test_sql_is_total",)),
+    Mutant("structure: a gap beyond its bounds", _DERIVED, "system.main.least({scaled}, {most})", "{scaled}", (f"{_T_STRUCTURE}::test_sql_is_total",)),
+    Mutant("synthetic: rows out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part, *kept])", "json.dumps([KIND, self.summary.canonical, part, *kept])", _IDENTITIES),
+    Mutant("synthetic: NULLs out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part, *kept])", "json.dumps([KIND, self.summary.canonical, self.rows, *kept])", _IDENTITIES),
     Mutant("wide: columns out of the identity", _WIDE, '            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),\n            "columns": [c.name for c in self.columns],\n', '            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),\n', _IDENTITIES),
     Mutant("wide: target out of the identity", _WIDE, '            "target": r.target,\n', "", _IDENTITIES),
     Mutant("wide: method out of the identity", _WIDE, '            "columns": [c.name for c in self.columns],\n            "method": self.method,\n', '            "columns": [c.name for c in self.columns],\n', _IDENTITIES),

@@ -16,7 +16,9 @@ from duckdp.synthetic.unit.charge_terms import moment_terms
 from duckdp.synthetic.unit.request import Request
 
 
-def plan_wide(table, columns, *, epsilon_nano, delta_atto, neighbours, rows, method, target, purpose="tables"):
+def plan_wide(
+    table, columns, *, epsilon_nano, delta_atto, neighbours, rows, method, target, purpose="tables", calendar=True
+):
     """A task of a method for many columns; of the one that suits among those, for "auto"."""
     asked = Asked(
         table=table,
@@ -27,6 +29,7 @@ def plan_wide(table, columns, *, epsilon_nano, delta_atto, neighbours, rows, met
         rows=rows,
         target=target,
         purpose=purpose,
+        calendar=calendar,
     )
     return choose_by_noise(asked) if method == AUTO else plan_table(asked, method)
 

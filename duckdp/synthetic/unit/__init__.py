@@ -4,6 +4,8 @@ A row is u: numbers mapped by their public bounds, yes/no columns and indicators
 
     layout      declared columns as unit columns, and back
     lay_out     the unit columns and the public parameters of a call
+    structure   what is modelled in place of columns: calendar parts, gaps of orders; no totals
+    mending     rows that keep every declared constraint
     features    functions of a row in [-1, 1]: values, and their sums as SQL
     charge_terms  charge, relation and kind of noise; what noise they would make
     completeness  when a noisy count of NULLs says that there are none

@@ -22,14 +22,14 @@ import numpy as np
 from duckdp.catalog.constraints import Constraint, Order, Total, among, decimals_of, narrowed, order_steps
 from duckdp.catalog.table import Column, Kind
 from duckdp.catalog.values import as_number
-from duckdp.synthetic.unit.keeping import Values, bound, keep, lifted, read_values, write_values
+from duckdp.synthetic.unit.mending import Values, bound, keep, lifted, read_values, write_values
 
 DAY = 86_400_000_000  # microseconds
 _HOURLY = 2  # days of a range from which hours are modelled,
 _WEEKLY = 70  # weekdays: a tenth of the range is a week,
 _MONTHLY = 1500  # and months: two and more for each of twenty bins
 _FINE = 1000  # steps of a range, of which one is the unit of a distance of numbers with decimal places
-_HOUR = DAY // 24
+_HOUR = DAY // 24  # microseconds
 What = Literal["hour", "weekday", "month", "gap"]
 PARTS: dict[What, tuple[int, ...]] = {
     "hour": tuple(range(24)),
@@ -122,7 +122,7 @@ class Structure:
         return not self.derived and not self.kept
 
     def describe(self) -> list[str]:
-        """Lines of ``explain``."""
+        """Lines of ``explain``: what is modelled beside columns, and what every row keeps."""
         parts: dict[str, list[str]] = {}
         for d in self.derived:
             if d.what != "gap":

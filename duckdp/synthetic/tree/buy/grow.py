@@ -2,7 +2,8 @@
 
 Each is a share of one purse (``tree.plan``)::
 
-    ones     one-way tables of all columns, over fine bins; they tell which columns have NULLs, too
+    ones     one-way tables of all columns, over fine bins; they tell which columns have NULLs, too. In place of that of
+             a column that another determines by declaration, the two-way table of both: it tells the function
     means    averages of the numbers, scaled to where their values lie (``tree.scales``)
     links    products of the target with numbers and booleans        with a target, where noise is large
     labels   two-way tables of the target with the other columns     with a target

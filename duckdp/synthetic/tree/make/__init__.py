@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from duckdp.catalog.constraints import Determined
 from duckdp.core.watch import Watch
 from duckdp.errors import InternalError
 from duckdp.synthetic.tree.bins import make_bins, spread_rows
@@ -16,6 +17,7 @@ from duckdp.synthetic.tree.spending import tree_terms
 from duckdp.synthetic.unit.finish import Columns, complete_rows, made_rows, open_rows, shape_of_rows
 from duckdp.synthetic.unit.kept import Kept, load_kept
 from duckdp.synthetic.unit.layout import UnitColumns
+from duckdp.synthetic.unit.structure import Structure
 
 DISTANCE = "average l1 distance of its pairs"
 open_table, shape = open_rows, shape_of_rows
@@ -26,7 +28,16 @@ def complete(raw: dict[str, Any], watch: Watch) -> dict[str, Any]:
     found = complete_rows(raw, watch, CLASSES, _make, listed=True)
     units, kept = load_kept(raw["wide"], CLASSES, listed=True)
     bars = error_bars(_grown(units, kept), kept.released.pair_deviations)
-    return found if bars is None else {**found, "bars": bars}
+    return found if bars is None else {**found, "bars": _of_columns(bars, units.structure)}
+
+
+def _of_columns(bars: dict[str, Any], structure: Structure | None) -> dict[str, Any]:
+    """Error bars of the table's own columns: none of what is modelled in their place, or given by others."""
+    if structure is None:
+        return bars
+    gone = {d.column.name for d in structure.derived} | {c.what for c in structure.kept if isinstance(c, Determined)}
+    columns = [bar for bar in bars["columns"] if bar[0] not in gone]
+    return {"columns": columns, "pairs": [bar for bar in bars["pairs"] if not gone.intersection(bar[:2])]}
 
 
 def _grown(units: UnitColumns, kept: Kept) -> Tree:

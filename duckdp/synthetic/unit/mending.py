@@ -26,7 +26,7 @@ _ROUNDS = 100  # of parts that give way to the bounds of a total of DOUBLEs
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Values:
-    """A column's values.
+    """The values of one column, with those that are NULL marked beside them.
 
     Attributes:
         numbers: of numbers, dates (days) and timestamps (microseconds) with bounds; else what they are.
