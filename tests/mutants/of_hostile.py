@@ -139,7 +139,6 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("structure: calendars out of the identity", _WIDE, "            **self._structure(),\n", "", (f"{_T_STRUCTURE}::test_questions_differ_where_their_rows_do",)),
     Mutant("structure: one row at its gap below", _MENDING, "np.maximum(own.numbers, least)", "own.numbers", (f"{_T_STRUCTURE}::test_any_rows_are_mended_so_that_all_constraints_hold",)),
     Mutant("structure: a gap below nothing", _DERIVED, "system.main.greatest({away}, {number(0)})", "({away})", (f"{_T_STRUCTURE}::test_sql_is_total",)),
-    Mutant("structure: a gap beyond its bounds", _DERIVED, "system.main.least({scaled}, {most})", "{scaled}", (f"{_T_STRUCTURE}::test_sql_is_total",)),
     Mutant("synthetic: rows out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part, *kept])", "json.dumps([KIND, self.summary.canonical, part, *kept])", _IDENTITIES),
     Mutant("synthetic: NULLs out of the identity", _SYNTHETIC, "json.dumps([KIND, self.summary.canonical, self.rows, part, *kept])", "json.dumps([KIND, self.summary.canonical, self.rows, *kept])", _IDENTITIES),
     Mutant("wide: columns out of the identity", _WIDE, '            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),\n            "columns": [c.name for c in self.columns],\n', '            "declaration": sha256(dump_table(self.table).encode()).hexdigest(),\n', _IDENTITIES),

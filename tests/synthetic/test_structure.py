@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import math
 
 import duckdb
 import numpy as np
@@ -255,6 +256,8 @@ def test_sql_is_total():
     ends = [(50, -20, DAY, dt.datetime(9999, 12, 31), MORNING), (0, 40, DAY, dt.datetime(1, 1, 1), BY_NAME["t"].upper)]
     gaps = {d.of: d.column for d in structure.derived if d.what == "gap"}
     assert list(gaps) == ["j", "s"]
+    below = modelled(structure, ends)[0][1]
+    assert below == pytest.approx(math.log(1.5))  # nothing above what it is far below of
     for row in modelled(structure, ends):
         found = dict(zip((c.name for c in structure.modelled), row, strict=True))
         assert None not in found.values()
