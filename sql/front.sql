@@ -140,6 +140,10 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_summaries', [
 CREATE OR REPLACE MACRO dp_catalog()
 AS TABLE SELECT * FROM query(__dp_bind('dp_catalog', [], []));
 
+CREATE OR REPLACE MACRO dp_accountants(delta := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_accountants', [
+  delta::VARCHAR], []));
+
 CREATE OR REPLACE MACRO dp_top_k(t, keys, k, epsilon := NULL, delta := 0, predicate := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_top_k', [
   t::VARCHAR, keys::VARCHAR, k::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,

@@ -27,6 +27,7 @@ CALLS = {
     "dp_explain": "dp_explain('SELECT count(*) FROM visits', epsilon := 0.1)",
     "dp_explain_noisy_count": "dp_explain_noisy_count('visits', epsilon := 0.1)",
     "dp_explain_median_smooth": "dp_explain_median_smooth('visits', 'age', epsilon := 0.5)",
+    "dp_accountants": "dp_accountants(delta := 0.00001)",
     "dp_budget": "dp_budget()",
     "dp_ledger": "dp_ledger()",
     "dp_summaries": "dp_summaries()",

@@ -29,6 +29,7 @@ def _month_options(function: F) -> F:
 @click.option("--neighbours", type=click.Choice(["add_remove", "replace"]), default="add_remove", show_default=True)
 @click.option("--accountant", type=click.Choice(["basic", "zcdp"]), default="basic", show_default=True)
 @click.option("--raise", "raise_to", is_flag=True, help="Allow a larger total than before; needs --reason.")
+@click.option("--accountants", is_flag=True, help="Show too what all charges amount to by each accountant.")
 @reason_option(required=False)
 def budget(
     source: str,
@@ -38,12 +39,17 @@ def budget(
     neighbours: str,
     accountant: str,
     raise_to: bool,
+    accountants: bool,
     reason: str | None,
 ) -> None:
     """Set the total budget; without --epsilon, show it."""
     if epsilon is None:
         with open_ledger(source, ledger_path) as ledger:
             _show(ledger)
+            if accountants:
+                from duckdp.ledger.accountants import losses, tell
+
+                click.echo(str(tell(losses(ledger), ledger.state().delta_atto or 0)))
         return
     with open_curator(source, ledger_path) as curator:
         curator.budget(

@@ -114,6 +114,19 @@ def describe(kind: AccountantKind, primary: int, secondary: int) -> str:
     return text + (f", delta={show_decimal(secondary, 18)}" if secondary else "")
 
 
+def describe_spent(kind: AccountantKind, spent: tuple[int, int], granted_delta_atto: int) -> str:
+    """As :func:`describe`; of rho also the epsilon that it is with what is left of the granted delta.
+
+    >>> describe_spent(AccountantKind.ZCDP, (125 * 10**9, 0), 10**12)
+    'rho=0.125 (epsilon=2.754 at delta=1e-6)'
+    """
+    text, left = describe(kind, *spent), granted_delta_atto - spent[1]
+    if kind is not AccountantKind.ZCDP or not spent[0] or left <= 0:
+        return text
+    milli = -(-epsilon_for(spent[0], left) // (NANO // 1000))
+    return f"{text} (epsilon={show_decimal(milli, 3)} at delta={show_decimal(granted_delta_atto, 18)})"
+
+
 def how_many(kind: AccountantKind, remaining: tuple[int, int], cost: tuple[int, int]) -> int | None:
     """Count how many more such charges fit; 0 means the filter refuses the next one.
 

@@ -17,7 +17,9 @@ from duckdp.desk.asking import Asking
 from duckdp.desk.remembered import Remembered, key_of
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.ledger import ChargeRow, ObjectRow, Remaining, Reservation
+from duckdp.ledger.accountants import losses, tell
 from duckdp.process.importing import importing
+from duckdp.result import Result
 from duckdp.vault.dataset import DataSet
 
 if TYPE_CHECKING:
@@ -149,6 +151,12 @@ class Lookups:
             rows.append((self.analyst, scope, str(row.granted), row.spent, row.remaining))
         left = ledger.remaining(self.analyst).text
         return rows if left == rows[0][-1] else [*rows, (self.analyst, "all limits", "", "", left)]
+
+    def accountants(self, delta_atto: int | None = None) -> Result:
+        """What the analyst's charges amount to by each accountant, at a total delta; None: that of the grant."""
+        ledger = self._data.ledger
+        delta = ledger.limits(self.analyst)[0].granted.delta_atto if delta_atto is None else delta_atto
+        return tell(losses(ledger, self.analyst), delta)
 
     # ---- what was charged and stored ----------------------------------------------------------------------------
 

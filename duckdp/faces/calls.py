@@ -315,6 +315,11 @@ class Calls(SparseCalls):
         return self._ask("dp_budget", locals())
 
     @checks_itself
+    def accountants(self, *, delta: object = None) -> Result:
+        """What the charges amount to together, by each accountant; ``delta`` is the grant's by default."""
+        return self._ask("dp_accountants", locals())
+
+    @checks_itself
     def ledger(self, *, most: int | None = None, before: int | None = None) -> Result:
         """The analyst's own charges, oldest first.
 

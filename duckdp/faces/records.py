@@ -8,8 +8,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from duckdp.core.types import parse_delta
 from duckdp.errors import ParameterError
 from duckdp.faces.exporting import export_history
+from duckdp.ledger.accountants import losses, tell
 from duckdp.ledger.history import KINDS, Entry, parse_since, walk
 from duckdp.ledger.words import check_name
 from duckdp.result import Result, plain_result
@@ -43,6 +45,22 @@ class Records:
         names = ["charge", "at", "analyst", "kind", "mechanism", "cost", "state", "statement"]
         notes = [f"earlier charges: before={shown[0].id}"] if len(found) > len(shown) else []
         return replace(plain_result(names, rows, ["BIGINT"] + ["VARCHAR"] * 7), notes=notes)
+
+    def accountants(self, analyst: str | None = None, *, delta: object = None) -> Result:
+        """What the charges amount to together, by each accountant: see core/composition.py.
+
+        ``basic`` and ``zcdp`` hold whatever followed from answers before; the others only if every epsilon was settled
+        before the first answer. What is admitted follows the data set's own accountant alone.
+
+        Args:
+            analyst: only this one's charges.
+            delta: the total delta at which it is told; that of the data set by default.
+
+        Raises:
+            ParameterError: P102. BudgetError: B107. LedgerError: B2xx.
+        """
+        total = (self.ledger.state().delta_atto or 0) if delta is None else parse_delta(delta)
+        return tell(losses(self.ledger, None if analyst is None else check_name(analyst, "analyst")), total)
 
     def history(
         self,

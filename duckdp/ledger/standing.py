@@ -87,7 +87,7 @@ def _row(kind: AccountantKind, limit: Limit) -> LimitRow:
         scope=limit.scope,
         month=limit.month,
         granted=Loss(epsilon_nano=limit.granted[0], delta_atto=limit.granted[1]),
-        spent=accounting.describe(kind, *limit.spent),
+        spent=accounting.describe_spent(kind, limit.spent, limit.granted[1]),
         remaining=accounting.describe(kind, *limit.rest),
         replenishes=limit.replenishes,
     )
