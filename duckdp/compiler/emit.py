@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from duckdp.catalog.table import Kind, Scalar
-from duckdp.compiler.expression import columns
+from duckdp.compiler.expression import Expr, columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_expr, print_literal, print_rows, quote
@@ -105,6 +105,12 @@ def print_keys(query: Query, parameters: Parameters) -> tuple[list[str], str]:
     return [f"k{i}" for i in range(len(joins))], _prepared(query, (), joins, parameters)
 
 
+def print_keyed(query: Query, value: Expr, parameters: Parameters) -> tuple[list[str], str]:
+    """As :func:`print_keys`, with a value of each row as ``x``."""
+    joins = [_join(i, key, parameters) for i, key in enumerate(query.keys)]
+    return [f"k{i}" for i in range(len(joins))], _prepared(query, (), joins, parameters, value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Join:
     """A declared domain as a relation that the rows are joined with.
@@ -155,9 +161,15 @@ def _join(i: int, key: Key, parameters: Parameters) -> _Join | None:
     )
 
 
-def _prepared(query: Query, measures: Sequence[Measure], joins: list[_Join | None], parameters: Parameters) -> str:
+def _prepared(
+    query: Query,
+    measures: Sequence[Measure],
+    joins: list[_Join | None],
+    parameters: Parameters,
+    value: Expr | None = None,
+) -> str:
     items, conditions = [], []
-    exprs = [query.where, *(k.expr for k in query.keys), *(e for m in measures for e in (m.argument, m.filter))]
+    exprs = [value, query.where, *(k.expr for k in query.keys), *(e for m in measures for e in (m.argument, m.filter))]
     body = print_rows(query.table, columns(*exprs), parameters, unit=True) + " AS base"
 
     def show(expr: object) -> str:
@@ -165,10 +177,12 @@ def _prepared(query: Query, measures: Sequence[Measure], joins: list[_Join | Non
 
     if query.table.unit_key is not None:
         items.append(f"base.{UNIT} AS {UNIT}")
+    if value is not None:
+        items.append(f"{show(value)} AS x")
     for i, (key, join) in enumerate(zip(query.keys, joins, strict=True)):
-        value = show(key.expr)
-        shown, condition = (value, _exists(key, value, parameters)) if join is None else join.key(value)
-        body += "" if join is None else join.relation(value)
+        of_key = show(key.expr)
+        shown, condition = (of_key, _exists(key, of_key, parameters)) if join is None else join.key(of_key)
+        body += "" if join is None else join.relation(of_key)
         items.append(f"{shown} AS k{i}")
         conditions.append(condition)
     for i, measure in enumerate(measures):

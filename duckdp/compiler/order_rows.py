@@ -1,0 +1,278 @@
+"""What quantiles read of private rows: order statistics near given ranks, and counts between given cells.
+
+Values are cells 0, ..., steps of a public grid between a column's bounds: each of a whole number's own, if they are few.
+Groups are numbered 0, 1, ... in the order of the product of their keys' domains. Counts tell, block by block of the
+grid and then within blocks, where ranks are: nothing is sorted but what is near them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+from duckdp.catalog.table import Column, Kind, Table
+from duckdp.compiler.emit import key_codes, print_keyed
+from duckdp.compiler.expression import ColumnRef, Expr
+from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_chosen
+from duckdp.compiler.query import Key, Query
+from duckdp.core.reads import AddByKey, OfAllRows, PrivateQuery
+from duckdp.mechanisms.quantiles import PLACES, Aim, below_terms
+
+ORDER = "which values have given ranks among all"  # what parts do not tell
+_BLOCK = 2**11  # parts into which a block of the grid is cut
+
+_WINDOWS = """\
+WITH cells AS MATERIALIZED (SELECT * FROM {rows} AS source(g, x)),
+blocks0 AS MATERIALIZED (SELECT g, x // {block} AS b, system.main.count_star() AS c FROM cells GROUP BY ALL),
+ends0 AS MATERIALIZED (
+  SELECT g, b, c, system.main.sum(c) OVER (PARTITION BY g ORDER BY b) AS last FROM blocks0),
+sizes AS (SELECT g, system.main.max(last) AS n FROM ends0 GROUP BY g),
+{marks}
+parts AS (
+  SELECT p.*, {below} AS below, {upto} AS upto
+  FROM (SELECT {columns}) AS p LEFT JOIN sizes ON sizes.g = p.g{joins}),
+aims AS MATERIALIZED (
+  SELECT p.*, below + shift + (a * (upto - below)) // d AS middle FROM parts AS p),
+ranks AS MATERIALIZED (
+  SELECT part, g, below, upto, system.main.greatest(below, middle - reach - 1) AS first,
+    system.main.least(upto, middle + reach + 2) AS final FROM aims),
+{levels}
+SELECT -1 - part, below, upto, 0 FROM ranks
+UNION ALL
+SELECT DISTINCT e.g, e.b, e.last - e.c, e.c FROM {deepest} AS e JOIN ranks AS r
+ON e.g = r.g AND e.last > r.first AND e.last - e.c < r.final"""
+
+_NOTHING, _EVERYTHING = -1, -2  # marks of cuts before and after all rows
+_RANK = f"(CASE WHEN {{mark}} = {_EVERYTHING} THEN COALESCE(n, 0) WHEN {{mark}} >= 0 THEN {{known}} ELSE 0 END)"
+_JOINED = " LEFT JOIN marks AS lower ON lower.mark = p.m1 LEFT JOIN marks AS upper ON upper.mark = p.m2"
+
+_LEVEL = """\
+near{i} AS MATERIALIZED (
+  SELECT DISTINCT e.g, e.b, e.last - e.c AS before FROM ends{i} AS e JOIN ranks AS r
+  ON e.g = r.g AND e.last > r.first AND e.last - e.c < r.final),
+blocks{j} AS (
+  SELECT cells.g, n.b AS parent, cells.x // {block} AS b, system.main.any_value(n.before) AS before,
+    system.main.count_star() AS c
+  FROM cells JOIN near{i} AS n ON cells.g = n.g AND cells.x // {coarser} = n.b GROUP BY ALL),
+ends{j} AS MATERIALIZED (
+  SELECT g, b, c, before + system.main.sum(c) OVER (PARTITION BY g, parent ORDER BY b) AS last FROM blocks{j}),"""
+
+_MARKS = """\
+counted AS MATERIALIZED (
+  SELECT {bucket} AS bucket, system.main.count_star() AS c FROM cells GROUP BY ALL),
+cells_at AS MATERIALIZED (
+  SELECT m.mark, COALESCE(system.main.sum(c) FILTER (bucket >= m.base AND bucket < m.here), 0) AS before,
+    COALESCE(system.main.sum(c) FILTER (bucket = m.here), 0) AS rows
+  FROM (SELECT {marked}) AS m CROSS JOIN (SELECT * FROM counted UNION ALL SELECT -1, 0) AS counted GROUP BY m.mark),
+marks AS MATERIALIZED (
+  SELECT t.mark, system.main.any_value(before)
+    + system.main.sum(system.main.greatest(0, (rows - remainder + step - 1) // step)) AS below
+  FROM (SELECT {terms}) AS t JOIN cells_at ON cells_at.mark = t.mark GROUP BY t.mark),"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WantedPart:
+    """A part of one group's rows, and the rank in it that is wanted; public.
+
+    Attributes:
+        group: its number.
+        low, high: cuts (mechanisms/quantiles.py).
+        aim: which ranks are near.
+    """
+
+    group: int
+    low: int
+    high: int
+    aim: Aim
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderRows:
+    """A column's values on a grid, by groups, each unit's rows bounded.
+
+    Attributes:
+        table: protected.
+        column: with bounds.
+        where: predicate, or None.
+        keys: each with a domain; none: one group.
+        steps: of the grid.
+    """
+
+    table: Table
+    column: Column
+    where: Expr | None
+    keys: tuple[Key, ...]
+    steps: int
+
+    @cached_property
+    def groups(self) -> tuple[tuple[object, ...], ...]:
+        """Keys of each group, as they cross."""
+        return tuple(product(*map(key_codes, self.keys)))
+
+    @property
+    def shared(self) -> int:
+        """Groups that one unit may have rows in."""
+        return 1 if self.table.unit_key is None else min(self.table.max_groups, len(self.groups))
+
+    @property
+    def unit(self) -> int:
+        """Rows of one unit in one group that count."""
+        return 1 if self.table.unit_key is None else self.table.max_rows
+
+    def windows(self, wanted: Sequence[WantedPart], salt: int) -> PrivateQuery:
+        """Rows (-1 - part, rows before it, rows up to its end, 0) and, near the ranks, (group, cell, rows before, rows)."""
+        parameters = Parameters()
+        rows = self._print(salt, parameters)
+        widths, deepest = self._widths(), len(self._widths()) - 1
+        whole = (self.steps + 1) * PLACES
+        cuts = {(p.group, cut) for p in wanted for cut in (p.low, p.high) if 0 < cut < whole}
+        marks = {place: i for i, place in enumerate(sorted(cuts))}
+
+        def marked(group: int, cut: int) -> int:
+            return marks.get((group, cut), _NOTHING if cut <= 0 else _EVERYTHING)
+
+        aims = [p.aim for p in wanted]
+        listed = {
+            "part": list(range(len(wanted))),
+            "g": [p.group for p in wanted],
+            "m1": [marked(p.group, p.low) for p in wanted],
+            "m2": [marked(p.group, p.high) for p in wanted],
+            "a": [aim.a for aim in aims],
+            "d": [aim.b for aim in aims],
+            "shift": [aim.shift for aim in aims],
+            "reach": [aim.reach for aim in aims],
+        }
+        levels = [
+            _LEVEL.format(i=i, j=i + 1, block=widths[i + 1], coarser=widths[i]) for i in range(len(widths) - 1)
+        ]
+        sql = _WINDOWS.format(
+            rows=rows,
+            block=widths[0],
+            marks=self._print_marks(marks, parameters) if marks else "",
+            below=_RANK.format(mark="p.m1", known="lower.below" if marks else "0"),
+            upto=_RANK.format(mark="p.m2", known="upper.below" if marks else "0"),
+            columns=_unnested(listed, parameters),
+            joins=_JOINED if marks else "",
+            levels="\n".join(levels).rstrip(",") if levels else "none AS (SELECT 0)",
+            deepest=f"ends{deepest}",
+        )
+        most = sum(1 + min(2 * aim.reach + 8, self.steps + 1) for aim in aims)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most, parts=OfAllRows(ORDER))
+
+    def counts(self, ends: Sequence[Sequence[int]], salt: int) -> PrivateQuery:
+        """Rows (place, rows): how many lie between neighbouring ends, in all groups one after the other.
+
+        Args:
+            ends: for each group cells, ascending: rows up to each of them, and after the last, are counted.
+            salt: chooses each unit's rows.
+        """
+        parameters = Parameters()
+        rows = self._print(salt, parameters)
+        width = self.steps + 1
+        cuts = [g * width + end for g, own in enumerate(ends) for end in (0, *(e + 1 for e in own))][1:]
+        sql = (
+            f"SELECT {_bucket(cuts, width)} AS place, system.main.count_star() FROM {rows} AS source(g, x) GROUP BY ALL"
+        )
+        return PrivateQuery(
+            sql=sql,
+            parameters=tuple(parameters.values),
+            rows=len(cuts) + 1,
+            parts=AddByKey(keys=1, ordered=False),
+        )
+
+    def _widths(self) -> list[int]:
+        """Grid steps of the blocks, from coarse to single cells."""
+        widths = [1]
+        while widths[0] * _BLOCK <= self.steps:
+            widths.insert(0, widths[0] * _BLOCK)
+        return widths
+
+    def _print_marks(self, marks: dict[tuple[int, int], int], parameters: Parameters) -> str:
+        """Rows below each cut: those of cells before its own, and those of its own at places below it."""
+        width, at = self.steps + 1, {}
+        cuts = sorted({y for g, cut in marks for c in [g * width + cut // PLACES] for y in (g * width, c, c + 1)})
+        cuts = [y for y in cuts if y > 0]
+        for number_of, y in enumerate(cuts, 1):
+            at[y] = number_of
+        marked = {
+            "mark": list(marks.values()),
+            "base": [at.get(g * width, 0) for g, _ in marks],
+            "here": [at.get(g * width + cut // PLACES, 0) for g, cut in marks],
+        }
+        terms = [(i, r, w) for (_, cut), i in marks.items() for r, w in below_terms(cut % PLACES) or [(0, 0)]]
+        listed = {
+            "mark": [t[0] for t in terms],
+            # a cut between two cells has no row of its own cell below
+            "remainder": [r if w else 2 * PLACES for _, r, w in terms],
+            "step": [w or 1 for _, _, w in terms],
+        }
+        return _MARKS.format(
+            bucket=_bucket(cuts, width), marked=_unnested(marked, parameters), terms=_unnested(listed, parameters)
+        )
+
+    def _print(self, salt: int, parameters: Parameters) -> str:
+        """(g, x) of the rows that count, as a parenthesised SELECT."""
+        query = Query(table=self.table, where=self.where, keys=self.keys, outputs=())
+        names, rows = print_keyed(query, ColumnRef(self.column), parameters)
+        g, join = "CAST(0 AS BIGINT)", ""
+        if names:
+            g, join = "d.g", f" JOIN {self._domain(parameters)} ON " + " AND ".join(
+                f"d.{name} IS NOT DISTINCT FROM prepared.{name}" for name in names
+            )
+        keyed = self.table.unit_key is not None
+        unit = f"prepared.{UNIT} AS {UNIT}, " if keyed else ""
+        rows = f"(SELECT {unit}{g} AS g, {self._cell('prepared.x')} AS x FROM {rows}{join} WHERE prepared.x IS NOT NULL)"
+        if not keyed:
+            return rows
+        if not names:
+            return f"(SELECT CAST(0 AS BIGINT), r.x FROM {print_chosen(rows, ['x'], salt, self.unit)} AS r)"
+        if self.shared < len(self.groups):
+            draw = f"system.main.hash(system.main.hash(r.{UNIT}, r.g, CAST({salt} AS UBIGINT)))"
+            place = f"system.main.dense_rank() OVER (PARTITION BY r.{UNIT} ORDER BY {draw}, r.g)"
+            rows = f"(SELECT r.* FROM (SELECT r.*, {place} AS place FROM {rows} AS r) AS r WHERE r.place <= {self.shared})"
+        each = f"(SELECT system.main.struct_pack(u := r.{UNIT}, g := r.g) AS {UNIT}, r.g, r.x FROM {rows} AS r)"
+        return f"(SELECT r.g, r.x FROM {print_chosen(each, ['g', 'x'], salt, self.unit)} AS r)"
+
+    def _cell(self, value: str) -> str:
+        span = self.column.interval
+        share = f"({value} - {number(span.lower)}) / {number(span.upper - span.lower)}"
+        raw = f"system.main.floor({share} * {number(self.steps)} + 0.5e0)"
+        top = self.steps
+        return f"CAST((CASE WHEN {raw} >= {top} THEN {top} WHEN {raw} > 0 THEN {raw} ELSE 0 END) AS BIGINT)"
+
+    def _domain(self, parameters: Parameters) -> str:
+        """The groups as a relation named ``d``: their numbers and keys."""
+        items = [f"system.main.unnest(CAST({parameters.bind(list(range(len(self.groups))))} AS BIGINT[])) AS g"]
+        for i, key in enumerate(self.keys):
+            codes = [codes[i] for codes in self.groups]
+            kind = "BIGINT" if key.listed else SQL_TYPES[key.expr.kind]
+            if not key.listed and key.expr.kind is Kind.NUMBER:
+                codes = [None if c is None else float(c) for c in codes]  # type: ignore[arg-type]
+            items.append(f"system.main.unnest(CAST({parameters.bind(codes)} AS {kind}[])) AS k{i}")
+        return f"(SELECT {', '.join(items)}) AS d"
+
+
+def group_count(keys: Sequence[Key]) -> int:
+    """How many groups the domains of keys have."""
+    return prod(len(key.domain or ()) for key in keys)
+
+
+def _unnested(listed: dict[str, list[int]], parameters: Parameters) -> str:
+    return ", ".join(
+        f"system.main.unnest(CAST({parameters.bind(values)} AS BIGINT[])) AS {name}" for name, values in listed.items()
+    )
+
+
+def _bucket(cuts: Sequence[int], width: int) -> str:
+    """How many of the cuts, ascending, are at or below group * width + cell: a search that is written out."""
+
+    def search(low: int, high: int) -> str:
+        if low == high:
+            return str(low)
+        middle = (low + high) // 2
+        return f"CASE WHEN g * {width} + x < {cuts[middle]} THEN {search(low, middle)} ELSE {search(middle + 1, high)} END"
+
+    return f"({search(0, len(cuts))})"

@@ -1,0 +1,302 @@
+"""Several quantiles of one column as a task: drawn by levels, each from what the one before cut out, in one charge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from duckdp.catalog.table import Column, Kind, Table, dump_table
+from duckdp.compiler.aggregates import AGGREGATES, Released
+from duckdp.compiler.expression import Expr, show
+from duckdp.compiler.order_rows import OrderRows, WantedPart, group_count
+from duckdp.compiler.query import Key
+from duckdp.core.accountant import pure_rho
+from duckdp.core.task import Stages, Work
+from duckdp.core.types import NANO, Loss, Neighbours
+from duckdp.errors import CatalogError, ParameterError, QueryError
+from duckdp.mechanisms.quantiles import PLACES, Aim, Part, Split, draw_cell, draw_cut, rank_bound, split_quantiles
+
+FINEST = 2**32  # grid steps of a column of fractions
+COARSE = 2**16  # of any column, where epsilon is so small that more rows than this would cross
+MOST_CROSSING = 2**20  # rows near all ranks together
+MOST_QUANTILES = 100  # of one question, in each group
+MOST_PARTS = 2_000  # quantiles times groups
+EXTREME_SHARE = 8  # the least and the largest value aim at a rank of this many 1 / rate from the end
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantilesTask:
+    """Planned quantiles by the exponential mechanism (core/task.py, mechanisms/quantiles.py).
+
+    Attributes:
+        rows: what is read.
+        quantiles: ascending, each once, in [0, 1].
+        epsilon_nano: the charge, in 1e-9.
+        neighbours: relation of the data set.
+    """
+
+    rows: OrderRows
+    quantiles: tuple[Fraction, ...]
+    epsilon_nano: int
+    neighbours: Neighbours
+
+    @property
+    def table(self) -> Table:
+        """The protected table that is read."""
+        return self.rows.table
+
+    @property
+    def column(self) -> Column:
+        """The column."""
+        return self.rows.column
+
+    @property
+    def canonical(self) -> str:
+        """The question's identity: equal for equal questions, and for no others."""
+        rows = self.rows
+        parts = [dump_table(rows.table), rows.column.name, show(rows.where), [show(k.expr) for k in rows.keys]]
+        asked = [[str(q) for q in self.quantiles], self.epsilon_nano, self.neighbours.value, rows.steps]
+        return json.dumps(["quantiles", *parts, *asked])
+
+    @property
+    def loss(self) -> Loss:
+        """What all levels cost together."""
+        return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
+
+    @property
+    def mechanism(self) -> str:
+        """Each draw's mechanism."""
+        return "exponential"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters of the release, for the ledger."""
+        return {
+            "column": self.column.name,
+            "where": show(self.rows.where),
+            "keys": [show(k.expr) for k in self.rows.keys],
+            "quantiles": [str(q) for q in self.quantiles],
+            "levels": [float(e) for e in self.shares],
+            "grid_steps": self.rows.steps,
+            "neighbours": self.neighbours.value,
+        }
+
+    @cached_property
+    def splits(self) -> list[Split]:
+        """The draws in one group."""
+        return split_quantiles(self.quantiles)
+
+    @cached_property
+    def shares(self) -> list[Fraction]:
+        """Epsilon of each level's draws in one group: more where more depends on them; public.
+
+        Raises:
+            ParameterError: P101, nothing is left for one.
+        """
+        weights = [0.0] * (1 + self.splits[-1].level)
+        for split in self.splits:
+            a, b = self._aimed(split)
+            weights[split.level] += max(a, b - a) / b * (1 + 0.5 * sum(self._leans(split, s) for s in self.splits))
+        parts = self.rows.shared * (2 if self.neighbours is Neighbours.REPLACE else 1)
+        roots = [w**0.5 for w in weights]
+        shares = [Fraction(int(self.epsilon_nano * r / sum(roots) * (1 - 1e-12)), NANO) / parts for r in roots]
+        if min(shares) == 0:
+            raise ParameterError("P101", "epsilon", self.epsilon_nano / NANO, f"is too small for {len(shares)} levels.")
+        return shares
+
+    def aim(self, split: Split) -> Aim:
+        """What one draw aims at."""
+        a, b = self._aimed(split)
+        epsilon, unit, cells = self.shares[split.level], self.rows.unit, self.rows.steps + 1
+        aim = Aim(a=a, b=b, epsilon=epsilon, unit=unit, cells=cells)
+        if 0 < a < b:
+            return aim
+        inward = int(EXTREME_SHARE / aim.rate)
+        return Aim(a=a, b=b, shift=inward if a == 0 else -inward, epsilon=epsilon, unit=unit, cells=cells)
+
+    def _aimed(self, split: Split) -> tuple[int, int]:
+        """Which share of its part's rows a quantile has below it."""
+        low = Fraction(0) if split.after is None else self.quantiles[split.after]
+        high = Fraction(1) if split.until is None else self.quantiles[split.until]
+        share = (self.quantiles[split.index] - low) / (high - low)
+        return share.numerator, share.denominator
+
+    def _leans(self, above: Split, below: Split) -> float:
+        """How much of an error of one quantile goes over to one that is drawn beside its cut."""
+        a, b = self._aimed(below)
+        if below.until == above.index:
+            return a / b
+        return 1 - a / b if below.after == above.index else 0.0
+
+    def describe(self) -> list[str]:
+        """Lines of ``explain``; from public figures."""
+        count, levels = len(self.quantiles), len(self.shares)
+        groups = f" in each of {len(self.rows.groups)} groups" if self.rows.keys else ""
+        shares = ", ".join(f"{float(e):.4g}" for e in self.shares)
+        one = "one quantile" if count == 1 else f"{count} quantiles"
+        half = "s" if levels > 1 else ""
+        lines = [f"{one} of {self.column.name}{groups} by the exponential mechanism, {levels} level{half} with epsilon {shares}"]
+        worst = max(rank_bound(self.aim(s)) for s in self.splits)
+        typical = max(1 / float(self.aim(s).rate) for s in self.splits)
+        lines.append(f"rank: off by about {typical:.3g} rows a draw; by at most {worst:,.0f} with 95%, whatever the data")
+        return lines
+
+    def read(self, payload: str) -> list[list[float]]:
+        """Values of the quantiles in each group, from the stored payload."""
+        return [[self.value(cell) for cell in group] for group in json.loads(payload)["cells"]]
+
+    def value(self, cell: int) -> float:
+        """A cell in the column's units."""
+        span = self.column.interval
+        place = Released("order", 0, span.lower, span.upper, self.rows.steps, np.array([[cell]]))
+        value = float(AGGREGATES["quantile"].value(place)[0][0])
+        return round(value) if self.column.integral else value
+
+    def work(self, salt: int) -> Work:
+        """A stage for each level: near which ranks it reads follows from the cuts before."""
+        self.rows.windows(self._wanted(0, {}), salt)  # what cannot be printed is refused now
+
+        def run(stages: Stages) -> str:
+            cuts: dict[tuple[int, int], int] = {}
+            last = len(self.shares) - 1
+            for level in range(last):
+                found = json.loads(stages.run(lambda level=level: json.dumps(self._drawn(level, cuts, stages, salt))))
+                cuts |= dict(zip(self._drawn_at(level), found, strict=True))
+            return stages.last(lambda: self._payload(cuts, self._drawn(last, cuts, stages, salt)))
+
+        return run
+
+    def _drawn_at(self, level: int) -> list[tuple[int, int]]:
+        return [(g, s.index) for g in range(len(self.rows.groups)) for s in self.splits if s.level == level]
+
+    def _wanted(self, level: int, cuts: dict[tuple[int, int], int]) -> list[WantedPart]:
+        """The parts of one level, in the order of :meth:`_drawn_at`."""
+        by_index, end = {s.index: s for s in self.splits}, (self.rows.steps + 1) * PLACES
+        found = []
+        for group, index in self._drawn_at(level):
+            split = by_index[index]
+            low = 0 if split.after is None else cuts[group, split.after]
+            high = end if split.until is None else cuts[group, split.until]
+            found.append(WantedPart(group=group, low=low, high=high, aim=self.aim(split)))
+        return found
+
+    def _drawn(self, level: int, cuts: dict[tuple[int, int], int], stages: Stages, salt: int) -> list[int]:
+        """Cuts, or cells where nothing follows, of one level."""
+        wanted = self._wanted(level, cuts)
+        below, runs = _sorted_rows(stages.read(self.rows.windows(wanted, salt)), len(wanted))
+        ends = {s.index: s.ends for s in self.splits}
+        found = []
+        for (group, index), (_, part), (before, upto) in zip(self._drawn_at(level), enumerate(wanted), below, strict=True):
+            exact = Part(low=part.low, high=part.high, below=before, upto=upto, runs=runs.get(group, ()))
+            found.append((draw_cell if ends[index] else draw_cut)(exact, part.aim))
+        return found
+
+    def _payload(self, cuts: dict[tuple[int, int], int], last: Sequence[int]) -> str:
+        drawn = {**cuts, **dict(zip(self._drawn_at(len(self.shares) - 1), last, strict=True))}
+        ends = {s.index: s.ends for s in self.splits}
+        cells = [
+            [
+                drawn[g, i] if ends[i] else min(drawn[g, i] // PLACES, self.rows.steps)
+                for i in range(len(self.quantiles))
+            ]
+            for g in range(len(self.rows.groups))
+        ]
+        return json.dumps({"cells": cells})
+
+
+def _sorted_rows(
+    rows: Iterable[tuple[Any, ...]], parts: int
+) -> tuple[list[tuple[int, int]], dict[int, list[tuple[int, int, int]]]]:
+    """Ranks of the parts' ends, and runs by group. ``rows``: of ``OrderRows.windows``; exact and private."""
+    ends, runs = [(0, 0)] * parts, {}  # type: ignore[var-annotated]
+    for row in rows:
+        kind, *figures = (int(value) for value in row)
+        if -parts <= kind < 0:
+            ends[-1 - kind] = (figures[0], figures[1])
+        else:
+            runs.setdefault(kind, []).append(tuple(figures))
+    return ends, runs
+
+
+def plan_quantiles(
+    table: Table,
+    name: str,
+    quantiles: Sequence[float],
+    where: Expr | None,
+    keys: tuple[Key, ...] = (),
+    *,
+    epsilon_nano: int,
+    neighbours: Neighbours,
+) -> QuantilesTask:
+    """Plan quantiles of a bounded numeric column.
+
+    Args:
+        table: protected.
+        name: of the column.
+        quantiles: ascending, each once, in [0, 1].
+        where: predicate, or None.
+        keys: of groups, each with a domain.
+        epsilon_nano: cost, in 1e-9.
+        neighbours: relation of the data set.
+
+    Raises:
+        CatalogError: C102. QueryError: Q203, Q401. ParameterError: P1xx.
+    """
+    column = bounded_column(table, name)
+    span, asked = column.interval, read_quantiles(quantiles)
+    if len(asked) * group_count(keys) > MOST_PARTS:
+        rule = f"are {len(asked) * group_count(keys):,} in all groups, more than {MOST_PARTS:,}. Ask for fewer."
+        raise ParameterError("P107", "quantiles", len(asked), rule)
+    whole = column.integral and span.upper - span.lower <= 2**46
+    steps = int(span.upper - span.lower) if whole else FINEST
+    rows = OrderRows(table=table, column=column, where=where, keys=keys, steps=max(1, steps))
+    task = QuantilesTask(rows=rows, quantiles=asked, epsilon_nano=epsilon_nano, neighbours=neighbours)
+    crossing = sum(2 * task.aim(split).reach for split in task.splits) * len(rows.groups)
+    if crossing > MOST_CROSSING and steps > COARSE:
+        rows = OrderRows(table=table, column=column, where=where, keys=keys, steps=COARSE)
+        task = QuantilesTask(rows=rows, quantiles=asked, epsilon_nano=epsilon_nano, neighbours=neighbours)
+    return task
+
+
+def bounded_column(table: Table, name: object) -> Column:
+    """A column with bounds, of numbers.
+
+    Raises:
+        CatalogError: C102. QueryError: Q203, Q401.
+    """
+    column = table.column(name) if isinstance(name, str) else None
+    if column is None:
+        raise CatalogError("C102", f'"{table.name}" has no declared column "{str(name)[:63]}".', table=table.name)
+    if column.kind is not Kind.NUMBER:
+        raise QueryError("Q203", f'a quantile needs a number; "{column.name}" is a {column.kind.value}.')
+    if not column.interval.finite:
+        raise QueryError(
+            "Q401", f'"{column.name}" has no bounds. The data owner declares them with protect(bounds=...).'
+        )
+    return column
+
+
+def read_quantiles(quantiles: Sequence[float]) -> tuple[Fraction, ...]:
+    """Quantiles as fractions, as they are written.
+
+    Raises:
+        ParameterError: P107: none or too many, outside [0, 1], not ascending.
+    """
+    if not 0 < len(quantiles) <= MOST_QUANTILES:
+        raise ParameterError("P107", "quantiles", len(quantiles), f"must be 1 to {MOST_QUANTILES} numbers.")
+    found = []
+    for q in quantiles:
+        if not 0 <= q <= 1:  # of NaN too
+            raise ParameterError("P107", "quantiles", q, "must lie between 0 and 1.")
+        found.append(Fraction(str(q)).limit_denominator(10**6))
+    if any(a >= b for a, b in zip(found, found[1:], strict=False)):
+        raise ParameterError("P107", "quantiles", list(quantiles), "must ascend, each once.")
+    return tuple(found)
+
+

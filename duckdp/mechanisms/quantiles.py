@@ -1,0 +1,308 @@
+"""Several quantiles at once: the exponential mechanism on ranks, on parts of the rows that the ones before cut out.
+
+Values are cells 0 .. cells - 1 of a public grid. A cell with m rows holds them at the places rev(0), ..., rev(m - 1) of
+its ``2^BITS`` (rev turns the bits of a number round), so a row more is a place more, and places are never shared. A
+**part** is a range of places between two cuts that are public. On a part with n rows a quantile aims at the rank T =
+n a / b + s, and one of these is drawn with a chance proportional to exp(-rate min(d, D)):
+
+    a cut c between places, for quantiles to follow      d = |T - rows of the part below c|
+    a cell c, where none follows                         d = how far T is from the ranks that c's rows have
+    rate = b epsilon / (2 greatest(a, b - a) u)          u rows of a unit; REPLACE: epsilon / 2
+
+The middle one of the quantiles is drawn first, on all rows, with epsilon_1; then those in the middle of what is left on
+either side of it, each on its side, with epsilon_2; and so on (:func:`split_quantiles`).
+
+Privacy:      the sum of the levels' epsilons, pure. So log2(m + 1) levels pay for m quantiles.
+Assumes:      at most u rows of each unit, which depend on that unit's rows alone.
+Proof sketch: 1. A row more at a place x of a part: T moves up by a / b, and the rows below c by 1 if x < c, else by 0.
+              So |T - below| moves by at most greatest(a, b - a) / b =: M; and so does the distance of T from an
+              interval of ranks whose ends move like that; min(., D) of it no more. v rows more: by at most v M.
+              2. Hence a logarithm of a weight lies within rate v M on either side of where it was, and so does that of
+              their sum: log-chances move by at most 2 rate v M = epsilon v / u.
+              3. Which parts there are follows from cuts that were drawn on levels before: public. Those of one level
+              share no place, so a unit has v_1 + v_2 + ... <= u rows in them: the level costs at most epsilon, and
+              levels compose. (That rows have places is a map of multisets under which a row more is a place more.)
+              4. REPLACE takes one unit away and adds another one.
+Utility:      some candidate has d = 0 where n a / b + s is in [0, n]. So d > t has a chance of less than (candidates)
+              exp(-rate t): :func:`rank_bound`. Where cells are many and no gap between values outweighs all others, d is
+              about geometric: 1 / rate on the average.
+Numerics:     d b is an integer, and exp(-rate d) a product of integers near 2^256, one for each ten bits of d b: rounded
+              down, relative errors below 2^-150 together (rate D < 90, so none is below 2^126). Sums are exact, and one
+              draw of 640 bits is scaled to them: a candidate of 2^72 has at least 2^-202 of the chance, so its
+              logarithm errs by less than 2^-430. The factor 1 - 2^-64 of the rate covers both for epsilon >= 2^-80.
+Source:       McSherry, Talwar, FOCS 2007; quantiles by it: Smith, STOC 2011; the recursion: Kaplan, Schnapp, Stemmer,
+              "Differentially private approximate quantiles", ICML 2022. The places that rows of equal values get, the
+              constant under ADD_REMOVE and the proof are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckdp.core.noise import random_bits
+
+BITS = 40  # of a place within its cell: more places than a cell has rows
+PLACES = 1 << BITS
+_SCALE = 256  # bits of a weight
+_DRAWN = 640  # bits of the one draw
+_SAFE = 1 - Fraction(1, 2**64)  # of the rate: the rest pays for rounding
+_BEYOND = 20  # rate D is that above the logarithm of the candidates: all beyond together have e^-20 of the chance
+_DIGIT = 10  # bits of a distance that share a table of powers
+_CONTEXT = Context(prec=60, rounding=ROUND_FLOOR, Emin=-9999, Emax=9999)
+
+
+Segment = tuple[int, int]
+"""(first candidate, distance of it and of all up to the next segment's first, times b)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """What a draw on one part aims at, and how sharply; public.
+
+    Attributes:
+        a, b: the rank is n a / b + shift, 0 <= a <= b.
+        shift: rows.
+        epsilon: of the draw, > 0; under REPLACE half of it.
+        unit: u, most rows of one privacy unit.
+        cells: of the grid.
+    """
+
+    a: int
+    b: int
+    shift: int = 0
+    epsilon: Fraction
+    unit: int
+    cells: int
+
+    @property
+    def rate(self) -> Fraction:
+        """By how much a logarithm of a weight falls with each row of distance."""
+        return self.b * self.epsilon / (2 * max(self.a, self.b - self.a) * self.unit)
+
+    @property
+    def reach(self) -> int:
+        """D, rows, rounded up: what lies farther counts alike."""
+        return math.ceil((math.log(self.cells) + BITS * math.log(2) + _BEYOND) / self.rate)
+
+    def weigher(self) -> Weigher:
+        """Weights of distances."""
+        return Weigher(rate=self.rate * _SAFE / self.b, most=self.reach * self.b)
+
+
+@dataclass(eq=False)
+class Weigher:
+    """Integers near 2^256 exp(-rate distance).
+
+    Attributes:
+        rate: for each unit of distance.
+        most: distances beyond it count as it.
+    """
+
+    rate: Fraction
+    most: int
+    _tables: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
+
+    def weight(self, distance: int) -> int:
+        """Of one distance."""
+        rest, found, place = min(distance, self.most), 1 << _SCALE, 0
+        while rest:
+            digit, rest = rest & ((1 << _DIGIT) - 1), rest >> _DIGIT
+            if digit:
+                found = found * self._power(digit, place) >> _SCALE
+            place += _DIGIT
+        return found
+
+    def _power(self, digit: int, place: int) -> int:
+        known = self._tables.get((digit, place))
+        if known is None:
+            up = Decimal(-self.rate.numerator * (digit << place))
+            power = _CONTEXT.exp(_CONTEXT.divide(up, Decimal(self.rate.denominator)))
+            known = int(_CONTEXT.multiply(power, Decimal(1 << _SCALE)))
+            self._tables[digit, place] = known
+        return known
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of the rows: its ends are public, what it holds is exact and private.
+
+    Attributes:
+        low, high: cuts, as numbers of places below them.
+        below: rows of all before ``low``.
+        upto: rows of all before ``high``.
+        runs: (cell, rows in cells below it, rows in it), ascending: all whose rows have ranks near the aim.
+    """
+
+    low: int
+    high: int
+    below: int = field(repr=False)
+    upto: int = field(repr=False)
+    runs: Sequence[tuple[int, int, int]] = field(repr=False)
+
+
+def draw_cell(part: Part, aim: Aim) -> int:
+    """A cell near the rank that is aimed at; no quantile follows on its sides.
+
+    Args:
+        part: exact and private: must not be logged, stored or raised. Whatever it holds, one draw is made.
+        aim: public.
+    """
+    first, last = part.low // PLACES, max(part.low, part.high - 1) // PLACES
+    goal, runs = _goal(part, aim), _runs(part, first, last)
+
+    def outside(low: int, high: int) -> int:
+        return max(0, goal - aim.b * _within(high, part), aim.b * _within(low, part) - goal)
+
+    rank = runs[0][1] if runs else part.below
+    segments = [(first, outside(rank, rank))]
+    for cell, before, rows in runs:
+        after = before + rows
+        segments += [(cell, outside(before, after)), (cell + 1, outside(after, after))]
+    return _draw(segments, last, aim)
+
+
+def draw_cut(part: Part, aim: Aim) -> int:
+    """A cut near the rank that is aimed at: the number of places below it. See :func:`draw_cell`."""
+    goal, reach = _goal(part, aim), aim.reach + 1
+    runs = _runs(part, part.low // PLACES, part.high // PLACES)
+
+    def off(rank: int) -> int:
+        return abs(goal - aim.b * _within(rank, part))
+
+    segments = [(part.low, off(runs[0][1] if runs else part.below))]
+    for cell, before, rows in runs:
+        base, middle = cell * PLACES, goal // aim.b - before
+        start, stop = (min(max(middle + side * reach, 0), rows) for side in (-1, 1))
+        if start > 0:  # rows of the cell that are farther than D
+            segments.append((base + 1, aim.reach * aim.b))
+        places = places_of(rows, start, stop)
+        segments += [(base + place + 1, off(before + i)) for i, place in enumerate(places, start + 1)]
+    return _draw(segments, part.high, aim)
+
+
+def _goal(part: Part, aim: Aim) -> int:
+    """The rank that is aimed at, among all rows, times b."""
+    return aim.a * (part.upto - part.below) + aim.b * (part.below + aim.shift)
+
+
+def _within(rank: int, part: Part) -> int:
+    """How many of the rows before the part's end stand before such a rank."""
+    return min(max(rank, part.below), part.upto)
+
+
+def _runs(part: Part, first: int, last: int) -> list[tuple[int, int, int]]:
+    """The part's runs in the order of their cells, each cell once."""
+    kept = {int(cell): (int(cell), int(before), min(max(int(rows), 0), PLACES - 1)) for cell, before, rows in part.runs}
+    return [kept[cell] for cell in sorted(kept) if first <= cell <= last]
+
+
+def _draw(segments: Sequence[Segment], last: int, aim: Aim) -> int:
+    """A candidate up to ``last``, with the weight of its distance: one draw."""
+    low, weigher = segments[0][0], aim.weigher()
+    starts = [min(max(start, low), last + 1) for start, _ in segments] + [last + 1]
+    weights = [weigher.weight(distance) for _, distance in segments]
+    sums = list(accumulate(w * (starts[i + 1] - starts[i]) for i, w in enumerate(weights)))
+    drawn = random_bits(_DRAWN) * sums[-1] >> _DRAWN
+    place = bisect_right(sums, drawn)
+    return starts[place] + (drawn - (sums[place - 1] if place else 0)) // weights[place]
+
+
+def rows_below(rows: int, place: int, bits: int = BITS) -> int:
+    """How many of a cell's rows stand at places below one: of the numbers below ``rows``, turned round."""
+    found = 0
+    for remainder, step in below_terms(place, bits):
+        found += max(0, (rows - remainder + step - 1) // step)
+    return found
+
+
+def below_terms(place: int, bits: int = BITS) -> list[tuple[int, int]]:
+    """(r, w) so that the rows below a place are the sum of how many numbers below their number are r modulo w."""
+    found, prefix = [], 0
+    if place >= 1 << bits:
+        return [(0, 1)]
+    for depth in range(1, bits + 1):  # numbers that begin as the place does, and have 0 where it has 1
+        if place >> bits - depth & 1:
+            found.append((prefix, 1 << depth))
+            prefix |= 1 << depth - 1
+    return found
+
+
+def places_of(rows: int, start: int, stop: int) -> list[int]:
+    """The places of a cell's rows ``start`` to ``stop``, in their order."""
+    if start >= stop:
+        return []
+    depth = rows.bit_length() - 1  # every 2^(BITS - depth)-th place is taken; between some of them, so is the middle
+    more = rows - (1 << depth)
+
+    def before(slot: int) -> int:
+        return slot + rows_below(more, slot, depth)
+
+    first = bisect_right(range(1 << depth), start, key=before) - 1
+    slots = np.arange(first, min(1 << depth, stop + 1), dtype=np.int64)
+    slots = slots[: stop - start + 2]
+    middles = _turned(slots, depth) < more
+    width = BITS - depth
+    listed: NDArray[np.int64] = np.sort(np.concatenate([slots << width, (slots[middles] << width) + (1 << width - 1)]))
+    skipped = start - before(first)
+    return [int(place) for place in listed[skipped : skipped + stop - start]]
+
+
+def _turned(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """The numbers with so many bits turned round."""
+    found = np.zeros_like(numbers)
+    for bit in range(bits):
+        found |= (numbers >> bit & 1) << bits - 1 - bit
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """One quantile of several, and the part it is drawn on.
+
+    Attributes:
+        index: of the quantile.
+        level: of the draw, from 0.
+        after, until: the quantiles whose cuts end the part; None: the end of the grid.
+        ends: no quantile is drawn on its sides.
+    """
+
+    index: int
+    level: int
+    after: int | None
+    until: int | None
+    ends: bool
+
+
+def split_quantiles(quantiles: Sequence[Fraction]) -> list[Split]:
+    """The order in which quantiles are drawn, by levels: the middle one first. The extremes, 0 and 1, come last.
+
+    Args:
+        quantiles: ascending, each once, in [0, 1].
+    """
+    found: list[Split] = []
+
+    def split(first: int, last: int, level: int, after: int | None, until: int | None) -> None:
+        if first >= last:
+            return
+        inner = [i for i in range(first, last) if 0 < quantiles[i] < 1]
+        index = inner[len(inner) // 2] if inner else first
+        found.append(Split(index=index, level=level, after=after, until=until, ends=last - first == 1))
+        split(first, index, level + 1, after, index)
+        split(index + 1, last, level + 1, index, until)
+
+    split(0, len(quantiles), 0, None, None)
+    return sorted(found, key=lambda s: (s.level, s.index))
+
+
+def rank_bound(aim: Aim, level: float = 0.95) -> float:
+    """How far a drawn cell is from the rank that is aimed at, rows, with that probability whatever the data."""
+    return math.log(aim.cells / (1 - level)) / float(aim.rate)
