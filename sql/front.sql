@@ -166,6 +166,19 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_choose', [
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), k::VARCHAR, delta::VARCHAR,
   predicate::VARCHAR], [TRY_CAST(candidates AS VARCHAR[])]));
 
+CREATE OR REPLACE MACRO dp_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_quantiles', [
+  t::VARCHAR, x::VARCHAR, CASE WHEN TRY_CAST(quantiles AS VARCHAR[]) IS NULL THEN quantiles::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), groups::VARCHAR, predicate::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_quantiles', [
+  t::VARCHAR, x::VARCHAR, CASE WHEN TRY_CAST(quantiles AS VARCHAR[]) IS NULL THEN quantiles::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), groups::VARCHAR,
+  predicate::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
+
 CREATE OR REPLACE MACRO dp_above_threshold(t, candidates, threshold, epsilon := NULL, hits := 1, values := false,
   predicate := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_above_threshold', [

@@ -45,6 +45,8 @@ CALLS = {
     "dp_sparse_open": "dp_sparse_open('visits', 5, epsilon := 0.5)",
     "dp_explain_sparse_open": "dp_explain_sparse_open('visits', 5, epsilon := 0.5)",
     "dp_sparse_ask": "dp_sparse_ask(3, 'age > 40')",
+    "dp_quantiles": "dp_quantiles('visits', 'age', [0.25, 0.5], epsilon := 0.5)",
+    "dp_explain_quantiles": "dp_explain_quantiles('visits', 'age', [0.25, 0.5], epsilon := 0.5)",
     "dp_groups_per_unit": "dp_groups_per_unit('visits', 'sex', epsilon := 0.5)",
     "dp_explain_groups_per_unit": "dp_explain_groups_per_unit('visits', 'sex', epsilon := 0.5)",
 }

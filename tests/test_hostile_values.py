@@ -256,6 +256,15 @@ SESSION: Cases = {
     "sparse_open": lambda _: {**CALL, "table": "u", **ABOVE},
     "explain_sparse_open": lambda _: {**TOLD, **ABOVE},
     "sparse_ask": lambda w: {"handle": handle(w), "predicate": "x > 1", "threshold": None},
+    "quantiles": lambda _: {**CALL, "table": "u", "column": "x", "quantiles": [0.5], "groups": None},
+    "explain_quantiles": lambda _: {
+        "table": "u",
+        "column": "x",
+        "quantiles": [0.5],
+        "epsilon": 1,
+        "groups": None,
+        "predicate": None,
+    },
     "explain_top_k": lambda _: {"table": "u", "keys": "name", "k": 1, "epsilon": 1, "delta": 0, "predicate": None},
     "explain_choose": lambda _: {
         "table": "u",

@@ -1,6 +1,6 @@
 """What quantiles read of private rows: order statistics near given ranks, and counts between given cells.
 
-Values are cells 0, ..., steps of a public grid between a column's bounds: each of a whole number's own, if they are few.
+Values are cells 0, ..., steps of a public grid between a column's bounds: a whole number's own, if these are few.
 Groups are numbered 0, 1, ... in the order of the product of their keys' domains. Counts tell, block by block of the
 grid and then within blocks, where ranks are: nothing is sorted but what is near them.
 """
@@ -35,7 +35,9 @@ parts AS (
   SELECT p.*, {below} AS below, {upto} AS upto
   FROM (SELECT {columns}) AS p LEFT JOIN sizes ON sizes.g = p.g{joins}),
 aims AS MATERIALIZED (
-  SELECT p.*, below + shift + (a * (upto - below)) // d AS middle FROM parts AS p),
+  SELECT p.*, (CASE WHEN inward = 0 THEN below + (a * (upto - below)) // d
+    WHEN a = 0 THEN below + system.main.least(inward, (upto - below) // 2)
+    ELSE upto - system.main.least(inward, (upto - below) // 2) END) AS middle FROM parts AS p),
 ranks AS MATERIALIZED (
   SELECT part, g, below, upto, system.main.greatest(below, middle - reach - 1) AS first,
     system.main.least(upto, middle + reach + 2) AS final FROM aims),
@@ -123,7 +125,7 @@ class OrderRows:
         return 1 if self.table.unit_key is None else self.table.max_rows
 
     def windows(self, wanted: Sequence[WantedPart], salt: int) -> PrivateQuery:
-        """Rows (-1 - part, rows before it, rows up to its end, 0) and, near the ranks, (group, cell, rows before, rows)."""
+        """Rows (-1 - part, rows before it, up to its end, 0) and, near the ranks, (group, cell, rows before it, rows)."""
         parameters = Parameters()
         rows = self._print(salt, parameters)
         widths, deepest = self._widths(), len(self._widths()) - 1
@@ -142,12 +144,10 @@ class OrderRows:
             "m2": [marked(p.group, p.high) for p in wanted],
             "a": [aim.a for aim in aims],
             "d": [aim.b for aim in aims],
-            "shift": [aim.shift for aim in aims],
+            "inward": [aim.inward for aim in aims],
             "reach": [aim.reach for aim in aims],
         }
-        levels = [
-            _LEVEL.format(i=i, j=i + 1, block=widths[i + 1], coarser=widths[i]) for i in range(len(widths) - 1)
-        ]
+        levels = [_LEVEL.format(i=i, j=i + 1, block=widths[i + 1], coarser=widths[i]) for i in range(len(widths) - 1)]
         sql = _WINDOWS.format(
             rows=rows,
             block=widths[0],
@@ -219,12 +219,16 @@ class OrderRows:
         names, rows = print_keyed(query, ColumnRef(self.column), parameters)
         g, join = "CAST(0 AS BIGINT)", ""
         if names:
-            g, join = "d.g", f" JOIN {self._domain(parameters)} ON " + " AND ".join(
-                f"d.{name} IS NOT DISTINCT FROM prepared.{name}" for name in names
+            g, join = (
+                "d.g",
+                f" JOIN {self._domain(parameters)} ON "
+                + " AND ".join(f"d.{name} IS NOT DISTINCT FROM prepared.{name}" for name in names),
             )
         keyed = self.table.unit_key is not None
         unit = f"prepared.{UNIT} AS {UNIT}, " if keyed else ""
-        rows = f"(SELECT {unit}{g} AS g, {self._cell('prepared.x')} AS x FROM {rows}{join} WHERE prepared.x IS NOT NULL)"
+        rows = (
+            f"(SELECT {unit}{g} AS g, {self._cell('prepared.x')} AS x FROM {rows}{join} WHERE prepared.x IS NOT NULL)"
+        )
         if not keyed:
             return rows
         if not names:
@@ -232,7 +236,9 @@ class OrderRows:
         if self.shared < len(self.groups):
             draw = f"system.main.hash(system.main.hash(r.{UNIT}, r.g, CAST({salt} AS UBIGINT)))"
             place = f"system.main.dense_rank() OVER (PARTITION BY r.{UNIT} ORDER BY {draw}, r.g)"
-            rows = f"(SELECT r.* FROM (SELECT r.*, {place} AS place FROM {rows} AS r) AS r WHERE r.place <= {self.shared})"
+            rows = (
+                f"(SELECT r.* FROM (SELECT r.*, {place} AS place FROM {rows} AS r) AS r WHERE r.place <= {self.shared})"
+            )
         each = f"(SELECT system.main.struct_pack(u := r.{UNIT}, g := r.g) AS {UNIT}, r.g, r.x FROM {rows} AS r)"
         return f"(SELECT r.g, r.x FROM {print_chosen(each, ['g', 'x'], salt, self.unit)} AS r)"
 
@@ -273,6 +279,8 @@ def _bucket(cuts: Sequence[int], width: int) -> str:
         if low == high:
             return str(low)
         middle = (low + high) // 2
-        return f"CASE WHEN g * {width} + x < {cuts[middle]} THEN {search(low, middle)} ELSE {search(middle + 1, high)} END"
+        return (
+            f"CASE WHEN g * {width} + x < {cuts[middle]} THEN {search(low, middle)} ELSE {search(middle + 1, high)} END"
+        )
 
     return f"({search(0, len(cuts))})"

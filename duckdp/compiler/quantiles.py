@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ COARSE = 2**16  # of any column, where epsilon is so small that more rows than t
 MOST_CROSSING = 2**20  # rows near all ranks together
 MOST_QUANTILES = 100  # of one question, in each group
 MOST_PARTS = 2_000  # quantiles times groups
-EXTREME_SHARE = 8  # the least and the largest value aim at a rank of this many 1 / rate from the end
+EXTREME = 12  # the least and the largest value aim at a rank of this many 1 / rate from the end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +118,7 @@ class QuantilesTask:
         aim = Aim(a=a, b=b, epsilon=epsilon, unit=unit, cells=cells)
         if 0 < a < b:
             return aim
-        inward = int(EXTREME_SHARE / aim.rate)
-        return Aim(a=a, b=b, shift=inward if a == 0 else -inward, epsilon=epsilon, unit=unit, cells=cells)
+        return Aim(a=2 * a, b=2 * b, inward=max(1, int(EXTREME / aim.rate)), epsilon=epsilon, unit=unit, cells=cells)
 
     def _aimed(self, split: Split) -> tuple[int, int]:
         """Which share of its part's rows a quantile has below it."""
@@ -141,10 +141,15 @@ class QuantilesTask:
         shares = ", ".join(f"{float(e):.4g}" for e in self.shares)
         one = "one quantile" if count == 1 else f"{count} quantiles"
         half = "s" if levels > 1 else ""
-        lines = [f"{one} of {self.column.name}{groups} by the exponential mechanism, {levels} level{half} with epsilon {shares}"]
+        lines = [
+            f"{one} of {self.column.name}{groups} by the exponential mechanism, "
+            f"{levels} level{half} with epsilon {shares}"
+        ]
         worst = max(rank_bound(self.aim(s)) for s in self.splits)
         typical = max(1 / float(self.aim(s).rate) for s in self.splits)
-        lines.append(f"rank: off by about {typical:.3g} rows a draw; by at most {worst:,.0f} with 95%, whatever the data")
+        lines.append(
+            f"rank: off by about {typical:.3g} rows a draw; by at most {worst:,.0f} with 95%, whatever the data"
+        )
         return lines
 
     def read(self, payload: str) -> list[list[float]]:
@@ -166,7 +171,7 @@ class QuantilesTask:
             cuts: dict[tuple[int, int], int] = {}
             last = len(self.shares) - 1
             for level in range(last):
-                found = json.loads(stages.run(lambda level=level: json.dumps(self._drawn(level, cuts, stages, salt))))
+                found = json.loads(stages.run(partial(self._written, level, cuts, stages, salt)))
                 cuts |= dict(zip(self._drawn_at(level), found, strict=True))
             return stages.last(lambda: self._payload(cuts, self._drawn(last, cuts, stages, salt)))
 
@@ -192,10 +197,15 @@ class QuantilesTask:
         below, runs = _sorted_rows(stages.read(self.rows.windows(wanted, salt)), len(wanted))
         ends = {s.index: s.ends for s in self.splits}
         found = []
-        for (group, index), (_, part), (before, upto) in zip(self._drawn_at(level), enumerate(wanted), below, strict=True):
+        for (group, index), (_, part), (before, upto) in zip(
+            self._drawn_at(level), enumerate(wanted), below, strict=True
+        ):
             exact = Part(low=part.low, high=part.high, below=before, upto=upto, runs=runs.get(group, ()))
             found.append((draw_cell if ends[index] else draw_cut)(exact, part.aim))
         return found
+
+    def _written(self, level: int, cuts: dict[tuple[int, int], int], stages: Stages, salt: int) -> str:
+        return json.dumps(self._drawn(level, cuts, stages, salt))
 
     def _payload(self, cuts: dict[tuple[int, int], int], last: Sequence[int]) -> str:
         drawn = {**cuts, **dict(zip(self._drawn_at(len(self.shares) - 1), last, strict=True))}
@@ -295,8 +305,6 @@ def read_quantiles(quantiles: Sequence[float]) -> tuple[Fraction, ...]:
         if not 0 <= q <= 1:  # of NaN too
             raise ParameterError("P107", "quantiles", q, "must lie between 0 and 1.")
         found.append(Fraction(str(q)).limit_denominator(10**6))
-    if any(a >= b for a, b in zip(found, found[1:], strict=False)):
+    if any(a >= b for a, b in pairwise(found)):
         raise ParameterError("P107", "quantiles", list(quantiles), "must ascend, each once.")
     return tuple(found)
-
-

@@ -263,6 +263,35 @@ class Calls(SparseCalls):
         return self._ask("dp_choose", locals())
 
     @checks_itself
+    def quantiles(
+        self,
+        table: str,
+        column: str,
+        quantiles: Sequence[float],
+        *,
+        epsilon: object = None,
+        groups: Names | None = None,
+        predicate: str | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """Several quantiles of a column at once, the least and the largest value among them if asked, in each group."""
+        return self._ask("dp_quantiles", locals())
+
+    @checks_itself
+    def explain_quantiles(
+        self,
+        table: str,
+        column: str,
+        quantiles: Sequence[float],
+        *,
+        epsilon: object = None,
+        groups: Names | None = None,
+        predicate: str | None = None,
+    ) -> Result:
+        """What :meth:`quantiles` would do and cost; free."""
+        return self._ask("dp_explain_quantiles", locals())
+
+    @checks_itself
     def explain_top_k(
         self,
         table: str,

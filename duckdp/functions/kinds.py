@@ -107,6 +107,11 @@ def _as_text(_: str, value: object) -> str:
     return str(value)
 
 
+def _read_numbers(name: str, value: object) -> list[float]:
+    """A list of finite numbers; P107 otherwise."""
+    return [_read_number(name, one) for one in list(value)]  # type: ignore[call-overload]
+
+
 TableName = Annotated[str, Kind(word="the name of a table", sql="t", about="a protected table")]
 SourceName = Annotated[str, Kind(word="the name of a table", about="a protected table, or something stored")]
 StoredName = Annotated[str, Kind(word="the name of a summary", about="a stored summary, or a table that holds one")]
@@ -142,6 +147,8 @@ Flag = Annotated[bool, _FLAG]
 _FRESH = Kind(word="true or false", about="pay again, for a new answer", read=_read_flag, choices=("true", "false"))
 Fresh = Annotated[bool, _FRESH]
 Number = Annotated[float, Kind(word="a number", read=_read_number)]
+_NUMBERS = Kind(word="a list of numbers", listed=True, read=_read_numbers)
+Numbers = Annotated[Sequence[float], _NUMBERS]
 Whole = Annotated[int, Kind(word="a whole number", read=_read_whole)]
 Size = Annotated[int, Kind(word="a whole number above 0", read=_read_size)]
 _ROWS = Kind(word="a whole number", about="how many rows", python=int | str, read=_read_rows)

@@ -3,7 +3,8 @@
 Values are cells 0 .. cells - 1 of a public grid. A cell with m rows holds them at the places rev(0), ..., rev(m - 1) of
 its ``2^BITS`` (rev turns the bits of a number round), so a row more is a place more, and places are never shared. A
 **part** is a range of places between two cuts that are public. On a part with n rows a quantile aims at the rank T =
-n a / b + s, and one of these is drawn with a chance proportional to exp(-rate min(d, D)):
+n a / b, or for the least and the largest value, where a = 0 or a = b, least(s, n / 2) rows from that end. One of these
+is drawn with a chance proportional to exp(-rate min(d, D)):
 
     a cut c between places, for quantiles to follow      d = |T - rows of the part below c|
     a cell c, where none follows                         d = how far T is from the ranks that c's rows have
@@ -14,22 +15,23 @@ either side of it, each on its side, with epsilon_2; and so on (:func:`split_qua
 
 Privacy:      the sum of the levels' epsilons, pure. So log2(m + 1) levels pay for m quantiles.
 Assumes:      at most u rows of each unit, which depend on that unit's rows alone.
-Proof sketch: 1. A row more at a place x of a part: T moves up by a / b, and the rows below c by 1 if x < c, else by 0.
-              So |T - below| moves by at most greatest(a, b - a) / b =: M; and so does the distance of T from an
-              interval of ranks whose ends move like that; min(., D) of it no more. v rows more: by at most v M.
+Proof sketch: 1. A row more at a place x of a part: T moves up by a / b (at the ends: by 0, 1/2 or 1), and the rows
+              below c by 1 if x < c, else by 0. So |T - below| moves by at most greatest(a, b - a) / b =: M (at the
+              ends: 1); and so does the distance of T from an interval of ranks whose ends move like that; min(., D) of
+              it no more. v rows more: by at most v M.
               2. Hence a logarithm of a weight lies within rate v M on either side of where it was, and so does that of
               their sum: log-chances move by at most 2 rate v M = epsilon v / u.
               3. Which parts there are follows from cuts that were drawn on levels before: public. Those of one level
               share no place, so a unit has v_1 + v_2 + ... <= u rows in them: the level costs at most epsilon, and
               levels compose. (That rows have places is a map of multisets under which a row more is a place more.)
               4. REPLACE takes one unit away and adds another one.
-Utility:      some candidate has d = 0 where n a / b + s is in [0, n]. So d > t has a chance of less than (candidates)
-              exp(-rate t): :func:`rank_bound`. Where cells are many and no gap between values outweighs all others, d is
-              about geometric: 1 / rate on the average.
-Numerics:     d b is an integer, and exp(-rate d) a product of integers near 2^256, one for each ten bits of d b: rounded
-              down, relative errors below 2^-150 together (rate D < 90, so none is below 2^126). Sums are exact, and one
-              draw of 640 bits is scaled to them: a candidate of 2^72 has at least 2^-202 of the chance, so its
-              logarithm errs by less than 2^-430. The factor 1 - 2^-64 of the rate covers both for epsilon >= 2^-80.
+Utility:      some candidate has d = 0 (a cut: d < 1). So d > t has a chance of less than (candidates) exp(-rate t):
+              :func:`rank_bound`. Where cells are many and no gap between values outweighs all others, d is about
+              geometric: 1 / rate on the average.
+Numerics:     d b is an integer, and exp(-rate d) a product of integers near 2^256, one for each ten bits of d b, rounded
+              down: relative errors below 2^-120 together (rate D < 90, so none is below 2^126). Sums are exact, and
+              one draw of 640 bits is scaled to them: a candidate of 2^72 has at least 2^-202 of the chance, so its
+              logarithm errs by less than 2^-430. The factor 1 - 2^-64 of the rate covers both for epsilon >= 2^-50.
 Source:       McSherry, Talwar, FOCS 2007; quantiles by it: Smith, STOC 2011; the recursion: Kaplan, Schnapp, Stemmer,
               "Differentially private approximate quantiles", ICML 2022. The places that rows of equal values get, the
               constant under ADD_REMOVE and the proof are ours.
@@ -69,8 +71,8 @@ class Aim:
     """What a draw on one part aims at, and how sharply; public.
 
     Attributes:
-        a, b: the rank is n a / b + shift, 0 <= a <= b.
-        shift: rows.
+        a, b: the rank is n a / b, 0 <= a <= b.
+        inward: rows; where a is 0 or b, so many rows from that end, but not beyond the middle: b must be even then.
         epsilon: of the draw, > 0; under REPLACE half of it.
         unit: u, most rows of one privacy unit.
         cells: of the grid.
@@ -78,7 +80,7 @@ class Aim:
 
     a: int
     b: int
-    shift: int = 0
+    inward: int = 0
     epsilon: Fraction
     unit: int
     cells: int
@@ -89,13 +91,18 @@ class Aim:
         return self.b * self.epsilon / (2 * max(self.a, self.b - self.a) * self.unit)
 
     @property
+    def most(self) -> int:
+        """D b: what lies farther counts alike."""
+        return int((math.log(self.cells) + BITS * math.log(2) + _BEYOND) * self.b / self.rate)
+
+    @property
     def reach(self) -> int:
-        """D, rows, rounded up: what lies farther counts alike."""
-        return math.ceil((math.log(self.cells) + BITS * math.log(2) + _BEYOND) / self.rate)
+        """D, rows, rounded up."""
+        return self.most // self.b + 1
 
     def weigher(self) -> Weigher:
         """Weights of distances."""
-        return Weigher(rate=self.rate * _SAFE / self.b, most=self.reach * self.b)
+        return Weigher(rate=self.rate * _SAFE / self.b, most=self.most)
 
 
 @dataclass(eq=False)
@@ -156,6 +163,16 @@ def draw_cell(part: Part, aim: Aim) -> int:
         part: exact and private: must not be logged, stored or raised. Whatever it holds, one draw is made.
         aim: public.
     """
+    return _draw(*cell_segments(part, aim), aim)
+
+
+def draw_cut(part: Part, aim: Aim) -> int:
+    """A cut near the rank that is aimed at: the number of places below it. See :func:`draw_cell`."""
+    return _draw(*cut_segments(part, aim), aim)
+
+
+def cell_segments(part: Part, aim: Aim) -> tuple[list[Segment], int]:
+    """Distances of all cells, and the last of them: as private as the part is."""
     first, last = part.low // PLACES, max(part.low, part.high - 1) // PLACES
     goal, runs = _goal(part, aim), _runs(part, first, last)
 
@@ -167,11 +184,11 @@ def draw_cell(part: Part, aim: Aim) -> int:
     for cell, before, rows in runs:
         after = before + rows
         segments += [(cell, outside(before, after)), (cell + 1, outside(after, after))]
-    return _draw(segments, last, aim)
+    return segments, last
 
 
-def draw_cut(part: Part, aim: Aim) -> int:
-    """A cut near the rank that is aimed at: the number of places below it. See :func:`draw_cell`."""
+def cut_segments(part: Part, aim: Aim) -> tuple[list[Segment], int]:
+    """Distances of all cuts, and the last of them; see :func:`cell_segments`."""
     goal, reach = _goal(part, aim), aim.reach + 1
     runs = _runs(part, part.low // PLACES, part.high // PLACES)
 
@@ -183,15 +200,17 @@ def draw_cut(part: Part, aim: Aim) -> int:
         base, middle = cell * PLACES, goal // aim.b - before
         start, stop = (min(max(middle + side * reach, 0), rows) for side in (-1, 1))
         if start > 0:  # rows of the cell that are farther than D
-            segments.append((base + 1, aim.reach * aim.b))
+            segments.append((base + 1, aim.most))
         places = places_of(rows, start, stop)
         segments += [(base + place + 1, off(before + i)) for i, place in enumerate(places, start + 1)]
-    return _draw(segments, part.high, aim)
+    return segments, part.high
 
 
 def _goal(part: Part, aim: Aim) -> int:
     """The rank that is aimed at, among all rows, times b."""
-    return aim.a * (part.upto - part.below) + aim.b * (part.below + aim.shift)
+    rows = part.upto - part.below
+    inward = min(aim.b * aim.inward, aim.b // 2 * rows)
+    return aim.b * part.below + aim.a * rows + (inward if aim.a == 0 else -inward)
 
 
 def _within(rank: int, part: Part) -> int:
@@ -205,15 +224,22 @@ def _runs(part: Part, first: int, last: int) -> list[tuple[int, int, int]]:
     return [kept[cell] for cell in sorted(kept) if first <= cell <= last]
 
 
-def _draw(segments: Sequence[Segment], last: int, aim: Aim) -> int:
-    """A candidate up to ``last``, with the weight of its distance: one draw."""
+def weigh(segments: Sequence[Segment], last: int, aim: Aim) -> list[tuple[int, int, int]]:
+    """(first candidate, how many, weight of each) in their order; see :func:`cell_segments`."""
     low, weigher = segments[0][0], aim.weigher()
     starts = [min(max(start, low), last + 1) for start, _ in segments] + [last + 1]
     weights = [weigher.weight(distance) for _, distance in segments]
-    sums = list(accumulate(w * (starts[i + 1] - starts[i]) for i, w in enumerate(weights)))
+    return [(start, starts[i + 1] - start, w) for i, (start, w) in enumerate(zip(starts, weights, strict=False))]
+
+
+def _draw(segments: Sequence[Segment], last: int, aim: Aim) -> int:
+    """A candidate with the weight of its distance: one draw."""
+    weighed = weigh(segments, last, aim)
+    sums = list(accumulate(count * weight for _, count, weight in weighed))
     drawn = random_bits(_DRAWN) * sums[-1] >> _DRAWN
     place = bisect_right(sums, drawn)
-    return starts[place] + (drawn - (sums[place - 1] if place else 0)) // weights[place]
+    start, _, weight = weighed[place]
+    return start + (drawn - (sums[place - 1] if place else 0)) // weight
 
 
 def rows_below(rows: int, place: int, bits: int = BITS) -> int:
@@ -247,8 +273,7 @@ def places_of(rows: int, start: int, stop: int) -> list[int]:
         return slot + rows_below(more, slot, depth)
 
     first = bisect_right(range(1 << depth), start, key=before) - 1
-    slots = np.arange(first, min(1 << depth, stop + 1), dtype=np.int64)
-    slots = slots[: stop - start + 2]
+    slots = np.arange(first, min(1 << depth, first + stop - start + 1), dtype=np.int64)
     middles = _turned(slots, depth) < more
     width = BITS - depth
     listed: NDArray[np.int64] = np.sort(np.concatenate([slots << width, (slots[middles] << width) + (1 << width - 1)]))

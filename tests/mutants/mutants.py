@@ -12,6 +12,7 @@ from tests.mutants.of_mechanisms import MECHANISMS
 from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_order import ORDER
+from tests.mutants.of_quantiles import QUANTILES
 from tests.mutants.of_reads import READS
 from tests.mutants.of_sparse import SPARSE
 from tests.mutants.of_statements import STATEMENTS
@@ -30,6 +31,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "order": ORDER,
     "choices": CHOICES,
     "sparse": SPARSE,
+    "quantiles": QUANTILES,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

@@ -25,6 +25,7 @@ from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
+from duckdp.compiler.quantiles import QuantilesTask, plan_quantiles
 from duckdp.compiler.release import SelectTask
 from duckdp.core import noise
 from duckdp.core.reads import PrivateQuery
@@ -46,6 +47,7 @@ from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
 from tests.privacy.choices import chosen, top_k
+from tests.privacy.quantiles import quantiles
 from tests.privacy.thresholds import above, stream, work_of
 from tests.synthetic.plans import plan_wide
 
@@ -186,6 +188,11 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("student", _quantile(KEYED, "cost", 0)),
         Case("laplace", _quantile(KEYED, "age", DELTA)),
         Case("of rows, replaced", _quantile(ROWS, "income", 0, REPLACE)),
+    ),
+    QuantilesTask: (
+        Case("several", lambda: quantiles(KEYED)),
+        Case("several, in groups", lambda: quantiles(KEYED, "age", keys="sex, smoker, level")),
+        Case("several of rows, replaced", lambda: quantiles(ROWS, "income", (0.5, 0.75), neighbours=REPLACE)),
     ),
     SummaryTask: (
         *(

@@ -32,6 +32,7 @@ from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, column, plan_for
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.draws import TASKS
+from tests.privacy.quantiles import quantiles
 from tests.privacy.thresholds import above, stream
 from tests.synthetic.plans import plan_wide
 
@@ -133,6 +134,27 @@ def _quantiles() -> Iterator[Any]:
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
     )
     yield from _varied(make, base, *changes)
+
+
+def _many_quantiles() -> Iterator[Any]:
+    def make(where: str | None, **given: Any) -> Any:
+        return quantiles(where=_where(where), **given)
+
+    base = {"table": clinic(), "name": "cost", "asked": (0.5,), "keys": None, "where": None, "epsilon_nano": NANO}
+    yield from _varied(
+        make,
+        base,
+        {"name": "income"},
+        {"asked": (0.5, 0.6)},
+        {"asked": (0.6,)},
+        {"keys": "sex"},
+        {"keys": "sex, level"},
+        {"keys": "level, sex"},
+        {"where": "smoker"},
+        {"epsilon_nano": NANO + 1},
+        {"table": clinic(unit_key=None)},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )
 
 
 def _bounds() -> Iterator[Any]:
@@ -318,6 +340,7 @@ def _wide() -> Iterator[Any]:
 FAMILIES = (
     _selects,
     _quantiles,
+    _many_quantiles,
     _bounds,
     _per_units,
     _choices,

@@ -1,0 +1,116 @@
+"""Several quantiles of a column at once, in each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from duckdp.catalog.table import Scalar, Table, describe_unit
+from duckdp.compiler.describe import pretty
+from duckdp.compiler.evaluate import key_type
+from duckdp.compiler.expression import show
+from duckdp.compiler.grouping import read_keys
+from duckdp.compiler.notes import bounding_note, drops_rows
+from duckdp.compiler.quantiles import QuantilesTask, plan_quantiles
+from duckdp.compiler.query import Key
+from duckdp.core.types import parse_epsilon
+from duckdp.errors import ParameterError
+from duckdp.functions.kinds import ColumnName, Epsilon, Fresh, Keys, Numbers, Predicate, TableName
+from duckdp.functions.planned import Planned, predicate_text, read_where
+from duckdp.functions.spec import Explained, argument, dp_function, option
+from duckdp.result import Result, ResultColumn
+
+if TYPE_CHECKING:
+    from duckdp.desk.desk import Desk
+
+
+@dp_function("dp_quantiles", costs="epsilon", example="'care', 'age', [0.25, 0.5, 0.75], epsilon := 0.5")
+@dataclass(frozen=True, kw_only=True)
+class Quantiles(Explained):
+    """Several quantiles of a column at once, the least and the largest value among them if asked, in each group."""
+
+    table: TableName = argument()
+    column: ColumnName = argument()
+    quantiles: Numbers = argument(about="which, from 0 to 1, ascending: 0.5 is the median, 0 the least value")
+    epsilon: Epsilon | None = option(None)
+    groups: Keys | None = option(None)
+    predicate: Predicate | None = option(None)
+    fresh: Fresh = option(False, explained=False)
+
+    def plan(self, desk: Desk) -> Planned:
+        """A row for each group and quantile."""
+        task = self._task(desk)
+        keys, kind = task.rows.keys, "BIGINT" if task.column.integral else "DOUBLE"
+        shape = [*_named(keys), ("quantile", "DOUBLE"), ("value", kind)]
+        asked, count = [float(q) for q in task.quantiles], len(task.quantiles)
+        groups = list(product(*(key.domain or () for key in keys)))
+        caveat = bounding_note(task.table, grouped=bool(keys)) if drops_rows(task.table) else None
+        listed = f"{task.table.name}, {task.column.name}, {list(self.quantiles)}"
+        by = "" if self.groups is None else f", groups := {self._grouping()}"
+
+        def run(nonce: str) -> Result:
+            text = f"dp_quantiles({listed}{by}{predicate_text(self.predicate)})"
+            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
+            values = [value for group in task.read(done.payload) for value in group]
+            cells: list[list[Scalar]] = [[group[i] for group in groups for _ in range(count)] for i in range(len(keys))]
+            cells += [[*asked] * len(groups), [*values]]
+            columns = [ResultColumn(name=n, type=t, values=v) for (n, t), v in zip(shape, cells, strict=True)]
+            return desk.dress(columns, task.loss, done, notes=[] if caveat is None else [caveat])
+
+        return Planned(columns=shape, run=run, rows=count * len(groups))
+
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """The draws, their cost, and how far a rank may be off."""
+        task = self._task(desk)
+        where = f" where {pretty(task.rows.where)}" if task.rows.where is not None else ""
+        first, *others = task.describe()
+        return [
+            first,
+            *(f"  {line}" for line in describe_unit(task.table, task.neighbours.value)),
+            f"  reads: {task.table.name}{where}",
+            *(f"  {line}" for line in others),
+            f"cost: {task.loss}",
+            desk.remaining_text(task.loss),
+            *([f"note: {bounding_note(task.table, grouped=bool(task.rows.keys))}"] if drops_rows(task.table) else []),
+        ]
+
+    def _task(self, desk: Desk) -> QuantilesTask:
+        table = desk.table(self.table)
+        return plan_quantiles(
+            table,
+            self.column,
+            self.quantiles,
+            read_where(self.predicate, table),
+            () if self.groups is None else _public_keys(self._grouping(), table),
+            epsilon_nano=parse_epsilon(self.epsilon),
+            neighbours=desk.neighbours,
+        )
+
+    def _grouping(self) -> str:
+        return self.groups if isinstance(self.groups, str) else ", ".join(self.groups or ())
+
+
+def _public_keys(text: str, table: Table) -> tuple[Key, ...]:
+    """Keys whose groups are public."""
+    keys = read_keys(text, table)
+    for key in keys:
+        if key.domain is None:
+            rule = (
+                f"has no declared domain ({show(key.expr)}), so which groups there are is private. Ask the owner for "
+                "domains={...}."
+            )
+            raise ParameterError("P107", "groups", text, rule)
+    return keys
+
+
+def _named(keys: Sequence[Key]) -> list[tuple[str, str]]:
+    """Columns of the keys, beside those of the quantiles."""
+    found: list[tuple[str, str]] = []
+    for key in keys:
+        name = key.name
+        while name.lower() in ("quantile", "value", *(n.lower() for n, _ in found)):
+            name += "_"
+        found.append((name, key_type(key)))
+    return found

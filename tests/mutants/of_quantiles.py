@@ -1,0 +1,29 @@
+"""Faults in several quantiles at once: more is lost than is charged, or what is read is not what the proof says."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_MECHANISM, _TASK, _ROWS = (
+    "duckdp/mechanisms/quantiles.py",
+    "duckdp/compiler/quantiles.py",
+    "duckdp/compiler/order_rows.py",
+)
+_T, _T_LAW = ("tests/test_quantiles.py",), ("tests/mechanisms/test_quantiles.py",)
+_T_IDENTITIES = ("tests/privacy/test_identities.py",)
+
+# fmt: off
+QUANTILES: tuple[Mutant, ...] = (
+    Mutant("quantiles: every aim at the median's rate", _MECHANISM, "(2 * max(self.a, self.b - self.a) * self.unit)", "(self.b * self.unit)", _T_LAW),
+    Mutant("quantiles: one side's change of a weight", _MECHANISM, "(2 * max(self.a, self.b - self.a) * self.unit)", "(max(self.a, self.b - self.a) * self.unit)", _T_LAW),
+    Mutant("quantiles: rows of a unit do not count", _MECHANISM, "max(self.a, self.b - self.a) * self.unit)", "max(self.a, self.b - self.a))", _T_LAW),
+    Mutant("quantiles: places that all rows of a cell share", _MECHANISM, "segments += [(base + place + 1, off(before + i))", "segments += [(base + 1, off(before + rows))", _T_LAW),
+    Mutant("quantiles: every level for the whole epsilon", _TASK, "int(self.epsilon_nano * r / sum(roots) * (1 - 1e-12))", "int(self.epsilon_nano * (1 - 1e-12))", _T),
+    Mutant("quantiles: replaced units lose half", _TASK, "(2 if self.neighbours is Neighbours.REPLACE else 1)", "1", _T),
+    Mutant("quantiles: groups of a unit do not count", _TASK, "parts = self.rows.shared * (", "parts = (", _T),
+    Mutant("quantiles: parts begin before their cut", _ROWS, "(rows - remainder + step - 1) // step", "(rows - remainder + step) // step", _T),
+    Mutant("quantiles: all of a unit's rows", _ROWS, "print_chosen(each, ['g', 'x'], salt, self.unit)", "print_chosen(each, ['g', 'x'], salt, 10**6)", _T),
+    Mutant("quantiles: all of a unit's groups", _ROWS, "WHERE r.place <= {self.shared})", "WHERE r.place > 0)", _T),
+    Mutant("quantiles: groups are not of its identity", _TASK, "[show(k.expr) for k in rows.keys]]", "[]]", _T_IDENTITIES),
+    Mutant("quantiles: which ones is not of its identity", _TASK, "asked = [[str(q) for q in self.quantiles], ", "asked = [len(self.quantiles), ", _T_IDENTITIES),
+)

@@ -1,0 +1,22 @@
+"""Quantiles as tasks, for every suite that goes through all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from duckdp.compiler.grouping import read_keys
+from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
+from duckdp.core.types import NANO, Neighbours
+
+
+def quantiles(
+    table: Any,
+    name: str = "cost",
+    asked: Iterable[float] = (0, 0.2, 0.5, 0.9, 1),
+    keys: str | None = None,
+    where: Any = None,
+    **terms: Any,
+) -> QuantilesTask:
+    given = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, **terms}
+    return plan_quantiles(table, name, list(asked), where, () if keys is None else read_keys(keys, table), **given)

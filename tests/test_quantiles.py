@@ -1,0 +1,310 @@
+"""dp_quantiles as users have it: SQL, session, charges, refusals; which rows are read; what a unit can change."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import duckdp
+from duckdp.compiler.grouping import read_keys
+from duckdp.compiler.order_rows import WantedPart
+from duckdp.compiler.quantiles import QuantilesTask, _sorted_rows, plan_quantiles
+from duckdp.core.types import NANO, Neighbours
+from duckdp.mechanisms.quantiles import PLACES, Aim, Part, draw_cell
+from tests.gate import clinic, load
+from tests.mechanisms.test_quantiles import part_of
+from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
+from tests.privacy.statistics import epsilon_lower_bound
+
+Rows = list[tuple[Any, ...]]
+
+
+def planned(
+    table: Any, name: str, quantiles: Sequence[float] = (0.5,), keys: str | None = None, **terms: Any
+) -> QuantilesTask:
+    given = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, **terms}
+    return plan_quantiles(table, name, quantiles, None, () if keys is None else read_keys(keys, table), **given)
+
+
+def wide(epsilon: float = 1e-3, cells: int = 111) -> Aim:
+    """An aim near which all rows are."""
+    return Aim(a=1, b=2, epsilon=Fraction(epsilon), unit=1, cells=cells)
+
+
+def read_parts(
+    task: QuantilesTask, con: duckdb.DuckDBPyConnection, wanted: Sequence[WantedPart], **changed: str
+) -> list[Part]:
+    """What the draws get, from the SQL that reads it."""
+    query = task.rows.windows(wanted, 7)
+    sql = query.sql
+    for old, new in changed.items():
+        assert TWINS[old] in sql
+        sql = sql.replace(TWINS[old], new)
+    ends, runs = _sorted_rows(con.execute(sql, list(query.parameters)).fetchall(), len(wanted))
+    return [
+        Part(low=p.low, high=p.high, below=below, upto=upto, runs=runs.get(p.group, ()))
+        for p, (below, upto) in zip(wanted, ends, strict=True)
+    ]
+
+
+TWINS = {"chosen": "WHERE r.edge IS NULL OR r.draw < r.edge", "groups": "WHERE r.place <= 2"}
+
+
+# ---- which rows are read
+
+
+@pytest.mark.parametrize("steps", [110, 5_000, 2**24, 2**32])
+def test_the_ranks_are_those_of_the_rows(steps: int) -> None:
+    """On every kind of grid and part: against the rows one by one."""
+    rng = random.Random(steps)
+    for size in (0, 1, 30, 400):
+        few = [rng.randint(0, steps) for _ in range(3)]
+        cells = [rng.choice(few) if rng.random() < 0.5 else rng.randint(0, steps) for _ in range(size)]
+        rows = replace(planned(ROWS, "age").rows, steps=steps)
+        cuts = sorted(
+            rng.choice([*few, 0, steps, steps // 2]) * PLACES + rng.choice([0, 1, rng.randrange(PLACES)])
+            for _ in range(3)
+        )
+        end = (steps + 1) * PLACES
+        for reach in (wide(cells=steps + 1), Aim(a=1, b=5, epsilon=Fraction(30), unit=1, cells=steps + 1)):
+            sides = [(0, end), (0, cuts[0]), (cuts[0], cuts[1]), (cuts[1], cuts[2]), (cuts[2], end), (end, end), (0, 0)]
+            wanted = [WantedPart(group=0, low=low, high=high, aim=reach) for low, high in sides]
+            with duckdb.connect() as con, pytest.MonkeyPatch.context() as patch:
+                patch.setattr(type(rows), "_print", lambda *_: "(SELECT 0::BIGINT AS g, x FROM given)")
+                con.execute("CREATE TABLE given (x BIGINT)")
+                if cells:
+                    con.execute("INSERT INTO given SELECT unnest(?::BIGINT[])", [cells])
+                found = read_parts(replace(planned(ROWS, "age"), rows=rows), con, wanted)
+            for part, (low, high) in zip(found, sides, strict=True):
+                true = part_of(cells, low, high)
+                assert (part.below, part.upto) == (true.below, true.upto)
+                counts = Counter(cells)
+                assert set(part.runs) <= {(c, sum(x < c for x in cells), counts[c]) for c in counts}
+                assert len(part.runs) <= sum(2 * reach.reach + 8 for _ in sides)
+                for cell, before, rows_in in true.runs:  # every one with a rank near the aim
+                    goal = part.below + (part.upto - part.below) * reach.a / reach.b
+                    near = before + rows_in > max(part.below, goal - reach.reach) and before < min(
+                        part.upto, goal + reach.reach
+                    )
+                    assert not near or (cell, before, rows_in) in part.runs
+
+
+def cells_read(task: QuantilesTask, rows: Rows, **changed: str) -> Counter[tuple[int, int]]:
+    """(group, cell) of the rows that count."""
+    wanted = [
+        WantedPart(group=g, low=0, high=(task.rows.steps + 1) * PLACES, aim=wide(cells=task.rows.steps + 1))
+        for g in range(len(task.rows.groups))
+    ]
+    with duckdb.connect() as con:
+        load(con, clinic(), rows)
+        parts = read_parts(task, con, wanted, **changed)
+    return Counter({(g, cell): count for g, part in enumerate(parts) for cell, _, count in part.runs})
+
+
+def moved(task: QuantilesTask, seed: int, **changed: str) -> tuple[int, int]:
+    """(most rows in one group, groups) by which two tables differ, of which one has a unit with up to 30 rows more."""
+    rng = random.Random(seed)
+    rows = [(rng.choice([None, *range(12)]), *_random_row(rng)) for _ in range(rng.randint(0, 60))]
+    size = 1 if task.table.unit_key is None else rng.randint(1, 30)
+    other = [*rows, *((99, *_random_row(rng)) for _ in range(size))]
+    one, two = cells_read(task, rows, **changed), cells_read(task, other, **changed)
+    assert not one - two
+    groups = Counter(g for g, _ in (two - one).elements())
+    return max(groups.values(), default=0), len(groups)
+
+
+@pytest.mark.parametrize(
+    ("table", "keys", "most"), [(KEYED, None, (3, 1)), (KEYED, "town, smoker", (3, 2)), (ROWS, "town", (1, 1))]
+)
+def test_a_unit_adds_so_many_rows_to_so_many_groups(table: Any, keys: str | None, most: tuple[int, int]) -> None:
+    task = planned(table, "age", keys=keys)
+    assert (task.rows.unit, task.rows.shared) == most
+    found = [moved(task, seed) for seed in range(8)]
+    assert (max(rows for rows, _ in found), max(groups for _, groups in found)) == most
+
+
+def test_twins_that_bound_nothing_are_caught() -> None:
+    task = planned(KEYED, "age", keys="town, smoker")
+    assert max(rows for rows, _ in (moved(task, seed, chosen="") for seed in range(6))) > 3
+    assert max(groups for _, groups in (moved(task, seed, groups="") for seed in range(6))) > 2
+
+
+def test_the_rows_are_those_of_plain_sql() -> None:
+    rng = random.Random(5)
+    rows = [(i, *_random_row(rng)) for i in range(200)]
+    task = planned(ROWS, "age", keys="town, level")
+    found = cells_read(task, rows)
+    with duckdb.connect() as con:
+        load(con, clinic(), rows)
+        for g, values in enumerate(
+            (t, v) for t in task.rows.keys[0].domain or () for v in task.rows.keys[1].domain or ()
+        ):
+            town = "town NOT IN ('Bern', 'Genf', 'Uri')" if values[0] == "elsewhere" else f"town = '{values[0]}'"
+            level = f"level IS NOT DISTINCT FROM {'NULL' if values[1] is None else values[1]}"
+            plain = con.execute(f"SELECT age FROM clinic WHERE {town} AND {level}").fetchall()
+            assert Counter(c for (group, c) in found.elements() if group == g) == Counter(age for (age,) in plain)
+
+
+# ---- privacy, from SQL to the draws
+
+
+def drawn(task: QuantilesTask, rows: Rows, count: int, make: Callable[[Aim], Aim] = lambda aim: aim) -> list[int]:
+    (split,) = task.splits
+    wanted = [WantedPart(group=0, low=0, high=(task.rows.steps + 1) * PLACES, aim=task.aim(split))]
+    with duckdb.connect() as con:
+        load(con, clinic(), rows)
+        (part,) = read_parts(task, con, wanted)
+    return [draw_cell(part, make(task.aim(split))) for _ in range(count)]
+
+
+@pytest.mark.parametrize(("table", "size"), [(KEYED, 3), pytest.param(ROWS, 1, marks=pytest.mark.slow)])
+def test_neighbouring_tables_differ_by_epsilon(table: Any, size: int) -> None:
+    """Rows at 0, 4750 and 5000: a unit at 5000 moves the median from the wide gap towards the narrow one."""
+    rng, task = random.Random(1), planned(table, "cost", epsilon_nano=2 * NANO)
+    costs = [0] * 10 + [4750] * size + [5000] * 10
+    rows = [(i, 1, cost, *_random_row(rng)[2:]) for i, cost in enumerate(costs)]
+    other = [*rows, *((99, 1, 5000, *_random_row(rng)[2:]) for _ in range(size))]
+    honest = epsilon_lower_bound(drawn(task, rows, 8000), drawn(task, other, 8000))
+    assert 0.6 < honest <= 2
+    twin = lambda aim: replace(aim, epsilon=2 * aim.epsilon)  # noqa: E731 - a broken twin
+    assert epsilon_lower_bound(drawn(task, rows, 8000, twin), drawn(task, other, 8000, twin)) > 2
+
+
+def test_levels_units_and_groups_share_the_charge() -> None:
+    for table, keys, parts in ((KEYED, None, 1), (KEYED, "town, smoker", 2), (ROWS, "town", 1)):
+        for quantiles in ((0.5,), (0, 0.25, 0.5, 0.75, 1), tuple(i / 100 for i in range(1, 100))):
+            for neighbours, times in ((Neighbours.ADD_REMOVE, 1), (REPLACE, 2)):
+                task = planned(table, "age", quantiles, keys if len(quantiles) < 9 else None, neighbours=neighbours)
+                parts_now = parts if len(quantiles) < 9 else 1
+                total = sum(task.shares) * parts_now * times
+                assert Fraction(999, 1000) < total <= 1
+                assert all(task.aim(s).unit == task.rows.unit for s in task.splits)
+
+
+# ---- as users have them
+
+
+@pytest.fixture
+def curator(tmp_path: Path) -> Iterator[duckdp.Curator]:
+    ages = [i % 90 for i in range(900)]
+    table = {
+        "age": ages,
+        "pay": [float(a) ** 2 for a in ages],
+        "sex": ["f", "m", "x"] * 300,
+        "person": list(range(900)),
+    }
+    with duckdp.open({"t": pa.table({**table, "name": ["n"] * 900})}, ledger=str(tmp_path / "t.ledger")) as owner:
+        owner.protect(
+            "t",
+            unit_key="person",
+            max_rows=2,
+            row_cap=10_000,
+            domains={"sex": ["f", "m"]},
+            bounds={"age": (0, 110), "pay": (0, 10_000)},
+            columns=["name"],
+        )
+        owner.budget(epsilon=500)
+        owner.grant("ana", epsilon=400)
+        yield owner
+
+
+def test_sql_and_session_give_the_same_and_pay_once(curator: duckdp.Curator) -> None:
+    con, ana = curator.connect("ana"), curator.session("ana")
+    first = ana.quantiles("t", "age", [0.1, 0.5, 0.9], epsilon=30)
+    assert con.execute("FROM dp_quantiles('t', 'age', [0.1, 0.5, 0.9], epsilon := 30)").fetchall() == first.rows()
+    assert first.names[:2] == ["quantile", "value"]
+    assert [c.type for c in first.columns] == ["DOUBLE", "BIGINT"]
+    assert all(abs(v - t) <= 3 for v, t in zip(first["value"], (9, 45, 80), strict=True))
+    grouped = ana.quantiles("t", "pay", [0.5], epsilon=30, groups="sex", predicate="age < 45")
+    assert [(r[0], r[1]) for r in grouped.rows()] == [("f", 0.5), ("m", 0.5)]
+    assert all(abs(row[2] - 22**2) < 300 for row in grouped.rows())
+    assert [str(charge.loss) for charge in curator.ledger.charges()] == ["epsilon=30", "epsilon=30"]
+
+
+def test_many_at_once_are_better_than_one_by_one(curator: duckdp.Curator) -> None:
+    """At the same charge, by the errors of the draws."""
+    table = curator.data.tables["t"]
+
+    def errors(asked: Sequence[float], share: int) -> float:
+        task = plan_quantiles(table, "pay", asked, None, epsilon_nano=share, neighbours=Neighbours.ADD_REMOVE)
+        return sum(1 / float(task.aim(s).rate) for s in task.splits)
+
+    for count, times in ((3, 1.1), (7, 1.7), (31, 4), (100, 9)):
+        asked = [i / (count + 1) for i in range(1, count + 1)]
+        assert times * errors(asked, NANO) < sum(errors([q], NANO // count) for q in asked)
+
+
+def test_explain_costs_nothing(curator: duckdp.Curator) -> None:
+    con, ana = curator.connect("ana"), curator.session("ana")
+    lines = [r[0] for r in ana.explain_quantiles("t", "age", [0.25, 0.5], epsilon=1, groups="sex").rows()]
+    asked = "FROM dp_explain_quantiles('t', 'age', [0.25, 0.5], epsilon := 1, groups := 'sex')"
+    assert lines == [r[0] for r in con.execute(asked).fetchall()]
+    assert "2 quantiles of age in each of 2 groups by the exponential mechanism, 2 levels" in lines[0]
+    assert ana.remaining_text().startswith("epsilon=400")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("'age', [1.1], epsilon := 1", "P107: quantiles=1.1: must lie between 0 and 1"),
+        ("'age', [-0.1], epsilon := 1", "P107: quantiles=-0.1"),
+        ("'age', ['nan'], epsilon := 1", "P107: quantiles='nan': must be a finite number"),
+        ("'age', [0.5, 0.5], epsilon := 1", "must ascend, each once"),
+        ("'age', [0.6, 0.5], epsilon := 1", "must ascend, each once"),
+        ("'age', [0.5, 0.5000000001], epsilon := 1", "must ascend, each once"),
+        ("'age', [], epsilon := 1", "P107: quantiles=0: must be 1 to 100 numbers"),
+        ("'age', 0.5, epsilon := 1", "must be a list of numbers"),
+        ("'age', NULL, epsilon := 1", "must be a list of numbers"),
+        ("'age', [NULL], epsilon := 1", "must be a list of numbers"),
+        ("'age', [0.5]", "P101"),
+        ("'age', [0.5, 0.6], epsilon := 0.0000001", "P101"),
+        ("'nobody', [0.5], epsilon := 1", "C102"),
+        ("'name', [0.5], epsilon := 1", "Q203"),
+        ("'age', [0.5], epsilon := 1, groups := 'name'", "P107: groups='name': has no declared domain"),
+        ("'age', [0.5], epsilon := 1, groups := ''", "Q1"),
+        ("'age', [0.5], epsilon := 1, groups := 'age, age + 1, age + 2'", "are 1,"),
+        ("'age', [0.5], epsilon := 1, predicate := 'nobody = 1'", "Q"),
+    ],
+)
+def test_refusals_are_coded_and_free(curator: duckdp.Curator, call: str, words: str) -> None:
+    con = curator.connect("ana")
+    with pytest.raises(duckdb.Error) as error:
+        con.execute(f"FROM dp_quantiles('t', {call})").fetchall()
+    assert words in str(error.value)
+    assert curator.session("ana").remaining_text().startswith("epsilon=400")
+
+
+def test_ties_empty_groups_and_one_unit_with_all_rows_are_answered(tmp_path: Path) -> None:
+    rows = pa.table({"x": [7] * 500 + [3] * 100, "g": ["a"] * 600, "p": [1] * 500 + list(range(2, 102))})
+    with duckdp.open({"t": rows}, ledger=str(tmp_path / "t.ledger")) as owner:
+        owner.protect("t", unit_key="p", max_rows=1, row_cap=1000, bounds={"x": (0, 10)}, domains={"g": ["a", "b"]})
+        owner.budget(epsilon=500)
+        owner.grant("ana", epsilon=500)
+        ana = owner.session("ana")
+        found = ana.quantiles("t", "x", [0.1, 0.4, 0.5, 0.6, 0.9], epsilon=50)["value"]
+        assert found == [3] * 5  # the one unit counts once
+        grouped = ana.quantiles("t", "x", [0.25, 0.75], epsilon=50, groups="g").rows()
+        assert [row[2] for row in grouped[:2]] == [3, 3]
+        assert all(0 <= row[2] <= 10 for row in grouped[2:])
+
+
+def test_ties_do_not_move_what_is_drawn_after_them(tmp_path: Path) -> None:
+    """The middle one falls into four tenths of all rows; those beside it stay where they are."""
+    values = [i / 1000 for i in range(6000)] + [6.0] * 8000 + [6.001 + i / 1000 for i in range(6000)]
+    with duckdp.open({"t": pa.table({"x": values})}, ledger=str(tmp_path / "t.ledger")) as owner:
+        owner.protect("t", row_cap=100_000, bounds={"x": (0, 20)})
+        owner.budget(epsilon=100)
+        owner.grant("ana", epsilon=100)
+        found = owner.session("ana").quantiles("t", "x", [0.15, 0.35, 0.5, 0.65, 0.85], epsilon=10)["value"]
+        assert all(abs(value - 6) < 1e-3 for value in found[1:4])
+        assert abs(found[0] - 3) < 0.1
+        assert abs(found[4] - 9) < 0.1
