@@ -36,7 +36,7 @@ GOOD = {
     "predicate": "x > 1",
     "handle": "2",  # of the fixture
 }
-GOOD_LISTS = {"columns": ["x"], "functions": ["x", "x * x"], "candidates": ["x > 1", "x < 0"]}
+GOOD_LISTS = {"columns": ["x"], "functions": ["x", "x * x"], "candidates": ["x > 1", "x < 0"], "quantiles": ["0.5"]}
 ODD = (
     "NULL",
     "''",

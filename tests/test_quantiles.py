@@ -17,9 +17,9 @@ import pytest
 import duckdp
 from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.order_rows import WantedPart
-from duckdp.compiler.quantiles import QuantilesTask, _sorted_rows, plan_quantiles
+from duckdp.compiler.quantile_levels import QuantilesTask, _sorted_rows, plan_quantiles
 from duckdp.core.types import NANO, Neighbours
-from duckdp.mechanisms.quantiles import PLACES, Aim, Part, draw_cell
+from duckdp.mechanisms.exponential_quantiles import PLACES, Aim, Part, draw_cell
 from tests.gate import clinic, load
 from tests.mechanisms.test_quantiles import part_of
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row

@@ -19,7 +19,7 @@ from duckdp.compiler.expression import ColumnRef, Expr
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_chosen
 from duckdp.compiler.query import Key, Query
 from duckdp.core.reads import AddByKey, OfAllRows, PrivateQuery
-from duckdp.mechanisms.quantiles import PLACES, Aim, below_terms
+from duckdp.mechanisms.exponential_quantiles import PLACES, Aim, below_terms
 
 ORDER = "which values have given ranks among all"  # what parts do not tell
 _BLOCK = 2**11  # parts into which a block of the grid is cut
@@ -81,7 +81,7 @@ class WantedPart:
 
     Attributes:
         group: its number.
-        low, high: cuts (mechanisms/quantiles.py).
+        low, high: cuts (mechanisms/exponential_quantiles.py).
         aim: which ranks are near.
     """
 
@@ -125,7 +125,7 @@ class OrderRows:
         return 1 if self.table.unit_key is None else self.table.max_rows
 
     def windows(self, wanted: Sequence[WantedPart], salt: int) -> PrivateQuery:
-        """Rows (-1 - part, rows before it, up to its end, 0) and, near the ranks, (group, cell, rows before it, rows)."""
+        """Rows (-1 - part, rows before it, up to its end, 0) and, near ranks, (group, cell, rows before it, rows)."""
         parameters = Parameters()
         rows = self._print(salt, parameters)
         widths, deepest = self._widths(), len(self._widths()) - 1

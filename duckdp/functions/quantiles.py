@@ -13,7 +13,7 @@ from duckdp.compiler.evaluate import key_type
 from duckdp.compiler.expression import show
 from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.notes import bounding_note, drops_rows
-from duckdp.compiler.quantiles import QuantilesTask, plan_quantiles
+from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
 from duckdp.compiler.query import Key
 from duckdp.core.types import parse_epsilon
 from duckdp.errors import ParameterError

@@ -1,4 +1,4 @@
-"""mechanisms/quantiles.py: its loss between all small neighbours from exact laws, the law of its draws, its rank."""
+"""mechanisms/exponential_quantiles.py: its loss between small neighbours, the law of its draws, how far a rank is."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from itertools import combinations_with_replacement, product
 import pytest
 from scipy import stats
 
-from duckdp.mechanisms import quantiles as mechanism
-from duckdp.mechanisms.quantiles import (
+from duckdp.mechanisms import exponential_quantiles as mechanism
+from duckdp.mechanisms.exponential_quantiles import (
     BITS,
     PLACES,
     Aim,

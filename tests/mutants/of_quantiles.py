@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _MECHANISM, _TASK, _ROWS = (
-    "duckdp/mechanisms/quantiles.py",
-    "duckdp/compiler/quantiles.py",
+    "duckdp/mechanisms/exponential_quantiles.py",
+    "duckdp/compiler/quantile_levels.py",
     "duckdp/compiler/order_rows.py",
 )
 _T, _T_LAW = ("tests/test_quantiles.py",), ("tests/mechanisms/test_quantiles.py",)

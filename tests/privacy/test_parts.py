@@ -28,7 +28,7 @@ import pytest
 import duckdp
 from duckdp.compiler.emit import emit
 from duckdp.compiler.quantile import QuantileTask
-from duckdp.compiler.quantiles import QuantilesTask
+from duckdp.compiler.quantile_levels import QuantilesTask
 from duckdp.compiler.release import SelectTask
 from duckdp.core.reads import Add, AddByKey, AddInLists, PrivateQuery
 from duckdp.core.task import Stages

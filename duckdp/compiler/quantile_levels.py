@@ -21,7 +21,16 @@ from duckdp.core.accountant import pure_rho
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import NANO, Loss, Neighbours
 from duckdp.errors import CatalogError, ParameterError, QueryError
-from duckdp.mechanisms.quantiles import PLACES, Aim, Part, Split, draw_cell, draw_cut, rank_bound, split_quantiles
+from duckdp.mechanisms.exponential_quantiles import (
+    PLACES,
+    Aim,
+    Part,
+    Split,
+    draw_cell,
+    draw_cut,
+    rank_bound,
+    split_quantiles,
+)
 
 FINEST = 2**32  # grid steps of a column of fractions
 COARSE = 2**16  # of any column, where epsilon is so small that more rows than this would cross
@@ -33,7 +42,7 @@ EXTREME = 12  # the least and the largest value aim at a rank of this many 1 / r
 
 @dataclass(frozen=True, kw_only=True)
 class QuantilesTask:
-    """Planned quantiles by the exponential mechanism (core/task.py, mechanisms/quantiles.py).
+    """Planned quantiles by the exponential mechanism (core/task.py, mechanisms/exponential_quantiles.py).
 
     Attributes:
         rows: what is read.
@@ -54,7 +63,7 @@ class QuantilesTask:
 
     @property
     def column(self) -> Column:
-        """The column."""
+        """The column whose quantiles are released."""
         return self.rows.column
 
     @property
@@ -72,7 +81,7 @@ class QuantilesTask:
 
     @property
     def mechanism(self) -> str:
-        """Each draw's mechanism."""
+        """The mechanism of each draw, for the ledger."""
         return "exponential"
 
     @property

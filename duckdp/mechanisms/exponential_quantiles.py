@@ -28,7 +28,7 @@ Proof sketch: 1. A row more at a place x of a part: T moves up by a / b (at the 
 Utility:      some candidate has d = 0 (a cut: d < 1). So d > t has a chance of less than (candidates) exp(-rate t):
               :func:`rank_bound`. Where cells are many and no gap between values outweighs all others, d is about
               geometric: 1 / rate on the average.
-Numerics:     d b is an integer, and exp(-rate d) a product of integers near 2^256, one for each ten bits of d b, rounded
+Numerics:     d b is an integer, and exp(-rate d) a product of integers near 2^256, one for each ten bits of it, rounded
               down: relative errors below 2^-120 together (rate D < 90, so none is below 2^126). Sums are exact, and
               one draw of 640 bits is scaled to them: a candidate of 2^72 has at least 2^-202 of the chance, so its
               logarithm errs by less than 2^-430. The factor 1 - 2^-64 of the rate covers both for epsilon >= 2^-50.
@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 from duckdp.core.noise import random_bits
 
 BITS = 40  # of a place within its cell: more places than a cell has rows
-PLACES = 1 << BITS
+PLACES = 1 << BITS  # of each cell
 _SCALE = 256  # bits of a weight
 _DRAWN = 640  # bits of the one draw
 _SAFE = 1 - Fraction(1, 2**64)  # of the rate: the rest pays for rounding
@@ -92,16 +92,16 @@ class Aim:
 
     @property
     def most(self) -> int:
-        """D b: what lies farther counts alike."""
+        """The distance, times b, beyond which all count alike."""
         return int((math.log(self.cells) + BITS * math.log(2) + _BEYOND) * self.b / self.rate)
 
     @property
     def reach(self) -> int:
-        """D, rows, rounded up."""
+        """Rows beyond which all count alike, rounded up."""
         return self.most // self.b + 1
 
     def weigher(self) -> Weigher:
-        """Weights of distances."""
+        """What gives distances their weights."""
         return Weigher(rate=self.rate * _SAFE / self.b, most=self.most)
 
 
@@ -119,7 +119,7 @@ class Weigher:
     _tables: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
 
     def weight(self, distance: int) -> int:
-        """Of one distance."""
+        """The weight of one distance, times b of the aim."""
         rest, found, place = min(distance, self.most), 1 << _SCALE, 0
         while rest:
             digit, rest = rest & ((1 << _DIGIT) - 1), rest >> _DIGIT
