@@ -25,7 +25,7 @@ from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
-from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
+from duckdp.compiler.quantile_levels import QuantilesTask
 from duckdp.compiler.release import SelectTask
 from duckdp.core import noise
 from duckdp.core.reads import PrivateQuery
