@@ -29,6 +29,7 @@ WORDS = {
     "ledger": "budgets, charges, stores",
     "mechanisms": "claim, proof, sampler",
     "catalog": "what is declared",
+    "local": "noise at collection",
     "compiler": "SELECT to plan to SQL",
     "smooth": "summaries, answers",
     "synthetic": "rows from releases",

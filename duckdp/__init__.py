@@ -25,7 +25,7 @@ _HOMES = {
     "Session": "session",
     "Explanation": "functions.explanation",
 }
-_MODULES = ("errors", "owner", "smooth", "synthetic")
+_MODULES = ("errors", "local", "owner", "smooth", "synthetic")
 
 __all__ = [
     "Curator",
@@ -34,6 +34,7 @@ __all__ = [
     "Result",
     "Session",
     "errors",
+    "local",
     "open",
     "owner",
     "register",

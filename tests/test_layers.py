@@ -19,7 +19,7 @@ FLOORS = (
     ("arguments", "resources", "process", "core"),
     ("result",),
     ("ledger", "mechanisms"),
-    ("catalog",),
+    ("catalog", "local"),
     ("compiler",),
     ("smooth",),
     ("synthetic",),

@@ -99,6 +99,14 @@ def test_a_unit_changes_every_count_by_at_most_1_and_all_one_way(name: str) -> N
     assert moved - {0}
 
 
+def test_every_question_is_compared_with_the_one_threshold_that_was_drawn() -> None:
+    """That of the release, stored before its first question; a step keeps nothing of its own."""
+    task = stream(ROWS, hits=2, epsilon_nano=100 * 10**9)
+    for secret, above_it in (("0", True), ("800", False), ("0", True)):
+        step = task.question(predicate("age > 40", ROWS)).draw(lambda _: [(700,)], Past(outputs=(), secrets=(secret,)))
+        assert (json.loads(step.output)["above"], step.secret) == (above_it, None)
+
+
 def test_a_twin_that_counts_rows_is_caught() -> None:
     assert max(m for change in changes(TASKS["stream of units"](), 1, twin=True) for m in change) > 1
 

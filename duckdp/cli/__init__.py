@@ -6,7 +6,7 @@
     budgets.py  budget, grant, team, freeze      ledger.py   ledger show, log, verify, backup, repair
     history.py  ledger history, export           wording.py  ways out as commands
     analyst.py  explain, query, shell            tools.py    demo, bench
-    ask.py      every dp function as a command
+    ask.py      every dp function as a command       collect.py  randomized response of a file's column
 
 Heavy imports happen inside the commands: ``--help`` and ``--version`` are fast.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import click
 
 import duckdp
-from duckdp.cli import analyst, ask, budgets, ledger, owner, tools
+from duckdp.cli import analyst, ask, budgets, collect, ledger, owner, tools
 from duckdp.cli.common import Commands
 
 
@@ -48,6 +48,8 @@ for command in (
     budgets.share,
     owner.unprotect,
     owner.refresh,
+    collect.randomize,
+    collect.randomized_counts,
     tools.bench,
 ):
     main.add_command(command)

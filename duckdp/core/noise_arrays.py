@@ -43,6 +43,31 @@ def geometrics(rate: Fraction, count: int) -> list[int]:
     return [(u + b * w) // a for u, w in zip(start.tolist(), laps.tolist(), strict=True)]
 
 
+def bernoullis_exp(rate: Fraction, count: int) -> NDArray[np.bool_]:
+    """Independent events of probability exp(-rate) exactly, rate >= 0: ``core/noise.bernoulli_exp`` on arrays.
+
+    Args:
+        rate: with a denominator below 2**62.
+        count: how many.
+    """
+    if rate < 0 or rate.denominator >= _WORD:
+        raise InternalError("a probability above one was asked for, or of a rate that is too fine")
+    whole, rest = divmod(rate, 1)
+    found, going = np.zeros(count, dtype=np.bool_), np.arange(count)
+    for _ in range(whole):  # a rate above 1 is a product of factors exp(-1)
+        going = going[_bernoullis_exp(np.ones(len(going), dtype=np.int64), 1)]
+    numerators = np.full(len(going), rest.numerator, dtype=np.int64)
+    found[going[_bernoullis_exp(numerators, rest.denominator)]] = True
+    return found
+
+
+def uniforms_below(limit: int, count: int) -> Ints:
+    """Independent uniform integers in [0, limit), 0 < limit < 2**62: ``core/noise.uniform_below`` on arrays."""
+    if not 0 < limit < _WORD:
+        raise InternalError("a range of integers is empty or too wide")
+    return _uniforms(limit, count)
+
+
 def _bernoullis_exp(numerators: Ints, denominator: int) -> NDArray[np.bool_]:
     """Of each whether an event of probability exp(-numerator / denominator) happens, 0 <= numerator <= denominator."""
     last, going, k = np.zeros(len(numerators), dtype=np.int64), np.arange(len(numerators)), 1

@@ -16,7 +16,7 @@ from scipy import stats
 from duckdp.core.types import NANO
 from duckdp.errors import ParameterError
 from duckdp.mechanisms import sparse_vector as module
-from duckdp.mechanisms.sparse_vector import SparseVector
+from duckdp.mechanisms.sparse_vector import Look, SparseVector
 from tests.privacy.statistics import fits
 
 DRAWS = 5_000
@@ -274,6 +274,14 @@ def test_it_ends_with_the_last_hit() -> None:
     assert [look.above for look in found] == [False, True, False, True]
     assert [look.value is not None for look in found] == [False, True, False, True]
     assert all(abs(look.value - 900) < 20 for look in found if look.value is not None)
+
+
+def test_a_miss_has_no_value() -> None:
+    """Nor noise that a later one could be compared with."""
+    vector = made(2, epsilon=50, valued=True)
+    assert vector.look(0, 500, 0) == Look(above=False, value=None)
+    assert vector.look(900, 500, 0).value is not None
+    assert made(2, epsilon=50).look(900, 500, 0) == Look(above=True, value=None)
 
 
 # ---- how far it may be off

@@ -8,6 +8,7 @@ from tests.mutants.of_gate import GATE
 from tests.mutants.of_hostile import HOSTILE
 from tests.mutants.of_ledger import LEDGER
 from tests.mutants.of_limits import LIMITS
+from tests.mutants.of_local import LOCAL
 from tests.mutants.of_mechanisms import MECHANISMS
 from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
@@ -32,6 +33,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "choices": CHOICES,
     "sparse": SPARSE,
     "quantiles": QUANTILES,
+    "local": LOCAL,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 
