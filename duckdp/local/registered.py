@@ -44,9 +44,9 @@ def register(con: duckdb.DuckDBPyConnection) -> None:
 def _create_functions(con: duckdb.DuckDBPyConnection) -> None:
     """The functions behind the macros; always volatile: none is folded, and each row has draws of its own."""
     make: Any = con.create_function
-    for name, encoding in (("__dp_randomize", "direct"), ("__dp_randomize_unary", "unary")):
-        function = _reporter(encoding)
-        kind = "VARCHAR" if encoding == "direct" else "VARCHAR[]"
+    for encoding in ENCODINGS:
+        function, direct = _reporter(encoding), encoding == "direct"
+        name, kind = ("__dp_randomize", "VARCHAR") if direct else ("__dp_randomize_unary", "VARCHAR[]")
         KEEP.append(function)
         given = ["VARCHAR", "VARCHAR[]", "VARCHAR"]
         make(name, function, given, kind, type="arrow", side_effects=True, null_handling="special")

@@ -149,11 +149,11 @@ class RandomizedResponse:
             kept[heads] = bernoullis_exp(self.epsilon, int(heads.sum()))
             members[waiting[kept]] = heads[kept]
             waiting = waiting[~kept]
-        members = members.reshape(len(wanted), self.values)
+        sets = members.reshape(len(wanted), self.values)
         coins = uniforms_below(2, len(wanted)) == 1
         own = np.flatnonzero(wanted != OUTSIDE)
-        members[own, wanted[own]] = coins[own]
-        return [np.flatnonzero(row).tolist() for row in members]
+        sets[own, wanted[own]] = coins[own]
+        return [np.flatnonzero(row).tolist() for row in sets]
 
     def _end(self, reported: float, reports: int, side: int) -> float:
         """The count at which so many reports are just not too many (side -1), or not too few (side 1)."""
