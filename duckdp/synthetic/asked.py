@@ -28,7 +28,8 @@ class Asked:
         rows: wanted, or None for as many as are counted, or as the method makes.
         smoothness: K, derivatives of later queries, or None.
         degree: t, functions per column, or None.
-        purpose: ``TABLES`` or ``KERNELS``, what the method is chosen for; it decides nothing else.
+        purpose: ``TABLES`` or ``KERNELS``, what the method is chosen for, and a tree's plan. No part of the question: a
+            purchase that was begun, and what is stored, stay as they are.
         calendar: whether timestamps have calendar parts beside them; False for what was bought before they had.
         target: name of the column that others are to be linked with; None or "" for none: nobody pays unasked.
     """

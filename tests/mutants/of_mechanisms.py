@@ -134,6 +134,9 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("tree: scores move once under replace", _TREE, "return GRID * (2 if neighbours is Neighbours.REPLACE else 1)", "return GRID", ("tests/synthetic/wide/test_wide_tree_private.py::test_sensitivities_are_those_of_all_small_tables",)),
     Mutant("tree: tables are free", _TREE, "purse.take(share)\n    exact", "purse.cost(share)\n    exact", ("tests/synthetic/wide/test_wide_tree_private.py::test_every_public_cell_is_noised_whatever_the_rows",)),
     Mutant("tree: choices are free", _TREE, "    cost = purse.take(share)\n    return Fraction(math.isqrt", "    cost = purse.cost(share)\n    return Fraction(math.isqrt", _T_TREE),
-    Mutant("tree: a stage of before by the plan of now", _GROW, "if other is not None and purse.spent == other.ones != tree.plan.ones:", "if False:", ("tests/synthetic/wide/test_wide_products.py::test_what_an_earlier_version_began_goes_on_by_its_plan",)),
-    Mutant("tree: products for twice their share", _GROW, "purse.buy(sums, features, tree.plan.products)", "purse.buy(sums, features, 2 * tree.plan.products)", ("tests/synthetic/wide/test_wide_products.py",)),
+    Mutant("tree: a stage of before by the plan of now", _GROW, "begun_by([tree.plan, *([] if other is None else [other])], name, purse.spent)", "tree.plan", ("tests/synthetic/wide/test_wide_begun.py",)),
+    Mutant("tree: a plan by its share alone", "duckdp/synthetic/tree/buy/resumed.py", "if plan.ones == spent and name in (None, plan.name):", "if plan.ones == spent:", ("tests/synthetic/wide/test_wide_begun.py",)),
+    Mutant("tree: means of scales that are recomputed", "duckdp/synthetic/tree/buy/resumed.py", "return found if isinstance(found, tuple) else (found, dict(scales))", "return (found[0] if isinstance(found, tuple) else found), dict(scales)", ("tests/synthetic/wide/test_wide_begun.py::test_the_scales_of_means_are_those_they_were_bought_by",)),
+    Mutant("tree: what a stored stage cost is not looked at", _GROW, "if not fits(found) or purse.spent != before + share:", "if not fits(found):", ("tests/synthetic/wide/test_wide_begun.py",)),
+    Mutant("tree: products for twice their share", _GROW, "share, scales = tree.plan.products, tree.product_scales", "share, scales = 2 * tree.plan.products, tree.product_scales", ("tests/synthetic/wide/test_wide_products.py",)),
 )

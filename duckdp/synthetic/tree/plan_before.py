@@ -1,7 +1,8 @@
 """A tree's plan before means and products were bought by what they are worth.
 
 Calls that name a target, or that ask for broad smooth queries, have it still: it was tuned for these. So has what was
-bought in part by that version: its first stage tells.
+bought in part by it, whatever asks for the rest: the stages that are stored tell (``tree.buy.resumed``). Its shares may
+be those of ``make_tree_plan``, first or all, and its means are of u itself then too.
 """
 
 from __future__ import annotations

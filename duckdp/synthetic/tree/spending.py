@@ -51,6 +51,11 @@ class TreePlan:
     scaled: bool = False
 
     @property
+    def name(self) -> str:
+        """Which plan it is, of the two that a request can have: stored with what is bought by it."""
+        return "scaled" if self.scaled else "plain"
+
+    @property
     def total(self) -> Fraction:
         """The sum of all shares of the purse."""
         beside = self.means + self.products + self.labels

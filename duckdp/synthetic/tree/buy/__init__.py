@@ -34,7 +34,8 @@ class TreeTask(UnitTask):
 
     Attributes:
         kernels: whether it is grown for broad smooth queries: by the plan that was tuned for them. It is no part of
-            the question: a purchase that was begun goes on by the plan that its first stage shows.
+            the question, so what one purpose began the other may have to end: its first stage names the plan, by which
+            it goes on (``resumed``).
     """
 
     method: ClassVar[str] = "tree"
@@ -59,7 +60,7 @@ class TreeTask(UnitTask):
 
     @property
     def _plans(self) -> tuple[TreePlan, TreePlan]:
-        """The plan, and the one that a purchase may have been begun by."""
+        """The plan, and the one that a purchase may have been begun by: the other purpose's."""
         plans = [make(self.request, self.units, self.terms) for make in (make_tree_plan, plan_before)]
         return (plans[1], plans[0]) if self.kernels else (plans[0], plans[1])
 

@@ -33,9 +33,11 @@ Source:       select, measure, generate: McKenna, Miklau, Sheldon 2021; Chow, Li
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +55,7 @@ from duckdp.synthetic.tree.buy.counts import (
     measure,
     score_change,
 )
+from duckdp.synthetic.tree.buy.resumed import Replayed, Unfit, agreement, begun_by, fits_means, with_scales
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
@@ -62,6 +65,7 @@ from duckdp.synthetic.unit.buy.purse import Purse, Sums
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
 from duckdp.synthetic.unit.completeness import gaussian_doubt, laplace_doubt
 from duckdp.synthetic.unit.features import ONE, Features, Floats, label_factor
+from duckdp.synthetic.unit.stages import Noisy
 
 _FOLDED = 0.8  # mean absolute value of noise of deviation 1
 _MOST_CELLS = 10**6  # of all pairs
@@ -92,14 +96,29 @@ def grow_tree(
         determined: (column, another that it determines by declaration), what determines before what is determined.
 
     Raises:
-        InternalError: the plan costs more than the charge.
+        InternalError: the plan costs more than the charge, or what is stored fits neither plan.
     """
     if plan.total > 1:
         raise InternalError("the plan of a tree costs more than its charge")
+    purse.keep = again = Replayed(purse.keep)
+    for own, spare in ((plan, other), (other or plan, None)):
+        try:
+            tree = Tree(binnings=binnings, plan=own, target=target)
+            return _grow(tree, purse, read, sums, spare, determined)
+        except Unfit:
+            if again.drawn:
+                raise
+        again.rewind()  # nothing was drawn: all that is stored is gone through by the other plan
     tree = Tree(binnings=binnings, plan=plan, target=target)
+    return _grow(tree, purse, read, sums, None, determined)
+
+
+def _grow(
+    tree: Tree, purse: Purse, read: ReadCounts, sums: Sums, other: TreePlan | None, determined: Sequence[Pair]
+) -> Tree:
     _buy_ones(tree, purse, read, other, determined)
-    plan = tree.plan
-    _buy_means(tree, purse, sums)
+    plan, target = tree.plan, tree.target
+    _buy_means(tree, purse, sums, other)
     if plan.labels and target is not None:
         _buy_labels(tree, target, purse, read, sums)
     if plan.rounds:
@@ -115,15 +134,13 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None
     bins, by = tree.binnings, {y: x for x, y in determined}
     sets = tuple((by[i], i) if i in by else (i,) for i in range(len(bins)))
     singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=sets)
-    found = _measured(singles, tree.plan.ones, purse, read)
-    if other is not None and purse.spent == other.ones != tree.plan.ones:  # begun by that plan: it goes on so
-        tree.plan = other
-    plan = tree.plan
+    found, name = _measured(singles, tree.plan.ones, purse, read, tree.plan.name)
+    plan = tree.plan = begun_by([tree.plan, *([] if other is None else [other])], name, purse.spent)
     if purse.neighbours is Neighbours.REPLACE:
         tree.rows = max(1.0, purse.rows)  # public
     else:
         tree.rows = purse.rows = estimate_rows(found.counts)
-    tree.counts, tree.deviation = found.counts, found.deviation
+    tree.counts, tree.deviation = list(found.counts), found.deviation
     for x, y in determined:
         tree.functions[x, y] = most_frequent(found.counts[y], bins[y].null)
         counts = np.bincount(tree.functions[x, y], weights=tree.counts[x], minlength=bins[y].size)
@@ -151,36 +168,70 @@ def _complete(tree: Tree, terms: Terms) -> tuple[int, ...]:
     return tuple(i for i, null in doubtful if tree.counts[i][null] < doubt)
 
 
-def _measured(tables: Tables, share: Fraction, purse: Purse, read: ReadCounts) -> Measured:
-    """A stage of tables."""
+def _stage(purse: Purse, share: Fraction, draw: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
+    """A stage, stored or drawn now; raises Unfit where what is stored is another's, by what it is or what it cost."""
+    before = purse.spent
+    found = purse.stage(draw)
+    if not fits(found) or purse.spent != before + share:
+        raise Unfit
+    return found
 
-    def draw() -> tuple[list[Floats], float]:
+
+def _measured(
+    tables: Tables, share: Fraction, purse: Purse, read: ReadCounts, name: str = ""
+) -> tuple[Measured, str | None]:
+    """A stage of tables, and the name of the plan that is stored with it, if any: the first is stored with one."""
+
+    def draw() -> tuple[list[Floats], float] | tuple[list[Floats], float, str]:
         found = measure(tables, purse, share, read)
-        return found.counts, found.deviation
+        return (found.counts, found.deviation, name) if name else (found.counts, found.deviation)
 
-    counts, deviation = purse.stage(draw)
-    if tuple(c.shape for c in counts) != tables.shapes:
-        raise InternalError("the stored counts are those of other tables")
-    return Measured(tables=tables, counts=counts, deviation=deviation)
+    def fits(found: Any) -> bool:
+        if not isinstance(found, tuple) or not isinstance(found[0], list):
+            return False
+        return tuple(c.shape for c in found[0]) == tables.shapes
 
-
-def _buy_means(tree: Tree, purse: Purse, sums: Sums) -> None:
-    before = not tree.plan.scaled
-    numbers = [i for i, b in enumerate(tree.binnings) if b.ordered and not (before and b.exact)]
-    if not tree.plan.means or not numbers or not purse.rows:
-        return
-    if before:
-        columns = tuple(tree.binnings[i].part.start for i in numbers)
-        last = tree.binnings[-1].part
-        features = Features(dimensions=last.start + last.width, factors=(ONE,), columns=columns)
+    if name:
+        found = purse.stage(draw)
+        if not fits(found):
+            raise InternalError("the stored counts are those of other tables")
     else:
-        usual = predicted(len(numbers), tree.plan.means, purse, tree.rows)
-        tree.scales = _scales(tree, numbers, ENOUGH / (usual * tree.rows**0.5))
-        features = mean_features(tree.binnings, tree.scales, numbers)
-    found = purse.buy(sums, features, tree.plan.means)
+        found = _stage(purse, share, draw, fits)
+    counts, deviation, *told = found
+    return Measured(tables=tables, counts=counts, deviation=deviation), told[0] if told else None
+
+
+def _numbers(tree: Tree, plan: TreePlan) -> list[int]:
+    """Columns whose means this plan buys."""
+    return [i for i, b in enumerate(tree.binnings) if plan.means and b.ordered and (plan.scaled or not b.exact)]
+
+
+def _buy_means(tree: Tree, purse: Purse, sums: Sums, other: TreePlan | None) -> None:
+    plan, numbers = tree.plan, _numbers(tree, tree.plan)
+    if not numbers or not purse.rows:
+        return
+    usual = predicted(len(numbers), plan.means, purse, tree.rows)
+    scales = _scales(tree, numbers, ENOUGH / (usual * tree.rows**0.5))
+    wanted = scales if plan.scaled else {}
+    columns = tuple(tree.binnings[i].part.start for i in numbers)
+    last = tree.binnings[-1].part
+    features = Features(dimensions=last.start + last.width, factors=(ONE,), columns=columns)
+    if plan.scaled:
+        features = mean_features(tree.binnings, scales, numbers)
+
+    def draw() -> tuple[Noisy, dict[int, Scale]]:
+        return purse.draw(sums, features, plan.means), wanted
+
+    stored = _stage(purse, plan.means, draw, lambda found: fits_means(found, len(numbers)))
+    if isinstance(stored, Noisy) and other is not None and plan.name != other.name:  # by an earlier version
+        either = (other.ones, other.means, _numbers(tree, other)) == (plan.ones, plan.means, numbers)
+        unwanted = {} if plan.scaled else scales
+        if either and agreement(tree, numbers, unwanted, stored) > agreement(tree, numbers, wanted, stored):
+            raise Unfit
+    found, tree.scales = with_scales(stored, wanted)
     tree.means = {i: float(found.means[k]) for k, i in enumerate(numbers)}
     tree.mean_deviation = found.deviation
-    tree.stages.append(("means", len(numbers), tree.plan.means))
+    tree.stages.append(("means", len(numbers), plan.means))
     refit(tree)
 
 
@@ -197,7 +248,14 @@ def _buy_products(tree: Tree, purse: Purse, sums: Sums) -> None:
     usual = predicted(len(columns) * (len(columns) - 1) // 2, tree.plan.products, purse, tree.rows)
     tree.product_scales = _scales(tree, columns, (ENOUGH / (usual * tree.rows**0.5)) ** 0.5)
     features = product_features(tree.binnings, tree.product_scales)
-    found = purse.buy(sums, features, tree.plan.products)
+    share, scales = tree.plan.products, tree.product_scales
+    stored = _stage(
+        purse,
+        share,
+        lambda: (purse.draw(sums, features, share), scales),
+        lambda found: fits_means(found, features.count),
+    )
+    found, tree.product_scales = with_scales(stored, scales)
     tree.products, tree.product_deviation = found.means, found.deviation
     tree.stages.append(("products", features.count, tree.plan.products))
 
@@ -224,12 +282,14 @@ def _buy_labels(tree: Tree, target: int, purse: Purse, read: ReadCounts, sums: S
         factor = label_factor(place, mean, dimensions)
         columns = tuple(tree.binnings[i].part.start for i in direct)
         features = Features(dimensions=dimensions, factors=(factor,), columns=columns)
-        found = purse.buy(sums, features, tree.plan.labels * len(direct) / len(others))
+        share = tree.plan.labels * len(direct) / len(others)
+        draw = partial(purse.draw, sums, features, share)
+        found = _stage(purse, share, draw, lambda found: fits_means(found, len(direct)))
         spread = np.array([_deviation(tree.binnings[i].middles, tree.shares[i]) for i in direct])
         spread *= _deviation(label, tree.shares[target]) / factor.width
         products = shrink_scaled(found.means, spread, found.deviation) * factor.width
         tree.links = {i: (label, float(c)) for i, c in zip(direct, products, strict=True)}
-        tree.stages.append(("links", len(direct), tree.plan.labels * len(direct) / len(others)))
+        tree.stages.append(("links", len(direct), share))
         refit(tree)
     _buy_pairs(tree, tables, tree.plan.labels * len(tables) / len(others), purse, read, "labels")
 
@@ -312,7 +372,7 @@ def _choose(
         return choose_exponential([0, *(scores[k] for k in open_ones)], epsilon=epsilon, linf=linf, seen=seen)
 
     for _ in range(rounds):
-        at = purse.stage(draw)
+        at = _stage(purse, shares[0] / rounds, draw, lambda found: isinstance(found, int))
         if at == 0:
             break
         chosen = open_ones.pop(at - 1)
@@ -328,7 +388,7 @@ def _buy_pairs(tree: Tree, pairs: list[Pair], share: Fraction, purse: Purse, rea
     """Measure tables and add their distributions; without any, the share stays unspent."""
     if not pairs:
         return
-    found = _measured(Tables(merges=tuple(tree.merges), sets=tuple(pairs)), share, purse, read)
+    found, _ = _measured(Tables(merges=tuple(tree.merges), sets=tuple(pairs)), share, purse, read)
     tree.bought |= {pair: (counts, found.deviation) for pair, counts in zip(pairs, found.counts, strict=True)}
     tree.stages.append((name, len(pairs), share))
     refit(tree)

@@ -27,7 +27,7 @@ from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.stages import Bought
 
-_BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half a bin; a usual value
+BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half a bin; a usual value
 _SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half
 _HALVINGS = 24  # steps to a place in a bin: to 2^-24 of its width
 _END = 0.02  # least distance of a bin's mean from its ends, of the bin's width
@@ -170,7 +170,7 @@ def refit(tree: Tree) -> None:
         pooled, noise = pool_counts(tree.counts[i], tree.deviation, tree.merges[i], margins)
         mean: Mean = None
         if i in tree.means:
-            values, bias = bin_values(binning, tree.scale(i)), 0.0 if binning.exact else _BIAS / binning.bins
+            values, bias = bin_values(binning, tree.scale(i)), 0.0 if binning.exact else BIAS / binning.bins
             mean = (values, tree.means[i], tree.mean_deviation + bias / tree.scale(i)[1])
         tree.shares[i] = tree.estimate(i, pooled, noise, mean)
     for (i, j), function in tree.functions.items():

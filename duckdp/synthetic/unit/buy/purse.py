@@ -119,9 +119,10 @@ class Purse(Terms):
             share: of the charge.
             count: share of the charge for the number of rows by itself; pure, and only where it is not known yet.
         """
-        return self.stage(lambda: self._draw(sums, features, share, count))
+        return self.stage(lambda: self.draw(sums, features, share, count))
 
-    def _draw(self, sums: Sums, features: Moments, share: Fraction, count: Fraction) -> Noisy:
+    def draw(self, sums: Sums, features: Moments, share: Fraction, count: Fraction = Fraction(0)) -> Noisy:
+        """What :meth:`buy` draws, for a stage that leaves more beside it."""
         unit, counting = 1 << BITS, self.neighbours is Neighbours.ADD_REMOVE and not self.rows
         found, exact = sums(features, BITS)
         if self.neighbours is Neighbours.REPLACE:

@@ -1,0 +1,170 @@
+"""A purchase that one plan began and another goes on with: whatever is stored is read as what it was bought as."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from duckdp.synthetic.tree.bins import make_bins, spread_rows
+from duckdp.synthetic.tree.buy.grow import grow_tree
+from duckdp.synthetic.tree.buy.resumed import Unfit
+from duckdp.synthetic.tree.make.forest import Tree
+from duckdp.synthetic.tree.plan import make_tree_plan
+from duckdp.synthetic.tree.plan_before import plan_before
+from duckdp.synthetic.tree.spending import TreePlan
+from duckdp.synthetic.unit.buy.purse import Purse
+from duckdp.synthetic.unit.layout import UnitColumns, make_units
+from duckdp.synthetic.unit.packed import pack, unpack
+from duckdp.synthetic.unit.stages import Noisy
+from tests.smooth.tables import column
+from tests.synthetic.in_memory import memory_sums
+from tests.synthetic.plans import encode, open_tree_purse, request
+from tests.synthetic.wide.trees import memory_counts
+
+_PAY = column("pay", 0, 100_000, nullable=False)
+_FOUR = [column(f"c{i}", None, None, "VARCHAR", domain=tuple("abcd"), nullable=False) for i in range(4)]
+_FLAG = column("flag", None, None, "BOOLEAN", nullable=False)
+_WHOLE = column("n", 0, 9, "BIGINT", nullable=False)
+# columns, expected rows, epsilon; whether the plans buy the same first stage, and whether the same all along
+_CASES = {
+    "all alike": ([_PAY, *_FOUR], 10_000, "10", True, True),
+    "first alike": ([_WHOLE, _FLAG], 100_000, "0.1", True, False),
+    "none alike": ([_PAY, _WHOLE, _FLAG], 3000, "3", False, False),
+}
+
+
+class Ended(BaseException):
+    """The program ends."""
+
+
+class Store:
+    """Keeps what stages draw as texts, or gives what was kept; after so many the program ends."""
+
+    def __init__(self, texts: list[str], most: int = 1000) -> None:
+        self.texts, self.most, self.at, self.drawn = texts, most, 0, 0
+
+    def __call__(self, draw: Callable[[], Any]) -> Any:
+        if self.at == len(self.texts):
+            if self.at == self.most:
+                raise Ended
+            self.drawn += 1
+            self.texts.append(json.dumps(pack(draw())))
+        self.at += 1
+        return unpack(json.loads(self.texts[self.at - 1]), (Noisy,))
+
+
+def _untold(text: str) -> str:
+    """The stage as earlier versions stored it: no plan's name, no scales beside means."""
+    (first, rows, spent) = json.loads(text)["tuple"]
+    if isinstance(first, dict) and "tuple" in first:
+        inner = first["tuple"]
+        if isinstance(inner[0], dict) and "class" in inner[0]:
+            first = inner[0]
+        elif len(inner) == 3:
+            first = {"tuple": inner[:2]}
+    return json.dumps({"tuple": [first, rows, spent]})
+
+
+class World:
+    """Rows in memory of one case, and its two plans."""
+
+    def __init__(self, case: str) -> None:
+        columns, expected, epsilon, self.first, self.all = _CASES[case]
+        self.units: UnitColumns = make_units(columns)
+        asked = request(self.units.count, expected_rows=expected, epsilon=epsilon)
+        self.terms = open_tree_purse(asked, len(columns))
+        self.plans = [make_tree_plan(asked, self.units, self.terms), plan_before(asked, self.units, self.terms)]
+        rng, n = np.random.default_rng(4), 1500 if expected < 10**4 else 20_000
+        self.unit = np.full((n, self.units.count), -1.0)
+        for part in self.units.parts:
+            if part.form == "number":
+                low = np.clip(rng.normal(-0.8, 0.02, n), -1, 1)
+                self.unit[:, part.start] = np.rint((low + 1) * 4.5) / 4.5 - 1 if part.column.integral else low
+            elif part.form == "sign":
+                self.unit[:, part.start] = np.where(rng.uniform(size=n) < 0.3, 1, -1)
+            else:
+                self.unit[np.arange(n), part.start + rng.integers(0, 4, n)] = 1
+        self.bins = make_bins(self.units, self.plans[0].bins)
+        self.counts = memory_counts(np.stack([encode(b, self.unit) for b in self.bins], axis=1))
+
+    def grow(self, store: Store, plan: TreePlan, other: TreePlan | None = None) -> tuple[Tree, Purse]:
+        purse = Purse.on(self.terms, store)
+        tree = grow_tree(self.bins, plan, purse, None, self.counts, memory_sums(self.unit), other=other)
+        return tree, purse
+
+    def mean_gap(self, tree: Tree) -> float:
+        """Distance of the means of rows that are made from the true ones, the largest of the numbers."""
+        made = spread_rows(self.bins, tree.make(4000), tree.places())
+        starts = [p.start for p in self.units.parts if p.form == "number"]
+        return float(np.abs(made[:, starts].mean(axis=0) - self.unit[:, starts].mean(axis=0)).max())
+
+
+@pytest.mark.parametrize("case", _CASES)
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_purchase_goes_on_by_the_plan_that_began_it(case: str, told: bool, first: int) -> None:
+    """After every stage, by either plan, stored by this version or by those that named no plan."""
+    world = World(case)
+    own, other = world.plans[first], world.plans[1 - first]
+    assert (own.ones == other.ones, own.shares == other.shares) == (world.first, world.all)
+    whole: list[str] = []
+    straight, _ = world.grow(Store(whole), own, other)
+    for stages in range(1, len(whole) + 1):
+        kept = [text if told else _untold(text) for text in whole[:stages]]
+        store = Store(list(kept))
+        tree, purse = world.grow(store, other, own)
+        assert store.texts[:stages] == kept
+        assert Fraction(0) < purse.spent <= 1
+        assert world.mean_gap(tree) < 0.06  # means of scaled values are about 0: .8 from the true ones
+        if told or stages > 1 or not world.first:  # else no stage tells, and either plan may go on
+            assert tree.plan == own
+            assert tree.scales == straight.scales
+            assert tree.mean_deviation == straight.mean_deviation or stages == 1
+
+
+def test_the_scales_of_means_are_those_they_were_bought_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("all alike")
+    whole: list[str] = []
+    straight, _ = world.grow(Store(whole), *world.plans)
+    monkeypatch.setattr("duckdp.synthetic.tree.buy.grow.find_scale", lambda *_: (0.5, 0.25))  # another version's
+    tree, _ = world.grow(Store(list(whole)), *world.plans)
+    assert tree.scales == straight.scales
+    tree, _ = world.grow(Store([_untold(t) for t in whole]), world.plans[0])  # the twin: recomputed
+    assert tree.scales != straight.scales
+
+
+def test_stages_of_neither_plan_are_refused() -> None:
+    world, other = World("none alike"), World("first alike")
+    whole: list[str] = []
+    world.grow(Store(whole), *world.plans)
+    for texts in ([whole[0].replace('"scaled"', '"later"')], [*whole[:1], whole[0]], [*whole[:2], *whole[1:2]]):
+        store = Store(texts)
+        with pytest.raises(Unfit):
+            world.grow(store, *world.plans)
+        assert store.drawn == 0
+    assert other.plans[0].ones == other.plans[1].ones
+
+
+def test_two_plans_that_differ_have_two_names() -> None:
+    """Over a grid of requests: a stored name tells the plan wherever there is one to tell."""
+    alike = 0
+    for numbers, whole, choices, flags in product((0, 1, 3), (0, 1), (0, 1, 4), (0, 1)):
+        columns = [column(f"x{i}", 0, 100, nullable=False) for i in range(numbers)]
+        columns += [_WHOLE] * whole + _FOUR[:choices] + [_FLAG] * flags
+        if len(columns) < 2:
+            continue
+        units = make_units(columns)
+        for rows, epsilon, delta in product((1000, 30_000, 10**6), ("0.1", "1", "10"), ("0", "1e-6")):
+            asked = request(units.count, expected_rows=rows, epsilon=epsilon, delta=delta)
+            terms = open_tree_purse(asked, len(columns))
+            now, before = make_tree_plan(asked, units, terms), plan_before(asked, units, terms)
+            assert now.bins == before.bins  # the first stage counts the same
+            assert now == before or now.name != before.name
+            alike += now != before and now.ones == before.ones
+    assert alike > 3  # what the share of the first stage does not tell
