@@ -98,7 +98,7 @@ class Calls(SparseCalls):
         basis: Literal["auto", "tensor", "total_degree", "hyperbolic_cross"] = "auto",
         interactions: int | None = None,
         weights: Literal["smooth", "uniform"] = "smooth",
-        noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto",
+        noise: Literal["auto", "laplace", "cube", "gaussian", "kernels"] = "auto",
         per: str | None = None,
         fresh: bool = False,
     ) -> Result:
@@ -123,7 +123,7 @@ class Calls(SparseCalls):
         basis: Literal["auto", "tensor", "total_degree", "hyperbolic_cross"] = "auto",
         interactions: int | None = None,
         weights: Literal["smooth", "uniform"] = "smooth",
-        noise: Literal["auto", "laplace", "cube", "gaussian"] = "auto",
+        noise: Literal["auto", "laplace", "cube", "gaussian", "kernels"] = "auto",
         per: str | None = None,
     ) -> Result:
         """What :meth:`smooth_summary` would hold and cost; free."""

@@ -48,7 +48,7 @@ TYPES = (*["DOUBLE"] * 5, "BOOLEAN")  # of the fields of an answer
 MOST_FUNCTIONS = 10_000  # of one call: half a minute where each has a shape of its own
 Basis = Annotated[Literal["auto", "tensor", "total_degree", "hyperbolic_cross"], CHOICE]
 Weights = Annotated[Literal["smooth", "uniform"], CHOICE]
-Noise = Annotated[Literal["auto", "laplace", "cube", "gaussian"], CHOICE]
+Noise = Annotated[Literal["auto", "laplace", "cube", "gaussian", "kernels"], CHOICE]
 Statistic = Annotated[Literal["mean", "sum"], CHOICE]
 Method = Annotated[Literal["interpolation", "jackson", "best"], CHOICE]
 Listed = tuple[list[tuple[Any, ...]], list[str]]  # rows, and notes about them
@@ -131,16 +131,23 @@ class BuySummary(Explained):
         return [*whom, *task.describe(), f"cost: {task.loss}, once; every answer is free", *notes]
 
     def _before(self, desk: Desk, task: SummaryPlan) -> list[SummaryPlan]:
-        """The basis that "auto" once stood for, the full tensor, where today it stands for another one."""
-        if self.basis != "auto" or self.degree is not None or self.smoothness is not None:
-            return []
-        try:
-            old = self._task(desk, "tensor")
-        except DuckDPError:  # it could not be bought
-            return []
-        return [old] if old.canonical != task.canonical else []
+        """What the same words once meant: without kernels, and the full tensor where no basis is named."""
+        found: dict[str, SummaryPlan] = {}
+        bases: list[Basis | None] = [None]
+        if self.basis == "auto" and self.degree is None and self.smoothness is None:
+            bases.append("tensor")
+        for basis in bases:
+            try:
+                old = self._task(desk, basis, "sums" if self.noise == "auto" else self.noise)
+            except DuckDPError:  # it could not be bought
+                continue
+            if old.canonical != task.canonical:
+                found[old.canonical] = old
+        return list(found.values())
 
-    def _task(self, desk: Desk, basis: Basis | None = None) -> SummaryPlan:
+    def _task(
+        self, desk: Desk, basis: Basis | None = None, noise: Noise | Literal["sums"] | None = None
+    ) -> SummaryPlan:
         with importing():
             from duckdp.smooth.buy.counted import plan_counted
             from duckdp.smooth.buy.per_group import plan_grouped
@@ -152,7 +159,7 @@ class BuySummary(Explained):
             shape=basis or self.basis,
             order=self.interactions,
             weights=self.weights,
-            noise=self.noise,
+            noise=noise or self.noise,
         )
         table, names = desk.table(self.table), list(self.columns)
         charge: dict[str, Any] = {

@@ -242,7 +242,7 @@ class _Known:
         both = np.concatenate([used, count])
         scale = np.maximum(np.max(np.abs(both), axis=1, initial=0.0), 1e-300)
         factor = self.noise.joint_factor(both / scale[:, None], self.level)
-        widths = factor * self.noise.standard_errors(both) + np.abs(both).sum(axis=1)
+        widths = factor * self.noise.standard_errors(both) + self.noise.steps(both)
         made = self._bars(fits, coefficients, used, widths[:-1], float(widths[-1]))
         return [replace(one, simultaneous=True) for one in made]
 

@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from duckdp.catalog.table import Column
 from duckdp.core.types import Neighbours
 from duckdp.smooth.axes import Axis, Floats, make_axis
 from duckdp.smooth.basis import SHAPES, Basis, Shape, count_functions
+from duckdp.smooth.product_kernels import kernels_of_basis
 from duckdp.smooth.sum_noise import Choice, predict_deviations
 
 MOST_DEGREE = 64  # functions per column that are chosen by themselves; more can be asked for
@@ -79,6 +81,7 @@ class Asked:
         neighbours: the relation.
         prior: exponent of the expected coefficients, or None (``shares``).
         noise: the law that is wanted.
+        kernels: whether it may be that of kernels (``kernel_noise``), where the basis is a full tensor.
         order: the most columns that interact, where the analyst says so.
     """
 
@@ -89,7 +92,8 @@ class Asked:
     delta_atto: int
     neighbours: Neighbours
     prior: int | None
-    noise: Choice
+    noise: Choice | Literal["kernels"]
+    kernels: bool = False
     order: int | None = None
 
 
@@ -138,6 +142,7 @@ def _deviations(asked: Asked, basis: Basis) -> Floats:
         epsilon_nano=asked.epsilon_nano,
         delta_atto=asked.delta_atto,
         smoothness=asked.prior,
+        kernels=kernels_of_basis(basis) if asked.kernels else None,
     )
     return found / (1 << _BITS)
 

@@ -1,8 +1,9 @@
 """Which noise a summary gets, and what it does to answers.
 
 ``laplace`` noises each sum on its own (scale = l1 / epsilon); ``cube`` noises sums jointly in l-infinity balls (rate =
-epsilon / linf, mechanisms/cube.py). Both are pure epsilon. ``gaussian`` needs delta > 0 (sigma = l2 / sqrt(2 rho), rho
-from epsilon and delta by core/accountant).
+epsilon / linf, mechanisms/cube.py). Both are pure epsilon, and so is ``kernels`` (``kernel_noise``), which is for full
+tensors. ``gaussian`` needs delta > 0 (sigma = l2 / sqrt(2 rho), rho from epsilon and delta by core/accountant); its
+noise looks alike in every direction, so that kernels in place of functions would give it nothing.
 
 The budget may be divided among levels, the functions of equal total degree (``shares``): smooth queries have
 small coefficients at high degrees, so noise is better spent there. With weights "uniform" there is one level.
@@ -28,8 +29,10 @@ from duckdp.core.jointbars import joint_factor, laplace_variates
 from duckdp.core.mixbars import FAST, mixed_half_width, mixed_half_widths
 from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
 from duckdp.core.types import NANO, PICO, Loss, Sensitivity
-from duckdp.errors import ParameterError
+from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms.cube import MAX_PRODUCT, cube_noise, cube_rate, cube_standard_error
+from duckdp.smooth.kernel_noise import KernelNoise, share_kernels
+from duckdp.smooth.product_kernels import Kernels
 from duckdp.smooth.shares import Shares, share_cube, share_gaussian
 
 Floats = NDArray[np.float64]
@@ -124,6 +127,10 @@ class SumNoise:
         radii = gammaincinv(self.sizes + 1.0, u[:, self.size :]) * np.array(self.scales)
         return np.asarray((2 * u[:, : self.size] - 1) * radii[:, self.groups])
 
+    def steps(self, coefficients: Floats) -> Floats:
+        """What one grid step in every sum may come to, of every row: float[m] for float[m, R]."""
+        return np.asarray(np.abs(coefficients).sum(axis=1))
+
     @cached_property
     def _members(self) -> Floats:
         """Whether a sum is in a group: float[R, k]."""
@@ -152,6 +159,9 @@ class SumNoise:
         return mixed_half_width(squares, fourths, 1 / np.array(self.scales), self.sizes, level, parts)
 
 
+Law = SumNoise | KernelNoise
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoisePlan:
     """A chosen law, with the budget of each group.
@@ -159,11 +169,11 @@ class NoisePlan:
     Attributes:
         noise: the law.
         loss: what the release costs.
-        budgets: per group, its epsilon (laplace, cube) or rho (gaussian); they add up to at most the whole.
+        budgets: per scale, its epsilon (laplace, cube, kernels) or rho (gaussian); they add up to at most the whole.
         linf: of the sums, grid steps.
     """
 
-    noise: SumNoise
+    noise: Law
     loss: Loss
     budgets: tuple[Fraction, ...]
     linf: int
@@ -216,28 +226,38 @@ def choose_noise(
     return min(plans, key=lambda plan: expected_error(plan.noise, levels, smoothness))
 
 
-def expected_error(noise: SumNoise, levels: Ints, smoothness: int | None) -> float:
+def expected_error(noise: Law, levels: Ints, smoothness: int | None) -> float:
     """sqrt(sum_r s_r^2 Var Z_r), s_r = (1 + |r|)^-K: grid steps; K = 0 without a smoothness."""
-    return math.sqrt(float(noise.deviations**2 @ _weights(levels, smoothness)))
+    return math.sqrt(float(noise.deviations**2 @ level_weights(levels, smoothness)))
 
 
-def _weights(levels: Ints, smoothness: int | None) -> Floats:
+def level_weights(levels: Ints, smoothness: int | None) -> Floats:
     """s_r^2, float[R]."""
     return np.asarray((1.0 + levels) ** (-2.0 * (smoothness or 0)))
 
 
 def predict_deviations(
-    choice: Choice,
+    choice: Choice | Literal["kernels"],
     sensitivity: Sensitivity,
     *,
     levels: Ints,
     epsilon_nano: int,
     delta_atto: int = 0,
     smoothness: int | None = None,
+    kernels: Kernels | None = None,
 ) -> Floats:
-    """Standard deviation of every sum under the law of :func:`choose_noise`, by formulas alone: float[R], grid steps.
+    """Standard deviation of every sum under the law of least expected error, by formulas alone: float[R], grid steps.
 
-    Within a few percent of what is drawn, in a hundredth of the time; arguments as there.
+    Within a few percent of what is drawn, in a hundredth of the time.
+
+    Args:
+        choice: as for :func:`choose_noise`, or "kernels".
+        sensitivity: as there.
+        levels: as there.
+        epsilon_nano: as there.
+        delta_atto: as there.
+        smoothness: as there.
+        kernels: of the basis, where they are allowed; all R sums are noisy then.
     """
     epsilon, size = Fraction(epsilon_nano, NANO), len(levels)
     linf = float(sensitivity.linf)
@@ -255,15 +275,20 @@ def predict_deviations(
         squares = np.minimum(float(sensitivity.l2_squared), np.bincount(shares.groups) * linf**2)
         each = np.sqrt(squares / 2 / np.array([float(part) for part in shares.budgets]))
         found.append(np.asarray(each[shares.groups]))
+    weights = level_weights(levels, smoothness)
+    if kernels is not None and choice in ("auto", "kernels"):
+        divided = share_kernels(kernels.squares, levels, weights, l1=linf, linf=linf, epsilon=float(epsilon))
+        found.append(divided.deviations)
     if not found:
         raise ParameterError("P102", "delta", delta_atto, "Gaussian noise needs delta > 0, for example 1e-8.")
-    weights = _weights(levels, smoothness)
     return min(found, key=lambda deviations: float(deviations**2 @ weights))
 
 
 def draw_noise(plan: NoisePlan) -> list[int]:
     """The noise of all sums, int[R], grid steps, drawn at zero. Cubes are drawn at exact rational rates."""
     noise = plan.noise
+    if isinstance(noise, KernelNoise):
+        raise InternalError("kernels have noise of their own")
     found = [0] * noise.size
     for group, (scale, budget) in enumerate(zip(noise.scales, plan.budgets, strict=True)):
         members = np.flatnonzero(noise.groups == group).tolist()
@@ -274,6 +299,16 @@ def draw_noise(plan: NoisePlan) -> list[int]:
         for member, value in zip(members, drawn, strict=True):
             found[member] = value
     return found
+
+
+def draw_kernel_noise(plan: NoisePlan) -> tuple[list[int], list[int]]:
+    """The noise of all sums of kernels, and of the cube's sums: grid steps, drawn at zero."""
+    noise = plan.noise
+    if not isinstance(noise, KernelNoise):
+        raise InternalError("the law of kernels was not chosen")
+    of_kernels, count = laplace_noise(noise.kernels.size, noise.scales[-1]), len(noise.helped)
+    of_cube = cube_noise(count, cube_rate(plan.budgets[0], plan.linf, count)) if count else []
+    return of_kernels, of_cube
 
 
 def _plan_cube(shares: Shares, linf: int, loss: Loss) -> NoisePlan:

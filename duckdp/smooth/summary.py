@@ -6,17 +6,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from duckdp.catalog.table import Column, dump_columns, kind_of, load_columns
 from duckdp.catalog.values import check_bounds, check_domain, is_text
 from duckdp.core.types import Neighbours
-from duckdp.errors import CatalogError, DuckDPError
+from duckdp.errors import CatalogError, DuckDPError, InternalError
 from duckdp.smooth.axes import Floats, make_axis
 from duckdp.smooth.basis import Basis, Shape
-from duckdp.smooth.sum_noise import FAMILIES, Family, Ints, SumNoise
+from duckdp.smooth.kernel_noise import KernelNoise
+from duckdp.smooth.product_kernels import kernels_of_basis
+from duckdp.smooth.sum_noise import FAMILIES, Family, Ints, Law, SumNoise
 
 FORMAT = 2  # version of the stored form
 MOST_BITS = 60  # of the grid that moments lie on
@@ -38,9 +40,10 @@ class SmoothSummary:
         path: how the sums were computed (smooth/sums/moments).
         row_error: bound on |computed - exact| of one function at one row.
         level_errors: the same for the functions of each total degree; empty where all have the same.
-        family: "laplace", "cube" or "gaussian", the law of the noise.
-        scales: its scale per group of functions, in units of 2^-bits.
-        cuts: the largest total degree of each group; one group when uniform.
+        family: "laplace", "cube", "gaussian" or "kernels", the law of the noise.
+        scales: its scale per group of functions, in units of 2^-bits; of kernels the cube's, where there is one, and
+            that of each kernel's sum.
+        cuts: the largest total degree of each group; one group when uniform, or kernels alone.
         epsilon_nano: what was charged, in 1e-9.
         delta_atto: in 1e-18; 0 for pure epsilon.
         neighbours: the relation it holds for.
@@ -58,7 +61,7 @@ class SmoothSummary:
     path: str
     row_error: float
     level_errors: tuple[float, ...]
-    family: Family
+    family: Family | Literal["kernels"]
     scales: tuple[float, ...]
     cuts: tuple[int, ...]
     epsilon_nano: int
@@ -81,10 +84,16 @@ class SmoothSummary:
         return np.array(self.level_errors)[self.basis.levels]
 
     @cached_property
-    def noise(self) -> SumNoise:
+    def noise(self) -> Law:
         """The law of the noise, in units of 2^-bits; with a public count, of every sum but the first."""
         levels = self.basis.levels[0 if self.count is None else 1 :]
-        return SumNoise(family=self.family, scales=self.scales, groups=group_of(levels, self.cuts))
+        groups = group_of(levels, self.cuts)
+        if self.family != "kernels":
+            return SumNoise(family=self.family, scales=self.scales, groups=groups)
+        kernels = kernels_of_basis(self.basis)
+        if kernels is None:
+            raise InternalError("the basis has no kernels")
+        return KernelNoise(kernels=kernels, scales=self.scales, groups=groups)
 
     def dump(self) -> str:
         """The whole of it as canonical JSON: equal texts for equal contents."""
@@ -156,7 +165,9 @@ class SmoothSummary:
         whole = (self.bits, self.epsilon_nano, self.delta_atto, self.row_cap, self.planned, *self.moments, *self.cuts)
         if not all(type(n) is int for n in whole) or not all(isinstance(s, str) for s in (self.table, self.path)):
             raise TypeError
-        if self.family not in FAMILIES or type(self.weighted) is not bool:
+        if self.family not in (*FAMILIES, "kernels") or type(self.weighted) is not bool:
+            raise ValueError
+        if self.family == "kernels" and (kernels_of_basis(self.basis) is None or len(self.scales) > 2):
             raise ValueError
         if len(self.scales) != len(self.cuts):
             raise ValueError

@@ -28,13 +28,16 @@ from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import Stages, Work
-from duckdp.core.types import ATTO, NANO, Loss, Neighbours
+from duckdp.core.types import ATTO, NANO, Loss, Neighbours, Sensitivity
 from duckdp.errors import ParameterError
 from duckdp.smooth.basis import Basis, degree_from
+from duckdp.smooth.buy.kernel_release import kernel_sums_of, plan_kernels_on
 from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
 from duckdp.smooth.buy.wishes import Wishes
-from duckdp.smooth.sum_noise import choose_noise
+from duckdp.smooth.kernel_noise import KernelNoise
+from duckdp.smooth.sum_noise import NoisePlan, choose_noise
 from duckdp.smooth.summary import make_basis
+from duckdp.smooth.sums.moments import MomentPlan
 
 COUNT_SHARE = 20  # one part in this many pays for the count
 
@@ -153,18 +156,31 @@ class CountedTask:
         whole, basis = self.largest, self.largest.basis
         smaller = make_basis(self.columns, degree, basis.shape, basis.order, planned=basis.degree)
         moments = replace(whole.moments, basis=smaller)
-        sensitivity = moments.norms(whole.neighbours, count_public=whole.count_public)
-        plan = choose_noise(
-            whole.plan.noise.family,
-            sensitivity,
-            levels=smaller.levels[1 if whole.count_public else 0 :],
-            epsilon_nano=self._parts()[1],
-            delta_atto=whole.loss.delta_atto,
-            smoothness=self.wishes.prior,
-        )
+        sensitivity, plan = self._noise(moments)
         return replace(
             whole, basis=smaller, moments=moments, sensitivity=sensitivity, plan=replace(plan, loss=whole.loss)
         )
+
+    def _noise(self, moments: MomentPlan) -> tuple[Sensitivity, NoisePlan]:
+        """Sensitivity and noise of a smaller degree's sums, of the family of the largest one's."""
+        whole, epsilon_nano = self.largest, self._parts()[1]
+        noise, prior = whole.plan.noise, self.wishes.prior
+        if isinstance(noise, KernelNoise):
+            sums = kernel_sums_of(moments)
+            found = plan_kernels_on(sums, whole.neighbours, whole.count_public, epsilon_nano, prior)
+            if found is None:
+                raise ParameterError("P103", "epsilon", epsilon_nano / NANO, "leaves no grid for the kernels.")
+            return found[1:]
+        sensitivity = moments.norms(whole.neighbours, count_public=whole.count_public)
+        plan = choose_noise(
+            noise.family,
+            sensitivity,
+            levels=moments.basis.levels[1 if whole.count_public else 0 :],
+            epsilon_nano=epsilon_nano,
+            delta_atto=whole.loss.delta_atto,
+            smoothness=prior,
+        )
+        return sensitivity, plan
 
 
 def plan_counted(

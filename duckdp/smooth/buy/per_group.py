@@ -36,7 +36,8 @@ from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.axes import Floats, make_axis
 from duckdp.smooth.basis import Basis, chebyshev
-from duckdp.smooth.buy.summary_task import SummaryTask, fit_noise, plan_summary
+from duckdp.smooth.buy.least_noise import fit_noise
+from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
 from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.grouped import KIND, GroupedSummary
 from duckdp.smooth.summary import SmoothSummary
@@ -152,7 +153,9 @@ def plan_grouped(
     Raises:
         CatalogError: C102, unknown column. ParameterError: P107, a column twice, no domain, or more than 64 groups.
     """
-    alone = plan_summary(table, [by], epsilon_nano=epsilon_nano, neighbours=neighbours)
+    if wishes.noise == "auto":
+        wishes = replace(wishes, noise="sums")  # what reaches other groups is bounded coordinate by coordinate only
+    alone = plan_summary(table, [by], epsilon_nano=epsilon_nano, neighbours=neighbours, wishes=Wishes(noise="sums"))
     (group,) = alone.columns
     axis = make_axis(group, 2)
     one = plan_summary(

@@ -1,7 +1,8 @@
 """Planning and making a smooth-query summary: what it costs, its noise, and the release.
 
 Releases b + Z, b the exact integer sums of ``moments`` in units of 2^-f, Z of the law that ``noise`` chooses:
-independent with P(Z_r = k) ~ exp(-|k|/scale), jointly P(Z = z) ~ exp(-|z|_inf/scale), or discrete Gaussian.
+independent with P(Z_r = k) ~ exp(-|k|/scale), jointly P(Z = z) ~ exp(-|z|_inf/scale), or discrete Gaussian; or what
+follows from noisy sums of kernels (``kernel_release``).
 
 Privacy:      epsilon-DP (laplace, cube) or rho-zCDP and so (epsilon, delta)-DP (gaussian), for ``neighbours``.
 Assumes:      l1, l2 and linf bound the change of b (``Basis.norms``, ``moments``); bounds, domains, ``max_rows`` and
@@ -17,26 +18,26 @@ Source:       Wang et al., JMLR 17(51), 2016, Algorithm 1; scale from ``basis`` 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from hashlib import sha256
 from typing import Any
-
-import numpy as np
 
 from duckdp.catalog.table import Column, Kind, Table, closest, dump_table
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import OneRead
-from duckdp.core.types import NANO, Loss, Neighbours, Sensitivity
+from duckdp.core.types import Loss, Neighbours, Sensitivity
 from duckdp.errors import CatalogError, InternalError, ParameterError
 from duckdp.smooth.basis import Basis, Shape
+from duckdp.smooth.buy.kernel_release import kernel_sums_of, noised_by_kernels
+from duckdp.smooth.buy.least_noise import least_noise
 from duckdp.smooth.buy.wishes import Wishes, settled
 from duckdp.smooth.degree import choose_degree
+from duckdp.smooth.kernel_noise import KernelNoise
 from duckdp.smooth.predicted import Candidate
-from duckdp.smooth.sum_noise import Ints, NoisePlan, choose_noise, draw_noise
-from duckdp.smooth.summary import FORMAT, RANGE, SmoothSummary, make_basis
-from duckdp.smooth.sums.moments import MomentPlan, plan_moments
+from duckdp.smooth.sum_noise import NoisePlan, draw_noise
+from duckdp.smooth.summary import FORMAT, SmoothSummary, make_basis
+from duckdp.smooth.sums.moments import MomentPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,17 +125,29 @@ class SummaryTask(OneRead):
         """Lines of ``explain``; from public figures."""
         noise, grid = self.plan.noise, float(1 << self.moments.bits)
         low, high = noise.deviations.min() / grid, noise.deviations.max() / grid
-        spread = f"{low:.3g}" if high < 1.0001 * low else f"{low:.3g} (degree 0) to {high:.3g} (highest degree)"
+        least = "low degrees" if isinstance(noise, KernelNoise) else "degree 0"
+        spread = f"{low:.3g}" if high < 1.0001 * low else f"{low:.3g} ({least}) to {high:.3g} (highest degree)"
         order = f", at most {self.basis.order} columns interact" if self.basis.order else ""
         return [
             f"basis: {self.basis.shape} of degree {self.basis.degree}{order}, {self.basis.size} functions of "
             f"{', '.join(c.name for c in self.columns)}",
             f"sums: {self.moments.path}, exact to 2^-{self.moments.bits}",
-            f"noise: {noise.family}, least expected error for {self.loss} and this basis; "
-            f"{len(noise.scales)} budget level{'s' * (len(noise.scales) > 1)}",
+            f"noise: {noise.family}, least expected error for {self.loss} and this basis; {self._shares()}",
             f"standard error of one sum: {spread} rows",
             *self._why(),
         ]
+
+    def _shares(self) -> str:
+        """What the budget is divided among."""
+        noise = self.plan.noise
+        if not isinstance(noise, KernelNoise):
+            return f"{len(noise.scales)} budget level{'s' * (len(noise.scales) > 1)}"
+        said = f"as if for one count of rows, {noise.kernels.size} kernels that add up to 1 in every row"
+        if not len(noise.helped):
+            return said
+        share = self.plan.budgets[0] / sum(self.plan.budgets)
+        cut = self._cuts()[0]
+        return f"{said}, and for {share} of epsilon a cube of {len(noise.helped)} functions of degree {cut} or less"
 
     def _why(self) -> list[str]:
         """Why this basis, and what comes next."""
@@ -166,13 +179,17 @@ class SummaryTask(OneRead):
         return self.noised(self.exact(rows))
 
     def exact(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
-        """The exact sums, clamped to +-row_cap, or to the public number of rows if larger: int[R], private."""
+        """The exact sums, clamped to +-row_cap, or to the public number of rows if larger: int[R], private.
+
+        Sums that kernels are made of are clamped as such, later.
+        """
         try:
             found = self.moments.collect(rows)
         except (ValueError, TypeError, IndexError):
             raise InternalError("the moments query gave something other than its sums") from None
-        most = max(self.table.row_cap << self.moments.bits, found[0] if self.count_public else 0)
-        kept = 1 if self.count_public else 0
+        if isinstance(self.plan.noise, KernelNoise):
+            return found
+        most, kept = self._most(found), 1 if self.count_public else 0
         return [*found[:kept], *(max(-most, min(most, value)) for value in found[kept:])]
 
     def noised(self, exact: Sequence[int]) -> str:
@@ -182,8 +199,7 @@ class SummaryTask(OneRead):
         count = public[0] >> bits if public else None
         if count is not None and public[0] != count << bits:
             raise InternalError("a public count is not a whole number")
-        drawn = draw_noise(self.plan)
-        noisy = [value + noise for value, noise in zip(exact[len(public) :], drawn, strict=True)]
+        noisy, further = self._noisy(exact)
         return SmoothSummary(
             table=self.table.name,
             columns=self.columns,
@@ -191,8 +207,8 @@ class SummaryTask(OneRead):
             planned=self.planned,
             bits=bits,
             path=self.moments.path,
-            row_error=self.moments.row_error,
-            level_errors=self.moments.level_errors,
+            row_error=self.moments.row_error + further,
+            level_errors=tuple(error + further for error in self.moments.level_errors),
             family=self.plan.noise.family,
             scales=self.plan.noise.scales,
             cuts=tuple(self._cuts()),
@@ -204,6 +220,20 @@ class SummaryTask(OneRead):
             weighted=self.table.unit_key is not None,
             row_cap=max(self.table.row_cap, count or 0),
         ).dump()
+
+    def _noisy(self, exact: Sequence[int]) -> tuple[list[int], float]:
+        """Noisy sums, of all functions that are not public, and what is added to ``row_error`` on the way there."""
+        first = 1 if self.count_public else 0
+        if not isinstance(self.plan.noise, KernelNoise):
+            drawn = draw_noise(self.plan)
+            return [value + noise for value, noise in zip(exact[first:], drawn, strict=True)], 0.0
+        sums = kernel_sums_of(self.moments)
+        most = self._most(exact)
+        return noised_by_kernels(sums, self.plan, exact, most=most, count_public=self.count_public), sums.row_error
+
+    def _most(self, exact: Sequence[int]) -> int:
+        """What exact sums are clamped to, grid steps."""
+        return max(self.table.row_cap << self.moments.bits, exact[0] if self.count_public else 0)
 
     def _cuts(self) -> list[int]:
         """Largest total degree of each budget level."""
@@ -258,16 +288,7 @@ def plan_summary(
     )
     basis = make_basis(chosen, degree, shape, wishes.order)
     public = neighbours is Neighbours.REPLACE and table.filter is None and all(_always_counts(c) for c in chosen)
-    levels = basis.levels[1 if public else 0 :]
-    moments, sensitivity, plan = fit_noise(
-        lambda epsilon: plan_moments(table, chosen, basis, epsilon=epsilon, path=wishes.path),
-        lambda moments: moments.norms(neighbours, count_public=public),
-        table.row_cap,
-        levels,
-        epsilon_nano,
-        delta_atto,
-        wishes,
-    )
+    moments, sensitivity, plan = least_noise(table, chosen, basis, neighbours, public, epsilon_nano, delta_atto, wishes)
     return SummaryTask(
         table=table,
         columns=chosen,
@@ -281,34 +302,6 @@ def plan_summary(
         count_public=public,
         ranked=ranked,
     )
-
-
-def fit_noise(
-    sums_at: Callable[[Fraction], MomentPlan],
-    norms: Callable[[MomentPlan], Sensitivity],
-    row_cap: int,
-    levels: Ints,
-    epsilon_nano: int,
-    delta_atto: int,
-    wishes: Wishes,
-) -> tuple[MomentPlan, Sensitivity, NoisePlan]:
-    """Sums on the finest grid on which sums and noise stay in range, and the noise on it."""
-    epsilon = Fraction(epsilon_nano, NANO)
-    for _ in range(8):
-        moments = sums_at(epsilon)
-        sensitivity = norms(moments)
-        plan = choose_noise(
-            wishes.noise,
-            sensitivity,
-            levels=levels,
-            epsilon_nano=epsilon_nano,
-            delta_atto=delta_atto,
-            smoothness=wishes.prior,
-        )
-        if (row_cap << moments.bits) + 100 * float(np.max(plan.noise.deviations, initial=0)) < RANGE:
-            return moments, sensitivity, plan
-        epsilon /= 16  # a small share of the budget makes more noise than the whole would: a coarser grid
-    raise InternalError("no grid for the noise")
 
 
 def _always_counts(column: Column) -> bool:

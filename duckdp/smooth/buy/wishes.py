@@ -27,7 +27,7 @@ class Wishes:
             tensor where there is one column, or degree or smoothness are given.
         order: the most columns that interact.
         weights: "smooth" spends more on low degrees, "uniform" alike on all.
-        noise: "auto", "laplace", "cube" or "gaussian".
+        noise: "auto", "laplace", "cube", "gaussian" or "kernels"; "sums" is "auto" without kernels.
         path: how sums are computed; "auto" takes the fastest.
     """
 
@@ -36,7 +36,7 @@ class Wishes:
     shape: Shape | Literal["auto"] = "tensor"
     order: int | None = None
     weights: str = "smooth"
-    noise: Choice = "auto"
+    noise: Choice | Literal["kernels", "sums"] = "auto"
     path: str = "auto"
 
     @property
@@ -73,7 +73,8 @@ def settled(
         delta_atto=delta_atto,
         neighbours=neighbours,
         prior=wishes.prior,
-        noise=wishes.noise,
+        noise="auto" if wishes.noise == "sums" else wishes.noise,
+        kernels=wishes.noise in ("auto", "kernels") and groups == 1 and table.unit_key is None,
         order=wishes.order,
     )
     ranked = rank_bases(asked)

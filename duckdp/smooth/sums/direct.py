@@ -11,6 +11,8 @@ Privacy:      what ``Basis.norms`` assumes: the integers q of one row satisfy |q
 Proof sketch: a computed function is within e = ``Basis.float_error`` of [-1, 1], and f is so small that 2^f e <= 1/4.
               So |product * W| <= W (1 + e)(1 + ULP) < W + 1/2, and W is whole: rounding to nearest gives at most W.
               The cast meets numbers below 2^41 only; integer sums (HUGEINT) are exact in every order.
+              With ``factor_bits`` g: round(2^g product) times W, in units of 2^-(f - g), which are whole: at most W by
+              the same, and off by W (2^-(g+1) + e) at most, however small W is (``kernel_sums`` asks for that).
 """
 
 from __future__ import annotations
@@ -37,22 +39,29 @@ class DirectSums:
         columns: its columns, in the basis' order.
         basis: the functions.
         bits: sums come in units of 2^-bits.
+        factor_bits: of these, that products are rounded to before a row's weight is multiplied; None: after it.
     """
 
     table: Table
     columns: tuple[Column, ...]
     basis: Basis
     bits: int
+    factor_bits: int | None = None
 
     def query(self) -> PrivateQuery:
         """One row of R integers; zeros for an empty table."""
         parameters = Parameters()
         points = [print_unit(c, a, parameters) for c, a in zip(self.columns, self.basis.axes, strict=True)]
-        sql = print_scan(self.table, self.columns, points, parameters, weight_bits=self.bits)
+        weight_bits = self.bits - (self.factor_bits or 0)
+        sql = print_scan(self.table, self.columns, points, parameters, weight_bits=weight_bits)
         functions = list_functions(self.basis)
         sql = print_products(print_powers(sql, self.basis.indices), functions)
-        weight = number(1 << self.bits) if self.table.unit_key is None else f"s.{WEIGHT}"
-        sums = ", ".join(_print_sum(f, weight) for f in functions)
+        if self.factor_bits is None:
+            weight = number(1 << self.bits) if self.table.unit_key is None else f"s.{WEIGHT}"
+            sums = ", ".join(_print_sum(f, weight) for f in functions)
+        else:
+            weight = number(1 << weight_bits) if self.table.unit_key is None else f"s.{WEIGHT}"
+            sums = ", ".join(_print_factors(f, self.factor_bits, weight) for f in functions)
         sql = f"SELECT {sums} FROM {sql} AS s"
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=1, parts=Add())
 
@@ -105,6 +114,13 @@ def print_products(sql: str, functions: Sequence[Function]) -> str:
 def _print_sum(function: Function, weight: str) -> str:
     value = f"{print_function(function)} * {weight}" if function else weight
     return f"CAST(COALESCE(system.main.sum(CAST({value} AS BIGINT)), 0) AS HUGEINT)"
+
+
+def _print_factors(function: Function, bits: int, weight: str) -> str:
+    """The sum of round(2^bits product) times the weight, both whole."""
+    value = f"{print_function(function)} * {number(1 << bits)}" if function else number(1 << bits)
+    summand = f"CAST({value} AS BIGINT) * CAST({weight} AS BIGINT)"
+    return f"CAST(COALESCE(system.main.sum({summand}), 0) AS HUGEINT)"
 
 
 def _name(function: Function) -> str:

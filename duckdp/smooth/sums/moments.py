@@ -60,6 +60,7 @@ class MomentPlan:
         basis: the functions.
         max_rows: rows of one unit that count.
         program: the path itself.
+        relative: whether row_error is of the row's own weight, however little it weighs, and not of a whole row's.
     """
 
     path: str
@@ -70,6 +71,7 @@ class MomentPlan:
     basis: Basis
     max_rows: int
     program: Program
+    relative: bool = False
 
     def norms(self, neighbours: Neighbours, *, count_public: bool) -> Sensitivity:
         """Bounds of the change of the integers between neighbours, in units of 2^-bits.
@@ -113,7 +115,13 @@ class MomentPlan:
 
 
 def plan_moments(
-    table: Table, columns: tuple[Column, ...], basis: Basis, *, epsilon: Fraction, path: str = "auto"
+    table: Table,
+    columns: tuple[Column, ...],
+    basis: Basis,
+    *,
+    epsilon: Fraction,
+    path: str = "auto",
+    relative: bool = False,
 ) -> MomentPlan:
     """Choose how the sums are computed, from public figures only.
 
@@ -123,6 +131,7 @@ def plan_moments(
         basis: the functions.
         epsilon: the charge, for the range of the noise.
         path: one of ``PATHS``.
+        relative: wish for errors of a row relative to its weight, where the path can.
 
     Raises:
         ParameterError: P107, no grid of at least 10 bits keeps sums and noise in range; or an unknown path.
@@ -139,10 +148,12 @@ def plan_moments(
         rule = f"{path!r} does not fit these columns and this degree. Take 'auto' or 'sums'."
         raise ParameterError("P107", "path", path, rule)
     program: Program
+    keyed = table.unit_key is not None
     if path == "sums":
         bits = _grid_bits(table, basis, epsilon, bits_without_clamp(basis, MOST_BITS))
-        program = DirectSums(table=table, columns=columns, basis=basis, bits=bits)
-        error, excess = basis.float_error() + 2.0 ** -(bits + 1), 0.0
+        factor = bits // 2 if relative and keyed else None
+        program = DirectSums(table=table, columns=columns, basis=basis, bits=bits, factor_bits=factor)
+        error, excess = basis.float_error() + 2.0 ** -((factor or bits) + 1), 0.0
     elif path == "cells":
         bits = _grid_bits(table, basis, epsilon, CELL_BITS)
         cells = CellSums(table=table, columns=columns, basis=basis, grids=grids, order=order, bits=bits)
@@ -160,6 +171,7 @@ def plan_moments(
         max_rows=_max_rows(table),
         program=program,
         level_errors=program.level_errors if isinstance(program, CellSums) else (),
+        relative=not keyed or path == "cells" or (path == "sums" and relative),
     )
 
 

@@ -38,7 +38,8 @@ from duckdp.core.reads import Add, PrivateQuery, one_row
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import ATTO, NANO, Loss, Neighbours
 from duckdp.errors import ParameterError, QueryError
-from duckdp.smooth.buy.summary_task import SummaryTask, fit_noise, plan_summary
+from duckdp.smooth.buy.least_noise import fit_noise
+from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
 from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.sums.moments import plan_grid_moments
 from duckdp.synthetic.asked import MAX_ROWS, Asked

@@ -145,7 +145,7 @@ def plan_synthesis(
         epsilon_nano=epsilon_nano - part,
         delta_atto=delta_atto,
         neighbours=neighbours,
-        wishes=Wishes(smoothness=smoothness, degree=degree),
+        wishes=Wishes(smoothness=smoothness, degree=degree, noise="sums"),
     )
     missing = plan_missing(table, task.columns, task.basis, epsilon_nano=part, neighbours=neighbours) if part else None
     task.query(0)  # what cannot be printed is refused before the charge

@@ -19,6 +19,7 @@ from duckdp.errors import NumericalError
 from duckdp.smooth.angles import angle_nodes
 from duckdp.smooth.axes import Axis, as_number, values_inside
 from duckdp.smooth.basis import Basis
+from duckdp.smooth.sum_noise import SumNoise
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.synthetic.decode import Value
 from duckdp.synthetic.lp.make.columns import Floats, Grid
@@ -26,7 +27,8 @@ from duckdp.synthetic.lp.make.interior import Norm, Objective
 
 GRID_VALUES = 100  # per column of the whole grid
 GRID_POINTS = 2_000_000  # of the whole grid: pricing it takes some 20 ms
-NORMS: dict[str, Norm] = {"laplace": "l1", "gaussian": "l2", "cube": "linf"}  # maximum likelihood
+# Maximum likelihood, or nearly: noise of kernels is sums of many terms.
+NORMS: dict[str, Norm] = {"laplace": "l1", "gaussian": "l2", "cube": "linf", "kernels": "l2"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +100,7 @@ def make_objective(summary: SmoothSummary, count: float, *, least_squares: bool 
     elif norm == "l1":
         expected = float(scaled.sum()) / math.sqrt(2)
     else:
+        assert isinstance(noise, SumNoise)
         groups = noise.groups[first:]
         largest = [float(weights[groups == g].max(initial=0.0)) for g in range(len(noise.scales))]
         pieces = zip(largest, noise.scales, noise.sizes.tolist(), strict=True)

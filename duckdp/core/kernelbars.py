@@ -1,0 +1,70 @@
+"""Error bars of sums of many Laplace terms of one scale, and of one cube (smooth/kernel_noise.py).
+
+X = sum_j v_j L_j + x . C, the L_j independent Laplace variables of scale b (50 grid steps or more: taken as
+continuous), C a cube. Levels from 0.93 to 0.96 as in ``mixbars``, by the variance and the kurtosis of X, to which the
+Laplace terms add 3 sum v^4 / (sum v^2)^2. The largest shortfall found for sums of Laplace terms is 1.5% (two equal
+ones); the widening there is 2%. Other levels by inverting the characteristic function, prod_j 1 / (1 + (b v_j u)^2)
+times the cube's; of the Laplace terms the 256 largest as they are, the others, each below a 256th of the variance, as
+one normal term.
+
+Everything here is a function of public figures: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duckdp.core.mixbars import (
+    FAST,
+    WIDENED_INVERTED,
+    cube_characteristic,
+    cube_kurtosis,
+    inverted_quantile,
+    quantiles_by_kurtosis,
+)
+
+Floats = NDArray[np.float64]
+
+_KEPT = 256  # largest Laplace terms that are not taken as normal
+
+
+def kernel_half_widths(laplace: Floats, scale: float, cube: Floats, rate: float, level: float) -> Floats:
+    """Half-widths w with P(|X| <= w) >= level, for many combinations: float[m].
+
+    Args:
+        laplace: float[m, R], v of each combination.
+        scale: b, grid steps.
+        cube: float[m, k], x of each combination; k = 0 without a cube.
+        rate: of the cube, per grid step.
+        level: wanted coverage.
+    """
+    squares, ours = cube**2, laplace**2
+    size = np.array([cube.shape[1]])
+    of_cube = squares.sum(axis=1) * (size + 1.0) * (size + 2) / 3 / rate**2
+    of_laplace = 2 * scale**2 * ours.sum(axis=1)
+    total = of_cube + of_laplace
+    some = np.where(total > 0, total, 1.0)
+    share = (squares**2).sum(axis=1) / np.where(of_cube > 0, squares.sum(axis=1), 1.0) ** 2
+    fourth = 12 * scale**4 * (ours**2).sum(axis=1)  # the fourth cumulant
+    excess = (fourth + of_cube**2 * np.where(of_cube > 0, cube_kurtosis(share, size), 0.0)) / some**2
+    if FAST[0] <= level <= FAST[1]:
+        return np.asarray(quantiles_by_kurtosis(excess, level) * np.sqrt(total))
+    found = np.zeros(len(total))
+    for i in np.flatnonzero(total > 0):
+        law = partial(_characteristic, laplace[i] * scale, cube[i], rate)
+        found[i] = WIDENED_INVERTED * inverted_quantile(law, float(np.sqrt(total[i])), level)
+    return found
+
+
+def _characteristic(laplace: Floats, cube: Floats, rate: float, u: Floats) -> Floats:
+    """E exp(i u X), ``laplace`` being b v: float[n] for float[n]."""
+    ordered = np.sort(laplace**2)[::-1]
+    found = np.exp(-float(ordered[_KEPT:].sum()) * u**2)
+    for square in ordered[:_KEPT]:
+        found /= 1 + square * u**2
+    if np.any(cube):
+        found *= cube_characteristic([cube], np.array([rate]), np.array([len(cube)]), u)
+    return np.asarray(found)
