@@ -1,27 +1,44 @@
-"""Laplace, cube and Gaussian noise at the same guarantee; the privacy of the worst pair; a summary against queries."""
+"""Laws of noise at the same guarantee; the privacy of the worst pair; a summary against queries."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.bench.measure import Grid
-from duckdp.catalog.table import Column, Kind
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.expression import Expr
 from duckdp.core.types import NANO, Neighbours, parse_delta
 from duckdp.smooth.axes import Axis
 from duckdp.smooth.basis import Basis
+from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
+from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.fit.coefficients import approximate, read_function
-from duckdp.smooth.sum_noise import NoisePlan, choose_noise
+from duckdp.smooth.sum_noise import NoisePlan, choose_noise, expected_error, level_weights
 
 Floats = NDArray[np.float64]
 CASES = ((1, 8), (1, 64), (2, 8), (2, 16), (3, 6), (4, 4))  # (columns, degree) of the summaries
 BITS = 20  # of the grid that the moments lie on
 DELTA = "1e-8"
+KERNEL_CASES = (
+    *((1, t) for t in (4, 8, 16, 32)),
+    (2, 4),
+    (2, 8),
+    (2, 16),
+    (2, 32),
+    (3, 4),
+    (3, 8),
+    (3, 12),
+    (4, 3),
+    (4, 4),
+    (4, 6),
+)
+DRAWN = 60  # releases of noise whose error is measured
 QUERIES = 1000  # random functions, of which the mean error is shown
 
 
@@ -67,6 +84,36 @@ def noises() -> Grid:
             rows.append((str(d), str(t), neighbours.value, *(f"{e:.3g}" for e in errors), least))
     title = "Standard error, in rows, of the sum of a bump exp(-|x - 0.4|^2 / 0.18) on [0, 1]^d, epsilon 1"
     return Grid(title=title, head=head, rows=tuple(rows))
+
+
+def kernel_errors() -> Grid:
+    """Expected errors of full tensors with noise on their sums, and on sums of kernels with a small cube; and drawn."""
+    head = ("d", "t", "sums: expected", "kernels: expected", "drawn", "ratio", "cube of degree", "its share of epsilon")
+    rows = []
+    for d, t in KERNEL_CASES:
+        tasks = [_task(d, t, noise) for noise in ("sums", "kernels")]
+        levels, grid = tasks[0].basis.levels, [float(1 << task.moments.bits) for task in tasks]
+        old, new = (expected_error(task.plan.noise, levels, 2) / g for task, g in zip(tasks, grid, strict=True))
+        zeros = [0] * len(levels)
+        z = np.array([tasks[1].noised_sums(zeros) for _ in range(DRAWN)], dtype=np.float64) / grid[1]
+        drawn = float(np.sqrt((z**2 @ level_weights(levels, 2)).mean()))
+        budgets = tasks[1].plan.budgets
+        cube = (str(tasks[1].parameters["cuts"][0]), str(budgets[0])) if len(budgets) > 1 else ("-", "0")
+        figures = (f"{old:.3g}", f"{new:.3g}", f"{drawn:.3g}", f"{old / new:.3g}")
+        rows.append((str(d), str(t), *figures, *cube))
+    title = "Expected error sqrt(sum_r (1 + |r|)^-4 Var Z_r) of t^d sums, rows, epsilon 1, ADD_REMOVE"
+    return Grid(title=title, head=head, rows=tuple(rows))
+
+
+def _task(d: int, t: int, noise: Literal["sums", "kernels"]) -> SummaryTask:
+    table = Table(name="t", relation=("memory", "main", "t"), columns=_columns(d), row_cap=10**6)
+    return plan_summary(
+        table,
+        [c.name for c in table.columns],
+        epsilon_nano=NANO,
+        neighbours=Neighbours.ADD_REMOVE,
+        wishes=Wishes(degree=t, noise=noise),
+    )
 
 
 def worst_pairs() -> Grid:
@@ -152,8 +199,11 @@ def _truth(path: Path, texts: list[str]) -> Floats:
     return np.array(found)
 
 
-def _read(text: str, d: int) -> Expr:
-    columns = [
+def _columns(d: int) -> tuple[Column, ...]:
+    return tuple(
         Column(name=f"x{i}", source=f"x{i}", type="DOUBLE", kind=Kind.NUMBER, lower=0.0, upper=1.0) for i in range(d)
-    ]
-    return read_function(text, "t", columns)
+    )
+
+
+def _read(text: str, d: int) -> Expr:
+    return read_function(text, "t", _columns(d))

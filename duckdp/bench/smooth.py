@@ -39,7 +39,8 @@ def _answers(options: argparse.Namespace) -> bool:
 
 
 def _noises(options: argparse.Namespace) -> bool:
-    return _print(noises.noises(), options) and _print(noises.worst_pairs(), options)
+    held = _print(noises.noises(), options) and _print(noises.kernel_errors(), options)
+    return held and _print(noises.worst_pairs(), options)
 
 
 def _accuracy(options: argparse.Namespace) -> bool:

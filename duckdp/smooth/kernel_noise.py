@@ -10,7 +10,8 @@ c and the shares epsilon_c / epsilon = k / 32 are those of the least expected er
 which is Var = 1 / (1 / V_r + 1 / W), V_r and W known in closed form: a formula over public figures.
 
 Privacy:      kernels and cube are two releases of one vector: epsilon_k + epsilon_c (mechanisms/kernels and cube).
-              The mean of the two is post-processing.
+              The mean of the two is post-processing. A cube of degree 0 alone (c = 0) has the linf of ADD_REMOVE under
+              REPLACE too: of two rows each adds between 0 and its weight to that sum, so it moves by one at most.
 Numerics:     h_r is a multiple of 2^-30, computed from public figures when a summary is made and when it is read.
 """
 
@@ -207,7 +208,14 @@ class KernelShares:
 
 
 def share_kernels(
-    squares: Floats, levels: Ints, weights: Floats, *, l1: float, linf: float, epsilon: float
+    squares: Floats,
+    levels: Ints,
+    weights: Floats,
+    *,
+    l1: float,
+    linf: float,
+    count_linf: float,
+    epsilon: float,
 ) -> KernelShares:
     """The shares of the least expected error.
 
@@ -217,6 +225,7 @@ def share_kernels(
         weights: s_r^2, float[n].
         l1: of the kernels' sums, grid steps.
         linf: of the functions' sums, grid steps.
+        count_linf: of the sum of degree 0 by itself, which under REPLACE moves half as far.
         epsilon: the whole.
     """
     alone = 2 * (l1 / epsilon) ** 2 * squares  # variances
@@ -224,9 +233,10 @@ def share_kernels(
     for cut in CUTS:
         low = levels <= cut
         count = int(low.sum())
-        if not count or count == len(levels) or epsilon * count > MAX_PRODUCT * linf:
+        norm = linf if cut else count_linf
+        if not count or count == len(levels) or epsilon * count > MAX_PRODUCT * norm:
             continue
-        cube = (count + 1) * (count + 2) / 3 * (linf / epsilon) ** 2
+        cube = (count + 1) * (count + 2) / 3 * (norm / epsilon) ** 2
         rest = float(alone[~low] @ weights[~low])
         for steps in range(1, MOST_STEPS + 1):
             ours, theirs = 1 - steps / STEPS, steps / STEPS
@@ -237,7 +247,7 @@ def share_kernels(
     square, cut_taken, taken = best
     variances = alone / (1 - taken / STEPS) ** 2
     if cut_taken is not None:
-        low = levels <= cut_taken
-        cube = (int(low.sum()) + 1) * (int(low.sum()) + 2) / 3 * (linf / epsilon * STEPS / taken) ** 2
+        low, norm = levels <= cut_taken, linf if cut_taken else count_linf
+        cube = (int(low.sum()) + 1) * (int(low.sum()) + 2) / 3 * (norm / epsilon * STEPS / taken) ** 2
         variances[low] = 1 / (1 / variances[low] + 1 / cube)
     return KernelShares(cut_taken, taken, np.asarray(np.sqrt(variances)), math.sqrt(square))

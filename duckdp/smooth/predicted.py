@@ -143,6 +143,7 @@ def _deviations(asked: Asked, basis: Basis) -> Floats:
         delta_atto=asked.delta_atto,
         smoothness=asked.prior,
         kernels=kernels_of_basis(basis) if asked.kernels else None,
+        count_linf=asked.max_rows << _BITS,
     )
     return found / (1 << _BITS)
 

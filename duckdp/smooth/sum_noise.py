@@ -245,6 +245,7 @@ def predict_deviations(
     delta_atto: int = 0,
     smoothness: int | None = None,
     kernels: Kernels | None = None,
+    count_linf: int | None = None,
 ) -> Floats:
     """Standard deviation of every sum under the law of least expected error, by formulas alone: float[R], grid steps.
 
@@ -258,6 +259,7 @@ def predict_deviations(
         delta_atto: as there.
         smoothness: as there.
         kernels: of the basis, where they are allowed; all R sums are noisy then.
+        count_linf: of the sum of degree 0 alone, where that is less.
     """
     epsilon, size = Fraction(epsilon_nano, NANO), len(levels)
     linf = float(sensitivity.linf)
@@ -277,7 +279,8 @@ def predict_deviations(
         found.append(np.asarray(each[shares.groups]))
     weights = level_weights(levels, smoothness)
     if kernels is not None and choice in ("auto", "kernels"):
-        divided = share_kernels(kernels.squares, levels, weights, l1=linf, linf=linf, epsilon=float(epsilon))
+        norms = {"l1": linf, "linf": linf, "count_linf": float(count_linf or linf), "epsilon": float(epsilon)}
+        divided = share_kernels(kernels.squares, levels, weights, **norms)
         found.append(divided.deviations)
     if not found:
         raise ParameterError("P102", "delta", delta_atto, "Gaussian noise needs delta > 0, for example 1e-8.")

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.of_choices import CHOICES
 from tests.mutants.of_gate import GATE
 from tests.mutants.of_hostile import HOSTILE
+from tests.mutants.of_kernels import KERNELS
 from tests.mutants.of_ledger import LEDGER
 from tests.mutants.of_limits import LIMITS
 from tests.mutants.of_local import LOCAL
@@ -34,6 +35,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "sparse": SPARSE,
     "quantiles": QUANTILES,
     "local": LOCAL,
+    "kernels": KERNELS,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

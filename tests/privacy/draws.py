@@ -204,6 +204,13 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("cells, of rows", _summary(("age", "cost"), ROWS, path="cells")),
         Case("of rows, replaced", _summary(("income",), ROWS, neighbours=REPLACE)),
         Case("replaced, NULLs left out", _summary(("age",), ROWS, neighbours=REPLACE, noise="cube")),
+        Case("kernels", _summary(("age", "cost"), noise="kernels")),
+        Case("kernels, cells", _summary(("level", "sex"), noise="kernels", path="cells")),
+        Case("kernels, of rows", _summary(("age", "cost"), ROWS, noise="kernels")),
+        Case(
+            "kernels, blocks, replaced", _summary(("cost",), ROWS, neighbours=REPLACE, noise="kernels", path="blocks")
+        ),
+        Case("kernels, a public count", _summary(("income",), ROWS, neighbours=REPLACE, noise="kernels")),
     ),
     CountedTask: (
         Case("small epsilon", _counted(1_000_000)),

@@ -228,6 +228,7 @@ WISHES = (
     {"noise": "laplace"},
     {"noise": "cube"},
     {"noise": "gaussian"},
+    {"noise": "kernels"},
     {"path": "blocks"},
 )
 

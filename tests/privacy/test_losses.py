@@ -33,8 +33,10 @@ from duckdp.core.accountant import epsilon_for
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, NANO, PICO, Loss, Neighbours, parse_delta, parse_epsilon
 from duckdp.mechanisms import additive
-from duckdp.smooth import sum_noise
+from duckdp.smooth import kernel_noise, product_kernels, sum_noise
 from duckdp.smooth.buy import counted
+from duckdp.smooth.kernel_noise import STEPS, KernelShares
+from duckdp.smooth.sums.moments import MomentPlan
 from duckdp.synthetic.lp.buy import null_patterns as missing
 from duckdp.synthetic.moments.buy import strongest as best
 from duckdp.synthetic.psi import buy as psi
@@ -42,6 +44,7 @@ from duckdp.synthetic.tree.buy import counts as tree_counts
 from duckdp.synthetic.tree.buy import grow as tree
 from duckdp.synthetic.unit.buy import purse as release
 from tests.gate import clinic, plan_for
+from tests.mechanisms.test_kernels import twin
 from tests.privacy.draws import HIGH, LOW, NONE, ODD, SLOW, TASKS, Case, _random_row, connect, observe, tables
 from tests.privacy.test_draws import _case
 
@@ -243,7 +246,7 @@ def test_random_neighbours_cost_no_more_than_the_charge(case: Case) -> None:
     assert worst_of_random(case, RANDOM_PAIRS, seed=3) <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("name", ["aggregates, laplace", "of rows, replaced", "cells", "lp"])
+@pytest.mark.parametrize("name", ["aggregates, laplace", "of rows, replaced", "cells", "kernels, of rows", "lp"])
 def test_random_neighbours_in_short(name: str) -> None:
     (case, *_) = [c for c in CASES if c.name == name]
     assert worst_of_random(case, 5, seed=4) <= 1 + 1e-9
@@ -312,6 +315,28 @@ def test_twin_of_a_cube_for_a_third_of_the_change(monkeypatch: pytest.MonkeyPatc
     plain = sum_noise.cube_rate
     monkeypatch.setattr(sum_noise, "cube_rate", lambda epsilon, linf, size: plain(epsilon, linf // 3 or 1, size))
     assert _over("SummaryTask", "cube, sums")
+
+
+def test_twin_of_kernels_that_weigh_high_degrees_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of Dirichlet, which are negative somewhere."""
+    case = _case("SummaryTask", "kernels, a public count")
+    assert worst_of_random(case, 8, seed=4) < 1
+    monkeypatch.setattr(product_kernels, "fejer_kernels", lambda count: twin(count, np.ones(count)))
+    monkeypatch.setattr(product_kernels, "kernels_of", product_kernels.kernels_of.__wrapped__)
+    assert worst_of_random(case, 8, seed=4) > 1.05
+
+
+def test_twin_of_a_cube_of_more_than_the_count_at_half_its_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_noise, "CUTS", (1, 2))
+    assert not _over("SummaryTask", "kernels, blocks, replaced")
+    plain = MomentPlan.norms
+    monkeypatch.setattr(MomentPlan, "norms", lambda self, _, **more: plain(self, Neighbours.ADD_REMOVE, **more))
+    assert _over("SummaryTask", "kernels, blocks, replaced")
+
+
+def test_twin_of_a_cube_that_is_free_beside_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KernelShares, "budgets", lambda shares, epsilon: (epsilon * shares.steps / STEPS, epsilon))
+    assert _over("SummaryTask", "kernels, of rows")
 
 
 # ---- the shares of every SELECT: by the claims, over random plans

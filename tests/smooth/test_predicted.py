@@ -16,6 +16,7 @@ from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
 from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.payloads import open_stored
 from duckdp.smooth.predicted import MOST_FUNCTIONS
+from duckdp.smooth.product_kernels import kernels_of_basis
 from duckdp.smooth.sum_noise import predict_deviations
 from tests.smooth.tables import column, connect, summarize, table
 
@@ -97,15 +98,17 @@ def test_the_best_is_chosen_and_the_next_is_told():
 
 
 def test_the_predicted_deviations_are_those_of_the_law():
-    for wishes in ({}, {"noise": "laplace"}, {"weights": "uniform"}, {"noise": "gaussian"}):
-        task = plan(numbers(3), delta=10**12 if wishes.get("noise") != "laplace" else 0, degree=6, **wishes)
+    for wishes in ({}, {"noise": "laplace"}, {"weights": "uniform"}, {"noise": "gaussian"}, {"noise": "kernels"}):
+        pure = wishes.get("noise") in ("laplace", "kernels")
+        task = plan(numbers(3), delta=0 if pure else 10**12, degree=6, **wishes)
         found = predict_deviations(
             wishes.get("noise", "auto"),
-            task.sensitivity,
+            task.moments.norms(Neighbours.ADD_REMOVE, count_public=False),
             levels=task.basis.levels,
             epsilon_nano=NANO,
             delta_atto=task.loss.delta_atto,
             smoothness=Wishes(**wishes).prior,
+            kernels=kernels_of_basis(task.basis),
         )
         assert found == pytest.approx(task.plan.noise.deviations, rel=0.02)
 
@@ -155,7 +158,7 @@ def test_a_hundred_columns_can_be_bought_and_more_than_the_sums_hold_are_refused
         plan(many)
 
 
-# ---- what was bought when the default was the full tensor
+# ---- what was bought when the default was the full tensor, and when there were no kernels
 
 
 @pytest.fixture
@@ -177,10 +180,23 @@ def buy(owner, **given):
     return owner.session("ana").smooth_summary("t", ["x", "y"], **{"epsilon": 1, "name": "mine", **given})
 
 
+def buy_once(owner, monkeypatch, **given):
+    """Buy what the words meant before there were kernels."""
+    plain = BuySummary._task
+
+    def then(self, desk, basis=None, noise=None):
+        return plain(self, desk, basis, "sums" if self.noise == "auto" else noise)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BuySummary, "_task", then)
+        return buy(owner, **given)
+
+
+@pytest.mark.parametrize("basis", ["tensor", "auto"])
 @pytest.mark.parametrize("more", [{}, {"per": "g"}, {"interactions": 1}, {"weights": "uniform"}])
-def test_what_the_old_default_bought_is_given_again(owner, more):
+def test_what_the_old_default_bought_is_given_again(owner, monkeypatch, more, basis):
     """The full tensor was what the same words meant: its canonical text is what kept ledgers hold."""
-    first = buy(owner, basis="tensor", **more)
+    first = buy_once(owner, monkeypatch, basis=basis, **more)
     payload = owner.ledger.object("ana", "mine").payload
     again, fresh = buy(owner, **more), buy(owner, fresh=True, **more)
     assert (first.cost, again.cost, fresh.cost, spent(owner)) == ("epsilon=1", "nothing", "nothing", 1)
@@ -191,8 +207,20 @@ def test_what_the_old_default_bought_is_given_again(owner, more):
     assert buy(owner, name="new", **more).cost == "nothing"
 
 
+@pytest.mark.parametrize(
+    "words", [{"degree": 5}, {"basis": "tensor"}, {"smoothness": 2}, {"degree": 5, "noise": "auto"}]
+)
+def test_what_was_bought_before_there_were_kernels_is_given_again(owner, monkeypatch, words):
+    first = buy_once(owner, monkeypatch, **words)
+    again = buy(owner, **words)
+    assert (first.cost, again.cost, spent(owner), again.rows()) == ("epsilon=1", "nothing", 1, first.rows())
+    assert open_stored(owner.ledger.object("ana", "mine").payload).family == "cube"
+    bought = buy(owner, **{**words, "name": "new"})
+    assert (bought.cost, open_stored(owner.ledger.object("ana", "new").payload).family) == ("epsilon=1", "kernels")
+
+
 def test_without_the_look_the_same_words_would_be_refused(owner, monkeypatch):
-    buy(owner, basis="tensor")
+    buy_once(owner, monkeypatch, basis="tensor")
     monkeypatch.setattr(BuySummary, "_before", lambda *_: [])
     with pytest.raises(DuckDPError, match="C111"):
         buy(owner)
@@ -205,7 +233,7 @@ def test_a_charge_of_the_old_default_is_redeemed_and_when_final_paid_anew_only_i
     with monkeypatch.context() as patched:
         patched.setattr(owner.engine, "run", interrupted)
         with pytest.raises((DuckDPError, KeyboardInterrupt)):
-            buy(owner, basis="tensor")
+            buy_once(owner, monkeypatch, basis="tensor")
         for _ in range(MAX_ATTEMPTS - 2):
             with pytest.raises((DuckDPError, KeyboardInterrupt)):
                 buy(owner)
@@ -218,7 +246,7 @@ def test_a_charge_of_the_old_default_is_redeemed_and_when_final_paid_anew_only_i
         buy(owner)
     assert spent(owner) == 1
     assert (buy(owner, fresh=True).cost, buy(owner).cost, spent(owner)) == ("epsilon=1", "nothing", 2)
-    assert open_stored(owner.ledger.object("ana", "mine").payload).basis.shape != "tensor"  # what the words mean today
+    assert open_stored(owner.ledger.object("ana", "mine").payload).family == "kernels"  # what the words mean today
 
 
 def test_a_revoked_analyst_is_told_so_and_nothing_else(owner):

@@ -241,7 +241,7 @@ def test_gaussian_noise_needs_delta_and_wins_for_many_sums():
     assert (many.mechanism, many.loss.delta_atto) == ("gaussian", 10**12)
     assert many.loss.rho_pico > 0
     few = plan(["cost"], degree=8, delta_atto=10**12)
-    assert (few.mechanism, few.loss.delta_atto) == ("cube", 0)  # delta is not spent where it does not help
+    assert (few.mechanism, few.loss.delta_atto) == ("kernels", 0)  # delta is not spent where it does not help
     with pytest.raises(ParameterError) as refused:
         plan(["cost"], degree=8, noise="gaussian")
     assert refused.value.code == "P102"

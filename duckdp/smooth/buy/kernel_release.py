@@ -71,6 +71,7 @@ def plan_kernels_on(
     first = 1 if count_public else 0
     levels = moments.basis.levels[first:]
     base = moments.norms(neighbours, count_public=count_public)
+    alone = moments.norms(Neighbours.ADD_REMOVE, count_public=False).linf  # of degree 0 under either relation
     norms = Sensitivity(l1=sums.l1(neighbours), l2_squared=base.l2_squared, linf=base.linf)
     shares = share_kernels(
         kernels.squares[first:],
@@ -78,21 +79,22 @@ def plan_kernels_on(
         level_weights(levels, smoothness),
         l1=float(norms.l1),
         linf=float(norms.linf),
+        count_linf=float(alone),
         epsilon=float(epsilon),
     )
     budgets = shares.budgets(epsilon)
-    groups = np.zeros(len(levels), dtype=np.int64)
+    groups, linf = np.zeros(len(levels), dtype=np.int64), alone if shares.cut == 0 else norms.linf
     scales: tuple[float, ...] = ()
     try:
         if shares.cut is not None:
             groups = (levels > shares.cut).astype(np.int64)
-            scales = (float(1 / cube_rate(budgets[0], norms.linf, int((groups == 0).sum()))),)
+            scales = (float(1 / cube_rate(budgets[0], linf, int((groups == 0).sum()))),)
         scales = (*scales, laplace_scale(budgets[-1], norms.l1))
     except ParameterError:  # noise beyond the samplers
         return None
     law = KernelNoise(kernels=kernels, scales=scales, groups=groups)
     loss = Loss(epsilon_nano=epsilon_nano, rho_pico=pure_rho(epsilon_nano))
-    return moments, norms, NoisePlan(noise=law, loss=loss, budgets=budgets, linf=norms.linf)
+    return moments, norms, NoisePlan(noise=law, loss=loss, budgets=budgets, linf=linf)
 
 
 def kernel_sums_of(moments: MomentPlan) -> KernelSums:

@@ -221,6 +221,10 @@ class SummaryTask(OneRead):
             row_cap=max(self.table.row_cap, count or 0),
         ).dump()
 
+    def noised_sums(self, exact: Sequence[int]) -> list[int]:
+        """Noisy sums of all functions that are not public, int[n], from the exact ones of all."""
+        return self._noisy(exact)[0]
+
     def _noisy(self, exact: Sequence[int]) -> tuple[list[int], float]:
         """Noisy sums, of all functions that are not public, and what is added to ``row_error`` on the way there."""
         first = 1 if self.count_public else 0

@@ -31,6 +31,7 @@ from duckdp.compiler.printing import Parameters
 from duckdp.core.reads import Gather, PrivateQuery
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
+from duckdp.smooth.sums.limbs import round_shift
 from duckdp.smooth.sums.scan import print_scan, print_unit
 from duckdp.smooth.sums.split import Split, choose_split
 
@@ -95,7 +96,7 @@ class BlockSums:
             for each in running:
                 total += each.result()
         picked = total[self.split.at_left, self.split.at_right]
-        return [_round_shift(int(value), 2 * FACTOR_BITS - self.bits) for value in picked]
+        return [round_shift(int(value), 2 * FACTOR_BITS - self.bits) for value in picked]
 
     def _add(self, columns: tuple[Floats, ...]) -> Ints:
         """Sums over a batch of at most 2^9 blocks, int64 in units of 2^-40."""
@@ -149,8 +150,3 @@ def _product(a: Floats, b: Floats, weight: Floats | None) -> Ints:
         sums += a[:, start : start + step] @ b[:, start : start + step].T
     sums *= 2.0 ** (2 * FACTOR_BITS)
     return sums.astype(np.int64)
-
-
-def _round_shift(value: int, shift: int) -> int:
-    """Divide by 2^shift, rounded to nearest; commutes with adding multiples of 2^shift."""
-    return value if shift <= 0 else (value + (1 << (shift - 1))) >> shift

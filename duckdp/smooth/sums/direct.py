@@ -11,8 +11,9 @@ Privacy:      what ``Basis.norms`` assumes: the integers q of one row satisfy |q
 Proof sketch: a computed function is within e = ``Basis.float_error`` of [-1, 1], and f is so small that 2^f e <= 1/4.
               So |product * W| <= W (1 + e)(1 + ULP) < W + 1/2, and W is whole: rounding to nearest gives at most W.
               The cast meets numbers below 2^41 only; integer sums (HUGEINT) are exact in every order.
-              With ``factor_bits`` g: round(2^g product) times W, in units of 2^-(f - g), which are whole: at most W by
-              the same, and off by W (2^-(g+1) + e) at most, however small W is (``kernel_sums`` asks for that).
+              Where ``relative``: round(2^20 product) times W, in units of 2^-20, which is whole: at most W by the same,
+              and off by W (2^-21 + e) at most, however little W is (``kernel_sums`` asks for that). The total, in units
+              of 2^-40, is rounded to the grid once.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from duckdp.catalog.table import Column, Table
 from duckdp.compiler.printing import Parameters, number
 from duckdp.core.reads import Add, PrivateQuery, one_row
 from duckdp.smooth.basis import Basis, Indices
+from duckdp.smooth.sums.limbs import round_shift
 from duckdp.smooth.sums.scan import WEIGHT, print_scan, print_unit
 
 MOST_BITS = 40  # fractional bits of a sum that DuckDB adds up
+FACTOR_BITS = 20  # of these, of a product and of a weight where errors are relative
 Function = tuple[tuple[int, int], ...]  # (column, degree > 0), columns ascending
 
 
@@ -39,35 +42,32 @@ class DirectSums:
         columns: its columns, in the basis' order.
         basis: the functions.
         bits: sums come in units of 2^-bits.
-        factor_bits: of these, that products are rounded to before a row's weight is multiplied; None: after it.
+        relative: whether a product is rounded before it is multiplied by its row's weight, and not after it.
     """
 
     table: Table
     columns: tuple[Column, ...]
     basis: Basis
     bits: int
-    factor_bits: int | None = None
+    relative: bool = False
 
     def query(self) -> PrivateQuery:
         """One row of R integers; zeros for an empty table."""
         parameters = Parameters()
         points = [print_unit(c, a, parameters) for c, a in zip(self.columns, self.basis.axes, strict=True)]
-        weight_bits = self.bits - (self.factor_bits or 0)
+        weight_bits = FACTOR_BITS if self.relative else self.bits
         sql = print_scan(self.table, self.columns, points, parameters, weight_bits=weight_bits)
         functions = list_functions(self.basis)
         sql = print_products(print_powers(sql, self.basis.indices), functions)
-        if self.factor_bits is None:
-            weight = number(1 << self.bits) if self.table.unit_key is None else f"s.{WEIGHT}"
-            sums = ", ".join(_print_sum(f, weight) for f in functions)
-        else:
-            weight = number(1 << weight_bits) if self.table.unit_key is None else f"s.{WEIGHT}"
-            sums = ", ".join(_print_factors(f, self.factor_bits, weight) for f in functions)
+        weight = number(1 << weight_bits) if self.table.unit_key is None else f"s.{WEIGHT}"
+        sums = ", ".join((_print_factors if self.relative else _print_sum)(f, weight) for f in functions)
         sql = f"SELECT {sums} FROM {sql} AS s"
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=1, parts=Add())
 
     def collect(self, rows: Iterable[Sequence[object]]) -> list[int]:
         """int[R] from the one row."""
-        return [int(str(value)) for value in one_row(rows, self.basis.size)]
+        shift = 2 * FACTOR_BITS - self.bits if self.relative else 0
+        return [round_shift(int(str(value)), shift) for value in one_row(rows, self.basis.size)]
 
 
 def bits_without_clamp(basis: Basis, most: int) -> int:
@@ -116,9 +116,11 @@ def _print_sum(function: Function, weight: str) -> str:
     return f"CAST(COALESCE(system.main.sum(CAST({value} AS BIGINT)), 0) AS HUGEINT)"
 
 
-def _print_factors(function: Function, bits: int, weight: str) -> str:
-    """The sum of round(2^bits product) times the weight, both whole."""
-    value = f"{print_function(function)} * {number(1 << bits)}" if function else number(1 << bits)
+def _print_factors(function: Function, weight: str) -> str:
+    """The sum of round(2^20 product) times the weight, both whole."""
+    value = number(1 << FACTOR_BITS)
+    if function:
+        value = f"{print_function(function)} * {value}"
     summand = f"CAST({value} AS BIGINT) * CAST({weight} AS BIGINT)"
     return f"CAST(COALESCE(system.main.sum({summand}), 0) AS HUGEINT)"
 

@@ -68,3 +68,8 @@ def from_limbs(limbs: Sequence[Ints]) -> list[int]:
     for k, limb in enumerate(limbs):
         total += limb.reshape(-1).astype(object) << (LIMB * k)
     return [int(v) for v in total]
+
+
+def round_shift(value: int, shift: int) -> int:
+    """Divide by 2^shift, rounded to nearest; commutes with adding multiples of 2^shift."""
+    return value if shift <= 0 else (value + (1 << (shift - 1))) >> shift

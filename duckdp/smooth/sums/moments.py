@@ -33,6 +33,7 @@ from duckdp.smooth.sums.paths import block_cost, choose_cells, sums_cost
 
 MIN_BITS = 10  # fractional bits of the grid; a coarser one is refused
 CELL_BITS = 30  # a cell's rounding is coarser than a finer grid
+RELATIVE_COST = 0.25  # seconds, estimated, that errors relative to weights may take
 PATHS = ("auto", "sums", "cells", "blocks")
 _RANGE = 2**62  # of core/noise
 
@@ -142,18 +143,21 @@ def plan_moments(
         raise ParameterError("P107", "path", path, f"must be one of {', '.join(PATHS)}.")
     grids, order, cost = choose_cells(table, columns, basis, epsilon)
     costs = {"sums": sums_cost(table, basis), "cells": cost, "blocks": block_cost(table, basis)}
+    keyed = table.unit_key is not None
     if path == "auto":
         path = min(costs, key=lambda name: costs[name])
+        if relative and keyed and path == "blocks":
+            other = min(("sums", "cells"), key=lambda name: costs[name])
+            path = other if costs[other] <= costs[path] + RELATIVE_COST else path
     if costs[path] == math.inf:
         rule = f"{path!r} does not fit these columns and this degree. Take 'auto' or 'sums'."
         raise ParameterError("P107", "path", path, rule)
     program: Program
-    keyed = table.unit_key is not None
     if path == "sums":
         bits = _grid_bits(table, basis, epsilon, bits_without_clamp(basis, MOST_BITS))
-        factor = bits // 2 if relative and keyed else None
-        program = DirectSums(table=table, columns=columns, basis=basis, bits=bits, factor_bits=factor)
-        error, excess = basis.float_error() + 2.0 ** -((factor or bits) + 1), 0.0
+        apart = relative and keyed and basis.float_error() * 2.0**FACTOR_BITS <= 0.25
+        program = DirectSums(table=table, columns=columns, basis=basis, bits=bits, relative=apart)
+        error, excess = basis.float_error() + 2.0 ** -((FACTOR_BITS if apart else bits) + 1), 0.0
     elif path == "cells":
         bits = _grid_bits(table, basis, epsilon, CELL_BITS)
         cells = CellSums(table=table, columns=columns, basis=basis, grids=grids, order=order, bits=bits)
@@ -171,7 +175,7 @@ def plan_moments(
         max_rows=_max_rows(table),
         program=program,
         level_errors=program.level_errors if isinstance(program, CellSums) else (),
-        relative=not keyed or path == "cells" or (path == "sums" and relative),
+        relative=not keyed or path == "cells" or (isinstance(program, DirectSums) and program.relative),
     )
 
 
