@@ -97,6 +97,10 @@ class KernelNoise:
 
     def standard_errors(self, coefficients: Floats) -> Floats:
         """As :meth:`standard_error`, of every row: float[m] for float[m, n]."""
+        if self.kernels.uncorrelated:
+            largest = np.max(np.abs(coefficients), axis=1, initial=0.0)
+            scaled = coefficients / np.where(largest > 0, largest, 1.0)[:, None]
+            return np.asarray(largest * np.sqrt((scaled * scaled) @ self.deviations**2))
         largest, of_kernels, of_cube = self._apart(coefficients)
         squares = self._kernel_variance * (of_kernels**2).sum(axis=1)
         return np.asarray(largest * np.sqrt(squares + self._cube_deviation**2 * (of_cube**2).sum(axis=1)))
@@ -139,8 +143,9 @@ class KernelNoise:
         """Combinations scaled to 1 as their largest coefficients, and weights of kernels and of the cube's sums."""
         largest = np.max(np.abs(coefficients), axis=1, initial=0.0)
         scaled = coefficients / np.where(largest > 0, largest, 1.0)[:, None]
-        full = np.zeros((len(scaled), self.kernels.size))
-        full[:, self._first :] = scaled * self._unhelped
+        full = scaled * self._unhelped
+        if self._first:
+            full = np.concatenate([np.zeros((len(full), 1)), full], axis=1)
         return largest, self.kernels.weights(full), scaled[:, self.helped] * self._help
 
     @property

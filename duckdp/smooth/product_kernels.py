@@ -18,6 +18,8 @@ from duckdp.smooth.basis import Basis
 MOST_NODES = 256  # kernels of one column: errors of floats, which are counted, grow with them
 MOST_PRODUCTS = 1 << 22  # of whole numbers, to go from functions to kernels: half a second
 
+_ZERO = 1e-12  # of rounding, against the largest entry
+
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
@@ -51,12 +53,20 @@ class Kernels:
         """What combinations of functions are in kernels: float[m, R] from float[m, R]."""
         return np.asarray(self.along(coefficients, lambda column: column.to_functions.T), dtype=np.float64)
 
+    @cached_property
+    def uncorrelated(self) -> bool:
+        """Whether noise of functions is, where that of kernels is independent: of numbers, and of two values."""
+        each = [column.to_functions @ column.to_functions.T for column in self.columns]
+        return all(np.abs(found - np.diag(np.diag(found))).max() <= _ZERO * found.max() for found in each)
+
     def along(self, values: NDArray[Any], matrix: Callable[[ColumnKernels], NDArray[Any]]) -> NDArray[Any]:
         """Values, [m, R], with each column's index multiplied by its matrix, [t_i, t_i]; exact where these are."""
-        found = np.asarray(values).reshape(len(values), *self.shape)
-        for i, column in enumerate(self.columns):
-            found = np.moveaxis(np.tensordot(found, matrix(column), axes=(i + 1, 1)), -1, i + 1)
-        return found.reshape(len(values), -1)
+        found, left, right = np.asarray(values), len(values), self.size
+        for column, count in zip(self.columns, self.shape, strict=True):
+            right //= count
+            found = np.matmul(matrix(column), found.reshape(left, count, right))
+            left *= count
+        return found.reshape(len(values), self.size)
 
 
 @lru_cache(maxsize=64)

@@ -2,8 +2,9 @@
 
 ``laplace`` noises each sum on its own (scale = l1 / epsilon); ``cube`` noises sums jointly in l-infinity balls (rate =
 epsilon / linf, mechanisms/cube.py). Both are pure epsilon, and so is ``kernels`` (``kernel_noise``), which is for full
-tensors. ``gaussian`` needs delta > 0 (sigma = l2 / sqrt(2 rho), rho from epsilon and delta by core/accountant); its
-noise looks alike in every direction, so that kernels in place of functions would give it nothing.
+tensors. ``gaussian`` needs delta > 0 (sigma = l2 / sqrt(2 rho), rho from epsilon and delta by core/accountant). Kernels
+would give it nothing: independent Gaussian noise of Fejer kernels is independent noise of the functions, of some
+division of rho among them, and the best division is that of ``shares``.
 
 The budget may be divided among levels, the functions of equal total degree (``shares``): smooth queries have
 small coefficients at high degrees, so noise is better spent there. With weights "uniform" there is one level.

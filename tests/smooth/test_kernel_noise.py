@@ -12,12 +12,14 @@ from duckdp.core.kernelbars import kernel_half_widths
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.answer import answers
+from duckdp.smooth.buy import kernel_release
 from duckdp.smooth.buy.summary_task import plan_summary
 from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.kernel_noise import CUTS, STEPS, mean_of_both, share_kernels
 from duckdp.smooth.product_kernels import kernels_of_basis
 from duckdp.smooth.sum_noise import draw_kernel_noise, draw_noise, expected_error, level_weights
 from duckdp.smooth.summary import SmoothSummary
+from duckdp.smooth.sums.kernel_sums import KernelSums
 from tests.smooth.tables import column, connect, run, summarize, table
 from tests.smooth.test_predicted import questions
 
@@ -75,6 +77,10 @@ def test_the_law_is_that_of_releases(name):
         spread = 6 * np.sqrt(level * (1 - level) / DRAWS)
         assert inside.min() > level - spread
         assert inside.max() < level + spread + 0.02
+    exactly = noise._kernel_variance * (noise._apart(combinations)[1] ** 2).sum(axis=1)
+    exactly += noise._cube_deviation**2 * (noise._apart(combinations)[2] ** 2).sum(axis=1)
+    assert errors == pytest.approx(np.abs(combinations).max(axis=1) * np.sqrt(exactly), rel=1e-9)
+    assert noise.kernels.uncorrelated == (name != "both kinds")
     assert noise.half_width(combinations[0], 0.95) == pytest.approx(noise.half_widths(combinations[:1], 0.95)[0])
     factor = noise.joint_factor(combinations[:6], 0.9)
     together = (np.abs(z @ (combinations[:6] / errors[:6, None]).T) <= factor).all(axis=1).mean()
@@ -96,8 +102,6 @@ def test_a_narrower_law_is_noticed():
 
 def test_every_kernel_gets_its_laplace_noise_and_the_cube_its_own(monkeypatch):
     """What is released is what follows from exact sums plus what was drawn, and from nothing else."""
-    from duckdp.smooth.buy import kernel_release
-
     for task in LAWS.values():
         given = draw_kernel_noise(task.plan)
         assert (len(given[0]), len(given[1])) == (task.basis.size, len(task.plan.noise.helped))
@@ -119,6 +123,24 @@ def test_sums_are_clamped_as_kernels():
     found = np.array([task.noised_sums(far) for _ in range(50)], dtype=float)
     assert np.abs(found).max() < 20 * most
     assert task.plan.noise.whole_weights  # the cube's part is clamped too
+
+
+def test_beyond_row_cap_neighbours_stay_within_the_bound(monkeypatch):
+    """Clamped as functions, one by one, sums of kernels would move by more: the constant alone stands still."""
+    task, met = plan((X, Y), 4, row_cap=100), []
+    monkeypatch.setattr(
+        kernel_release, "draw_kernel_noise", lambda p: ([0] * p.noise.kernels.size, [0] * len(p.noise.helped))
+    )
+    plain = KernelSums.functions
+    monkeypatch.setattr(KernelSums, "functions", lambda sums, noisy: (met.append(noisy), plain(sums, noisy))[1])
+    for u in np.random.default_rng(6).uniform(-1, 1, (40, 2)):
+        row = [int(v) for v in np.rint(task.basis.evaluate(u[None])[0] * 2.0**task.moments.bits)]
+        for rows in (150, 151):
+            task.noised_sums([rows * v for v in row])
+    moved = [sum(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in zip(met[::2], met[1::2], strict=True)]
+    assert len(moved) == 40
+    assert max(moved) <= task.sensitivity.l1
+    assert max(moved) > 0.5 * task.sensitivity.l1
 
 
 def test_budgets_add_up_and_shares_are_the_best_of_the_grid():

@@ -208,6 +208,9 @@ def test_what_is_rounded_is_counted(monkeypatch):
     sums = sums_of((X, Y), 6, "blocks")
     assert sums.excess > 2 * 2.0**-20
     assert sums.l1(ADD_REMOVE) - (1 << sums.moments.bits) > sums.kernels.size
+    rounded = sums.l1(ADD_REMOVE) - (1 << sums.moments.bits) * (1 + Fraction(sums.excess))
+    spectral = np.linalg.norm(np.kron(*(c.to_kernels for c in sums.kernels.columns)), 2)
+    assert rounded >= sums.kernels.size * (spectral + 1)  # sqrt(R) s |rho|, |rho| < sqrt(R), of M; and of S
     coarse = dataclasses.replace(sums, moments=dataclasses.replace(sums.moments, row_error=0.01))
     assert coarse.excess > 0.05
     rng, unit = np.random.default_rng(5), 1 << sums.moments.bits
