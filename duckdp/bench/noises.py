@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 CASES = ((1, 8), (1, 64), (2, 8), (2, 16), (3, 6), (4, 4))  # (columns, degree) of the summaries
 BITS = 20  # of the grid that the moments lie on
 DELTA = "1e-8"
-KERNEL_CASES = (
+KERNEL_CASES = (  # (columns, degree) of what kernels are compared on
     *((1, t) for t in (4, 8, 16, 32)),
     (2, 4),
     (2, 8),

@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 CUTS = (0, 1, 2)  # largest total degree of the cube's functions
 STEPS = 32  # a cube's share of epsilon is a whole number of these parts
 MOST_STEPS = 24  # of the cube's share
-_WEIGHT_BITS = 30
+_WEIGHT_BITS = 30  # fraction of the weights of cube and kernels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,7 +56,7 @@ class KernelNoise:
 
     @property
     def family(self) -> Literal["kernels"]:
-        """The law's name."""
+        """The name of the law in payloads and in the ledger."""
         return "kernels"
 
     @property

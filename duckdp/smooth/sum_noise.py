@@ -233,7 +233,7 @@ def expected_error(noise: Law, levels: Ints, smoothness: int | None) -> float:
 
 
 def level_weights(levels: Ints, smoothness: int | None) -> Floats:
-    """s_r^2, float[R]."""
+    """Expected squares of a question's coefficients, s_r^2 by total degree: float[R]."""
     return np.asarray((1.0 + levels) ** (-2.0 * (smoothness or 0)))
 
 

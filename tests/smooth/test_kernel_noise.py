@@ -166,6 +166,19 @@ def test_budgets_add_up_and_shares_are_the_best_of_the_grid():
             assert found.error <= np.sqrt(each @ weights) * (1 + 1e-9)
 
 
+def test_a_cube_of_more_than_the_count_has_twice_the_change_under_replace():
+    nullable = column("x")
+    for columns, degree, relation, of_count, change in (
+        ((X,), 32, REPLACE, False, 2),
+        ((nullable, Y), 8, REPLACE, True, 1),
+        ((X,), 32, ADD_REMOVE, False, 1),
+    ):
+        task = plan(columns, degree, relation)
+        assert (task.parameters["cuts"][0] == 0) == of_count
+        moved = Fraction(task.plan.noise.scales[0]) * task.plan.budgets[0] / 2**task.moments.bits
+        assert float(moved) == pytest.approx(change, rel=1e-4)
+
+
 @pytest.mark.parametrize("delta", [0, 10**10])
 def test_the_default_takes_kernels_where_they_are_predicted_better(delta):
     for columns, degree in (((X,), 4), ((X, Y), 8), ((X, Y, Z), 8), ((X, S), 4)):
