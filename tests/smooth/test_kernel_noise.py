@@ -1,5 +1,6 @@
 """The law of sums made of noisy kernels: deviations, intervals, shares; releases, payloads and answers."""
 
+import dataclasses
 import itertools
 import json
 from fractions import Fraction
@@ -20,13 +21,13 @@ from duckdp.smooth.product_kernels import kernels_of_basis
 from duckdp.smooth.sum_noise import draw_kernel_noise, draw_noise, expected_error, level_weights
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.smooth.sums.kernel_sums import KernelSums
-from tests.smooth.tables import column, connect, run, summarize, table
+from tests.smooth.tables import column, connect, holds, run, summarize, table
 from tests.smooth.test_predicted import questions
 
 X, Y, Z = (column(n, nullable=False) for n in "xyz")
 S = column("s", None, None, "VARCHAR", domain=tuple("abcde"), nullable=False)
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
-DRAWS = 4000
+DRAWS = 2000
 
 
 def plan(columns, degree, neighbours=ADD_REMOVE, epsilon_nano=NANO, noise="kernels", delta_atto=0, **more):
@@ -89,14 +90,14 @@ def test_the_law_is_that_of_releases(name):
 
 def test_uncorrelated_where_it_is_said():
     task = LAWS["two columns"]
-    z = drawn(task, 3000)
+    z = drawn(task)
     found = np.corrcoef(z.T) - np.eye(z.shape[1])
-    assert np.abs(found).max() < 6.5 / np.sqrt(3000)
+    assert np.abs(found).max() < 6.5 / np.sqrt(DRAWS)
 
 
 def test_a_narrower_law_is_noticed():
     """The twin of the test above: noise of four fifths."""
-    noise, z = LAWS["two columns"].plan.noise, 0.8 * drawn(LAWS["two columns"])
+    noise, z = LAWS["no cube"].plan.noise, 0.7 * drawn(LAWS["no cube"])
     assert np.abs((z**2).mean(axis=0) / noise.deviations**2 - 1).max() > 6 * np.sqrt(5 / DRAWS)
 
 
@@ -219,14 +220,13 @@ def test_measured_errors_are_those_expected():
         task = plan(columns, 8, noise=noise)
         weights = level_weights(task.basis.levels, 2)
         if noise == "kernels":
-            z = drawn(task, 150)
+            z = drawn(task, 60)
         else:
-            z = np.array([draw_noise(task.plan) for _ in range(150)], dtype=float)
+            z = np.array([draw_noise(task.plan) for _ in range(60)], dtype=float)
         rms[noise] = np.sqrt((z**2 @ weights).mean()) / 2**task.moments.bits
-        assert rms[noise] == pytest.approx(
-            expected_error(task.plan.noise, task.basis.levels, 2) / 2**task.moments.bits, rel=0.25
-        )
-    assert rms["kernels"] < 39 < rms["sums"] / 1.5
+        expected = expected_error(task.plan.noise, task.basis.levels, 2) / 2**task.moments.bits
+        assert 0.6 < rms[noise] / expected < 1.6
+    assert rms["kernels"] < 39 < rms["sums"] / 1.2
 
 
 def test_where_there_are_no_kernels_they_are_refused_in_words():
@@ -236,10 +236,8 @@ def test_where_there_are_no_kernels_they_are_refused_in_words():
         assert plan((X, Y), 4, noise="auto", **more).mechanism != "kernels"
 
 
-def test_coverage_of_unseen_questions():
-    """Six releases, 60 questions each, in one and two of two columns, at 95%: misses come together within a release."""
+def test_unseen_questions_in_one_and_two_columns_are_held():
     with connect() as con:
-        con.execute("SELECT setseed(0.3)")
         con.execute(
             "CREATE TABLE t AS SELECT pow(random(), 2) AS x, random() AS y, random() < 0.3 AS b FROM range(20000)"
         )
@@ -247,11 +245,10 @@ def test_coverage_of_unseen_questions():
         tab, texts = table(X, Y, b, row_cap=100_000, expected_rows=20_000), questions(["x", "y"], 30, 77)
         texts = [*texts, *(f"CASE WHEN b THEN {t} ELSE 0 END" for t in texts[:20])]
         truth = [con.execute(f"SELECT avg({t}) FROM t").fetchone()[0] for t in texts]
-        held = []
-        for _ in range(6):
-            found = answers(summarize(con, tab, ["x", "y", "b"], degree=12, noise="kernels"), texts)
-            held += [f.low <= true <= f.high for f, true in zip(found, truth, strict=True)]
-    assert np.mean(held) > 0.8  # of six draws; the law itself is tested above, and over many releases in the slow suite
+        summary = summarize(con, tab, ["x", "y", "b"], degree=12, noise="kernels")
+    assert all(map(holds, answers(summary, texts, level=0.9999), truth))
+    narrow = answers(dataclasses.replace(summary, scales=tuple(s / 50 for s in summary.scales)), texts, level=0.9999)
+    assert not all(map(holds, narrow, truth))
 
 
 @pytest.mark.slow
@@ -333,9 +330,9 @@ def quantile(v, level):
 
     v = np.asarray(v, dtype=float)
     v = v / np.sqrt(2 * (v @ v))
-    u = (np.arange(200_000) + 0.5) * 2e-3
+    u = (np.arange(60_000) + 0.5) * 4e-3
     mass = np.exp(-np.log1p((v[:, None] * u) ** 2).sum(axis=0))
-    return brentq(lambda w: float((np.sin(u * w) / u * mass).sum()) * 2 / np.pi * 2e-3 - level, 0.1, 9)
+    return brentq(lambda w: float((np.sin(u * w) / u * mass).sum()) * 2 / np.pi * 4e-3 - level, 0.1, 9)
 
 
 @pytest.mark.parametrize("level", [0.8, 0.93, 0.95, 0.96, 0.999])
