@@ -18,7 +18,7 @@ from duckdp.smooth.buy.summary_task import plan_summary
 from duckdp.smooth.buy.wishes import Wishes
 from duckdp.smooth.kernel_noise import CUTS, STEPS, mean_of_both, share_kernels
 from duckdp.smooth.product_kernels import kernels_of_basis
-from duckdp.smooth.sum_noise import draw_kernel_noise, draw_noise, expected_error, level_weights
+from duckdp.smooth.sum_noise import draw_kernel_noise, expected_error, level_weights
 from duckdp.smooth.summary import SmoothSummary
 from duckdp.smooth.sums.kernel_sums import KernelSums
 from tests.smooth.tables import column, connect, holds, run, summarize, table
@@ -219,10 +219,7 @@ def test_measured_errors_are_those_expected():
     for noise in ("sums", "kernels"):
         task = plan(columns, 8, noise=noise)
         weights = level_weights(task.basis.levels, 2)
-        if noise == "kernels":
-            z = drawn(task, 60)
-        else:
-            z = np.array([draw_noise(task.plan) for _ in range(60)], dtype=float)
+        z = drawn(task, 60)
         rms[noise] = np.sqrt((z**2 @ weights).mean()) / 2**task.moments.bits
         expected = expected_error(task.plan.noise, task.basis.levels, 2) / 2**task.moments.bits
         assert 0.6 < rms[noise] / expected < 1.6
