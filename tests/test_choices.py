@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 import duckdp
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
+from duckdp.errors import InternalError
 from duckdp.mechanisms import top_k as mechanism
 from tests.gate import clinic, load
 from tests.privacy.choices import chosen, top_k
@@ -101,12 +104,13 @@ def test_the_counts_are_those_of_plain_sql(name: str) -> None:
                 " AND ".join(
                     f"{k.name} IS NOT DISTINCT FROM {literal(v)}" for k, v in zip(task.keys, values, strict=True)
                 )
-                for values in task.candidates
+                for values in map(task.values, range(task.candidates))
             ]
         asked = [f"SELECT {units} FROM clinic WHERE {known} AND ({c}){where}" for c in conditions]
         expected = [con.execute(text).fetchall()[0][0] for text in asked]
     if isinstance(task, ValueChoice):  # what stands for all other values is not in plain SQL
-        plain = [not any(k.other is not None and k.other in values for k in task.keys) for values in task.candidates]
+        every = map(task.values, range(task.candidates))
+        plain = [not any(k.other is not None and k.other in values for k in task.keys) for values in every]
         found, expected = ([n for n, use in zip(part, plain, strict=True) if use] for part in (found, expected))
     assert found == expected
     assert any(found)
@@ -170,7 +174,9 @@ def test_explain_costs_nothing_and_says_how_good_it_is(curator: duckdp.Curator) 
     lines = [r[0] for r in ana.explain_top_k("t", "town", 2, epsilon="0.5").rows()]
     assert lines == [r[0] for r in con.execute("FROM dp_explain_top_k('t', 'town', 2, epsilon := 0.5)").fetchall()]
     within = ana.top_k("t", "town", 2, epsilon="0.5")["within"][0]
-    assert f"at most {within:,} values of person" in lines[1]
+    assert f"at most {within:,} values of person" in lines[-2]
+    assert "  protects: all rows of one person (add_remove)" in lines
+    assert "  reads: t" in lines
     assert ana.remaining_text().startswith("epsilon=399.5")
 
 
@@ -225,3 +231,64 @@ def test_one_unit_with_all_rows_counts_once() -> None:
     rows = [(1, *_random_row(random.Random(3)))] * 500
     assert max(scores(TASKS["values of units"](), rows)) == 1
     assert max(scores(chosen(KEYED, ("age >= 0", "age < 0")), rows)) == 1
+
+
+# ---- what is refused is not charged, and costs little
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-12", "1e-9", "1e-7"])
+def test_what_is_left_of_a_pick_is_known_before_the_charge(curator: duckdp.Curator, delta: str) -> None:
+    ana, charged = curator.session("ana"), curator.ledger.count_charges()
+    many = [f"age > {i}" for i in range(60)]
+    for epsilon in ("0.000001", "0.00001", "0.00003", "0.0001"):
+        for k in (1, 2, 7, 13, 40):
+            try:
+                ana.explain_choose("t", many, epsilon=epsilon, k=k, delta=delta)
+            except duckdp.errors.ParameterError as error:
+                assert error.code == "P101"
+                with pytest.raises(duckdp.errors.ParameterError, match="P101"):
+                    ana.choose("t", many, epsilon=epsilon, k=k, delta=delta)
+            else:
+                ana.choose("t", many, epsilon=epsilon, k=k, delta=delta)
+                charged += 1
+            assert curator.ledger.count_charges() == charged
+
+
+def test_delta_never_leaves_a_pick_less() -> None:
+    rng = random.Random(3)
+    for _ in range(3000):
+        terms = {"picks": rng.randint(1, 60), "candidates": 60, "monotone": True}
+        terms["epsilon_nano"] = max(round(10 ** rng.uniform(3, 9)), terms["picks"])
+        pure = mechanism.TopK(**terms, delta_atto=0)
+        assert mechanism.TopK(**terms, delta_atto=round(10 ** rng.uniform(2, 17))).share >= pure.share > 0
+
+
+def test_long_lists_are_refused_before_they_are_read(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    ana, con, read = curator.session("ana"), curator.connect("ana"), []
+    monkeypatch.setattr("duckdp.functions.planned.parse_scalar", lambda text: read.append(text) or pytest.fail("read"))
+    long = [f"age > {i} OR age > {'1' * 18_000}" for i in range(8)]
+    with pytest.raises(duckdp.errors.ParameterError, match=r"P107.*candidates.*bytes"):
+        ana.explain_choose("t", long, epsilon=1)
+    with pytest.raises(duckdb.Error, match=r"P107.*arguments.*bytes"):
+        con.execute("FROM dp_explain_choose('t', $1, epsilon := 1)", [long * 6])
+    assert not read
+
+
+def test_a_plan_keeps_no_list_of_all_candidates() -> None:
+    wide = top_k(KEYED, "age, age + 200", picks=1)
+    size = wide.candidates
+    assert size == len(wide.keys[0].domain) * len(wide.keys[1].domain) > 10_000
+    listed = list(product(*(key.domain for key in wide.keys)))
+    for place in (0, 1, 111, 112, size // 2, size - 1):
+        assert wide.values(place) == listed[place]
+    assert not any(isinstance(value, (list, tuple)) and len(value) == size for value in vars(wide).values())
+
+
+def test_another_domain_is_another_question() -> None:
+    task = top_k(KEYED, "town", picks=1)
+    (key,) = task.keys
+    assert key.domain is not None
+    for domain in (key.domain[::-1], key.domain[1:], (*key.domain, "Chur")):
+        assert replace(task, keys=(replace(key, domain=domain),)).canonical != task.canonical
+    with pytest.raises(InternalError, match="other candidates"):
+        task.read("[99]")

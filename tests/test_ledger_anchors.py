@@ -18,7 +18,7 @@ import pytest
 
 from duckdp.core.types import AccountantKind, Loss, Neighbours
 from duckdp.errors import DuckDPError, LedgerError
-from duckdp.ledger import Ledger, anchor, anchor_command, chain, files, places
+from duckdp.ledger import Ledger, anchor, anchor_command, chain, charges, files, places
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.store import Store
 from tests.ledgers import NANO, answer, ask, refused, set_up
@@ -173,6 +173,36 @@ def test_an_open_ledger_that_is_put_back_under_us_buys_nothing(home: Home, kind:
         for store in others:
             with pytest.raises(LedgerError, match=r"^B203:"):
                 store(i)
+
+
+@pytest.mark.parametrize("kind", ["beside", "file"])
+def test_an_anchor_that_is_exchanged_during_a_transaction(
+    home: Home, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has its name when the transaction ends is moved; where nothing has it, nothing is handed out."""
+    file = str(home.file if kind == "file" else f"{home.path}.anchor")
+    enter, exchange = charges.enter, []
+
+    def exchanged(*given: Any) -> Any:
+        found = enter(*given)
+        for act in exchange:
+            act()
+        return found
+
+    monkeypatch.setattr(charges, "enter", exchanged)
+    with begin(home, kind) as ledger:
+        answer(ledger, ask("a"))
+        for older in (1, 2):
+            shutil.copy(file, f"{file}.copy")
+            exchange[:] = [lambda: os.replace(f"{file}.copy", file)]
+            answer(ledger, ask(("put back", older)))
+            exchange.clear()
+            known = anchor.read(str(home.path), file)
+            assert known is not None
+            assert known.count == ledger._store.read(lambda tx: tx.head().count)
+        exchange[:] = [lambda: os.unlink(file)]
+        with pytest.raises(LedgerError, match=r"^B204:"):
+            ledger.admit(ask("removed"))
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)

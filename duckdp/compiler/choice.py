@@ -7,6 +7,7 @@ at most 1, and nothing needs to be bounded (``unit_counts.py``).
 from __future__ import annotations
 
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 from duckdp.catalog.table import Scalar, Table, dump_table
 from duckdp.compiler.emit import key_codes, print_keys
 from duckdp.compiler.expression import Expr, show
+from duckdp.compiler.plan import digest_domain
 from duckdp.compiler.printing import UNIT, Parameters
 from duckdp.compiler.query import Key, Query
 from duckdp.compiler.unit_counts import count_units
@@ -49,15 +51,15 @@ class _Choice(OneRead):
 
     @property
     @abstractmethod
-    def candidates(self) -> tuple[Any, ...]:
-        """What is chosen from, public, in the order of the counts."""
+    def candidates(self) -> int:
+        """How many there are to choose from."""
 
     @cached_property
     def top(self) -> TopK:
         """The mechanism. Counts of units move one way where a unit comes or goes, both ways where it is replaced."""
         return TopK(
             picks=self.picks,
-            candidates=len(self.candidates),
+            candidates=self.candidates,
             epsilon_nano=self.epsilon_nano,
             delta_atto=self.delta_atto,
             monotone=self.neighbours is Neighbours.ADD_REMOVE,
@@ -76,7 +78,7 @@ class _Choice(OneRead):
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters of the release, for the ledger."""
-        return {"where": show(self.where), "candidates": len(self.candidates), "k": self.picks}
+        return {"where": show(self.where), "candidates": self.candidates, "k": self.picks}
 
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""
@@ -84,18 +86,18 @@ class _Choice(OneRead):
         each = f"one after the other, each by {self.mechanism} with epsilon={float(self.top.share):.4g}"
         short = f"is short of the best one left by at most {self.top.shortfall():,} {units}"
         return [
-            f"choose {self.picks} of {len(self.candidates)} candidates by how many {units} have them, {each}",
+            f"choose {self.picks} of {self.candidates} candidates by how many {units} have them, {each}",
             f"95%: what is chosen at each rank {short}",
         ]
 
     def read(self, payload: str) -> list[int]:
         """Places of the chosen candidates, from the stored payload."""
         found = json.loads(payload)
-        if len(found) != self.picks:
-            raise InternalError("another number of candidates was chosen")
+        if len(found) != self.picks or not all(0 <= int(place) < self.candidates for place in found):
+            raise InternalError("other candidates were chosen from")
         return [int(place) for place in found]
 
-    def _question(self, kind: str, of: Sequence[str]) -> str:
+    def _question(self, kind: str, of: Sequence[object]) -> str:
         terms = [self.picks, self.epsilon_nano, self.delta_atto, self.neighbours.value]
         return json.dumps([kind, dump_table(self.table), show(self.where), list(of), *terms])
 
@@ -110,15 +112,24 @@ class ValueChoice(_Choice):
 
     keys: tuple[Key, ...]
 
-    @cached_property
-    def candidates(self) -> tuple[tuple[Scalar, ...], ...]:
-        """Values of the keys, in the order of their domains."""
-        return tuple(product(*(key.domain or () for key in self.keys)))
+    @property
+    def candidates(self) -> int:
+        """How many there are to choose from: places of values, in the order of their domains."""
+        return math.prod(len(key.domain or ()) for key in self.keys)
+
+    def values(self, place: int) -> tuple[Scalar, ...]:
+        """The values of the keys at a place."""
+        found = []
+        for key in reversed(self.keys):
+            place, at = divmod(place, len(key.domain or ()))
+            found.append((key.domain or ())[at])
+        return tuple(reversed(found))
 
     @property
     def canonical(self) -> str:
         """The question's identity: equal for equal questions, and for no others."""
-        return self._question("choice of values", [show(k.expr) for k in self.keys])
+        keys = [[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in self.keys]
+        return self._question("choice of values", keys)
 
     def query(self, salt: int) -> PrivateQuery:  # noqa: ARG002 - nothing is chosen by a hash
         """The private read: (keys..., units), at most one row for each candidate."""
@@ -130,7 +141,7 @@ class ValueChoice(_Choice):
             rows = f"(SELECT DISTINCT {UNIT}, {keys} FROM {rows}) AS prepared"
         sql = f"SELECT {keys}, system.main.count_star() FROM {rows} GROUP BY {keys}"
         parts = AddByKey(keys=len(names), ordered=False)
-        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=len(self.candidates), parts=parts)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=self.candidates, parts=parts)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Places of the chosen values. ``rows``: exact and private."""
@@ -149,9 +160,9 @@ class PredicateChoice(_Choice):
     predicates: tuple[Expr, ...]
 
     @property
-    def candidates(self) -> tuple[Expr, ...]:
-        """The predicates, in the order of the counts."""
-        return self.predicates
+    def candidates(self) -> int:
+        """How many there are to choose from."""
+        return len(self.predicates)
 
     @property
     def canonical(self) -> str:

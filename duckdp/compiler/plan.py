@@ -84,7 +84,7 @@ class Plan:
                 "table": dump_table(self.query.table),
                 "neighbours": self.neighbours.value,
                 "where": show(self.query.where),
-                "keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],
+                "keys": [[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in self.query.keys],
                 "measures": [m.describe() for m in self.measures],
                 "bits": [m.bits for m in self.measures],
                 "groups": self.groups,
@@ -268,5 +268,6 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
 
 
-def _digest(domain: tuple[Any, ...] | None) -> str | None:
+def digest_domain(domain: tuple[Any, ...] | None) -> str | None:
+    """A domain in a question's identity: other values, or another order of them, are another question."""
     return None if domain is None else hashlib.sha256(repr(domain).encode()).hexdigest()

@@ -126,6 +126,7 @@ class Binder:
         desk = self._open_desk()
         with desk.asking(lambda: describe_texts(name, arguments, lists)) as asking:
             desk.require_grant()
+            _require_short(json.dumps([name, arguments, lists], ensure_ascii=False))  # reading it takes time
             since = desk.ledger_state()  # before it is planned: what is written meanwhile, it may not have seen
             planned = plan_texts(desk, name, arguments, lists)
             call = [name, arguments, lists, secrets.token_hex(16), _shape(planned)]
@@ -243,10 +244,7 @@ class Binder:
     # ---- tokens ---------------------------------------------------------------------------------------------------
 
     def _seal(self, call: str) -> str:
-        size = len(call.encode())
-        if size > MOST_CALL:
-            rule = f"a call takes at most {MOST_CALL:,} bytes, its list included. Split the list into several calls."
-            raise ParameterError("P107", "arguments", f"{size:,} bytes", rule)
+        _require_short(call)
         body = base64.urlsafe_b64encode(call.encode()).decode()
         return f"{body}.{self._mac(body)}"
 
@@ -279,3 +277,10 @@ def _cells(answer: Answer) -> int:
 def _text(value: str) -> str:
     """A text as an SQL literal; what cannot be printed is left out."""
     return sql_text("".join(c if c.isprintable() else " " for c in value))
+
+
+def _require_short(call: str) -> None:
+    size = len(call.encode())
+    if size > MOST_CALL:
+        rule = f"a call takes at most {MOST_CALL:,} bytes, its list included. Split the list into several calls."
+        raise ParameterError("P107", "arguments", f"{size:,} bytes", rule)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog.table import Table
+from duckdp.catalog.table import Table, describe_unit
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
+from duckdp.compiler.describe import pretty
 from duckdp.compiler.evaluate import key_type
 from duckdp.compiler.expression import show
 from duckdp.compiler.grouping import read_keys
@@ -38,7 +39,10 @@ class _Choosing(Explained):
     def explain(self, desk: Desk) -> Sequence[str]:
         """How many there are to choose from, how each is chosen, and how good the choice is."""
         task = self._task(desk)
-        return [*task.describe(), f"cost: {task.loss}", desk.remaining_text(task.loss)]
+        what, how_good = task.describe()
+        where = "" if task.where is None else f" where {pretty(task.where)}"
+        whom = [*describe_unit(task.table, task.neighbours.value), f"reads: {task.table.name}{where}"]
+        return [what, *(f"  {line}" for line in whom), f"cost: {task.loss}", how_good, desk.remaining_text(task.loss)]
 
     @abstractmethod
     def _task(self, desk: Desk) -> ValueChoice | PredicateChoice:
@@ -55,17 +59,21 @@ class _Choosing(Explained):
         }
 
     def _planned(
-        self, desk: Desk, text: str, names: Sequence[tuple[str, str]], values: Sequence[Sequence[Any]]
+        self,
+        desk: Desk,
+        task: ValueChoice | PredicateChoice,
+        text: str,
+        names: Sequence[tuple[str, str]],
+        values: Callable[[int], Sequence[Any]],
     ) -> Planned:
-        """A row for each rank. ``values`` of each candidate, by column of ``names``."""
-        task = self._task(desk)
+        """A row for each rank. ``values`` of a candidate's place, by column of ``names``."""
         shape = [("rank", "BIGINT"), *names, ("within", "BIGINT")]
         unit = task.table.unit_key or "row"
 
         def run(nonce: str) -> Result:
             done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
             chosen = task.read(done.payload)
-            shown = [[values[place][i] for place in chosen] for i in range(len(names))]
+            shown = [[values(place)[i] for place in chosen] for i in range(len(names))]
             rows = [list(range(1, len(chosen) + 1)), *shown, [task.top.shortfall()] * len(chosen)]
             columns = [ResultColumn(name=n, type=t, values=v) for (n, t), v in zip(shape, rows, strict=True)]
             note = f"within: with 95%, what is shown is no further from the best that was left, counted by {unit}"
@@ -101,7 +109,7 @@ class TopK(_Choosing):
         alone = len(task.keys) == 1
         names = [("value" if alone else f"value_{i}", key_type(key)) for i, key in enumerate(task.keys, 1)]
         text = f"dp_top_k({task.table.name}, {self._grouping()}, {self.k}{predicate_text(self.predicate)})"
-        return self._planned(desk, text, names, task.candidates)
+        return self._planned(desk, task, text, names, task.values)
 
     def _task(self, desk: Desk) -> ValueChoice:
         table = desk.table(self.table)
@@ -137,10 +145,9 @@ class Choose(_Choosing):
 
     def plan(self, desk: Desk) -> Planned:
         """As many rows as k, with the predicates as they were written."""
-        texts = [(text,) for text in self.candidates]
-        name = self._task(desk).table.name
-        text = f"dp_choose({name}, {list(self.candidates)!r}, k := {self.k}{predicate_text(self.predicate)})"
-        return self._planned(desk, text, [("value", "VARCHAR")], texts)
+        task = self._task(desk)
+        text = f"dp_choose({task.table.name}, {list(self.candidates)!r}, k := {self.k}{predicate_text(self.predicate)})"
+        return self._planned(desk, task, text, [("value", "VARCHAR")], lambda place: [self.candidates[place]])
 
     def _task(self, desk: Desk) -> PredicateChoice:
         table = desk.table(self.table)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Expr
-from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.parse import MAX_STATEMENT, parse_scalar
 from duckdp.compiler.scope import read_predicate
 from duckdp.errors import ParameterError
 from duckdp.result import Result, note_name, plain_result
@@ -63,6 +63,10 @@ def read_predicates(texts: Sequence[str], table: Table) -> tuple[Expr, ...]:
         raise ParameterError("P107", "candidates", 0, "must not be empty.")
     if len(texts) > MOST_CANDIDATES:
         raise ParameterError("P107", "candidates", len(texts), f"are at most {MOST_CANDIDATES:,} predicates.")
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    if size > MAX_STATEMENT:
+        rule = f"have {size:,} bytes, more than the {MAX_STATEMENT:,} of one statement. Ask for fewer at once."
+        raise ParameterError("P107", "candidates", len(texts), rule)
     read = tuple(read_predicate(parse_scalar(text), table, f"SELECT {text}") for text in texts)
     if len(set(read)) != len(read):
         raise ParameterError("P107", "candidates", len(read), "must differ: one of them stands twice.")

@@ -127,6 +127,8 @@ def advance(
     if create or replace:
         _make(path, name, position)
     try:
+        if opened is not None and not _is_named(name, opened):  # exchanged since: what has the name now is the anchor
+            opened = None
         file_of_it = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK) if opened is None else opened
     except FileNotFoundError:
         raise damaged(path, name) from None
@@ -155,6 +157,12 @@ def advance(
             sync_folder(name)
         except OSError:
             raise _unwritten(path, name) from None
+
+
+def _is_named(name: str, opened: int) -> bool:
+    """Whether a name still stands for the file that was opened by it."""
+    found, held = os.stat(name), os.fstat(opened)
+    return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
 
 
 def _make(path: str, name: str, position: Position) -> None:

@@ -44,6 +44,9 @@ class TopK:
         epsilon_nano: of all picks, in 1e-9.
         delta_atto: of all picks, in 1e-18.
         monotone: between neighbours no score goes up while another goes down.
+
+    Raises:
+        ParameterError: P101, nothing is left for one pick.
     """
 
     picks: int
@@ -52,11 +55,24 @@ class TopK:
     delta_atto: int
     monotone: bool
 
+    def __post_init__(self) -> None:
+        if self.picks < 1:
+            raise ParameterError("P107", "k", self.picks, "must be at least 1.")
+        if self.share == 0:  # before anything is charged for it
+            raise ParameterError("P101", "epsilon", self.epsilon_nano / NANO, f"is too small for {self.picks} picks.")
+
     @cached_property
     def _rho(self) -> int:
-        """Of all picks, in 1e-12; 0: they are pure."""
+        """Of all picks, in 1e-12; 0: they are pure, which leaves each of them no less."""
         rho = rho_for(self.epsilon_nano, self.delta_atto) if self.delta_atto else 0
-        return rho if 8 * rho * PICO * self.picks > (self.epsilon_nano * (PICO // NANO)) ** 2 else 0
+        return rho if self._exponential_share(rho) > self._pure_share else 0
+
+    @property
+    def _pure_share(self) -> Fraction:
+        return Fraction(self.epsilon_nano // self.picks, NANO)
+
+    def _exponential_share(self, rho: int) -> Fraction:
+        return Fraction(math.isqrt(8 * (rho // self.picks) * PICO), PICO)
 
     @property
     def is_pure(self) -> bool:
@@ -65,17 +81,8 @@ class TopK:
 
     @cached_property
     def share(self) -> Fraction:
-        """The epsilon that one pick spends.
-
-        Raises:
-            ParameterError: P101, nothing is left for one.
-        """
-        share = Fraction(self.epsilon_nano // self.picks, NANO)
-        if self._rho:
-            share = Fraction(math.isqrt(8 * (self._rho // self.picks) * PICO), PICO)
-        if share == 0:
-            raise ParameterError("P101", "epsilon", self.epsilon_nano / NANO, f"is too small for {self.picks} picks.")
-        return share
+        """The epsilon that one pick spends."""
+        return self._exponential_share(self._rho) if self._rho else self._pure_share
 
     @property
     def loss(self) -> Loss:

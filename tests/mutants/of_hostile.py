@@ -125,7 +125,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("wide: marginals free", _MOMENTS_TASK, "whole = links.epsilon_nano + self.marginal_nano + self.null_nano\n", "whole = links.epsilon_nano + self.null_nano\n", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
     Mutant("wide: links at the whole epsilon", _MOMENTS_TASK, "request = replace(whole, epsilon_nano=rest - part)", "request = whole", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
     # ---- identities: equal texts, equal questions
-    Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),
+    Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),
     Mutant("identity: measures left out", _PLAN, '                "measures": [m.describe() for m in self.measures],\n', '                "measures": [],\n', _IDENTITIES),
     Mutant("identity: bounds left out", _CATALOG, 'if k not in ("unit", "constraints")})', 'if k not in ("unit", "constraints", "columns")})', (*_IDENTITIES, "tests/test_sources.py", "tests/test_session.py")),
     Mutant("identity: units that are nobody left out", _CATALOG, 'if k not in ("unit", "constraints")})', 'if k not in ("unit", "constraints", "null_units")})', (*_IDENTITIES, "tests/test_null_units.py")),

@@ -35,7 +35,7 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         "every canonical text tells the mechanism: no two tasks of one text have two (tests/privacy/test_identities.py)",
     ),
     (
-        Mutant("identity: domains of keys left out", "duckdp/compiler/plan.py", "[[show(k.expr), _digest(k.domain), repr(k.other)] for k in self.query.keys]", "[[show(k.expr)] for k in self.query.keys]", ()),
+        Mutant("identity: domains of keys left out", "duckdp/compiler/plan.py", "[[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in self.query.keys]", "[[show(k.expr)] for k in self.query.keys]", ()),
         "a key's domain follows from its expression and the declaration, which are in the text; it is there for later versions",
     ),
     (
