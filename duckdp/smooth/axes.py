@@ -85,11 +85,15 @@ class Axis:
         return np.asarray(np.clip(2 * ((x - self.lower) / (self.upper - self.lower)) - 1, -1, 1))
 
     def from_unit(self, u: Floats) -> Floats:
-        """The inverse: numbers inside the bounds (whole days, microseconds), or positions in ``values``."""
+        """The inverse: numbers inside the bounds (whole days, microseconds), or positions in ``values``.
+
+        -1 and 1 are the bounds themselves, to the last bit: clamped rows gather there.
+        """
         if self.values is not None:
             near = np.argmin(np.abs(np.asarray(u)[..., None] - self.nodes), axis=-1)
             return np.asarray(near, dtype=np.float64)
         x = np.clip(self.lower + (u + 1) / 2 * (self.upper - self.lower), self.lower, self.upper)
+        x = np.where(u >= 1, self.upper, np.where(u <= -1, self.lower, x))  # lower + (upper - lower) may fall short
         return np.rint(x) if self.kind is not Kind.NUMBER else np.asarray(x)
 
     def numbers(self, values: NDArray[np.generic] | list[Scalar]) -> Floats:
