@@ -1,0 +1,255 @@
+"""An aggregate by sample and aggregate, as a task: of each of m blocks of privacy units by DuckDB, then combined.
+
+Claim:        between neighbours at most ``changed`` of the m values of blocks differ: 1 where a unit comes or goes, 2
+              where one is replaced. How many rows the unit has does not matter.
+Proof sketch: 1. Units with a key: the block of a row is hash(unit, salt) mod m, a function of its unit and of the data
+              set's salt alone. So all rows of a unit are in one block, and no unit's block follows from other units.
+              (Blocks of equal size would: who leaves would move others.)
+              2. Rows: rows that are equal in what is read are counted, and copy 0, 1, ... of them is in block
+              hash(values, copy, salt) mod m. A row more of values v, of which there are n, adds copy n of v and moves
+              no other: the set of pairs (v, copy) is a function of the multiset of rows, and grows by one pair.
+              3. A replacement takes one unit away, and adds another one: two blocks at most.
+              4. The value of a block is a function of the rows in it and of public figures: whole numbers and order
+              statistics of whole numbers (``block_rows``), which follow from no order, thread or other block; then
+              the same arithmetic. A block without rows, or whose value is NULL, NaN or infinite, has the middle of the
+              declared range; any other value is clamped to it. Both are functions of the block alone.
+Nothing here rests on the hash: it decides how alike blocks are, never what is lost. (It is hashed twice: DuckDB joins
+the hash of the last argument by XOR alone.)
+
+Estimates:    what is combined is near the aggregate of all rows where that of n / m rows is: a block of few rows errs
+              more, and is biased where the aggregate is (by about 1 / rows for smooth ones). The interval of a mean
+              is for the mean of the blocks' values, and does not cover that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from duckdp.catalog.table import Table, dump_table
+from duckdp.compiler.block_rows import Axis, BlockRow
+from duckdp.compiler.expression import Expr, columns, show
+from duckdp.compiler.facts import facts
+from duckdp.compiler.printing import UNIT, Parameters, number, print_expr, print_rows, quote
+from duckdp.core.accountant import pure_rho
+from duckdp.core.errorbars import half_width
+from duckdp.core.interval import Interval
+from duckdp.core.reads import AddByKey, OfAllRows, PrivateQuery
+from duckdp.core.task import OneRead
+from duckdp.core.types import NANO, Loss, Neighbours
+from duckdp.mechanisms.block_mean import BlockMean
+from duckdp.mechanisms.block_median import BlockMedian
+from duckdp.mechanisms.center_of_attention import CenterOfAttention
+
+Combination = Literal["mean", "median", "center"]
+CELLS = 2**32  # of the range of the blocks' values
+_FINEST = 2**31  # steps of an argument
+_APART = "copies of equal rows are numbered, or values are put in order or counted, within blocks of all rows"
+_MECHANISMS = {"mean": "laplace", "median": "exponential", "center": "smooth_sensitivity_student"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockTask(OneRead):
+    """A planned aggregate of blocks (core/task.py).
+
+    Attributes:
+        table: protected.
+        row: the aggregate.
+        arguments: its arguments.
+        fraction: p of a quantile, or None.
+        where: predicate, or None.
+        blocks: m.
+        span: of the blocks' values, finite and not empty.
+        combination: how the values are combined.
+        epsilon_nano: the charge, in 1e-9.
+        neighbours: relation of the data set.
+    """
+
+    table: Table
+    row: BlockRow
+    arguments: tuple[Expr, ...]
+    fraction: float | None
+    where: Expr | None
+    blocks: int
+    span: Interval
+    combination: Combination
+    epsilon_nano: int
+    neighbours: Neighbours
+
+    @property
+    def changed(self) -> int:
+        """How many values of blocks differ between neighbours, at most."""
+        return 1 if self.neighbours is Neighbours.ADD_REMOVE else 2
+
+    @cached_property
+    def mechanism_of_blocks(self) -> BlockMean | BlockMedian | CenterOfAttention:
+        """What makes one private number of the values of blocks."""
+        terms = {"epsilon_nano": self.epsilon_nano, "changed": self.changed, "cells": CELLS}
+        if self.combination == "mean":
+            return BlockMean(**terms)
+        return BlockMedian(**terms) if self.combination == "median" else CenterOfAttention(**terms)
+
+    @property
+    def loss(self) -> Loss:
+        """The whole epsilon, pure."""
+        return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name in the ledger."""
+        return _MECHANISMS[self.combination]
+
+    @property
+    def text(self) -> str:
+        """The aggregate as it is told."""
+        more = [] if self.fraction is None else [repr(self.fraction)]
+        return f"{self.row.name}({', '.join([*map(show, self.arguments), *more])})"
+
+    @property
+    def canonical(self) -> str:
+        """The question's identity: equal for equal questions, and for no others."""
+        ends = [repr(self.span.lower), repr(self.span.upper)]
+        terms = [self.blocks, *ends, self.combination, self.epsilon_nano, self.neighbours.value]
+        return json.dumps(["blocks", dump_table(self.table), self.text, show(self.where), *terms])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger."""
+        ends = {"low": self.span.lower, "high": self.span.upper}
+        return {"aggregate": self.text, "where": show(self.where), "blocks": self.blocks, **ends}
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The grid of each argument; none of one that is counted by value."""
+        return () if self.row.name == "entropy" else tuple(_axis(a, self.row.bits) for a in self.arguments)
+
+    def query(self, salt: int) -> PrivateQuery:
+        """The private read: (block, cells...), at most one row for each block."""
+        parameters = Parameters()
+        keyed, names = self.table.unit_key is not None, [f"c{i}" for i in range(len(self.arguments))]
+        listed = ", ".join(f"q.{name}" for name in names)
+        known = " AND ".join(f"q.{name} IS NOT NULL" for name in names)
+        given = f"(SELECT q.* FROM {self._rows(parameters)} AS q WHERE {known})"
+        if keyed:
+            placed = f"SELECT {_block('q.unit', salt, self.blocks)} AS block, {listed} FROM {given} AS q"
+        else:
+            counted = f"(SELECT {listed}, system.main.count_star() AS n FROM {given} AS q GROUP BY ALL)"
+            copied = f"(SELECT {listed}, system.main.unnest(system.main.range(q.n)) AS copy FROM {counted} AS q)"
+            placed = f"SELECT {_block(f'{listed}, q.copy', salt, self.blocks)} AS block, {listed} FROM {copied} AS q"
+        if self.row.by_value:
+            placed = f"SELECT q.block, q.c0, system.main.count_star() AS n FROM ({placed}) AS q GROUP BY ALL"
+        p = "" if self.fraction is None else number(self.fraction)
+        cells = ", ".join(cell.format(p=p) for cell in self.row.cells)
+        sql = f"SELECT block, {cells} FROM ({placed}) AS placed GROUP BY block"
+        parts = AddByKey(keys=1, ordered=False) if keyed and self.row.sums else OfAllRows(_APART)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=self.blocks, parts=parts)
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """One private number of the values of blocks. ``rows``: of :meth:`query`, exact and private."""
+        values = [CELLS // 2] * self.blocks
+        for block, *cells in rows:
+            if 0 <= block < self.blocks:
+                values[block] = self._cell(cells)
+        return json.dumps({"cells": self.mechanism_of_blocks.release(values)})
+
+    def read(self, payload: str) -> float:
+        """The released number in the units of the aggregate, within its range."""
+        released, steps = int(json.loads(payload)["cells"]), {"mean": self.blocks, "median": 1, "center": 2}
+        share = released / (steps[self.combination] * CELLS)
+        return min(max(self.span.lower + share * (self.span.upper - self.span.lower), self.span.lower), self.span.upper)
+
+    @property
+    def unit(self) -> float:
+        """What a cell of the sum over all blocks is in the mean, in the units of the aggregate."""
+        return (self.span.upper - self.span.lower) / (self.blocks * CELLS)
+
+    def half_width(self) -> float | None:
+        """Of the 95% interval for the mean of the values; None: there is none."""
+        found = self.mechanism_of_blocks
+        return half_width(found.noise) * self.unit if isinstance(found, BlockMean) else None
+
+    def _rows(self, parameters: Parameters) -> str:
+        """(unit, c0, ...) of the rows that fulfil the predicate."""
+        rows = print_rows(self.table, columns(*self.arguments, self.where), parameters, unit=True)
+
+        def printed(expr: Expr) -> str:
+            return print_expr(expr, lambda c: f"r.{quote(c.name)}", parameters)
+
+        items = [] if self.table.unit_key is None else [f"r.{UNIT} AS unit"]
+        axes: Sequence[Axis | None] = self.axes or [None] * len(self.arguments)
+        for i, (argument, axis) in enumerate(zip(self.arguments, axes, strict=True)):
+            value = printed(argument)
+            items.append(f"{value if axis is None else _on_grid(value, axis)} AS c{i}")
+        where = "" if self.where is None else f" WHERE {printed(self.where)}"
+        return f"(SELECT {', '.join(items)} FROM {rows} AS r{where})"
+
+    def _cell(self, cells: Sequence[Any]) -> int:
+        """A block's value on the grid of the range: in the middle where there is none."""
+        try:
+            value = self.row.value(cells, self.axes)
+        except (ArithmeticError, ValueError, TypeError):
+            value = None
+        if not isinstance(value, float) or not math.isfinite(value):
+            return CELLS // 2
+        share = (min(max(value, self.span.lower), self.span.upper) - self.span.lower) / (
+            self.span.upper - self.span.lower
+        )
+        return min(max(math.floor(share * CELLS + 0.5), 0), CELLS)
+
+
+def predicted_error(blocks: int, rows: int, *, combination: Combination, epsilon: float, changed: int) -> float:
+    """How far noise may move what is released, 95%, as a part of the range: to choose by, from public figures.
+
+    Values of blocks of b rows are taken to spread by 1 / (2 sqrt(b)) of the range, as means of b values at most do.
+    """
+    spread = 0.5 / math.sqrt(max(1.0, rows / blocks))
+    tail = math.log(20)
+    if combination == "mean":
+        return changed * tail / (blocks * epsilon)
+    if combination == "median":
+        rank = 2 * changed / epsilon
+        if rank * (tail + math.log(blocks / spread)) >= blocks / 2:
+            return 1.0
+        return 2.5 * spread * rank * tail / blocks  # 2.5: ranks between spreads of a normal law at its middle
+    bound = max(1.35 * spread, math.exp(-epsilon * blocks / (6 * changed)))
+    return 4.3 * bound / (0.63 * epsilon)  # 1.35: the middle half; 4.3: of Student's law; 0.63: alpha of epsilon 1
+
+
+def best_combination(blocks: int, rows: int, *, epsilon: float, changed: int) -> Combination:
+    """The combination with the smallest predicted error."""
+    options: tuple[Combination, ...] = ("mean", "median", "center")
+    errors = {o: predicted_error(blocks, rows, combination=o, epsilon=epsilon, changed=changed) for o in options}
+    return min(options, key=errors.__getitem__)
+
+
+def epsilon_of(epsilon_nano: int) -> float:
+    """A charge as a float, for predictions."""
+    return epsilon_nano / NANO
+
+
+def _axis(argument: Expr, bits: int) -> Axis:
+    known = facts(argument)
+    lower, upper = known.interval.lower, known.interval.upper
+    width, finest = upper - lower, min(2**bits, _FINEST)
+    if width == 0:
+        return Axis(lower, 1.0, 1)
+    return Axis(
+        lower, width, int(width) if known.integral and float(width).is_integer() and width <= finest else finest
+    )
+
+
+def _on_grid(value: str, axis: Axis) -> str:
+    """A cell of the grid; NULL of NULL. Total: NaN is the largest of all."""
+    place = f"(({value}) - {number(axis.lower)}) / {number(axis.width)}"
+    raw = f"system.main.floor({place} * {axis.steps} + 0.5)"
+    bounded = f"WHEN {raw} >= {axis.steps} THEN {axis.steps} WHEN {raw} > 0 THEN CAST({raw} AS BIGINT) ELSE 0"
+    return f"CAST((CASE WHEN ({value}) IS NULL THEN NULL {bounded} END) AS BIGINT)"
+
+
+def _block(keys: str, salt: int, blocks: int) -> str:
+    draw = f"system.main.hash(system.main.hash({keys}, CAST({salt} AS UBIGINT)))"
+    return f"CAST({draw} % CAST({blocks} AS UBIGINT) AS BIGINT)"

@@ -1,0 +1,166 @@
+"""Aggregates of blocks of units, combined: a private form of what has none of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from duckdp.catalog.table import Table, describe_unit
+from duckdp.compiler.block_aggregate import BlockAggregate, read_block_aggregate
+from duckdp.compiler.blocks import BlockTask, best_combination, epsilon_of
+from duckdp.compiler.expression import show
+from duckdp.core.interval import Interval
+from duckdp.core.types import Neighbours, parse_epsilon
+from duckdp.errors import ParameterError
+from duckdp.functions.kinds import CHOICE, Epsilon, Fresh, Kind, Number, Predicate, Size, TableName
+from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors
+from duckdp.functions.spec import Explained, argument, dp_function, option
+from duckdp.mechanisms.block_mean import BlockMean
+from duckdp.mechanisms.block_median import BlockMedian
+from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
+from duckdp.result import Estimate, Result, ResultColumn
+
+if TYPE_CHECKING:
+    from duckdp.desk.desk import Desk
+
+MOST_BLOCKS = 10_000  # more of them cross and are put in order: a tenth of a second
+_LEAST_BLOCKS = 10  # where nobody says how many
+_KEPT = 0.95  # level of what explain promises
+_COMBINED = "what is combined is of blocks: a block of few rows errs more, and that is not in the interval"
+_OF_RANKS = "no interval: how far apart the values of blocks near their median lie is private"
+
+AggregateText = Annotated[
+    str, Kind(word="the text of an aggregate", sql="aggregate", about="one aggregate of rows: corr(x, y), mad(x), ...")
+]
+Method = Annotated[Literal["auto", "mean", "median", "center"], CHOICE]
+
+
+@dp_function(
+    "dp_sample_aggregate",
+    forms=("table", "value"),
+    costs="epsilon",
+    example="'care', 'corr(age, medical_dollars)', epsilon := 1, blocks := 100",
+)
+@dataclass(frozen=True, kw_only=True)
+class SampleAggregate(Explained):
+    """An aggregate of all rows, from those of blocks of privacy units: correlation, slope, entropy, kurtosis, mode."""
+
+    table: TableName = argument()
+    aggregate: AggregateText = argument()
+    epsilon: Epsilon | None = option(None)
+    blocks: Size | None = option(None, about="how many, at most 10,000; left out, the root of the expected rows")
+    low: Number | None = option(None, about="least value of the aggregate; left out, what follows from declarations")
+    high: Number | None = option(None, about="largest value of the aggregate")
+    method: Method = option("auto", about="how blocks are combined; auto: as public figures predict the least error")
+    predicate: Predicate | None = option(None)
+    fresh: Fresh = option(False, explained=False)
+
+    def plan(self, desk: Desk) -> Planned:
+        """One number; a mean of blocks with its interval."""
+        task = self._task(desk)
+        mean = task.combination == "mean"
+
+        def run(nonce: str) -> Result:
+            text = f"dp_sample_aggregate({task.table.name}, {self.aggregate}{predicate_text(self.predicate)})"
+            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
+            found = _estimate(task, done.payload)
+            column = ResultColumn(name="value", type="DOUBLE", values=[found.value], estimates=[found])
+            notes = [_COMBINED] if mean else [_why(task)]
+            return desk.dress([column], task.loss, done, notes=notes)
+
+        columns = [("value", "DOUBLE")]
+        return Planned(columns=with_errors(columns) if mean else columns, run=run, intervals=mean, rows=1)
+
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """The blocks, how they are combined, and the error where it is known before."""
+        task = self._task(desk)
+        unit = "rows" if task.table.unit_key is None else f"values of {task.table.unit_key}"
+        where = "" if task.where is None else f" where {show(task.where)}"
+        width = task.half_width()
+        return [
+            f"release one number, {task.mechanism}, {task.loss}",
+            *(f"  {line}" for line in describe_unit(task.table, task.neighbours.value)),
+            f"  reads: {task.table.name}{where}",
+            f"  blocks: {task.blocks:,}, in each {unit} that a hash puts there; at most {task.changed} of them change",
+            f"  of each: {task.text} in [{task.span.lower:g}, {task.span.upper:g}]; "
+            f"{(task.span.lower + task.span.upper) / 2:g} where a block has none",
+            f"  combined: {_told(task)}",
+            f"cost: {task.loss}",
+            "expected error (95%):",
+            f"  value: {_why(task) if width is None else f'± {width:g}'}",
+            desk.remaining_text(task.loss),
+            *([f"note: {_COMBINED}"] if width is not None else []),
+        ]
+
+    def _task(self, desk: Desk) -> BlockTask:
+        table = desk.table(self.table)
+        read = read_block_aggregate(self.aggregate, table)
+        epsilon_nano, blocks, span = parse_epsilon(self.epsilon), self._blocks(table), self._span(read)
+        if self.method not in ("auto", "mean", "median", "center"):
+            raise ParameterError("P107", "method", self.method, "must be auto, mean, median or center.")
+        rows = table.expected_rows or table.row_cap
+        changed = 1 if desk.neighbours is Neighbours.ADD_REMOVE else 2
+        best = best_combination(blocks, rows, epsilon=epsilon_of(epsilon_nano), changed=changed)
+        return BlockTask(
+            table=table,
+            row=read.row,
+            arguments=read.arguments,
+            fraction=read.fraction,
+            where=read_where(self.predicate, table),
+            blocks=blocks,
+            span=span,
+            combination=best if self.method == "auto" else self.method,
+            epsilon_nano=epsilon_nano,
+            neighbours=desk.neighbours,
+        )
+
+    def _blocks(self, table: Table) -> int:
+        if self.blocks is None:
+            root = math.isqrt(table.expected_rows or table.row_cap)
+            return min(max(root, _LEAST_BLOCKS), MOST_BLOCKS)
+        if self.blocks > MOST_BLOCKS:
+            raise ParameterError("P107", "blocks", self.blocks, f"must be at most {MOST_BLOCKS:,}.")
+        return self.blocks
+
+    def _span(self, read: BlockAggregate) -> Interval:
+        known = read.range
+        for name, given in (("low", self.low), ("high", self.high)):
+            if given is None and known is None:
+                rule = f"must be given: nothing declared bounds {read.row.name}. Take a range that holds most blocks'."
+                raise ParameterError("P107", name, given, rule)
+        low = self.low if self.low is not None or known is None else known.lower
+        high = self.high if self.high is not None or known is None else known.upper
+        span = Interval(float(low or 0.0), float(high or 0.0))
+        if not span.finite or not math.isfinite(1 / max(span.upper - span.lower, 1e-320)):
+            raise ParameterError("P107", "high", span.upper, "must be a number of at most 1e100, well above low.")
+        if span.lower >= span.upper:
+            raise ParameterError("P107", "low", span.lower, f"must be below high, {span.upper:g}.")
+        return span
+
+
+def _estimate(task: BlockTask, payload: str) -> Estimate:
+    """The released number; of a mean with the interval for the mean of the blocks' values."""
+    value, width, found = task.read(payload), task.half_width(), task.mechanism_of_blocks
+    if width is None or not isinstance(found, BlockMean):
+        return Estimate(value=value, note=_why(task))
+    center = task.span.lower + int(json.loads(payload)["cells"]) * task.unit
+    low, high = (min(max(end, task.span.lower), task.span.upper) for end in (center - width, center + width))
+    error = math.sqrt(found.noise.variance()) * task.unit
+    return Estimate(value=value, standard_error=error, low=low, high=high, note=_COMBINED)
+
+
+def _why(task: BlockTask) -> str:
+    return _OF_RANKS if task.combination == "median" else NO_INTERVAL_REASON
+
+
+def _told(task: BlockTask) -> str:
+    found = task.mechanism_of_blocks
+    if isinstance(found, BlockMedian):
+        worse = found.ranks(_KEPT)
+        return f"a median of their values; 95%: at most {worse:,} blocks more than half lie on one side of it"
+    if isinstance(found, BlockMean):
+        return "the mean of their values"
+    return "the middle of the shortest range that half of their values fill, the centre of attention"
