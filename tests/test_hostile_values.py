@@ -177,6 +177,7 @@ TERMS = {"epsilon": 1, "delta": 1e-8, "error": None, "mechanism": "auto", "param
 CALL = {"table": "t", "epsilon": 1, "predicate": None, "fresh": False}
 TOLD = {"table": "u", "epsilon": 1, "predicate": None}
 ABOVE = {"threshold": 3, "hits": 1, "values": False}
+BLOCKS = {"aggregate": "avg(x)", "blocks": 5, "low": 0.0, "high": 9.0, "method": "auto"}
 SUMMARY = {"table": "t", "columns": ["x"], "epsilon": 1, "delta": 0, "smoothness": None, "degree": 3}
 TABLE = {
     "epsilon": 1,
@@ -274,6 +275,8 @@ SESSION: Cases = {
         "delta": 0,
         "predicate": None,
     },
+    "sample_aggregate": lambda _: {**CALL, **BLOCKS},
+    "explain_sample_aggregate": lambda _: {**TOLD, "table": "t", **BLOCKS},
     "explain_bounds": lambda _: {"table": "t", "column": "x", "epsilon": 1, "predicate": None},
     "explain_rows_per_unit": lambda _: {"table": "u", "epsilon": 1, "predicate": None},
     "explain_groups_per_unit": lambda _: {"table": "u", "keys": "name", "epsilon": 1, "predicate": None},

@@ -29,6 +29,7 @@ ACTING = (
         "faces/asks.py",
         "faces/calls.py",
         "faces/sparse.py",
+        "faces/blocks.py",
         "vault",
         "desk",
         "front",

@@ -60,7 +60,8 @@ def read_block_aggregate(text: str, table: Table) -> BlockAggregate:
         if fraction is None:
             refuse("Q206", f"{row.name} takes a number between 0 and 1, after its argument.", node, shown)
     if len(given) != row.takes:
-        refuse("Q206", f"{row.name} takes {row.takes} arguments, not {len(given)}.", node, shown)
+        many = "two arguments" if row.takes == 2 else "one argument"
+        refuse("Q206", f"{row.name} takes {many}, not {len(given)}.", node, shown)
     return BlockAggregate(row=row, arguments=tuple(_argument(row, a, table, shown) for a in given), fraction=fraction)
 
 

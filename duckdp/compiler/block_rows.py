@@ -102,7 +102,7 @@ def _variance(sample: int, root: float) -> Valued:
     def value(cells: Cells, axes: Sequence[Axis]) -> float:
         n = cells[0]
         found: float = axes[0].step ** 2 * (_spread(cells) / (n * (n - sample)))
-        return found**root
+        return float(found**root)
 
     return value
 

@@ -209,14 +209,16 @@ def predicted_error(blocks: int, rows: int, *, combination: Combination, epsilon
     spread = 0.5 / math.sqrt(max(1.0, rows / blocks))
     tail = math.log(20)
     if combination == "mean":
-        return changed * tail / (blocks * epsilon)
+        return min(1.0, changed * tail / (blocks * epsilon))
     if combination == "median":
         rank = 2 * changed / epsilon
         if rank * (tail + math.log(blocks / spread)) >= blocks / 2:
             return 1.0
-        return 2.5 * spread * rank * tail / blocks  # 2.5: ranks between spreads of a normal law at its middle
+        return min(1.0, 2.5 * spread * rank * tail / blocks)  # 2.5: ranks between spreads of a normal law at its middle
     bound = max(1.35 * spread, math.exp(-epsilon * blocks / (6 * changed)))
-    return 4.3 * bound / (0.63 * epsilon)  # 1.35: the middle half; 4.3: of Student's law; 0.63: alpha of epsilon 1
+    return min(
+        1.0, 4.3 * bound / (0.63 * epsilon)
+    )  # 1.35: the middle half; 4.3: of Student's law; 0.63: alpha of epsilon 1
 
 
 def best_combination(blocks: int, rows: int, *, epsilon: float, changed: int) -> Combination:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from duckdp.arguments import Scalar, checked_methods, checks_itself
+from duckdp.faces.blocks import BlockCalls
 from duckdp.faces.declared import method
 from duckdp.faces.sparse import SparseCalls
 from duckdp.functions.spec import FUNCTIONS
@@ -19,7 +20,7 @@ Names = str | Sequence[str]
 
 
 @checked_methods
-class Calls(SparseCalls):
+class Calls(SparseCalls, BlockCalls):
     """Methods of ``Session``; each charges what its SQL function charges."""
 
     def __init_subclass__(cls) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from duckdp.catalog.table import Table, describe_unit
+from duckdp.catalog.table import Table, describe_unit, name_unit
 from duckdp.compiler.block_aggregate import BlockAggregate, read_block_aggregate
 from duckdp.compiler.blocks import BlockTask, best_combination, epsilon_of
 from duckdp.compiler.expression import show
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_BLOCKS = 10_000  # more of them cross and are put in order: a tenth of a second
 _LEAST_BLOCKS = 10  # where nobody says how many
+_NARROWEST = 1e-100  # a range: what is narrower has no cells that doubles tell apart
 _KEPT = 0.95  # level of what explain promises
 _COMBINED = "what is combined is of blocks: a block of few rows errs more, and that is not in the interval"
 _OF_RANKS = "no interval: how far apart the values of blocks near their median lie is private"
@@ -77,14 +78,14 @@ class SampleAggregate(Explained):
     def explain(self, desk: Desk) -> Sequence[str]:
         """The blocks, how they are combined, and the error where it is known before."""
         task = self._task(desk)
-        unit = "rows" if task.table.unit_key is None else f"values of {task.table.unit_key}"
+        unit = "each row" if task.table.unit_key is None else f"all rows of one {name_unit(task.table)}"
         where = "" if task.where is None else f" where {show(task.where)}"
         width = task.half_width()
         return [
             f"release one number, {task.mechanism}, {task.loss}",
             *(f"  {line}" for line in describe_unit(task.table, task.neighbours.value)),
             f"  reads: {task.table.name}{where}",
-            f"  blocks: {task.blocks:,}, in each {unit} that a hash puts there; at most {task.changed} of them change",
+            f"  blocks: {task.blocks:,}; a hash puts {unit} into one of them, so at most {task.changed} of them change",
             f"  of each: {task.text} in [{task.span.lower:g}, {task.span.upper:g}]; "
             f"{(task.span.lower + task.span.upper) / 2:g} where a block has none",
             f"  combined: {_told(task)}",
@@ -134,10 +135,11 @@ class SampleAggregate(Explained):
         low = self.low if self.low is not None or known is None else known.lower
         high = self.high if self.high is not None or known is None else known.upper
         span = Interval(float(low or 0.0), float(high or 0.0))
-        if not span.finite or not math.isfinite(1 / max(span.upper - span.lower, 1e-320)):
-            raise ParameterError("P107", "high", span.upper, "must be a number of at most 1e100, well above low.")
         if span.lower >= span.upper:
             raise ParameterError("P107", "low", span.lower, f"must be below high, {span.upper:g}.")
+        if not span.finite or span.upper - span.lower < _NARROWEST:
+            rule = f"must lie between -1e100 and 1e100, and high at least {_NARROWEST:g} above low."
+            raise ParameterError("P107", "low / high", (span.lower, span.upper), rule)
         return span
 
 

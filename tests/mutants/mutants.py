@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.of_blocks import BLOCKS
 from tests.mutants.of_choices import CHOICES
 from tests.mutants.of_gate import GATE
 from tests.mutants.of_hostile import HOSTILE
@@ -32,6 +33,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "statements": STATEMENTS,
     "order": ORDER,
     "choices": CHOICES,
+    "blocks": BLOCKS,
     "sparse": SPARSE,
     "quantiles": QUANTILES,
     "local": LOCAL,

@@ -21,6 +21,7 @@ import duckdb
 import pytest
 
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
+from duckdp.compiler.blocks import BlockTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
@@ -46,6 +47,7 @@ from duckdp.synthetic.tree.buy import TreeTask
 from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
+from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.quantiles import quantiles
 from tests.privacy.thresholds import above, stream, work_of
@@ -275,6 +277,13 @@ TASKS: dict[type, tuple[Case, ...]] = {
     SparseStream: (
         Case("stream by units", lambda: stream(KEYED, "age > 20", hits=3, valued=True)),
         Case("stream by rows, replaced", lambda: stream(ROWS, neighbours=REPLACE)),
+    ),
+    BlockTask: (
+        Case("mean of units", lambda: blocks(KEYED, "corr(age, cost)")),
+        Case("mean of rows, replaced", lambda: blocks(ROWS, "kurtosis(income)", span=(-3, 9), neighbours=REPLACE)),
+        Case("mean of values", lambda: blocks(ROWS, "entropy(town)", span=(0, 2))),
+        Case("median of units", lambda: blocks(KEYED, "quantile_disc(score * 0 + cost, 0.9)", combination="median")),
+        Case("center of rows, replaced", lambda: blocks(ROWS, "mode(age)", combination="center", neighbours=REPLACE)),
     ),
     PerUnitTask: (
         Case("rows", lambda: plan_per_unit(KEYED, None, None, epsilon_nano=NANO)),

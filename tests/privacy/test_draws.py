@@ -33,6 +33,7 @@ OTHERS = {
     "TableTask",
     "Ledger",  # the protocols; what was stored
     "SmoothQuantile",  # the mechanism inside QuantileTask
+    *("BlockMean", "BlockMedian", "CenterOfAttention"),  # those inside BlockTask
 }
 Databases = dict[str, duckdb.DuckDBPyConnection]
 CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases]

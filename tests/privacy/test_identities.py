@@ -30,6 +30,7 @@ from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
 from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, column, plan_for
+from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.draws import TASKS
 from tests.privacy.quantiles import quantiles
@@ -204,6 +205,28 @@ def _thresholds() -> Iterator[Any]:
     yield from _varied(stream, base, {"opened": "another"}, *terms)
 
 
+def _blocks() -> Iterator[Any]:
+    base = {"table": clinic(), "aggregate": "quantile_cont(age, 0.5)", "where": None, "number": 7, "span": (0, 100)}
+    base |= {"combination": "mean", "epsilon_nano": NANO, "neighbours": ADD_REMOVE}
+    changes: tuple[dict[str, Any], ...] = (
+        {"aggregate": "quantile_cont(age, 0.25)"},
+        {"aggregate": "quantile_disc(age, 0.5)"},
+        {"aggregate": "median(age)"},
+        {"aggregate": "corr(age, cost)"},
+        {"aggregate": "corr(cost, age)"},
+        {"where": "smoker"},
+        {"number": 8},
+        {"span": (0, 101)},
+        {"span": (1, 100)},
+        {"combination": "median"},
+        {"combination": "center"},
+        {"epsilon_nano": NANO + 1},
+        {"neighbours": REPLACE},
+        {"table": clinic(unit_key=None)},
+    )
+    yield from _varied(blocks, base, *changes)
+
+
 def _per_units() -> Iterator[Any]:
     def make(table: Any, keys: str | None, where: str | None, epsilon_nano: int) -> Any:
         return plan_per_unit(table, keys, _where(where), epsilon_nano=epsilon_nano)
@@ -346,6 +369,7 @@ FAMILIES = (
     _per_units,
     _choices,
     _thresholds,
+    _blocks,
     _summaries,
     _counted,
     _grouped,

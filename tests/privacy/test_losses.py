@@ -24,6 +24,7 @@ import pytest
 from duckdp.compiler import measures
 from duckdp.compiler import plan as plan_module
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
+from duckdp.compiler.blocks import BlockTask
 from duckdp.compiler.bounds import BoundsTask
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.per_unit import PerUnitTask
@@ -49,7 +50,16 @@ from tests.privacy.draws import HIGH, LOW, NONE, ODD, SLOW, TASKS, Case, _random
 from tests.privacy.test_draws import _case
 
 # Their own tests are exact: scaled by the data (quantiles), bins that follow from draws (bounds), all small tables.
-ELSEWHERE = {QuantileTask, BoundsTask, PerUnitTask, ValueChoice, PredicateChoice, AboveThreshold, SparseStream}
+ELSEWHERE = {
+    QuantileTask,
+    BoundsTask,
+    PerUnitTask,
+    ValueChoice,
+    PredicateChoice,
+    AboveThreshold,
+    SparseStream,
+    BlockTask,
+}
 CASES = [c for kind, cases in TASKS.items() for c in cases if kind not in ELSEWHERE and not c.open_keys]
 RANDOM_PAIRS = int(os.environ.get("DUCKDP_PAIRS", "20"))  # of each case, in the slow suite
 CHOICES = {"noisy maximum": 2, "exponential": 8}  # rho is epsilon^2 over it

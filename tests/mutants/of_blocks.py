@@ -1,0 +1,142 @@
+"""Faults in aggregates of blocks: a unit changes more than is noised, values tell their order, two questions are one."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_BLOCKS, _ROWS = "duckdp/compiler/blocks.py", "duckdp/compiler/block_rows.py"
+_MEAN, _MEDIAN = "duckdp/mechanisms/block_mean.py", "duckdp/mechanisms/block_median.py"
+_CENTER, _AGGREGATE = "duckdp/mechanisms/center_of_attention.py", "duckdp/compiler/block_aggregate.py"
+_T, _T_LAWS = ("tests/test_sample_aggregate.py",), ("tests/mechanisms/test_block_mechanisms.py",)
+_T_IDENTITIES, _T_DRAWS = ("tests/privacy/test_identities.py",), ("tests/privacy/test_draws.py",)
+_T_PARTS = ("tests/privacy/test_parts.py",)
+
+BLOCKS: tuple[Mutant, ...] = (
+    Mutant(
+        "blocks: a replaced unit changes one",
+        _BLOCKS,
+        "return 1 if self.neighbours is Neighbours.ADD_REMOVE else 2",
+        "return 1",
+        _T,
+    ),
+    Mutant("blocks: rows of a unit in any of them", _BLOCKS, "_block('q.unit', salt", "_block(listed, salt", _T),
+    Mutant(
+        "blocks: rows by what all rows are",
+        _BLOCKS,
+        "system.main.unnest(system.main.range(q.n)) AS copy",
+        "system.main.unnest(system.main.range(q.n)) + system.main.count_star() OVER () AS copy",
+        _T,
+    ),
+    Mutant("blocks: equal rows are one", _BLOCKS, "system.main.range(q.n)", "system.main.range(1)", _T),
+    Mutant(
+        "blocks: those without rows are left out",
+        _BLOCKS,
+        "values = [CELLS // 2] * self.blocks",
+        "values = [0] * self.blocks",
+        _T,
+    ),
+    Mutant(
+        "blocks: values that are none are the least",
+        _BLOCKS,
+        "            return CELLS // 2\n",
+        "            return 0\n",
+        _T,
+    ),
+    Mutant(
+        "blocks: what fails is told",
+        _BLOCKS,
+        "except (ArithmeticError, ValueError, TypeError):",
+        "except KeyError:",
+        (*_T_DRAWS, *_T),
+    ),
+    Mutant(
+        "blocks: numbers that are none of theirs",
+        _BLOCKS,
+        "            if 0 <= block < self.blocks:\n                values[block] = self._cell(cells)",
+        "            values[block] = self._cell(cells)",
+        _T_DRAWS,
+    ),
+    Mutant(
+        "blocks: values are not clamped",
+        _BLOCKS,
+        "return min(max(math.floor(share * CELLS + 0.5), 0), CELLS)",
+        "return math.floor(2 * share * CELLS + 0.5)",
+        _T,
+    ),
+    Mutant(
+        "blocks: the epsilon of a charge is not of its identity",
+        _BLOCKS,
+        "self.combination, self.epsilon_nano, self.neighbours.value]\n        return json",
+        "self.combination, self.neighbours.value]\n        return json",
+        _T_IDENTITIES,
+    ),
+    Mutant(
+        "blocks: their number is not of its identity",
+        _BLOCKS,
+        "terms = [self.blocks, *ends",
+        "terms = [*ends",
+        _T_IDENTITIES,
+    ),
+    Mutant(
+        "blocks: the range is not of its identity",
+        _BLOCKS,
+        "terms = [self.blocks, *ends, self",
+        "terms = [self.blocks, self",
+        _T_IDENTITIES,
+    ),
+    Mutant(
+        "blocks: p of a quantile is not of its identity",
+        _BLOCKS,
+        "more = [] if self.fraction is None else [repr(self.fraction)]",
+        "more: list[str] = []",
+        _T_IDENTITIES,
+    ),
+    Mutant(
+        "blocks: doubles are added",
+        _ROWS,
+        '_ONE = (_N, "system.main.sum(c0)")',
+        '_ONE = (_N, "system.main.sum(c0 * 0.1e0) * 10")',
+        _T_PARTS,
+    ),
+    Mutant(
+        "blocks: any aggregate",
+        _AGGREGATE,
+        "    if row is None:\n",
+        "    row = row or BY_WORD['mad']\n    if row is None:\n",
+        _T,
+    ),
+    Mutant("blocks: arguments without bounds", _AGGREGATE, "if not facts(argument).interval.finite:", "if False:", _T),
+    Mutant("block mean: one block of two", _MEAN, "self.changed * self.cells)", "self.cells)", _T_LAWS),
+    Mutant("block median: one block of two", _MEDIAN, "/ (2 * self.changed)", "/ 2", _T_LAWS),
+    Mutant("block median: scores that move one way", _MEDIAN, "/ (2 * self.changed)", "/ self.changed", _T_LAWS),
+    Mutant("block median: a run is one cell", _MEDIAN, "return first + draw // weight", "return first", _T_LAWS),
+    Mutant(
+        "block median: a run weighs as one cell",
+        _MEDIAN,
+        "random_bits(_DRAWN) * sum(length * weight for _, length, weight in weighed)",
+        "random_bits(_DRAWN) * sum(weight for _, _, weight in weighed)",
+        _T_LAWS,
+    ),
+    Mutant(
+        "center: ranges that need not meet",
+        _CENTER,
+        "inner = (most + step) // 2 + 1",
+        "inner = (most + step) // 2",
+        _T_LAWS,
+    ),
+    Mutant(
+        "center: a replaced unit is one step",
+        _CENTER,
+        "range(inner, max(inner, most) + 2 * step + 1, step)",
+        "range(inner, max(inner, most) + 2 * step + 1, 1)",
+        _T_LAWS,
+    ),
+    Mutant("center: both ranges as narrow as one's own", _CENTER, "* (near + far) for", "* (near + near) for", _T_LAWS),
+    Mutant(
+        "center: what lies beyond all values is none",
+        _CENTER,
+        "if k <= most else self.cells",
+        "if k <= most else 0",
+        _T_LAWS,
+    ),
+)

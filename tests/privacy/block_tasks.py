@@ -1,0 +1,40 @@
+"""Aggregates of blocks as tasks, for every suite that goes through all tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duckdp.compiler.block_aggregate import read_block_aggregate
+from duckdp.compiler.blocks import BlockTask, Combination
+from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.scope import read_predicate
+from duckdp.core.interval import Interval
+from duckdp.core.types import NANO, Neighbours
+
+
+def blocks(
+    table: Any,
+    aggregate: str,
+    where: str | None = None,
+    *,
+    number: int = 7,
+    span: tuple[float, float] | None = None,
+    combination: Combination = "mean",
+    epsilon_nano: int = NANO,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+) -> BlockTask:
+    read = read_block_aggregate(aggregate, table)
+    known = Interval(*span) if span is not None else read.range
+    assert known is not None
+    return BlockTask(
+        table=table,
+        row=read.row,
+        arguments=read.arguments,
+        fraction=read.fraction,
+        where=None if where is None else read_predicate(parse_scalar(where), table, where),
+        blocks=number,
+        span=known,
+        combination=combination,
+        epsilon_nano=epsilon_nano,
+        neighbours=neighbours,
+    )
