@@ -24,6 +24,7 @@ from duckdp.functions.spec import REQUIRED, Parameter, Spec
 GOOD = {
     "table": "u",
     "column": "x",
+    "aggregate": "avg(x)",
     "source": "u",
     "function": "x",
     "keys": "name",

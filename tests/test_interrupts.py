@@ -29,7 +29,7 @@ ACTING = (
         "faces/asks.py",
         "faces/calls.py",
         "faces/sparse.py",
-        "faces/blocks.py",
+        "faces/sampling.py",
         "vault",
         "desk",
         "front",

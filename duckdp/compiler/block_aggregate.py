@@ -22,7 +22,7 @@ _MOST_VALUES = 2**53  # of whole numbers, for a logarithm
 
 @dataclass(frozen=True, kw_only=True)
 class BlockAggregate:
-    """One call: the row, its arguments, and p of a quantile."""
+    """One call of the allow-list as it was read: its row, its arguments, and p of a quantile or None."""
 
     row: BlockRow
     arguments: tuple[Expr, ...]
@@ -30,7 +30,7 @@ class BlockAggregate:
 
     @property
     def range(self) -> Interval | None:
-        """Of its values, where it follows from declarations."""
+        """The range of its values, where that follows from declarations; else None."""
         if self.row.name == "entropy":
             count = _values(self.arguments[0])
             return None if count is None or count < 2 else Interval(0.0, math.log2(count))
@@ -39,7 +39,7 @@ class BlockAggregate:
 
 
 def read_block_aggregate(text: str, table: Table) -> BlockAggregate:
-    """Read an aggregate.
+    """Read the one aggregate that a text calls, with its arguments.
 
     Args:
         text: one call, such as ``corr(x, y)``.

@@ -95,7 +95,7 @@ class BlockTask(OneRead):
 
     @property
     def loss(self) -> Loss:
-        """The whole epsilon, pure."""
+        """What it costs: the whole epsilon, for the one draw."""
         return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
 
     @property
@@ -168,7 +168,7 @@ class BlockTask(OneRead):
         return (self.span.upper - self.span.lower) / (self.blocks * CELLS)
 
     def half_width(self) -> float | None:
-        """Of the 95% interval for the mean of the values; None: there is none."""
+        """Half the width of the 95% interval for the mean of the values; None where there is no interval."""
         found = self.mechanism_of_blocks
         return half_width(found.noise) * self.unit if isinstance(found, BlockMean) else None
 

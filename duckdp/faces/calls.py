@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from duckdp.arguments import Scalar, checked_methods, checks_itself
-from duckdp.faces.blocks import BlockCalls
+from duckdp.faces.sampling import BlockCalls
 from duckdp.faces.declared import method
 from duckdp.faces.sparse import SparseCalls
 from duckdp.functions.spec import FUNCTIONS
