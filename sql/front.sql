@@ -179,6 +179,24 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_quantiles', [
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), groups::VARCHAR,
   predicate::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
 
+CREATE OR REPLACE MACRO dp_sample_aggregate(t, aggregate, epsilon := NULL, blocks := NULL, low := NULL, high := NULL,
+  method := 'auto', predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_sample_aggregate', [
+  t::VARCHAR, aggregate::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), blocks::VARCHAR,
+  low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_sample_aggregate(t, aggregate, epsilon := NULL, blocks := NULL, low := NULL, high := NULL,
+  method := 'auto', predicate := NULL, fresh := false)
+AS (SELECT value FROM query(__dp_bind('dp_sample_aggregate', [
+  t::VARCHAR, aggregate::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), blocks::VARCHAR,
+  low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], [])));
+
+CREATE OR REPLACE MACRO dp_explain_sample_aggregate(t, aggregate, epsilon := NULL, blocks := NULL, low := NULL,
+  high := NULL, method := 'auto', predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_sample_aggregate', [
+  t::VARCHAR, aggregate::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), blocks::VARCHAR,
+  low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR], []));
+
 CREATE OR REPLACE MACRO dp_above_threshold(t, candidates, threshold, epsilon := NULL, hits := 1, values := false,
   predicate := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_above_threshold', [

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from duckdp.arguments import Scalar, checked_methods, checks_itself
-from duckdp.faces.sampling import BlockCalls
 from duckdp.faces.declared import method
+from duckdp.faces.sampling import BlockCalls
 from duckdp.faces.sparse import SparseCalls
 from duckdp.functions.spec import FUNCTIONS
 from duckdp.result import Result
