@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import duckdp
-from duckdp.compiler import blocks as module
+from duckdp.compiler import block_values as module
 from duckdp.compiler.block_rows import ROWS as AGGREGATES
-from duckdp.compiler.blocks import BlockTask, best_combination, predicted_error
+from duckdp.compiler.block_values import BlockTask, best_combination, predicted_error
 from duckdp.mechanisms.block_mean import BlockMean
 from tests.gate import clinic, load
 from tests.privacy.block_tasks import blocks

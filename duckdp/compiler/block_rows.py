@@ -6,7 +6,7 @@ order, so one row could move the values of all blocks. Arguments are cells of a 
 x = lower + u width / steps. From the whole numbers the value follows by the same operations each time, on one machine.
 
 A row decides nothing that privacy depends on beside that: values are clamped to a public range, and what has none
-(NULL, NaN, infinite, undefined) is a public value (``blocks``).
+(NULL, NaN, infinite, undefined) is a public value (``block_values``).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from duckdp.catalog.table import Table, describe_unit, name_unit
 from duckdp.compiler.block_aggregate import BlockAggregate, read_block_aggregate
-from duckdp.compiler.blocks import BlockTask, best_combination, epsilon_of
+from duckdp.compiler.block_values import BlockTask, best_combination, epsilon_of
 from duckdp.compiler.expression import show
 from duckdp.core.interval import Interval
 from duckdp.core.types import Neighbours, parse_epsilon

@@ -9,7 +9,7 @@ With z[1] <= ... <= z[m] in {0, ..., cells}, s = ``changed`` and t = (m + s) // 
 Releases round(g + S / alpha * T), T of Student's law with 2 degrees of freedom, clamped to [0, 2 cells].
 
 Privacy:      epsilon, pure, for the relation of ``changed``.
-Assumes:      between neighbours at most s of the m values differ (compiler/blocks.py says why); m is public.
+Assumes:      between neighbours at most s of the m values differ (compiler/block_values.py says why); m is public.
 Proof sketch: let z' differ from z in at most s values.
               1. A range with k + s values of z has at least k of z', so w'(k) <= w(k + s); where k + s > m too, as
               nothing is wider than cells.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_BLOCKS, _ROWS = "duckdp/compiler/blocks.py", "duckdp/compiler/block_rows.py"
+_BLOCKS, _ROWS = "duckdp/compiler/block_values.py", "duckdp/compiler/block_rows.py"
 _MEAN, _MEDIAN = "duckdp/mechanisms/block_mean.py", "duckdp/mechanisms/block_median.py"
 _CENTER, _AGGREGATE = "duckdp/mechanisms/center_of_attention.py", "duckdp/compiler/block_aggregate.py"
 _T, _T_LAWS = ("tests/test_sample_aggregate.py",), ("tests/mechanisms/test_block_mechanisms.py",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duckdp.compiler.block_aggregate import read_block_aggregate
-from duckdp.compiler.blocks import BlockTask, Combination
+from duckdp.compiler.block_values import BlockTask, Combination
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
 from duckdp.core.interval import Interval

@@ -21,7 +21,7 @@ import duckdb
 import pytest
 
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
-from duckdp.compiler.blocks import BlockTask
+from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit

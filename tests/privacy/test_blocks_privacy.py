@@ -34,7 +34,7 @@ CELLS = 4
 
 def _break(twin: str | None) -> None:
     """Few cells, and a part of the package replaced by a broken one, in this process."""
-    from duckdp.compiler import blocks
+    from duckdp.compiler import block_values as blocks
 
     blocks.CELLS = CELLS  # type: ignore[misc]
     if twin == "a tenth of the noise":

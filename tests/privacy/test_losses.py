@@ -24,7 +24,7 @@ import pytest
 from duckdp.compiler import measures
 from duckdp.compiler import plan as plan_module
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
-from duckdp.compiler.blocks import BlockTask
+from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.per_unit import PerUnitTask

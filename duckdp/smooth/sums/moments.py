@@ -2,7 +2,7 @@
 
     sums      one SUM per function inside DuckDB (``direct``)
     cells     cells counted inside DuckDB with local moments, and an expansion (``cells``)
-    blocks    rows streamed, exact matrix products (``blocks``)
+    blocks    rows streamed, exact matrix products (``block_values``)
     grid      rows moved to a grid and counted by cell inside DuckDB (``grid``); never chosen, only asked for
 
 The path, its cells and its grid follow from public figures alone (``paths``).
