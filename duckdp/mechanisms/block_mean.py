@@ -4,7 +4,7 @@ Releases sum(z) + Z of z in {0, ..., cells}^m, with P(Z = k) ~ exp(-|k| / scale)
 is made of it, (sum + Z) / m, costs nothing more.
 
 Privacy:      epsilon, pure, for the relation of ``changed``.
-Assumes:      between neighbours at most ``changed`` of the m values differ (compiler/block_values.py says why): 1 where a
+Assumes:      between neighbours at most ``changed`` of the m values differ (compiler/block_values.py): 1 where a
               unit comes or goes, 2 where one is replaced. Every value lies in {0, ..., cells}, and may move anywhere.
 Proof sketch: the sum changes by at most changed * cells, the l1 sensitivity that the noise is scaled to.
 Numerics:     whole numbers; scale and sampler as in ``additive``.

@@ -5,7 +5,7 @@ One cell r of {0, ..., cells} is drawn with a chance proportional to exp(-rate (
     u_r = max(q_r, max q - G),  q_r = -max(#{i : z_i < r}, #{i : z_i > r}),  rate = epsilon / (2 changed)
 
 Privacy:      epsilon, pure, for the relation of ``changed``.
-Assumes:      between neighbours at most ``changed`` of the m values differ (compiler/block_values.py says why), m is public.
+Assumes:      between neighbours at most ``changed`` of the m values differ (compiler/block_values.py); m is public.
 Proof sketch: each value that differs moves both counts of any r by at most 1, so q_r by at most ``changed``, for every
               r, as do the maximum of all q and u_r. The rest is the proof of ``exponential``, with cells for indices.
 Utility:      a median of z has q of at least -m / 2, and all of the at most cells + 1 others together are drawn with a
