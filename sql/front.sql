@@ -167,17 +167,18 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_choose', [
   predicate::VARCHAR], [TRY_CAST(candidates AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL,
-  fresh := false)
+  intervals := true, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_quantiles', [
   t::VARCHAR, x::VARCHAR, CASE WHEN TRY_CAST(quantiles AS VARCHAR[]) IS NULL THEN quantiles::VARCHAR END,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), groups::VARCHAR, predicate::VARCHAR,
-  fresh::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
+  intervals::VARCHAR, fresh::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
 
-CREATE OR REPLACE MACRO dp_explain_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL)
+CREATE OR REPLACE MACRO dp_explain_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL,
+  intervals := true)
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain_quantiles', [
   t::VARCHAR, x::VARCHAR, CASE WHEN TRY_CAST(quantiles AS VARCHAR[]) IS NULL THEN quantiles::VARCHAR END,
-  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), groups::VARCHAR,
-  predicate::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), groups::VARCHAR, predicate::VARCHAR,
+  intervals::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_sample_aggregate(t, aggregate, epsilon := NULL, blocks := NULL, low := NULL, high := NULL,
   method := 'auto', predicate := NULL, fresh := false)

@@ -257,7 +257,7 @@ SESSION: Cases = {
     "sparse_open": lambda _: {**CALL, "table": "u", **ABOVE},
     "explain_sparse_open": lambda _: {**TOLD, **ABOVE},
     "sparse_ask": lambda w: {"handle": handle(w), "predicate": "x > 1", "threshold": None},
-    "quantiles": lambda _: {**CALL, "table": "u", "column": "x", "quantiles": [0.5], "groups": None},
+    "quantiles": lambda _: {**CALL, "table": "u", "column": "x", "quantiles": [0.5], "groups": None, "intervals": True},
     "explain_quantiles": lambda _: {
         "table": "u",
         "column": "x",
@@ -265,6 +265,7 @@ SESSION: Cases = {
         "epsilon": 1,
         "groups": None,
         "predicate": None,
+        "intervals": True,
     },
     "explain_top_k": lambda _: {"table": "u", "keys": "name", "k": 1, "epsilon": 1, "delta": 0, "predicate": None},
     "explain_choose": lambda _: {

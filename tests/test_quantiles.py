@@ -11,14 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 import duckdp
 from duckdp.compiler.grouping import read_keys
-from duckdp.compiler.order_rows import WantedPart
-from duckdp.compiler.quantile_levels import QuantilesTask, _sorted_rows, plan_quantiles
+from duckdp.compiler.order_rows import WantedPart, sort_windows
+from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
+from duckdp.core.noise import laplace_noise
+from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
+from duckdp.mechanisms import quantile_intervals
 from duckdp.mechanisms.exponential_quantiles import PLACES, Aim, Part, draw_cell
 from tests.gate import clinic, load
 from tests.mechanisms.test_quantiles import part_of
@@ -49,7 +54,7 @@ def read_parts(
     for old, new in changed.items():
         assert TWINS[old] in sql
         sql = sql.replace(TWINS[old], new)
-    ends, runs = _sorted_rows(con.execute(sql, list(query.parameters)).fetchall(), len(wanted))
+    ends, runs = sort_windows(con.execute(sql, list(query.parameters)).fetchall(), len(wanted))
     return [
         Part(low=p.low, high=p.high, below=below, upto=upto, runs=runs.get(p.group, ()))
         for p, (below, upto) in zip(wanted, ends, strict=True)
@@ -193,6 +198,89 @@ def test_levels_units_and_groups_share_the_charge() -> None:
 # ---- as users have them
 
 
+# ---- intervals
+
+
+def missed(runs: int, quantiles: Sequence[float]) -> int:
+    """How many intervals do not hold their quantile, on tables that are tied, in two heaps, and spread."""
+    rng, found = random.Random(9), 0
+    ages = {
+        "tied": [20] * 60 + [21] * 55 + [60] * 5,
+        "heaps": [10] * 61 + [100] * 59,
+        "spread": [rng.randint(0, 110) for _ in range(120)],
+    }
+    task = planned(ROWS, "age", quantiles, epsilon_nano=10 * NANO, intervals=True)
+    for values in ages.values():
+        true = [sorted(values)[max(1, -(-len(values) * q.numerator // q.denominator)) - 1] for q in task.quantiles]
+        with duckdb.connect() as con:
+            load(con, clinic(), [(i, age, *_random_row(rng)[1:]) for i, age in enumerate(values)])
+
+            def read(query: Any, con: duckdb.DuckDBPyConnection = con) -> Rows:
+                return con.execute(query.sql, list(query.parameters)).fetchall()
+
+            for _ in range(runs // 3):
+                (got,) = task.read(task.work(7)(Stages(read)))
+                assert all(e.low is not None and e.high is not None and e.low <= e.value <= e.high for e in got)
+                found += sum(not e.low <= t <= e.high for e, t in zip(got, true, strict=True))
+    return found
+
+
+def test_intervals_hold_their_quantiles() -> None:
+    assert stats.binom.sf(missed(15, (0, 0.3, 0.5, 0.9)) - 1, 60, 0.05) > 1e-9
+
+
+@pytest.mark.parametrize("bins", [2, 60])
+def test_an_end_misses_as_seldom_as_it_says(bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Just as many rows up to the last cell but one of the ends as the quantile wants: one cell on is too far."""
+    exact, scale, runs = [10] * bins, 5.0, 600
+    half = bins // 2
+
+    def too_far() -> int:
+        noise = np.array(laplace_noise(runs * bins, scale)).reshape(runs, bins)
+        found = [
+            quantile_intervals.Counted(
+                cells=range(bins - 1), counts=[n + int(z) for n, z in zip(exact, row, strict=True)], scale=scale
+            )
+            for row in noise
+        ]
+        return sum(counted.interval(0.5, bins)[0] > half - 1 for counted in found)
+
+    assert stats.binom.sf(too_far() - 1, runs, quantile_intervals.MISSED) > 1e-9
+    real = quantile_intervals.margin
+    monkeypatch.setattr(quantile_intervals, "margin", lambda *given: 0.3 * real(*given))  # the broken twin
+    assert stats.binom.sf(too_far() - 1, runs, quantile_intervals.MISSED) < 1e-9
+
+
+@pytest.mark.slow
+def test_intervals_hold_their_quantiles_often_enough() -> None:
+    assert stats.binom.sf(missed(600, (0, 0.3, 0.5, 0.9)) - 1, 2400, 0.05) > 1e-9
+
+
+@pytest.mark.parametrize(("below", "bins", "share"), [(1, 5, 0.5), (3, 5, 0.1), (30, 50, 0.9), (1, 3, 0.0)])
+def test_the_margin_is_what_the_noise_exceeds(below: int, bins: int, share: float) -> None:
+    scale, draws = 6.0, 1_500
+    most = quantile_intervals.margin(below, bins, share, scale)
+    weights = np.array([share - 1] * below + [share] * (bins - below))
+    noise = np.array(laplace_noise(draws * bins, scale)).reshape(draws, bins) @ weights
+    assert stats.binom.sf(int((noise > most).sum()) - 1, draws, quantile_intervals.MISSED) > 1e-9
+    assert int((noise > 0.6 * most).sum()) > draws * quantile_intervals.MISSED  # no larger than it needs to be
+
+
+def test_draws_aside_and_counts_take_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one group: half for the levels, a quarter for what is drawn aside (two of a part), a quarter for counts."""
+    for table, keys, parts in ((KEYED, None, 1), (KEYED, "town, smoker", 2), (ROWS, None, 1)):
+        for quantiles in ((0.5,), (0.25, 0.5, 0.75)):
+            for neighbours, times in ((Neighbours.ADD_REMOVE, 1), (REPLACE, 2)):
+                task = planned(table, "age", quantiles, keys, neighbours=neighbours, intervals=True)
+                aside = sum(task.aim_aside(0, below=below).epsilon for below in (True, False)) / (
+                    1 + (len(quantiles) == 1)
+                )
+                counts = Fraction(task.rows.unit) / Fraction(task.scale)
+                total = (sum(task.shares) + aside + counts) * parts * times
+                assert Fraction(999, 1000) < total <= 1
+                assert task.aim_aside(0, below=True).unit == task.rows.unit
+
+
 @pytest.fixture
 def curator(tmp_path: Path) -> Iterator[duckdp.Curator]:
     ages = [i % 90 for i in range(900)]
@@ -219,14 +307,22 @@ def curator(tmp_path: Path) -> Iterator[duckdp.Curator]:
 
 def test_sql_and_session_give_the_same_and_pay_once(curator: duckdp.Curator) -> None:
     con, ana = curator.connect("ana"), curator.session("ana")
-    first = ana.quantiles("t", "age", [0.1, 0.5, 0.9], epsilon=30)
-    assert con.execute("FROM dp_quantiles('t', 'age', [0.1, 0.5, 0.9], epsilon := 30)").fetchall() == first.rows()
-    assert first.names[:2] == ["quantile", "value"]
+    first = ana.quantiles("t", "age", [0.1, 0.5, 0.9], epsilon=30, intervals=False)
+    asked = "FROM dp_quantiles('t', 'age', [0.1, 0.5, 0.9], epsilon := 30, intervals := false)"
+    assert con.execute(asked).fetchall() == first.rows()
+    assert first.names == ["quantile", "value"]
     assert [c.type for c in first.columns] == ["DOUBLE", "BIGINT"]
     assert all(abs(v - t) <= 3 for v, t in zip(first["value"], (9, 45, 80), strict=True))
     grouped = ana.quantiles("t", "pay", [0.5], epsilon=30, groups="sex", predicate="age < 45")
     assert [(r[0], r[1]) for r in grouped.rows()] == [("f", 0.5), ("m", 0.5)]
     assert all(abs(row[2] - 22**2) < 300 for row in grouped.rows())
+    bars = ana.quantiles("t", "pay", [0.5], epsilon=30, groups="sex", predicate="age < 45")
+    asked = "FROM dp_quantiles('t', 'pay', [0.5], epsilon := 30, groups := 'sex', predicate := 'age < 45')"
+    rows = con.execute(asked).fetchall()
+    note = "at most 2 rows of each person count in each group (max_rows)"
+    assert [row[:3] for row in rows] == bars.rows()
+    assert all(row[4] <= row[2] <= row[5] and row[3] is None and row[6] == note for row in rows)
+    assert con.execute(f"DESCRIBE {asked}").fetchall()[2][0] == "value"
     assert [str(charge.loss) for charge in curator.ledger.charges()] == ["epsilon=30", "epsilon=30"]
 
 

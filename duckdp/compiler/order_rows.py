@@ -7,11 +7,12 @@ grid and then within blocks, where ranks are: nothing is sorted but what is near
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import Any
 
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.emit import key_codes, print_keyed
@@ -259,6 +260,20 @@ class OrderRows:
                 codes = [None if c is None else float(c) for c in codes]  # type: ignore[arg-type]
             items.append(f"system.main.unnest(CAST({parameters.bind(codes)} AS {kind}[])) AS k{i}")
         return f"(SELECT {', '.join(items)}) AS d"
+
+
+def sort_windows(
+    rows: Iterable[tuple[Any, ...]], parts: int
+) -> tuple[list[tuple[int, int]], dict[int, list[tuple[int, int, int]]]]:
+    """Ranks of the parts' ends, and runs by group. ``rows``: of :meth:`OrderRows.windows`; exact and private."""
+    ends, runs = [(0, 0)] * parts, {}  # type: ignore[var-annotated]
+    for row in rows:
+        kind, *figures = (int(value) for value in row)
+        if -parts <= kind < 0:
+            ends[-1 - kind] = (figures[0], figures[1])
+        else:
+            runs.setdefault(kind, []).append(tuple(figures))
+    return ends, runs
 
 
 def group_count(keys: Sequence[Key]) -> int:

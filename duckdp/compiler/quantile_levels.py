@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ import numpy as np
 from duckdp.catalog.table import Column, Kind, Table, dump_table
 from duckdp.compiler.aggregates import AGGREGATES, Released
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.order_rows import OrderRows, WantedPart, group_count
+from duckdp.compiler.order_rows import OrderRows, WantedPart, group_count, sort_windows
 from duckdp.compiler.query import Key
 from duckdp.core.accountant import pure_rho
+from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import NANO, Loss, Neighbours
 from duckdp.errors import CatalogError, ParameterError, QueryError
@@ -31,6 +32,8 @@ from duckdp.mechanisms.exponential_quantiles import (
     rank_bound,
     split_quantiles,
 )
+from duckdp.mechanisms.quantile_intervals import Counted, aside, bin_ends, draws_of_a_part, parts_aside
+from duckdp.result import Estimate
 
 FINEST = 2**32  # grid steps of a column of fractions
 COARSE = 2**16  # of any column, where epsilon is so small that more rows than this would cross
@@ -49,12 +52,14 @@ class QuantilesTask:
         quantiles: ascending, each once, in [0, 1].
         epsilon_nano: the charge, in 1e-9.
         neighbours: relation of the data set.
+        intervals: whether half of the charge buys an interval for each (mechanisms/quantile_intervals.py).
     """
 
     rows: OrderRows
     quantiles: tuple[Fraction, ...]
     epsilon_nano: int
     neighbours: Neighbours
+    intervals: bool
 
     @property
     def table(self) -> Table:
@@ -71,7 +76,8 @@ class QuantilesTask:
         """The question's identity: equal for equal questions, and for no others."""
         rows = self.rows
         parts = [dump_table(rows.table), rows.column.name, show(rows.where), [show(k.expr) for k in rows.keys]]
-        asked = [[str(q) for q in self.quantiles], self.epsilon_nano, self.neighbours.value, rows.steps]
+        terms = [self.epsilon_nano, self.neighbours.value, rows.steps, self.intervals]
+        asked = [[str(q) for q in self.quantiles], *terms]
         return json.dumps(["quantiles", *parts, *asked])
 
     @property
@@ -93,6 +99,7 @@ class QuantilesTask:
             "keys": [show(k.expr) for k in self.rows.keys],
             "quantiles": [str(q) for q in self.quantiles],
             "levels": [float(e) for e in self.shares],
+            "intervals": self.intervals,
             "grid_steps": self.rows.steps,
             "neighbours": self.neighbours.value,
         }
@@ -113,12 +120,27 @@ class QuantilesTask:
         for split in self.splits:
             a, b = self._aimed(split)
             weights[split.level] += max(a, b - a) / b * (1 + 0.5 * sum(self._leans(split, s) for s in self.splits))
-        parts = self.rows.shared * (2 if self.neighbours is Neighbours.REPLACE else 1)
         roots = [w**0.5 for w in weights]
-        shares = [Fraction(int(self.epsilon_nano * r / sum(roots) * (1 - 1e-12)), NANO) / parts for r in roots]
+        total = self.epsilon_nano // 2 if self.intervals else self.epsilon_nano
+        shares = [Fraction(int(total * r / sum(roots) * (1 - 1e-12)), NANO) / self._parts for r in roots]
         if min(shares) == 0:
             raise ParameterError("P101", "epsilon", self.epsilon_nano / NANO, f"is too small for {len(shares)} levels.")
         return shares
+
+    @property
+    def _parts(self) -> int:
+        """How often a unit may meet what one draw of a group spends."""
+        return self.rows.shared * (2 if self.neighbours is Neighbours.REPLACE else 1)
+
+    @property
+    def _quarter(self) -> Fraction:
+        """Epsilon in one group of all draws aside, and of the counts."""
+        return Fraction(self.epsilon_nano // 4, NANO) / self._parts
+
+    @cached_property
+    def scale(self) -> float:
+        """Noise of the counts, rows."""
+        return laplace_scale(self._quarter, self.rows.unit)
 
     def aim(self, split: Split) -> Aim:
         """What one draw aims at."""
@@ -128,6 +150,16 @@ class QuantilesTask:
         if 0 < a < b:
             return aim
         return Aim(a=2 * a, b=2 * b, inward=max(1, int(EXTREME / aim.rate)), epsilon=epsilon, unit=unit, cells=cells)
+
+    def aim_aside(self, index: int, *, below: bool) -> Aim:
+        """What a draw beside a released quantile aims at."""
+        count, unit, cells = len(self.quantiles), self.rows.unit, self.rows.steps + 1
+        end = 2 if below else 0
+        aim = Aim(a=end, b=2, epsilon=self._quarter / draws_of_a_part(count), unit=unit, cells=cells)
+        own = self.aim(next(s for s in self.splits if s.index == index))
+        share = float(self.quantiles[index])
+        inward = aside(count, share, rate=float(aim.rate), own_rate=float(own.rate), scale=self.scale)
+        return replace(aim, inward=inward)
 
     def _aimed(self, split: Split) -> tuple[int, int]:
         """Which share of its part's rows a quantile has below it."""
@@ -157,13 +189,32 @@ class QuantilesTask:
         worst = max(rank_bound(self.aim(s)) for s in self.splits)
         typical = max(1 / float(self.aim(s).rate) for s in self.splits)
         lines.append(
-            f"rank: off by about {typical:.3g} rows a draw; by at most {worst:,.0f} with 95%, whatever the data"
+            f"each draw: off by about {typical:.3g} rows of rank; by at most {worst:,.0f} with 95%, whatever the data"
         )
+        if self.intervals:
+            beside = max(self.aim_aside(i, below=b).inward for i in range(count) for b in (True, False))
+            lines.append(
+                f"intervals (95%): cells drawn about {beside:,} rows aside, noise of scale {self.scale:.4g} on counts"
+            )
         return lines
 
-    def read(self, payload: str) -> list[list[float]]:
-        """Values of the quantiles in each group, from the stored payload."""
-        return [[self.value(cell) for cell in group] for group in json.loads(payload)["cells"]]
+    def read(self, payload: str) -> list[list[Estimate]]:
+        """Quantiles in each group, with their intervals, from the stored payload."""
+        raw = json.loads(payload)
+        found = []
+        for g, cells in enumerate(raw["cells"]):
+            if not self.intervals:
+                found.append([Estimate(value=self.value(cell)) for cell in cells])
+                continue
+            counted = Counted(cells=raw["ends"][g], counts=raw["counts"][g], scale=raw["scale"])
+            ends = [counted.interval(float(q), self.rows.steps) for q in self.quantiles]
+            found.append(
+                [
+                    Estimate(value=self.value(cell), low=self.value(min(low, cell)), high=self.value(max(high, cell)))
+                    for cell, (low, high) in zip(cells, ends, strict=True)
+                ]
+            )
+        return found
 
     def value(self, cell: int) -> float:
         """A cell in the column's units."""
@@ -179,10 +230,14 @@ class QuantilesTask:
         def run(stages: Stages) -> str:
             cuts: dict[tuple[int, int], int] = {}
             last = len(self.shares) - 1
-            for level in range(last):
+            for level in range(last + self.intervals):
                 found = json.loads(stages.run(partial(self._written, level, cuts, stages, salt)))
                 cuts |= dict(zip(self._drawn_at(level), found, strict=True))
-            return stages.last(lambda: self._payload(cuts, self._drawn(last, cuts, stages, salt)))
+            if not self.intervals:
+                return stages.last(lambda: self._payload(cuts, self._drawn(last, cuts, stages, salt)))
+            cells = self._cells(cuts)
+            beside = json.loads(stages.run(lambda: json.dumps(self._beside(cells, stages, salt))))
+            return stages.last(lambda: self._counted(cells, beside, stages, salt))
 
         return run
 
@@ -202,45 +257,63 @@ class QuantilesTask:
 
     def _drawn(self, level: int, cuts: dict[tuple[int, int], int], stages: Stages, salt: int) -> list[int]:
         """Cuts, or cells where nothing follows, of one level."""
-        wanted = self._wanted(level, cuts)
-        below, runs = _sorted_rows(stages.read(self.rows.windows(wanted, salt)), len(wanted))
-        ends = {s.index: s.ends for s in self.splits}
-        found = []
-        for (group, index), (_, part), (before, upto) in zip(
-            self._drawn_at(level), enumerate(wanted), below, strict=True
-        ):
-            exact = Part(low=part.low, high=part.high, below=before, upto=upto, runs=runs.get(group, ()))
-            found.append((draw_cell if ends[index] else draw_cut)(exact, part.aim))
-        return found
+        wanted, ends = self._wanted(level, cuts), {s.index: s.ends for s in self.splits}
+        exact = self._exact(wanted, stages, salt)
+        return [
+            (draw_cell if ends[index] else draw_cut)(part, asked.aim)
+            for (_, index), asked, part in zip(self._drawn_at(level), wanted, exact, strict=True)
+        ]
+
+    def _exact(self, wanted: Sequence[WantedPart], stages: Stages, salt: int) -> list[Part]:
+        """The parts as they are: exact and private."""
+        below, runs = sort_windows(stages.read(self.rows.windows(wanted, salt)), len(wanted))
+        return [
+            Part(low=part.low, high=part.high, below=before, upto=upto, runs=runs.get(part.group, ()))
+            for part, (before, upto) in zip(wanted, below, strict=True)
+        ]
 
     def _written(self, level: int, cuts: dict[tuple[int, int], int], stages: Stages, salt: int) -> str:
         return json.dumps(self._drawn(level, cuts, stages, salt))
 
     def _payload(self, cuts: dict[tuple[int, int], int], last: Sequence[int]) -> str:
-        drawn = {**cuts, **dict(zip(self._drawn_at(len(self.shares) - 1), last, strict=True))}
+        return json.dumps(
+            {"cells": self._cells({**cuts, **dict(zip(self._drawn_at(len(self.shares) - 1), last, strict=True))})}
+        )
+
+    def _cells(self, drawn: dict[tuple[int, int], int]) -> list[list[int]]:
+        """Cells of the quantiles of each group, of cuts and cells that were drawn."""
         ends = {s.index: s.ends for s in self.splits}
-        cells = [
+        return [
             [
                 drawn[g, i] if ends[i] else min(drawn[g, i] // PLACES, self.rows.steps)
                 for i in range(len(self.quantiles))
             ]
             for g in range(len(self.rows.groups))
         ]
-        return json.dumps({"cells": cells})
 
+    def _beside(self, cells: list[list[int]], stages: Stages, salt: int) -> list[list[int]]:
+        """Cells beside the quantiles of each group."""
+        wanted = [
+            WantedPart(group=g, low=low * PLACES, high=(high + 1) * PLACES, aim=self.aim_aside(i, below=below))
+            for g, own in enumerate(cells)
+            for i, low, high, below in parts_aside(own, self.rows.steps)
+        ]
+        found: list[list[int]] = [[] for _ in cells]
+        for part, exact in zip(wanted, self._exact(wanted, stages, salt), strict=True):
+            found[part.group].append(draw_cell(exact, part.aim))
+        return found
 
-def _sorted_rows(
-    rows: Iterable[tuple[Any, ...]], parts: int
-) -> tuple[list[tuple[int, int]], dict[int, list[tuple[int, int, int]]]]:
-    """Ranks of the parts' ends, and runs by group. ``rows``: of ``OrderRows.windows``; exact and private."""
-    ends, runs = [(0, 0)] * parts, {}  # type: ignore[var-annotated]
-    for row in rows:
-        kind, *figures = (int(value) for value in row)
-        if -parts <= kind < 0:
-            ends[-1 - kind] = (figures[0], figures[1])
-        else:
-            runs.setdefault(kind, []).append(tuple(figures))
-    return ends, runs
+    def _counted(self, cells: list[list[int]], beside: list[list[int]], stages: Stages, salt: int) -> str:
+        """The payload with noisy counts of the rows between all cells of each group."""
+        ends = [bin_ends(own, others, self.rows.steps) for own, others in zip(cells, beside, strict=True)]
+        places = [0, *accumulate(len(own) + 1 for own in ends)]
+        exact = [0] * places[-1]
+        for place, rows in stages.read(self.rows.counts(ends, salt)):
+            if 0 <= int(place) < len(exact):
+                exact[int(place)] = int(rows)
+        noisy = [n + z for n, z in zip(exact, laplace_noise(len(exact), self.scale), strict=True)]
+        counts = [noisy[first:last] for first, last in pairwise(places)]
+        return json.dumps({"cells": cells, "ends": ends, "counts": counts, "scale": self.scale})
 
 
 def plan_quantiles(
@@ -252,6 +325,7 @@ def plan_quantiles(
     *,
     epsilon_nano: int,
     neighbours: Neighbours,
+    intervals: bool = False,
 ) -> QuantilesTask:
     """Plan quantiles of a bounded numeric column.
 
@@ -263,6 +337,7 @@ def plan_quantiles(
         keys: of groups, each with a domain.
         epsilon_nano: cost, in 1e-9.
         neighbours: relation of the data set.
+        intervals: whether half of the charge buys an interval for each.
 
     Raises:
         CatalogError: C102. QueryError: Q203, Q401. ParameterError: P1xx.
@@ -274,12 +349,17 @@ def plan_quantiles(
         raise ParameterError("P107", "quantiles", len(asked), rule)
     whole = column.integral and span.upper - span.lower <= 2**46
     steps = int(span.upper - span.lower) if whole else FINEST
-    rows = OrderRows(table=table, column=column, where=where, keys=keys, steps=max(1, steps))
-    task = QuantilesTask(rows=rows, quantiles=asked, epsilon_nano=epsilon_nano, neighbours=neighbours)
-    crossing = sum(2 * task.aim(split).reach for split in task.splits) * len(rows.groups)
-    if crossing > MOST_CROSSING and steps > COARSE:
-        rows = OrderRows(table=table, column=column, where=where, keys=keys, steps=COARSE)
-        task = QuantilesTask(rows=rows, quantiles=asked, epsilon_nano=epsilon_nano, neighbours=neighbours)
+    task = QuantilesTask(
+        rows=OrderRows(table=table, column=column, where=where, keys=keys, steps=max(1, steps)),
+        quantiles=asked,
+        epsilon_nano=epsilon_nano,
+        neighbours=neighbours,
+        intervals=intervals,
+    )
+    aims = [task.aim(split) for split in task.splits]
+    aims += [task.aim_aside(i, below=below) for i in range(len(asked)) for below in (True, False) if intervals]
+    if 2 * sum(aim.reach for aim in aims) * len(task.rows.groups) > MOST_CROSSING and steps > COARSE:
+        return replace(task, rows=replace(task.rows, steps=COARSE))
     return task
 
 

@@ -273,6 +273,7 @@ class Calls(SparseCalls, BlockCalls):
         epsilon: object = None,
         groups: Names | None = None,
         predicate: str | None = None,
+        intervals: bool = True,
         fresh: bool = False,
     ) -> Result:
         """Several quantiles of a column at once, the least and the largest value among them if asked, in each group."""
@@ -288,6 +289,7 @@ class Calls(SparseCalls, BlockCalls):
         epsilon: object = None,
         groups: Names | None = None,
         predicate: str | None = None,
+        intervals: bool = True,
     ) -> Result:
         """What :meth:`quantiles` would do and cost; free."""
         return self._ask("dp_explain_quantiles", locals())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog.table import Scalar, Table, describe_unit
+from duckdp.catalog.table import Table, describe_unit
 from duckdp.compiler.describe import pretty
 from duckdp.compiler.evaluate import key_type
 from duckdp.compiler.expression import show
@@ -17,8 +17,8 @@ from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
 from duckdp.compiler.query import Key
 from duckdp.core.types import parse_epsilon
 from duckdp.errors import ParameterError
-from duckdp.functions.kinds import ColumnName, Epsilon, Fresh, Keys, Numbers, Predicate, TableName
-from duckdp.functions.planned import Planned, predicate_text, read_where
+from duckdp.functions.kinds import ColumnName, Epsilon, Flag, Fresh, Keys, Numbers, Predicate, TableName
+from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors
 from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.result import Result, ResultColumn
 
@@ -37,14 +37,14 @@ class Quantiles(Explained):
     epsilon: Epsilon | None = option(None)
     groups: Keys | None = option(None)
     predicate: Predicate | None = option(None)
+    intervals: Flag = option(True, about="whether half of epsilon buys an interval for each")
     fresh: Fresh = option(False, explained=False)
 
     def plan(self, desk: Desk) -> Planned:
         """A row for each group and quantile."""
         task = self._task(desk)
         keys, kind = task.rows.keys, "BIGINT" if task.column.integral else "DOUBLE"
-        shape = [*_named(keys), ("quantile", "DOUBLE"), ("value", kind)]
-        asked, count = [float(q) for q in task.quantiles], len(task.quantiles)
+        named, asked = [*_named(keys), ("quantile", "DOUBLE")], [float(q) for q in task.quantiles]
         groups = list(product(*(key.domain or () for key in keys)))
         caveat = bounding_note(task.table, grouped=bool(keys)) if drops_rows(task.table) else None
         listed = f"{task.table.name}, {task.column.name}, {list(self.quantiles)}"
@@ -53,13 +53,21 @@ class Quantiles(Explained):
         def run(nonce: str) -> Result:
             text = f"dp_quantiles({listed}{by}{predicate_text(self.predicate)})"
             done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
-            values = [value for group in task.read(done.payload) for value in group]
-            cells: list[list[Scalar]] = [[group[i] for group in groups for _ in range(count)] for i in range(len(keys))]
-            cells += [[*asked] * len(groups), [*values]]
-            columns = [ResultColumn(name=n, type=t, values=v) for (n, t), v in zip(shape, cells, strict=True)]
-            return desk.dress(columns, task.loss, done, notes=[] if caveat is None else [caveat])
+            found = [estimate for group in task.read(done.payload) for estimate in group]
+            cells: list[list[Any]] = [[group[i] for group in groups for _ in asked] for i in range(len(keys))]
+            columns = [
+                ResultColumn(name=n, type=t, values=v)
+                for (n, t), v in zip(named, [*cells, [*asked] * len(groups)], strict=True)
+            ]
+            bought = found if self.intervals else None
+            columns.append(ResultColumn(name="value", type=kind, values=[e.value for e in found], estimates=bought))
+            notes = [] if caveat is None else [caveat]
+            return desk.dress(columns, task.loss, done, notes=notes, caveat=caveat if self.intervals else None)
 
-        return Planned(columns=shape, run=run, rows=count * len(groups))
+        shape, rows = [("value", kind)], len(asked) * len(groups)
+        if self.intervals:
+            return Planned(columns=[*named, *with_errors(shape, caveat)], run=run, intervals=True, rows=rows)
+        return Planned(columns=[*named, *shape], run=run, rows=rows)
 
     def explain(self, desk: Desk) -> Sequence[str]:
         """The draws, their cost, and how far a rank may be off."""
@@ -86,10 +94,14 @@ class Quantiles(Explained):
             () if self.groups is None else _public_keys(self._grouping(), table),
             epsilon_nano=parse_epsilon(self.epsilon),
             neighbours=desk.neighbours,
+            intervals=self.intervals,
         )
 
     def _grouping(self) -> str:
         return self.groups if isinstance(self.groups, str) else ", ".join(self.groups or ())
+
+
+_TAKEN = ("quantile", "value", "standard_error", "low", "high", "note")  # names of the columns beside the keys
 
 
 def _public_keys(text: str, table: Table) -> tuple[Key, ...]:
@@ -110,7 +122,7 @@ def _named(keys: Sequence[Key]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for key in keys:
         name = key.name
-        while name.lower() in ("quantile", "value", *(n.lower() for n, _ in found)):
+        while name.lower() in (*_TAKEN, *(n.lower() for n, _ in found)):
             name += "_"
         found.append((name, key_type(key)))
     return found

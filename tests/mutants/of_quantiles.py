@@ -9,6 +9,7 @@ _MECHANISM, _TASK, _ROWS = (
     "duckdp/compiler/quantile_levels.py",
     "duckdp/compiler/order_rows.py",
 )
+_INTERVALS = "duckdp/mechanisms/quantile_intervals.py"
 _T, _T_LAW = ("tests/test_quantiles.py",), ("tests/mechanisms/test_quantiles.py",)
 _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 
@@ -26,4 +27,9 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("quantiles: all of a unit's groups", _ROWS, "WHERE r.place <= {self.shared})", "WHERE r.place > 0)", _T),
     Mutant("quantiles: groups are not of its identity", _TASK, "[show(k.expr) for k in rows.keys]]", "[]]", _T_IDENTITIES),
     Mutant("quantiles: which ones is not of its identity", _TASK, "asked = [[str(q) for q in self.quantiles], ", "asked = [len(self.quantiles), ", _T_IDENTITIES),
+    Mutant("intervals: more for counts than is left", _TASK, "return Fraction(self.epsilon_nano // 4, NANO)", "return Fraction(self.epsilon_nano // 2, NANO)", _T),
+    Mutant("intervals: two draws of a part for one", _INTERVALS, "return 1 if quantiles == 1 else 2", "return 1", _T),
+    Mutant("intervals: rows of a unit count once", _TASK, "laplace_scale(self._quarter, self.rows.unit)", "laplace_scale(self._quarter, 1)", _T),
+    Mutant("intervals: levels for all of epsilon", _TASK, "self.epsilon_nano // 2 if self.intervals else", "self.epsilon_nano if self.intervals else", _T),
+    Mutant("intervals: margins of one bin's noise", _INTERVALS, "below * moments(1 - share) + (bins - below) * moments(share)", "moments(share)", _T),
 )

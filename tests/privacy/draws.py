@@ -193,6 +193,8 @@ TASKS: dict[type, tuple[Case, ...]] = {
     ),
     QuantilesTask: (
         Case("several", lambda: quantiles(KEYED)),
+        Case("several, intervals", lambda: quantiles(KEYED, intervals=True)),
+        Case("several of rows replaced, intervals", lambda: quantiles(ROWS, "age", neighbours=REPLACE, intervals=True)),
         Case("several, in groups", lambda: quantiles(KEYED, "age", keys="sex, smoker, level")),
         Case("several of rows, replaced", lambda: quantiles(ROWS, "income", (0.5, 0.75), neighbours=REPLACE)),
     ),

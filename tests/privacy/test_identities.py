@@ -151,6 +151,7 @@ def _many_quantiles() -> Iterator[Any]:
         {"keys": "sex"},
         {"keys": "sex, level"},
         {"keys": "level, sex"},
+        {"intervals": True},
         {"where": "smoker"},
         {"epsilon_nano": NANO + 1},
         {"table": clinic(unit_key=None)},
