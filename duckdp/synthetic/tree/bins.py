@@ -1,7 +1,8 @@
 """Every declared column as a short list of bins: what a tree counts, and how a bin becomes a value again.
 
-    number, date   B equal steps of [-1, 1]; of whole numbers (dates: whole days) at most one bin a value; then one bin
-                   for NULL where it may be NULL
+    number, date   B equal steps of [-1, 1]; of whole numbers (dates: whole days) at most one bin a value; then one for
+                   each value that rows may pile up at (spikes: the bounds, 0, what NULL is read as), without those in
+                   the steps; then one for NULL where it may be NULL
     boolean        false, true; then NULL where it may be NULL
     domain         one bin per value, NULL (or whatever is outside a domain without "other") a value of its own
 
@@ -12,7 +13,7 @@ exactly one cell of any table of counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from duckdp.catalog.table import Kind
 from duckdp.synthetic.unit.completeness import may_show_null
 from duckdp.synthetic.unit.features import Floats
-from duckdp.synthetic.unit.layout import Part, UnitColumns
+from duckdp.synthetic.unit.layout import Part, UnitColumns, piles
 from duckdp.synthetic.unit.uniforms import uniforms
 
 Ints = NDArray[np.int64]
@@ -33,25 +34,32 @@ class Binning:
 
     Attributes:
         part: its place among the unit columns.
-        bins: B, without the one for NULL of a number or a boolean.
+        bins: B, without the spikes, and the one for NULL, of a number or a boolean.
         span: of whole numbers: upper - lower; 0 for others.
+        spikes: single values of a number, in [-1, 1], each with a bin of its own behind the steps.
     """
 
     part: Part
     bins: int
     span: int = 0
+    spikes: tuple[float, ...] = ()
 
     @property
     def size(self) -> int:
-        """Bins, that of NULL included."""
-        return self.bins + (self.part.form != "choice" and self.part.nullable)
+        """Bins, those of spikes and NULL included."""
+        return self.valued + (self.part.form != "choice" and self.part.nullable)
+
+    @property
+    def valued(self) -> int:
+        """Bins but for that of NULL of a number or a boolean."""
+        return self.bins + len(self.spikes)
 
     @property
     def null(self) -> int | None:
         """The bin that shows as NULL, or None where there is none."""
         if not may_show_null(self.part):
             return None
-        return self.part.values.index(None) if self.part.form == "choice" else self.bins
+        return self.part.values.index(None) if self.part.form == "choice" else self.valued
 
     @property
     def ordered(self) -> bool:
@@ -65,8 +73,9 @@ class Binning:
 
     @property
     def lows(self) -> Floats:
-        """Lower ends of a number's bins in [-1, 1], float[B]; 0 beside them for NULL."""
-        return np.concatenate([2 * np.arange(self.bins) / self.bins - 1, np.zeros(self.size - self.bins)])
+        """Lower ends of a number's bins in [-1, 1], float[size]; spikes are their own; 0 for NULL."""
+        steps, null = 2 * np.arange(self.bins) / self.bins - 1, np.zeros(self.size - self.valued)
+        return np.concatenate([steps, self.spikes, null])
 
     @property
     def middles(self) -> Floats:
@@ -90,11 +99,11 @@ class Binning:
         if part.form == "choice":
             return part.unit(codes)
         found = np.full((rows, part.width), -1.0)
-        missing = codes >= self.bins
+        missing = codes >= self.valued
         if part.form == "sign":
             found[:, 0] = np.where(codes == 1, 1.0, -1.0)
         else:
-            found[:, 0] = self._inside(codes, _levels(codes) ** (1 / place - 1))
+            found[:, 0] = self._piled(codes, self._inside(codes, _levels(codes) ** (1 / place - 1)))
         if part.nullable:
             found[missing, 0] = 0.0
             found[missing, 1] = 1.0
@@ -103,7 +112,20 @@ class Binning:
     def at(self, levels: Floats) -> Floats:
         """Unit values of a number at levels in [0, 1] of each bin, float[size, k]; 0 for NULL."""
         codes = np.arange(self.size)[:, None]
-        return np.where(codes < self.bins, self._inside(codes, levels), 0.0)
+        return np.where(codes < self.valued, self._piled(codes, self._inside(codes, levels)), 0.0)
+
+    def parent(self, spike: int) -> int:
+        """The step that a spike lies in, by its place among them."""
+        place = (self.spikes[spike] + 1) / 2
+        step = round(place * self.span) * self.bins / self.span if self.span else place * self.bins
+        return min(int(step), self.bins - 1)
+
+    def _piled(self, codes: Ints, inside: Floats) -> Floats:
+        """Values of steps, and the spikes' own."""
+        if not self.spikes:
+            return inside
+        own = np.asarray(self.spikes)[np.clip(codes - self.bins, 0, len(self.spikes) - 1)]
+        return np.where((codes >= self.bins) & (codes < self.valued), own, inside)
 
     def _inside(self, codes: Ints, levels: Floats) -> Floats:
         if not self.span:
@@ -113,14 +135,22 @@ class Binning:
         return np.asarray(2 * np.minimum(first + np.floor(levels * (after - first)), self.span) / self.span - 1)
 
 
-def make_bins(units: UnitColumns, bins: int) -> tuple[Binning, ...]:
+def make_bins(units: UnitColumns, bins: int, *, spikes: bool = False) -> tuple[Binning, ...]:
     """Bins of every declared column.
 
     Args:
         units: the columns.
         bins: for a number, its NULL beside them; whole numbers that are few have one each.
+        spikes: whether values that rows may pile up at have bins of their own; not in releases of earlier versions.
     """
-    return tuple(_binning(part, bins) for part in units.parts)
+    found = (_binning(part, bins) for part in units.parts)
+    return tuple(replace(b, spikes=_spikes(b)) if spikes and not b.exact else b for b in found)
+
+
+def _spikes(binning: Binning) -> tuple[float, ...]:
+    """The values that a number may pile up at, ascending, in [-1, 1]."""
+    axis = binning.part.axis
+    return tuple(float(u) for u in axis.to_unit(np.array(piles(binning.part.column))))
 
 
 def spread_rows(binnings: Sequence[Binning], codes: Ints, places: Sequence[float]) -> Floats:

@@ -57,7 +57,9 @@ def find_scale(binning: Binning, shares: Floats, noise: float, reach: float) -> 
     mean = float(shares @ values)
     if not binning.ordered:
         return mean, 1 + abs(mean)
-    own, step = shares[: binning.bins], 1 / binning.bins
+    own, step = shares[: binning.bins].copy(), 1 / binning.bins
+    for k in range(len(binning.spikes)):
+        own[binning.parent(k)] += shares[binning.bins + k]
     beyond = max(_BEYOND, _CLEAR * noise)
     below = np.concatenate([[0.0], np.cumsum(own)])
     edges = np.linspace(-1, 1, binning.bins + 1)

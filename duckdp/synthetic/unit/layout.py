@@ -34,6 +34,7 @@ _FEW = 3  # values of a domain that always has a column for each: a target's two
 _LEAST_SHARE = 0.02  # of rows that are not NULL, when values are scaled up by it
 _NEAR_ENDS = 0.999  # means of values that are not NULL, at most
 _MOST_DOUBLINGS = 6.0  # of the power that moves their values to their mean: 1/64 to 64,
+_ROUNDED = 1e-13  # of a column's range: rounding errors of a value that is mapped to [-1, 1] and back
 _HALVINGS = 40  # found to six times 2^-39 in so many steps
 
 
@@ -323,8 +324,19 @@ def _present(unit: Floats, missing: NDArray[np.bool_]) -> Floats:
     return np.asarray(2 * place**2 ** ((low + high) / 2) - 1)
 
 
+def piles(column: Column) -> list[float]:
+    """Values that rows of a number may pile up at: its bounds, 0, and what NULL is read as; none of dates."""
+    if column.kind is not Kind.NUMBER or column.lower is None or column.upper is None:
+        return []
+    lower, upper = as_number(column.lower), as_number(column.upper)
+    inside = [0.0] if column.null_value is None else [0.0, as_number(column.null_value)]
+    return sorted({lower, upper, *(v for v in inside if lower < v < upper)})
+
+
 def _numbers(part: Part, unit: Floats) -> NDArray[Any]:
     column, x = part.column, part.axis.from_unit(unit)
+    for value in piles(column) if not column.integral else []:  # what rounding moved a little
+        x = np.where(np.abs(x - value) <= _ROUNDED * (part.axis.upper - part.axis.lower), value, x)
     if column.kind in (Kind.DATE, Kind.TIMESTAMP):
         made = np.empty(len(x), dtype=object)
         made[:] = [from_number(v, column.kind) for v in x.tolist()]

@@ -68,7 +68,7 @@ class TreeTask(UnitTask):
         """Buy the tree's tables, stage by stage."""
         terms = self.terms
         plan, other = self._plans
-        binnings = make_bins(self.units, plan.bins)
+        binnings = make_bins(self.units, plan.bins, spikes=True)
         names = [f"c{i}" for i in range(len(binnings))]
 
         def counts(tables: Tables) -> Ints:
@@ -90,6 +90,8 @@ class TreeTask(UnitTask):
             stages=tree.stages,
             complete=tree.complete,
             functions=tree.functions,
+            flat=tree.flat,
+            spiked=True,
             scales=tree.scales,
             product_scales=tree.product_scales,
             products=tree.products,

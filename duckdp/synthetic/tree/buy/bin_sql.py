@@ -6,6 +6,7 @@ from duckdp.compiler.printing import Parameters, number, quote
 from duckdp.smooth.sums.scan import print_unit
 from duckdp.synthetic.tree.bins import Binning
 from duckdp.synthetic.unit.buy.unit_sql import print_choice
+from duckdp.synthetic.unit.layout import piles
 
 
 def print_code(binning: Binning, parameters: Parameters) -> str:
@@ -23,7 +24,10 @@ def print_code(binning: Binning, parameters: Parameters) -> str:
     else:
         place = f"{place} * {number(binning.bins)}"
     code = f"CAST(system.main.least(system.main.floor({place}), {number(binning.bins - 1)}) AS INTEGER)"
-    return f"CASE WHEN {x} IS NULL THEN {_whole(binning.size - 1 if part.nullable else 0)} ELSE {code} END"
+    first = f"WHEN {x} IS NULL THEN {_whole(binning.size - 1 if part.nullable else 0)}"
+    values = piles(part.column) if binning.spikes else []
+    arms = " ".join(f"WHEN {x} = {number(v)} THEN {_whole(binning.bins + i)}" for i, v in enumerate(values))
+    return f"CASE {first} {arms} ELSE {code} END"
 
 
 def _whole(value: int) -> str:

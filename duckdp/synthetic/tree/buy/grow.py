@@ -3,7 +3,8 @@
 Each is a share of one purse (``tree.plan``)::
 
     ones     one-way tables of all columns, over fine bins; they tell which columns have NULLs, too. In place of that of
-             a column that another determines by declaration, the two-way table of both: it tells the function
+             a column that another determines by declaration, the two-way table of both: it tells the function.
+             Values that rows may pile up at have cells of their own, so no row is in more cells than without
     means    averages of the numbers, scaled to where their values lie (``tree.scales``)
     links    products of the target with numbers and booleans        with a target, where noise is large
     labels   two-way tables of the target with the other columns     with a target
@@ -56,6 +57,7 @@ from duckdp.synthetic.tree.buy.counts import (
     score_change,
 )
 from duckdp.synthetic.tree.buy.resumed import Replayed, Unfit, agreement, begun_by, fits_means, with_scales
+from duckdp.synthetic.tree.buy.spikes import find_spikes, with_flat_spikes, without_spikes
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
@@ -134,19 +136,23 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None
     bins, by = tree.binnings, {y: x for x, y in determined}
     sets = tuple((by[i], i) if i in by else (i,) for i in range(len(bins)))
     singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=sets)
-    found, name = _measured(singles, tree.plan.ones, purse, read, tree.plan.name)
+    before = without_spikes(tree, sets)
+    found, name = _measured(singles, tree.plan.ones, purse, read, tree.plan.name, before)
     plan = tree.plan = begun_by([tree.plan, *([] if other is None else [other])], name, purse.spent)
     if purse.neighbours is Neighbours.REPLACE:
         tree.rows = max(1.0, purse.rows)  # public
     else:
         tree.rows = purse.rows = estimate_rows(found.counts)
     tree.counts, tree.deviation = list(found.counts), found.deviation
+    if found.tables is before:
+        tree.counts = [with_flat_spikes(b, c) for b, c in zip(bins, found.counts, strict=True)]
+    find_spikes(tree)
     for x, y in determined:
         tree.functions[x, y] = most_frequent(found.counts[y], bins[y].null)
         counts = np.bincount(tree.functions[x, y], weights=tree.counts[x], minlength=bins[y].size)
         tree.counts[y] = np.asarray(counts, dtype=np.float64)
     tree.complete = _complete(tree, purse)
-    tree.shares = [tree.estimate(i, c, found.deviation) for i, c in enumerate(found.counts)]
+    tree.shares = [tree.estimate(i, c, found.deviation) for i, c in enumerate(tree.counts)]
     least = _least_share(tree, purse)
     tree.merges = [tree.merge(i, least) for i in range(len(bins))]
     for x, y in reversed(determined):
@@ -178,9 +184,12 @@ def _stage(purse: Purse, share: Fraction, draw: Callable[[], Any], fits: Callabl
 
 
 def _measured(
-    tables: Tables, share: Fraction, purse: Purse, read: ReadCounts, name: str = ""
+    tables: Tables, share: Fraction, purse: Purse, read: ReadCounts, name: str = "", before: Tables | None = None
 ) -> tuple[Measured, str | None]:
-    """A stage of tables, and the name of the plan that is stored with it, if any: the first is stored with one."""
+    """A stage of tables, and the name of the plan that is stored with it, if any: the first is stored with one.
+
+    ``before``: tables that the first may be stored as, by an earlier version.
+    """
 
     def draw() -> tuple[list[Floats], float] | tuple[list[Floats], float, str]:
         found = measure(tables, purse, share, read)
@@ -193,6 +202,8 @@ def _measured(
 
     if name:
         found = purse.stage(draw)
+        if before is not None and not fits(found):
+            tables = before
         if not fits(found):
             raise InternalError("the stored counts are those of other tables")
     else:

@@ -46,7 +46,7 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
     if not isinstance(grown, Grown):
         raise InternalError("a release of another method")
     plan = make_tree_plan(request, units, tree_terms(request, len(units.parts)))
-    binnings = make_bins(units, plan.bins)
+    binnings = make_bins(units, plan.bins, spikes=grown.spiked)
     target = None if request.target is None else units.part_at(request.target)
     return Tree(
         binnings=binnings,
@@ -59,6 +59,7 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
         pairs=grown.pairs,
         complete=grown.complete,
         functions=grown.functions,
+        flat=grown.flat,
         scales=grown.scales,
         product_scales=grown.product_scales,
         products=grown.products,

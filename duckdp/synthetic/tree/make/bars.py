@@ -73,12 +73,12 @@ def _mean(tree: Tree, column: int) -> float | None:
     part, noise = binning.part, tree.deviation / tree.rows
     if part.form == "choice" or part.column.kind not in (Kind.NUMBER, Kind.BOOLEAN):
         return None
-    present = 1 - (float(shares[binning.bins :].sum()) if part.nullable else 0.0)
+    present = 1 - (float(shares[binning.valued :].sum()) if part.nullable else 0.0)
     if part.form == "sign":
         return min(1.0, _BOTH * noise / math.sqrt(2) / max(present, noise))
     half = (part.axis.upper - part.axis.lower) / 2
     if column not in tree.means:
-        error = noise * float(np.linalg.norm(unit_values(binning)[: binning.bins]))
+        error = noise * float(np.linalg.norm(unit_values(binning)[: binning.valued]))
     else:
         error = math.hypot(tree.mean_deviation * tree.scale(column)[1], _beyond(tree, column, noise))
     return min(2 * half, _BOTH * error * half / max(present, noise))
@@ -87,7 +87,7 @@ def _mean(tree: Tree, column: int) -> float | None:
 def _beyond(tree: Tree, column: int, noise: float) -> float:
     """What a mean errs by for values beyond its scaled function's width."""
     binning, shares, (offset, width) = tree.binnings[column], tree.shares[column], tree.scale(column)
-    far = np.maximum(0.0, np.abs(unit_values(binning) - offset) - width)[: binning.bins]
-    coarse = 0.0 if binning.exact else float(shares[: binning.bins][far > 0].sum()) / 2 / binning.bins
+    far = np.maximum(0.0, np.abs(unit_values(binning) - offset) - width)[: binning.valued]
+    coarse = 0.0 if binning.exact else float(shares[: binning.bins][far[: binning.bins] > 0].sum()) / 2 / binning.bins
     pushed = noise * _FOLDED / 2 * float(far.sum())
     return math.hypot(noise * float(np.linalg.norm(far)), coarse, pushed / _BOTH)

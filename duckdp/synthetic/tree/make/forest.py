@@ -56,6 +56,7 @@ class Tree:
         stages: names, numbers of tables, shares of the charge.
         complete: columns whose count of NULLs is noise, so that no row that is made has one.
         functions: (column, another that it determines) -> the bin of that one for each of its own, int[size].
+        flat: column -> bins of spikes that do not stand out: no row has them.
     """
 
     binnings: Sequence[Binning]
@@ -78,6 +79,7 @@ class Tree:
     stages: list[Bought] = field(default_factory=list)
     complete: tuple[int, ...] = ()
     functions: dict[Pair, Ints] = field(default_factory=dict)
+    flat: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def model(self) -> Model:
@@ -122,23 +124,36 @@ class Tree:
             codes[:, j] = function[codes[:, i]]
         return codes
 
+    def absent(self, column: int) -> list[int]:
+        """Bins that no row has: of spikes that are noise, and of NULL where the column is complete."""
+        null = self.binnings[column].null
+        return [*self.flat.get(column, ()), *([null] if column in self.complete and null is not None else [])]
+
     def estimate(self, column: int, counts: Floats, deviation: float, mean: Mean = None) -> Floats:
-        """Shares of a column's bins; 0 for NULL where the column is complete."""
-        binning, null = self.binnings[column], self.binnings[column].null
-        if column not in self.complete or null is None:
-            return estimate_shares(counts, deviation, self.rows, ordered=binning.ordered, mean=mean)
-        mean = None if mean is None else (np.delete(mean[0], null), *mean[1:])
-        kept = estimate_shares(np.delete(counts, null), deviation, self.rows, ordered=binning.ordered, mean=mean)
-        return np.insert(kept, null, 0.0)
+        """Shares of a column's bins; 0 for those that no row has."""
+        binning, absent = self.binnings[column], self.absent(column)
+        there = np.delete(np.arange(binning.size), absent)
+        mean = None if mean is None else (mean[0][there], *mean[1:])
+        kept = estimate_shares(counts[there], deviation, self.rows, ordered=binning.ordered, mean=mean)
+        found = np.zeros(binning.size)
+        found[there] = kept
+        return found
 
     def merge(self, column: int, least: float) -> Ints:
-        """Merged bins of a column (``merge_bins``); NULL goes with the most frequent where the column is complete."""
-        binning, shares, null = self.binnings[column], self.shares[column], self.binnings[column].null
-        if column not in self.complete or null is None:
-            return merge_bins(shares, least, ordered=binning.ordered, free=binning.bins)
-        kept = np.delete(shares, null)
-        found = merge_bins(kept, least, ordered=binning.ordered, free=len(kept))
-        return np.insert(found, null, found[kept.argmax()])
+        """Merged bins of a column (``merge_bins``); NULL goes with the most frequent where the column is complete.
+
+        A spike that is noise goes with the step it lies in.
+        """
+        binning, shares, absent = self.binnings[column], self.shares[column], self.absent(column)
+        there = np.delete(np.arange(binning.size), absent)
+        free = binning.bins if binning.ordered else len(there)
+        kept = merge_bins(shares[there], least, ordered=binning.ordered, free=free)
+        found = np.zeros(binning.size, dtype=np.int64)
+        found[there] = kept
+        for bin_ in absent:
+            spike = binning.ordered and bin_ < binning.valued
+            found[bin_] = found[binning.parent(bin_ - binning.bins) if spike else there[shares[there].argmax()]]
+        return found
 
     def misfit(self, codes: Ints) -> float:
         """Average l1 distance of rows from the distributions of the pairs, or of the columns where there are none."""
