@@ -57,7 +57,7 @@ from duckdp.synthetic.tree.buy.counts import (
     score_change,
 )
 from duckdp.synthetic.tree.buy.resumed import Replayed, Unfit, agreement, begun_by, fits_means, with_scales
-from duckdp.synthetic.tree.buy.spikes import find_spikes, with_flat_spikes, without_spikes
+from duckdp.synthetic.tree.buy.spikes import find_spikes, without_spikes
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
@@ -143,10 +143,8 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None
         tree.rows = max(1.0, purse.rows)  # public
     else:
         tree.rows = purse.rows = estimate_rows(found.counts)
-    tree.counts, tree.deviation = list(found.counts), found.deviation
-    if found.tables is before:
-        tree.counts = [with_flat_spikes(b, c) for b, c in zip(bins, found.counts, strict=True)]
-    find_spikes(tree)
+    tree.deviation = found.deviation
+    find_spikes(tree, list(found.counts), old=found.tables is before)
     for x, y in determined:
         tree.functions[x, y] = most_frequent(found.counts[y], bins[y].null)
         counts = np.bincount(tree.functions[x, y], weights=tree.counts[x], minlength=bins[y].size)
@@ -186,10 +184,7 @@ def _stage(purse: Purse, share: Fraction, draw: Callable[[], Any], fits: Callabl
 def _measured(
     tables: Tables, share: Fraction, purse: Purse, read: ReadCounts, name: str = "", before: Tables | None = None
 ) -> tuple[Measured, str | None]:
-    """A stage of tables, and the name of the plan that is stored with it, if any: the first is stored with one.
-
-    ``before``: tables that the first may be stored as, by an earlier version.
-    """
+    """A stage of tables (``before``: or stored so), and the plan's name that is stored with it, if any: the first's."""
 
     def draw() -> tuple[list[Floats], float] | tuple[list[Floats], float, str]:
         found = measure(tables, purse, share, read)
@@ -202,8 +197,7 @@ def _measured(
 
     if name:
         found = purse.stage(draw)
-        if before is not None and not fits(found):
-            tables = before
+        tables = tables if before is None or fits(found) else before
         if not fits(found):
             raise InternalError("the stored counts are those of other tables")
     else:

@@ -18,11 +18,17 @@ _SEEN = 1.5  # deviations from which a spike's rows are taken to be there at all
 _PILED = 2.0  # times the rows of other whole numbers of its step
 
 
-def find_spikes(tree: Tree) -> None:
-    """Those where rows pile up have their bins from here on; the others join the steps that they lie in.
+def find_spikes(tree: Tree, found: list[Floats], *, old: bool) -> None:
+    """Set the counts: values where rows pile up have bins from here on, the others join the steps that they lie in.
 
     Of a whole number there must be more rows than at other values of its step, too. What is not above noise is none.
+
+    Args:
+        tree: its deviation is known.
+        found: released counts.
+        old: whether they know of no spikes.
     """
+    tree.counts = [_with_flat_spikes(b, c) for b, c in zip(tree.binnings, found, strict=True)] if old else found
     for i, binning in enumerate(tree.binnings):
         if not binning.spikes:
             continue
@@ -44,6 +50,6 @@ def without_spikes(tree: Tree, sets: tuple[tuple[int, ...], ...]) -> Tables:
     return Tables(merges=tuple(np.arange(b.size - len(b.spikes)) for b in tree.binnings), sets=sets)
 
 
-def with_flat_spikes(binning: Binning, counts: Floats) -> Floats:
+def _with_flat_spikes(binning: Binning, counts: Floats) -> Floats:
     """Counts that know of no spikes, with a 0 for each: where they lie they count already."""
     return np.insert(counts, [binning.bins] * len(binning.spikes), 0.0) if binning.spikes else counts
