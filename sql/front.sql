@@ -237,3 +237,29 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_sparse_ask', [
 CREATE OR REPLACE MACRO dp_sparse_ask(handle, predicate, threshold := NULL)
 AS (SELECT above FROM query(__dp_bind('dp_sparse_ask', [
   handle::VARCHAR, predicate::VARCHAR, threshold::VARCHAR], [])));
+
+CREATE OR REPLACE MACRO dp_pmw_open(t, columns, epsilon := NULL, hits := 10, threshold := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_pmw_open', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), hits::VARCHAR, threshold::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_pmw_open(t, columns, epsilon := NULL, hits := 10, threshold := NULL, fresh := false)
+AS (SELECT handle FROM query(__dp_bind('dp_pmw_open', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), hits::VARCHAR, threshold::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[])])));
+
+CREATE OR REPLACE MACRO dp_explain_pmw_open(t, columns, epsilon := NULL, hits := 10, threshold := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_pmw_open', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), hits::VARCHAR,
+  threshold::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_pmw_answer(handle, predicate)
+AS TABLE SELECT * FROM query(__dp_bind('dp_pmw_answer', [
+  handle::VARCHAR, predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_pmw_answer(handle, predicate)
+AS (SELECT value FROM query(__dp_bind('dp_pmw_answer', [
+  handle::VARCHAR, predicate::VARCHAR], [])));

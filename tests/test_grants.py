@@ -46,6 +46,9 @@ CALLS = {
     "dp_explain_above_threshold": "dp_explain_above_threshold('visits', ['age > 40'], 5, epsilon := 0.5)",
     "dp_sparse_open": "dp_sparse_open('visits', 5, epsilon := 0.5)",
     "dp_explain_sparse_open": "dp_explain_sparse_open('visits', 5, epsilon := 0.5)",
+    "dp_pmw_open": "dp_pmw_open('visits', ['sex'], epsilon := 0.5)",
+    "dp_explain_pmw_open": "dp_explain_pmw_open('visits', ['sex'], epsilon := 0.5)",
+    "dp_pmw_answer": "dp_pmw_answer(4, $$sex = 'F'$$)",
     "dp_sparse_ask": "dp_sparse_ask(3, 'age > 40')",
     "dp_quantiles": "dp_quantiles('visits', 'age', [0.25, 0.5], epsilon := 0.5)",
     "dp_explain_quantiles": "dp_explain_quantiles('visits', 'age', [0.25, 0.5], epsilon := 0.5)",
@@ -82,7 +85,7 @@ def fetched(con: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], object]]:
     """Every way to have each call's answer again, all of them used once."""
     ways: dict[str, Callable[[], object]] = {}
     calls = {**CALLS, **MORE}
-    for name in ("dp_smooth_summary", "a table of private rows", "dp_sparse_open"):
+    for name in ("dp_smooth_summary", "a table of private rows", "dp_sparse_open", "dp_pmw_open"):
         con.execute(f"FROM {calls[name]}").fetchall()
     for number, (name, call) in enumerate(calls.items()):
         con.execute(f"PREPARE p{number} AS FROM {call}; CREATE TEMP VIEW v{number} AS FROM {call}")

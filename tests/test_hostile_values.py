@@ -87,6 +87,10 @@ def handle(w: World) -> int:
     return int(w.session.sparse_open("u", 3, epsilon=1)["handle"][0]) if isinstance(w, World) else 1
 
 
+def weighted(w: World) -> int:
+    return int(w.session.pmw_open("t", ["name"], epsilon=1, hits=3)["handle"][0]) if isinstance(w, World) else 1
+
+
 def taken_up(w: World) -> Charge:
     return w.other.take_up(ask(w.path()), "1")
 
@@ -175,6 +179,7 @@ CURATOR: Cases = {
 
 TERMS = {"epsilon": 1, "delta": 1e-8, "error": None, "mechanism": "auto", "parameters": (), "tolerance": None}
 CALL = {"table": "t", "epsilon": 1, "predicate": None, "fresh": False}
+WEIGHTS = {"epsilon": 1, "hits": 3, "threshold": None}
 TOLD = {"table": "u", "epsilon": 1, "predicate": None}
 ABOVE = {"threshold": 3, "hits": 1, "values": False}
 BLOCKS = {"aggregate": "avg(x)", "blocks": 5, "low": 0.0, "high": 9.0, "method": "auto"}
@@ -267,6 +272,9 @@ SESSION: Cases = {
         "predicate": None,
         "intervals": True,
     },
+    "pmw_open": lambda _: {"table": "t", "columns": ["name"], "fresh": False, **WEIGHTS},
+    "explain_pmw_open": lambda _: {"table": "t", "columns": ["name"], **WEIGHTS},
+    "pmw_answer": lambda w: {"handle": weighted(w), "predicate": "name = 'n1'"},
     "explain_top_k": lambda _: {"table": "u", "keys": "name", "k": 1, "epsilon": 1, "delta": 0, "predicate": None},
     "explain_choose": lambda _: {
         "table": "u",

@@ -1,4 +1,4 @@
-"""The dp functions that tell which counts reach a threshold, as Python methods of a session (``calls.py``)."""
+"""The dp functions that answer question after question, as Python methods of a session (``calls.py``)."""
 
 from __future__ import annotations
 
@@ -80,3 +80,38 @@ class SparseCalls(Files):
     def sparse_ask(self, handle: int, predicate: str, *, threshold: int | None = None) -> Result:
         """Whether the units that fulfil a predicate reach the threshold of a handle; it paid for the answer."""
         return self._ask("dp_sparse_ask", locals())
+
+    @checks_itself
+    def pmw_open(
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        epsilon: object = None,
+        hits: int = 10,
+        threshold: int | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """Pay for a handle that answers any number of counts over some columns (:meth:`pmw_answer`) by public weights.
+
+        ``hits`` answers are measured, where the weights are wrong; with the last it ends.
+        """
+        return self._ask("dp_pmw_open", locals())
+
+    @checks_itself
+    def explain_pmw_open(
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        epsilon: object = None,
+        hits: int = 10,
+        threshold: int | None = None,
+    ) -> Result:
+        """What :meth:`pmw_open` would give and cost; free."""
+        return self._ask("dp_explain_pmw_open", locals())
+
+    @checks_itself
+    def pmw_answer(self, handle: int, predicate: str) -> Result:
+        """About how many units fulfil a predicate, by a handle's weights or measured; it paid for the answer."""
+        return self._ask("dp_pmw_answer", locals())

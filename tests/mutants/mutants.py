@@ -20,6 +20,7 @@ from tests.mutants.of_reads import READS
 from tests.mutants.of_sparse import SPARSE
 from tests.mutants.of_statements import STATEMENTS
 from tests.mutants.of_units import UNITS
+from tests.mutants.of_weights import WEIGHTS
 
 LISTS: dict[str, tuple[Mutant, ...]] = {
     "mechanisms": MECHANISMS,
@@ -38,6 +39,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "quantiles": QUANTILES,
     "local": LOCAL,
     "kernels": KERNELS,
+    "weights": WEIGHTS,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

@@ -28,6 +28,7 @@ from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask
 from duckdp.compiler.release import SelectTask
+from duckdp.compiler.weighted_stream import WeightedStream
 from duckdp.core import noise
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import Stages
@@ -50,7 +51,7 @@ from tests.gate import clinic, load, plan_for
 from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.quantiles import quantiles
-from tests.privacy.thresholds import above, stream, work_of
+from tests.privacy.thresholds import above, stream, weights, work_of
 from tests.synthetic.plans import plan_wide
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -286,6 +287,10 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("mean of values", lambda: blocks(ROWS, "entropy(town)", span=(0, 2))),
         Case("median of units", lambda: blocks(KEYED, "quantile_disc(score * 0 + cost, 0.9)", combination="median")),
         Case("center of rows, replaced", lambda: blocks(ROWS, "mode(age)", combination="center", neighbours=REPLACE)),
+    ),
+    WeightedStream: (
+        Case("weights by units", lambda: weights(KEYED)),
+        Case("weights by rows, replaced", lambda: weights(ROWS, neighbours=REPLACE, threshold=1)),
     ),
     PerUnitTask: (
         Case("rows", lambda: plan_per_unit(KEYED, None, None, epsilon_nano=NANO)),

@@ -34,7 +34,7 @@ from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.draws import TASKS
 from tests.privacy.quantiles import quantiles
-from tests.privacy.thresholds import above, stream
+from tests.privacy.thresholds import above, stream, weights
 from tests.synthetic.plans import plan_wide
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -228,6 +228,21 @@ def _blocks() -> Iterator[Any]:
     yield from _varied(blocks, base, *changes)
 
 
+def _weights() -> Iterator[Any]:
+    base = {"table": clinic(), "columns": "sex, town", "threshold": None, "hits": 2, "epsilon_nano": NANO}
+    yield from _varied(
+        weights,
+        {**base, "neighbours": ADD_REMOVE},
+        {"columns": "town, sex"},
+        {"columns": "sex"},
+        {"threshold": 5},
+        {"hits": 3},
+        {"epsilon_nano": NANO + 10},
+        {"neighbours": REPLACE},
+        {"opened": "another"},
+    )
+
+
 def _per_units() -> Iterator[Any]:
     def make(table: Any, keys: str | None, where: str | None, epsilon_nano: int) -> Any:
         return plan_per_unit(table, keys, _where(where), epsilon_nano=epsilon_nano)
@@ -371,6 +386,7 @@ FAMILIES = (
     _choices,
     _thresholds,
     _blocks,
+    _weights,
     _summaries,
     _counted,
     _grouped,

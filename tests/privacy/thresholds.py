@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
+from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
+from duckdp.compiler.weighted_stream import WeightedStream
 from duckdp.core.task import Past, Stages, Work
 from duckdp.core.types import NANO, Neighbours
 
 #: What a stream is asked in suites that go through all tasks.
+OF_CELLS = ("sex = 'F'", "town = 'Bern'", "sex = 'M' AND town <> 'Bern'")
 QUESTIONS = ("age > 40", "sex = 'F' AND cost < 1000", "smoker OR level IS NULL", "age <= 40")
 
 
@@ -33,18 +36,26 @@ def stream(table: Any, where: str | None = None, *, opened: str = "", **terms: A
     return SparseStream(source=where, opened=opened, **_above(table, where, **terms))
 
 
+def weights(table: Any, columns: str = "sex, town", *, opened: str = "", **terms: Any) -> WeightedStream:
+    given = {"threshold": None, "hits": 2, "epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, **terms}
+    return WeightedStream(table=table, keys=read_keys(columns, table), opened=opened, **given)
+
+
 def work_of(task: Any) -> Work:
     """The private part of a task; of a stream that of asking it all the questions, a stage each."""
-    if not isinstance(task, SparseStream):
+    if isinstance(task, WeightedStream):
+        asked = [task.first(), *(task.question(task.read(text), text) for text in OF_CELLS)]
+    elif isinstance(task, SparseStream):
+        asked = [task.question(predicate(text, task.table)) for text in QUESTIONS]
+    else:
         return task.work(7)  # type: ignore[no-any-return]
 
     def work(stages: Stages) -> str:
         secrets, outputs = (task.begin(),), list[str]()
-        for text in QUESTIONS:
-            question = task.question(predicate(text, task.table))
+        for question in asked:
             past = Past(outputs=tuple(outputs), secrets=secrets)
             outputs.append(stages.run(lambda question=question, past=past: question.draw(stages.read, past).output))  # type: ignore[misc]
-            if json.loads(outputs[-1])["left"] == 0:
+            if json.loads(outputs[-1]).get("left") == 0:
                 break
         return outputs[-1]
 

@@ -1,0 +1,174 @@
+"""Counts of units as they are asked, answered from public weights over the cells of some columns (PMW).
+
+What is counted, and why a unit changes each count by at most 1: ``unit_counts.py``. A cell is a value of each column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from duckdp.catalog.table import Kind, Table, dump_table
+from duckdp.compiler.empty import arrow_type, on_values
+from duckdp.compiler.expression import ColumnRef, Expr, columns, show
+from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.printing import Parameters, print_expr
+from duckdp.compiler.query import Key
+from duckdp.compiler.scope import read_predicate
+from duckdp.compiler.unit_counts import count_units
+from duckdp.core.reads import Read, one_row
+from duckdp.core.task import Past, Question, Step
+from duckdp.core.types import Loss, Neighbours
+from duckdp.errors import ParameterError
+from duckdp.mechanisms.multiplicative_weights import Cells, MultiplicativeWeights, Weights, mended
+
+MECHANISM = "multiplicative weights"  # in the ledger
+MOST_CELLS = 100_000  # weights of one release; every question looks at all of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedStream:
+    """A planned release (core/task.py, ``Interactive``).
+
+    Attributes:
+        table: protected.
+        keys: plain columns with domains; their product is the cells.
+        threshold: from how many units on the weights are mended; None: chosen.
+        hits: measured answers; with the last it ends.
+        epsilon_nano: the charge, in 1e-9.
+        neighbours: relation of the data set.
+        opened: tells it from others with the same terms.
+    """
+
+    table: Table
+    keys: tuple[Key, ...]
+    threshold: int | None
+    hits: int
+    epsilon_nano: int
+    neighbours: Neighbours
+    opened: str
+
+    @cached_property
+    def weights(self) -> MultiplicativeWeights:
+        """The mechanism, of these figures."""
+        return MultiplicativeWeights(hits=self.hits, epsilon_nano=self.epsilon_nano, threshold=self.threshold)
+
+    @property
+    def loss(self) -> Loss:
+        """What all questions cost together."""
+        return self.weights.loss
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name in the ledger."""
+        return MECHANISM
+
+    @property
+    def canonical(self) -> str:
+        """The release's identity: equal for equal terms, and for no others."""
+        keys = [[show(key.expr), [str(v) for v in key.domain or ()]] for key in self.keys]
+        terms = [self.threshold, self.hits, self.epsilon_nano, self.neighbours.value, self.opened]
+        return json.dumps(["weighted stream", dump_table(self.table), keys, *terms])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger; with what the charge says they make the task again."""
+        given = {"table": self.table.name, "columns": [key.name for key in self.keys], "threshold": self.threshold}
+        return {**given, "hits": self.hits, "opened": self.opened}
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are, and so weights."""
+        return prod(len(key.domain or ()) for key in self.keys)
+
+    def begin(self) -> str:
+        """The noise of the thresholds: secret, drawn once."""
+        return json.dumps(self.weights.begin())
+
+    def first(self) -> Question:
+        """The noisy total, which comes before all others."""
+
+        def draw(read: Read, _: Past) -> Step:
+            everybody = read_predicate(parse_scalar("TRUE"), self.table, "SELECT TRUE")
+            (units,) = one_row(read(count_units(self.table, None, (everybody,))), 1)
+            return Step(output=json.dumps({"total": self.weights.total(int(units or 0))}))
+
+        return Question(canonical="total", draw=draw)
+
+    def question(self, predicate: Expr, source: str) -> Question:
+        """How many units fulfil a predicate?
+
+        Args:
+            predicate: of the cells' columns alone.
+            source: as it was written.
+        """
+        members = self.members(predicate)
+
+        def draw(read: Read, past: Past) -> Step:
+            (units,) = one_row(read(count_units(self.table, None, (predicate,))), 1)
+            total, weights, measured = self.standing(past.outputs)
+            guess = total * float(weights[members].sum())
+            found = self.weights.reply(int(units or 0), guess, int(json.loads(past.secrets[0])))
+            left = self.hits - measured - found.measured
+            output = {"value": found.value, "measured": found.measured, "left": left, "predicate": source}
+            return Step(output=json.dumps(output), last=left == 0)
+
+        return Question(canonical=json.dumps(["count", show(predicate)]), draw=draw)
+
+    def standing(self, outputs: Sequence[str]) -> tuple[int, Weights, int]:
+        """(total, weights, how many answers were measured) after these answers, the total's first."""
+        said = [json.loads(output) for output in outputs]
+        measured = [(self.members(self.read(one["predicate"])), one["value"]) for one in said[1:] if one["measured"]]
+        return said[0]["total"], mended(self.cells, said[0]["total"], measured), len(measured)
+
+    def read(self, text: str) -> Expr:
+        """A predicate of the cells' columns.
+
+        Raises:
+            ParameterError: P107, it reads another column. QueryError: Q1xx to Q3xx.
+        """
+        found = read_predicate(parse_scalar(text), self.table, f"SELECT {text}")
+        known = {key.name for key in self.keys}
+        other = [column.name for column in columns(found) if column.name not in known]
+        if other:
+            rule = f'reads "{other[0]}", which is none of the columns that it was opened with: {", ".join(known)}.'
+            raise ParameterError("P107", "predicate", text, rule)
+        return found
+
+    def members(self, predicate: Expr) -> Cells:
+        """Which cells fulfil a predicate; computed by DuckDB on an empty instance, from declarations alone."""
+        tables, places = {}, {}
+        for i, key in enumerate(self.keys):
+            kind, values = key.expr.kind, list(key.domain or ())
+            given = [float(v) if kind is Kind.NUMBER and v is not None else v for v in values]  # type: ignore[arg-type]
+            tables[f"t{i}"] = {"value": pa.array(given, type=arrow_type(kind)), "place": pa.array(range(len(given)))}
+            places[key.name] = f"t{i}.value"
+        parameters = Parameters()
+        printed = print_expr(predicate, lambda column: places[column.name], parameters)
+        order = ", ".join(f"{name}.place" for name in tables)
+        sql = f"SELECT coalesce({printed}, false) AS held FROM {', '.join(tables)} ORDER BY {order}"
+        found = on_values(tables, lambda con: con.execute(sql, parameters.values).fetchnumpy()["held"])
+        return np.asarray(found, dtype=np.bool_)
+
+
+def require_cells(keys: Sequence[Key], names: Sequence[str]) -> None:
+    """Nothing, if these are plain columns with domains, and their cells are not too many.
+
+    Raises:
+        ParameterError: P107.
+    """
+    for key, name in zip(keys, names, strict=True):
+        if not isinstance(key.expr, ColumnRef):
+            raise ParameterError("P107", "columns", name, "must be the name of a column.")
+        if key.domain is None:
+            raise ParameterError("P107", "columns", name, "has no declared domain. Ask the owner for domains={...}.")
+    cells = prod(len(key.domain or ()) for key in keys)
+    if cells > MOST_CELLS:
+        raise ParameterError("P107", "columns", len(keys), f"have {cells:,} cells together, more than {MOST_CELLS:,}.")
