@@ -11,9 +11,9 @@ _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 
 # fmt: off
 CHOICES: tuple[Mutant, ...] = (
-    Mutant("top k: every pick for the whole epsilon", _TOP, "share = Fraction(self.epsilon_nano // self.picks, NANO)", "share = Fraction(self.epsilon_nano, NANO)", _T_TOP),
-    Mutant("top k: every pick for the whole rho", _TOP, "math.isqrt(8 * (self._rho // self.picks) * PICO)", "math.isqrt(8 * self._rho * PICO)", _T_TOP),
-    Mutant("top k: a pick of bounded range for a quarter of its rho", _TOP, "math.isqrt(8 * (self._rho", "math.isqrt(32 * (self._rho", _T_TOP),
+    Mutant("top k: every pick for the whole epsilon", _TOP, "return Fraction(self.epsilon_nano // self.picks, NANO)", "return Fraction(self.epsilon_nano, NANO)", _T_TOP),
+    Mutant("top k: every pick for the whole rho", _TOP, "math.isqrt(8 * (rho // self.picks) * PICO)", "math.isqrt(8 * rho * PICO)", _T_TOP),
+    Mutant("top k: a pick of bounded range for a quarter of its rho", _TOP, "math.isqrt(8 * (rho", "math.isqrt(32 * (rho", _T_TOP),
     Mutant("top k: delta is not charged", _TOP, "delta_atto=self.delta_atto, rho_pico=self._rho", "delta_atto=0, rho_pico=self._rho", _T_TOP),
     Mutant("top k: scores that move both ways, flipped", _TOP, "choose_best(exact, epsilon=self.share, linf=1, monotone=self.monotone)", "choose_best(exact, epsilon=self.share, linf=1, monotone=True)", _T_TOP),
     Mutant("top k: scores that move both ways, exponential", _TOP, "linf=1, monotone=self.monotone, seen=seen)", "linf=1, monotone=True, seen=seen)", _T_TOP),
@@ -24,6 +24,9 @@ CHOICES: tuple[Mutant, ...] = (
     Mutant("choice of predicates: rows count", "duckdp/compiler/unit_counts.py", 'f"system.main.max({h})"', 'f"system.main.sum({h})"', _T),
     Mutant("choice: only what is there can be chosen", _CHOICE, "[counts.get(codes, 0) for codes in product(*map(key_codes, self.keys))]", "list(counts.values())", ("tests/privacy/test_draws.py", *_T)),
     Mutant("choice: k is not of its identity", _CHOICE, "terms = [self.picks, self.epsilon_nano", "terms = [self.epsilon_nano", _T_IDENTITIES),
-    Mutant("choice: values are not of its identity", _CHOICE, "[show(k.expr) for k in self.keys])", "[])", _T_IDENTITIES),
+    Mutant("choice: values are not of its identity", _CHOICE, "[[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in self.keys]", "[]", _T_IDENTITIES),
     Mutant("choice: predicates are not of its identity", _CHOICE, "[show(p) for p in self.predicates])", "[])", _T_IDENTITIES),
+    Mutant("choice: domains are not of its identity", _CHOICE, "digest_domain(k.domain), repr(k.other)]", "repr(k.other)]", _T),
+    Mutant("top k: zCDP where it leaves a pick nothing", _TOP, "return rho if self._exponential_share(rho) > self._pure_share else 0", "return rho", _T),
+    Mutant("anchor: what was opened is moved, whatever has its name", "duckdp/ledger/anchor.py", "if opened is not None and not _is_named(name, opened):", "if False:", ("tests/test_ledger_anchors.py::test_an_anchor_that_is_exchanged_during_a_transaction",)),
 )
