@@ -130,14 +130,32 @@ class Tree:
         return [*self.flat.get(column, ()), *([null] if column in self.complete and null is not None else [])]
 
     def estimate(self, column: int, counts: Floats, deviation: float, mean: Mean = None) -> Floats:
-        """Shares of a column's bins; 0 for those that no row has."""
-        binning, absent = self.binnings[column], self.absent(column)
-        there = np.delete(np.arange(binning.size), absent)
-        mean = None if mean is None else (mean[0][there], *mean[1:])
-        kept = estimate_shares(counts[there], deviation, self.rows, ordered=binning.ordered, mean=mean)
-        found = np.zeros(binning.size)
-        found[there] = kept
-        return found
+        """Shares of a column's bins; 0 for those that no row has.
+
+        Piles stand out of the noise: theirs are counted as they are. The others are estimated with each pile in the
+        step that it lies in, as what lies far from a pile is rarer than what lies near.
+        """
+        binning, absent, found = self.binnings[column], self.absent(column), np.zeros(self.binnings[column].size)
+        piles = [i for i in range(binning.bins, binning.valued) if i not in absent]
+        counts, values = counts.copy(), None if mean is None else mean[0].copy()
+        for i in piles:
+            step, own = binning.parent(i - binning.bins), max(0.0, float(counts[i]))
+            if values is not None:
+                beside = max(0.0, float(counts[step]))
+                values[step] = (own * values[i] + beside * values[step]) / max(own + beside, 1e-300)
+            counts[step] += own
+            found[i] = own / self.rows
+        there = np.delete(np.arange(binning.size), [*absent, *piles])
+        known = None if mean is None or values is None else (values[there], *mean[1:])
+        found[there] = estimate_shares(counts[there], deviation, self.rows, ordered=binning.ordered, mean=known)
+        for i in piles:
+            step = binning.parent(i - binning.bins)
+            found[step] = max(0.0, float(found[step] - found[i]))
+        piled = float(found[piles].sum())
+        if piles:
+            found[piles] *= min(1.0, 1 / max(piled, 1e-300))
+            found[there] *= max(0.0, 1 - piled) / max(float(found[there].sum()), 1e-300)
+        return np.asarray(found / found.sum())
 
     def merge(self, column: int, least: float) -> Ints:
         """Merged bins of a column (``merge_bins``); NULL goes with the most frequent where the column is complete.
