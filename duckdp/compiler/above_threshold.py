@@ -157,7 +157,7 @@ class SparseStream(_Above):
         def draw(read: Read, past: Past) -> Step:
             (units,) = one_row(read(count_units(self.table, self.where, (predicate,))), 1)
             look = self.vector.look(int(units or 0), wanted, int(json.loads(past.secrets[0])))
-            left = self.hits - sum(json.loads(output)["above"] for output in past.outputs) - look.above
+            left = (json.loads(past.outputs[-1])["left"] if past.outputs else self.hits) - look.above
             output = {"above": look.above, "value": look.value, "left": left}
             return Step(output=json.dumps(output), last=left == 0)
 

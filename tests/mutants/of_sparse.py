@@ -34,7 +34,7 @@ SPARSE: tuple[Mutant, ...] = (
     Mutant("sparse stream: it never ends", _ABOVE, "last=left == 0)", "last=False)", _T),
     Mutant("sparse stream: the threshold is drawn anew", _ABOVE, 'int(json.loads(past.secrets[0]))', "self.vector.begin()", _T),
     Mutant("sparse stream: a question at another threshold is the same", _ABOVE, "json.dumps([show(predicate), wanted])", "json.dumps([show(predicate)])", _T),
-    Mutant("sparse stream: hits of before are forgotten", _ABOVE, 'sum(json.loads(output)["above"] for output in past.outputs)', "0", _T),
+    Mutant("sparse stream: hits of before are forgotten", _ABOVE, '(json.loads(past.outputs[-1])["left"] if past.outputs else self.hits) - look.above', "self.hits - look.above", _T),
     Mutant("handle: anybody's", "duckdp/desk/lookups.py", "if found is None or found.analyst != self.analyst:", "if found is None:", _T),
     Mutant("handle: of any charge", _FUNCTIONS, 'if charge.mechanism != MECHANISM or "opened" not in given:', "if False:", _T),
     Mutant("handle: of other declarations", _DESK, "if request.key != charge.key:", "if False:", _T),
