@@ -30,6 +30,13 @@ def test_command_prints_all_suites(capsys: pytest.CaptureFixture[str]) -> None:
         assert text in shown
 
 
+def test_quantiles_are_measured_by_every_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quantiles", "--rows", "500", "--repeat", "1", "--draws", "3", "--markdown"]) in (0, 1)
+    shown = capsys.readouterr().out
+    for text in ("| incomes | 500 | 0.1 |", "| tied | 500 | 1 |", "OpenDP", "one by one", "private median, interval"):
+        assert text in shown
+
+
 def test_what_is_beyond_is_what_is_left() -> None:
     names = ("fsync of 4 KB", "hand-written count", "hand-written group-by", "private count", "private group-by")
     more = ("dp_noisy_count in SQL", "dp_query in SQL, count", "dp_query in SQL, group-by")

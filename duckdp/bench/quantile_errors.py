@@ -1,0 +1,269 @@
+"""``duckdp bench quantiles``: one median by every way we know, several quantiles at once, and time against DuckDB.
+
+::
+
+    ours      dp_quantiles, intervals := false              smooth   dp_median_smooth
+    OpenDP    its exponential-noise maximum over 10,000 evenly spaced candidates, at its own privacy map
+    tree      noisy counts of 16^4 equal cells and of their ancestors, made consistent; it adds up over parts
+
+Errors are mean distances, in rows, between the rank that is wanted and those of what was released, over 40 draws. Data
+are made up: incomes (log-normal in [0, 10^6]), two heaps with nothing between them, and incomes tied at thousands of
+which a third are 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from duckdp.bench.measure import Case, Grid, Report, as_markdown, as_text, compare, machine, show_grid
+from duckdp.catalog.table import Column, Table, kind_of
+from duckdp.compiler.order_rows import WantedPart, sort_windows
+from duckdp.compiler.quantile import plan_quantile
+from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
+from duckdp.core.task import Stages
+from duckdp.core.types import NANO, Neighbours
+from duckdp.mechanisms.exponential_quantiles import PLACES, Part, draw_cell
+
+Floats = NDArray[np.float64]
+UPPER = 1_000_000.0  # bound of every column
+BRANCHES, DEPTH = 16, 4  # of the tree
+CANDIDATES = 10_000  # of OpenDP's
+DRAWS = 40  # of each median, by default
+MOST_WORSE = 1.1  # than the best way
+MOST_TIMES = 2.0  # of DuckDB's exact median
+EPSILONS = (0.1, 1.0)
+SEVERAL = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def incomes(rows: int) -> Floats:
+    """Log-normal around 40,000."""
+    return np.clip(np.random.default_rng(1).lognormal(np.log(40_000), 0.8, rows), 0, UPPER)
+
+
+def heaps(rows: int) -> Floats:
+    """A little more than half of the rows near 20,000, the others near 800,000."""
+    rng = np.random.default_rng(2)
+    low = rng.random(rows) < 0.52
+    return np.clip(np.where(low, rng.normal(20_000, 3_000, rows), rng.normal(800_000, 50_000, rows)), 0, UPPER)
+
+
+def tied(rows: int) -> Floats:
+    """A third are 0, the others whole thousands."""
+    rng = np.random.default_rng(3)
+    return np.where(rng.random(rows) < 0.33, 0.0, np.round(incomes(rows) / 1000) * 1000)
+
+
+DATA: dict[str, Callable[[int], Floats]] = {"incomes": incomes, "two heaps": heaps, "tied": tied}
+
+
+def declared(rows: int) -> Table:
+    """The made-up table as its owner declares it."""
+    found = kind_of("DOUBLE")
+    assert found is not None
+    x = Column(name="x", source="x", type="DOUBLE", kind=found[0], integral=found[1], lower=0.0, upper=UPPER)
+    return Table(name="t", relation=("memory", "main", "t"), columns=(x,), row_cap=2 * rows)
+
+
+class World:
+    """One made-up table in DuckDB, and its values in order."""
+
+    def __init__(self, values: Floats) -> None:
+        self.values, self.con = np.sort(values), duckdb.connect()
+        self.con.register("given", _frame(values))
+        self.con.execute("CREATE TABLE t AS SELECT x FROM given")
+        self.con.unregister("given")
+        self.table = declared(len(values))
+
+    def rows_off(self, value: float, share: float) -> float:
+        """How far a value's ranks are from the one that is wanted."""
+        wanted = share * len(self.values)
+        low, high = (int(np.searchsorted(self.values, value, side)) for side in ("left", "right"))
+        return max(0.0, wanted - high, low - wanted)
+
+    def read(self, query: Any) -> list[tuple[Any, ...]]:
+        """What a private read would give."""
+        return self.con.cursor().execute(query.sql, list(query.parameters)).fetchall()
+
+    def task(self, shares: Sequence[float], epsilon: float, *, intervals: bool = False) -> QuantilesTask:
+        """Ours, planned."""
+        nano = round(epsilon * NANO)
+        relation = Neighbours.ADD_REMOVE
+        return plan_quantiles(
+            self.table, "x", shares, None, epsilon_nano=nano, neighbours=relation, intervals=intervals
+        )
+
+
+def _frame(values: Floats) -> Any:
+    import pyarrow as pa
+
+    return pa.table({"x": values})
+
+
+def ours(world: World, epsilon: float, draws: int) -> list[float]:
+    """Medians of one read and many draws."""
+    task = world.task([0.5], epsilon)
+    aim = task.aim(task.splits[0])
+    whole = WantedPart(group=0, low=0, high=(task.rows.steps + 1) * PLACES, aim=aim)
+    ((below, upto),), runs = sort_windows(world.read(task.rows.windows([whole], 7)), 1)
+    part = Part(low=0, high=whole.high, below=below, upto=upto, runs=runs.get(0, ()))
+    return [task.value(draw_cell(part, aim)) for _ in range(draws)]
+
+
+def smooth(world: World, epsilon: float, draws: int) -> list[float]:
+    """Medians by smooth sensitivity."""
+    given = {"epsilon_nano": round(epsilon * NANO), "delta_atto": 0, "neighbours": Neighbours.ADD_REMOVE}
+    task = plan_quantile(world.table, "x", None, quantile=Fraction(1, 2), **given)  # type: ignore[arg-type]
+    rows = world.read(task.query(7))
+    return [float(json.loads(task.release(rows))["value"]) for _ in range(draws)]
+
+
+def opendp(world: World, epsilon: float, draws: int) -> list[float]:
+    """Medians by OpenDP: its scores of evenly spaced candidates, and its noisy maximum of them."""
+    from opendp import prelude as dp
+
+    dp.enable_features("contrib")
+    candidates = list(np.linspace(0, UPPER, CANDIDATES + 1))
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    score = dp.t.make_quantile_score_candidates(domain, dp.symmetric_distance(), candidates, 0.5)
+    change = score.map(1)
+
+    def chooser(scale: float) -> Any:
+        made = dp.m.make_noisy_max
+        return made(score.output_domain, score.output_metric, dp.max_divergence(), scale, negate=True)
+
+    scale = dp.binary_search(lambda s: chooser(s).map(change) <= epsilon, bounds=(1e-9, 1e12))
+    scores, choose = score(world.values), chooser(scale)
+    return [candidates[choose(scores)] for _ in range(draws)]
+
+
+def tree(world: World, epsilon: float, draws: int) -> list[float]:
+    """Medians of noisy counts in a tree."""
+    leaves = BRANCHES**DEPTH
+    counts = np.bincount(np.minimum(world.values / UPPER * leaves, leaves - 1).astype(int), minlength=leaves)
+    rng, found = np.random.default_rng(), []
+    for _ in range(draws):
+        levels = [counts.reshape(BRANCHES**d, -1).sum(axis=1) for d in range(DEPTH + 1)]
+        noisy = [level + rng.laplace(0, (DEPTH + 1) / epsilon, len(level)) for level in levels]
+        below = np.cumsum(consistent(noisy))
+        found.append((int(np.searchsorted(below, below[-1] / 2)) + 0.5) / leaves * UPPER)
+    return found
+
+
+def consistent(noisy: list[Floats]) -> Floats:
+    """Leaves of least squares from counts of all levels (Hay, Rastogi, Miklau, Suciu, VLDB 2010)."""
+    best = noisy[-1]
+    sums = [best]
+    for height, level in enumerate(reversed(noisy[:-1]), 2):
+        k, j = float(BRANCHES**height), float(BRANCHES ** (height - 1))
+        best = ((k - j) * level + (j - 1) * best.reshape(-1, BRANCHES).sum(axis=1)) / (k - 1)
+        sums.insert(0, best)
+    above = sums[0]
+    for level in sums[1:]:
+        spare = (above - level.reshape(-1, BRANCHES).sum(axis=1)) / BRANCHES
+        above = level + np.repeat(spare, BRANCHES)
+    return above
+
+
+WAYS: dict[str, Callable[[World, float, int], list[float]]] = {
+    "ours": ours,
+    "OpenDP": opendp,
+    "tree": tree,
+    "smooth": smooth,
+}
+
+
+def errors(sizes: Sequence[int], epsilons: Sequence[float], draws: int = DRAWS) -> Grid:
+    """Mean errors of medians, in rows."""
+    rows = []
+    for name, make in DATA.items():
+        for size in sizes:
+            world = World(make(size))
+            for epsilon in epsilons:
+                found = [
+                    float(np.mean([world.rows_off(v, 0.5) for v in way(world, epsilon, draws)]))
+                    for way in WAYS.values()
+                ]
+                holds = found[0] <= MOST_WORSE * min(found) + 1  # a row more or less is chance
+                shown = [f"{error:,.1f}" for error in found]
+                rows.append([name, f"{size:,}", f"{epsilon:g}", *shown, "" if holds else "MISSED"])
+    return Grid(title="Median: mean error of the rank, rows", head=("data", "rows", "epsilon", *WAYS, ""), rows=rows)
+
+
+def together(size: int, epsilons: Sequence[float], runs: int = 10) -> Grid:
+    """Mean errors of several quantiles at once, one by one, and from one tree."""
+    rows = []
+    for name, make in DATA.items():
+        world = World(make(size))
+        for epsilon in epsilons:
+            found: list[list[float]] = [[], []]
+            covered = []
+            for _ in range(runs):
+                for place, (shares, part) in enumerate(((SEVERAL, epsilon), (None, epsilon / len(SEVERAL)))):
+                    asked = [shares] if shares else [(q,) for q in SEVERAL]
+                    for own in asked:
+                        task = world.task(own, part)
+                        (values,) = task.read(task.work(7)(Stages(world.read)))
+                        found[place] += [
+                            world.rows_off(float(e.value or 0), q) for e, q in zip(values, own, strict=True)
+                        ]
+            task = world.task(SEVERAL, epsilon, intervals=True)
+            (values,) = task.read(task.work(7)(Stages(world.read)))
+            for e in values:
+                assert e.low is not None and e.high is not None
+                low, high = np.searchsorted(world.values, [e.low, e.high])
+                covered.append((high - low) / 2)
+            shown = [f"{float(np.mean(f)):,.1f}" for f in found]
+            rows.append([name, f"{size:,}", f"{epsilon:g}", *shown, f"{float(np.median(covered)):,.0f}"])
+    head = ("data", "rows", "epsilon", "at once", "one by one", "half an interval")
+    return Grid(title=f"Quantiles {', '.join(map(str, SEVERAL))}: mean error of the rank, rows", head=head, rows=rows)
+
+
+def times(size: int, repeat: int) -> Report:
+    """A private median against DuckDB's own."""
+    world = World(incomes(size))
+    world.con.execute("ALTER TABLE t ADD COLUMN g INTEGER")
+    world.con.execute("UPDATE t SET g = CAST(x AS BIGINT) % 10")
+    task, several = world.task([0.5], 1), world.task(SEVERAL, 1)
+    bars = world.task([0.5], 1, intervals=True)
+
+    def run(planned: QuantilesTask) -> Callable[[], object]:
+        return lambda: planned.work(7)(Stages(world.read))
+
+    def plain(sql: str) -> Callable[[], object]:
+        return lambda: world.con.cursor().execute(sql).fetchall()
+
+    cases = [
+        Case(name="median(x)", run=plain("SELECT median(x) FROM t")),
+        Case(name="quantile_disc(x, [5 shares])", run=plain(f"SELECT quantile_disc(x, {list(SEVERAL)}) FROM t")),
+        Case(name="private median", run=run(task), limits={"median(x)": MOST_TIMES}),
+        Case(name="private median, interval", run=run(bars), limits={"median(x)": None}),
+        Case(name="5 private quantiles", run=run(several), limits={"quantile_disc(x, [5 shares])": None}),
+    ]
+    return Report(title=f"Time, {size:,} rows, read and draws", lines=compare(cases, repeat))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the tables; 1 if a limit was missed."""
+    parser = argparse.ArgumentParser(prog="duckdp bench quantiles", description="Measure quantiles on this machine.")
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000, 10_000_000])
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each timing, default 5")
+    parser.add_argument("--draws", type=int, default=DRAWS, help=f"draws of each median, default {DRAWS}")
+    parser.add_argument("--markdown", action="store_true", help="to paste into a document")
+    asked = parser.parse_args(list(argv))
+    sys.stdout.write(f"duckdp bench quantiles: {machine()}\n")
+    most, runs = min(max(asked.rows), 100_000), max(1, asked.draws // 4)
+    grids = [errors(asked.rows, EPSILONS, asked.draws), together(most, EPSILONS, runs)]
+    for grid in grids:
+        sys.stdout.write(f"\n{show_grid(grid, markdown=asked.markdown)}\n")
+    report = times(max(asked.rows), asked.repeat)
+    sys.stdout.write(f"\n{(as_markdown if asked.markdown else as_text)(report)}\n")
+    return 0 if all(g.holds for g in grids) and all(line.holds for line in report.lines) else 1
