@@ -107,8 +107,8 @@ def _options() -> argparse.ArgumentParser:
         description="Measure duckdp on this machine.",
         epilog="More, each with --help of its own: duckdp bench smooth (summaries), duckdp bench synthetic (the "
         "paper's tables), duckdp bench synthetic compare (auto against every method), duckdp bench synthetic program "
-        "(the linear program), duckdp bench synthetic dashboards (BI), duckdp bench quantiles (every way), duckdp bench "
-        "ledger (many charges).",
+        "(the linear program), duckdp bench synthetic dashboards (BI), duckdp bench quantiles (by every way), duckdp "
+        "bench ledger (many charges).",
     )
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="which; all by default")
     for name, number in (("rows", 1_000_000), ("units", 400_000), ("groups", 10), ("repeat", 15)):
