@@ -6,9 +6,9 @@
     OpenDP    its exponential-noise maximum over 10,000 evenly spaced candidates, at its own privacy map
     tree      noisy counts of 16^4 equal cells and of their ancestors, made consistent; it adds up over parts
 
-Errors are mean distances, in rows, between the rank that is wanted and those of what was released, over 40 draws on each
-of eight tables (on one beyond 100,000 rows). Data are made up: incomes (log-normal in [0, 10^6]), two heaps with nothing between them, and incomes tied at thousands of
-which a third are 0.
+Errors are mean distances, in rows, between the rank that is wanted and those of what was released, over 40 draws on
+each of eight tables (on one beyond 100,000 rows). Data are made up: incomes (log-normal in [0, 10^6]), two heaps with
+nothing between them, and incomes tied at thousands of which a third are 0.
 """
 
 from __future__ import annotations
