@@ -75,7 +75,7 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("quantile: WHERE out of the identity", _QUANT, "self.column.name, show(self.where), str(q.quantile)", "self.column.name, str(q.quantile)", ("tests/privacy/test_identities.py::test_every_public_figure_is_in_the_text[_quantiles]",)),
     # ---- selections
     Mutant("choice: the best", _CHOOSE, "noisy = [(q + noise,", "noisy = [(q + 0 * noise,", _T_CHOICE),
-    Mutant("choice: scores move by one sum", _BEST, "linf=(4 << BITS) + _SLACK", "linf=1 << BITS", ("tests/synthetic/wide/test_wide_links.py", "tests/synthetic/wide/test_wide_path.py", *_T_LOSSES)),
+    Mutant("choice: scores move by one sum", _BEST, "purse.take_epsilon(share), (4 << BITS) + _SLACK", "purse.take_epsilon(share), 1 << BITS", ("tests/synthetic/wide/test_wide_links.py", "tests/synthetic/wide/test_wide_path.py", *_T_LOSSES)),
     Mutant("exponential: the best", _SELECT, "draw = random_bits(_DRAWN) * sum(weights) >> _DRAWN", "draw = max(weights) - 1; weights = [w if w == max(weights) else 0 for w in weights]", ("tests/synthetic/wide/test_wide_tree_private.py", "tests/privacy/test_draws.py")),
     Mutant("psi: replace moves once", _PSI_PLAN, "1 << BITS, 2 if terms.neighbours is Neighbours.REPLACE else 1", "1 << BITS, 1", _T_PSI),
     Mutant("psi: one direction of many", _PSI_PLAN, "(twice * (unit * d + d * k)) ** 2", "(twice * (unit + d * k)) ** 2", _T_PSI),

@@ -239,6 +239,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
     MomentsTask: (
         Case("moments", _wide("moments", NUMBERS)),
         Case("moments, gaussian, target", _wide("moments", MIXED, delta=LARGE_DELTA, target="smoker")),
+        Case("moments, target", _wide("moments", MIXED, target="smoker")),
         Case("moments and marginals", _wide("moments", NUMBERS, epsilon_nano=NANO)),
         Case("moments, replaced", _wide("moments", ["income", "age"], ROWS, neighbours=REPLACE)),
     ),

@@ -108,6 +108,7 @@ def held_noise() -> Iterator[Held]:
         patch.setattr(CenterOfAttention, "release", lambda self, values: len(values))
         for module, name in (
             (best, "choose_best"),
+            (best, "choose_exponential"),
             (tree, "choose_exponential"),
             (top_k, "choose_best"),
             (top_k, "choose_exponential"),

@@ -80,7 +80,7 @@ def moment_terms(request: Request) -> Terms:
 
 
 def predicted_epsilon(share: Fraction, terms: Terms) -> float:
-    """What a pure mechanism gets for a share (``Purse.take_epsilon``)."""
+    """What a pure mechanism gets for a share; a choice under a Gaussian purse gets twice that, and plans stay."""
     if terms.gaussian:
         return math.sqrt(2 * rho_for(terms.epsilon_nano, terms.delta_atto) / PICO * float(share))
     return terms.epsilon_nano / NANO * float(share)

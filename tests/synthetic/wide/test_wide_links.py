@@ -104,14 +104,22 @@ def test_the_strongest_pair_and_column_are_found(rows):
 
 @pytest.mark.parametrize("delta", [0, 10**12])
 def test_every_pick_costs_its_part(rows, delta, monkeypatch):
-    """Pure: the epsilons add up to the share; Gaussian: the halves of their squares add up to the share of rho."""
+    """Pure: the epsilons add up to the share; Gaussian: an eighth of their squares adds up to the share of rho."""
     asked = request(D, expected_rows=3000, epsilon="1", neighbours=Neighbours.REPLACE)
     spending, met = replace(purse(1), delta_atto=delta, gaussian=delta > 0), []
-    monkeypatch.setattr(strongest, "choose_best", lambda scores, *, epsilon, linf: met.append((epsilon, linf)) or 0)
+    taken = "choose_exponential" if delta else "choose_best"
+    for name in ("choose_best", "choose_exponential"):
+
+        def noted(scores, *, epsilon, linf, seen=None, name=name):
+            assert name == taken
+            met.append((epsilon, linf))
+            return 0
+
+        monkeypatch.setattr(strongest, name, noted)
     choose_pairs(asked, 3, spending, memory_sums(rows), Fraction(1, 4))
     choose_column(asked, 5, spending, memory_sums(rows), Fraction(1, 2))
     assert spending.spent == Fraction(3, 4)
-    paid = [epsilon**2 / 2 if delta else epsilon for epsilon, _ in met]
+    paid = [epsilon**2 / 8 if delta else epsilon for epsilon, _ in met]
     whole = spending.loss.rho if delta else spending.loss.epsilon
     assert Fraction(99, 100) * whole / 4 < sum(paid[:3]) <= whole / 4
     assert Fraction(99, 100) * whole / 2 < paid[3] <= whole / 2

@@ -1,8 +1,9 @@
 """The stages of a plan, bought one after the other.
 
-Privacy:      the shares of the plan sum to at most 1, and every private figure passes through ``Purse.buy`` or
-              ``choose_best``: epsilon-DP (or (epsilon, delta)-DP with Gaussian noise) for the relation of the request,
-              by ``unit.buy.purse`` and ``mechanisms.noisy_maximum``. What comes out is public; nothing else is kept.
+Privacy:      the shares of the plan sum to at most 1, and every private figure passes through ``Purse.buy`` or a choice
+              of ``strongest``: epsilon-DP (or (epsilon, delta)-DP with Gaussian noise) for the relation of the request,
+              by ``unit.buy.purse``, ``mechanisms.noisy_maximum`` and ``mechanisms.exponential``. What comes out is
+              public; nothing else is kept.
 Assumes:      the label's mean, the centre of the window and the direction are earlier releases, so public constants
               when the functions that use them are summed.
 """

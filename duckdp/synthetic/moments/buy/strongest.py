@@ -4,7 +4,8 @@ Scores are C and -C, or |C|, with C = sum a b - (sum a)(sum b) / n over rows, a 
 two columns, or the label and the side of a public cut on which a column lies. A side differs between the label's
 classes by more of its range than the column itself does: more signal for the same noise.
 
-Privacy:      ``choose_best``; only the index leaves. Replacing one row changes C by (n-1)/n times the difference of
+Privacy:      ``choose_best``, or under a Gaussian purse ``choose_exponential``, whose epsilon there is twice as large;
+              only the index leaves. Replacing one row changes C by (n-1)/n times the difference of
               (a - A)(b - B) at two points, A and B the other rows' means; adding a row to n of them by n/(n+1) times
               its value at one point.
 Proof sketch: at the corners (a - A)(b - B) is PQ, -PQ', -P'Q, P'Q' with P = 1 - A, P' = 1 + A, Q and Q' alike; two
@@ -23,6 +24,7 @@ from itertools import combinations
 import numpy as np
 
 from duckdp.compiler.printing import number
+from duckdp.mechanisms.exponential import Seen, choose_exponential
 from duckdp.mechanisms.noisy_maximum import choose_best
 from duckdp.synthetic.moments.released import Pairs
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
@@ -89,7 +91,7 @@ def choose_column(request: Request, target: int, purse: Purse, sums: Sums, share
     half = len(sides)
     pairs = zip(exact[:half], exact[half : 2 * half], strict=True)
     scores = [_centred(p, b, exact[-1], count) for p, b in pairs]
-    at = _choose([*scores, *(-q for q in scores)], purse.take_epsilon(share))
+    at = _choose([*scores, *(-q for q in scores)], purse, share)
     return sides[at % half][0], 1 if at < half else -1
 
 
@@ -108,9 +110,9 @@ def choose_pairs(request: Request, picks: int, purse: Purse, sums: Sums, share: 
     count, products = sums(Features(dimensions=request.columns, pairs=True, some=tuple(left)), BITS)
     _, means = sums(Features(dimensions=request.columns, factors=(ONE,)), BITS)
     scores = [_centred(p, means[i], means[j], count) for p, (i, j) in zip(products, left, strict=True)]
-    chosen = []
+    chosen, seen = [], Seen()
     for _ in range(picks):
-        at = _choose([abs(q) for q in scores], purse.take_epsilon(share / picks))
+        at = _choose([abs(q) for q in scores], purse, share / picks, seen)
         chosen.append(left.pop(at))
         del scores[at]
     return tuple(chosen)
@@ -120,5 +122,9 @@ def _centred(product: int, first: int, second: int, count: int) -> int:
     return product - first * second // (max(1, count) << BITS)
 
 
-def _choose(scores: Sequence[int], epsilon: Fraction) -> int:
-    return choose_best(scores, epsilon=epsilon, linf=(4 << BITS) + _SLACK)
+def _choose(scores: Sequence[int], purse: Purse, share: Fraction, seen: Seen | None = None) -> int:
+    """The place of a large score, for a share of the charge; ``seen`` saves time in rounds of equal shares."""
+    epsilon, linf = purse.take_epsilon(share), (4 << BITS) + _SLACK
+    if purse.gaussian:
+        return choose_exponential(scores, epsilon=epsilon, linf=linf, seen=seen)
+    return choose_best(scores, epsilon=epsilon, linf=linf)

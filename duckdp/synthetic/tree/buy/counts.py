@@ -96,5 +96,4 @@ def exact_scores(tables: Tables, expected: Ints, read: ReadCounts) -> list[int]:
 
 def choice_epsilon(purse: Purse, share: Fraction) -> Fraction:
     """Charge a share for one exponential mechanism: its epsilon, sqrt(8 rho) under a Gaussian purse."""
-    cost = purse.take(share)
-    return Fraction(math.isqrt(8 * cost * PICO), PICO) if purse.gaussian else Fraction(cost, NANO)
+    return purse.take_epsilon(share)

@@ -101,14 +101,15 @@ class Purse(Terms):
         return found
 
     def take_epsilon(self, share: Fraction) -> Fraction:
-        """Charge a share for a pure mechanism; returns its epsilon.
+        """Charge a share for one choice; returns its epsilon.
 
-        Gaussian purse: the share of rho buys epsilon = sqrt(2 rho), as a pure mechanism costs epsilon^2/2 of zCDP.
+        Pure: of any mechanism. Gaussian purse: of the exponential mechanism, whose loss has a range of epsilon and so
+        costs epsilon^2 / 8 of zCDP: a share of rho buys epsilon = sqrt(8 rho).
         """
         cost = self.take(share)
         if not self.gaussian:
             return Fraction(cost, NANO)
-        return Fraction(math.isqrt(2 * cost * PICO), PICO)
+        return Fraction(math.isqrt(8 * cost * PICO), PICO)
 
     def buy(self, sums: Sums, features: Moments, share: Fraction, *, count: Fraction = Fraction(0)) -> Noisy:
         """Release the sums of one stage, paid by a share of the charge.
