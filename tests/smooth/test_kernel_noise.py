@@ -128,16 +128,18 @@ def test_sums_are_clamped_as_kernels():
 
 def test_beyond_row_cap_neighbours_stay_within_the_bound(monkeypatch):
     """Clamped as functions, one by one, sums of kernels would move by more: the constant alone stands still."""
-    task, met = plan((X, Y), 4, row_cap=100), []
+    task, met = plan((X, Y), 8, row_cap=100, path="sums"), []
     monkeypatch.setattr(
         kernel_release, "draw_kernel_noise", lambda p: ([0] * p.noise.kernels.size, [0] * len(p.noise.helped))
     )
     plain = KernelSums.functions
     monkeypatch.setattr(KernelSums, "functions", lambda sums, noisy: (met.append(noisy), plain(sums, noisy))[1])
-    for u in np.random.default_rng(6).uniform(-1, 1, (40, 2)):
-        row = [int(v) for v in np.rint(task.basis.evaluate(u[None])[0] * 2.0**task.moments.bits)]
-        for rows in (150, 151):
-            task.noised_sums([rows * v for v in row])
+    rng, unit = np.random.default_rng(6), 2.0**task.moments.bits
+    spread = np.rint(task.basis.evaluate(np.cos(rng.uniform(0, np.pi, (150, 2)))) * unit).sum(axis=0)
+    for u in np.cos(rng.uniform(0, np.pi, (40, 2))):
+        row = np.rint(task.basis.evaluate(u[None])[0] * unit)
+        for exact in (spread, spread + row):
+            task.noised_sums([int(v) for v in exact])
     moved = [sum(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in zip(met[::2], met[1::2], strict=True)]
     assert len(moved) == 40
     assert max(moved) <= task.sensitivity.l1
@@ -302,6 +304,19 @@ def test_payloads_come_back_and_damaged_ones_are_refused():
     ):
         with pytest.raises(CatalogError, match="C105"):
             SmoothSummary.load(json.dumps({**raw, **change}))
+
+
+@pytest.mark.parametrize("rows", [100, 3000, 10**6])
+def test_errors_of_rows_take_little_of_the_budget_whatever_the_rows(rows):
+    """Cells that are wide enough for so few rows would let the kernels' l1 grow by half."""
+    for columns, degree in (((X,), 8), ((X,), 24), ((X, Y), 8), ((X, S), 5), ((X, Y, Z), 5)):
+        for more in ({}, {"unit_key": "u", "max_rows": 2}):
+            task = plan(columns, degree, noise="auto", row_cap=rows, **more)
+            if task.mechanism == "kernels":
+                unit = more.get("max_rows", 1) << task.moments.bits
+                assert task.sensitivity.l1 < 1.02 * unit
+            else:
+                assert more or len(columns) == 1
 
 
 def test_small_epsilon_and_large_tables_find_a_grid_or_leave_kernels_out():

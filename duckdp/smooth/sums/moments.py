@@ -26,7 +26,7 @@ from duckdp.errors import InternalError, ParameterError
 from duckdp.smooth.axes import Floats
 from duckdp.smooth.basis import Basis
 from duckdp.smooth.sums.blocks import FACTOR_BITS, ROW_ERROR, BlockSums
-from duckdp.smooth.sums.cells import CellSums
+from duckdp.smooth.sums.cells import CellSums, Grid
 from duckdp.smooth.sums.direct import MOST_BITS, DirectSums, bits_without_clamp
 from duckdp.smooth.sums.grid import GridSums
 from duckdp.smooth.sums.paths import block_cost, choose_cells, sums_cost
@@ -34,6 +34,7 @@ from duckdp.smooth.sums.paths import block_cost, choose_cells, sums_cost
 MIN_BITS = 10  # fractional bits of the grid; a coarser one is refused
 CELL_BITS = 30  # a cell's rounding is coarser than a finer grid
 RELATIVE_COST = 0.25  # seconds, estimated, that errors relative to weights may take
+RELATIVE_ERROR = 0.005  # of a row's weight, in l2 over all functions: what lets l1 of kernels grow by about as much
 PATHS = ("auto", "sums", "cells", "blocks")
 _RANGE = 2**62  # of core/noise
 
@@ -146,9 +147,8 @@ def plan_moments(
     keyed = table.unit_key is not None
     if path == "auto":
         path = min(costs, key=lambda name: costs[name])
-        if relative and keyed and path == "blocks":
-            other = min(("sums", "cells"), key=lambda name: costs[name])
-            path = other if costs[other] <= costs[path] + RELATIVE_COST else path
+        if relative:
+            path = _closer(path, costs, table, columns, basis, grids, order)
     if costs[path] == math.inf:
         rule = f"{path!r} does not fit these columns and this degree. Take 'auto' or 'sums'."
         raise ParameterError("P107", "path", path, rule)
@@ -177,6 +177,25 @@ def plan_moments(
         level_errors=program.level_errors if isinstance(program, CellSums) else (),
         relative=not keyed or path == "cells" or (isinstance(program, DirectSums) and program.relative),
     )
+
+
+def _closer(
+    path: str,
+    costs: dict[str, float],
+    table: Table,
+    columns: tuple[Column, ...],
+    basis: Basis,
+    grids: tuple[Grid, ...],
+    order: int,
+) -> str:
+    """The fastest path whose errors are small beside each row's own weight, where it takes hardly longer."""
+    wide = {"blocks"} if table.unit_key is not None else set()
+    if costs["cells"] < math.inf:
+        cells = CellSums(table=table, columns=columns, basis=basis, grids=grids, order=order)
+        if cells.row_error * math.sqrt(basis.size) > RELATIVE_ERROR:
+            wide.add("cells")
+    other = min((name for name in costs if name not in wide), key=lambda name: costs[name])
+    return other if costs[other] <= costs[path] + RELATIVE_COST else path
 
 
 def plan_grid_moments(
