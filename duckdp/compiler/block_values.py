@@ -150,11 +150,15 @@ class BlockTask(OneRead):
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """One private number of the values of blocks. ``rows``: of :meth:`query`, exact and private."""
+        return json.dumps({"cells": self.mechanism_of_blocks.release(self.values(rows))})
+
+    def values(self, rows: Iterable[tuple[Any, ...]]) -> list[int]:
+        """Each block's value, in cells of the range; as private as the rows."""
         values = [CELLS // 2] * self.blocks
         for block, *cells in rows:
             if 0 <= block < self.blocks:
                 values[block] = self._cell(cells)
-        return json.dumps({"cells": self.mechanism_of_blocks.release(values)})
+        return values
 
     def read(self, payload: str) -> float:
         """The released number in the units of the aggregate, within its range."""

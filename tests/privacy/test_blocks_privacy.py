@@ -38,25 +38,15 @@ def _break(twin: str | None) -> None:
 
     blocks.CELLS = CELLS  # type: ignore[misc]
     if twin == "a tenth of the noise":
-        for name in ("BlockMean", "BlockMedian", "CenterOfAttention"):
-            honest = getattr(blocks, name)
-
-            def louder(*, epsilon_nano: int, honest: Any = honest, **terms: Any) -> Any:
-                return honest(epsilon_nano=10 * epsilon_nano, **terms)
-
-            setattr(blocks, name, louder)
-        blocks.BlockTask.read = _read  # type: ignore[method-assign]
+        made = blocks.BlockTask.mechanism_of_blocks.func
+        blocks.BlockTask.mechanism_of_blocks = property(  # type: ignore[assignment]
+            lambda self: replace(made(self), epsilon_nano=10 * self.epsilon_nano)
+        )
     elif twin == "rows in any block":
         asked = blocks.BlockTask.query
         blocks.BlockTask.query = lambda self, salt: replace(  # type: ignore[method-assign]
             asked(self, salt), sql=asked(self, salt).sql.replace("hash(q.unit,", "hash(q.c0,")
         )
-
-
-def _read(self: Any, payload: str) -> float:
-    import json
-
-    return float(json.loads(payload)["cells"])
 
 
 def _answers(rows: list[tuple[int, int]], method: str, runs: int, twin: str | None) -> list[float]:
