@@ -363,6 +363,7 @@ def test_explain_costs_nothing(curator: duckdp.Curator) -> None:
         ("'age', [NULL], epsilon := 1", "must be a list of numbers"),
         ("'age', [0.5]", "P101"),
         ("'age', [0.5, 0.6], epsilon := 0.0000001", "P101"),
+        ("'age', [0.5, 0.6], epsilon := 0.0001", "P101: epsilon=0.0001: is too small for 2 quantiles"),
         ("'nobody', [0.5], epsilon := 1", "C102"),
         ("'name', [0.5], epsilon := 1", "Q203"),
         ("'age', [0.5], epsilon := 1, groups := 'name'", "P107: groups='name': has no declared domain"),

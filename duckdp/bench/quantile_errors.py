@@ -41,12 +41,12 @@ DRAWS = 40  # of each median of a table, by default
 TABLES, MANY = 8, 100_000  # made-up tables, of at most so many rows; of more there is one
 MOST_WORSE = 1.1  # than the best way
 MOST_TIMES = 2.0  # of DuckDB's exact median
-EPSILONS = (0.1, 1.0)
-SEVERAL = (0.1, 0.25, 0.5, 0.75, 0.9)
+EPSILONS = (0.1, 1.0)  # of every table
+SEVERAL = (0.1, 0.25, 0.5, 0.75, 0.9)  # quantiles that are asked for at once
 
 
 def incomes(rows: int, seed: int = 0) -> Floats:
-    """Log-normal around 40,000."""
+    """Incomes that are log-normal around 40,000."""
     return np.clip(np.random.default_rng((1, seed)).lognormal(np.log(40_000), 0.8, rows), 0, UPPER)
 
 
@@ -96,7 +96,7 @@ class World:
         return self.con.cursor().execute(query.sql, list(query.parameters)).fetchall()
 
     def task(self, shares: Sequence[float], epsilon: float, *, intervals: bool = False) -> QuantilesTask:
-        """Ours, planned."""
+        """Several quantiles of the column, planned as dp_quantiles plans them."""
         nano = round(epsilon * NANO)
         relation = Neighbours.ADD_REMOVE
         return plan_quantiles(
@@ -121,7 +121,7 @@ def ours(world: World, epsilon: float, draws: int) -> list[float]:
 
 
 def smooth(world: World, epsilon: float, draws: int) -> list[float]:
-    """Medians by smooth sensitivity."""
+    """Medians as dp_median_smooth releases them."""
     given = {"epsilon_nano": round(epsilon * NANO), "delta_atto": 0, "neighbours": Neighbours.ADD_REMOVE}
     task = plan_quantile(world.table, "x", None, quantile=Fraction(1, 2), **given)  # type: ignore[arg-type]
     rows = world.read(task.query(7))

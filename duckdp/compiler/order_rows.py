@@ -20,6 +20,7 @@ from duckdp.compiler.expression import ColumnRef, Expr
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_chosen
 from duckdp.compiler.query import Key, Query
 from duckdp.core.reads import AddByKey, OfAllRows, PrivateQuery
+from duckdp.errors import CatalogError, QueryError
 from duckdp.mechanisms.exponential_quantiles import PLACES, Aim, below_terms
 
 ORDER = "which values have given ranks among all"  # what parts do not tell
@@ -274,6 +275,24 @@ def sort_windows(
         else:
             runs.setdefault(kind, []).append(tuple(figures))
     return ends, runs
+
+
+def bounded_column(table: Table, name: object) -> Column:
+    """A column with bounds, of numbers.
+
+    Raises:
+        CatalogError: C102. QueryError: Q203, Q401.
+    """
+    column = table.column(name) if isinstance(name, str) else None
+    if column is None:
+        raise CatalogError("C102", f'"{table.name}" has no declared column "{str(name)[:63]}".', table=table.name)
+    if column.kind is not Kind.NUMBER:
+        raise QueryError("Q203", f'a quantile needs a number; "{column.name}" is a {column.kind.value}.')
+    if not column.interval.finite:
+        raise QueryError(
+            "Q401", f'"{column.name}" has no bounds. The data owner declares them with protect(bounds=...).'
+        )
+    return column
 
 
 def group_count(keys: Sequence[Key]) -> int:

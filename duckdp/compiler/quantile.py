@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog.table import Column, Kind, Table, dump_table
+from duckdp.catalog.table import Column, Table, dump_table
 from duckdp.compiler.aggregates import AGGREGATES, Released
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
+from duckdp.compiler.order_rows import bounded_column
 from duckdp.compiler.printing import UNIT, Parameters, number, print_chosen, print_expr, print_rows, quote
 from duckdp.core.reads import OfAllRows, PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
-from duckdp.errors import CatalogError, ParameterError, QueryError
+from duckdp.errors import ParameterError
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
 
 FINEST = 2**32  # grid cells of a column of fractions
@@ -122,16 +123,8 @@ def plan_quantile(
     Raises:
         CatalogError: C102. QueryError: Q203, Q401. ParameterError: P1xx.
     """
-    column = table.column(name) if isinstance(name, str) else None
-    if column is None:
-        raise CatalogError("C102", f'"{table.name}" has no declared column "{str(name)[:63]}".', table=table.name)
-    if column.kind is not Kind.NUMBER:
-        raise QueryError("Q203", f'a quantile needs a number; "{column.name}" is a {column.kind.value}.')
+    column = bounded_column(table, name)
     span = column.interval
-    if not span.finite:
-        raise QueryError(
-            "Q401", f'"{column.name}" has no bounds. The data owner declares them with protect(bounds=...).'
-        )
     whole = column.integral and span.upper - span.lower <= 2**46
     cells = int(span.upper - span.lower) if whole else FINEST
     if not 0 < quantile < 1:

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from duckdp.catalog.table import Column, Kind, Table, dump_table
+from duckdp.catalog.table import Column, Table, dump_table
 from duckdp.compiler.aggregates import AGGREGATES, Released
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.order_rows import OrderRows, WantedPart, group_count, sort_windows
+from duckdp.compiler.order_rows import OrderRows, WantedPart, bounded_column, group_count, sort_windows
 from duckdp.compiler.query import Key
 from duckdp.core.accountant import pure_rho
 from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import NANO, Loss, Neighbours
-from duckdp.errors import CatalogError, ParameterError, QueryError
+from duckdp.errors import ParameterError
 from duckdp.mechanisms.exponential_quantiles import (
     PLACES,
     Aim,
@@ -38,6 +38,7 @@ from duckdp.result import Estimate
 FINEST = 2**32  # grid steps of a column of fractions
 COARSE = 2**16  # of any column, where epsilon is so small that more rows than this would cross
 MOST_CROSSING = 2**20  # rows near all ranks together
+MOST_REACH = 2**19  # rows on either side of a rank that a cut between them looks at: seconds
 MOST_QUANTILES = 100  # of one question, in each group
 MOST_PARTS = 2_000  # quantiles times groups
 EXTREME = 12  # the least and the largest value aim at a rank of this many 1 / rate from the end
@@ -356,29 +357,15 @@ def plan_quantiles(
         neighbours=neighbours,
         intervals=intervals,
     )
+    if (reach := max((task.aim(s).reach for s in task.splits if not s.ends), default=0)) > MOST_REACH:
+        least = epsilon_nano * reach / MOST_REACH / NANO
+        rule = f"is too small for {len(asked)} quantiles of these units at once: take one, or at least {least:.2g}."
+        raise ParameterError("P101", "epsilon", epsilon_nano / NANO, rule)
     aims = [task.aim(split) for split in task.splits]
     aims += [task.aim_aside(i, below=below) for i in range(len(asked)) for below in (True, False) if intervals]
     if 2 * sum(aim.reach for aim in aims) * len(task.rows.groups) > MOST_CROSSING and steps > COARSE:
         return replace(task, rows=replace(task.rows, steps=COARSE))
     return task
-
-
-def bounded_column(table: Table, name: object) -> Column:
-    """A column with bounds, of numbers.
-
-    Raises:
-        CatalogError: C102. QueryError: Q203, Q401.
-    """
-    column = table.column(name) if isinstance(name, str) else None
-    if column is None:
-        raise CatalogError("C102", f'"{table.name}" has no declared column "{str(name)[:63]}".', table=table.name)
-    if column.kind is not Kind.NUMBER:
-        raise QueryError("Q203", f'a quantile needs a number; "{column.name}" is a {column.kind.value}.')
-    if not column.interval.finite:
-        raise QueryError(
-            "Q401", f'"{column.name}" has no bounds. The data owner declares them with protect(bounds=...).'
-        )
-    return column
 
 
 def read_quantiles(quantiles: Sequence[float]) -> tuple[Fraction, ...]:
