@@ -10,9 +10,13 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import TypeVar
 
 from duckdp.catalog.table import Column, Kind, Scalar
 
+REMEMBERED = 2**14  # expressions per function (``remembered``)
+Found = TypeVar("Found")
 PLAIN = re.compile(r"(?!(case|when|then|else|null|end|where)\Z)[a-z_][a-z0-9_]*\Z")  # shown without quotes
 
 
@@ -112,6 +116,35 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     return ()
 
 
+def remembered(find: Callable[[Expr], Found]) -> Callable[[Expr], Found]:
+    """Remember what a function of an expression alone gives, so that asking at every node of a tree takes linear time.
+
+    By identity: to hash or compare a tree walks all of it. An expression that is remembered is kept, so no other gets
+    its identity; when there are many, all are forgotten. Parts come before what they are part of, so that a deep tree
+    takes no deep stack.
+    """
+    known: dict[int, tuple[Expr, Found]] = {}
+
+    @wraps(find)
+    def ask(expr: Expr) -> Found:
+        kept = known.get(id(expr))
+        if kept is not None:
+            return kept[1]
+        if len(known) >= REMEMBERED:
+            known.clear()
+        todo, order = [expr], dict[int, Expr]()
+        while todo:
+            part = todo.pop()
+            if id(part) not in known and id(part) not in order:
+                order[id(part)] = part
+                todo += children(part)
+        for part in reversed(order.values()):
+            known[id(part)] = part, find(part)
+        return known[id(expr)][1]
+
+    return ask
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     """Every node of an expression, outermost first."""
     yield expr
@@ -138,8 +171,15 @@ def is_null(expr: Expr) -> bool:
 
 def columns(*exprs: Expr | None) -> tuple[Column, ...]:
     """The distinct columns that expressions read, by name."""
-    found = {n.column.name: n.column for e in exprs if e is not None for n in walk(e) if isinstance(n, ColumnRef)}
+    found = {name: column for e in exprs if e is not None for name, column in _columns(e).items()}
     return tuple(found[name] for name in sorted(found))
+
+
+@remembered
+def _columns(expr: Expr) -> dict[str, Column]:
+    if isinstance(expr, ColumnRef):
+        return {expr.column.name: expr.column}
+    return {name: column for child in children(expr) for name, column in _columns(child).items()}
 
 
 def show(expr: Expr | None) -> str:

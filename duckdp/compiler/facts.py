@@ -6,7 +6,7 @@ import datetime as dt
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler.aggregates import COUNT, aggregate_row
-from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, is_null
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, is_null, remembered
 from duckdp.compiler.operators import OPERATORS, Facts, row_of
 from duckdp.core import interval as iv
 from duckdp.core.interval import REALS, Interval
@@ -14,6 +14,7 @@ from duckdp.core.interval import REALS, Interval
 N = Kind.NUMBER
 
 
+@remembered
 def facts(expr: Expr) -> Facts:
     """What is known of an expression: the one composition rule.
 

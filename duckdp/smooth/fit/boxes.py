@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from duckdp.compiler.expression import Expr
+from duckdp.compiler.expression import Expr, walk
 from duckdp.compiler.facts import facts
 from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.fit.enclosure import enclose
@@ -30,6 +30,7 @@ from duckdp.smooth.fit.parts import Part
 
 FIRST = 1024  # boxes to begin with
 MAX_BOXES = 60_000  # looked at
+MAX_WORK = 2**24  # boxes times nodes of f, which may be long
 MAX_TOGETHER = 4096  # boxes in one array
 MAX_ROUNDS = 40  # halvings of the boxes that decide the bound
 MAX_COLUMNS = 3  # of a function that is enclosed box by box
@@ -112,18 +113,19 @@ def search(function: Expr, part: Part, kept: Floats, seen: float, tolerance: flo
         tolerance: what may stay hidden.
         own: how far computing f in floats may err, and so the ends of its values; inf if unknown.
     """
-    boxes = _first_boxes(part.axes)
+    boxes = first_boxes(part.axes)
     if boxes is None:
         return None
     p = polynomial(part, kept)
     found = _look_into(function, p, boxes, seen, own)
     left, looked, done = found, len(boxes[0]), Hidden(0.0, seen, 0.0)
+    most = min(MAX_BOXES, MAX_WORK // sum(1 for _ in walk(function)))
     for _ in range(MAX_ROUNDS):
         done = Hidden(done.bound, _largest(done.seen, found.seen), done.beyond)
         closed = (left.beyond <= tolerance) | _whole(part.axes, left.boxes) | (left.beyond <= done.beyond)
         done = Hidden(_largest(done.bound, left.bounds[closed]), done.seen, _largest(done.beyond, left.beyond[closed]))
         left = left.select(~closed)
-        room = min(MAX_TOGETHER, (MAX_BOXES - looked) // PIECES)
+        room = min(MAX_TOGETHER, (most - looked) // PIECES)
         if not len(left.bounds) or room < 1:
             break
         order = np.argsort(-left.beyond, kind="stable")
@@ -210,7 +212,7 @@ def _largest(known: float, found: Floats) -> float:
     return float(np.max(found, initial=known))
 
 
-def _first_boxes(axes: tuple[Axis, ...]) -> Boxes | None:
+def first_boxes(axes: tuple[Axis, ...]) -> Boxes | None:
     """Boxes of equal angle, and every value of columns that have few."""
     listed = math.prod(len(a.values) for a in axes if a.values is not None)
     free = sum(a.values is None for a in axes)

@@ -45,6 +45,7 @@ from duckdp.smooth.fit.interpolation import check_grid, coefficients_from, rule_
 from duckdp.smooth.fit.parts import Part, part_of
 from duckdp.smooth.fit.points import Points, as_number_expression, evaluate, tensor_points
 from duckdp.smooth.fit.proved import own_error, proved_error, rounding
+from duckdp.smooth.fit.ranges import beyond
 from duckdp.smooth.fit.refine import largest_between
 from duckdp.smooth.fit.terms import Term, degrees, is_rough, jumps, merge, split
 
@@ -286,7 +287,9 @@ def _assess_closely(
     proved = min(found.bound + slack, math.inf if bound is None else bound)
     error = max(error, found.seen if found.seen <= error else SAFETY * found.seen) + found.beyond + slack
     sure = proved <= error
-    return checked(Approximation(kept, min(error, proved), sure, own=own if sure and math.isfinite(own) else 0.0))
+    if sure and not math.isfinite(own):
+        own = beyond(function, part.axes)
+    return checked(Approximation(kept, min(error, proved), sure, own=own if sure else 0.0))
 
 
 def _own_at_nodes(function: Expr, part: Part) -> float:

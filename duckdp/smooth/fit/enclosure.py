@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind
-from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns
+from duckdp.compiler.expression import Call, Case, ColumnRef, Expr, Literal, children, columns, remembered
 from duckdp.compiler.facts import facts, undefined
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.operators.spans import Rule, everything, hull, point, undecided
@@ -53,12 +53,12 @@ class _Enclosure:
     def __init__(self, axes: Sequence[Axis], low: Sequence[Floats], high: Sequence[Floats]) -> None:
         self.axes = {axis.name: axis for axis in axes}
         self.spans = {a.name: Span(x, y) for a, x, y in zip(axes, low, high, strict=True)}
-        self.known: dict[Expr, Span] = {}
+        self.known: dict[int, Span] = {}  # by identity: the function holds its parts
 
     def __call__(self, expr: Expr) -> Span:
-        if expr not in self.known:
-            self.known[expr] = _cleaned(self._find(expr), expr)
-        return self.known[expr]
+        if id(expr) not in self.known:
+            self.known[id(expr)] = _cleaned(self._find(expr), expr)
+        return self.known[id(expr)]
 
     def _find(self, expr: Expr) -> Span:
         match expr:
@@ -132,13 +132,7 @@ class _Enclosure:
 
     def _may_be_null(self, expr: Expr) -> bool:
         """Whether NULL is possible: rows have none in a column with bounds."""
-        if isinstance(expr, ColumnRef):
-            return self.axes[expr.column.name].values is not None
-        if isinstance(expr, Literal):
-            return expr.value is None
-        makes = isinstance(expr, Case) and expr.default is None
-        makes = makes or (isinstance(expr, Call) and row_of(expr).makes_null)
-        return makes or any(self._may_be_null(child) for child in children(expr))
+        return _makes_null(expr) or any(self.axes[c.name].values is not None for c in columns(expr))
 
     def _call(self, expr: Call) -> Span:
         row = row_of(expr)
@@ -180,6 +174,17 @@ def _cleaned(span: Span, expr: Expr) -> Span:
     return Span(np.where(missing, low, span.low), np.where(missing, high, span.high))
 
 
+@remembered
+def _makes_null(expr: Expr) -> bool:
+    """Whether it may be NULL where no column is."""
+    if isinstance(expr, Literal):
+        return expr.value is None
+    makes = isinstance(expr, Case) and expr.default is None
+    makes = makes or (isinstance(expr, Call) and row_of(expr).makes_null)
+    return makes or any(map(_makes_null, children(expr)))
+
+
+@remembered
 def _may_be_undefined(expr: Expr) -> bool:
     """Whether 0 / 0 or the like is possible."""
     return (isinstance(expr, Call) and undefined(expr)) or any(map(_may_be_undefined, children(expr)))

@@ -36,6 +36,7 @@ from duckdp.smooth.fit.onesided import MAX_DEGREE, one_sided, reference
 from duckdp.smooth.fit.parts import Part, part_of
 from duckdp.smooth.fit.points import tensor_points
 from duckdp.smooth.fit.proved import own_error, rounding
+from duckdp.smooth.fit.ranges import beyond
 from duckdp.smooth.fit.separate import products, reads
 
 MAX_TENSOR = 100_000  # functions of a term's enclosing tensor set
@@ -46,6 +47,7 @@ SMALL = 0.1  # of the noise's standard deviation: an approximation error that is
 WORTH = 0.7  # of an error: polynomials on both sides that are no closer are left out
 FOUND = 0.5  # of an estimate: a bound that is so far above it is looked at no closer
 _ROOM = 1e-12  # of the coefficients: rounding of their products
+_ULP = 2.0**-50  # relative error of a product or sum, with room
 _NONE = np.zeros((1, 0))
 
 
@@ -59,6 +61,7 @@ class Piece:
         coefficients: float[t], of a polynomial near it.
         error: proved bound on how far it is, infinite where there is no proof.
         low, high: no value is beyond.
+        own: how far these are beyond the ends of its span.
     """
 
     axis: Axis
@@ -67,6 +70,7 @@ class Piece:
     error: float
     low: float
     high: float
+    own: float = 0.0
 
     @property
     def size(self) -> float:
@@ -118,22 +122,39 @@ def by_structure(
     sides = between(terms, basis, deviation)
     if sides is None or mean_width(sides, basis) / 2 > WORTH * fit.error:
         return fit
-    return replace(fit, sides=sides)
+    return replace(fit, sides=sides, own=max(fit.own, _own(terms)))
 
 
 def near(terms: Sequence[Term], function: Expr, basis: Basis) -> Approximation | None:
     """The combination that stands for f, with a proved error; None where there is no proof."""
-    full, error, sizes = np.zeros(basis.size), 0.0, 0.0
+    full, error, sizes = np.zeros(basis.size), 0.0, _sizes(terms)
     for term in terms:
         part = _part(term, basis)
         if math.prod(part.degrees) > MAX_TENSOR:
             return None
         kept, lost = _kept(part, [(p.axis, p.coefficients) for p in term])
         full[part.rows] += kept
-        sizes += math.prod(p.size for p in term)
         error += math.prod(p.size + p.error for p in term) - math.prod(p.size for p in term) + lost
     error = error * (1 + 1e-12) + _ROOM * (sizes + float(np.abs(full).sum()))
-    return Approximation(full, error, True, span_of(function)) if math.isfinite(error) else None
+    if not math.isfinite(error):
+        return None
+    return Approximation(full, error, True, span_of(function), _own(terms))
+
+
+def _sizes(terms: Sequence[Term]) -> float:
+    return sum(math.prod(p.size for p in term) for term in terms)
+
+
+def _own(terms: Sequence[Term]) -> float:
+    """How far the ends of a sum's span may err: what those of its factors do, and the rounding of terms that cancel."""
+    factors = sum(
+        piece.own * math.prod(other.size for other in term if other is not piece)
+        for term in terms
+        for piece in term
+        if piece.own > 0
+    )
+    own = factors + _ULP * (len(terms) + sum(map(len, terms))) * _sizes(terms)
+    return math.inf if math.isnan(own) else own
 
 
 def between(terms: Sequence[Term], basis: Basis, limit: float) -> Sides | None:
@@ -277,21 +298,29 @@ def _piece(function: Expr, axis: Axis) -> Piece:
     Raises:
         DuckDPError: it is NULL, not finite or not bounded somewhere.
     """
-    low, high = outward(span_of(function))
+    own = beyond(function, [axis] if reads(function) else [])
+    low, high = _moved_out(outward(span_of(function)), own)
     if not reads(function) and math.isfinite(high - low):
-        return Piece(axis, function, np.array([(low + high) / 2]), (high - low) / 2 + _ROOM * abs(low), low, high)
+        return Piece(axis, function, np.array([(low + high) / 2]), (high - low) / 2 + _ROOM * abs(low), low, high, own)
     factor = factor_of(function, [axis]) if axis.values is None else None
     if factor is not None and axis.kind.value == "number":
         with np.errstate(all="ignore"):
             known = interpolated(factor, _NONE, RHOS, ARCS)
         size, error = float(known.size[0]), float(known.error[0])
         if error <= FINE * size and math.isfinite(size):
-            return Piece(axis, function, known.coefficients[0], error, max(low, -size), min(high, size))
+            return Piece(axis, function, known.coefficients[0], error, max(low, -size), min(high, size), own)
     basis = Basis(axes=(axis,), degree=max(2, axis.degree))
     found = approximate(function, basis)
     error = found.error if found.proved else _boxed(function, basis, found)
     size = error + float(np.abs(found.coefficients).sum()) * (1 + _ROOM)
-    return Piece(axis, function, found.coefficients, error, max(low - found.own, -size), min(high + found.own, size))
+    if not math.isfinite(own):
+        own = found.own if found.proved else math.inf
+        low, high = _moved_out(outward(span_of(function)), own)
+    return Piece(axis, function, found.coefficients, error, max(low, -size), min(high, size), own)
+
+
+def _moved_out(ends: tuple[float, float], own: float) -> tuple[float, float]:
+    return (ends[0] - own, ends[1] + own) if math.isfinite(own) else (-math.inf, math.inf)
 
 
 def _boxed(function: Expr, basis: Basis, found: Approximation) -> float:
