@@ -275,6 +275,8 @@ def test_each_question_is_compared_with_the_one_threshold_and_public_weights() -
     assert said("500")[1] is False
     assert said("500")[0] == pytest.approx(200)  # uniform: half of the cells
     assert said("0", hit) == (pytest.approx(300, abs=1e-6), False)
+    step = question.draw(lambda _: [(50,)], Past(outputs=(total, hit), secrets=("0",)))
+    assert json.loads(step.output)["left"] == 3  # of five, the second
 
 
 def test_cells_are_what_private_rows_are_read_as() -> None:
