@@ -65,7 +65,8 @@ class Session(Calls):
             text: one SELECT over one protected table.
             epsilon: what the whole statement costs, as text or number; else what the session has SET.
             delta: for Gaussian noise and for keys without a declared domain.
-            error: in place of epsilon: the widest acceptable 95% half-width, for all outputs or by name.
+            error: in place of epsilon: the widest acceptable 95% half-width, for all outputs or by name. It holds for
+                counts and sums; of others it is predicted from expected_rows, and a note says where it was missed.
             mechanism: "auto" (least error), "laplace" or "gaussian".
             fresh: pay again for a new answer instead of getting the stored one.
             tolerance: answer for free from a summary bought before, where its 95% half-width is at most this, for all

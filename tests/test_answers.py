@@ -17,9 +17,9 @@ from duckdp.errors import ParameterError
 from duckdp.result import Estimate, Result, ResultColumn, plain_result
 from duckdp.shell.output import render
 
-CAP = "at most 10 rows of each patient count (max_rows)"
-EACH = "at most 10 rows of each patient count in each group (max_rows)"
-HALF = "of a patient with more than 10 rows all count, each the less (max_rows)"
+CAP = "at most 10 rows of each patient count (max_rows); the ± does not include what this leaves out"
+EACH = CAP.replace("(max_rows)", "in each group (max_rows)")
+HALF = f"of a patient with more than 10 rows all count, each the less (max_rows); {CAP.partition('; ')[2]}"
 
 
 @pytest.fixture(scope="module")
@@ -288,3 +288,53 @@ def test_a_tolerance_that_no_summary_meets_says_why(curator: Curator) -> None:
     assert len(ana.sql(text, tolerance=5, epsilon=1)) == 7
     assert "the statement has groups" in str(ana.explain(text, tolerance=5, epsilon=1))
     assert ana.sql("SELECT count(*) AS n FROM visits WHERE cost > 99", tolerance=5).rows() == [(0,)]  # known, free
+
+
+def test_an_error_that_was_predicted_and_missed_is_told(tmp_path: Path) -> None:
+    """Fewer rows pass the filter than expected_rows has it; counts keep their word."""
+    con = duckdb.connect()
+    con.execute(
+        "CREATE TABLE t AS SELECT (i % 50)::DOUBLE AS x, i % 40 AS k, i % 9 AS j, 'w' || i % 3 AS w "
+        "FROM range(20000) r(i)"
+    )
+    with duckdp.open(con, ledger=str(tmp_path / "e.ledger")) as owner:
+        owner.protect(
+            "t", row_cap=100_000, expected_rows=20_000, bounds={"x": (0, 50), "k": (0, 40)}, domains={"w": ["w0", "w1"]}
+        )
+        owner.budget(epsilon=100)
+        owner.grant("ana", epsilon=100)
+        ana = owner.session("ana")
+        for text, missed in {
+            "SELECT avg(x) AS a FROM t": False,
+            "SELECT stddev(x) AS a FROM t": False,
+            "SELECT count(*) AS a FROM t WHERE k < 20": False,
+            "SELECT avg(x) AS a FROM t WHERE k < 20": True,
+        }.items():
+            found = ana.sql(text, error=3)
+            notes = [n for n in found.notes if n.startswith("wider than the error asked for: a above 3;")]
+            assert bool(notes) == missed, text
+            assert missed == (found.estimates()[0]["a"].half_width > 3.0001)
+        for text, named in (("SELECT w, avg(x) AS a FROM t GROUP BY w", True), ("SELECT count(*) AS a FROM t", False)):
+            assert ("is predicted from expected_rows=20,000" in str(ana.explain(text, error=3))) == named
+        with pytest.raises(ParameterError, match="have no declared domain"):
+            ana.sql("SELECT j, avg(x) AS a FROM t GROUP BY j", error=3, delta=1e-6)
+
+
+@pytest.mark.parametrize("what", ["count(*)", "count(DISTINCT patient)"])
+def test_a_number_that_leaves_groups_out_says_so_everywhere(tmp_path: Path, what: str) -> None:
+    """20,000 rows of 900 patients in 7 wards, one ward of each: the others' error is in no ±."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE visits AS SELECT i % 900 AS patient, 'w' || i % 7 AS ward FROM range(20000) r(i)")
+    with duckdp.open(con, ledger=str(tmp_path / "g.ledger")) as owner:
+        wards = [f"w{i}" for i in range(7)]
+        owner.protect("visits", unit_key="patient", max_rows=30, row_cap=30, max_groups=1, domains={"ward": wards})
+        owner.budget(epsilon=100)
+        owner.grant("ana", epsilon=100)
+        note = "at most one group of each patient counts (max_groups); the ± does not include what this leaves out"
+        text, ana = f"SELECT ward, {what} AS n FROM visits GROUP BY ward", owner.session("ana")
+        found = ana.sql(text, epsilon=1)
+        asked = owner.connect("ana").sql(f"SELECT note FROM dp_query($${text}$$, epsilon := 1)").fetchall()
+        assert asked == [(note,)] * 7
+        assert note in str(ana.explain(text, epsilon=1))
+        for shown in (str(found), str(found.estimates()[0]["n"]), *(render(found, f)[0] for f in ("csv", "json"))):
+            assert note in shown

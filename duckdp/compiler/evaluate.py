@@ -110,41 +110,80 @@ def _type_name(kind: Kind, integral: bool) -> str:
 def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | None]:
     """Predicted 95% half-width of each output from public figures; None where it needs a number of rows.
 
+    Of counts and sums it is the half-width itself. Else it is a prediction for a group of ``rows`` rows: an average,
+    and what is made of averages without dividing by them, has the widest of :data:`_SPREADS`, wherever in its bounds
+    it may be; a deviation, whose error has no bound, is that of a deviation of a quarter of the range.
+
     Args:
         plan: of the statement.
         rows: expected rows per group, or None.
     """
+    exprs = {o.name: o.expr for o in plan.query.outputs}
     found: dict[str, float | None] = {}
-    for output in _expected(plan, rows).all_outputs():
+    evaluation = _expected(plan, rows, _SPREADS)
+    for output in evaluation.all_outputs():
         if output.half_width is not None:
+            expr = exprs[output.name]
             width = float(output.half_width[0])
-            unknown = math.isnan(width) or (rows is None and _needs_rows(plan, output.name))
+            unknown = math.isnan(width) or (rows is None and not is_exact(expr))
+            if not unknown and _is_steady(expr):
+                lower, upper = evaluation.range(expr)
+                width = min(float(np.nanmax(output.half_width)), (upper - lower) / 2)
             found[output.name] = None if unknown else width
     return found
 
 
-def _expected(plan: Plan, rows: float | None) -> _Evaluation:
-    """Of one group with ``rows`` typical rows: from public figures only."""
-    cells: list[int] = []
-    for measure in plan.measures:
-        scale = (rows or 0) * measure.steps
-        if measure.kind == "cells":
-            weights = {0: [1.0], 1: [0.5, 0.5], 2: [0.25, 0.5, 0.25]}[measure.degree] + [0.0] * measure.null_cell
-            cells += [int(scale * w) for w in weights]
-        else:
-            mean = (measure.lower + measure.upper) / 2 if measure.kind == "sum" else 1.0
-            cells.append(int(scale * mean))
-    keys = [[_stand_in(k.domain)] for k in plan.query.keys]
-    return _Evaluation(plan, json.dumps({"keys": None, "cells": [cells]}), [[k[0] for k in keys]])
+# How the rows of a group may lie in their bounds: a quarter of the range about its middle, all at an end, half at each.
+# By degree of the cells (mechanisms/simplex.py), the share of the rows in each; and the place of a sum.
+_SPREADS = (
+    (((1.0,), (1 / 2, 1 / 2), (5 / 16, 6 / 16, 5 / 16)), 1 / 2),
+    (((1.0,), (0.0, 1.0), (0.0, 0.0, 1.0)), 0.0),
+    (((1.0,), (1.0, 0.0), (1.0, 0.0, 0.0)), 1.0),
+    (((1.0,), (1 / 2, 1 / 2), (1 / 2, 0.0, 1 / 2)), 1 / 2),
+)
+_Spread = tuple[tuple[tuple[float, ...], ...], float]
+
+
+def _expected(plan: Plan, rows: float | None, spreads: tuple[_Spread, ...] = _SPREADS[:1]) -> _Evaluation:
+    """Of groups with ``rows`` rows, one for each spread: from public figures only."""
+    groups: list[list[int]] = []
+    for weights, place in spreads:
+        cells: list[int] = []
+        for measure in plan.measures:
+            scale = (rows or 0) * measure.steps
+            if measure.kind == "cells":
+                cells += [int(scale * w) for w in (*weights[measure.degree], *[0.0] * measure.null_cell)]
+            else:
+                mean = measure.lower + (measure.upper - measure.lower) * place if measure.kind == "sum" else 1.0
+                cells.append(int(scale * mean))
+        groups.append(cells)
+    key: list[Scalar] = [_stand_in(k.domain) for k in plan.query.keys]
+    found = _Evaluation(plan, json.dumps({"keys": None, "cells": groups}), [key] * len(groups))
+    found.margin = 1.0 if len(groups) > 1 else 0.0
+    return found
 
 
 def _stand_in(domain: tuple[Scalar, ...] | None) -> Scalar:
     return domain[0] if domain else None
 
 
-def _needs_rows(plan: Plan, name: str) -> bool:
-    expr = next(o.expr for o in plan.query.outputs if o.name == name)
-    return not (isinstance(expr, Aggregate) and aggregate_row(expr).linear)
+def is_exact(expr: Expr) -> bool:
+    """Whether an output's half-width does not depend on the data, so that it is known before."""
+    return isinstance(expr, Aggregate) and aggregate_row(expr).linear
+
+
+def _is_steady(expr: Expr) -> bool:
+    """Whether its error is bounded wherever the values lie: nothing but counts is divided by."""
+    match expr:
+        case Aggregate():
+            return "stddev" not in aggregate_row(expr).name
+        case Literal():
+            return True
+        case Call(arguments=(a, b)) if row_of(expr).role == "quotient":
+            return _is_steady(a) and all(aggregate_row(n).counts for n in walk(b) if isinstance(n, Aggregate))
+        case Call(arguments=arguments) if row_of(expr).role == "product" or row_of(expr).signs:
+            return all(_is_steady(a) for a in arguments)
+    return False
 
 
 class Shape(NamedTuple):
@@ -156,6 +195,8 @@ class Shape(NamedTuple):
 
 
 class _Evaluation:
+    margin = 0.0  # of the public range, by which it is taken wider: intervals at its ends are then whole
+
     def __init__(self, plan: Plan, payload: str, keys: list[list[Scalar]] | None = None) -> None:
         raw = json.loads(payload)
         self.plan = plan
@@ -257,7 +298,9 @@ class _Evaluation:
         undefined = ~np.isfinite(vector.value) | ~np.isfinite(gradient).all(axis=0)
         gradient = np.where(undefined, 0.0, gradient)
         error = linear_standard_error(gradient, bars.noises) if bars.noises else np.zeros(self.n)
-        lower, upper = self._range(expr)
+        lower, upper = self.range(expr)
+        if self.margin and math.isfinite(upper - lower):
+            lower, upper = lower - self.margin * (upper - lower), upper + self.margin * (upper - lower)
         low, high = (np.where(undefined, np.nan, e) for e in bars.ends(expr, vector.value, gradient, lower, upper))
         shown = np.clip(vector.value, lower, upper)
         pairs = zip(shown.tolist(), undefined.tolist(), strict=True)
@@ -274,7 +317,8 @@ class _Evaluation:
             exact_interval=isinstance(expr, Aggregate) and aggregate_row(expr).linear,
         )
 
-    def _range(self, expr: Expr) -> tuple[float, float]:
+    def range(self, expr: Expr) -> tuple[float, float]:
+        """Least and largest value that the true one can have."""
         if not isinstance(expr, Aggregate) or is_zero(self.plan.query, expr):
             return -math.inf, math.inf
         measure = next(m for m in self.plan.measures if m.serves(expr))

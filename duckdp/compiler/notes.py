@@ -14,6 +14,7 @@ NO_ROWS = "no row counts, by the declared bounds and domains alone"
 KNOWN = f"can only be 0: {NO_ROWS}"
 UNDEFINED = f"is undefined whatever the data: {NO_ROWS}"  # an average
 KNOWN_OR_UNDEFINED = f"can only be 0, and undefined where it is an average: {NO_ROWS}"
+LEFT_OUT = "the ± does not include what this leaves out"
 OF_NOTHING = (KNOWN, UNDEFINED, KNOWN_OR_UNDEFINED)
 
 
@@ -22,14 +23,10 @@ def plan_notes(plan: Plan) -> list[str]:
     notes: list[str] = []
     if not plan.measures:
         return [_note_of_nothing(plan)]
-    table, size = plan.query.table, plan.domain_size
-    if (caveat := plan_caveat(plan)) is not None:
+    if (caveat := plan_caveat(plan) or _bounded(plan, rows=False)) is not None:
         notes.append(caveat)
     if plan.tau is not None:
         notes.append(f"groups with fewer than about {plan.tau} units are not shown")
-    if plan.query.keys and table.unit_key is not None and (size is None or size > plan.groups):
-        one = "one group" if plan.groups == 1 else f"{plan.groups} groups"
-        notes.append(f"at most {one} of each {table.unit_key} count{'s' if plan.groups == 1 else ''} (max_groups)")
     listed = [k for k in plan.query.keys if k.domain is not None and k.other is None]
     labelled = [k for k in plan.query.keys if k.domain is not None and k.other is not None]  # a label takes no NULL
     missed = ["NULL"] if any(facts(k.expr).nullable and None not in (k.domain or ()) for k in listed + labelled) else []
@@ -41,11 +38,11 @@ def plan_notes(plan: Plan) -> list[str]:
 
 def output_note(plan: Plan, expr: Expr) -> str | None:
     """What must stand beside one output's numbers wherever they are read alone."""
-    table, found = plan.query.table, [n for n in walk(expr) if isinstance(n, Aggregate)]
+    found = [n for n in walk(expr) if isinstance(n, Aggregate)]
     if found and all(is_zero(plan.query, a) for a in found):
         return UNDEFINED if is_undefined(plan, expr) else KNOWN
-    rows = any(isinstance(n, Aggregate) and aggregate_row(n).of != "units" for n in walk(expr))  # units always count
-    return bounding_note(table, grouped=bool(plan.query.keys)) if rows and drops_rows(table) else None
+    rows = any(aggregate_row(a).of != "units" for a in found)  # a unit counts, whatever its rows
+    return _bounded(plan, rows=rows) if found else None
 
 
 def plan_caveat(plan: Plan) -> str | None:
@@ -69,6 +66,16 @@ def _note_of_nothing(plan: Plan) -> str:
     )
 
 
+def _bounded(plan: Plan, *, rows: bool) -> str | None:
+    """Which rows and groups of a unit do not count, and that no error bar tells of them; None where all count."""
+    table, size = plan.query.table, plan.domain_size
+    parts = [bounding_note(table, grouped=bool(plan.query.keys))] if rows and drops_rows(table) else []
+    if plan.query.keys and table.unit_key is not None and (size is None or size > plan.groups):
+        one, each = ("one group", "s") if plan.groups == 1 else (f"{plan.groups} groups", "")
+        parts.append(f"at most {one} of each{f' {table.unit_key} count{each}' if not parts else ''} (max_groups)")
+    return f"{' and '.join(parts)}; {LEFT_OUT}" if parts else None
+
+
 def drops_rows(table: Table) -> bool:
     """Whether a unit may have rows beyond max_rows, which are then dropped, scaled or clamped."""
     return table.unit_key is not None and table.max_rows < table.row_cap
@@ -86,4 +93,4 @@ def summary_note(table: Table) -> str | None:
     if not drops_rows(table):
         return None
     rows = "row" if table.max_rows == 1 else "rows"
-    return f"of a {table.unit_key} with more than {table.max_rows:,} {rows} all count, each the less (max_rows)"
+    return f"of a {table.unit_key} with more than {table.max_rows:,} {rows} all count, each the less (max_rows); {LEFT_OUT}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from duckdp.compiler.evaluate import expected_half_widths
+from duckdp.compiler.evaluate import expected_half_widths, is_exact
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import OF_NOTHING, output_note
 from duckdp.compiler.plan import MechanismChoice, Plan, domain_size, make_plan
@@ -14,6 +14,9 @@ from duckdp.compiler.query import Query
 from duckdp.core.errorbars import smallest_epsilon
 from duckdp.core.types import NANO, Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
+from duckdp.result import ResultColumn
+
+_SAME = 1 + 1e-6  # of a half-width: what is no wider for anyone who reads it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,16 @@ class Price:
         return expected_half_widths(self.plan, self.rows)
 
     @property
+    def basis(self) -> str | None:
+        """What the predicted ones among the errors rest on; None where all are exact, or none is predicted."""
+        exact = {o.name for o in self.plan.query.outputs if is_exact(o.expr)}
+        expected = self.plan.query.table.expected_rows
+        if expected is None or self.rows is None or exact >= {n for n, w in self.errors.items() if w is not None}:
+            return None
+        equal = "in equal groups, all counting" if self.plan.query.keys else "all counting"
+        return f"the error of what is no count or sum is predicted from expected_rows={expected:,}, {equal}"
+
+    @property
     def formulas(self) -> Mapping[str, str]:
         """The error's law in the number of rows, by output."""
         return _formulas(self.plan)
@@ -79,9 +92,12 @@ def price(query: Query, terms: Terms, neighbours: Neighbours) -> Price:
     return Price(plan=plan, rows=rows)
 
 
-def _epsilon_for(
-    query: Query, error: float | Mapping[str, float], widths_at: Callable[[int], Mapping[str, float | None]]
-) -> int:
+def wanted_widths(query: Query, error: float | Mapping[str, float]) -> Mapping[str, float]:
+    """The widest acceptable half-width by output.
+
+    Raises:
+        ParameterError: P106.
+    """
     names = [o.name for o in query.outputs]
     wanted = error if isinstance(error, Mapping) else dict.fromkeys(names, error)
     for name, value in wanted.items():
@@ -89,6 +105,27 @@ def _epsilon_for(
             raise ParameterError("P106", f'error["{name}"]', value, "must be a positive number, the 95% half-width.")
         if name not in names:
             raise ParameterError("P106", "error", name, "names no output of the statement.")
+    return wanted
+
+
+def missed_note(query: Query, error: float | Mapping[str, float], columns: Sequence[ResultColumn]) -> str | None:
+    """That a released number's half-width came out above the one asked for; None where none did."""
+    wanted, missed = wanted_widths(query, error), []
+    for column in columns:
+        ask = wanted.get(column.name)
+        widths = [e.half_width for e in column.estimates or ()]
+        if ask is not None and any(w is None or w > ask * _SAME for w in widths):
+            missed.append(f"{column.name} above {ask:g}")
+    if not missed:
+        return None
+    named = ", ".join(missed)
+    return f"wider than the error asked for: {named}; that was predicted, for equal groups in which every row counts"
+
+
+def _epsilon_for(
+    query: Query, error: float | Mapping[str, float], widths_at: Callable[[int], Mapping[str, float | None]]
+) -> int:
+    wanted = wanted_widths(query, error)
 
     def excess(epsilon_nano: int) -> float:
         found = widths_at(epsilon_nano)
@@ -96,13 +133,7 @@ def _epsilon_for(
         for name, value in wanted.items():
             width = found.get(name, 0.0)
             if width is None:
-                raise ParameterError(
-                    "P106",
-                    "error",
-                    value,
-                    f'the error of "{name}" depends on the number of rows; the owner declares '
-                    "expected_rows, or give epsilon.",
-                )
+                raise ParameterError("P106", "error", value, _unpredictable(query, name))
             parts.append(width / value)
         return max(parts)
 
@@ -115,6 +146,18 @@ def _epsilon_for(
             "needs more than epsilon=100, the most that one question may cost. Ask for a wider error.",
         )
     return epsilon
+
+
+def _unpredictable(query: Query, name: str) -> str:
+    """Why an output's error cannot be predicted, and what helps."""
+    if query.table.expected_rows is None:
+        return (
+            f'the error of "{name}" depends on the number of rows; the owner declares expected_rows, or give epsilon.'
+        )
+    if domain_size(query) is None:
+        rule = f'the error of "{name}" depends on the rows of a group, and the keys have no declared domain'
+        return f"{rule}. Give epsilon, or GROUP BY a column with a domain."
+    return f'"{name}" has no error that can be predicted: it is undefined at typical values. Give epsilon.'
 
 
 def _rows_per_group(query: Query) -> float | None:

@@ -62,7 +62,7 @@ def explain_price(found: Price, remaining: str, lines: Sequence[str] = ()) -> Ex
         errors=found.errors,
         formulas=found.formulas,
         remaining=remaining,
-        notes=plan_notes(plan),
+        notes=[*plan_notes(plan), *([] if found.basis is None else [found.basis])],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from duckdp.compiler.expression import Aggregate
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
 from duckdp.compiler.plan import Plan, domain_size, is_small
-from duckdp.compiler.pricing import Price, Terms, price
+from duckdp.compiler.pricing import Price, Terms, missed_note, price
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.query import Output, Query
 from duckdp.core.types import parse_delta, parse_epsilon
@@ -171,7 +171,8 @@ class Select(Explained):
         plan: Plan = found
 
         def run(nonce: str) -> Result:
-            return desk.answer(plan, statement=self.statement, fresh=self.fresh, nonce=nonce)
+            found = desk.answer(plan, statement=self.statement, fresh=self.fresh, nonce=nonce)
+            return self._compared(plan, found)
 
         rows = 1 if not plan.query.keys else domain_size(plan.query)
         return Planned(columns=self._columns(plan), run=run, intervals=self.intervals, rows=rows)
@@ -181,7 +182,7 @@ class Select(Explained):
         found = self._found(desk)
         if isinstance(found, Result):
             return found
-        return desk.answer(found, statement=self.statement, fresh=self.fresh)
+        return self._compared(found, desk.answer(found, statement=self.statement, fresh=self.fresh))
 
     def explain(self, desk: Desk) -> Sequence[str]:
         """The explanation, line by line."""
@@ -210,6 +211,11 @@ class Select(Explained):
         if route is not None and route.summary is not None:
             return routed_result(query, route)
         return self._price(desk, query, route).plan
+
+    def _compared(self, plan: Plan, found: Result) -> Result:
+        """With a note where the error asked for was predicted and came out wider."""
+        note = None if self.error is None else missed_note(plan.query, self.error, found.columns)
+        return found if note is None else replace(found, notes=[*found.notes, note])
 
     def _route(self, desk: Desk, query: Query) -> Route | None:
         if self.tolerance is None:

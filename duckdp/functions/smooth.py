@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from duckdp.catalog.table import check_name, describe_unit
-from duckdp.compiler.notes import summary_note
+from duckdp.compiler.notes import LEFT_OUT, summary_note
 from duckdp.core.types import parse_delta, parse_epsilon, show_decimal
 from duckdp.errors import DuckDPError, ParameterError
 from duckdp.functions.kinds import (
@@ -249,7 +249,7 @@ def _of_summary(
     summary: SmoothSummary, name: str, names: Sequence[str], types: Sequence[str], ask: Callable[[], Listed], rows: int
 ) -> Planned:
     """A summary's answers, with a column that says which rows count where not all do alike."""
-    caveat = "of a unit with more rows than max_rows all count, each the less" if summary.weighted else None
+    caveat = f"of a unit with more rows than max_rows all count, each the less; {LEFT_OUT}" if summary.weighted else None
 
     def run(_: str) -> Result:
         found, notes = ask()

@@ -236,3 +236,42 @@ def test_half_widths_grow_with_the_scale() -> None:
         assert a.half_width is not None
         assert b.half_width is not None
         assert np.all((b.half_width > 2.9 * a.half_width) & (b.half_width < 3.3 * a.half_width + 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "avg(cost)",
+        "avg(age), avg(cost)",
+        "sum(cost) / count(*)",
+        "2 * avg(income)",
+        "var_pop(cost)",
+        "avg(cost) - avg(age)",
+    ],
+)
+def test_a_predicted_error_holds_wherever_the_values_lie(text: str) -> None:
+    """Of what is not divided by but counts; the half-width that is shown is never above the one that was predicted."""
+    plan, rows = plan_for(f"SELECT {text} FROM clinic", GROUPS, epsilon=2), 5000.0
+    groups = []
+    for place in np.linspace(0, 1, 21):
+        cells: list[float] = []
+        for m in plan.measures:
+            by_degree = ([1.0], [place, 1 - place], [place**2, 2 * place * (1 - place), (1 - place) ** 2])
+            mean = m.lower + (m.upper - m.lower) * place
+            shares = [*by_degree[m.degree], *[0] * m.null_cell] if m.kind == "cells" else [mean]
+            cells += [int(rows * m.steps * w) for w in shares]
+        groups.append(cells)
+    keyed = plan_for(f"SELECT {text}, age FROM clinic GROUP BY age", clinic(unit_key=None), epsilon=2)
+    payload = _payload(plan, groups, keys=[[0]] * len(groups))
+    predicted = expected_half_widths(plan, rows)
+    for output in evaluate(replace(plan, query=replace(plan.query, keys=keyed.query.keys)), payload):
+        assert output.low is not None
+        assert output.high is not None
+        assert np.all((output.high - output.low) / 2 <= 1.0001 * (predicted[output.name] or 0)), output.name
+
+
+def test_deviations_have_a_predicted_error() -> None:
+    """Where values lie closer together than a quarter of the range, it is wider without a bound."""
+    for text in ("stddev(cost)", "stddev_pop(cost)", "sqrt(var_samp(age))", "var_samp(cost)"):
+        plan = plan_for(f"SELECT {text} AS x FROM clinic", GROUPS, epsilon=2)
+        assert 0 < (expected_half_widths(plan, 5000.0)["x"] or 0) < 1e6, text
