@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -23,6 +24,8 @@ from duckdp.session import Session
 from duckdp.vault.dataset import DataSet
 from duckdp.vault.protection import Protected, protect_tables
 from duckdp.vault.suggest import suggest
+
+_LOG = logging.getLogger("duckdp")  # on stderr, unless told otherwise
 
 
 @checked
@@ -127,6 +130,9 @@ class Curator(Budgeting, Records, Closing):
     ) -> Table:
         """Declare a table; every figure here is public and none is read off the data. Idempotent.
 
+        What stood is replaced: figures not named again are no longer declared, which the log ``duckdp`` warns of, as it
+        does of rows taken for persons beside a column that looks like a key. :meth:`amend` changes what it names alone.
+
         A column may be named by a pattern: "lab_*", by type "*::DOUBLE", or both; its own name goes first.
 
         Args:
@@ -171,7 +177,10 @@ class Curator(Budgeting, Records, Closing):
             "constraints": constraints,
         }
         name = declared(Curator.protect, {"table": table})["table"]
-        return self.protect_tables({name: wanted}, reason=reason)[0].table
+        done = self.protect_tables({name: wanted}, reason=reason)[0]
+        for line in done.warnings:
+            _LOG.warning(line)
+        return done.table
 
     def protect_tables(
         self, tables: Mapping[str, Mapping[str, object]], *, keep: bool = False, reason: str | None = None

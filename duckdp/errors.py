@@ -149,6 +149,7 @@ class InsufficientBudgetError(BudgetError):
         month: of whose limit it is what is left, ``"2026-11"``; None: of the limit for ever.
         replenishes: when the next month begins.
         held: text of what reservations hold of it.
+        of: what is short: ``"epsilon"``, ``"delta"`` or ``"epsilon and delta"``.
     """
 
     def __init__(
@@ -160,8 +161,9 @@ class InsufficientBudgetError(BudgetError):
         month: str | None = None,
         replenishes: str | None = None,
         held: str | None = None,
+        of: str = "epsilon",
     ) -> None:
-        self.requested, self.remaining, self.scope = requested, remaining, scope
+        self.requested, self.remaining, self.scope, self.of = requested, remaining, scope, of
         self.month, self.replenishes, self.held = month, replenishes, held
         whose = "the reservation" if scope == "reservation" else f"the {scope}'s budget"
         parts = [f"the query needs {requested} and {remaining} remains of {whose}{f' for {month}' if month else ''}."]
@@ -170,7 +172,9 @@ class InsufficientBudgetError(BudgetError):
         if replenishes is not None:
             parts.append(f"The next month's begins on {replenishes}.")
         way = "wait until then" if replenishes else "ask outside of it" if scope == "reservation" else None
-        ways = ["lower epsilon", *([way] if way else []), "or ask the data owner for more."]
+        giver = {"analyst": "grant", "data set": "budget"}.get(scope, "team" if scope.startswith("team") else "")
+        call = f": curator.{giver}(..., delta=...)" if giver and "delta" in of else ""
+        ways = [f"lower {of}", *([way] if way else []), f"or ask the data owner for more{call}."]
         super().__init__("B101", " ".join([*parts, f"Nothing was read or charged; {', '.join(ways)}"]))
 
 

@@ -632,3 +632,51 @@ def test_the_command_line(curator: duckdp.Curator, clinic_file: str) -> None:
     told = run("budget")
     assert "team lab" in told
     assert "a month" in told
+
+
+def _total(ledger: Ledger, delta: int) -> None:
+    ledger.set_budget(
+        epsilon_nano=20 * NANO, delta_atto=delta, neighbours=Neighbours.ADD_REMOVE, accountant=AccountantKind.BASIC
+    )
+
+
+@pytest.mark.parametrize("scope", ["analyst", "team", "data set"])
+def test_what_is_short_is_named(tmp_path: Path, scope: str) -> None:
+    """Of every limit: that delta is short is said, as a lower epsilon would not help; nor is epsilon blamed."""
+    wide = 10**12
+    with Ledger.open(tmp_path / "d.ledger") as ledger:
+        _total(ledger, wide)
+        for who in ("ana", "ben"):
+            ledger.grant(who, epsilon_nano=9 * NANO, delta_atto=0 if (who, scope) == ("ana", "analyst") else wide)
+        ledger.set_team("lab", Cap(epsilon_nano=9 * NANO, delta_atto=0 if scope == "team" else wide), members=["ana"])
+        if scope == "data set":
+            answer(ledger, ask("first", NANO, "ben", delta_atto=wide))
+        with refused("B101") as caught:
+            ledger.admit(ask("a", NANO, delta_atto=10**11))
+        text, call = str(caught.value), {"analyst": "grant", "team": "team", "data set": "budget"}[scope]
+        assert "delta=0 remains" in text
+        assert f"lower delta, or ask the data owner for more: curator.{call}(..., delta=...)." in text
+        assert "lower epsilon" not in text
+        with refused("B101") as caught:
+            ledger.admit(ask("b", 30 * NANO))
+        assert "lower epsilon, or ask the data owner for more." in str(caught.value)
+
+
+def test_a_limit_below_the_delta_that_was_spent_says_so(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "d.ledger") as ledger:
+        _total(ledger, 10**12)
+        ledger.grant("ana", epsilon_nano=9 * NANO, delta_atto=10**12)
+        ledger.set_team("lab", Cap(epsilon_nano=9 * NANO, delta_atto=10**12), members=["ana"])
+        answer(ledger, ask("first", NANO, delta_atto=10**11))
+        for call in (
+            lambda: _total(ledger, 0),
+            lambda: ledger.grant("ana", epsilon_nano=9 * NANO, delta_atto=0),
+            lambda: ledger.set_team("lab", Cap(epsilon_nano=9 * NANO, delta_atto=0)),
+        ):
+            with refused("B104") as caught:
+                call()
+            assert str(caught.value).startswith("B104: delta=0 is less than the 1e-7 that ")
+            assert "Give delta=1e-7 at least" in str(caught.value)
+        with refused("B104") as caught:
+            ledger.grant("ana", epsilon_nano=NANO - 1, delta_atto=10**12)
+        assert str(caught.value).startswith("B104: epsilon=0.999999999")

@@ -59,6 +59,8 @@ def fill(text: str) -> str:
         note = line.rsplit("  # ", 1)[-1]
         if re.search(r"(row.cap|expected.rows)\W", line) and "..." in line:
             line = line.replace("...", "1000", 1)
+        line = re.sub(r"(unit.key\s?=?\s?)\.\.\.(.*?)(\w+)\? Without", r"\g<1>\3\2\3? Without", line)
+        line = re.sub(r"(unit_key\s?=\s?)(\w+)", r'\g<1>"\2"', line)
         if "max" in line and "..." in line:
             line = re.sub(
                 r"(max.rows\s?=?\s?)\.\.\.", r"\g<1>3", re.sub(r"(max.groups\s?=?\s?)\.\.\.", r"\g<1>2", line)
@@ -180,8 +182,11 @@ def test_people_go_before_what_more_tables_share(tmp_path: Path) -> None:
 
 def test_a_lone_key_is_a_guess(tmp_path: Path) -> None:
     text = suggestion(tmp_path, "CREATE TABLE a (person_no INT, x INT)")
-    assert '# unit_key="person_no"' in text
+    assert "\n    unit_key=...,  # person_no? Without this and max_rows each row is a person." in text
     assert "low confidence" in text
+    assert '"person_no":' not in text  # a key is no column of queries
+    with duckdp.open(str(tmp_path / "one.duckdb")) as curator, pytest.raises(ParameterError, match="unit_key"):
+        curator.protect("a", row_cap=9, unit_key=...)  # type: ignore[arg-type]
 
 
 def test_keys_of_two_types_are_not_shared(tmp_path: Path) -> None:
@@ -407,3 +412,29 @@ def test_a_key_of_another_name_a_key_of_one_row_and_generated_columns(form: str,
         assert "snapshot=True" in generated
         assert re.search(r"max.rows ?=? ?1\b", owner.suggest("people", form=form))
         assert re.search(r"max.rows ?=? ?\.\.\.", owner.suggest("visits", form=form))
+
+
+def test_what_an_owner_may_not_have_meant_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Rows taken for persons, and what a second call of protect no longer names; by the command line too."""
+    with duckdb.connect(str(tmp_path / "o.duckdb")) as con:
+        con.execute("CREATE TABLE orders (customer_id INT, amount INT, city VARCHAR)")
+    with duckdp.open(str(tmp_path / "o.duckdb")) as owner:
+        bounds = {"amount": (0, 9), "customer_id": (0, 9)}
+        owner.protect("orders", row_cap=9, bounds=bounds, columns=["city"])
+        assert [r.message for r in caplog.records] == [
+            'orders: each row is protected as a person of its own; "customer_id" looks like a key: '
+            "unit_key= protects all rows of one"
+        ]
+        caplog.clear()
+        owner.protect("orders", row_cap=9, unit_key="customer_id", max_rows=2, bounds={"amount": (0, 9)})
+        assert [r.message for r in caplog.records] == [
+            "orders: no longer declared: bounds[customer_id], customer_id, city"
+        ]
+        caplog.clear()
+        owner.protect("orders", row_cap=9, unit_key="customer_id", max_rows=2, bounds={"amount": (0, 9)})
+        owner.protect("orders", row_cap=8, unit_key="customer_id", max_rows=2, bounds={"amount": (0, 9)})
+        assert not caplog.records
+    with duckdb.connect(str(tmp_path / "p.duckdb")) as con:
+        con.execute("CREATE TABLE orders (customer_id INT)")
+    told = run("protect", tmp_path / "p.duckdb", "orders", "--row-cap", 9, "--bound", "customer_id=0:9").output
+    assert "looks like a key: unit_key= protects all rows of one" in told

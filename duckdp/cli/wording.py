@@ -15,6 +15,7 @@ COMMANDS = tuple(
             r"curator\.grant\(\.\.\., raise_to=True, reason=\.\.\.\)",
             "duckdp grant SOURCE ANALYST --epsilon ... --raise --reason ...",
         ),
+        (r"curator\.(grant|team|budget)\(\.\.\., delta=\.\.\.\)", r"duckdp \1 SOURCE ... --delta ..."),
         (r"curator\.budget\(epsilon=\.\.\.\)", "duckdp budget SOURCE --epsilon ..."),
         (r"curator\.protect\(\.\.\.\)", "duckdp protect SOURCE TABLE ..."),
         (r"protect\(bounds=\.\.\.\)", "duckdp protect SOURCE TABLE --bound ..."),

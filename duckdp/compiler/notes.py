@@ -93,4 +93,5 @@ def summary_note(table: Table) -> str | None:
     if not drops_rows(table):
         return None
     rows = "row" if table.max_rows == 1 else "rows"
-    return f"of a {table.unit_key} with more than {table.max_rows:,} {rows} all count, each the less (max_rows); {LEFT_OUT}"
+    more = f"more than {table.max_rows:,} {rows}"
+    return f"of a {table.unit_key} with {more} all count, each the less (max_rows); {LEFT_OUT}"

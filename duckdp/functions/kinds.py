@@ -132,7 +132,11 @@ Delta = Annotated[object, Kind(word="a decimal", about="the delta that it costs 
 _WIDTH = "in place of epsilon: the widest acceptable 95% half-width"
 Width = Annotated[float, Kind(word="a number", about=_WIDTH, read=_read_number, instead=True)]
 _WIDTHS = Kind(
-    word="a number", about=f"{_WIDTH} (but of counts and sums a prediction), in Python also by output", read=_read_number, given=_as_given, instead=True
+    word="a number",
+    about=f"{_WIDTH} (but of counts and sums a prediction), in Python also by output",
+    read=_read_number,
+    given=_as_given,
+    instead=True,
 )
 Widths = Annotated[float | Mapping[str, float], _WIDTHS]
 _TOLERANCE = Kind(

@@ -249,7 +249,9 @@ def _of_summary(
     summary: SmoothSummary, name: str, names: Sequence[str], types: Sequence[str], ask: Callable[[], Listed], rows: int
 ) -> Planned:
     """A summary's answers, with a column that says which rows count where not all do alike."""
-    caveat = f"of a unit with more rows than max_rows all count, each the less; {LEFT_OUT}" if summary.weighted else None
+    caveat = (
+        f"of a unit with more rows than max_rows all count, each the less; {LEFT_OUT}" if summary.weighted else None
+    )
 
     def run(_: str) -> Result:
         found, notes = ask()

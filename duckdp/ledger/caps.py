@@ -144,6 +144,13 @@ def allow_change(
         check_reason(reason)
     if limit[0] < old["primary_spent"] or limit[1] < old["secondary_spent"]:
         wanted = Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto)
+        if limit == (epsilon_nano, delta_atto) and limit[0] >= old["primary_spent"]:  # basic, and epsilon is enough
+            spent = show_decimal(old["secondary_spent"], 18)
+            raise BudgetError(
+                "B104",
+                f"delta={show_decimal(delta_atto, 18)} is less than the {spent} that the {what} has already spent. "
+                f"Give delta={spent} at least, or stop with freeze or revoke.",
+            )
         raise BudgetError(
             "B104",
             f"{wanted} is less than the {what} has already spent. Set at least what was spent, or stop with freeze or "

@@ -102,10 +102,13 @@ def require(kind: AccountantKind, cost: Pair, limits: Sequence[Limit]) -> None:
     short = [limit for limit in limits if cost[0] > (rest := limit.rest)[0] or cost[1] > rest[1]]
     if short:
         limit = min(short, key=lambda limit: (limit.month is not None, limit.rest))
+        short_of = tuple(at for at, (wanted, left) in enumerate(zip(cost, limit.rest, strict=True)) if wanted > left)
+        left = accounting.describe(kind, *limit.rest)
         raise InsufficientBudgetError(
             accounting.describe(kind, *cost),
-            accounting.describe(kind, *limit.rest),
+            left if limit.rest[1] or 1 not in short_of else f"{left}, delta=0",
             limit.scope,
+            of=" and ".join(("epsilon", "delta")[at] for at in short_of),
             month=limit.month,
             replenishes=limit.replenishes,
             held=accounting.describe(kind, *limit.held) if any(limit.held) else None,

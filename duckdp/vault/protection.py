@@ -13,10 +13,11 @@ from typing import Any
 from duckdp.catalog.naming import BY_COLUMN, name_columns, take_over
 from duckdp.catalog.table import Table, load_table, missing_table
 from duckdp.catalog.units import Declared, require_one_unit
-from duckdp.errors import CatalogError, ParameterError
+from duckdp.errors import CatalogError, ParameterError, printable
 from duckdp.ledger import DataSetState, DeclarationRow, Ledger
 from duckdp.vault.declare import FIGURES, Resolved, declare_table, resolve
 from duckdp.vault.engine import Engine
+from duckdp.vault.suggest.keys import is_person
 
 KNOWN = (*FIGURES, *BY_COLUMN, "columns", "like", "remove")
 MOST_SHOWN = 20  # values of a domain in a difference
@@ -36,11 +37,22 @@ class Protected:
     new: bool
     changes: tuple[str, ...]
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the owner may not have meant, a line each."""
+        none = _shown(None)
+        lost = [c.partition(": ")[0] for c in self.changes if c.endswith(f"-> {none}") and f": {none} ->" not in c]
+        lost += [c.removeprefix("columns: - ") for c in self.changes if c.startswith("columns: - ")]
+        found = [f"no longer declared: {', '.join(lost)}"] if lost else []
+        if self.table.unit_key is None:
+            likely = [c.name for c in self.table.columns if is_person(c.name)]
+            more = f'; "{likely[0]}" looks like a key: unit_key= protects all rows of one' if likely else ""
+            found += [f"each row is protected as a person of its own{more}"] if likely else []
+        return [printable(f"{self.table.name}: {line}") for line in found]
+
     def __str__(self) -> str:
-        if self.new:
-            return str(self.table)
-        told = [f"{self.table.name}: {line}" for line in self.changes]
-        return "\n".join([*told, str(self.table)])
+        told = [] if self.new else [f"{self.table.name}: {line}" for line in self.changes]
+        return "\n".join([*told, *self.warnings, str(self.table)])
 
 
 def protect_tables(

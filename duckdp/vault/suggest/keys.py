@@ -55,7 +55,7 @@ def _propose(schema: Mapping[str, TableFacts], facts: TableFacts, best: frozense
     if not own:
         missing = sorted({c for _, c in best})
         guess = _guess(facts, names).column
-        guess = guess if guess is not None and _is_person(guess) else None
+        guess = guess if guess is not None and is_person(guess) else None
         called = missing[0] if len(missing) == 1 and not set(missing) & SAYS_NOTHING else _called(best, schema)
         own_name = f'unit_key="{guess or "its column"}", unit="{called}" if a column of it names the same ones'
         return Proposal(
@@ -86,13 +86,13 @@ def _guess(facts: TableFacts, names: Mapping[str, str]) -> Proposal:
     likely = [
         c.name.lower()
         for c in facts.columns
-        if unit_key_allowed(c.type) and (c.name.lower() in SAYS_NOTHING or ends_like_key(c.name) or _is_person(c.name))
+        if unit_key_allowed(c.type) and (c.name.lower() in SAYS_NOTHING or ends_like_key(c.name) or is_person(c.name))
     ]
     if not likely:
         return Proposal(
             column=None, unit=None, why="no column is called like a key; without one the unit is the row", sure=False
         )
-    best = max(likely, key=lambda c: (_is_person(c), c not in facts.unique, c not in SAYS_NOTHING))
+    best = max(likely, key=lambda c: (is_person(c), c not in facts.unique, c not in SAYS_NOTHING))
     row = " and each row has its own" if best in facts.unique else ""
     why = f"by its name alone{row}: low confidence; does it name a person?"
     return Proposal(column=names[best], unit=None, why=why, sure=False, default=facts.defaults.get(best))
@@ -116,7 +116,7 @@ def _groups(schema: Mapping[str, TableFacts]) -> list[frozenset[Place]]:
         target = schema[table].references.get(column)
         if target is not None and types.get(target) == duckdb_type:
             root[find(place)] = find(target)
-        if column not in SAYS_NOTHING and (ends_like_key(column) or _is_person(column)):
+        if column not in SAYS_NOTHING and (ends_like_key(column) or is_person(column)):
             root[find(place)] = find(by_name.setdefault((column, duckdb_type), place))
     groups: dict[Place, set[Place]] = {}
     for place in types:
@@ -126,17 +126,18 @@ def _groups(schema: Mapping[str, TableFacts]) -> list[frozenset[Place]]:
 
 def _called(group: frozenset[Place], schema: Mapping[str, TableFacts]) -> str:
     """The name of a group's unit: a column's that says whom it names, else that of the table all refer to."""
-    names = sorted({c for _, c in group if c not in SAYS_NOTHING}, key=lambda c: (not _is_person(c), c))
+    names = sorted({c for _, c in group if c not in SAYS_NOTHING}, key=lambda c: (not is_person(c), c))
     targets = sorted({schema[t].references[c][0] for t, c in group if c in schema[t].references})
     return (names or targets)[0]
 
 
 def _of_people(group: frozenset[Place], schema: Mapping[str, TableFacts]) -> bool:
     targets = {schema[t].references[c][0] for t, c in group if c in schema[t].references}
-    return any(_is_person(n) for n in {*(c for _, c in group), *targets})
+    return any(is_person(n) for n in {*(c for _, c in group), *targets})
 
 
-def _is_person(name: str) -> bool:
+def is_person(name: str) -> bool:
+    """Whether a column is called like what names a person."""
     parts = name.lower().replace("-", "_").split("_")
     return any(p in PEOPLE or p.removesuffix("s") in PEOPLE or p.removesuffix("id") in PEOPLE for p in parts)
 

@@ -44,12 +44,16 @@ def suggest_lines(facts: TableFacts, key: Proposal) -> list[Line]:
     if key.column is None:
         lines.append(_line("note", "unit_key", None, key.why))
     else:
-        lines.append(_line("figure", "unit_key", key.column, key.why, live=key.sure))
+        guessed = not key.sure and not key.left_out  # to be filled in, or taken out: rows are not persons unawares
+        why = f"{key.column}? Without this and max_rows each row is a person. {key.why}" if guessed else key.why
+        named = ... if guessed else key.column
+        lines.append(_line("figure", "unit_key", named, why, live=key.sure or guessed))
         if key.unit is not None:
             lines.append(_line("figure", "unit", key.unit, "what the keys of these tables name", live=key.sure))
         single = key.column.lower() in facts.unique
         most = 1 if single else ...
-        lines.append(_line("figure", "max_rows", most, f"rows of one {key.column} that count per group", live=key.sure))
+        of_one = f"rows of one {key.column} that count per group"
+        lines.append(_line("figure", "max_rows", most, of_one, live=key.sure or guessed))
         lines.append(_line("figure", "max_groups", ..., f"groups of one {key.column} that count", live=False))
         nobody = [...] if key.default is None else [key.default]
         why = (
@@ -59,7 +63,7 @@ def suggest_lines(facts: TableFacts, key: Proposal) -> list[Line]:
         )
         lines.append(_line("figure", "null_units", nobody, why, live=False))
     for column in facts.columns:
-        if key.column != column.name or not (key.sure or key.left_out):
+        if key.column != column.name:
             lines.append(_column_line(facts, column))
     return lines
 
