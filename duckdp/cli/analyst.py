@@ -41,12 +41,19 @@ def query(source: str, ledger_path: str | None, sql: str, analyst: str, style: s
 
     from duckdp.errors import QueryError
     from duckdp.shell import explain_error
+    from duckdp.shell.analyst import Analyst
 
     given = spec_of("dp_query").read_words({"statement": _text(sql), **words})
     with open_curator(source, ledger_path) as curator:
-        session = curator.session(analyst)
+        session, statement = curator.session(analyst), given.pop("statement")
         try:
-            result = session.sql(given.pop("statement"), **given)
+            if session.desk.names_protected(statement):
+                result = session.sql(statement, **given)
+            else:  # calls of dp functions: they take what is SET, and their cost is said as in the shell
+                own = Analyst(curator, analyst, tell=lambda text: click.echo(text, err=True))
+                if given.get("epsilon") is not None:
+                    own.set_epsilon(str(given["epsilon"]))
+                result = own.run(statement, most=None)
         except (QueryError, duckdb.Error) as failure:
             say_error(explain_error(failure))
             raise click.exceptions.Exit(1) from None

@@ -80,7 +80,7 @@ class Functions(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """The command of a dp function, made from its declaration."""
-        name = _names().get(cmd_name)
+        name = _names().get(cmd_name.replace("_", "-"))
         return None if name is None else _command(spec_of(name))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import shlex
+from collections.abc import Callable, Collection
 
 #: Python's way out -> the command's. The first that fits a place is taken; a test knows of every one in our texts.
-COMMANDS = tuple(
+COMMANDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
     (re.compile(pattern), command)
     for pattern, command in (
         (r"curator\.(refresh|unfreeze|freeze)\(reason=\.\.\.\)", r"duckdp \1 SOURCE --reason ..."),
@@ -29,7 +30,7 @@ COMMANDS = tuple(
         (r"a data set of its own, open\(\.\.\., ledger=\.\.\.\)", "a data set of its own, --ledger FILE"),
         (r"open\(\.\.\., ledger=\.\.\.\)", "--ledger FILE"),
         (r"\banchor=\.\.\.", "--anchor or --anchor-command"),
-        (r'\bunit="([^"]+)"', r"--unit \1"),
+        (r'\bunit="([^"]+)"', lambda found: f"--unit {shlex.quote(found[1])}"),
         (r"for example (epsilon|delta)=([0-9.e-]+)", r"for example --\1 \2"),
         (r"goes without error=;", "goes without --error;"),
         (r'say form="csv" or form="parquet"', "give --format"),

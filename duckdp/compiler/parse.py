@@ -25,6 +25,8 @@ MAX_DEPTH = 150  # levels of a statement's tree
 MAX_NODES = 20_000  # nodes of a statement's tree
 _quiet = threading.local()
 
+SPACED = 'Put a name with a space in double quotes: "a b".'
+
 
 def _not_ours(_: logging.LogRecord) -> bool:
     """Keep what sqlglot logs of half-understood statements from the owner's terminal: it is an analyst's text."""
@@ -107,7 +109,7 @@ def parse_scalar(text: str) -> exp.Expression:
         raise QueryError("Q101", "this is not one scalar expression.")
     inner = statement.expressions[0]
     if isinstance(inner, exp.Alias):
-        raise QueryError("Q101", "an alias has no place in a scalar expression.")
+        raise QueryError("Q101", f"an alias has no place in a scalar expression. {SPACED}")
     if not isinstance(inner, exp.Expression):
         raise QueryError("Q101", "this is not one scalar expression.")
     return inner

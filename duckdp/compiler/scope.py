@@ -57,10 +57,14 @@ class RowScope:
                 node,
                 self.text,
             )
-        names = [c.name for c in self.table.columns]
+        known = closest(node.name, [c.name for c in self.table.columns])
+        if isinstance(node.this, exp.Identifier) and node.this.quoted:
+            of_texts = any(node.name in (c.domain or ()) for c in self.table.columns)
+            text = f"A text is in single quotes: '{node.name[:63]}'."
+            known = text if of_texts else f"{known} {text}"
         refuse(
             "Q207",
-            f'column "{node.name[:63]}" is not declared for "{self.table.name}". {closest(node.name, names)}',
+            f'column "{node.name[:63]}" is not declared for "{self.table.name}". {known}',
             node,
             self.text,
         )

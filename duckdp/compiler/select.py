@@ -113,7 +113,7 @@ class _Reader:
         node = parts[0] if parts else statement
         if clause in ("with_", "joins", "laterals"):
             what = {"with_": "WITH", "joins": "a join", "laterals": "LATERAL"}[clause]
-            way = "Ask one table at a time with FROM dp_query($$SELECT ...$$), and combine the answers."
+            way = ways.ONE_TABLE + {"with_": ways.NO_WITH, "joins": ways.NO_JOIN}.get(clause, ".")
             self._refuse("Q204", f"{what} over a protected table is outside the allow-list. {way}", node)
         if clause == "distinct":
             self._refuse("Q201", "SELECT DISTINCT is outside the allow-list. Use GROUP BY.", node)

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Expr, Literal
+from duckdp.compiler.parse import SPACED
 
 SUBQUERY = (
     "subqueries over a protected table are outside the allow-list. Ask the inner question and go on with its answer: "
@@ -18,6 +19,9 @@ WINDOW = (
     "window functions are outside the allow-list. Use them on an answer: SELECT *, rank() OVER (ORDER BY n) FROM "
     "dp_query($$SELECT key, count(*) AS n FROM ... GROUP BY key$$)."
 )
+ONE_TABLE = "Ask one table at a time with FROM dp_query($$SELECT ...$$), and combine the answers"
+NO_WITH = "; conditions of one SELECT go into its WHERE."
+NO_JOIN = "; or the data owner protects a table that holds the join."
 SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, and ask about all rows."
 CLAUSES = {
     "sample": SAMPLE,
@@ -28,9 +32,11 @@ CLAUSE = "Write SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ... ORDER BY .
 DATES = "Use date_diff('day', x, y), a part such as year(x), or write the date out: DATE '2020-01-31'."
 TUPLE = "a tuple is outside the allow-list. Write it out: a > 1 OR (a = 1 AND b > 2)."
 LEVELS = "ROLLUP, CUBE and GROUPING SETS are outside the allow-list. Ask for each level with a GROUP BY of its own."
+ALIAS = f"an alias has no place here. {SPACED}"
 NO_RULE: dict[type[exp.Expression], str] = {
     exp.Interval: f"INTERVAL is outside the allow-list. {DATES}",
     exp.Tuple: TUPLE,
+    exp.Alias: ALIAS,
     exp.Rollup: LEVELS,
     exp.Cube: LEVELS,
     exp.GroupingSets: LEVELS,

@@ -314,7 +314,8 @@ def _open_error(path: str, message: str) -> CatalogError:
         return CatalogError(
             "C107", f'"{path}" is locked{holder}. Close it there, hand over that open connection, or copy the file.'
         )
-    return CatalogError("C108", f'"{path}" is not a file that this DuckDB version can open.')
+    way = "Load it into a DuckDB file of this version, CREATE TABLE t AS FROM '...', and open that."
+    return CatalogError("C108", f'"{path}" is not a file that this DuckDB version can open. {way}')
 
 
 def _plain(data: object) -> object:

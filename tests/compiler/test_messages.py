@@ -333,3 +333,24 @@ def test_a_suggestion_is_near() -> None:
                 assert "Did you mean" in spelling.instead(wrong), (name, wrong)
     for name in ("strptime", "md5", "hash", "epoch", "random", "instr", "make_date", "to_days", "bit_count"):
         assert "Did you mean" not in spelling.instead(name), name
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "way"),
+    [
+        ('SELECT count(*) FROM clinic WHERE sex = "F"', "Q207", "A text is in single quotes: 'F'."),
+        ('SELECT count(*) FROM clinic WHERE sex = "x"', "Q207", "A text is in single quotes: 'x'."),
+        ("WITH a AS (SELECT 1) SELECT count(*) FROM clinic", "Q204", "go into its WHERE."),
+        ("SELECT count(*) FROM clinic JOIN clinic AS b USING (age)", "Q204", "a table that holds the join."),
+    ],
+)
+def test_what_newcomers_write_is_answered(text: str, code: str, way: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        plan_for(text, clinic())
+    assert caught.value.code == code
+    assert str(caught.value).endswith(way)
+
+
+def test_a_name_with_a_space_is_quoted() -> None:
+    with pytest.raises(QueryError, match='Put a name with a space in double quotes: "a b"'):
+        parse_scalar("Customer ID")
