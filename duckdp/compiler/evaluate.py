@@ -20,7 +20,7 @@ from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.aggregates import ARGUMENT, AggregateRow, Released, aggregate_row
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.facts import facts
-from duckdp.compiler.intervals import Intervals
+from duckdp.compiler.intervals import Intervals, is_exact, is_steady
 from duckdp.compiler.known import is_zero
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import row_of
@@ -126,7 +126,7 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
             expr = exprs[output.name]
             width = float(output.half_width[0])
             unknown = math.isnan(width) or (rows is None and not is_exact(expr))
-            if not unknown and _is_steady(expr):
+            if not unknown and is_steady(expr):
                 lower, upper = evaluation.range(expr)
                 width = min(float(np.nanmax(output.half_width)), (upper - lower) / 2)
             found[output.name] = None if unknown else width
@@ -165,25 +165,6 @@ def _expected(plan: Plan, rows: float | None, spreads: tuple[_Spread, ...] = _SP
 
 def _stand_in(domain: tuple[Scalar, ...] | None) -> Scalar:
     return domain[0] if domain else None
-
-
-def is_exact(expr: Expr) -> bool:
-    """Whether an output's half-width does not depend on the data, so that it is known before."""
-    return isinstance(expr, Aggregate) and aggregate_row(expr).linear
-
-
-def _is_steady(expr: Expr) -> bool:
-    """Whether its error is bounded wherever the values lie: nothing but counts is divided by."""
-    match expr:
-        case Aggregate():
-            return "stddev" not in aggregate_row(expr).name
-        case Literal():
-            return True
-        case Call(arguments=(a, b)) if row_of(expr).role == "quotient":
-            return _is_steady(a) and all(aggregate_row(n).counts for n in walk(b) if isinstance(n, Aggregate))
-        case Call(arguments=arguments) if row_of(expr).role == "product" or row_of(expr).signs:
-            return all(_is_steady(a) for a in arguments)
-    return False
 
 
 class Shape(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.compiler.aggregates import aggregate_row
-from duckdp.compiler.expression import Aggregate, Call, Expr, Literal
+from duckdp.compiler.expression import Aggregate, Call, Expr, Literal, walk
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.vectors import Vector
@@ -153,3 +153,22 @@ def _scaled(call: Call) -> tuple[float, Expr] | None:
 @lru_cache(maxsize=1024)
 def _count_half_width(noise: Noise, terms: int, steps: int) -> float:
     return float(rounded_half_width([noise] * terms, steps, LEVEL))
+
+
+def is_exact(expr: Expr) -> bool:
+    """Whether an output's half-width does not depend on the data, so that it is known before."""
+    return isinstance(expr, Aggregate) and aggregate_row(expr).linear
+
+
+def is_steady(expr: Expr) -> bool:
+    """Whether its error is bounded wherever the values lie: nothing but counts is divided by."""
+    match expr:
+        case Aggregate():
+            return "stddev" not in aggregate_row(expr).name
+        case Literal():
+            return True
+        case Call(arguments=(a, b)) if row_of(expr).role == "quotient":
+            return is_steady(a) and all(aggregate_row(n).counts for n in walk(b) if isinstance(n, Aggregate))
+        case Call(arguments=arguments) if row_of(expr).role == "product" or row_of(expr).signs:
+            return all(is_steady(a) for a in arguments)
+    return False

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from duckdp.compiler.evaluate import expected_half_widths, is_exact
+from duckdp.compiler.evaluate import expected_half_widths
+from duckdp.compiler.intervals import is_exact
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import OF_NOTHING, output_note
 from duckdp.compiler.plan import MechanismChoice, Plan, domain_size, make_plan
