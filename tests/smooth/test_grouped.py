@@ -124,6 +124,19 @@ def rational_left(basis):
     return len(matrix) * most
 
 
+@pytest.mark.parametrize("bits", [6, 12, 20, 29])
+@pytest.mark.parametrize("groups", [3, 7])
+def test_whole_totals_on_a_coarse_grid_are_in_the_bound(groups, bits):
+    """A row's own share is as exact as the path states, and each total of all rows is rounded on top of it."""
+    whole = dataclasses.replace(grouped_by(groups, degree=2).whole, row_error=2.0**-40, bits=bits)
+    matrix = np.array(separation(whole.basis), dtype=float) / 2.0**60
+    told = chebyshev(whole.basis.axes[0].nodes, groups)
+    signs = np.array(list(itertools.product((-1, 1), repeat=groups)))
+    moved = [np.abs((2.0**bits * row + signs) @ matrix.T) for row in told]
+    worst = max(float(part.sum(axis=1).max()) for part in moved) + groups  # whose own rounding moves each by 1
+    assert worst <= largest_change(whole)
+
+
 @pytest.mark.parametrize("groups", [3, 5, 7])
 def test_errors_of_one_row_reach_every_group_and_are_in_the_bound(groups):
     """Errors of either sign in each function that tells the groups apart, as large as the path states."""

@@ -10,12 +10,14 @@ Assumes:      what ``moments`` guarantees of the rows' integers q[k, r]; the dom
               rows of a unit of many weigh little each, and their rounding could add up in other groups).
 Proof sketch: let W = 2^f. A row of group h adds v[g, r] = sum_k A[g, k] q[k, r] to S[g, r], and |q - W T_k Phi| is at
               most e = W row_error, so |v[g, r] - [g = h] W Phi| <= |A|_inf e: nothing but rounding reaches another
-              group. Over all groups sum_g |S[g] - S'[g]|_inf <= D = W + G |A|_inf e + G, the last for rounding S[g, r]
-              to whole numbers. Cube: the loss is sum_g epsilon |.|_inf / D <= epsilon. Laplace: R D in l1. Gaussian:
-              sum_g |.|_2^2 <= R sum_g |.|_inf^2 <= R D^2. Under REPLACE one row goes and another comes: 2 D.
+              group. Over all groups sum_g |S[g] - S'[g]|_inf <= D = W + G |A|_inf (e + 1) + G, the 1 for totals M that
+              are whole numbers, the last G for rounding S[g, r] to whole numbers. Cube: the loss is
+              sum_g epsilon |.|_inf / D <= epsilon. Laplace: R D in l1. Gaussian: sum_g |.|_2^2 <= R sum_g |.|_inf^2
+              <= R D^2. Under REPLACE one row goes and another comes: 2 D.
 Numerics:     A is the inverse in floats, rounded to multiples of 2^-60 and then applied in integers. What that leaves
-              of A T - 1, G times its largest entry, is checked to be below 1e-9, and 1e-9 is added to e. The values
-              lie at the extrema of T_(G-1), where |A|_inf < 2, so this holds for every G up to 64: G^3 2^-50 or so.
+              of A T - 1, G times its largest entry, is checked to be below 1e-9, and W times 1e-9 is added to e: with
+              more than 30 bits that covers the 1 too. The values lie at the extrema of T_(G-1), where |A|_inf < 2, so
+              this holds for every G up to 64: G^3 2^-50 or so.
 """
 
 from __future__ import annotations
@@ -199,7 +201,8 @@ def largest_change(moments: MomentPlan) -> int:
     inverse = _inverse(moments.basis)
     groups, spread = len(inverse), Fraction(float(np.abs(inverse).sum(axis=1).max()))
     unit = 1 << moments.bits
-    error = unit * (Fraction(moments.row_error) + Fraction(_LEFT))
+    rounded = 1 + unit * Fraction(_left(moments.basis))  # a total of M, which is whole, beside what A T leaves of 1
+    error = unit * Fraction(moments.row_error) + max(unit * Fraction(_LEFT), rounded)
     return math.ceil(unit * (1 + Fraction(moments.excess)) + groups * spread * error) + groups
 
 
@@ -219,10 +222,18 @@ def left_over(inverse: Floats, values: Floats) -> float:
 
 
 def _inverse(basis: Basis) -> Floats:
-    axis = basis.axes[0]
-    values = chebyshev(axis.nodes, axis.degree).T  # T[k, g]
-    inverse = np.linalg.inv(values)
-    rounded = np.rint(inverse * 2.0**_BITS) / 2.0**_BITS
-    if left_over(rounded, values) > _LEFT:
+    if _left(basis) > _LEFT:
         raise InternalError("the groups cannot be told apart in floats")
-    return np.asarray(inverse, dtype=np.float64)
+    return np.asarray(np.linalg.inv(_places(basis)), dtype=np.float64)
+
+
+def _left(basis: Basis) -> float:
+    """What the integer matrix leaves of A T - 1: see :func:`left_over`."""
+    values = _places(basis)
+    return left_over(np.rint(np.linalg.inv(values) * 2.0**_BITS) / 2.0**_BITS, values)
+
+
+def _places(basis: Basis) -> Floats:
+    """T[k, g] of the groups' places."""
+    axis = basis.axes[0]
+    return np.asarray(chebyshev(axis.nodes, axis.degree).T, dtype=np.float64)
