@@ -20,8 +20,9 @@ from fractions import Fraction
 
 from duckdp.synthetic.moments.marginals import SHARE, choose_marginals
 from duckdp.synthetic.moments.plan import make_plan
+from duckdp.synthetic.tree.contingency import predicted_deviation
 from duckdp.synthetic.tree.plan import make_tree_plan
-from duckdp.synthetic.tree.spending import relative_noise, tree_terms
+from duckdp.synthetic.tree.spending import tree_terms
 from duckdp.synthetic.unit.charge_terms import Terms, moment_terms, predicted
 from duckdp.synthetic.unit.completeness import may_show_null, null_share, without_nulls
 from duckdp.synthetic.unit.layout import UnitColumns
@@ -59,7 +60,7 @@ def tree_errors(units: UnitColumns, request: Request) -> Errors:
     columns = len(units.parts)
     terms = tree_terms(request, columns)
     plan = make_tree_plan(request, units, terms)
-    share = relative_noise(request, columns, terms) / float(plan.ones)
+    share = predicted_deviation(columns, float(plan.ones), terms) / request.expected_rows
     numbers = sum(p.form == "number" for p in units.parts)
     noise = predicted(numbers, plan.means, terms, request.expected_rows) if plan.means else share
     return Errors(histogram=_PRIOR * -math.expm1(-_NOISY * share / _PRIOR), noise=noise)

@@ -15,7 +15,8 @@ class Grown:
     """A tree whose stages are bought; fields as in ``make.forest.Tree``.
 
     Releases of earlier versions do not say which columns are complete: none was taken to be; nor scales: their
-    means are of unit columns; nor of spikes: steps hold them; nor what their error bars would need (``rows`` is 0).
+    means are of unit columns; nor of spikes: steps hold them; nor what their error bars would need (``rows`` is 0, or
+    ``pair_taken`` empty).
     """
 
     means: dict[int, float]
@@ -32,6 +33,7 @@ class Grown:
     rows: float = 0.0
     deviation: float = 0.0
     pair_deviations: dict[tuple[int, int], float] = field(default_factory=dict)
+    pair_taken: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict)
     functions: dict[tuple[int, int], Ints] = field(default_factory=dict)
     flat: dict[int, tuple[int, ...]] = field(default_factory=dict)
     spiked: bool = False

@@ -38,7 +38,7 @@ def test_errors_lie_within_their_bars(epsilon: str) -> None:
         bins = make_bins(units, plan.bins)
         true = np.stack([encode(b, unit) for b in bins], axis=1)
         tree = grow_tree(bins, plan, purse, None, memory_counts(true), memory_sums(unit))
-        bars = error_bars(tree, {pair: deviation for pair, (_, deviation) in tree.bought.items()})
+        bars = error_bars(tree, {pair: deviation for pair, (_, deviation) in tree.bought.items()}, tree.taken())
         assert bars is not None
         made = tree.make(ROWS)
         for i, (_, distance, mean) in enumerate(bars["columns"]):

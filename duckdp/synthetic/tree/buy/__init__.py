@@ -99,6 +99,7 @@ class TreeTask(UnitTask):
             rows=tree.rows,
             deviation=tree.deviation,
             pair_deviations={pair: deviation for pair, (_, deviation) in tree.bought.items()},
+            pair_taken=tree.taken(),
         )
         return self.units, Kept(method=self.method, request=self.request, released=grown), purse.rows, tree.stages
 

@@ -27,7 +27,7 @@ def complete(raw: dict[str, Any], watch: Watch) -> dict[str, Any]:
     """The payload with its rows, and their error bars; see ``methods.Make``."""
     found = complete_rows(raw, watch, CLASSES, _make, listed=True)
     units, kept = load_kept(raw["wide"], CLASSES, listed=True)
-    bars = error_bars(_grown(units, kept), kept.released.pair_deviations)
+    bars = error_bars(_grown(units, kept), kept.released.pair_deviations, kept.released.pair_taken)
     return found if bars is None else {**found, "bars": _of_columns(bars, units.structure)}
 
 

@@ -1,15 +1,21 @@
-"""Error bars of a tree's table, from the deviations of its stages alone: public.
+"""Error bars of a tree's table, from the deviations of its stages and from what was released: public.
 
-One column    its bins' counts err by noise of a known deviation s, so the histogram of at most ten bands, each of k
-              bins, errs by half the sum of |noise| of deviation s sqrt(k) / n. What is shown is reached with 95%,
-              by the mean and the deviation of that sum (|normal|: .798 and .603; noise of Laplace's law has less of the
-              first, more of the second, which makes up for it). Estimates only take noise off: projecting on the
-              simplex, pooling with tables of pairs, a prior.
-A mean        its scaled function's noise times its width, and what lies beyond the width: noise of those bins, a
-              quarter of a bin's width for their share, and what cutting noise off at 0 leaves of it in empty bins, half
-              of its mean absolute value each. In the column's own units, for rows that have a value.
-Two columns   the same as of one, over the merged cells of a table that was bought. Where none was, nothing is promised:
-              the link is what a product or other links imply.
+One column    its bins' counts err by noise of a known deviation s, so a band of k of them, of ten at most, errs by
+              noise of deviation s sqrt(k) / n; n, from the totals of the same tables, errs too, by e, and a band of
+              share p by p e. Half the sum of their absolute values, as if they were apart (what they have in common
+              makes it less), is shown as it is reached with 95%: the larger of that sum's quantiles for noise of
+              Laplace's law (a Gamma law) and of the normal one (by mean, deviation and skewness of |normal|: .798, .603
+              and .995). Estimates take noise off: projecting on the simplex, pooling with tables of pairs, a prior.
+A mean        its scaled function's noise times its width, what the noise of the count of NULLs and of n moves it by,
+              and what lies beyond the width: noise of those bins, a quarter of a bin's width for their share, and what
+              cutting noise off at 0 leaves of it in empty bins, half of its mean absolute value each. In the column's
+              own units, for rows that have a value; None where these are not told from none.
+Two columns   over the merged cells of a table that was bought: the bars of both margins; of what is left of the table
+              beside them, its noise N; and what its estimate took off, D: singular values that noise may have made are
+              set to 0, and links of that size with them. The sum of |D| is at most sqrt(cells) times its norm
+              (Frobenius), which is public. Where all was taken off, what lacks is the link G itself, and D = G + noise:
+              |G| follows from |D| and the law of the noise, and where that bounds it better, it does. Where no table
+              was bought, nothing is promised: the link is what a product or other links imply.
 
 They compare with the rows that were counted (one of each unit), and say nothing of bins coarser than a question.
 """
@@ -21,22 +27,31 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from duckdp.catalog.table import Kind
-from duckdp.synthetic.tree.make.forest import Pair, Tree
+from duckdp.synthetic.tree.make.forest import COARSE, Pair, Tree
 from duckdp.synthetic.tree.scales import unit_values
+from duckdp.synthetic.unit.features import Floats
 
 BANDS = 10  # of a column, that a histogram is judged by
-_FOLDED, _FOLDED_SPREAD = 0.798, 0.603  # of |normal|: mean and deviation
-_ONE_SIDE, _BOTH = 1.645, 1.96  # deviations of a normal law within which 95% are, on one side and on both
+_FOLDED, _FOLDED_SPREAD, _FOLDED_SKEW = 0.798, 0.603, 0.995  # of |normal|: mean, deviation, skewness
+_ONE_SIDE = 1.645  # deviations of a normal law below which 95% are
+_BOTH = 2.12  # deviations within which 95% are: ln 20 / sqrt 2 of Laplace's law, 1.96 of a normal one
+_PRESENT = 5.0  # deviations of its noise, by which a share of rows must stand out for a mean over them to be told
+_SURE = 2.0  # deviations of a square of noise, and of its product with a link: each with 97.5%
 
 
-def error_bars(tree: Tree, deviations: Mapping[Pair, float]) -> dict[str, Any] | None:
+def error_bars(
+    tree: Tree, deviations: Mapping[Pair, float], taken: Mapping[Pair, tuple[float, float]]
+) -> dict[str, Any] | None:
     """What is reached with 95%, as JSON values; None for releases of earlier versions, which do not tell.
 
     Args:
         tree: as it was bought.
         deviations: of a cell's noise, per two-way table.
+        taken: what the estimate of each took off and what it left, as in ``estimates.shrink_gap``; tables of which this
+            is not known have no bar.
 
     Returns:
         "columns": [name, total variation, error of the mean or None] each; "pairs": [name, name, cells of their table,
@@ -47,24 +62,68 @@ def error_bars(tree: Tree, deviations: Mapping[Pair, float]) -> dict[str, Any] |
     names = [b.part.column.name for b in tree.binnings]
     columns = [[name, _column(tree, i), _mean(tree, i)] for i, name in enumerate(names)]
     pairs = []
-    for (i, j), deviation in sorted(deviations.items()):
-        first, second = tree.pairs[i, j].shape
-        bar = _table(first * second, deviation / tree.rows)
-        pairs.append([names[i], names[j], f"{first} x {second}", bar])
+    for i, j in sorted(deviations):
+        if (i, j) in taken:
+            first, second = tree.pairs[i, j].shape
+            bar = _pair(tree, (i, j), deviations, *taken[i, j])
+            pairs.append([names[i], names[j], f"{first} x {second}", bar])
     return {"columns": columns, "pairs": pairs}
 
 
-def _table(cells: int, noise: float) -> float:
-    """Half the sum of |noise| of so many cells, reached with 95%; at most 1."""
-    usual, spread = cells * _FOLDED * noise / 2, math.sqrt(cells) * _FOLDED_SPREAD * noise / 2
-    return min(1.0, usual + _ONE_SIDE * spread)
+def _table(deviations: Floats) -> float:
+    """Half the sum of |noise| of cells of these deviations, reached with 95%; at most 1."""
+    root = float(np.linalg.norm(deviations))
+    skewed = _FOLDED_SKEW * float((deviations**3).sum()) / root**3 * (_ONE_SIDE**2 - 1) / 6
+    normal = _FOLDED * float(deviations.sum()) + _FOLDED_SPREAD * root * (_ONE_SIDE + skewed)
+    equal = float(gammaincinv(len(deviations), 0.95)) / math.sqrt(2) * root / math.sqrt(len(deviations))
+    return min(1.0, max(normal, equal) / 2)
+
+
+def _pair(tree: Tree, pair: Pair, deviations: Mapping[Pair, float], taken: float, left: float) -> float:
+    joint, noise = tree.pairs[pair], deviations[pair] / tree.rows
+    cells, free = joint.size, (joint.shape[0] - 1) * (joint.shape[1] - 1)
+    margins = np.concatenate([_margin(tree, i, deviations) for i in pair])
+    centred = joint - joint.mean(axis=0) - joint.mean(axis=1)[:, None] + joint.mean()
+    scaled = tree.deviation / tree.rows * math.sqrt(_count_noise(tree)) * np.abs(centred).sum()  # by the error of n
+    beside = np.append(margins, scaled)
+    raw = np.full(cells, noise * math.sqrt(free / cells))
+    bar = _table(np.concatenate([raw, beside])) + math.sqrt(cells) * taken / 2
+    if (
+        not left
+    ):  # taken^2 = |G|^2 + 2 <G, noise> + |noise|^2, the last of mean free s^2 and variance at most 5 free s^4
+        square = taken**2 - noise**2 * (free - _SURE * math.sqrt(5 * free))
+        link = _SURE * noise + math.sqrt(max(0.0, square) + (_SURE * noise) ** 2)
+        bar = min(bar, math.sqrt(cells) * link / 2 + _table(beside))
+    return min(1.0, bar)
+
+
+def _margin(tree: Tree, column: int, deviations: Mapping[Pair, float]) -> Floats:
+    """Deviations of the shares of a column's merged bins, pooled from all tables it is in."""
+    own = np.bincount(tree.merges[column]) * tree.deviation**2
+    precision = 1 / own
+    for pair, deviation in deviations.items():
+        if column in pair:
+            precision += 1 / (tree.pairs[pair].shape[1 - pair.index(column)] * deviation**2)
+    share = np.bincount(tree.merges[column], weights=tree.shares[column])
+    return np.asarray(np.sqrt(1 / precision + share**2 * _count_noise(tree) * tree.deviation**2) / tree.rows)
+
+
+def _count_noise(tree: Tree) -> float:
+    """The variance of n, known from the totals of all one-way tables, in variances of a cell."""
+    return 1 / sum(1 / b.size for b in tree.binnings)
 
 
 def _column(tree: Tree, column: int) -> float:
-    binning = tree.binnings[column]
+    binning, shares = tree.binnings[column], tree.shares[column]
     bands = min(BANDS, binning.bins) if binning.ordered else binning.size
-    each = max(1.0, binning.bins / bands)
-    return _table(bands + (binning.size - binning.bins), tree.deviation / tree.rows * math.sqrt(each))
+    if not binning.ordered:
+        widths, share = np.ones(bands), shares
+    else:
+        place = np.arange(binning.bins) * bands // binning.bins
+        alone = binning.size - binning.bins
+        widths = np.concatenate([np.full(bands, max(1.0, binning.bins / bands)), np.ones(alone)])
+        share = np.concatenate([np.bincount(place, weights=shares[: binning.bins]), shares[binning.bins :]])
+    return _table(tree.deviation / tree.rows * np.sqrt(widths + share**2 * _count_noise(tree)))
 
 
 def _mean(tree: Tree, column: int) -> float | None:
@@ -73,15 +132,33 @@ def _mean(tree: Tree, column: int) -> float | None:
     part, noise = binning.part, tree.deviation / tree.rows
     if part.form == "choice" or part.column.kind not in (Kind.NUMBER, Kind.BOOLEAN):
         return None
-    present = 1 - (float(shares[binning.valued :].sum()) if part.nullable else 0.0)
-    if part.form == "sign":
-        return min(1.0, _BOTH * noise / math.sqrt(2) / max(present, noise))
+    own = shares[: binning.valued]
+    present = float(own.sum()) if part.nullable else 1.0
+    if present <= _PRESENT * noise:
+        return None
+    present -= noise if part.nullable else 0.0
+    if part.form == "sign":  # c1 / (c0 + c1) moves by (1 - p) of the one noise and by p of the other
+        larger = min(1.0, float(own.max() / own.sum()) + noise / present)
+        return min(1.0, _BOTH * noise * math.hypot(larger, 1 - larger) / present)
     half = (part.axis.upper - part.axis.lower) / 2
     if column not in tree.means:
-        error = noise * float(np.linalg.norm(unit_values(binning)[: binning.valued]))
+        values = unit_values(binning)[: binning.valued]
+        error = noise * float(np.linalg.norm(values - float(own @ values) / float(own.sum())))
     else:
-        error = math.hypot(tree.mean_deviation * tree.scale(column)[1], _beyond(tree, column, noise))
-    return min(2 * half, _BOTH * error * half / max(present, noise))
+        moved = math.hypot(tree.mean_deviation, _moved(tree, column, noise)) * tree.scale(column)[1]
+        error = math.hypot(moved, _beyond(tree, column, noise))
+    sharp = 0.0 if binning.exact else COARSE * 2 / binning.bins
+    return min(2 * half, (_BOTH * error + sharp) * half / present)
+
+
+def _moved(tree: Tree, column: int, noise: float) -> float:
+    """What noise in the count of NULLs, and in n, moves the mean of a scaled function by, over rows with a value."""
+    binning, (offset, width) = tree.binnings[column], tree.scale(column)
+    present = float(tree.shares[column][: binning.valued].sum())
+    nothing = float(np.clip(-offset / width, -1, 1))
+    mean = float(np.clip((tree.means[column] - (1 - present) * nothing) / max(present, noise), -1, 1))
+    missing = noise * abs(mean - nothing) if binning.part.nullable else 0.0
+    return math.hypot(missing, noise * math.sqrt(_count_noise(tree)) * abs(mean))
 
 
 def _beyond(tree: Tree, column: int, noise: float) -> float:

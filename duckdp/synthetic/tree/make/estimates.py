@@ -208,7 +208,21 @@ def estimate_pair(counts: Floats, deviation: float, rows: float, first: Floats, 
         second: the same, float[b].
     """
     product = np.outer(first, second)
-    gap = counts / rows - product
+    kept, _ = shrink_gap(counts, deviation, rows, first, second)
+    return scale_margins(np.maximum(product + kept, product * 1e-3), first, second)
+
+
+def shrink_gap(counts: Floats, deviation: float, rows: float, first: Floats, second: Floats) -> tuple[Floats, float]:
+    """What is kept of a table's distance from the product of its margins, and the norm (Frobenius) of what is not.
+
+    Args:
+        counts: float[a, b], noisy.
+        deviation: of their noise, rows.
+        rows: n.
+        first: shares of the merged bins, float[a].
+        second: the same, float[b].
+    """
+    gap = counts / rows - np.outer(first, second)
     gap = gap - gap.mean(axis=0) - gap.mean(axis=1)[:, None] + gap.mean()
     left, values, right = np.linalg.svd(gap, full_matrices=False)
     a, b = len(first) - 1, len(second) - 1
@@ -217,8 +231,7 @@ def estimate_pair(counts: Floats, deviation: float, rows: float, first: Floats, 
     shrunk = np.where(values**2 > noise * (a**0.5 + b**0.5) ** 2, kept / np.maximum(values, 1e-300), 0.0)
     if min(a, b) == 1:
         shrunk = values * np.maximum(0.0, 1 - noise * max(a, b) / np.maximum(values**2, 1e-300))
-    joint = product + (left * shrunk) @ right
-    return scale_margins(np.maximum(joint, product * 1e-3), first, second)
+    return np.asarray((left * shrunk) @ right), float(np.linalg.norm(values - shrunk))
 
 
 def tilt_pair(first: Floats, second: Floats, values: tuple[Floats, Floats], covariance: float) -> Floats:

@@ -20,6 +20,7 @@ from duckdp.synthetic.tree.make.estimates import (
     merge_bins,
     merged,
     pool_counts,
+    shrink_gap,
     tilt_pair,
 )
 from duckdp.synthetic.tree.scales import PLAIN, Scale, bin_values
@@ -30,7 +31,8 @@ from duckdp.synthetic.unit.stages import Bought
 BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half a bin; a usual value
 _SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half
 _HALVINGS = 24  # steps to a place in a bin: to 2^-24 of its width
-_END = 0.02  # least distance of a bin's mean from its ends, of the bin's width
+_END = 1e-4  # least distance of a bin's mean from its ends, of the bin's width
+COARSE = 1e-3  # of a bin's width: the most that a place misses a mean by, for the ends and for steps of averages
 Pair = tuple[int, int]
 """Two columns, by place, the first before the second."""
 
@@ -171,6 +173,14 @@ class Tree:
         for bin_ in absent:
             spike = binning.ordered and bin_ < binning.valued
             found[bin_] = found[binning.parent(bin_ - binning.bins) if spike else there[shares[there].argmax()]]
+        return found
+
+    def taken(self) -> dict[Pair, tuple[float, float]]:
+        """What estimates took off the tables that were bought, and what they left: norms of shares."""
+        shares, found = [merged(p, m) for p, m in zip(self.shares, self.merges, strict=True)], {}
+        for (i, j), (counts, deviation) in self.bought.items():
+            kept, off = shrink_gap(counts, deviation, self.rows, shares[i], shares[j])
+            found[i, j] = (off, float(np.linalg.norm(kept)))
         return found
 
     def misfit(self, codes: Ints) -> float:
