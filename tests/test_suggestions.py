@@ -433,7 +433,14 @@ def test_what_an_owner_may_not_have_meant_is_said(tmp_path: Path, caplog: pytest
         caplog.clear()
         owner.protect("orders", row_cap=9, unit_key="customer_id", max_rows=2, bounds={"amount": (0, 9)})
         owner.protect("orders", row_cap=8, unit_key="customer_id", max_rows=2, bounds={"amount": (0, 9)})
+        owner.budget(epsilon=25, delta=1e-6)
+        owner.budget(epsilon=25, delta=1e-6)
         assert not caplog.records
+        owner.budget(epsilon=5, delta=1e-6)
+        assert [r.message for r in caplog.records] == [
+            "the total is lowered from epsilon=25, delta=1e-6 to epsilon=5, delta=1e-6; raising it again needs "
+            "raise_to and a reason"
+        ]
     with duckdb.connect(str(tmp_path / "p.duckdb")) as con:
         con.execute("CREATE TABLE orders (customer_id INT)")
     told = run("protect", tmp_path / "p.duckdb", "orders", "--row-cap", 9, "--bound", "customer_id=0:9").output

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
 from duckdp.catalog.table import Table
-from duckdp.core.types import AccountantKind, Neighbours, parse_choice, parse_delta, parse_epsilon
+from duckdp.core.types import AccountantKind, Loss, Neighbours, parse_choice, parse_delta, parse_epsilon
 from duckdp.errors import CatalogError
 from duckdp.ledger import Ledger
 from duckdp.ledger.types import read_cap, read_members
+
+_LOG = logging.getLogger("duckdp")  # on stderr, unless told otherwise
 
 
 class Budgeting(ABC):
@@ -54,14 +57,19 @@ class Budgeting(ABC):
             raise CatalogError(
                 "C105", 'neighbours="replace" protects rows. Protect tables without unit_key, or say "add_remove".'
             )
+        before, nano, atto = self.ledger.state(), parse_epsilon(epsilon, total=True), parse_delta(delta)
         self.ledger.set_budget(
-            epsilon_nano=parse_epsilon(epsilon, total=True),
-            delta_atto=parse_delta(delta),
+            epsilon_nano=nano,
+            delta_atto=atto,
             neighbours=relation,
             accountant=kind,
             raise_to=raise_to,
             reason=reason,
         )
+        if nano < (before.epsilon_nano or 0) or atto < (before.delta_atto or 0):
+            was = Loss(epsilon_nano=before.epsilon_nano or 0, delta_atto=before.delta_atto or 0)
+            now = Loss(epsilon_nano=nano, delta_atto=atto)
+            _LOG.warning("the total is lowered from %s to %s; raising it again needs raise_to and a reason", was, now)
 
     def grant(
         self,
