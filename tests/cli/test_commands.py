@@ -167,6 +167,8 @@ def test_query_by_error_from_stdin_and_over_no_protected_table(run: Run, clinic:
     done = run("query", clinic, "-", "--analyst", "ana", "--error", "50", text=COUNT)
     assert "± 50" in done.output
     assert run("query", clinic, "SELECT 40 + 2 AS x", "--analyst", "ana").output.split() == ["x", "--", "42"]
+    called = run("query", clinic, "FROM dp_noisy_count('visits')", "--analyst", "ana", "--epsilon", "0.1")
+    assert (called.exit_code, "cost: epsilon=0.1 (charge " in called.output) == (0, True), called.output
     wrong = run("query", clinic, "SELECT nope", "--analyst", "ana")
     assert wrong.exit_code == 1
     assert "Q105: Binder Error" in wrong.stderr
