@@ -172,8 +172,12 @@ class InsufficientBudgetError(BudgetError):
         if replenishes is not None:
             parts.append(f"The next month's begins on {replenishes}.")
         way = "wait until then" if replenishes else "ask outside of it" if scope == "reservation" else None
-        giver = {"analyst": "grant", "data set": "budget"}.get(scope, "team" if scope.startswith("team") else "")
-        call = f": curator.{giver}(..., delta=...)" if giver and "delta" in of else ""
+        calls = {
+            "analyst": "curator.grant(..., delta=...)",
+            "team": "curator.team(..., delta=...)",
+            "data": "curator.budget(..., delta=...)",
+        }
+        call = f": {calls[scope.split()[0]]}" if "delta" in of and scope.split()[0] in calls else ""
         ways = [f"lower {of}", *([way] if way else []), f"or ask the data owner for more{call}."]
         super().__init__("B101", " ".join([*parts, f"Nothing was read or charged; {', '.join(ways)}"]))
 
