@@ -248,11 +248,21 @@ class Scalars(NumberNodes, DateNodes):
     def _in(self, node: exp.Expression) -> Expr:
         if any(v for k, v in node.args.items() if k not in ("this", "expressions")) or not node.expressions:
             self._refuse("Q204", "IN takes a list of constants, not a subquery. Write IN (1, 2).", node)
-        args = [self(node.this), *(_signed(self(e)) for e in node.expressions)]
+        args = [self(node.this), *(self._constant(e) for e in node.expressions)]
         if not all(isinstance(a, Literal) for a in args[1:]) or len(args) > 1001:
             self._refuse("Q202", "IN takes a list of at most 1000 constants. Use = and OR.", node)
         kind = self._common(args, node)
         return self._operator(f"in_{kind.value}", node, self._met(args, kind))
+
+    def _constant(self, node: exp.Expression) -> Expr:
+        """A member of a list; a number after a sign is the constant that it is."""
+        if isinstance(node, exp.Paren):
+            return self._constant(node.this)
+        if isinstance(node, exp.Neg):
+            under = self._constant(node.this)
+            if isinstance(under, Literal) and isinstance(under.value, (int, float)) and under.kind is Kind.NUMBER:
+                return replace(under, value=-under.value)
+        return self(node)
 
     def _case(self, node: exp.Expression) -> Expr:
         if isinstance(node, exp.If):
@@ -372,12 +382,3 @@ class Scalars(NumberNodes, DateNodes):
 
 def _is_null(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is None
-
-
-def _signed(expr: Expr) -> Expr:
-    """A number after a minus sign as the constant that it is."""
-    if isinstance(expr, Call) and expr.operator == "neg":
-        under = _signed(expr.arguments[0])
-        if isinstance(under, Literal) and isinstance(under.value, (int, float)):
-            return replace(under, value=-under.value)
-    return expr
