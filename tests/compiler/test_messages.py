@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 from duckdp.compiler import spelling, ways
+from duckdp.compiler.block_aggregate import read_block_aggregate
 from duckdp.compiler.nodes import FUNCTION_NAMES
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
@@ -311,6 +312,8 @@ def test_every_refusal_is_tried() -> None:
     reached = {_refused(text)[1] for text, _, _ in WAYS}
     reached.add(_refused(f"{N} WHERE age = ?", ([1],))[1])  # a parameter of a type without a rule
     reached.add(_site(lambda: read_predicate(parse_scalar("age"), TABLE, "age"))[1])
+    for text in ("sum(age)", "mode(age, age)", "quantile_cont(age, age)", "mad(age, age)", "avg(name)"):
+        reached.add(_site(lambda text=text: read_block_aggregate(text, TABLE))[1])
     missed = [s for s in _sites() if not any(name == s[0] and s[1] <= line <= s[2] for name, line in reached)]
     assert sorted(missed) == []
 
