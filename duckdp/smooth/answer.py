@@ -61,7 +61,8 @@ class SmoothAnswer:
         kind: "mean" over rows, or "sum".
         value: the estimate, or None when the count is too noisy for a mean.
         standard_error: of the noise alone, or None.
-        approximation_error: what the polynomial and the fixed point may add; not random, so no level applies.
+        approximation_error: what the polynomial and the fixed point may add, whatever the noise. Where f is held
+            between two polynomials it is a noisy distance of theirs, and no bound; ``low`` and ``high`` hold too.
         low, high: interval at ``level`` for the true value, approximation error included, or None.
         level: coverage with respect to the noise; of the intervals of all answers together where ``simultaneous``.
         estimated: the approximation error is not proved: the largest one found on a grid, times a factor.

@@ -143,7 +143,8 @@ def plan_moments(
     if path not in PATHS:
         raise ParameterError("P107", "path", path, f"must be one of {', '.join(PATHS)}.")
     grids, order, cost = choose_cells(table, columns, basis, epsilon)
-    costs = {"sums": sums_cost(table, basis), "cells": cost, "blocks": block_cost(table, basis)}
+    coarse = cost < math.inf and _cells(table, columns, basis, grids, order).row_error >= 1  # a row's error is the row
+    costs = {"sums": sums_cost(table, basis), "cells": math.inf if coarse else cost, "blocks": block_cost(table, basis)}
     keyed = table.unit_key is not None
     if path == "auto":
         path = min(costs, key=lambda name: costs[name])
@@ -179,6 +180,10 @@ def plan_moments(
     )
 
 
+def _cells(table: Table, columns: tuple[Column, ...], basis: Basis, grids: tuple[Grid, ...], order: int) -> CellSums:
+    return CellSums(table=table, columns=columns, basis=basis, grids=grids, order=order)
+
+
 def _closer(
     path: str,
     costs: dict[str, float],
@@ -191,7 +196,7 @@ def _closer(
     """The fastest path whose errors are small beside each row's own weight, where it takes hardly longer."""
     wide = {"blocks"} if table.unit_key is not None else set()
     if costs["cells"] < math.inf:
-        cells = CellSums(table=table, columns=columns, basis=basis, grids=grids, order=order)
+        cells = _cells(table, columns, basis, grids, order)
         if cells.row_error * math.sqrt(basis.size) > RELATIVE_ERROR:
             wide.add("cells")
     other = min((name for name in costs if name not in wide), key=lambda name: costs[name])
