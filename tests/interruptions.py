@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import gc
 import sqlite3
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ PACKAGE = Path(duckdp.__file__).parent
 class Interruptions:
     """Raises KeyboardInterrupt at the n-th step of the watched code in this thread: a call, a line or a return.
 
+    No garbage is collected meanwhile: what a test before has left would be ended in here, step by step.
+
     Args:
         at: n; -1: never, the steps are counted only.
         within: files and folders of the package whose code is watched.
@@ -29,11 +32,15 @@ class Interruptions:
         self._watched = tuple(str(PACKAGE / name) for name in within)
 
     def __enter__(self) -> Interruptions:
+        self._collected = gc.isenabled()
+        gc.disable()
         sys.settrace(self._trace)
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.settrace(None)
+        if self._collected:
+            gc.enable()
 
     def _trace(self, frame, event, arg):
         if not frame.f_code.co_filename.startswith(self._watched):

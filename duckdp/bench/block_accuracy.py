@@ -22,10 +22,10 @@ from duckdp.compiler.block_values import CELLS, BlockTask, Combination
 from duckdp.core.interval import Interval
 from duckdp.core.types import NANO, Neighbours
 
-ROWS = 100_000
-BLOCKS = (30, 100, 300, 1000)
-EPSILONS = (0.1, 1.0)
-RELEASES = 200
+ROWS = 100_000  # each a unit
+BLOCKS = (30, 100, 300, 1000)  # that each aggregate is asked of
+EPSILONS = (0.1, 1.0)  # of one release
+RELEASES = 200  # of which medians are told
 NEAR = 0.75  # of the blocks: the accuracy of samples, as the theorem of the centre of attention takes it
 COMBINATIONS: tuple[Combination, ...] = ("mean", "median", "center")
 #: Aggregates with the range that an analyst would say.
@@ -61,7 +61,7 @@ def load(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def plan(aggregate: str, span: tuple[float, float], blocks: int) -> BlockTask:
-    """One question."""
+    """Plan one release of an aggregate with a stated range, of so many blocks."""
     read = read_block_aggregate(aggregate, _TABLE)
     return BlockTask(
         table=_TABLE,
@@ -111,7 +111,7 @@ def accuracy() -> Grid:
 
 
 def main() -> int:
-    """Print the table."""
+    """Print the table of errors; the exit code of a program that worked."""
     sys.stdout.write(show_grid(accuracy(), markdown="--markdown" in sys.argv) + "\n")
     return 0
 

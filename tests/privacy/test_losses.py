@@ -30,6 +30,7 @@ from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.quantile import QuantileTask
+from duckdp.compiler.quantile_levels import QuantilesTask
 from duckdp.compiler.weighted_stream import WeightedStream
 from duckdp.core.accountant import epsilon_for
 from duckdp.core.errorbars import Noise
@@ -61,6 +62,7 @@ ELSEWHERE = {
     SparseStream,
     BlockTask,
     WeightedStream,
+    QuantilesTask,
 }
 CASES = [c for kind, cases in TASKS.items() for c in cases if kind not in ELSEWHERE and not c.open_keys]
 RANDOM_PAIRS = int(os.environ.get("DUCKDP_PAIRS", "20"))  # of each case, in the slow suite
