@@ -100,6 +100,21 @@ def test_numbers_are_compared_as_texts(con: duckdb.DuckDBPyConnection) -> None:
     assert found.fetchall() == [("0",), ("1",)]
 
 
+def test_hostile_reports_are_left_out(con: duckdb.DuckDBPyConnection) -> None:
+    """One person's report can neither be counted often nor end the count of all."""
+    honest = [["a"], ["a", "b"], [], ["b"]] * 5
+    hostile = [["a"] * 50, ["a", None], ["a", "a"], [None], ["z"], None]
+    rows = []
+    for reports in (honest, [*honest, *hostile]):
+        con.execute("CREATE OR REPLACE TABLE given (x VARCHAR[])")
+        con.executemany("INSERT INTO given VALUES (?)", [[one] for one in reports])
+        rows.append(con.execute("FROM dp_randomized_unary_counts('given', 'x', ['a', 'b'], 1)").fetchall())
+        texts = [one for one in reports if one is not None and None not in one]  # Python takes texts alone
+        found = randomized_counts(texts, ["a", "b"], epsilon=1, encoding="unary")
+        assert [row[:2] for row in found.rows()] == [row[:2] for row in rows[-1]]
+    assert rows[0] == rows[1]
+
+
 def test_reports_of_another_domain_are_left_out(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("CREATE TABLE r AS SELECT unnest(['yes', 'no', 'yes', 'maybe', NULL]) AS x")
     rows = con.execute("FROM dp_randomized_counts('r', 'x', ['yes', 'no'], 3)").fetchall()

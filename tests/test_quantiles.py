@@ -256,6 +256,22 @@ def test_intervals_hold_their_quantiles_often_enough() -> None:
     assert stats.binom.sf(missed(600, (0, 0.3, 0.5, 0.9)) - 1, 2400, 0.05) > 1e-9
 
 
+@pytest.mark.parametrize("steps", [100, 2**16, 2**32])
+@pytest.mark.parametrize("name", ["cost", "age", "income"])
+def test_the_ends_of_a_cell_hold_its_rows(name: str, steps: int) -> None:
+    """On a coarse grid rows lie up to half a step from a cell's middle, where many of them may be."""
+    task = planned(clinic(), name)
+    task = replace(task, rows=replace(task.rows, steps=steps))
+    span, rng = task.column.interval, random.Random(2)
+    for _ in range(300):
+        value: float = rng.uniform(span.lower, span.upper)
+        value = round(value) if task.column.integral else value
+        cell = int((value - span.lower) / (span.upper - span.lower) * steps + 0.5)
+        assert task.end(cell, -1) <= value <= task.end(cell, 1)
+    for side, bound in ((-1, span.lower), (1, span.upper)):
+        assert task.end(0 if side < 0 else steps, side) == bound
+
+
 @pytest.mark.parametrize(("below", "bins", "share"), [(1, 5, 0.5), (3, 5, 0.1), (30, 50, 0.9), (1, 3, 0.0)])
 def test_the_margin_is_what_the_noise_exceeds(below: int, bins: int, share: float) -> None:
     scale, draws = 6.0, 1_500

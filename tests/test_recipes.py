@@ -133,10 +133,11 @@ ALSO = {
     "a-private-release": (
         "tests/privacy/test_draws.py",
         "tests/privacy/test_identities.py",
+        "tests/privacy/test_parts.py",
         "tests/test_grants.py",
         "tests/test_declared.py",
         "-k",
-        "likeliest or Likeliest or listed or two_kinds or asked_for or generated",
+        "likeliest or Likeliest or listed or two_kinds or asked_for or generated or every_read",
     ),
     "a-synthetic-method": (
         "tests/privacy/test_draws.py",

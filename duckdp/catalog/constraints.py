@@ -130,10 +130,12 @@ def among(texts: Iterable[str], names: Iterable[str]) -> list[Constraint]:
     present = set(names)
     all_of_them = [read_constraint(t) for t in texts]
     orders = [c for c in all_of_them if isinstance(c, Order)]
-    for gone in {n for o in orders for n in o.columns} - present:
+    # in an order of their own: what is left is part of a question's identity, in every process alike
+    for gone in sorted({n for o in orders for n in o.columns} - present):
         below, above = [o for o in orders if o.high == gone], [o for o in orders if o.low == gone]
         orders = [o for o in orders if gone not in o.columns]
         orders += [Order(low=a.low, high=b.high, strict=a.strict or b.strict) for a in below for b in above]
+        orders = list(dict.fromkeys(orders))  # each once: there are at most two between any two columns
     others = [c for c in all_of_them if not isinstance(c, Order) and present.issuperset(c.columns)]
     return [*{str(c): c for c in (*orders, *others)}.values()]
 

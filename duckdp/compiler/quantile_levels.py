@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -211,18 +212,31 @@ class QuantilesTask:
             ends = [counted.interval(float(q), self.rows.steps) for q in self.quantiles]
             found.append(
                 [
-                    Estimate(value=self.value(cell), low=self.value(min(low, cell)), high=self.value(max(high, cell)))
+                    Estimate(
+                        value=self.value(cell), low=self.end(min(low, cell), -1), high=self.end(max(high, cell), 1)
+                    )
                     for cell, (low, high) in zip(cells, ends, strict=True)
                 ]
             )
         return found
 
     def value(self, cell: int) -> float:
-        """A cell in the column's units."""
-        span = self.column.interval
-        place = Released("order", 0, span.lower, span.upper, self.rows.steps, np.array([[cell]]))
-        value = float(AGGREGATES["quantile"].value(place)[0][0])
+        """A cell in the column's units: its middle."""
+        value = self._placed(cell)
         return round(value) if self.column.integral else value
+
+    def end(self, cell: int, side: int) -> float:
+        """Where a cell ends, below (-1) or above (1): its rows lie up to half a step from its middle."""
+        span, steps = self.column.interval, self.rows.steps
+        if self.column.integral and steps == span.upper - span.lower:  # cells are the whole numbers themselves
+            return self.value(cell)
+        value = self._placed(min(max(cell + side / 2, 0), steps))
+        return (math.floor(value) if side < 0 else math.ceil(value)) if self.column.integral else value
+
+    def _placed(self, place: float) -> float:
+        span = self.column.interval
+        cells = Released("order", 0, span.lower, span.upper, self.rows.steps, np.array([[place]]))
+        return float(AGGREGATES["quantile"].value(cells)[0][0])
 
     def work(self, salt: int) -> Work:
         """A stage for each level: near which ranks it reads follows from the cuts before."""

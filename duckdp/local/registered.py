@@ -101,7 +101,9 @@ def _counting_sql(
         raise ParameterError("P107", "t", table, "must be the name of a table, and x that of its column of reports.")
     quoted, listed = '"' + column.replace('"', '""') + '"', ", ".join(sql_text(name) for name in names)
     member = "report" if chosen == "direct" else "unnest(report)"
-    valid = f"report IN ({listed})" if chosen == "direct" else f"list_has_all([{listed}], report)"
+    valid = f"report IN ({listed})"
+    if chosen != "direct":  # a report that has a value twice, or NULL, was made by nobody here
+        valid = f"list_has_all([{listed}], report) AND len(list_distinct(report)) = len(report)"
     kind = "VARCHAR" if chosen == "direct" else "VARCHAR[]"
     return (
         f"WITH reports AS (SELECT report FROM (SELECT {quoted}::{kind} AS report FROM query_table({sql_text(table)}))"

@@ -30,7 +30,7 @@ Utility:      some candidate has d = 0 (a cut: d < 1). So d > t has a chance of 
               geometric: 1 / rate on the average.
 Numerics:     d b is an integer, and exp(-rate d) a product of integers near 2^256, one for each ten bits of it, rounded
               down: relative errors below 2^-120 together (rate D < 90, so none is below 2^126). Sums are exact, and
-              one draw of 640 bits is scaled to them: a candidate of 2^72 has at least 2^-202 of the chance, so its
+              one draw of 640 bits is scaled to them: a candidate of 2^86 has at least 2^-202 of the chance, so its
               logarithm errs by less than 2^-430. The factor 1 - 2^-64 of the rate covers both for epsilon >= 2^-50.
 Source:       McSherry, Talwar, FOCS 2007; quantiles by it: Smith, STOC 2011; the recursion: Kaplan, Schnapp, Stemmer,
               "Differentially private approximate quantiles", ICML 2022. The places that rows of equal values get, the

@@ -48,6 +48,7 @@ Weights = NDArray[np.float64]
 _TOTAL = 10  # one part in so many of epsilon is for the total
 _EXPECTED = 1_000  # questions among which by default no hit is one by noise alone, with 95%
 _SWEEPS = 5  # over all that was measured, so that an early answer still fits after later ones
+_LEAST = 1e-200  # of a cell's weight: far above what floats can no longer divide by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +158,7 @@ def mended(cells: int, total: int, measured: Iterable[tuple[Cells, float]]) -> W
             if 0 < inside < 1:  # a set of no cell, or of all, has no factor
                 least = min(0.5 / total, 0.5)
                 share = min(max(value / total, least), 1 - least)  # nothing is taken for impossible
-                weights = np.where(members, weights * (share / inside), weights * ((1 - share) / (1 - inside)))
+                moved = np.where(members, weights * (share / inside), weights * ((1 - share) / (1 - inside)))
+                weights = np.maximum(moved, _LEAST)  # a cell in many sets that are all but empty stays a number
         weights = weights / weights.sum()
     return weights

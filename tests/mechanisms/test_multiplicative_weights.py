@@ -205,3 +205,14 @@ def test_what_cannot_be_is_refused() -> None:
         _ = MultiplicativeWeights(hits=3, epsilon_nano=5).vector
     with pytest.raises(ParameterError, match="P107"):
         _ = MultiplicativeWeights(hits=0, epsilon_nano=NANO).vector
+
+
+@pytest.mark.parametrize("shrinking", [True, False])
+def test_weights_stay_numbers_whatever_was_measured(shrinking: bool) -> None:
+    """Hundreds of sets with answers near 0, one within the other or the same one again and again."""
+    cells = 400
+    sets = [np.arange(cells) < (cells - i if shrinking else 1) for i in range(199)]
+    weights = mended(cells, 10**9, [(members, 0.0) for members in sets])
+    assert np.isfinite(weights).all()
+    assert weights.sum() == pytest.approx(1)
+    assert weights.min() > 0

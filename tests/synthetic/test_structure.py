@@ -3,6 +3,9 @@
 import datetime as dt
 import json
 import math
+import os
+import subprocess
+import sys
 
 import duckdb
 import numpy as np
@@ -156,6 +159,26 @@ def test_what_a_model_made_of_gaps_totals_and_calendars_holds_too(tries):
 
 def test_what_is_implied_by_a_column_that_is_left_out_holds():
     assert [str(c) for c in among(("i <= j", "j < k", "a -> b"), ["i", "k", "a"])] == ["i < k"]
+
+
+def test_what_is_left_of_orders_is_the_same_in_every_process() -> None:
+    """It is part of a question's identity; sets of texts come in an order that each process chooses."""
+    texts = ["a <= m1", "m1 <= b", "a <= m2", "m2 <= z", "m3 <= z", "b <= m3", "a <= m4", "m4 <= z2"]
+    look = (
+        f"from duckdp.catalog.constraints import among; print([str(c) for c in among({texts}, ['a', 'b', 'z', 'z2'])])"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", look], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in "1234"
+    }
+    assert len(told) == 1
+
+
+def test_orders_in_layers_do_not_multiply() -> None:
+    layers = [f"{one}{i} <= {other}{i + 1}" for i in range(24) for one in "xy" for other in "xy"]
+    assert len(among(layers, ["x0", "y0", "x24", "y24"])) == 4
 
 
 @pytest.mark.parametrize(
