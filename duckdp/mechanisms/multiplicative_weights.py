@@ -12,7 +12,7 @@ Assumes:      between neighbours every count changes by at most 1, up or down. T
 Proof sketch: w follows from N and the answers before, which are released, so a does, and T + a and T - a are public
               thresholds: the comparisons are questions q >= T + a and -q >= T - a to one sparse vector, chosen one
               after the other, each of a count that changes by at most 1; both are looked at, the second is told only
-              where the first is a miss. Its proof holds for them, with what they are worth together; N composes with it.
+              where the first is a miss. Its proof holds for them, at what they cost together; N composes with it.
 Utility:      after two misses |q - a| <= T + m + R + 1, and R is below its bound for all questions of a release
               together (``miss_error``): so the intervals of all answers that were not measured hold at once, whatever
               the weights are. A measured one has that of its fresh noise. How many hits there will be depends on the
