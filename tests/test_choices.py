@@ -20,6 +20,7 @@ from duckdp.mechanisms import top_k as mechanism
 from tests.gate import clinic, load
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
+from tests.privacy.neighbouring import neighbouring
 
 Rows = list[tuple[Any, ...]]
 PREDICATES = ("age > 40", "sex = 'F'", "cost < 1000 OR town = 'Bern'", "level IS NULL", "smoker")
@@ -51,19 +52,10 @@ def scores(task: ValueChoice | PredicateChoice, rows: Sequence[tuple[Any, ...]],
 
 def changes(task: ValueChoice | PredicateChoice, seed: int, sql: str | None = None) -> list[list[int]]:
     """What neighbours change in every score: a unit with up to 30 rows comes, or (REPLACE) a row becomes another."""
-    rng = random.Random(seed)
-    rows = [(rng.choice([None, *range(12)]), *_random_row(rng)) for _ in range(rng.randint(0, 40))]
-    found = []
-    for _ in range(6):
-        if task.neighbours is not REPLACE:
-            size = 1 if task.table.unit_key is None else rng.randint(1, 30)
-            other = [*rows, *((99, *_random_row(rng)) for _ in range(size))]
-        else:
-            rows = rows or [(1, *_random_row(rng))]
-            other = [*rows[:-1], (98, *_random_row(rng))]
-        pairs = zip(scores(task, rows, sql), scores(task, other, sql), strict=True)
-        found.append([after - before for before, after in pairs])
-    return found
+    return [
+        [after - before for before, after in zip(scores(task, rows, sql), scores(task, other, sql), strict=True)]
+        for rows, other in neighbouring(task.table, task.neighbours, seed, 6)
+    ]
 
 
 @pytest.mark.parametrize("name", TASKS)

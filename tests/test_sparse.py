@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,8 @@ from duckdp.mechanisms.sparse_vector import Look, SparseVector
 from duckdp.session import Session
 from duckdp.vault.engine import Engine
 from tests.gate import clinic, load
-from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
+from tests.privacy.draws import KEYED, REPLACE, ROWS
+from tests.privacy.neighbouring import neighbouring
 from tests.privacy.statistics import point_epsilon_lower_bound
 from tests.privacy.thresholds import above, predicate, stream
 
@@ -75,16 +75,8 @@ def counts(task: AboveThreshold | SparseStream, rows: Sequence[tuple[Any, ...]],
 
 def changes(task: AboveThreshold | SparseStream, seed: int, *, twin: bool = False) -> list[list[int]]:
     """What neighbours change in every count: a unit with up to 30 rows comes, or (REPLACE) a row becomes another."""
-    rng = random.Random(seed)
-    rows = [(rng.choice([None, *range(12)]), *_random_row(rng)) for _ in range(rng.randint(0, 40))]
     found = []
-    for _ in range(4):
-        if task.neighbours is not REPLACE:
-            size = 1 if task.table.unit_key is None else rng.randint(1, 30)
-            other = [*rows, *((99, *_random_row(rng)) for _ in range(size))]
-        else:
-            rows = rows or [(1, *_random_row(rng))]
-            other = [*rows[:-1], (98, *_random_row(rng))]
+    for rows, other in neighbouring(task.table, task.neighbours, seed, 4):
         pairs = zip(counts(task, rows, twin=twin), counts(task, other, twin=twin), strict=True)
         found.append([after - before for before, after in pairs])
     return found
