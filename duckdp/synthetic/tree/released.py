@@ -15,8 +15,8 @@ class Grown:
     """A tree whose stages are bought; fields as in ``make.forest.Tree``.
 
     Releases of earlier versions do not say which columns are complete: none was taken to be; nor scales: their
-    means are of unit columns; nor of spikes: steps hold them; nor what their error bars would need (``rows`` is 0, or
-    ``pair_taken`` empty).
+    means are of unit columns; nor of spikes: steps hold them; nor what their error bars would need (``rows`` is 0,
+    ``pair_taken`` empty, or ``null_shares`` empty: noisy shares of NULLs of complete columns, which no row shows).
     """
 
     means: dict[int, float]
@@ -37,6 +37,7 @@ class Grown:
     functions: dict[tuple[int, int], Ints] = field(default_factory=dict)
     flat: dict[int, tuple[int, ...]] = field(default_factory=dict)
     spiked: bool = False
+    null_shares: dict[int, float] = field(default_factory=dict)
 
 
 CLASSES = (Grown,)

@@ -89,6 +89,7 @@ class TreeTask(UnitTask):
             pairs=tree.pairs,
             stages=tree.stages,
             complete=tree.complete,
+            null_shares=tree.null_shares,
             functions=tree.functions,
             flat=tree.flat,
             spiked=True,

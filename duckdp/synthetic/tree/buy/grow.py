@@ -150,6 +150,9 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None
         counts = np.bincount(tree.functions[x, y], weights=tree.counts[x], minlength=bins[y].size)
         tree.counts[y] = np.asarray(counts, dtype=np.float64)
     tree.complete = _complete(tree, purse)
+    for i in tree.complete:
+        if i not in by:  # of a determined column no NULL is counted, and no bar is told
+            tree.null_shares[i] = float(tree.counts[i][bins[i].null]) / tree.rows
     tree.shares = [tree.estimate(i, c, found.deviation) for i, c in enumerate(tree.counts)]
     least = _least_share(tree, purse)
     tree.merges = [tree.merge(i, least) for i in range(len(bins))]

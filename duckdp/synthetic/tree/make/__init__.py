@@ -58,6 +58,7 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
         merges=grown.merges,
         pairs=grown.pairs,
         complete=grown.complete,
+        null_shares=grown.null_shares,
         functions=grown.functions,
         flat=grown.flat,
         scales=grown.scales,

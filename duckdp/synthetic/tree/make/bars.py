@@ -17,6 +17,14 @@ Two columns   over the merged cells of a table that was bought: the bars of both
               |G| follows from |D| and the law of the noise, and where that bounds it better, it does. Where no table
               was bought, nothing is promised: the link is what a product or other links imply.
 
+Hidden NULLs  a column whose count of NULLs may be noise has none in the rows that are made, so its histogram errs by
+              their true share q too: q <= h + 1.645 s / n with 95%, h their noisy share or 0; that is added, and to both
+              of a pair's columns. Values take the place of these NULLs. If h stands out of its noise
+              (``Tree.hidden``), they do by their own shares, and a NULL's part is taken off the mean; then |h - q| is
+              noise, which the mean's bar counts. If not, a mean moves by q |mean - g(NULL)|, and in a histogram every
+              bin that has rows gets as much of q: h of that is added, what noise may hide beyond it is in the term for
+              noise.
+
 They compare with the rows that were counted (one of each unit), and say nothing of bins coarser than a question.
 """
 
@@ -87,13 +95,14 @@ def _pair(tree: Tree, pair: Pair, deviations: Mapping[Pair, float], taken: float
     scaled = tree.deviation / tree.rows * math.sqrt(_count_noise(tree)) * np.abs(centred).sum()  # by the error of n
     beside = np.append(margins, scaled)
     raw = np.full(cells, noise * math.sqrt(free / cells))
-    bar = _table(np.concatenate([raw, beside])) + math.sqrt(cells) * taken / 2
+    unseen = _hidden(tree, pair[0]) + _hidden(tree, pair[1])
+    bar = _table(np.concatenate([raw, beside])) + math.sqrt(cells) * taken / 2 + unseen
     if (
         not left
     ):  # taken^2 = |G|^2 + 2 <G, noise> + |noise|^2, the last of mean free s^2 and variance at most 5 free s^4
         square = taken**2 - noise**2 * (free - _SURE * math.sqrt(5 * free))
         link = _SURE * noise + math.sqrt(max(0.0, square) + (_SURE * noise) ** 2)
-        bar = min(bar, math.sqrt(cells) * link / 2 + _table(beside))
+        bar = min(bar, math.sqrt(cells) * link / 2 + _table(beside) + unseen)
     return min(1.0, bar)
 
 
@@ -123,7 +132,20 @@ def _column(tree: Tree, column: int) -> float:
         alone = binning.size - binning.bins
         widths = np.concatenate([np.full(bands, max(1.0, binning.bins / bands)), np.ones(alone)])
         share = np.concatenate([np.bincount(place, weights=shares[: binning.bins]), shares[binning.bins :]])
-    return _table(tree.deviation / tree.rows * np.sqrt(widths + share**2 * _count_noise(tree)))
+    noise = tree.deviation / tree.rows * np.sqrt(widths + share**2 * _count_noise(tree))
+    return min(1.0, _table(noise) + _hidden(tree, column))
+
+
+def _hidden(tree: Tree, column: int) -> float:
+    """What the true share of NULLs that no row shows is at most, with 95%; 0 where NULLs show or there are none."""
+    if column not in tree.null_shares:
+        return 0.0
+    return max(0.0, tree.null_shares[column]) + _ONE_SIDE * tree.deviation / tree.rows
+
+
+def _spread_evenly(tree: Tree, column: int) -> float:
+    """The share of hidden NULLs that was not taken for what it is, by which values' shares are moved evenly."""
+    return max(0.0, tree.null_shares.get(column, 0.0)) if not tree.hidden(column) else 0.0
 
 
 def _mean(tree: Tree, column: int) -> float | None:
@@ -136,14 +158,16 @@ def _mean(tree: Tree, column: int) -> float | None:
     present = float(own.sum()) if part.nullable else 1.0
     if present <= _PRESENT * noise:
         return None
-    present -= noise if part.nullable else 0.0
+    present -= noise + tree.hidden(column) if part.nullable else 0.0
     if part.form == "sign":  # c1 / (c0 + c1) moves by (1 - p) of the one noise and by p of the other
         larger = min(1.0, float(own.max() / own.sum()) + noise / present)
-        return min(1.0, _BOTH * noise * math.hypot(larger, 1 - larger) / present)
+        error = _BOTH * noise * math.hypot(larger, 1 - larger, (larger - 0.5) * (column in tree.null_shares))
+        return min(1.0, (error + _spread_evenly(tree, column) * (larger - 0.5)) / present)
     half = (part.axis.upper - part.axis.lower) / 2
     if column not in tree.means:
         values = unit_values(binning)[: binning.valued]
-        error = noise * float(np.linalg.norm(values - float(own @ values) / float(own.sum())))
+        off = values - float(own @ values) / float(own.sum())
+        error = noise * float(np.linalg.norm(off)) + _spread_evenly(tree, column) * float(np.abs(off).max()) / _BOTH
     else:
         moved = math.hypot(tree.mean_deviation, _moved(tree, column, noise)) * tree.scale(column)[1]
         error = math.hypot(moved, _beyond(tree, column, noise))
@@ -156,9 +180,10 @@ def _moved(tree: Tree, column: int, noise: float) -> float:
     binning, (offset, width) = tree.binnings[column], tree.scale(column)
     present = float(tree.shares[column][: binning.valued].sum())
     nothing = float(np.clip(-offset / width, -1, 1))
-    mean = float(np.clip((tree.means[column] - (1 - present) * nothing) / max(present, noise), -1, 1))
+    mean = float(np.clip((tree.mean(column) - (1 - present) * nothing) / max(present, noise), -1, 1))
     missing = noise * abs(mean - nothing) if binning.part.nullable else 0.0
-    return math.hypot(missing, noise * math.sqrt(_count_noise(tree)) * abs(mean))
+    hidden = _spread_evenly(tree, column) * abs(mean - nothing)
+    return math.hypot(missing, noise * math.sqrt(_count_noise(tree)) * abs(mean)) + hidden / _BOTH
 
 
 def _beyond(tree: Tree, column: int, noise: float) -> float:
@@ -167,4 +192,6 @@ def _beyond(tree: Tree, column: int, noise: float) -> float:
     far = np.maximum(0.0, np.abs(unit_values(binning) - offset) - width)[: binning.valued]
     coarse = 0.0 if binning.exact else float(shares[: binning.bins][far[: binning.bins] > 0].sum()) / 2 / binning.bins
     pushed = noise * _FOLDED / 2 * float(far.sum())
+    there = shares[: binning.valued] > 0
+    pushed += _spread_evenly(tree, column) * float(far[there].mean()) if there.any() else 0.0
     return math.hypot(noise * float(np.linalg.norm(far)), coarse, pushed / _BOTH)

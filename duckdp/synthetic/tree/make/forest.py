@@ -32,6 +32,8 @@ BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half
 _SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half
 _HALVINGS = 24  # steps to a place in a bin: to 2^-24 of its width
 _END = 1e-4  # least distance of a bin's mean from its ends, of the bin's width
+_HIDDEN = 3.0  # deviations of its noise, from which a share of NULLs that no row shows is taken off means
+_MOST_HIDDEN = 0.5  # of the rows
 COARSE = 1e-3  # of a bin's width: the most that a place misses a mean by, for the ends and for steps of averages
 Pair = tuple[int, int]
 """Two columns, by place, the first before the second."""
@@ -57,6 +59,7 @@ class Tree:
         pairs: distributions of linked columns.
         stages: names, numbers of tables, shares of the charge.
         complete: columns whose count of NULLs is noise, so that no row that is made has one.
+        null_shares: the noisy share of NULLs of those, of the rows.
         functions: (column, another that it determines) -> the bin of that one for each of its own, int[size].
         flat: column -> bins of spikes that do not stand out: no row has them.
     """
@@ -80,6 +83,7 @@ class Tree:
     pairs: dict[Pair, Floats] = field(default_factory=dict)
     stages: list[Bought] = field(default_factory=list)
     complete: tuple[int, ...] = ()
+    null_shares: dict[int, float] = field(default_factory=dict)
     functions: dict[Pair, Ints] = field(default_factory=dict)
     flat: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
@@ -91,9 +95,9 @@ class Tree:
     def places(self) -> list[float]:
         """Where in their bins the values of each column lie, so that means are those released: 0.5 is the middle."""
         found = [0.5] * len(self.binnings)
-        for i, mean in self.means.items():
+        for i in self.means:
             if not self.binnings[i].exact:
-                found[i] = self._place(i, mean)
+                found[i] = self._place(i, self.mean(i))
         return found
 
     def _place(self, column: int, mean: float) -> float:
@@ -111,6 +115,20 @@ class Tree:
     def scale(self, column: int) -> Scale:
         """The function whose mean was bought of a column."""
         return self.scales.get(column, PLAIN)
+
+    def hidden(self, column: int) -> float:
+        """Share of the rows with a NULL that no row shows, where it stands out of its noise for all that; else 0.
+
+        A share that is none is told from that of a column of NULLs by far more (``completeness``), as rows show these.
+        """
+        share = self.null_shares.get(column, 0.0)
+        return min(share, _MOST_HIDDEN) if share * self.rows > _HIDDEN * self.deviation else 0.0
+
+    def mean(self, column: int) -> float:
+        """The released mean of a column's function, over rows that have a value where others do not show."""
+        hidden, (offset, width) = self.hidden(column), self.scale(column)
+        nothing = float(np.clip(-offset / width, -1, 1))  # what a NULL counted as
+        return (self.means[column] - hidden * nothing) / (1 - hidden)
 
     def order(self) -> list[tuple[int, list[int]]]:
         """The columns with their parents, each parent before its children."""
@@ -139,7 +157,7 @@ class Tree:
         """
         binning, absent, found = self.binnings[column], self.absent(column), np.zeros(self.binnings[column].size)
         piles = [i for i in range(binning.bins, binning.valued) if i not in absent]
-        counts, values = counts.copy(), None if mean is None else mean[0].copy()
+        counts, values = counts / (1 - self.hidden(column)), None if mean is None else mean[0].copy()
         for i in piles:
             step, own = binning.parent(i - binning.bins), max(0.0, float(counts[i]))
             if values is not None:
@@ -214,7 +232,7 @@ def refit(tree: Tree) -> None:
         mean: Mean = None
         if i in tree.means:
             values, bias = bin_values(binning, tree.scale(i)), 0.0 if binning.exact else BIAS / binning.bins
-            mean = (values, tree.means[i], tree.mean_deviation + bias / tree.scale(i)[1])
+            mean = (values, tree.mean(i), tree.mean_deviation + bias / tree.scale(i)[1])
         tree.shares[i] = tree.estimate(i, pooled, noise, mean)
     for (i, j), function in tree.functions.items():
         given = np.bincount(function, weights=tree.shares[i], minlength=tree.binnings[j].size)
