@@ -18,7 +18,7 @@ Two columns   over the merged cells of a table that was bought: the bars of both
               was bought, nothing is promised: the link is what a product or other links imply.
 
 Hidden NULLs  a column whose count of NULLs may be noise has none in the rows that are made, so its histogram errs by
-              their true share q too: q <= h + 1.645 s / n with 95%, h their noisy share or 0; that is added, and to both
+              their true share q too: q <= h + 1.645 s / n with 95%, h their noisy share or 0; that is added, to both
               of a pair's columns. Values take the place of these NULLs. If h stands out of its noise
               (``Tree.hidden``), they do by their own shares, and a NULL's part is taken off the mean; then |h - q| is
               noise, which the mean's bar counts. If not, a mean moves by q |mean - g(NULL)|, and in a histogram every
