@@ -106,7 +106,7 @@ def test_no_tree_has_a_null_that_the_data_lack(delta: float, neighbours: Neighbo
 
 def test_without_the_test_of_the_counts_most_trees_have_some(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: yesterday's code."""
-    monkeypatch.setattr(grow, "_complete", lambda *_: ())
+    monkeypatch.setattr(grow, "find_complete", lambda *_: None)
     assert (nulls_of_trees(4, {}) > 0).any(axis=1).sum() >= 2
 
 

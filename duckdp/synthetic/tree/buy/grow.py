@@ -47,6 +47,7 @@ from duckdp.errors import InternalError
 from duckdp.mechanisms.exponential import Seen, choose_exponential
 from duckdp.synthetic.moments.make.denoise import shrink_scaled
 from duckdp.synthetic.tree.bins import Binning
+from duckdp.synthetic.tree.buy.complete import find_complete
 from duckdp.synthetic.tree.buy.counts import (
     GRID,
     Measured,
@@ -65,7 +66,6 @@ from duckdp.synthetic.tree.scales import ENOUGH, Scale, find_scale, mean_feature
 from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
-from duckdp.synthetic.unit.completeness import gaussian_doubt, laplace_doubt
 from duckdp.synthetic.unit.features import ONE, Features, Floats, label_factor
 from duckdp.synthetic.unit.stages import Noisy
 
@@ -149,10 +149,7 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None
         tree.functions[x, y] = most_frequent(found.counts[y], bins[y].null)
         counts = np.bincount(tree.functions[x, y], weights=tree.counts[x], minlength=bins[y].size)
         tree.counts[y] = np.asarray(counts, dtype=np.float64)
-    tree.complete = _complete(tree, purse)
-    for i in tree.complete:
-        if i not in by:  # of a determined column no NULL is counted, and no bar is told
-            tree.null_shares[i] = float(tree.counts[i][bins[i].null]) / tree.rows
+    find_complete(tree, purse, by)
     tree.shares = [tree.estimate(i, c, found.deviation) for i, c in enumerate(tree.counts)]
     least = _least_share(tree, purse)
     tree.merges = [tree.merge(i, least) for i in range(len(bins))]
@@ -161,18 +158,6 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None
     tree.stages.append(("one-way tables", len(bins), plan.ones))
     if determined:
         refit(tree)
-
-
-def _complete(tree: Tree, terms: Terms) -> tuple[int, ...]:
-    """Columns whose count of NULLs is what noise alone may give (``unit.completeness``): taken to have none."""
-    doubtful = [(i, b.null) for i, b in enumerate(tree.binnings) if b.null is not None]
-    if not doubtful:
-        return ()
-    if terms.gaussian:
-        doubt = gaussian_doubt(tree.deviation, len(doubtful))
-    else:
-        doubt = laplace_doubt(tree.deviation / math.sqrt(2), len(doubtful))
-    return tuple(i for i, null in doubtful if tree.counts[i][null] < doubt)
 
 
 def _stage(purse: Purse, share: Fraction, draw: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
