@@ -17,6 +17,8 @@ _PROVED, _BATCH, _ENCLOSURE, _RATIO = (
     "duckdp/core/ratiobars.py",
 )
 _ONESIDED, _STRUCTURED = "duckdp/smooth/fit/onesided.py", "duckdp/smooth/fit/structured.py"
+_COEFFICIENTS, _BARS = "duckdp/smooth/fit/coefficients.py", "duckdp/smooth/answer_bars.py"
+_T_BOUNDS = ("tests/smooth/test_true_bounds.py",)
 _T_SIDES, _T_PREDICTED = ("tests/smooth/test_structured.py",), ("tests/smooth/test_predicted.py",)
 _CHOOSE, _PSI, _SELECT, _BEST, _PSI_PLAN = (
     "duckdp/mechanisms/noisy_maximum.py",
@@ -102,6 +104,9 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("proved: cancellation in f", _PROVED, "else exact + 2.0**-46 * scale", "else 2.0**-46 * scale", _T_PROVED),
     Mutant("proved: rounding left out", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return lost", (*_T_PROVED, "tests/smooth/test_honesty.py")),
     Mutant("proved: what the basis lacks", _PROVED, "return lost + rounding(part, scales[0], own[0])", "return rounding(part, scales[0], own[0])", (*_T_PROVED, "tests/smooth/test_honesty.py", "tests/smooth/test_smooth_answer.py")),
+    Mutant("proved: nothing is lost below the smallest floats", _PROVED, "UNDERFLOW = 1e-300", "UNDERFLOW = 0.0", _T_BOUNDS),
+    Mutant("proved: largest at places of floats", _COEFFICIENTS, "np.cos(turns * (math.pi / points))", "chebyshev(axis.to_unit(axis.from_unit(np.cos(np.arange(points + 1) * (math.pi / points)))), axis.degree)", _T_BOUNDS),
+    Mutant("sides: their distance has no noise", _BARS, "gap[0] + gap[2] + gap[3] for gap in gaps", "gap[0] + gap[3] for gap in gaps", _T_BOUNDS),
     Mutant("proved: on any grid", _PROVED, "    if complete and math.isfinite(own[1]):\n", "    if math.isfinite(own[1]):\n", ("tests/smooth/test_proved.py::test_nothing_is_proved_by_a_grid_that_leaves_values_out",)),
     Mutant("proved: every grid is complete", _BATCH, "    grid = tensor_points(part.axes, x)\n    seen =", "    complete = True\n    grid = tensor_points(part.axes, x)\n    seen =", _T_PROVED),
     Mutant("enclosure: weeks begin on Mondays", _DATES, 'room = np.where(before | (call.option == "week"), 1.0, 0.0)', "room = np.where(before, 1.0, 0.0)", _T_ENCLOSURE),

@@ -395,3 +395,14 @@ def test_nothing_is_said_where_noise_is_what_counts():
     summary = bought(12)
     for text in ("a * b", "exp(-power(a - 0.4, 2))", "ln(1 + a)"):
         assert answer(summary, text).note == ""
+
+
+def test_nothing_is_said_of_errors_that_are_rounding():
+    """All rows are alike, so the noise of a mean is next to nothing and rounding is above it."""
+    with connect() as con:
+        con.execute("CREATE TABLE t AS SELECT 0.5::DOUBLE AS a FROM range(50000)")
+        known = table(column("a", nullable=False), expected_rows=50_000)
+        summary = summarize(con, known, ["a"], epsilon=1e6, degree=6)
+    for statistic in ("mean", "sum"):
+        for text in ("1.0", "CASE WHEN a >= 0 THEN 3 ELSE 0 END"):
+            assert answer(summary, text, statistic=statistic).note == ""

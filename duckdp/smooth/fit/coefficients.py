@@ -39,7 +39,7 @@ from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
 from duckdp.errors import NumericalError, ParameterError, QueryError
 from duckdp.smooth.axes import Axis, Floats
-from duckdp.smooth.basis import Basis, chebyshev
+from duckdp.smooth.basis import ULP, Basis, chebyshev
 from duckdp.smooth.fit import bernstein, boxes, jackson, leastsquares
 from duckdp.smooth.fit.interpolation import check_grid, coefficients_from, rule_for, values_at
 from duckdp.smooth.fit.parts import Part, part_of
@@ -353,19 +353,26 @@ def certify(
 
 
 def largest_value(coefficients: Floats, axes: Sequence[Axis]) -> float:
-    """Bound on the largest absolute value of a polynomial, coefficients float[1, T_1, ..., T_d] (``certify``)."""
-    x, factor = [], 1.0
-    for axis in axes:
-        if axis.values is not None:
-            x.append(np.arange(axis.degree, dtype=np.float64))
-            continue
-        points = SAMPLES * axis.degree
-        x.append(axis.from_unit(np.cos(np.linspace(0, np.pi, points + 1))))
-        factor *= math.cos(math.pi * (axis.degree - 1) / (2 * points))
+    """Bound on the largest absolute value of a polynomial, coefficients float[1, T_1, ..., T_d] (``certify``).
+
+    Its grid is of angles, not of places: a column of few floats has no places where the grid wants them.
+    """
+    values, factor, lengths = coefficients, 1.0, 1
     total = float(np.sum(np.abs(coefficients)))  # |T_r| <= 1
-    if math.prod(len(at) for at in x) > MAX_SAMPLED:
+    if math.prod(a.degree if a.values is not None else SAMPLES * a.degree + 1 for a in axes) > MAX_SAMPLED:
         return total
-    return min(total, float(np.max(np.abs(values_at(coefficients, axes, x)))) / factor * (1 + 1e-9) + 1e-13 * total)
+    for axis in axes:
+        lengths += axis.degree
+        if axis.values is not None:
+            matrix = chebyshev(axis.nodes, axis.degree)
+        else:
+            points = SAMPLES * axis.degree
+            turns = np.outer(np.arange(points + 1), np.arange(axis.degree)) % (2 * points)
+            matrix = np.cos(turns * (math.pi / points))
+            factor *= math.cos(math.pi * (axis.degree - 1) / (2 * points))
+        values = np.tensordot(values, matrix, axes=(1, 1))
+    found = float(np.max(np.abs(values))) / factor * (1 + 1e-9)
+    return min(total, found + (1e-13 + ULP * lengths) * total)
 
 
 def is_polynomial(function: Expr, part: Part) -> bool:

@@ -37,6 +37,7 @@ from duckdp.smooth.fit.factors import Factor, Known, factor_of, interpolated, ou
 from duckdp.smooth.fit.ongrid import Block, First, closely
 from duckdp.smooth.fit.parts import part_of
 from duckdp.smooth.fit.points import SLOT
+from duckdp.smooth.fit.proved import UNDERFLOW
 from duckdp.smooth.fit.separate import products, reads
 
 RHOS = (1.25, 1.6, 2.2, 3.2, 5.0, 12.0)  # ellipses of the first proof
@@ -130,7 +131,8 @@ def approximate_shape(expansion: Expansion, constants: Floats, enough: Enough | 
             kept = block.part.select(tensor)
             full[:, block.part.rows] += kept
             total = np.abs(tensor).reshape(m, -1).sum(axis=1)
-            errors.append(error + _lost(total, kept, block) + total * (2 + len(block.terms)) * _ULP)
+            rounded = total * (2 + len(block.terms)) * _ULP + UNDERFLOW
+            errors.append(error + _lost(total, kept, block) + rounded)
             sizes.append(size)
             tensors.append(kept)
         limit = NEGLIGIBLE * np.sum(sizes, axis=0)

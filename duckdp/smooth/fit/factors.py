@@ -19,7 +19,7 @@ from duckdp.smooth.fit.interpolation import Rule, coefficients_from, zeros_lebes
 from duckdp.smooth.fit.parts import Part
 from duckdp.smooth.fit.points import SLOT
 from duckdp.smooth.fit.programs import Program, compile_discs, cover_of, joined, nodes_of
-from duckdp.smooth.fit.proved import rounding
+from duckdp.smooth.fit.proved import UNDERFLOW, rounding
 from duckdp.smooth.fit.terms import degrees
 
 MAX_PLACES = 2**20  # discs of one evaluation
@@ -142,7 +142,7 @@ def interpolated(factor: Factor, constants: Floats, rhos: tuple[float, ...], arc
     for values, (column, at_rhos, counts, weights, others) in zip(rings, ready.rings, strict=True):
         largest = _by_ring(values, column, at_rhos, counts)
         error = error + (largest * weights).min(axis=1) * others
-    error = np.where(np.isnan(error), np.inf, error * (1 + 1e-9))
+    error = np.where(np.isnan(error), np.inf, error * (1 + 1e-9) + UNDERFLOW)
     return Known(coefficients, error, _worst(everywhere))
 
 

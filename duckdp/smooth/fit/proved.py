@@ -26,6 +26,7 @@ from duckdp.smooth.fit.interpolation import Rule, rounding_of
 from duckdp.smooth.fit.parts import Part
 from duckdp.smooth.fit.points import SLOT, Points, raw_values
 
+UNDERFLOW = 1e-300  # more than what any few products lose below the smallest floats
 _OWN = 2.0**-46  # relative error of an operation of DuckDB's that has no rule here
 
 
@@ -70,7 +71,7 @@ def rounding(part: Part, scale: float, exact: float | None = None, rules: Sequen
     grown = math.prod(rule.lebesgue for rule in rules)
     own = 2.0**-44 * scale if exact is None else exact + 2.0**-46 * scale
     moved = sum(4 * ULP * axis.degree**2 for axis in part.axes if axis.values is None)  # |T_r'| <= r^2, u within 4 ULP
-    return grown * own + (rounding_of(rules) + grown * moved) * scale
+    return grown * own + (rounding_of(rules) + grown * moved) * scale + UNDERFLOW
 
 
 def own_error(function: Expr, points: Points, *, complete: bool = False) -> float:

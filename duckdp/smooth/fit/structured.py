@@ -35,7 +35,7 @@ from duckdp.smooth.fit.factors import factor_of, interpolated
 from duckdp.smooth.fit.onesided import MAX_DEGREE, one_sided, reference
 from duckdp.smooth.fit.parts import Part, part_of
 from duckdp.smooth.fit.points import tensor_points
-from duckdp.smooth.fit.proved import own_error, rounding
+from duckdp.smooth.fit.proved import UNDERFLOW, own_error, rounding
 from duckdp.smooth.fit.ranges import beyond
 from duckdp.smooth.fit.separate import products, reads
 
@@ -135,7 +135,7 @@ def near(terms: Sequence[Term], function: Expr, basis: Basis) -> Approximation |
         kept, lost = _kept(part, [(p.axis, p.coefficients) for p in term])
         full[part.rows] += kept
         error += math.prod(p.size + p.error for p in term) - math.prod(p.size for p in term) + lost
-    error = error * (1 + 1e-12) + _ROOM * (sizes + float(np.abs(full).sum()))
+    error = error * (1 + 1e-12) + _ROOM * (sizes + float(np.abs(full).sum())) + UNDERFLOW
     if not math.isfinite(error):
         return None
     return Approximation(full, error, True, span_of(function), _own(terms))
@@ -244,7 +244,7 @@ def _moved(own: Sides, least: float) -> Sides:
 def _bounded(part: Part, factors: Sequence[tuple[Axis, Floats]], sign: float) -> Floats:
     """A product's coefficients in the basis, moved up or down by what the basis lacks and by rounding."""
     kept, lost = _kept(part, factors)
-    kept[0] += sign * (lost + _ROOM * math.prod(float(np.abs(c).sum()) for _, c in factors))
+    kept[0] += sign * (lost + _ROOM * math.prod(float(np.abs(c).sum()) for _, c in factors) + UNDERFLOW)
     return kept
 
 
