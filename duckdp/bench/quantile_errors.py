@@ -117,7 +117,7 @@ def ours(world: World, epsilon: float, draws: int) -> list[float]:
     whole = WantedPart(group=0, low=0, high=(task.rows.steps + 1) * PLACES, aim=aim)
     ((below, upto),), runs = sort_windows(world.read(task.rows.windows([whole], 7)), 1)
     part = Part(low=0, high=whole.high, below=below, upto=upto, runs=runs.get(0, ()))
-    return [task.value(draw_cell(part, aim)) for _ in range(draws)]
+    return [task.grid.value(draw_cell(part, aim, task.grid.measure)) for _ in range(draws)]
 
 
 def smooth(world: World, epsilon: float, draws: int) -> list[float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,13 +10,11 @@ from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
-
 from duckdp.catalog.table import Column, Table, dump_table
-from duckdp.compiler.aggregates import AGGREGATES, Released
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.order_rows import OrderRows, WantedPart, bounded_column, group_count, sort_windows
 from duckdp.compiler.query import Key
+from duckdp.compiler.value_grid import ValueGrid
 from duckdp.core.accountant import pure_rho
 from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.task import Stages, Work
@@ -55,6 +52,7 @@ class QuantilesTask:
         epsilon_nano: the charge, in 1e-9.
         neighbours: relation of the data set.
         intervals: whether half of the charge buys an interval for each (mechanisms/quantile_intervals.py).
+        round: whether round numbers weigh more (mechanisms/cell_measure.py).
     """
 
     rows: OrderRows
@@ -62,6 +60,7 @@ class QuantilesTask:
     epsilon_nano: int
     neighbours: Neighbours
     intervals: bool
+    round: bool = True
 
     @property
     def table(self) -> Table:
@@ -79,8 +78,13 @@ class QuantilesTask:
         rows = self.rows
         parts = [dump_table(rows.table), rows.column.name, show(rows.where), [show(k.expr) for k in rows.keys]]
         terms = [self.epsilon_nano, self.neighbours.value, rows.steps, self.intervals]
-        asked = [[str(q) for q in self.quantiles], *terms]
+        asked = [[str(q) for q in self.quantiles], *terms, *(["round"] if self.grid.measure.levels else [])]
         return json.dumps(["quantiles", *parts, *asked])
+
+    @cached_property
+    def grid(self) -> ValueGrid:
+        """The cells, and what they count."""
+        return ValueGrid(column=self.rows.column, steps=self.rows.steps, round=self.round)
 
     @property
     def loss(self) -> Loss:
@@ -147,7 +151,7 @@ class QuantilesTask:
     def aim(self, split: Split) -> Aim:
         """What one draw aims at."""
         a, b = self._aimed(split)
-        epsilon, unit, cells = self.shares[split.level], self.rows.unit, self.rows.steps + 1
+        epsilon, unit, cells = self.shares[split.level], self.rows.unit, self.grid.measure.total
         aim = Aim(a=a, b=b, epsilon=epsilon, unit=unit, cells=cells)
         if 0 < a < b:
             return aim
@@ -155,7 +159,7 @@ class QuantilesTask:
 
     def aim_aside(self, index: int, *, below: bool) -> Aim:
         """What a draw beside a released quantile aims at."""
-        count, unit, cells = len(self.quantiles), self.rows.unit, self.rows.steps + 1
+        count, unit, cells = len(self.quantiles), self.rows.unit, self.grid.measure.total
         end = 2 if below else 0
         aim = Aim(a=end, b=2, epsilon=self._quarter / draws_of_a_part(count), unit=unit, cells=cells)
         own = self.aim(next(s for s in self.splits if s.index == index))
@@ -204,39 +208,22 @@ class QuantilesTask:
         """Quantiles in each group, with their intervals, from the stored payload."""
         raw = json.loads(payload)
         found = []
+        grid = replace(self.grid, round=raw.get("round", False))  # an older release keeps its own words
         for g, cells in enumerate(raw["cells"]):
             if not self.intervals:
-                found.append([Estimate(value=self.value(cell)) for cell in cells])
+                found.append([Estimate(value=grid.value(cell)) for cell in cells])
                 continue
             counted = Counted(cells=raw["ends"][g], counts=raw["counts"][g], scale=raw["scale"])
             ends = [counted.interval(float(q), self.rows.steps) for q in self.quantiles]
             found.append(
                 [
                     Estimate(
-                        value=self.value(cell), low=self.end(min(low, cell), -1), high=self.end(max(high, cell), 1)
+                        value=grid.value(cell), low=grid.end(min(low, cell), -1), high=grid.end(max(high, cell), 1)
                     )
                     for cell, (low, high) in zip(cells, ends, strict=True)
                 ]
             )
         return found
-
-    def value(self, cell: int) -> float:
-        """A cell in the column's units: its middle."""
-        value = self._placed(cell)
-        return round(value) if self.column.integral else value
-
-    def end(self, cell: int, side: int) -> float:
-        """Where a cell ends, below (-1) or above (1): its rows lie up to half a step from its middle."""
-        span, steps = self.column.interval, self.rows.steps
-        if self.column.integral and steps == span.upper - span.lower:  # cells are the whole numbers themselves
-            return self.value(cell)
-        value = self._placed(min(max(cell + side / 2, 0), steps))
-        return (math.floor(value) if side < 0 else math.ceil(value)) if self.column.integral else value
-
-    def _placed(self, place: float) -> float:
-        span = self.column.interval
-        cells = Released("order", 0, span.lower, span.upper, self.rows.steps, np.array([[place]]))
-        return float(AGGREGATES["quantile"].value(cells)[0][0])
 
     def work(self, salt: int) -> Work:
         """A stage for each level: near which ranks it reads follows from the cuts before."""
@@ -275,7 +262,7 @@ class QuantilesTask:
         wanted, ends = self._wanted(level, cuts), {s.index: s.ends for s in self.splits}
         exact = self._exact(wanted, stages, salt)
         return [
-            (draw_cell if ends[index] else draw_cut)(part, asked.aim)
+            (draw_cell if ends[index] else draw_cut)(part, asked.aim, self.grid.measure)
             for (_, index), asked, part in zip(self._drawn_at(level), wanted, exact, strict=True)
         ]
 
@@ -291,9 +278,8 @@ class QuantilesTask:
         return json.dumps(self._drawn(level, cuts, stages, salt))
 
     def _payload(self, cuts: dict[tuple[int, int], int], last: Sequence[int]) -> str:
-        return json.dumps(
-            {"cells": self._cells({**cuts, **dict(zip(self._drawn_at(len(self.shares) - 1), last, strict=True))})}
-        )
+        cells = self._cells({**cuts, **dict(zip(self._drawn_at(len(self.shares) - 1), last, strict=True))})
+        return json.dumps({"cells": cells, "round": bool(self.grid.measure.levels)})
 
     def _cells(self, drawn: dict[tuple[int, int], int]) -> list[list[int]]:
         """Cells of the quantiles of each group, of cuts and cells that were drawn."""
@@ -315,7 +301,7 @@ class QuantilesTask:
         ]
         found: list[list[int]] = [[] for _ in cells]
         for part, exact in zip(wanted, self._exact(wanted, stages, salt), strict=True):
-            found[part.group].append(draw_cell(exact, part.aim))
+            found[part.group].append(draw_cell(exact, part.aim, self.grid.measure))
         return found
 
     def _counted(self, cells: list[list[int]], beside: list[list[int]], stages: Stages, salt: int) -> str:
@@ -328,7 +314,15 @@ class QuantilesTask:
                 exact[int(place)] = int(rows)
         noisy = [n + z for n, z in zip(exact, laplace_noise(len(exact), self.scale), strict=True)]
         counts = [noisy[first:last] for first, last in pairwise(places)]
-        return json.dumps({"cells": cells, "ends": ends, "counts": counts, "scale": self.scale})
+        return json.dumps(
+            {
+                "cells": cells,
+                "ends": ends,
+                "counts": counts,
+                "scale": self.scale,
+                "round": bool(self.grid.measure.levels),
+            }
+        )
 
 
 def plan_quantiles(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,8 @@ class Quantiles(Explained):
 
         def run(nonce: str) -> Result:
             text = f"dp_quantiles({listed}{by}{predicate_text(self.predicate)})"
-            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
+            older = (replace(task, round=False),) if task.grid.measure.levels else ()  # as it was once planned
+            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce, before=older)
             found = [estimate for group in task.read(done.payload) for estimate in group]
             cells: list[list[Any]] = [[group[i] for group in groups for _ in asked] for i in range(len(keys))]
             columns = [

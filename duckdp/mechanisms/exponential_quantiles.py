@@ -4,7 +4,7 @@ Values are cells 0 .. cells - 1 of a public grid. A cell with m rows holds them 
 its ``2^BITS`` (rev turns the bits of a number round), so a row more is a place more, and places are never shared. A
 **part** is a range of places between two cuts that are public. On a part with n rows a quantile aims at the rank T =
 n a / b, or for the least and the largest value, where a = 0 or a = b, least(s, n / 2) rows from that end. One of these
-is drawn with a chance proportional to exp(-rate min(d, D)):
+is drawn with a chance proportional to measure exp(-rate min(d, D)), the measure public (``cell_measure``):
 
     a cut c between places, for quantiles to follow      d = |T - rows of the part below c|
     a cell c, where none follows                         d = how far T is from the ranks that c's rows have
@@ -19,18 +19,19 @@ Proof sketch: 1. A row more at a place x of a part: T moves up by a / b (at the 
               below c by 1 if x < c, else by 0. So |T - below| moves by at most greatest(a, b - a) / b =: M (at the
               ends: 1); and so does the distance of T from an interval of ranks whose ends move like that; min(., D) of
               it no more. v rows more: by at most v M.
-              2. Hence a logarithm of a weight lies within rate v M on either side of where it was, and so does that of
-              their sum: log-chances move by at most 2 rate v M = epsilon v / u.
+              2. Hence a logarithm of a weight, of which the measure is a constant factor, lies within rate v M on
+              either side of where it was, and so does that of their sum: log-chances move by at most 2 rate v M =
+              epsilon v / u.
               3. Which parts there are follows from cuts that were drawn on levels before: public. Those of one level
               share no place, so a unit has v_1 + v_2 + ... <= u rows in them: the level costs at most epsilon, and
               levels compose. (That rows have places is a map of multisets under which a row more is a place more.)
               4. REPLACE takes one unit away and adds another one.
-Utility:      some candidate has d = 0 (a cut: d < 1). So d > t has a chance of less than (candidates) exp(-rate t):
-              :func:`rank_bound`. Where cells are many and no gap between values outweighs all others, d is about
-              geometric: 1 / rate on the average.
+Utility:      some candidate has d = 0 (a cut: d < 1), and none measures less than 1. So d > t has a chance of less
+              than (measure of all) exp(-rate t): :func:`rank_bound`. Where cells are many and no gap between values
+              outweighs all others, d is about geometric: 1 / rate on the average.
 Numerics:     d b is an integer, and exp(-rate d) a product of integers near 2^256, one for each ten bits of it, rounded
               down: relative errors below 2^-120 together (rate D < 90, so none is below 2^126). Sums are exact, and
-              one draw of 640 bits is scaled to them: a candidate of 2^86 has at least 2^-202 of the chance, so its
+              one draw of 640 bits is scaled to them: a candidate of 2^90 has at least 2^-220 of the chance, so its
               logarithm errs by less than 2^-430. The factor 1 - 2^-64 of the rate covers both for epsilon >= 2^-50.
 Source:       McSherry, Talwar, FOCS 2007; quantiles by it: Smith, STOC 2011; the recursion: Kaplan, Schnapp, Stemmer,
               "Differentially private approximate quantiles", ICML 2022. The places that rows of equal values get, the
@@ -51,6 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.core.noise import random_bits
+from duckdp.mechanisms.cell_measure import CellMeasure, PlaceMeasure
 
 BITS = 40  # of a place within its cell: more places than a cell has rows
 PLACES = 1 << BITS  # of each cell
@@ -75,7 +77,7 @@ class Aim:
         inward: rows; where a is 0 or b, so many rows from that end, but not beyond the middle: b must be even then.
         epsilon: of the draw, > 0; under REPLACE half of it.
         unit: u, most rows of one privacy unit.
-        cells: of the grid.
+        cells: of the grid, by the measure: the least counts 1.
     """
 
     a: int
@@ -156,19 +158,20 @@ class Part:
     runs: Sequence[tuple[int, int, int]] = field(repr=False)
 
 
-def draw_cell(part: Part, aim: Aim) -> int:
+def draw_cell(part: Part, aim: Aim, measure: CellMeasure | None = None) -> int:
     """A cell near the rank that is aimed at; no quantile follows on its sides.
 
     Args:
         part: exact and private: must not be logged, stored or raised. Whatever it holds, one draw is made.
         aim: public.
+        measure: of the cells, public; None: each counts 1.
     """
-    return _draw(*cell_segments(part, aim), aim)
+    return _draw(*cell_segments(part, aim), aim, measure)
 
 
-def draw_cut(part: Part, aim: Aim) -> int:
+def draw_cut(part: Part, aim: Aim, measure: CellMeasure | None = None) -> int:
     """A cut near the rank that is aimed at: the number of places below it. See :func:`draw_cell`."""
-    return _draw(*cut_segments(part, aim), aim)
+    return _draw(*cut_segments(part, aim), aim, measure and PlaceMeasure(measure, PLACES))
 
 
 def cell_segments(part: Part, aim: Aim) -> tuple[list[Segment], int]:
@@ -224,22 +227,26 @@ def _runs(part: Part, first: int, last: int) -> list[tuple[int, int, int]]:
     return [kept[cell] for cell in sorted(kept) if first <= cell <= last]
 
 
-def weigh(segments: Sequence[Segment], last: int, aim: Aim) -> list[tuple[int, int, int]]:
-    """(first candidate, how many, weight of each) in their order; see :func:`cell_segments`."""
+def weigh(
+    segments: Sequence[Segment], last: int, aim: Aim, measure: CellMeasure | PlaceMeasure | None = None
+) -> list[tuple[int, int, int]]:
+    """(first candidate, measure of all, weight of each) in their order; see :func:`cell_segments`."""
     low, weigher = segments[0][0], aim.weigher()
     starts = [min(max(start, low), last + 1) for start, _ in segments] + [last + 1]
+    ends = starts if measure is None else [measure.below(start) for start in starts]
     weights = [weigher.weight(distance) for _, distance in segments]
-    return [(start, starts[i + 1] - start, w) for i, (start, w) in enumerate(zip(starts, weights, strict=False))]
+    return [(starts[i], ends[i + 1] - ends[i], weight) for i, weight in enumerate(weights)]
 
 
-def _draw(segments: Sequence[Segment], last: int, aim: Aim) -> int:
-    """A candidate with the weight of its distance: one draw."""
-    weighed = weigh(segments, last, aim)
+def _draw(segments: Sequence[Segment], last: int, aim: Aim, measure: CellMeasure | PlaceMeasure | None) -> int:
+    """A candidate with its measure and the weight of its distance: one draw."""
+    weighed = weigh(segments, last, aim, measure)
     sums = list(accumulate(count * weight for _, count, weight in weighed))
     drawn = random_bits(_DRAWN) * sums[-1] >> _DRAWN
     place = bisect_right(sums, drawn)
     start, _, weight = weighed[place]
-    return start + (drawn - (sums[place - 1] if place else 0)) // weight
+    amount = (drawn - (sums[place - 1] if place else 0)) // weight
+    return start + amount if measure is None else measure.cell_of(measure.below(start) + amount)
 
 
 def rows_below(rows: int, place: int, bits: int = BITS) -> int:

@@ -11,6 +11,7 @@ _MECHANISM, _TASK, _ROWS = (
 )
 _INTERVALS = "duckdp/mechanisms/quantile_intervals.py"
 _T, _T_LAW = ("tests/test_quantiles.py",), ("tests/mechanisms/test_quantiles.py",)
+_T_MEASURE = ("tests/mechanisms/test_cell_measure.py",)
 _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 
 # fmt: off
@@ -26,6 +27,9 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("quantiles: all of a unit's groups", _ROWS, "WHERE r.place <= {self.shared})", "WHERE r.place > 0)", _T),
     Mutant("quantiles: groups are not of its identity", _TASK, "[show(k.expr) for k in rows.keys]]", "[]]", _T_IDENTITIES),
     Mutant("quantiles: which ones is not of its identity", _TASK, "asked = [[str(q) for q in self.quantiles], ", "asked = [len(self.quantiles), ", _T_IDENTITIES),
+    Mutant("quantiles: the measure is not told of", _TASK, '*(["round"] if self.grid.measure.levels else [])', "*[]", _T),
+    Mutant("quantiles: cells at a level's end count twice", "duckdp/mechanisms/cell_measure.py", "b = int(width * of), int((self.lower - width / 2) * of)", "b = int(width * of), int(self.lower * of)", _T_MEASURE),
+    Mutant("quantiles: draws by another measure than weights", _MECHANISM, "return start + amount if measure is None else", "return start + amount if measure is not None else", _T_MEASURE),
     Mutant("intervals: more for counts than is left", _TASK, "return Fraction(self.epsilon_nano // 4, NANO)", "return Fraction(self.epsilon_nano // 2, NANO)", _T),
     Mutant("intervals: two draws of a part for one", _INTERVALS, "return 1 if quantiles == 1 else 2", "return 1", _T),
     Mutant("intervals: rows of a unit count once", _TASK, "laplace_scale(self._quarter, self.rows.unit)", "laplace_scale(self._quarter, 1)", _T),

@@ -109,7 +109,7 @@ def held_noise() -> Iterator[Held]:
         patch.setattr(BlockMedian, "release", lambda self, values: len(values))
         patch.setattr(CenterOfAttention, "release", lambda self, values: len(values))
         # candidates are told by the ends of their part, which are public
-        patch.setattr(exponential_quantiles, "_draw", lambda segments, last, _: (segments[0][0] + last) // 2)
+        patch.setattr(exponential_quantiles, "_draw", lambda segments, last, *_: (segments[0][0] + last) // 2)
         for module, name in (
             (best, "choose_best"),
             (best, "choose_exponential"),
