@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from duckdp.bench import accuracy, answers, moments, noises
+from duckdp.bench import accuracy, answers, coverage, moments, noises
 from duckdp.bench.measure import Grid, as_markdown, as_text, machine, show_grid
 
 MILLION = 1_000_000  # rows
@@ -55,6 +55,11 @@ def _queries(options: argparse.Namespace) -> bool:
     return _print(noises.against_queries(queries=200 if options.quick else noises.QUERIES), options)
 
 
+def _coverage(options: argparse.Namespace) -> bool:
+    sets, releases = (list(coverage.SETS)[-1:], 20) if options.quick else (list(coverage.SETS), coverage.RELEASES)
+    return _print(coverage.coverage(sets, releases), options)
+
+
 def _print(grid: Grid, options: argparse.Namespace) -> bool:
     sys.stdout.write(f"\n{show_grid(grid, markdown=options.markdown)}\n")
     sys.stdout.flush()
@@ -67,6 +72,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
     "noises": _noises,
     "accuracy": _accuracy,
     "queries": _queries,
+    "coverage": _coverage,
 }
 
 

@@ -124,7 +124,7 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("best: every pick for the share of all", _BEST, "purse, share / picks, seen)", "purse, share, seen)", ("tests/synthetic/wide/test_wide_links.py::test_every_pick_costs_its_part",)),
     Mutant("best: the noisy maximum at the epsilon of bounded range", _BEST, "    if purse.gaussian:\n", "    if False:\n", ("tests/synthetic/wide/test_wide_links.py::test_every_pick_costs_its_part", "tests/privacy/test_losses.py::test_laws_that_are_met")),
     Mutant("wide: marginals free", _MOMENTS_TASK, "whole = links.epsilon_nano + self.marginal_nano + self.null_nano\n", "whole = links.epsilon_nano + self.null_nano\n", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
-    Mutant("wide: links at the whole epsilon", _MOMENTS_TASK, "request = replace(whole, epsilon_nano=rest - part)", "request = whole", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
+    Mutant("wide: links at the whole epsilon", _MOMENTS_TASK, "request = replace(whole, epsilon_nano=rest - part, counted=True)", "request = whole", ("tests/synthetic/wide/test_wide_task.py::test_links_and_marginals_share_what_was_asked",)),
     # ---- identities: equal texts, equal questions
     Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),
     Mutant("identity: measures left out", _PLAN, '                "measures": [m.describe() for m in self.measures],\n', '                "measures": [],\n', _IDENTITIES),

@@ -18,6 +18,7 @@ _PROVED, _BATCH, _ENCLOSURE, _RATIO = (
 )
 _ONESIDED, _STRUCTURED = "duckdp/smooth/fit/onesided.py", "duckdp/smooth/fit/structured.py"
 _COEFFICIENTS, _BARS = "duckdp/smooth/fit/coefficients.py", "duckdp/smooth/answer_bars.py"
+_PURSE, _T_COUNTS = "duckdp/synthetic/unit/buy/purse.py", ("tests/synthetic/wide/test_wide_counts.py",)
 _T_BOUNDS = ("tests/smooth/test_true_bounds.py",)
 _T_SIDES, _T_PREDICTED = ("tests/smooth/test_structured.py",), ("tests/smooth/test_predicted.py",)
 _CHOOSE, _PSI, _SELECT, _BEST, _PSI_PLAN = (
@@ -107,6 +108,10 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("proved: nothing is lost below the smallest floats", _PROVED, "UNDERFLOW = 1e-300", "UNDERFLOW = 0.0", _T_BOUNDS),
     Mutant("proved: largest at places of floats", _COEFFICIENTS, "np.cos(turns * (math.pi / points))", "chebyshev(axis.to_unit(axis.from_unit(np.cos(np.arange(points + 1) * (math.pi / points)))), axis.degree)", _T_BOUNDS),
     Mutant("sides: their distance has no noise", _BARS, "gap[0] + gap[2] + gap[3] for gap in gaps", "gap[0] + gap[3] for gap in gaps", _T_BOUNDS),
+    Mutant("counts: half of the change", _PURSE, "moves = groups * (2 if neighbours is Neighbours.REPLACE else 1)", "moves = groups", _T_COUNTS),
+    Mutant("counts: one domain's", _PURSE, "return Sensitivity(l1=moves * unit, l2_squared=moves * unit**2, linf=unit)", "return Sensitivity(l1=unit, l2_squared=unit**2, linf=unit)", _T_COUNTS),
+    Mutant("counts: every value of a row", "duckdp/synthetic/moments/choices.py", "above & (np.cumsum(above, axis=1) == 1)", "above", _T_COUNTS),
+    Mutant("counts: paid for once more", _PURSE, "counts_sensitivity(groups, unit, self.neighbours), self.take(share)", "counts_sensitivity(groups, unit, self.neighbours), self.cost(share)", _T_COUNTS),
     Mutant("proved: on any grid", _PROVED, "    if complete and math.isfinite(own[1]):\n", "    if math.isfinite(own[1]):\n", ("tests/smooth/test_proved.py::test_nothing_is_proved_by_a_grid_that_leaves_values_out",)),
     Mutant("proved: every grid is complete", _BATCH, "    grid = tensor_points(part.axes, x)\n    seen =", "    complete = True\n    grid = tensor_points(part.axes, x)\n    seen =", _T_PROVED),
     Mutant("enclosure: weeks begin on Mondays", _DATES, 'room = np.where(before | (call.option == "week"), 1.0, 0.0)', "room = np.where(before, 1.0, 0.0)", _T_ENCLOSURE),

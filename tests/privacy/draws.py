@@ -242,6 +242,10 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("moments, target", _wide("moments", MIXED, target="smoker")),
         Case("moments and marginals", _wide("moments", NUMBERS, epsilon_nano=NANO)),
         Case("moments, replaced", _wide("moments", ["income", "age"], ROWS, neighbours=REPLACE)),
+        Case(
+            "moments, counted values",
+            _wide("moments", ["age", "sex", "town", "level"], ROWS, delta=LARGE_DELTA, neighbours=REPLACE),
+        ),
     ),
     TreeTask: (
         Case("tree", _wide("tree", MIXED)),

@@ -5,6 +5,7 @@ noisy mean when R of them are bought for a share a. Stages, in the order they ru
 
     count        the number of rows                       ADD_REMOVE, pure, many columns; else one function of the next
     means        d, and the average of |u|^2              always; one more function costs 1/d of a stage
+    choices      counts of the values of domains          where less noisy than as columns (``choices``)
     shape        K radial moments                         always
     products     d products with z                        with sd below _FINE_PRODUCTS
     label        1 mean of the label                      with a target
@@ -33,6 +34,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from duckdp.core.types import Neighbours
+from duckdp.synthetic.moments.choices import split
 from duckdp.synthetic.unit.charge_terms import Terms, predicted, predicted_epsilon
 from duckdp.synthetic.unit.request import Request
 
@@ -78,6 +80,7 @@ class Plan:
     best: Fraction = Fraction(0)
     direction: Fraction = Fraction(0)
     means: Fraction = Fraction(0)
+    choices: Fraction = Fraction(0)
     shape: Fraction = Fraction(0)
     products: Fraction = Fraction(0)
     scores: Fraction = Fraction(0)
@@ -98,6 +101,7 @@ class Plan:
             "best",
             "direction",
             "means",
+            "choices",
             "shape",
             "products",
             "scores",
@@ -132,7 +136,11 @@ def make_plan(request: Request, terms: Terms) -> Plan:
     shares.update(shape=rest * shape, products=rest * products, means=rest * (1 - shape - products))
     shares["count"] = _count(request, terms) * shares["means"]
     shares["means"] -= shares["count"]
-    sure = predicted(request.columns + 1, shares["means"], terms, request.expected_rows) <= _SURE_SIZE
+    counted = split(request, terms, counted=bool(shares["count"])) if request.counted else Fraction(0)
+    shares["choices"] = counted * shares["means"]
+    shares["means"] -= shares["choices"]
+    size = request.columns + 1 - (sum(map(len, request.groups)) if counted else 0)
+    sure = predicted(size, shares["means"], terms, request.expected_rows) <= _SURE_SIZE
     return Plan(**shares, degree=degree, strong=strong, narrow=sure and degree < DEGREE)
 
 

@@ -34,7 +34,10 @@ class Association:
 
 @dataclass(kw_only=True, eq=False)
 class Released:
-    """Everything that was released: public. Empty stages were not bought."""
+    """Everything that was released: public. Empty stages were not bought.
+
+    With ``choices``, the means of the values of domains (as ``choices.Choices`` has them), ``means`` has the others.
+    """
 
     centre: float = 0.0
     centre_deviation: float = 0.0
@@ -47,6 +50,7 @@ class Released:
     scores: tuple[tuple[Factor, ...], Noisy] | None = None
     strong: tuple[Pairs, Noisy] | None = None
     pairs: Noisy | None = None
+    choices: Noisy | None = None
     stages: list[Bought] = field(default_factory=list)
 
 

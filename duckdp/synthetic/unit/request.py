@@ -27,6 +27,7 @@ class Request:
         signs: columns whose values are -1 and 1.
         groups: columns of which exactly one is 1 in every row, the others -1: the values of a domain.
         gaussian: the noise of its moments, where that was settled for more columns than these; else None.
+        counted: whether the values of domains may be counted by themselves; False in releases of earlier versions.
     """
 
     columns: int
@@ -40,6 +41,7 @@ class Request:
     signs: tuple[int, ...] = ()
     groups: tuple[tuple[int, ...], ...] = ()
     gaussian: bool | None = None
+    counted: bool = False
 
     def __post_init__(self) -> None:
         check_positive("columns", self.columns, MAX_COLUMNS)

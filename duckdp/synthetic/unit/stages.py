@@ -21,7 +21,7 @@ class Noisy:
     Attributes:
         means: float[R], noisy sums over the (noisy or public) number of rows.
         deviation: standard deviation of each, the count taken as exact.
-        family: "cube" or "gaussian".
+        family: "cube", "gaussian" or "laplace".
         count: R of the stage, of which these may be a part.
     """
 

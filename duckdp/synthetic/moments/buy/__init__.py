@@ -14,8 +14,10 @@ from duckdp.core.accountant import pure_rho
 from duckdp.core.types import NANO, Loss
 from duckdp.errors import InternalError
 from duckdp.synthetic.asked import Asked
+from duckdp.synthetic.moments.buy.choices_sql import print_choices
 from duckdp.synthetic.moments.buy.links import collect
 from duckdp.synthetic.moments.buy.marginals_sql import print_marginals
+from duckdp.synthetic.moments.choices import Choices
 from duckdp.synthetic.moments.marginals import SHARE, Marginals, choose_marginals
 from duckdp.synthetic.moments.plan import make_plan
 from duckdp.synthetic.moments.released import CLASSES
@@ -34,6 +36,7 @@ from duckdp.synthetic.unit.request import Request
 from duckdp.synthetic.unit.stages import Bought
 
 print_sums.register(Marginals, print_marginals)
+print_sums.register(Choices, print_choices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +117,7 @@ class MomentsTask(UnitTask):
         purse = Purse.on(terms, keep)
         released = collect(request, make_plan(request, terms), purse, reader.sums)
         bought += [(name, count, share * links) for name, count, share in released.stages]
+        request = replace(request, counted=released.choices is not None)
         marginals, noisy = self._marginals(units), None
         if marginals is not None:
             part = Purse.on(_pure(self.marginal_nano, terms), keep)
@@ -138,7 +142,7 @@ def task_over(asked: Asked, units: UnitColumns, whole: Request) -> MomentsTask:
     nulls = int(asked.epsilon_nano * null_share(doubtful, whole))
     rest = asked.epsilon_nano - nulls
     part, _ = _marginal_part(units, whole, rest)
-    request = replace(whole, epsilon_nano=rest - part)
+    request = replace(whole, epsilon_nano=rest - part, counted=True)
     terms = moment_terms(request)
     request = replace(request, gaussian=terms.gaussian) if doubtful else request
     for asks in (request, without_nulls(units, request, range(len(units.parts)))[1]):

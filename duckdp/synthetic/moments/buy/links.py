@@ -16,8 +16,9 @@ import numpy as np
 
 from duckdp.errors import InternalError
 from duckdp.synthetic.moments.buy.strongest import choose_column, choose_pairs
-from duckdp.synthetic.moments.make.denoise import shrink_means
-from duckdp.synthetic.moments.plan import Plan
+from duckdp.synthetic.moments.choices import Choices
+from duckdp.synthetic.moments.make.all_means import all_means, outside_groups
+from duckdp.synthetic.moments.plan import Plan, make_plan
 from duckdp.synthetic.moments.released import Association, Released, score_factors, score_features, shape_features
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
 from duckdp.synthetic.unit.features import ONE, RADIAL, Factor, Features, Floats, label_factor
@@ -37,13 +38,22 @@ def collect(request: Request, plan: Plan, purse: Purse, sums: Sums) -> Released:
     if plan.total > 1:
         raise InternalError("the plan of a synthetic table costs more than its charge")
     d, out = request.columns, Released()
-    found = purse.buy(sums, Features(dimensions=d, size=True, factors=(ONE,)), plan.means, count=plan.count)
+    columns = tuple(outside_groups(request)) if plan.choices else None
+    first = Features(dimensions=d, size=True, factors=(ONE,), columns=columns)
+    found = purse.buy(sums, first, plan.means, count=plan.count)
     if plan.count:
         out.stages.append(("count", 1, plan.count))
+    if len(found.means) > first.count:  # drawn by an earlier version, all means in one
+        request = replace(request, counted=False)
+        plan = make_plan(request, purse)
     out.centre = float(np.clip((found.means[0] + 1) * d / 2, 0, d))
     out.centre_deviation = found.deviation * d / 2
     out.means = replace(found, means=found.means[1:])
-    out.stages.append(("size and means", d + 1, plan.means))
+    out.stages.append(("size and means", first.count, plan.means))
+    if plan.choices:
+        choices = Choices(dimensions=d, groups=request.groups)
+        out.choices = purse.buy_counts(sums, choices, len(choices.groups), plan.choices)
+        out.stages.append(("values of domains", len(out.choices.means), plan.choices))
     shape = shape_features(request, plan, out)
     out.shape = purse.buy(sums, shape, plan.shape)
     out.stages.append(("shape", shape.count, plan.shape))
@@ -66,7 +76,6 @@ def collect(request: Request, plan: Plan, purse: Purse, sums: Sums) -> Released:
 
 def _collect_target(request: Request, target: int, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
     d = request.columns
-    assert out.means is not None
     label = purse.buy(sums, Features(dimensions=d, factors=(ONE,), columns=(target,)), plan.label)
     out.label_mean = float(np.clip(label.means[0], -0.98, 0.98))
     factor = label_factor(target, out.label_mean, d)
@@ -85,15 +94,14 @@ def _collect_target(request: Request, target: int, plan: Plan, purse: Purse, sum
     if plan.direction:
         weights = np.zeros(d)
         weights[features.chosen] = found.means
-        _collect_direction(weights, plan, purse, sums, out)
+        _collect_direction(request, weights, plan, purse, sums, out)
 
 
-def _collect_direction(weights: Floats, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
+def _collect_direction(request: Request, weights: Floats, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
     """Products with the score along public weights, about its mean."""
-    assert out.means is not None
     d = len(weights)
     weights = weights / max(1e-6, float(np.linalg.norm(weights)))
-    offset = float(shrink_means(out.means) @ weights)
+    offset = float(all_means(request, out) @ weights)
     direction = Factor(weights=weights, offset=offset, width=_DIRECTION * d**0.5)
     bought = purse.buy(sums, Features(dimensions=d, factors=(direction,)), plan.direction)
     out.direction = (direction, bought)
@@ -101,8 +109,7 @@ def _collect_direction(weights: Floats, plan: Plan, purse: Purse, sums: Sums, ou
 
 
 def _collect_scores(request: Request, plan: Plan, purse: Purse, sums: Sums, out: Released) -> None:
-    assert out.means is not None
-    factors = score_factors(shrink_means(out.means))
+    factors = score_factors(all_means(request, out))
     features = score_features(shape_features(request, plan, out), factors)
     out.scores = (factors, purse.buy(sums, features, plan.scores))
     out.stages.append(("scores", features.count, plan.scores))

@@ -26,7 +26,7 @@ def shrink_means(noisy: Noisy) -> Floats:
     The prior is the nonparametric maximum-likelihood one on a grid, by EM, mixed with beta laws weighted by their
     likelihood: alone the first follows the noise, and the second misses a crowd of columns that are alike. The
     likelihood of one coordinate of a cube is ~ Q(R, |x| rate), the regularised upper incomplete gamma function: the
-    share of cubes that are large enough; of Gaussian noise the normal density.
+    share of cubes that are large enough; of Laplace and Gaussian noise their densities.
 
     Source: Kiefer, Wolfowitz 1956 (the estimator); the cube's marginal and the mixture are our own.
     """
@@ -37,6 +37,8 @@ def shrink_means(noisy: Noisy) -> Floats:
     if noisy.family == "cube":
         rate = math.sqrt((noisy.count + 1) * (noisy.count + 2) / 3) / noisy.deviation
         likelihood = gammaincc(noisy.count, off * rate) + 1e-6
+    elif noisy.family == "laplace":
+        likelihood = np.exp(-math.sqrt(2) * off / noisy.deviation) + 1e-12
     else:
         likelihood = np.exp(-0.5 * (off / noisy.deviation) ** 2) + 1e-12
     fits = np.log(likelihood @ _beta_laws().T).sum(axis=0)

@@ -12,7 +12,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from duckdp.core.watch import Watch
-from duckdp.synthetic.moments.make.denoise import shrink_matrix, shrink_means, shrink_scaled, shrink_toward, symmetric
+from duckdp.synthetic.moments.make.all_means import all_means, mean_deviation
+from duckdp.synthetic.moments.make.denoise import shrink_matrix, shrink_scaled, shrink_toward, symmetric
 from duckdp.synthetic.moments.make.first_rows import Laws, beta_laws, linked_rows, start_rows
 from duckdp.synthetic.moments.make.given import Given
 from duckdp.synthetic.moments.make.newton import Goal, fit_rows
@@ -86,9 +87,8 @@ def _square(request: Request, plan: Plan, out: Released, given: Given | None) ->
 
 def _agree(out: Released, means: Floats, square: float, deviation: float) -> tuple[Floats, float]:
     """(means, E |u|^2) with |means|^2 at most E |u|^2: the one with more noise yields."""
-    assert out.means is not None
     length = max(1e-9, float(means @ means))
-    if 2 * length**0.5 * out.means.deviation <= deviation:
+    if 2 * length**0.5 * mean_deviation(out) <= deviation:
         return means, max(square, length)
     return means * min(1.0, (0.999 * square / length) ** 0.5), square
 
@@ -105,8 +105,7 @@ def _links(request: Request, out: Released, means: Floats) -> Floats:
 
 def column_means(request: Request, out: Released) -> Floats:
     """float[d]: the best guess of every column's mean."""
-    assert out.means is not None
-    means = shrink_means(out.means)
+    means = all_means(request, out)
     if request.target is not None:
         means[request.target] = out.label_mean
     return means

@@ -9,9 +9,14 @@ each integer sum (grid 2^-bits) noise for
                                                   Laplace noise for a share of its own, as it changes by 1
     REPLACE       2 R      4 R           2        n is public and exact
 
+and to counts of the values of B domains, of which a row has at most one each (``buy_counts``), with linf = 1,
+
+    ADD_REMOVE    B        B                      the row's value of every domain: one more, or one less
+    REPLACE       2 B      2 B                    one less of the value it had, one more of the one it has
+
 Privacy:      pure: each stage is share * epsilon with cube noise (Laplace noise of l1 = R linf is never smaller, and
-              the same for R = 1); shares sum to at most 1, so all stages together are epsilon-DP (adaptive basic
-              composition).
+              the same for R = 1), counts with Laplace noise; shares sum to at most 1, so all stages together are
+              epsilon-DP (adaptive basic composition).
               With delta > 0 and Gaussian noise: each stage is share * rho zCDP, rho from (epsilon, delta); they add to
               rho. One kind is used throughout, chosen by the caller from public figures.
 Assumes:      each row adds integers of absolute value at most 2^bits to each sum (``features`` clamps last), a privacy
@@ -139,6 +144,34 @@ class Purse(Terms):
         rows = max(1.0, self.rows)
         return Noisy(means=values / rows, deviation=deviation / unit / rows, family=family, count=len(vector))
 
+    def buy_counts(self, sums: Sums, features: Moments, groups: int, share: Fraction) -> Noisy:
+        """Release counts of values as means of columns of -1 and 1, the number of rows being known.
+
+        Args:
+            sums: as of :meth:`buy`.
+            features: indicators, 0 or 1; of a row at most one in each group is 1.
+            groups: how many there are.
+            share: of the charge.
+        """
+        return self.stage(lambda: self._draw_counts(sums, features, groups, share))
+
+    def _draw_counts(self, sums: Sums, features: Moments, groups: int, share: Fraction) -> Noisy:
+        unit = 1 << BITS
+        _, exact = sums(features, BITS)
+        change, cost = counts_sensitivity(groups, unit, self.neighbours), self.take(share)
+        if self.gaussian:
+            deviation, family = gaussian_scale(Fraction(cost, PICO), change.l2_squared), "gaussian"
+            drawn = gaussian_noise(len(exact), deviation)
+        else:
+            scale = laplace_scale(Fraction(cost, NANO), change.l1)
+            deviation, family = math.sqrt(2) * scale, "laplace"
+            drawn = laplace_noise(len(exact), scale)
+        rows = max(1.0, self.rows)
+        counts = np.array([float(value + z) for value, z in zip(exact, drawn, strict=True)]) / unit
+        return Noisy(
+            means=2 * counts / rows - 1, deviation=2 * deviation / unit / rows, family=family, count=len(exact)
+        )
+
     def _count(self, exact: int, share: Fraction) -> float:
         if self.gaussian:
             raise InternalError("a count by itself has Laplace noise")
@@ -161,3 +194,9 @@ def sensitivity(size: int, unit: int, neighbours: Neighbours) -> Sensitivity:
     """Norms of the change of ``size`` sums of integers in [-unit, unit]."""
     move = unit * (2 if neighbours is Neighbours.REPLACE else 1)
     return Sensitivity(l1=size * move, l2_squared=size * move**2, linf=move)
+
+
+def counts_sensitivity(groups: int, unit: int, neighbours: Neighbours) -> Sensitivity:
+    """Norms of the change of counts, in units, of which a row adds to at most one in each group."""
+    moves = groups * (2 if neighbours is Neighbours.REPLACE else 1)
+    return Sensitivity(l1=moves * unit, l2_squared=moves * unit**2, linf=unit)
