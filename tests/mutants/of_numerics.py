@@ -110,7 +110,7 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("sides: their distance has no noise", _BARS, "gap[0] + gap[2] + gap[3] for gap in gaps", "gap[0] + gap[3] for gap in gaps", _T_BOUNDS),
     Mutant("counts: half of the change", _PURSE, "moves = groups * (2 if neighbours is Neighbours.REPLACE else 1)", "moves = groups", _T_COUNTS),
     Mutant("counts: one domain's", _PURSE, "return Sensitivity(l1=moves * unit, l2_squared=moves * unit**2, linf=unit)", "return Sensitivity(l1=unit, l2_squared=unit**2, linf=unit)", _T_COUNTS),
-    Mutant("counts: every value of a row", "duckdp/synthetic/moments/choices.py", "above & (np.cumsum(above, axis=1) == 1)", "above", _T_COUNTS),
+    Mutant("counts: every value of a row", "duckdp/synthetic/moments/domain_values.py", "above & (np.cumsum(above, axis=1) == 1)", "above", _T_COUNTS),
     Mutant("counts: paid for once more", _PURSE, "counts_sensitivity(groups, unit, self.neighbours), self.take(share)", "counts_sensitivity(groups, unit, self.neighbours), self.cost(share)", _T_COUNTS),
     Mutant("proved: on any grid", _PROVED, "    if complete and math.isfinite(own[1]):\n", "    if math.isfinite(own[1]):\n", ("tests/smooth/test_proved.py::test_nothing_is_proved_by_a_grid_that_leaves_values_out",)),
     Mutant("proved: every grid is complete", _BATCH, "    grid = tensor_points(part.axes, x)\n    seen =", "    complete = True\n    grid = tensor_points(part.axes, x)\n    seen =", _T_PROVED),

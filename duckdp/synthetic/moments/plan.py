@@ -5,7 +5,7 @@ noisy mean when R of them are bought for a share a. Stages, in the order they ru
 
     count        the number of rows                       ADD_REMOVE, pure, many columns; else one function of the next
     means        d, and the average of |u|^2              always; one more function costs 1/d of a stage
-    choices      counts of the values of domains          where less noisy than as columns (``choices``)
+    choices      counts of the values of domains          where less noisy than as columns (``domain_values``)
     shape        K radial moments                         always
     products     d products with z                        with sd below _FINE_PRODUCTS
     label        1 mean of the label                      with a target
@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from duckdp.core.types import Neighbours
-from duckdp.synthetic.moments.choices import split
+from duckdp.synthetic.moments.domain_values import split
 from duckdp.synthetic.unit.charge_terms import Terms, predicted, predicted_epsilon
 from duckdp.synthetic.unit.request import Request
 

@@ -36,7 +36,7 @@ class Association:
 class Released:
     """Everything that was released: public. Empty stages were not bought.
 
-    With ``choices``, the means of the values of domains (as ``choices.Choices`` has them), ``means`` has the others.
+    With ``choices``, means of domain values in the order of ``domain_values.Choices``, ``means`` has the others.
     """
 
     centre: float = 0.0

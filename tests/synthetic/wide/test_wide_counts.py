@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from duckdp.core.types import Neighbours
-from duckdp.synthetic.moments.buy.choices_sql import print_choices
+from duckdp.synthetic.moments.buy.domain_values_sql import print_choices
 from duckdp.synthetic.moments.buy.links import collect
-from duckdp.synthetic.moments.choices import PAYS, Choices, consistent, split
+from duckdp.synthetic.moments.domain_values import PAYS, Choices, consistent, split
 from duckdp.synthetic.moments.make.all_means import all_means, mean_deviation
 from duckdp.synthetic.moments.make.rows import make_rows
 from duckdp.synthetic.moments.plan import make_plan

@@ -14,10 +14,10 @@ from duckdp.core.accountant import pure_rho
 from duckdp.core.types import NANO, Loss
 from duckdp.errors import InternalError
 from duckdp.synthetic.asked import Asked
-from duckdp.synthetic.moments.buy.choices_sql import print_choices
+from duckdp.synthetic.moments.buy.domain_values_sql import print_choices
 from duckdp.synthetic.moments.buy.links import collect
 from duckdp.synthetic.moments.buy.marginals_sql import print_marginals
-from duckdp.synthetic.moments.choices import Choices
+from duckdp.synthetic.moments.domain_values import Choices
 from duckdp.synthetic.moments.marginals import SHARE, Marginals, choose_marginals
 from duckdp.synthetic.moments.plan import make_plan
 from duckdp.synthetic.moments.released import CLASSES

@@ -16,7 +16,7 @@ import numpy as np
 
 from duckdp.errors import InternalError
 from duckdp.synthetic.moments.buy.strongest import choose_column, choose_pairs
-from duckdp.synthetic.moments.choices import Choices
+from duckdp.synthetic.moments.domain_values import Choices
 from duckdp.synthetic.moments.make.all_means import all_means, outside_groups
 from duckdp.synthetic.moments.plan import Plan, make_plan
 from duckdp.synthetic.moments.released import Association, Released, score_factors, score_features, shape_features

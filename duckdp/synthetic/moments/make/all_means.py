@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from duckdp.errors import InternalError
-from duckdp.synthetic.moments.choices import consistent
+from duckdp.synthetic.moments.domain_values import consistent
 from duckdp.synthetic.moments.make.denoise import shrink_means
 from duckdp.synthetic.moments.released import Released
 from duckdp.synthetic.unit.features import Floats

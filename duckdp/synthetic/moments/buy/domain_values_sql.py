@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duckdp.compiler.printing import number
-from duckdp.synthetic.moments.choices import Choices
+from duckdp.synthetic.moments.domain_values import Choices
 from duckdp.synthetic.unit.buy.sums_sql import clamped_sum
 
 
