@@ -180,6 +180,68 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_quantiles', [
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), groups::VARCHAR, predicate::VARCHAR,
   intervals::VARCHAR], [TRY_CAST(quantiles AS VARCHAR[])]));
 
+CREATE OR REPLACE MACRO dp_linear_regression(t, target, features, epsilon := NULL, delta := 0, ridge := 0.0,
+  groups := NULL, predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_linear_regression', [
+  t::VARCHAR, target::VARCHAR, CASE WHEN TRY_CAST(features AS VARCHAR[]) IS NULL THEN features::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR, ridge::VARCHAR, groups::VARCHAR,
+  predicate::VARCHAR, fresh::VARCHAR], [TRY_CAST(features AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_linear_regression(t, target, features, epsilon := NULL, delta := 0, ridge := 0.0,
+  groups := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_linear_regression', [
+  t::VARCHAR, target::VARCHAR, CASE WHEN TRY_CAST(features AS VARCHAR[]) IS NULL THEN features::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR, ridge::VARCHAR, groups::VARCHAR,
+  predicate::VARCHAR], [TRY_CAST(features AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_covariance(t, x, y, epsilon := NULL, delta := 0, groups := NULL, predicate := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_covariance', [
+  t::VARCHAR, x::VARCHAR, y::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_covariance(t, x, y, epsilon := NULL, delta := 0, groups := NULL, predicate := NULL,
+  fresh := false)
+AS (SELECT value FROM query(__dp_bind('dp_covariance', [
+  t::VARCHAR, x::VARCHAR, y::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], [])));
+
+CREATE OR REPLACE MACRO dp_explain_covariance(t, x, y, epsilon := NULL, delta := 0, groups := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_covariance', [
+  t::VARCHAR, x::VARCHAR, y::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_correlation(t, x, y, epsilon := NULL, delta := 0, groups := NULL, predicate := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_correlation', [
+  t::VARCHAR, x::VARCHAR, y::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_correlation(t, x, y, epsilon := NULL, delta := 0, groups := NULL, predicate := NULL,
+  fresh := false)
+AS (SELECT value FROM query(__dp_bind('dp_correlation', [
+  t::VARCHAR, x::VARCHAR, y::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], [])));
+
+CREATE OR REPLACE MACRO dp_explain_correlation(t, x, y, epsilon := NULL, delta := 0, groups := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_correlation', [
+  t::VARCHAR, x::VARCHAR, y::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_correlations(t, columns, epsilon := NULL, delta := 0, groups := NULL, predicate := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_correlations', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR, groups::VARCHAR, predicate::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_correlations(t, columns, epsilon := NULL, delta := 0, groups := NULL,
+  predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_correlations', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR, groups::VARCHAR,
+  predicate::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
 CREATE OR REPLACE MACRO dp_sample_aggregate(t, aggregate, epsilon := NULL, blocks := NULL, low := NULL, high := NULL,
   method := 'auto', predicate := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_sample_aggregate', [

@@ -182,6 +182,9 @@ CALL = {"table": "t", "epsilon": 1, "predicate": None, "fresh": False}
 WEIGHTS = {"epsilon": 1, "hits": 3, "threshold": None}
 TOLD = {"table": "u", "epsilon": 1, "predicate": None}
 ABOVE = {"threshold": 3, "hits": 1, "values": False}
+PAIR = {"x": "x", "y": "x * x", "delta": 0, "groups": None}
+MATRIX = {"columns": ["x", "x * x"], "delta": 0, "groups": None}
+LINES = {"target": "x * x", "features": ["x"], "delta": 0, "ridge": 0.0, "groups": None}
 BLOCKS = {"aggregate": "avg(x)", "blocks": 5, "low": 0.0, "high": 9.0, "method": "auto"}
 SUMMARY = {"table": "t", "columns": ["x"], "epsilon": 1, "delta": 0, "smoothness": None, "degree": 3}
 TABLE = {
@@ -284,6 +287,12 @@ SESSION: Cases = {
         "delta": 0,
         "predicate": None,
     },
+    **{name: lambda _: {**CALL, "table": "u", **PAIR} for name in ("covariance", "correlation")},
+    **{f"explain_{name}": lambda _: {**TOLD, **PAIR} for name in ("covariance", "correlation")},
+    "correlations": lambda _: {**CALL, "table": "u", **MATRIX},
+    "explain_correlations": lambda _: {**TOLD, **MATRIX},
+    "linear_regression": lambda _: {**CALL, "table": "u", **LINES},
+    "explain_linear_regression": lambda _: {**TOLD, **LINES},
     "sample_aggregate": lambda _: {**CALL, **BLOCKS},
     "explain_sample_aggregate": lambda _: {**TOLD, "table": "t", **BLOCKS},
     "explain_bounds": lambda _: {"table": "t", "column": "x", "epsilon": 1, "predicate": None},

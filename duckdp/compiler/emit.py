@@ -15,9 +15,10 @@ Everything a unit adds depends on that unit's rows and public figures only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from types import MappingProxyType
 
 from duckdp.catalog.table import Kind, Scalar
 from duckdp.compiler.expression import Expr, columns
@@ -107,8 +108,22 @@ def print_keys(query: Query, parameters: Parameters) -> tuple[list[str], str]:
 
 def print_keyed(query: Query, value: Expr, parameters: Parameters) -> tuple[list[str], str]:
     """As :func:`print_keys`, with a value of each row as ``x``."""
+    return print_valued(query, {"x": value}, parameters)
+
+
+def print_valued(query: Query, values: Mapping[str, Expr], parameters: Parameters) -> tuple[list[str], str]:
+    """As :func:`print_keys`, with values of each row by their names."""
     joins = [_join(i, key, parameters) for i, key in enumerate(query.keys)]
-    return [f"k{i}" for i in range(len(joins))], _prepared(query, (), joins, parameters, value)
+    return [f"k{i}" for i in range(len(joins))], _prepared(query, (), joins, parameters, values)
+
+
+def print_kept(rows: str, keys: Sequence[str], salt: int, most: int) -> str:
+    """Of rows (``__unit``, keys, ...), one for each unit and group, at most so many of each unit: by a keyed hash."""
+    # hashed twice, as in print_chosen: the first joins the salt by XOR alone
+    draw = f"system.main.hash(system.main.hash({', '.join([UNIT, *keys, f'CAST({salt} AS UBIGINT)'])}))"
+    order = f"{draw}, {', '.join(keys)}"
+    rank = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {order})"
+    return f"(SELECT * FROM (SELECT *, {rank} AS place FROM {rows}) AS ranked WHERE place <= {most}) AS kept"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +181,15 @@ def _prepared(
     measures: Sequence[Measure],
     joins: list[_Join | None],
     parameters: Parameters,
-    value: Expr | None = None,
+    values: Mapping[str, Expr] = MappingProxyType({}),
 ) -> str:
     items, conditions = [], []
-    exprs = [value, query.where, *(k.expr for k in query.keys), *(e for m in measures for e in (m.argument, m.filter))]
+    exprs = [
+        *values.values(),
+        query.where,
+        *(k.expr for k in query.keys),
+        *(e for m in measures for e in (m.argument, m.filter)),
+    ]
     body = print_rows(query.table, columns(*exprs), parameters, unit=True) + " AS base"
 
     def show(expr: object) -> str:
@@ -177,8 +197,7 @@ def _prepared(
 
     if query.table.unit_key is not None:
         items.append(f"base.{UNIT} AS {UNIT}")
-    if value is not None:
-        items.append(f"{show(value)} AS x")
+    items += [f"{show(value)} AS {name}" for name, value in values.items()]
     for i, (key, join) in enumerate(zip(query.keys, joins, strict=True)):
         of_key = show(key.expr)
         shown, condition = (of_key, _exists(key, of_key, parameters)) if join is None else join.key(of_key)
@@ -318,9 +337,4 @@ def _kept(plan: Plan, units: str, keys: list[str], salt: int) -> str:
     size = plan.domain_size
     if not keys or (size is not None and size <= plan.groups):
         return _bounded(plan, units, keys)
-    bounded = _bounded(plan, units, [UNIT, *keys])
-    # hashed twice, as in print_chosen: the first joins the salt by XOR alone
-    draw = f"system.main.hash(system.main.hash({', '.join([UNIT, *keys, f'CAST({salt} AS UBIGINT)'])}))"
-    order = f"{draw}, {', '.join(keys)}"
-    rank = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {order})"
-    return f"(SELECT * FROM (SELECT *, {rank} AS place FROM {bounded}) AS ranked WHERE place <= {plan.groups}) AS kept"
+    return print_kept(_bounded(plan, units, [UNIT, *keys]), keys, salt, plan.groups)

@@ -61,15 +61,15 @@ def joint_factor(combinations: Floats, deviations: Floats, draw: Draw, uniforms:
     count = int(min(DRAWS[1], max(DRAWS[0], fewest, WORK / scaled.size)))
     largest = []
     for start in range(0, count, _TOGETHER):
-        chance = _uniform(start, min(_TOGETHER, count - start), uniforms)
+        chance = _part(start, min(_TOGETHER, count - start), uniforms)
         largest.append(np.abs(draw(chance) @ scaled.T).max(axis=1))
     ordered = np.sort(np.concatenate(largest))
-    return float(ordered[_rank(count, level) - 1])
+    return float(ordered[upper_rank(count, level) - 1])
 
 
 @lru_cache(maxsize=64)
-def _rank(count: int, level: float) -> int:
-    """The smallest k with P(Bin(count, level) >= k) <= RISK."""
+def upper_rank(count: int, level: float) -> int:
+    """The smallest k with P(Bin(count, level) >= k) <= RISK: of draws, the k-th reaches the quantile."""
     from scipy.stats import binom
 
     k = int(binom.isf(RISK, count, level)) + 1
@@ -77,7 +77,12 @@ def _rank(count: int, level: float) -> int:
     return min(k, count)
 
 
-def _uniform(first: int, count: int, width: int) -> Floats:
+def uniform_stream(count: int, width: int) -> Floats:
+    """Public numbers, uniform in (0, 1), the same each time: float[count, width]."""
+    return np.concatenate([_part(first, min(_TOGETHER, count - first), width) for first in range(0, count, _TOGETHER)])
+
+
+def _part(first: int, count: int, width: int) -> Floats:
     """Rows ``first``, first + 1, ... of the stream: float[count, width] in (0, 1), multiples of 2^-53 moved by half."""
     bits = hashlib.shake_256(f"duckdp joint bars {width} {first}".encode()).digest(8 * count * width)
     whole = np.frombuffer(bits, dtype="<u8").reshape(count, width) >> np.uint64(11)

@@ -13,6 +13,7 @@ from duckdp.arguments import Scalar, checked_methods, checks_itself
 from duckdp.faces.declared import method
 from duckdp.faces.sampling import BlockCalls
 from duckdp.faces.sparse import SparseCalls
+from duckdp.faces.statistics import StatisticCalls
 from duckdp.functions.spec import FUNCTIONS
 from duckdp.result import Result
 
@@ -20,7 +21,7 @@ Names = str | Sequence[str]
 
 
 @checked_methods
-class Calls(SparseCalls, BlockCalls):
+class Calls(SparseCalls, BlockCalls, StatisticCalls):
     """Methods of ``Session``; each charges what its SQL function charges."""
 
     def __init_subclass__(cls) -> None:

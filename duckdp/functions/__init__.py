@@ -16,7 +16,9 @@ __all__ = ["FUNCTIONS", "DpFunction", "Planned", "Spec"]
 #: In the order in which they are listed; what is not here comes after them, by name.
 FAMILIES = ("releases", "smooth", "synthetic", "bounds", "listings")
 #: What holds no declarations.
-TOOLS = frozenset(("calling", "explanation", "kinds", "macros", "page", "planned", "routing", "spec", "write"))
+TOOLS = frozenset(
+    ("calling", "explanation", "grouped", "kinds", "macros", "page", "planned", "routing", "spec", "write")
+)
 
 
 def _import_all() -> None:

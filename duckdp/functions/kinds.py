@@ -127,6 +127,10 @@ Keys = Annotated[str | Sequence[str], Kind(word="a text, as GROUP BY takes it", 
 Predicate = Annotated[str, Kind(word="the text of a predicate", about="which rows, as WHERE takes it")]
 _PREDICATES = Kind(word="a list of texts", about="predicates of rows, as WHERE takes them", listed=True)
 Predicates = Annotated[Sequence[str], _PREDICATES]
+_QUANTITY = "a column with bounds, or an expression of such columns"
+Quantity = Annotated[str, Kind(word="the text of a number", about=_QUANTITY)]
+_QUANTITIES = Kind(word="a list of texts", about="columns with bounds, or expressions of such columns", listed=True)
+Quantities = Annotated[Sequence[str], _QUANTITIES]
 Epsilon = Annotated[object, Kind(word="a decimal", about="what it costs, 0.000001 to 100", falls_back=True)]
 Delta = Annotated[object, Kind(word="a decimal", about="the delta that it costs too, at least 0 and below 1")]
 _WIDTH = "in place of epsilon: the widest acceptable 95% half-width"

@@ -7,16 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog.table import Table, describe_unit
+from duckdp.catalog.table import describe_unit
 from duckdp.compiler.describe import pretty
-from duckdp.compiler.evaluate import key_type
-from duckdp.compiler.expression import show
-from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.notes import bounding_note, drops_rows
 from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
-from duckdp.compiler.query import Key
 from duckdp.core.types import parse_epsilon
-from duckdp.errors import ParameterError
+from duckdp.functions.grouped import grouping_text, key_columns, read_public_keys
 from duckdp.functions.kinds import ColumnName, Epsilon, Flag, Fresh, Keys, Numbers, Predicate, TableName
 from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors
 from duckdp.functions.spec import Explained, argument, dp_function, option
@@ -44,11 +40,11 @@ class Quantiles(Explained):
         """A row for each group and quantile."""
         task = self._task(desk)
         keys, kind = task.rows.keys, "BIGINT" if task.column.integral else "DOUBLE"
-        named, asked = [*_named(keys), ("quantile", "DOUBLE")], [float(q) for q in task.quantiles]
+        named, asked = [*key_columns(keys, _TAKEN), ("quantile", "DOUBLE")], [float(q) for q in task.quantiles]
         groups = list(product(*(key.domain or () for key in keys)))
         caveat = bounding_note(task.table, grouped=bool(keys)) if drops_rows(task.table) else None
         listed = f"{task.table.name}, {task.column.name}, {list(self.quantiles)}"
-        by = "" if self.groups is None else f", groups := {self._grouping()}"
+        by = "" if self.groups is None else f", groups := {grouping_text(self.groups)}"
 
         def run(nonce: str) -> Result:
             text = f"dp_quantiles({listed}{by}{predicate_text(self.predicate)})"
@@ -92,38 +88,11 @@ class Quantiles(Explained):
             self.column,
             self.quantiles,
             read_where(self.predicate, table),
-            () if self.groups is None else _public_keys(self._grouping(), table),
+            read_public_keys(self.groups, table),
             epsilon_nano=parse_epsilon(self.epsilon),
             neighbours=desk.neighbours,
             intervals=self.intervals,
         )
 
-    def _grouping(self) -> str:
-        return self.groups if isinstance(self.groups, str) else ", ".join(self.groups or ())
-
 
 _TAKEN = ("quantile", "value", "standard_error", "low", "high", "note")  # names of the columns beside the keys
-
-
-def _public_keys(text: str, table: Table) -> tuple[Key, ...]:
-    """Keys whose groups are public."""
-    keys = read_keys(text, table)
-    for key in keys:
-        if key.domain is None:
-            rule = (
-                f"has no declared domain ({show(key.expr)}), so which groups there are is private. Ask the owner for "
-                "domains={...}."
-            )
-            raise ParameterError("P107", "groups", text, rule)
-    return keys
-
-
-def _named(keys: Sequence[Key]) -> list[tuple[str, str]]:
-    """Columns of the keys, beside those of the quantiles."""
-    found: list[tuple[str, str]] = []
-    for key in keys:
-        name = key.name
-        while name.lower() in (*_TAKEN, *(n.lower() for n, _ in found)):
-            name += "_"
-        found.append((name, key_type(key)))
-    return found

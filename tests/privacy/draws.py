@@ -24,6 +24,7 @@ from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
+from duckdp.compiler.pair_moments import PairMoments
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask
@@ -50,6 +51,7 @@ from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
 from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, top_k
+from tests.privacy.pair_moments import pair_moments
 from tests.privacy.quantiles import quantiles
 from tests.privacy.thresholds import above, stream, weights, work_of
 from tests.synthetic.plans import plan_wide
@@ -160,6 +162,7 @@ def _synthesis(columns: list[str]) -> Callable[[], SynthesisTask]:
 
 EVERY = "count(*), count(age), sum(age), avg(cost), variance(income), stddev_pop(age), sum(cost) FILTER (WHERE smoker)"
 NUMBERS = ["age", "cost", "income"]
+MANY = ("age", "cost", "income", "cost * age", "smoker", "least(age, 50)")
 MIXED = ["age", "cost", "income", "sex", "smoker", "level", "town"]
 
 TASKS: dict[type, tuple[Case, ...]] = {
@@ -292,6 +295,18 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("mean of values", lambda: blocks(ROWS, "entropy(town)", span=(0, 2))),
         Case("median of units", lambda: blocks(KEYED, "quantile_disc(score * 0 + cost, 0.9)", combination="median")),
         Case("center of rows, replaced", lambda: blocks(ROWS, "mode(age)", combination="center", neighbours=REPLACE)),
+    ),
+    PairMoments: (
+        Case("a pair, in groups", lambda: pair_moments(KEYED, ("age", "cost"), keys="sex, level")),
+        Case("a matrix", lambda: pair_moments(KEYED, MANY, pairs="all")),
+        Case("a matrix, gaussian", lambda: pair_moments(KEYED, MANY, pairs="all", delta_atto=LARGE_DELTA)),
+        Case("a regression of rows", lambda: pair_moments(ROWS, ("smoker", "income", "age"), pairs="target")),
+        Case("a pair of rows, replaced", lambda: pair_moments(ROWS, ("income", "cost"), neighbours=REPLACE)),
+        Case(
+            "a matrix of rows, replaced, gaussian",
+            lambda: pair_moments(ROWS, MANY, pairs="all", delta_atto=LARGE_DELTA, neighbours=REPLACE),
+        ),
+        Case("a matrix in groups, replaced", lambda: pair_moments(ROWS, MANY, "age > 3", "sex", neighbours=REPLACE)),
     ),
     WeightedStream: (
         Case("weights by units", lambda: weights(KEYED)),

@@ -33,6 +33,7 @@ from tests.gate import COLUMNS, clinic, column, plan_for
 from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.draws import TASKS
+from tests.privacy.pair_moments import pair_moments
 from tests.privacy.quantiles import quantiles
 from tests.privacy.thresholds import above, stream, weights
 from tests.synthetic.plans import plan_wide
@@ -171,6 +172,28 @@ def _bounds() -> Iterator[Any]:
         {"name": "born"},
         {"where": "smoker"},
         {"epsilon_nano": NANO + 1},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )
+
+
+def _pair_moments() -> Iterator[Any]:
+    base = {"table": clinic(), "texts": ("age", "cost")}
+    yield from _varied(
+        pair_moments,
+        base,
+        {"texts": ("age", "income")},
+        {"texts": ("cost", "age")},
+        {"texts": ("age", "cost", "income")},
+        {"pairs": "all"},
+        {"pairs": "target"},
+        {"where": "smoker"},
+        {"keys": "sex"},
+        {"keys": "sex, level"},
+        {"keys": "level, sex"},
+        {"epsilon_nano": NANO + 1},
+        {"delta_atto": 10},
+        {"delta_atto": ATTO // 5},
+        {"table": clinic(unit_key=None)},
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
     )
 
@@ -383,6 +406,7 @@ FAMILIES = (
     _many_quantiles,
     _bounds,
     _per_units,
+    _pair_moments,
     _choices,
     _thresholds,
     _blocks,

@@ -23,7 +23,14 @@ from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.quantile import QuantileTask
 from duckdp.compiler.release import SelectTask
 from duckdp.core.types import Neighbours
-from duckdp.mechanisms import additive, exponential_quantiles, multiplicative_weights, sparse_vector, top_k
+from duckdp.mechanisms import (
+    additive,
+    exponential_quantiles,
+    multiplicative_weights,
+    second_moments,
+    sparse_vector,
+    top_k,
+)
 from duckdp.mechanisms import bounds as bounds_module
 from duckdp.mechanisms.block_median import BlockMedian
 from duckdp.mechanisms.center_of_attention import CenterOfAttention
@@ -68,6 +75,7 @@ MODULES = (
     sparse_vector,
     multiplicative_weights,
     quantile_levels,
+    second_moments,
 )
 Held = list["Figure"]
 
