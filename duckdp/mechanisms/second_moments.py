@@ -170,41 +170,42 @@ def plan_second_moments(
     Raises:
         ParameterError: P101, epsilon is too small for the grid, or leaves Gaussian noise nothing.
     """
+    found = possible_ways(wanted, reach=reach, epsilon_nano=epsilon_nano, delta_atto=delta_atto)
+    return min(found, key=lambda way: float(np.mean(way.deviations**2)))
+
+
+def possible_ways(
+    wanted: tuple[Powers, ...], *, reach: Reach, epsilon_nano: int, delta_atto: int
+) -> list[SecondMoments]:
+    """All ways for the charge; see :func:`plan_second_moments`."""
     rho = rho_for(epsilon_nano, delta_atto) if delta_atto else 0
     size, cells = len(wanted), math.prod(d + 1 for d in degrees_of(wanted))
-    ways: list[SecondMoments] = []
-    for shape, numbers in (("cells", cells), ("products", size)):
+    pure = Loss(epsilon_nano=epsilon_nano, rho_pico=pure_rho(epsilon_nano))
+    mixed = Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto, rho_pico=rho)
+    epsilon, ways = Fraction(epsilon_nano, NANO), list[SecondMoments]()
+    shapes: tuple[tuple[Shape, int], ...] = (("cells", cells), ("products", size))
+    for shape, numbers in shapes:
         if numbers > MOST_CELLS and shape == "cells":
             continue
         bits = _bits(max(numbers, _full(wanted)) * reach.times, epsilon_nano, rho)
-        pure = Loss(epsilon_nano=epsilon_nano, rho_pico=pure_rho(epsilon_nano))
-        epsilon, step = Fraction(epsilon_nano, NANO), 2**bits
+        step = 2**bits
+        laws: list[tuple[Noise | None, Fraction, Loss]] = []
         if shape == "cells":
             scale = laplace_scale(epsilon, reach.times * (step + cells))
-            laplace = Noise("laplace", scale)
-            ways.append(_way(wanted, shape, bits, laplace, Fraction(0), pure))
+            laws.append((Noise("laplace", scale), Fraction(0), pure))
         else:
-            rate = cube_rate(epsilon, reach.times * step, size)
-            ways.append(_way(wanted, shape, bits, None, rate, pure))
+            laws.append((None, cube_rate(epsilon, reach.times * step, size), pure))
         if rho > 0:
-            square = _square(shape, numbers, wanted, reach, step)
-            gaussian = Noise("gaussian", gaussian_scale(Fraction(rho, PICO), square))
-            loss = Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto, rho_pico=rho)
-            ways.append(_way(wanted, shape, bits, gaussian, Fraction(0), loss))
-    return min(ways, key=lambda way: float(np.mean(way.deviations**2)))
+            sigma = gaussian_scale(Fraction(rho, PICO), _square(shape, numbers, wanted, reach, step))
+            laws.append((Noise("gaussian", sigma), Fraction(0), mixed))
+        for noise, rate, loss in laws:
+            ways.append(SecondMoments(wanted=wanted, shape=shape, bits=bits, noise=noise, rate=rate, loss=loss))
+    return ways
 
 
 def degrees_of(wanted: Sequence[Powers]) -> tuple[int, ...]:
     """The largest power of each argument, at least 1."""
     return tuple(max(1, *column) for column in zip(*wanted, strict=True))
-
-
-def _way(
-    wanted: tuple[Powers, ...], shape: str, bits: int, noise: Noise | None, rate: Fraction, loss: Loss
-) -> SecondMoments:
-    return SecondMoments(
-        wanted=wanted, shape="cells" if shape == "cells" else "products", bits=bits, noise=noise, rate=rate, loss=loss
-    )
 
 
 def _full(wanted: Sequence[Powers]) -> int:
@@ -213,7 +214,7 @@ def _full(wanted: Sequence[Powers]) -> int:
     return (count + 1) * (count + 2) // 2
 
 
-def _square(shape: str, numbers: int, wanted: Sequence[Powers], reach: Reach, step: int) -> int:
+def _square(shape: Shape, numbers: int, wanted: Sequence[Powers], reach: Reach, step: int) -> int:
     """Square of the l2 sensitivity."""
     if shape == "cells":
         return reach.groups * (2 if reach.replaced else 1) * (reach.rows * (step + numbers)) ** 2

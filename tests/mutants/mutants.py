@@ -12,6 +12,7 @@ from tests.mutants.of_ledger import LEDGER
 from tests.mutants.of_limits import LIMITS
 from tests.mutants.of_local import LOCAL
 from tests.mutants.of_mechanisms import MECHANISMS
+from tests.mutants.of_moments import MOMENTS
 from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_order import ORDER
@@ -40,6 +41,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "local": LOCAL,
     "kernels": KERNELS,
     "weights": WEIGHTS,
+    "moments": MOMENTS,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

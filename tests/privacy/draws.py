@@ -306,7 +306,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
             "a matrix of rows, replaced, gaussian",
             lambda: pair_moments(ROWS, MANY, pairs="all", delta_atto=LARGE_DELTA, neighbours=REPLACE),
         ),
-        Case("a matrix in groups, replaced", lambda: pair_moments(ROWS, MANY, "age > 3", "sex", neighbours=REPLACE)),
+        Case("a matrix in groups, replaced", lambda: pair_moments(ROWS, MANY, "age >= 0", "sex", neighbours=REPLACE)),
     ),
     WeightedStream: (
         Case("weights by units", lambda: weights(KEYED)),

@@ -34,6 +34,7 @@ OTHERS = {
     "Ledger",  # the protocols; what was stored
     "SmoothQuantile",  # the mechanism inside QuantileTask
     *("BlockMean", "BlockMedian", "CenterOfAttention"),  # those inside BlockTask
+    "SecondMoments",  # the one inside PairMoments
 }
 Databases = dict[str, duckdb.DuckDBPyConnection]
 CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases]
