@@ -56,7 +56,7 @@ def by_summary(ana: Session, names: Sequence[str], epsilon: str) -> Floats:
     sums = np.zeros((len(terms), len(terms)))
     sums[np.triu_indices(len(terms))] = found
     sums = np.maximum(sums, sums.T) if sums.min() >= 0 else sums + sums.T - np.diag(np.diag(sums))
-    return np.linalg.solve(sums[:-1, :-1], sums[:-1, -1])[1:]
+    return np.asarray(np.linalg.solve(sums[:-1, :-1], sums[:-1, -1])[1:], dtype=np.float64)
 
 
 def by_release(ana: Session, names: Sequence[str], epsilon: str) -> Floats:

@@ -20,7 +20,7 @@ from duckdp.mechanisms.second_moments import Reach, SecondMoments, plan_second_m
 from tests.privacy.statistics import fits, ks_p
 
 ROW, REPLACED = Reach(rows=1, groups=1, replaced=False), Reach(rows=1, groups=1, replaced=True)
-DRAWS = 1_500
+DRAWS = 4_000
 ASKED = {
     "one of two": one_pair(),
     "all of two": all_pairs([False, False]),
