@@ -24,6 +24,9 @@ from duckdp.functions.spec import REQUIRED, Parameter, Spec
 GOOD = {
     "table": "u",
     "column": "x",
+    "x": "x",
+    "y": "x * x",
+    "target": "x * x",
     "aggregate": "avg(x)",
     "source": "u",
     "function": "x",
@@ -37,7 +40,13 @@ GOOD = {
     "predicate": "x > 1",
     "handle": "2",  # of the fixture
 }
-GOOD_LISTS = {"columns": ["x"], "functions": ["x", "x * x"], "candidates": ["x > 1", "x < 0"], "quantiles": ["0.5"]}
+GOOD_LISTS = {
+    "features": ["x"],
+    "columns": ["x"],
+    "functions": ["x", "x * x"],
+    "candidates": ["x > 1", "x < 0"],
+    "quantiles": ["0.5"],
+}
 ODD = (
     "NULL",
     "''",

@@ -28,7 +28,7 @@ ROWS = 100_000  # each a unit
 EPSILONS = ("0.1", "1")  # of one release
 RELEASES = 20  # of which medians are told
 COVERED = 300  # data sets of each line of the coverage
-FEATURES = (1, 2, 4)
+FEATURES = (1, 2, 4)  # of the regressions
 BLOCKS = 200  # of the way by blocks
 KINDS = ("spread evenly", "related", "near an end")
 
@@ -60,7 +60,7 @@ def by_summary(ana: Session, names: Sequence[str], epsilon: str) -> Floats:
 
 
 def by_release(ana: Session, names: Sequence[str], epsilon: str) -> Floats:
-    """Slopes of ``dp_linear_regression``."""
+    """Slopes as ``dp_linear_regression`` gives them."""
     return np.array(ana.linear_regression("t", "y", names, epsilon=epsilon, fresh=True)["value"][1:], dtype=np.float64)
 
 
@@ -103,7 +103,7 @@ def accuracy() -> Grid:
 
 
 def values(kind: str, n: int, d: int, rng: np.random.Generator) -> Floats:
-    """Rows in [-1, 1]."""
+    """Rows of one kind, each value between -1 and 1."""
     common = rng.normal(size=(n, 1))
     if kind == "spread evenly":
         return rng.uniform(-1, 1, (n, d))

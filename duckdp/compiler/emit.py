@@ -118,7 +118,7 @@ def print_valued(query: Query, values: Mapping[str, Expr], parameters: Parameter
 
 
 def print_kept(rows: str, keys: Sequence[str], salt: int, most: int) -> str:
-    """Of rows (``__unit``, keys, ...), one for each unit and group, at most so many of each unit: by a keyed hash."""
+    """At most so many of the rows (``__unit``, keys, ...) of each unit, of which each is a group: by a keyed hash."""
     # hashed twice, as in print_chosen: the first joins the salt by XOR alone
     draw = f"system.main.hash(system.main.hash({', '.join([UNIT, *keys, f'CAST({salt} AS UBIGINT)'])}))"
     order = f"{draw}, {', '.join(keys)}"

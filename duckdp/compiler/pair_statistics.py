@@ -41,7 +41,7 @@ class Pairs:
 
     @property
     def count(self) -> int:
-        """How many arguments: d."""
+        """How many arguments there are."""
         return len(self.binary)
 
     def matrix(self, moments: Floats) -> Floats:

@@ -43,11 +43,11 @@ class Asked(Protocol):
 
     @property
     def groups(self) -> str | Sequence[str] | None:
-        """Grouping expressions."""
+        """Groups, as GROUP BY takes them."""
 
     @property
     def predicate(self) -> str | None:
-        """Which rows."""
+        """Which rows count, as WHERE takes it."""
 
     @property
     def fresh(self) -> bool:

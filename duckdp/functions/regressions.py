@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 MOST_FEATURES = 29  # with the target 30 columns: 495 moments
-MOST_RIDGE = 1e6
+MOST_RIDGE = 1e6  # of a feature's squared half range
 INTERCEPT = "intercept"
 _FLOOR = 4.0  # of the noise of a spread, below which it is not told from noise: measured by duckdp bench moments
 _EVEN = 1 / 3  # variance of v, spread evenly over [-1, 1]: what predictions take
@@ -38,7 +38,7 @@ FLOORED = (
 @dp_function(
     "dp_linear_regression",
     costs="epsilon, delta",
-    example="'care', 'medical_dollars', ['age', 'female'], epsilon := 1",
+    example="'care', 'medical_dollars', ['age', 'age * age'], epsilon := 1",
 )
 @dataclass(frozen=True, kw_only=True)
 class LinearRegression(Explained):

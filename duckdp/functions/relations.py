@@ -185,7 +185,7 @@ class Correlation(_Pair):
 
 
 @dp_function(
-    "dp_correlations", costs="epsilon, delta", example="'care', ['age', 'medical_dollars', 'outpatient'], epsilon := 1"
+    "dp_correlations", costs="epsilon, delta", example="'care', ['age', 'medical_dollars', 'age * age'], epsilon := 1"
 )
 @dataclass(frozen=True, kw_only=True)
 class Correlations(_Relation):

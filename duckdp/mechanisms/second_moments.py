@@ -115,7 +115,7 @@ class SecondMoments:
 
     @cached_property
     def degrees(self) -> tuple[int, ...]:
-        """Of each argument's Bernstein polynomials."""
+        """The degree of each argument's Bernstein polynomials."""
         return degrees_of(self.wanted)
 
     @cached_property
