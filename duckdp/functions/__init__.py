@@ -17,7 +17,7 @@ __all__ = ["FUNCTIONS", "DpFunction", "Planned", "Spec"]
 FAMILIES = ("releases", "smooth", "synthetic", "bounds", "listings")
 #: What holds no declarations.
 TOOLS = frozenset(
-    ("calling", "explanation", "grouped", "kinds", "macros", "page", "planned", "routing", "spec", "write")
+    ("calling", "explanation", "kinds", "macros", "page", "planned", "public_groups", "routing", "spec", "write")
 )
 
 

@@ -16,8 +16,8 @@ from duckdp.compiler.expression import show
 from duckdp.compiler.notes import bounding_note, drops_rows
 from duckdp.compiler.pair_moments import PairMoments
 from duckdp.core.momentbars import Statistic, statistic_deviation, statistic_interval
-from duckdp.functions.grouped import grouping_text, key_cells, key_columns
 from duckdp.functions.planned import Planned, predicate_text, with_errors
+from duckdp.functions.public_groups import grouping_text, key_cells, key_columns
 from duckdp.result import Estimate, Result, ResultColumn, note_name
 
 if TYPE_CHECKING:

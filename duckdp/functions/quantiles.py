@@ -12,9 +12,9 @@ from duckdp.compiler.describe import pretty
 from duckdp.compiler.notes import bounding_note, drops_rows
 from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
 from duckdp.core.types import parse_epsilon
-from duckdp.functions.grouped import grouping_text, key_columns, read_public_keys
 from duckdp.functions.kinds import ColumnName, Epsilon, Flag, Fresh, Keys, Numbers, Predicate, TableName
 from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors
+from duckdp.functions.public_groups import grouping_text, key_columns, read_public_keys
 from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.result import Result, ResultColumn
 

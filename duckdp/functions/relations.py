@@ -17,10 +17,10 @@ from duckdp.compiler.pair_moments import PairMoments, is_binary, plan_pair_momen
 from duckdp.compiler.pair_statistics import Pairs, all_pairs, correlations, covariances, one_pair
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
-from duckdp.functions.grouped import read_public_keys
 from duckdp.functions.kinds import Delta, Epsilon, Fresh, Keys, Predicate, Quantities, Quantity, TableName
 from duckdp.functions.moment_answers import Found, explain_moments, found_numbers, planned_moments
 from duckdp.functions.planned import Planned, read_where
+from duckdp.functions.public_groups import read_public_keys
 from duckdp.functions.spec import Explained, argument, dp_function, option
 
 if TYPE_CHECKING:
