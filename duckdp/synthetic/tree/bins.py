@@ -13,7 +13,8 @@ exactly one cell of any table of counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from duckdp.synthetic.unit.layout import Part, UnitColumns, piles
 from duckdp.synthetic.unit.uniforms import uniforms
 
 Ints = NDArray[np.int64]
+_KEPT = 0.25  # share of a step from which a value keeps it
 _NEAR = 1.5  # whole numbers up to so many times the bins have one each
 
 
@@ -37,12 +39,15 @@ class Binning:
         bins: B, without the spikes, and the one for NULL, of a number or a boolean.
         span: of whole numbers: upper - lower; 0 for others.
         spikes: single values of a number, in [-1, 1], each with a bin of its own behind the steps.
+        law: weights of whole numbers from the lower bound on, float[span + 1], by which a step's rows are dealt to its
+            values (``values``); None: evenly.
     """
 
     part: Part
     bins: int
     span: int = 0
     spikes: tuple[float, ...] = ()
+    law: Floats | None = field(default=None, compare=False)
 
     @property
     def size(self) -> int:
@@ -103,7 +108,8 @@ class Binning:
         if part.form == "sign":
             found[:, 0] = np.where(codes == 1, 1.0, -1.0)
         else:
-            found[:, 0] = self._piled(codes, self._inside(codes, _levels(codes) ** (1 / place - 1)))
+            levels = _levels(codes) ** self.powers(place)[codes]
+            found[:, 0] = self._piled(codes, self._inside(codes, levels))
         if part.nullable:
             found[missing, 0] = 0.0
             found[missing, 1] = 1.0
@@ -114,11 +120,32 @@ class Binning:
         codes = np.arange(self.size)[:, None]
         return np.where(codes < self.valued, self._piled(codes, self._inside(codes, levels)), 0.0)
 
+    def powers(self, place: float) -> Floats:
+        """Of equal steps in each bin, so that values lie at this place on average; 1 where a law has them pile up."""
+        found = np.full(self.size, 1 / place - 1)
+        if self.law is not None:
+            found[: self.bins][self._steady] = 1.0
+        return found
+
     def parent(self, spike: int) -> int:
         """The step that a spike lies in, by its place among them."""
         place = (self.spikes[spike] + 1) / 2
         step = round(place * self.span) * self.bins / self.span if self.span else place * self.bins
         return min(int(step), self.bins - 1)
+
+    @cached_property
+    def _below(self) -> Floats:
+        """Weights of the law, added up below each value and the last."""
+        assert self.law is not None
+        return np.concatenate([[0.0], np.cumsum(self.law)])
+
+    @cached_property
+    def _steady(self) -> NDArray[np.bool_]:
+        """Whether a value has so much of its step that it keeps it, bool[bins]."""
+        assert self.law is not None
+        first = -(-np.arange(self.bins) * self.span // self.bins)
+        whole = np.add.reduceat(self.law, first)
+        return np.asarray(np.maximum.reduceat(self.law, first) > _KEPT * whole)
 
     def _piled(self, codes: Ints, inside: Floats) -> Floats:
         """Values of steps, and the spikes' own."""
@@ -130,8 +157,15 @@ class Binning:
     def _inside(self, codes: Ints, levels: Floats) -> Floats:
         if not self.span:
             return np.asarray(2 * (codes + levels) / self.bins - 1)
+        codes = np.minimum(codes, self.bins - 1)  # what is piled has its own value
         first = -(-codes * self.span // self.bins)
         after = np.where(codes < self.bins - 1, -(-(codes + 1) * self.span // self.bins), self.span + 1)
+        if self.law is not None:
+            start, whole = self._below[first], self._below[after] - self._below[first]
+            found = np.searchsorted(self._below, start + levels * whole, side="right") - 1
+            even = first + np.floor(levels * (after - first))
+            value = np.where(whole > 0, np.clip(found, first, after - 1), even)
+            return np.asarray(2 * np.minimum(value, self.span) / self.span - 1)
         return np.asarray(2 * np.minimum(first + np.floor(levels * (after - first)), self.span) / self.span - 1)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.scales import scaled_columns
 from duckdp.synthetic.tree.spending import (
@@ -27,6 +28,7 @@ from duckdp.synthetic.tree.spending import (
     relative_noise,
     tree_terms,
 )
+from duckdp.synthetic.tree.values import Valued, plan_values
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.request import Request
@@ -60,8 +62,8 @@ def prefers_tree(units: UnitColumns, request: Request) -> bool:
     return request.delta_atto > 0 and (noise <= _LOUD or request.target is not None)
 
 
-def make_tree_plan(request: Request, units: UnitColumns, terms: Terms) -> TreePlan:
-    """The plan. ``terms`` tell the relation and the noise."""
+def make_tree_plan(request: Request, units: UnitColumns, terms: Terms, *, valued: bool = True) -> TreePlan:
+    """The plan. ``terms`` tell the relation and the noise; ``valued``: not so in plans of before."""
     if request.target is not None:
         return plan_before(request, units, terms)
     columns = len(units.parts)
@@ -69,14 +71,18 @@ def make_tree_plan(request: Request, units: UnitColumns, terms: Terms) -> TreePl
     bins = bins_for(noise)
     numbers = sum(p.form == "number" for p in units.parts)
     means = _needed(numbers, _MEAN, request, terms) if numbers else Fraction(0)
+    found = plan_values(make_bins(units, bins), terms, request.expected_rows) if valued else Valued()
+    beside = means + found.share
     rounds, links = min(columns - 1, int(EDGES / noise)), columns * (columns - 1) // 2
     if columns < 2 or not rounds:
-        return TreePlan(bins=bins, ones=1 - means, means=means, scaled=True)
+        plan = TreePlan(bins=bins, ones=1 - beside, means=means, scaled=True)
+        return replace(plan, values=found.share, moduli=found.moduli)
     products = _products(request, units, terms)
-    rest = 1 - means - products
+    rest = 1 - beside - products
     ones = rest * percent(min(0.85, max(0.3, 0.3 + 15 * noise)))
     rest -= ones
     plan = TreePlan(bins=bins, ones=ones, means=means, products=products, scaled=True)
+    plan = replace(plan, values=found.share, moduli=found.moduli)
     if links <= rounds or (links == rounds + 1 and noise < CALM):  # all of them: no choice to pay
         return replace(plan, ones=(ones + rest) / 2, pairs=(ones + rest) / 2, rounds=links)
     if rounds < columns - 1 or noise >= CALM:

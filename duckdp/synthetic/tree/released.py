@@ -38,6 +38,7 @@ class Grown:
     flat: dict[int, tuple[int, ...]] = field(default_factory=dict)
     spiked: bool = False
     null_shares: dict[int, float] = field(default_factory=dict)
+    laws: dict[int, Floats] = field(default_factory=dict)
 
 
 CLASSES = (Grown,)

@@ -28,6 +28,7 @@ ENOUGH = 0.7  # of the sampling error: noise of an average that matters no more
 _BEYOND = 0.01  # share of the rows beyond the width, on either side
 _CLEAR = 3.0  # deviations of the noise of a bin, that a share beyond must exceed to count
 _LEVELS = 16  # places of a bin at which its function is averaged
+_VALUED = 1024  # where its values have weights: these jump
 _CROWDED = 256  # where values crowd towards an end of theirs: v^(1 / place - 1) is steep there
 
 
@@ -86,9 +87,9 @@ def bin_values(binning: Binning, scale: Scale, place: float = 0.5) -> Floats:
     offset, width = scale
     values = unit_values(binning)[:, None]
     if binning.ordered:
-        steps = _LEVELS if place == 0.5 else _CROWDED
-        levels = ((np.arange(steps) + 0.5) / steps) ** (1 / place - 1)
-        values = binning.at(np.broadcast_to(levels, (binning.size, steps)))
+        steps = _VALUED if binning.law is not None else _LEVELS if place == 0.5 else _CROWDED
+        levels = ((np.arange(steps) + 0.5) / steps)[None, :] ** binning.powers(place)[:, None]
+        values = binning.at(levels)
     return np.asarray(np.clip((values - offset) / width, -1, 1).mean(axis=1))
 
 

@@ -32,6 +32,7 @@ class TreePlan:
         extra_rounds: how many.
         direct: whether links of numbers with the target are products instead of tables.
         scaled: whether averages are of scaled columns (``scales``); not in plans of before.
+        values, moduli: tables of values of whole numbers (``values.Valued``); not in plans of before.
         cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
     """
 
@@ -49,16 +50,18 @@ class TreePlan:
     cell: float = 0.7
     direct: bool = False
     scaled: bool = False
+    values: Fraction = Fraction(0)
+    moduli: tuple[tuple[int, int], ...] = ()
 
     @property
     def name(self) -> str:
-        """Which plan it is, of the two that a request can have: stored with what is bought by it."""
-        return "scaled" if self.scaled else "plain"
+        """Which plan it is, of the three that a request can have: stored with what is bought by it."""
+        return "valued" if self.values else "scaled" if self.scaled else "plain"
 
     @property
     def total(self) -> Fraction:
         """The sum of all shares of the purse."""
-        beside = self.means + self.products + self.labels
+        beside = self.means + self.products + self.labels + self.values
         return self.ones + beside + self.choice + self.pairs + self.extra + self.extra_choice
 
     @property
@@ -71,6 +74,7 @@ class TreePlan:
         return [
             self.ones,
             self.means,
+            self.values,
             self.products,
             self.pairs,
             self.extra,

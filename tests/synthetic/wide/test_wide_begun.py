@@ -95,7 +95,8 @@ class World:
 
     def grow(self, store: Store, plan: TreePlan, other: TreePlan | None = None) -> tuple[Tree, Purse]:
         purse = Purse.on(self.terms, store)
-        tree = grow_tree(self.bins, plan, purse, None, self.counts, memory_sums(self.unit), other=other)
+        others = [] if other is None else [other]
+        tree = grow_tree(self.bins, plan, purse, None, self.counts, memory_sums(self.unit), others=others)
         return tree, purse
 
     def mean_gap(self, tree: Tree) -> float:

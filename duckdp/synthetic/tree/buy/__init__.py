@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
 from duckdp.catalog.constraints import Determined
@@ -12,6 +13,7 @@ from duckdp.synthetic.asked import KERNELS, Asked
 from duckdp.synthetic.tree.bins import Ints, make_bins
 from duckdp.synthetic.tree.buy.bin_sql import print_code
 from duckdp.synthetic.tree.buy.grow import grow_tree
+from duckdp.synthetic.tree.buy.values import Moduli, print_value
 from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.plan_before import plan_before
@@ -26,6 +28,8 @@ from duckdp.synthetic.unit.lay_out import lay_out, require_shares
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
 from duckdp.synthetic.unit.request import Request
+
+_PLANS = (make_tree_plan, plan_before, partial(make_tree_plan, valued=False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +63,15 @@ class TreeTask(UnitTask):
         return self._plans[0].shares
 
     @property
-    def _plans(self) -> tuple[TreePlan, TreePlan]:
-        """The plan, and the one that a purchase may have been begun by: the other purpose's."""
-        plans = [make(self.request, self.units, self.terms) for make in (make_tree_plan, plan_before)]
-        return (plans[1], plans[0]) if self.kernels else (plans[0], plans[1])
+    def _plans(self) -> tuple[TreePlan, ...]:
+        """The plan, and those that a purchase may have been begun by: the other purpose's, an earlier version's."""
+        plans = [make(self.request, self.units, self.terms) for make in _PLANS]
+        return (plans[1], plans[0], plans[2]) if self.kernels else (plans[0], plans[2], plans[1])
 
     def buy(self, reader: UnitReader, keep: Keep) -> Purchase:
         """Buy the tree's tables, stage by stage."""
         terms = self.terms
-        plan, other = self._plans
+        plan, *others = self._plans
         binnings = make_bins(self.units, plan.bins, spikes=True)
         names = [f"c{i}" for i in range(len(binnings))]
 
@@ -77,10 +81,15 @@ class TreeTask(UnitTask):
             # counted here: GROUP BY of rows x tables takes DuckDB two to ten times as long
             return tables.count_batches(reader.batches(parameters, codes))
 
+        def values(tables: Tables, moduli: Moduli) -> Ints:
+            parameters = Parameters()
+            codes = {f"v{i}": print_value(binnings[i], m, parameters) for i, m in moduli}
+            return tables.count_batches(reader.batches(parameters, codes))
+
         target = None if self.request.target is None else self.units.part_at(self.request.target)
         purse = Purse.on(terms, keep)
         pairs = _determined(self.units)
-        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums, other=other, determined=pairs)
+        tree = grow_tree(binnings, plan, purse, target, counts, reader.sums, values, others=others, determined=pairs)
         grown = Grown(
             means=tree.means,
             mean_deviation=tree.mean_deviation,
@@ -90,6 +99,7 @@ class TreeTask(UnitTask):
             stages=tree.stages,
             complete=tree.complete,
             null_shares=tree.null_shares,
+            laws={i: b.law for i, b in enumerate(tree.binnings) if b.law is not None},
             functions=tree.functions,
             flat=tree.flat,
             spiked=True,
@@ -118,7 +128,7 @@ def task_over(asked: Asked, units: UnitColumns, request: Request) -> TreeTask:
     """The same, where the columns are laid out already; raises P107."""
     columns = len(units.parts)
     terms = tree_terms(request, columns)
-    least = [s for make in (make_tree_plan, plan_before) for s in make(request, units, terms).least(columns)]
+    least = [s for make in _PLANS for s in make(request, units, terms).least(columns)]
     require_shares(all(s == 0 or terms.cost(s) for s in least), columns, asked.epsilon_nano)
     kernels = asked.purpose == KERNELS
     return TreeTask(table=asked.table, units=units, request=request, rows=asked.rows, kernels=kernels)

@@ -5,6 +5,8 @@ Each is a share of one purse (``tree.plan``)::
     ones     one-way tables of all columns, over fine bins; they tell which columns have NULLs, too. In place of that of
              a column that another determines by declaration, the two-way table of both: it tells the function.
              Values that rows may pile up at have cells of their own, so no row is in more cells than without
+    values   tables of single values of whole numbers, or of their last digits, where they tell something
+             (``tree.values``)
     means    averages of the numbers, scaled to where their values lie (``tree.scales``)
     links    products of the target with numbers and booleans        with a target, where noise is large
     labels   two-way tables of the target with the other columns     with a target
@@ -34,11 +36,11 @@ Source:       select, measure, generate: McKenna, Miklau, Sheldon 2021; Chow, Li
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -46,19 +48,27 @@ from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError
 from duckdp.mechanisms.exponential import Seen, choose_exponential
 from duckdp.synthetic.moments.make.denoise import shrink_scaled
-from duckdp.synthetic.tree.bins import Binning
+from duckdp.synthetic.tree.bins import Binning, Ints
 from duckdp.synthetic.tree.buy.complete import find_complete
 from duckdp.synthetic.tree.buy.counts import (
     GRID,
-    Measured,
     ReadCounts,
     choice_epsilon,
     exact_scores,
-    measure,
     score_change,
 )
-from duckdp.synthetic.tree.buy.resumed import Replayed, Unfit, agreement, begun_by, fits_means, with_scales
+from duckdp.synthetic.tree.buy.resumed import (
+    Replayed,
+    Unfit,
+    agreement,
+    begun_by,
+    fits_means,
+    run_stage,
+    run_tables,
+    with_scales,
+)
 from duckdp.synthetic.tree.buy.spikes import find_spikes, without_spikes
+from duckdp.synthetic.tree.buy.values import ReadValues, find_laws, value_tables
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
@@ -81,8 +91,9 @@ def grow_tree(
     target: int | None,
     read: ReadCounts,
     sums: Sums,
+    values: ReadValues | None = None,
     *,
-    other: TreePlan | None = None,
+    others: Sequence[TreePlan] = (),
     determined: Sequence[Pair] = (),
 ) -> Tree:
     """Buy one-way tables, choose the two-way tables that matter, and buy those.
@@ -94,7 +105,8 @@ def grow_tree(
         target: column of the label, or None.
         read: runs the private reads of counts.
         sums: exact sums over the unit columns; private.
-        other: the plan of an earlier version, or for another purpose, by which the first stage may be stored.
+        values: runs the private reads of counts of values; without it none are bought.
+        others: plans of an earlier version, or for another purpose, by which the first stage may be stored.
         determined: (column, another that it determines by declaration), what determines before what is determined.
 
     Raises:
@@ -103,24 +115,35 @@ def grow_tree(
     if plan.total > 1:
         raise InternalError("the plan of a tree costs more than its charge")
     purse.keep = again = Replayed(purse.keep)
-    for own, spare in ((plan, other), (other or plan, None)):
+    reads = Reads(counts=read, sums=sums, values=values)
+    for k, own in enumerate((plan, *others)):
         try:
             tree = Tree(binnings=binnings, plan=own, target=target)
-            return _grow(tree, purse, read, sums, spare, determined)
+            return _grow(tree, purse, reads, others[k:], determined)
         except Unfit:
             if again.drawn:
                 raise
-        again.rewind()  # nothing was drawn: all that is stored is gone through by the other plan
+        again.rewind()  # nothing was drawn: all that is stored is gone through by another plan
     tree = Tree(binnings=binnings, plan=plan, target=target)
-    return _grow(tree, purse, read, sums, None, determined)
+    return _grow(tree, purse, reads, (), determined)
 
 
-def _grow(
-    tree: Tree, purse: Purse, read: ReadCounts, sums: Sums, other: TreePlan | None, determined: Sequence[Pair]
-) -> Tree:
-    _buy_ones(tree, purse, read, other, determined)
+@dataclass(frozen=True, kw_only=True)
+class Reads:
+    """The private reads: see :func:`grow_tree`."""
+
+    counts: ReadCounts
+    sums: Sums
+    values: ReadValues | None
+
+
+def _grow(tree: Tree, purse: Purse, reads: Reads, others: Sequence[TreePlan], determined: Sequence[Pair]) -> Tree:
+    read, sums = reads.counts, reads.sums
+    _buy_ones(tree, purse, read, others, determined)
     plan, target = tree.plan, tree.target
-    _buy_means(tree, purse, sums, other)
+    if plan.values and reads.values is not None:
+        _buy_values(tree, purse, reads.values)
+    _buy_means(tree, purse, sums, others)
     if plan.labels and target is not None:
         _buy_labels(tree, target, purse, read, sums)
     if plan.rounds:
@@ -132,13 +155,15 @@ def _grow(
     return tree
 
 
-def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None, determined: Sequence[Pair]) -> None:
+def _buy_ones(
+    tree: Tree, purse: Purse, read: ReadCounts, others: Sequence[TreePlan], determined: Sequence[Pair]
+) -> None:
     bins, by = tree.binnings, {y: x for x, y in determined}
     sets = tuple((by[i], i) if i in by else (i,) for i in range(len(bins)))
     singles = Tables(merges=tuple(np.arange(b.size) for b in bins), sets=sets)
     before = without_spikes(tree, sets)
-    found, name = _measured(singles, tree.plan.ones, purse, read, tree.plan.name, before)
-    plan = tree.plan = begun_by([tree.plan, *([] if other is None else [other])], name, purse.spent)
+    found, name = run_tables(singles, tree.plan.ones, purse, read, tree.plan.name, before)
+    plan = tree.plan = begun_by([tree.plan, *others], name, purse.spent)
     if purse.neighbours is Neighbours.REPLACE:
         tree.rows = max(1.0, purse.rows)  # public
     else:
@@ -160,38 +185,16 @@ def _buy_ones(tree: Tree, purse: Purse, read: ReadCounts, other: TreePlan | None
         refit(tree)
 
 
-def _stage(purse: Purse, share: Fraction, draw: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
-    """A stage, stored or drawn now; raises Unfit where what is stored is another's, by what it is or what it cost."""
-    before = purse.spent
-    found = purse.stage(draw)
-    if not fits(found) or purse.spent != before + share:
-        raise Unfit
-    return found
+def _buy_values(tree: Tree, purse: Purse, values: ReadValues) -> None:
+    """Single values of whole numbers, and the laws that follow (``tree.values``)."""
+    plan = tree.plan
 
+    def read(tables: Tables) -> Ints:
+        return values(tables, plan.moduli)
 
-def _measured(
-    tables: Tables, share: Fraction, purse: Purse, read: ReadCounts, name: str = "", before: Tables | None = None
-) -> tuple[Measured, str | None]:
-    """A stage of tables (``before``: or stored so), and the plan's name that is stored with it, if any: the first's."""
-
-    def draw() -> tuple[list[Floats], float] | tuple[list[Floats], float, str]:
-        found = measure(tables, purse, share, read)
-        return (found.counts, found.deviation, name) if name else (found.counts, found.deviation)
-
-    def fits(found: Any) -> bool:
-        if not isinstance(found, tuple) or not isinstance(found[0], list):
-            return False
-        return tuple(c.shape for c in found[0]) == tables.shapes
-
-    if name:
-        found = purse.stage(draw)
-        tables = tables if before is None or fits(found) else before
-        if not fits(found):
-            raise InternalError("the stored counts are those of other tables")
-    else:
-        found = _stage(purse, share, draw, fits)
-    counts, deviation, *told = found
-    return Measured(tables=tables, counts=counts, deviation=deviation), told[0] if told else None
+    found, _ = run_tables(value_tables(tree), plan.values, purse, read)
+    tree.stages.append(("values", len(plan.moduli), plan.values))
+    find_laws(tree, found, purse)
 
 
 def _numbers(tree: Tree, plan: TreePlan) -> list[int]:
@@ -199,7 +202,7 @@ def _numbers(tree: Tree, plan: TreePlan) -> list[int]:
     return [i for i, b in enumerate(tree.binnings) if plan.means and b.ordered and (plan.scaled or not b.exact)]
 
 
-def _buy_means(tree: Tree, purse: Purse, sums: Sums, other: TreePlan | None) -> None:
+def _buy_means(tree: Tree, purse: Purse, sums: Sums, others: Sequence[TreePlan]) -> None:
     plan, numbers = tree.plan, _numbers(tree, tree.plan)
     if not numbers or not purse.rows:
         return
@@ -215,8 +218,10 @@ def _buy_means(tree: Tree, purse: Purse, sums: Sums, other: TreePlan | None) -> 
     def draw() -> tuple[Noisy, dict[int, Scale]]:
         return purse.draw(sums, features, plan.means), wanted
 
-    stored = _stage(purse, plan.means, draw, lambda found: fits_means(found, len(numbers)))
-    if isinstance(stored, Noisy) and other is not None and plan.name != other.name:  # by an earlier version
+    stored = run_stage(purse, plan.means, draw, lambda found: fits_means(found, len(numbers)))
+    for other in others if isinstance(stored, Noisy) else ():  # by an earlier version
+        if plan.scaled == other.scaled:
+            continue
         either = (other.ones, other.means, _numbers(tree, other)) == (plan.ones, plan.means, numbers)
         unwanted = {} if plan.scaled else scales
         if either and agreement(tree, numbers, unwanted, stored) > agreement(tree, numbers, wanted, stored):
@@ -242,7 +247,7 @@ def _buy_products(tree: Tree, purse: Purse, sums: Sums) -> None:
     tree.product_scales = _scales(tree, columns, (ENOUGH / (usual * tree.rows**0.5)) ** 0.5)
     features = product_features(tree.binnings, tree.product_scales)
     share, scales = tree.plan.products, tree.product_scales
-    stored = _stage(
+    stored = run_stage(
         purse,
         share,
         lambda: (purse.draw(sums, features, share), scales),
@@ -277,7 +282,7 @@ def _buy_labels(tree: Tree, target: int, purse: Purse, read: ReadCounts, sums: S
         features = Features(dimensions=dimensions, factors=(factor,), columns=columns)
         share = tree.plan.labels * len(direct) / len(others)
         draw = partial(purse.draw, sums, features, share)
-        found = _stage(purse, share, draw, lambda found: fits_means(found, len(direct)))
+        found = run_stage(purse, share, draw, lambda found: fits_means(found, len(direct)))
         spread = np.array([_deviation(tree.binnings[i].middles, tree.shares[i]) for i in direct])
         spread *= _deviation(label, tree.shares[target]) / factor.width
         products = shrink_scaled(found.means, spread, found.deviation) * factor.width
@@ -365,7 +370,7 @@ def _choose(
         return choose_exponential([0, *(scores[k] for k in open_ones)], epsilon=epsilon, linf=linf, seen=seen)
 
     for _ in range(rounds):
-        at = _stage(purse, shares[0] / rounds, draw, lambda found: isinstance(found, int))
+        at = run_stage(purse, shares[0] / rounds, draw, lambda found: isinstance(found, int))
         if at == 0:
             break
         chosen = open_ones.pop(at - 1)
@@ -381,7 +386,7 @@ def _buy_pairs(tree: Tree, pairs: list[Pair], share: Fraction, purse: Purse, rea
     """Measure tables and add their distributions; without any, the share stays unspent."""
     if not pairs:
         return
-    found, _ = _measured(Tables(merges=tuple(tree.merges), sets=tuple(pairs)), share, purse, read)
+    found, _ = run_tables(Tables(merges=tuple(tree.merges), sets=tuple(pairs)), share, purse, read)
     tree.bought |= {pair: (counts, found.deviation) for pair, counts in zip(pairs, found.counts, strict=True)}
     tree.stages.append((name, len(pairs), share))
     refit(tree)

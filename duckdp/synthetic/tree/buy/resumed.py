@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 
 from duckdp.errors import InternalError
+from duckdp.synthetic.tree.buy.counts import Measured, ReadCounts, measure
+from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.make.forest import BIAS, Tree
 from duckdp.synthetic.tree.scales import PLAIN, Scale, bin_values
 from duckdp.synthetic.tree.spending import TreePlan
-from duckdp.synthetic.unit.buy.purse import Keep
+from duckdp.synthetic.unit.buy.purse import Keep, Purse
+from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.stages import Noisy
 
 
@@ -60,7 +63,8 @@ class Replayed:
 def begun_by(plans: Sequence[TreePlan], name: str | None, spent: Fraction) -> TreePlan:
     """The first plan that a first stage of this name and cost may be of; raises Unfit where there is none."""
     for plan in plans:
-        if plan.ones == spent and name in (None, plan.name):
+        named = name == plan.name or (name is None and not plan.values)  # valued ones have always been named
+        if plan.ones == spent and named:
             return plan
     raise Unfit
 
@@ -87,3 +91,37 @@ def agreement(tree: Tree, columns: Sequence[int], scales: Mapping[int, Scale], f
         gap = float(mean) - float(tree.shares[i] @ values)
         total -= (gap / spread) ** 2 / 2 + math.log(spread)
     return total
+
+
+def run_stage(purse: Purse, share: Fraction, draw: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
+    """A stage, stored or drawn now; raises Unfit where what is stored is another's, by what it is or what it cost."""
+    before = purse.spent
+    found = purse.stage(draw)
+    if not fits(found) or purse.spent != before + share:
+        raise Unfit
+    return found
+
+
+def run_tables(
+    tables: Tables, share: Fraction, purse: Purse, read: ReadCounts, name: str = "", before: Tables | None = None
+) -> tuple[Measured, str | None]:
+    """A stage of tables (``before``: or stored so), and the plan's name that is stored with it, if any: the first's."""
+
+    def draw() -> tuple[list[Floats], float] | tuple[list[Floats], float, str]:
+        found = measure(tables, purse, share, read)
+        return (found.counts, found.deviation, name) if name else (found.counts, found.deviation)
+
+    def fits(found: Any) -> bool:
+        if not isinstance(found, tuple) or not isinstance(found[0], list):
+            return False
+        return tuple(c.shape for c in found[0]) == tables.shapes
+
+    if name:
+        found = purse.stage(draw)
+        tables = tables if before is None or fits(found) else before
+        if not fits(found):
+            raise InternalError("the stored counts are those of other tables")
+    else:
+        found = run_stage(purse, share, draw, fits)
+    counts, deviation, *told = found
+    return Measured(tables=tables, counts=counts, deviation=deviation), told[0] if told else None

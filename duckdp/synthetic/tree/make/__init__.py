@@ -14,6 +14,7 @@ from duckdp.synthetic.tree.make.matching import move_to_products
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.released import CLASSES, Grown
 from duckdp.synthetic.tree.spending import tree_terms
+from duckdp.synthetic.tree.values import with_law
 from duckdp.synthetic.unit.finish import Columns, complete_rows, made_rows, open_rows, shape_of_rows
 from duckdp.synthetic.unit.kept import Kept, load_kept
 from duckdp.synthetic.unit.layout import UnitColumns
@@ -47,6 +48,7 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
         raise InternalError("a release of another method")
     plan = make_tree_plan(request, units, tree_terms(request, len(units.parts)))
     binnings = make_bins(units, plan.bins, spikes=grown.spiked)
+    binnings = tuple(with_law(b, grown.laws.get(i)) for i, b in enumerate(binnings))
     target = None if request.target is None else units.part_at(request.target)
     return Tree(
         binnings=binnings,

@@ -1,0 +1,228 @@
+"""Single values of whole numbers: which cells count them, what they cost, and the law of values within bins.
+
+Bins are coarse, and rows may lie in few of a bin's values: hours of work at 40, ages at tens, clock times such as 1459
+of which none has minutes above 59, pay in hundreds. So for a small share of the charge a tree buys, of columns of whole
+numbers whose bins hold several values, a table each of
+
+    all values    where these are few, and its noise tells a value that few of the rows have
+    last digits   values by their last two digits, or three, where values are many or noise is large
+
+A row is in one cell of each. From these noisy counts and those of the bins follows a weight of every value, by which
+rows of a bin are dealt to its values:
+
+    piles    a value whose count stands out of noise (``SPURIOUS``), with twice and more the rows of others of its bin:
+             as many rows as were counted
+    minutes  last digits 60 to 99 with so few rows as tell that they have none: clock times
+    digits   last digits whose count stands out of noise, above or below what bins imply
+
+All else of a bin stays even. Where nothing stands out there is no law. What bins hold stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import ndtri
+
+from duckdp.catalog.table import Kind
+from duckdp.synthetic.tree.bins import Binning, Ints
+from duckdp.synthetic.tree.contingency import predicted_deviation
+from duckdp.synthetic.unit.charge_terms import Terms
+from duckdp.synthetic.unit.features import Floats
+
+MOST_VALUES = 3000  # cells of a column
+_WIDE = 20_000  # values from which three digits are told, not two
+_MOST_SPAN = 10**6  # values that weights are computed of
+_PERCENTS = (1, 2, 3, 4)  # of the charge
+_SEEN = 0.05  # share of the rows at a value, that is to stand out
+_HOURLY = (1159, 2400)  # upper bounds of what may be clock times,
+_EARLY = 1000  # and lower ones below this
+_LATE = 60  # minutes that no clock shows, from here on to 99
+_ROOM = 1.5  # how much less than expected there may be of rows, as some are NULL
+_SURE, _LIKELY = 8.0, 3.0  # deviations of noise that minutes above 59 would have, if they were as frequent as others
+SPURIOUS = 0.01  # chance that any cell stands out by noise alone
+_ROUNDS = 3  # times all last digits that values must have
+_MANY, _NORMAL = 10, 6.0  # cells of a sum of noise that is nearly normal; its deviations that stand out
+_PILED = 2.0  # times the rows of others of its bin
+
+
+@dataclass(frozen=True, kw_only=True)
+class Valued:
+    """Tables of values that are bought: public.
+
+    Attributes:
+        share: of the charge.
+        moduli: (column, 0 for all its values or the number of last digits' values) each.
+    """
+
+    share: Fraction = Fraction(0)
+    moduli: tuple[tuple[int, int], ...] = ()
+
+
+def plan_values(binnings: Sequence[Binning], terms: Terms, rows: float) -> Valued:
+    """The least percent that shows a pile of ``_SEEN`` of the rows; or, of clock times alone, minutes; or nothing."""
+    places = [i for i, b in enumerate(binnings) if _may_pile(b)]
+    for percent in _PERCENTS if places else ():
+        noise = predicted_deviation(len(places), percent / 100, terms)
+        moduli = tuple((i, _modulus(binnings[i], noise, rows)) for i in places)
+        cells = sum(count_cells(binnings[i], m) for i, m in moduli)
+        if clear(noise, cells, terms) <= _SEEN * rows:
+            return Valued(share=Fraction(percent, 100), moduli=moduli)
+    clocks = tuple((i, 100) for i in places if is_clock(binnings[i]))
+    late = 100 - _LATE
+    for percent in _PERCENTS if clocks else ():
+        noise = predicted_deviation(len(clocks), percent / 100, terms) * math.sqrt(late)
+        if _LIKELY * noise <= late / 100 * rows / _ROOM:
+            return Valued(share=Fraction(percent, 100), moduli=clocks)
+    return Valued()
+
+
+def is_clock(binning: Binning) -> bool:
+    """Whether a column may hold clock times, such as 1459, by its bounds."""
+    lower, upper = binning.part.axis.lower, binning.part.axis.upper
+    return 0 <= lower < _EARLY and _HOURLY[0] <= upper <= _HOURLY[1]
+
+
+def count_cells(binning: Binning, modulus: int) -> int:
+    """Cells of a column's table: the last is of rows without a value."""
+    return (modulus or binning.span + 1) + 1
+
+
+def clear(deviation: float, cells: int, terms: Terms) -> float:
+    """What noise of so many cells exceeds anywhere with a chance of ``SPURIOUS`` at most (Laplace: nearly)."""
+    if terms.gaussian:
+        return 1 - deviation * float(ndtri(SPURIOUS / cells))
+    return max(1.0, deviation / math.sqrt(2) * math.log(cells / (2 * SPURIOUS)))
+
+
+def find_law(
+    binning: Binning, steps: Floats, counts: Floats, modulus: int, deviation: float, least: float
+) -> Floats | None:
+    """Weights of all values, float[span + 1], or None where nothing stands out.
+
+    Args:
+        binning: of the column.
+        steps: noisy counts of its steps, float[bins].
+        counts: noisy counts of its values, or of their last digits, float[cells].
+        modulus: 0 for values.
+        deviation: of their noise.
+        least: what stands out of noise.
+    """
+    noise = _Noise(deviation=deviation, least=least)
+    inside = _steps_of(binning)
+    counted = np.maximum(0.0, steps)
+    widths = np.bincount(inside, minlength=binning.bins)
+    usual = (counted / np.maximum(1, widths))[inside]
+    piles = np.zeros(len(inside))
+    if not modulus:
+        own = counts[:-1]
+        high = (own - usual > least) & (own > _PILED * usual)
+        piles[high] = own[high]
+        over = np.bincount(inside, weights=piles, minlength=binning.bins)
+        piles *= np.minimum(1.0, counted / np.maximum(over, 1e-300))[inside]
+        left = np.maximum(0.0, counted - over)
+        usual = np.where(
+            high, 0.0, (left / np.maximum(1, widths - np.bincount(inside[high], minlength=binning.bins)))[inside]
+        )
+        factors = _digits_of_values(binning, np.where(high, 0.0, own), usual, noise)
+    else:
+        factors = _digits(binning, counts[:-1], usual, np.ones(modulus), noise)
+    if factors is None and not piles.any():
+        return None
+    if factors is not None:
+        rest = np.bincount(inside, weights=usual, minlength=binning.bins)
+        usual = usual * factors
+        usual *= (rest / np.maximum(1e-300, np.bincount(inside, weights=usual, minlength=binning.bins)))[inside]
+    return np.asarray(piles + usual)
+
+
+def _digits_of_values(binning: Binning, own: Floats, usual: Floats, noise: _Noise) -> Floats | None:
+    """The same from counts of values: by two digits where they have some, else by one."""
+    for modulus in (100, 10):
+        if binning.span >= _ROUNDS * modulus:
+            digits = _last(binning, modulus)
+            found = np.asarray(np.bincount(digits, weights=own, minlength=modulus), dtype=np.float64)
+            added = np.asarray(np.bincount(digits, minlength=modulus), dtype=np.float64)
+            return _digits(binning, found, usual, added, noise)
+    return None
+
+
+def _digits(binning: Binning, found: Floats, usual: Floats, added: Floats, noise: _Noise) -> Floats | None:
+    """Factors of all values by their last digits, or None: by the last one first, then by two, by three.
+
+    Args:
+        binning: of the column.
+        found: noisy counts by last digits.
+        usual: what bins imply of each value.
+        added: cells that each of the counts is a sum of.
+        noise: of a cell.
+    """
+    most, digits = len(found), _last(binning, len(found))
+    wanted = np.asarray(np.bincount(digits, weights=usual, minlength=most), dtype=np.float64)
+    factors = np.ones(most)
+    if most == 100:
+        late, spread = float(wanted[_LATE:].sum()), noise.deviation * math.sqrt(float(added[_LATE:].sum()))
+        if float(found[_LATE:].sum()) < late / 2 and late > (_LIKELY if is_clock(binning) else _SURE) * spread:
+            factors[_LATE:] = 0.0
+            factors[:_LATE] = wanted.sum() / max(1e-300, float(wanted[:_LATE].sum()))
+    for modulus in [m for m in (10, 100, 1000) if m <= most]:
+        fold = np.arange(most) % modulus
+        now, own, cells = (_added(fold, w) for w in (factors * wanted, found, added))
+        told = (now > 0) & (np.abs(own - now) > noise.bars(cells))
+        if told.any():
+            change = np.where(told, np.maximum(0.0, own) / np.maximum(now, 1e-300), 1.0)
+            left = float(now.sum() - (change * now)[told].sum())
+            change[~told] = max(0.0, left) / max(1e-300, float(now[~told].sum()))
+            factors = factors * change[fold]
+    return None if (factors == 1).all() else factors[digits]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Noise:
+    """Noise of a cell: its deviation, and what stands out of it."""
+
+    deviation: float
+    least: float
+
+    def bars(self, cells: Floats) -> Floats:
+        """What stands out of the noise of sums of so many cells; of ten and more, whose law is nearly normal, less."""
+        usual = self.least / self.deviation
+        return self.deviation * np.sqrt(cells) * np.where(cells >= _MANY, min(usual, _NORMAL), usual)
+
+
+def _added(places: Ints, weights: Floats) -> Floats:
+    return np.asarray(np.bincount(places, weights=weights), dtype=np.float64)
+
+
+def with_law(binning: Binning, law: Floats | None) -> Binning:
+    """A column whose bins deal their rows to values by a law."""
+    return binning if law is None else replace(binning, law=law)
+
+
+def _may_pile(binning: Binning) -> bool:
+    whole = binning.part.column.kind is Kind.NUMBER and binning.part.column.integral
+    return whole and binning.ordered and not binning.exact and 0 < binning.span <= _MOST_SPAN
+
+
+def _modulus(binning: Binning, noise: float, rows: float) -> int:
+    """All values, or how many last digits' values: by the noise of a cell, which many values add up."""
+    if binning.span >= MOST_VALUES:
+        return 1000 if binning.span >= _WIDE else 100
+    late = (100 - _LATE) / 100
+    told = _LIKELY * noise * math.sqrt(late * binning.span) <= late * rows / _ROOM
+    return 100 if is_clock(binning) and not told else 0
+
+
+def _steps_of(binning: Binning) -> Ints:
+    """The step of each value."""
+    first = -(-np.arange(binning.bins) * binning.span // binning.bins)
+    return np.asarray(np.searchsorted(first, np.arange(binning.span + 1), side="right") - 1, dtype=np.int64)
+
+
+def _last(binning: Binning, modulus: int) -> Ints:
+    """Last digits of each value."""
+    return np.asarray((np.arange(binning.span + 1) + int(binning.part.axis.lower) % modulus) % modulus)
