@@ -255,6 +255,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("tree, gaussian, target", _wide("tree", MIXED[1:5], delta=LARGE_DELTA, target="sex", epsilon_nano=NANO)),
         Case("tree, large epsilon", _wide("tree", MIXED[1:5], epsilon_nano=10 * NANO)),
         Case("tree, products", _wide("tree", NUMBERS, epsilon_nano=100 * NANO)),
+        Case("tree, values", _wide("tree", ["age", "smoker"], epsilon_nano=10 * NANO)),
         Case("tree, replaced", _wide("tree", MIXED[2:6], ROWS, neighbours=REPLACE)),
     ),
     PsiTask: (

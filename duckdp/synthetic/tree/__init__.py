@@ -3,6 +3,7 @@
 ::
 
     bins         every column as a short list of bins
+    single_values  cells of single values of whole numbers, and the law of values within bins
     contingency  tables of counts over bins
     plan         how the charge is spent, from public figures only
     released     what the stages leave

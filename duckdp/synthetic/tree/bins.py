@@ -40,7 +40,7 @@ class Binning:
         span: of whole numbers: upper - lower; 0 for others.
         spikes: single values of a number, in [-1, 1], each with a bin of its own behind the steps.
         law: weights of whole numbers from the lower bound on, float[span + 1], by which a step's rows are dealt to its
-            values (``values``); None: evenly.
+            values (``single_values``); None: evenly.
     """
 
     part: Part

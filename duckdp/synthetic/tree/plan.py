@@ -17,6 +17,7 @@ from fractions import Fraction
 from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.scales import scaled_columns
+from duckdp.synthetic.tree.single_values import Valued, plan_values
 from duckdp.synthetic.tree.spending import (
     CALM,
     EDGES,
@@ -28,7 +29,6 @@ from duckdp.synthetic.tree.spending import (
     relative_noise,
     tree_terms,
 )
-from duckdp.synthetic.tree.values import Valued, plan_values
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
 from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.request import Request

@@ -32,7 +32,7 @@ class TreePlan:
         extra_rounds: how many.
         direct: whether links of numbers with the target are products instead of tables.
         scaled: whether averages are of scaled columns (``scales``); not in plans of before.
-        values, moduli: tables of values of whole numbers (``values.Valued``); not in plans of before.
+        values, moduli: tables of values of whole numbers (``single_values.Valued``); not in plans of before.
         cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
     """
 

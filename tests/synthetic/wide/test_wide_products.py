@@ -200,7 +200,7 @@ def test_what_an_earlier_version_began_goes_on_by_its_plan() -> None:
     with pytest.raises(KeyboardInterrupt):
         grow_tree(bins, before, Purse.on(terms, Replay(stored, 1)), None, counts, memory_sums(unit))
     purse = Purse.on(terms, Replay(list(stored)))
-    tree = grow_tree(bins, now, purse, None, counts, memory_sums(unit), other=before)
+    tree = grow_tree(bins, now, purse, None, counts, memory_sums(unit), others=[before])
     assert tree.plan is before
     assert Fraction(0) < purse.spent <= 1
     purse = Purse.on(terms, Replay(list(stored)))

@@ -13,7 +13,7 @@ from duckdp.synthetic.asked import KERNELS, Asked
 from duckdp.synthetic.tree.bins import Ints, make_bins
 from duckdp.synthetic.tree.buy.bin_sql import print_code
 from duckdp.synthetic.tree.buy.grow import grow_tree
-from duckdp.synthetic.tree.buy.values import Moduli, print_value
+from duckdp.synthetic.tree.buy.value_counts import Moduli, print_value
 from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.plan_before import plan_before

@@ -6,7 +6,7 @@ Each is a share of one purse (``tree.plan``)::
              a column that another determines by declaration, the two-way table of both: it tells the function.
              Values that rows may pile up at have cells of their own, so no row is in more cells than without
     values   tables of single values of whole numbers, or of their last digits, where they tell something
-             (``tree.values``)
+             (``tree.single_values``)
     means    averages of the numbers, scaled to where their values lie (``tree.scales``)
     links    products of the target with numbers and booleans        with a target, where noise is large
     labels   two-way tables of the target with the other columns     with a target
@@ -68,7 +68,7 @@ from duckdp.synthetic.tree.buy.resumed import (
     with_scales,
 )
 from duckdp.synthetic.tree.buy.spikes import find_spikes, without_spikes
-from duckdp.synthetic.tree.buy.values import ReadValues, find_laws, value_tables
+from duckdp.synthetic.tree.buy.value_counts import ReadValues, find_laws, value_tables
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
@@ -186,7 +186,7 @@ def _buy_ones(
 
 
 def _buy_values(tree: Tree, purse: Purse, values: ReadValues) -> None:
-    """Single values of whole numbers, and the laws that follow (``tree.values``)."""
+    """Single values of whole numbers, and the laws that follow (``tree.single_values``)."""
     plan = tree.plan
 
     def read(tables: Tables) -> Ints:

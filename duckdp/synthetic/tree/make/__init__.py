@@ -13,8 +13,8 @@ from duckdp.synthetic.tree.make.forest import Tree
 from duckdp.synthetic.tree.make.matching import move_to_products
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.released import CLASSES, Grown
+from duckdp.synthetic.tree.single_values import with_law
 from duckdp.synthetic.tree.spending import tree_terms
-from duckdp.synthetic.tree.values import with_law
 from duckdp.synthetic.unit.finish import Columns, complete_rows, made_rows, open_rows, shape_of_rows
 from duckdp.synthetic.unit.kept import Kept, load_kept
 from duckdp.synthetic.unit.layout import UnitColumns

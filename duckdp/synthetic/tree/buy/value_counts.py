@@ -1,4 +1,4 @@
-"""The stage that buys single values of whole numbers: see ``tree.values``.
+"""The stage that buys single values of whole numbers: see ``tree.single_values``.
 
 Privacy: tables as those of ``counts``: a row is in one cell of each, that of rows without a value included.
 """
@@ -15,7 +15,7 @@ from duckdp.synthetic.tree.bins import Binning, Ints
 from duckdp.synthetic.tree.buy.counts import Measured
 from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.make.forest import Tree
-from duckdp.synthetic.tree.values import clear, count_cells, find_law, with_law
+from duckdp.synthetic.tree.single_values import clear, count_cells, find_law, with_law
 from duckdp.synthetic.unit.charge_terms import Terms
 
 Moduli = Sequence[tuple[int, int]]
