@@ -21,7 +21,7 @@ All else of a bin stays even. Where nothing stands out there is no law. What bin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -47,6 +47,7 @@ _SURE, _LIKELY = 8.0, 3.0  # deviations of noise that minutes above 59 would hav
 SPURIOUS = 0.01  # chance that any cell stands out by noise alone
 _ROUNDS = 3  # times all last digits that values must have
 _MANY, _NORMAL = 10, 6.0  # cells of a sum of noise that is nearly normal; its deviations that stand out
+_SEEN_BESIDE = 2.0  # deviations of noise of a step's piles, from which rows are taken to lie beside them
 _PILED = 2.0  # times the rows of others of its bin
 
 
@@ -100,7 +101,13 @@ def clear(deviation: float, cells: int, terms: Terms) -> float:
 
 
 def find_law(
-    binning: Binning, steps: Floats, counts: Floats, modulus: int, deviation: float, least: float
+    binning: Binning,
+    steps: Floats,
+    counts: Floats,
+    modulus: int,
+    deviation: float,
+    least: float,
+    apart: Mapping[int, float] | None = None,
 ) -> Floats | None:
     """Weights of all values, float[span + 1], or None where nothing stands out.
 
@@ -111,26 +118,35 @@ def find_law(
         modulus: 0 for values.
         deviation: of their noise.
         least: what stands out of noise.
+        apart: place -> rows, of values that have bins of their own: none of a step's.
     """
     noise = _Noise(deviation=deviation, least=least)
     inside = _steps_of(binning)
     counted = np.maximum(0.0, steps)
-    widths = np.bincount(inside, minlength=binning.bins)
-    usual = (counted / np.maximum(1, widths))[inside]
+    there = np.ones(len(inside))
+    there[list(apart or {})] = 0.0
+    widths = np.bincount(inside, weights=there, minlength=binning.bins)
+    usual = (counted / np.maximum(1, widths))[inside] * there
     piles = np.zeros(len(inside))
     if not modulus:
-        own = counts[:-1]
+        own = counts[:-1] * there
         high = (own - usual > least) & (own > _PILED * usual)
         piles[high] = own[high]
         over = np.bincount(inside, weights=piles, minlength=binning.bins)
-        piles *= np.minimum(1.0, counted / np.maximum(over, 1e-300))[inside]
         left = np.maximum(0.0, counted - over)
-        usual = np.where(
-            high, 0.0, (left / np.maximum(1, widths - np.bincount(inside[high], minlength=binning.bins)))[inside]
+        left[left <= _SEEN_BESIDE * deviation * np.sqrt(np.bincount(inside, weights=high, minlength=binning.bins))] = (
+            0.0
         )
+        piles *= ((counted - left) / np.maximum(over, 1e-300))[inside]
+        others = there * ~high
+        beside = np.bincount(inside, weights=others, minlength=binning.bins)
+        usual = (left / np.maximum(1, beside))[inside] * others
         factors = _digits_of_values(binning, np.where(high, 0.0, own), usual, noise)
     else:
-        factors = _digits(binning, counts[:-1], usual, np.ones(modulus), noise)
+        found, digits = counts[:-1].copy(), _last(binning, modulus)
+        for value, rows in (apart or {}).items():
+            found[digits[value]] -= rows
+        factors = _digits(binning, found, usual, np.ones(modulus), noise)
     if factors is None and not piles.any():
         return None
     if factors is not None:

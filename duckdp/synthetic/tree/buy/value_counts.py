@@ -35,8 +35,10 @@ def find_laws(tree: Tree, found: Measured, terms: Terms) -> None:
     least = clear(found.deviation, found.tables.cells, terms)
     bins = list(tree.binnings)
     for (i, modulus), counts in zip(tree.plan.moduli, found.counts, strict=True):
-        steps = tree.counts[i][: bins[i].bins].copy()
-        law = find_law(bins[i], steps, counts, modulus, found.deviation, least)
+        binning, own = bins[i], tree.counts[i]
+        alone = [k for k in range(binning.bins, binning.valued) if k not in tree.flat.get(i, ())]
+        apart = {round((binning.spikes[k - binning.bins] + 1) / 2 * binning.span): float(own[k]) for k in alone}
+        law = find_law(binning, own[: binning.bins], counts, modulus, found.deviation, least, apart)
         bins[i] = with_law(bins[i], law)
     tree.binnings = bins
 

@@ -30,6 +30,7 @@ from duckdp.synthetic.unit.stages import Bought
 
 BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half a bin; a usual value
 _SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half
+_SKEW_LEFT = 0.1  # the same where values have weights, which tell most of it
 _HALVINGS = 24  # steps to a place in a bin: to 2^-24 of its width
 _END = 1e-4  # least distance of a bin's mean from its ends, of the bin's width
 _HIDDEN = 3.0  # deviations of its noise, from which a share of NULLs that no row shows is taken off means
@@ -110,7 +111,8 @@ class Tree:
         if high <= low:
             return 0.5
         noise = (self.mean_deviation / (high - low)) ** 2
-        return _place_of(middle + (mean - middle) * _SKEW**2 / (_SKEW**2 + noise), average)
+        skew = _SKEW if binning.law is None else _SKEW_LEFT
+        return _place_of(middle + (mean - middle) * skew**2 / (skew**2 + noise), average)
 
     def scale(self, column: int) -> Scale:
         """The function whose mean was bought of a column."""
