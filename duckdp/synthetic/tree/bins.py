@@ -121,7 +121,7 @@ class Binning:
         return np.where(codes < self.valued, self._piled(codes, self._inside(codes, levels)), 0.0)
 
     def powers(self, place: float) -> Floats:
-        """Of equal steps in each bin, so that values lie at this place on average; 1 where a law has them pile up."""
+        """Powers of equal steps, so that a bin's values lie at this place on average; 1 where a law piles them up."""
         found = np.full(self.size, 1 / place - 1)
         if self.law is not None:
             found[: self.bins][self._steady] = 1.0
