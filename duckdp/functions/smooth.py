@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from duckdp.smooth.answer import SmoothAnswer
     from duckdp.smooth.buy.counted import CountedTask
     from duckdp.smooth.buy.per_group import GroupedTask
+    from duckdp.smooth.buy.range_task import RangedTask
     from duckdp.smooth.buy.summary_task import SummaryTask
     from duckdp.smooth.summary import SmoothSummary
 
-    SummaryPlan = SummaryTask | CountedTask | GroupedTask
+    SummaryPlan = SummaryTask | CountedTask | GroupedTask | RangedTask
 
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
 TYPES = (*["DOUBLE"] * 5, "BOOLEAN")  # of the fields of an answer
@@ -77,6 +78,7 @@ class BuySummary(Explained):
     weights: Weights = option("smooth", about="whether low degrees get less noise, or all alike")
     noise: Noise = option("auto", about='the law of the noise; "auto" has the least error')
     per: Word | None = option(None, about="a column with a domain: one summary for each of its values")
+    ranges: Flag = option(False, about="count rows by ranges too, for CASE WHEN x BETWEEN a AND b")
     fresh: Fresh = option(False, explained=False, about="pay again where the charge is final")
 
     def plan(self, desk: Desk) -> Planned:
@@ -133,6 +135,8 @@ class BuySummary(Explained):
     def _before(self, desk: Desk, task: SummaryPlan) -> list[SummaryPlan]:
         """What the same words once meant: without kernels, and the full tensor where no basis is named."""
         found: dict[str, SummaryPlan] = {}
+        if self.ranges:
+            return []
         bases: list[Basis | None] = [None]
         if self.basis == "auto" and self.degree is None and self.smoothness is None:
             bases.append("tensor")
@@ -151,6 +155,7 @@ class BuySummary(Explained):
         with importing():
             from duckdp.smooth.buy.counted import plan_counted
             from duckdp.smooth.buy.per_group import plan_grouped
+            from duckdp.smooth.buy.range_task import plan_ranged
             from duckdp.smooth.buy.wishes import Wishes
 
         wishes = Wishes(
@@ -168,6 +173,10 @@ class BuySummary(Explained):
             "neighbours": desk.neighbours,
             "wishes": wishes,
         }
+        if self.ranges and self.per is not None:
+            raise ParameterError("P107", "ranges", True, "does not go with per. Buy a summary with ranges of all rows.")
+        if self.ranges:
+            return plan_ranged(table, names, **charge)
         if self.per is not None:
             return plan_grouped(table, names, self.per, **charge)
         return plan_counted(table, names, **charge)

@@ -26,6 +26,7 @@ from duckdp.smooth.fit.parts import part_of
 from duckdp.smooth.fit.points import as_number_expression, evaluate, tensor_points
 from duckdp.smooth.fit.structured import by_structure
 from duckdp.smooth.fit.tradeoff import MAX_FUNCTIONS, Problem, improve
+from duckdp.smooth.nearer import of_counts, with_ranges
 from duckdp.smooth.summary import SmoothSummary
 
 __all__ = ["SmoothAnswer", "Statistic", "answer", "answers", "noisy_count"]
@@ -67,8 +68,7 @@ def answer(
     known = Known(summary, _checked(statistic, tolerance), level, tolerance)
     about = summary.basis, summary.table, summary.columns
     if method == "interpolation":
-        fit = approximate_many([function], *about, known.enough, quick=False)[0]
-        return known.advised(_accepted(known.answer(fit), tolerance), fit)
+        return _accepted(_nearest(known, function), tolerance)
     expr = read_function(function, summary.table, summary.columns) if isinstance(function, str) else function
     if method == "best":
         fit = approximate_many([expr], *about, known.enough, quick=False)[0]
@@ -98,7 +98,8 @@ def answers(
         functions: as for :func:`answer`.
         statistic: "mean" or "sum".
         level: coverage of each interval.
-        simultaneous: let all intervals hold together with probability ``level``, at most 0.999 (``core/jointbars``).
+        simultaneous: let all intervals hold together with probability ``level``, at most 0.999 (``core/jointbars``);
+            all are from the sums then.
         tolerance: as for :func:`answer`.
 
     Raises:
@@ -107,9 +108,22 @@ def answers(
         QueryError: a function is outside the allow-list.
     """
     known = Known(summary, _checked(statistic, tolerance), level, tolerance)
-    fits = approximate_many(functions, summary.basis, summary.table, summary.columns, known.enough)
-    made = known.together(fits) if simultaneous else known.answers(fits)
-    return [_accepted(found, tolerance) for found in made]
+    counted = [None if simultaneous else of_counts(known, f) for f in functions]
+    left = [f for f, found in zip(functions, counted, strict=True) if found is None]
+    fits = approximate_many(left, summary.basis, summary.table, summary.columns, known.enough)
+    made = known.together(fits) if simultaneous else with_ranges(known, left, fits, known.answers(fits))
+    others = iter(made)
+    return [_accepted(next(others) if found is None else found, tolerance) for found in counted]
+
+
+def _nearest(known: Known, function: str | Expr) -> SmoothAnswer:
+    """The answer by interpolation, or from counts of ranges."""
+    counted = of_counts(known, function)
+    if counted is not None:
+        return counted
+    about = known.summary.basis, known.summary.table, known.summary.columns
+    fit = approximate_many([function], *about, known.enough, quick=False)[0]
+    return with_ranges(known, [function], [fit], [known.advised(known.answer(fit), fit)])[0]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused

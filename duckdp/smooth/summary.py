@@ -18,6 +18,7 @@ from duckdp.smooth.axes import Floats, make_axis
 from duckdp.smooth.basis import Basis, Shape
 from duckdp.smooth.kernel_noise import KernelNoise
 from duckdp.smooth.product_kernels import kernels_of_basis
+from duckdp.smooth.range_counts import RangeCounts, read_counts
 from duckdp.smooth.sum_noise import FAMILIES, Family, Ints, Law, SumNoise
 
 FORMAT = 2  # version of the stored form
@@ -50,6 +51,7 @@ class SmoothSummary:
         count: number of rows when it is public (then moments[0] has no noise), or None.
         weighted: whether rows weigh less than 1 where their unit has more than max_rows of them.
         row_cap: public upper bound of the number of rows.
+        ranges: counts of the same rows by cells of the columns, of the same charge; None where none were asked for.
     """
 
     table: str
@@ -70,6 +72,7 @@ class SmoothSummary:
     count: int | None
     weighted: bool
     row_cap: int
+    ranges: RangeCounts | None = None
 
     @cached_property
     def sums(self) -> Floats:
@@ -122,6 +125,8 @@ class SmoothSummary:
             "weighted": self.weighted,
             "row_cap": self.row_cap,
         }
+        if self.ranges is not None:
+            raw["ranges"] = self.ranges.raw()
         return json.dumps(raw, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -148,9 +153,11 @@ class SmoothSummary:
         basis = make_basis(columns, degree, raw.pop("shape"), raw.pop("order"), planned=planned)
         if list(basis.degrees) != raw.pop("degrees"):
             raise ValueError
+        ranges = raw.pop("ranges", None)
         found = cls(
             columns=columns,
             basis=basis,
+            ranges=None if ranges is None else read_counts(ranges, basis.axes),
             neighbours=Neighbours(raw.pop("neighbours")),
             moments=tuple(raw.pop("moments")),
             level_errors=tuple(raw.pop("level_errors")),

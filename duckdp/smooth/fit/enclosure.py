@@ -131,8 +131,8 @@ class _Enclosure:
         return Span(np.zeros(()), np.ones(()) * self._may_be_null(arguments[0]))
 
     def _may_be_null(self, expr: Expr) -> bool:
-        """Whether NULL is possible: rows have none in a column with bounds."""
-        return _makes_null(expr) or any(self.axes[c.name].values is not None for c in columns(expr))
+        """Whether NULL is possible: rows have none in a column with bounds, nor where it is no listed value."""
+        return _makes_null(expr) or any(None in (self.axes[c.name].values or ()) for c in columns(expr))
 
     def _call(self, expr: Call) -> Span:
         row = row_of(expr)
