@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -68,7 +69,7 @@ class TableNoise:
     @cached_property
     def _sizes(self) -> list[int]:
         starts = self.nested.starts
-        return [end - begin for begin, end in zip(starts[:-1], starts[1:], strict=True)]
+        return [end - begin for begin, end in pairwise(starts)]
 
     def standard_error(self, coefficients: Floats) -> float:
         """Standard deviation of a combination of all cells' noise, in rows."""

@@ -54,7 +54,7 @@ class Cost:
 
     def variance(self, share: float) -> float:
         """Of a cell of a table with that share, in rows squared."""
-        return (self.unit / share**self.power) ** 2
+        return float((self.unit / share**self.power) ** 2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,7 @@ from duckdp.mechanisms.bounds import BoundsFinder
 from duckdp.mechanisms.unit_histogram import UnitHistogram
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
 from duckdp.smooth.buy.per_group import GroupedTask, plan_grouped
+from duckdp.smooth.buy.range_task import RangedTask, plan_ranged
 from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
 from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.lp.buy.null_patterns import MissingPlan
@@ -119,6 +120,19 @@ def _counted(epsilon_nano: int, *, delta: int = 0, **wishes: Any) -> Callable[[]
 def _grouped(neighbours: Neighbours, column: str = "age") -> Callable[[], GroupedTask]:
     return lambda: plan_grouped(
         ROWS, [column], "sex", epsilon_nano=NANO, neighbours=neighbours, delta_atto=0, wishes=Wishes(degree=4)
+    )
+
+
+def _ranged(
+    columns: tuple[str, ...], table: Any = KEYED, *, delta: int = 0, neighbours: Neighbours = ADD_REMOVE, **wishes: Any
+) -> Callable[[], RangedTask]:
+    return lambda: plan_ranged(
+        table,
+        columns,
+        epsilon_nano=NANO,
+        neighbours=neighbours,
+        delta_atto=delta,
+        wishes=Wishes(**{"degree": 4, "noise": "sums", **wishes}),
     )
 
 
@@ -229,6 +243,11 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("added, removed", _grouped(ADD_REMOVE)),
         Case("replaced", _grouped(REPLACE)),
         Case("replaced, each row counts", _grouped(REPLACE, "income")),
+    ),
+    RangedTask: (
+        Case("ranges of units", _ranged(("age", "sex"))),
+        Case("ranges, gaussian", _ranged(("cost",), delta=LARGE_DELTA, noise="gaussian")),
+        Case("ranges of rows, replaced", _ranged(("income", "level"), ROWS, neighbours=REPLACE)),
     ),
     SynthesisTask: (
         Case("lp", _synthesis(["income"])),

@@ -25,6 +25,7 @@ from duckdp.compiler.scope import read_predicate
 from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
 from duckdp.smooth.buy.per_group import plan_grouped
+from duckdp.smooth.buy.range_task import plan_ranged
 from duckdp.smooth.buy.summary_task import plan_summary
 from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
@@ -321,6 +322,23 @@ def _counted() -> Iterator[Any]:
     )
 
 
+def _ranged() -> Iterator[Any]:
+    def make(table: Any, columns: tuple[str, ...], degree: int, epsilon_nano: int, delta_atto: int) -> Any:
+        charge = {"epsilon_nano": epsilon_nano, "neighbours": ADD_REMOVE, "delta_atto": delta_atto}
+        return plan_ranged(table, columns, **charge, wishes=Wishes(degree=degree))
+
+    base = {"table": clinic(unit_key=None), "columns": ("age",), "degree": 4, "epsilon_nano": NANO, "delta_atto": 0}
+    changes: tuple[dict[str, Any], ...] = (
+        {"columns": ("cost",)},
+        {"columns": ("age", "cost")},
+        {"degree": 5},
+        {"epsilon_nano": 2 * NANO},
+        {"epsilon_nano": NANO // 50, "delta_atto": ATTO // 5},
+        {"table": clinic(unit_key=None, row_cap=2000)},
+    )
+    yield from (make(**{**base, **change}) for change in ({}, *changes))
+
+
 def _grouped() -> Iterator[Any]:
     def make(table: Any, columns: tuple[str, ...], by: str, degree: int, epsilon_nano: int) -> Any:
         wishes = Wishes(degree=degree)
@@ -414,6 +432,7 @@ FAMILIES = (
     _summaries,
     _counted,
     _grouped,
+    _ranged,
     _syntheses,
     _theorems,
     _wide,

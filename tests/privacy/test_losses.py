@@ -35,9 +35,9 @@ from duckdp.compiler.weighted_stream import WeightedStream
 from duckdp.core.accountant import epsilon_for
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, NANO, PICO, Loss, Neighbours, parse_delta, parse_epsilon
-from duckdp.mechanisms import additive, second_moments
+from duckdp.mechanisms import additive, noisy_tables, second_moments
 from duckdp.smooth import kernel_noise, product_kernels, sum_noise
-from duckdp.smooth.buy import counted
+from duckdp.smooth.buy import counted, range_task
 from duckdp.smooth.kernel_noise import STEPS, KernelShares
 from duckdp.smooth.sums.moments import MomentPlan
 from duckdp.synthetic.lp.buy import null_patterns as missing
@@ -139,7 +139,8 @@ def meter() -> Iterator[list[Draw]]:
         patch.setattr(module, name, heard)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (additive, second_moments, sum_noise, counted, missing, release, tree_counts, psi):
+        modules = (additive, noisy_tables, second_moments, sum_noise, counted, missing, release, tree_counts, psi)
+        for module in modules:
             for name, law in (("laplace_noise", "laplace"), ("gaussian_noise", "gaussian"), ("cube_noise", "cube")):
                 if hasattr(module, name):
                     listen(module, name, law)
@@ -550,3 +551,16 @@ def test_twins_of_purses_are_caught(spend: str, monkeypatch: pytest.MonkeyPatch)
         if spend == "sums":  # a cube's noise follows linf alone
             monkeypatch.setattr(release, "cube_rate", lambda epsilon, linf, _: 2 * Fraction(epsilon) / linf)
     assert not all(_purse_holds(purse, whole) for purse, whole in _purses(100))
+
+
+def test_twin_whose_tables_each_spend_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = noisy_tables.laplace_scale
+    monkeypatch.setattr(noisy_tables, "laplace_scale", lambda epsilon, l1: plain(2 * epsilon, l1))
+    assert _over("RangedTask", "ranges of units")
+    assert _over("RangedTask", "ranges of rows, replaced")
+
+
+def test_twin_whose_replaced_row_leaves_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = range_task.change
+    monkeypatch.setattr(range_task, "change", lambda rows, _: plain(rows, Neighbours.ADD_REMOVE))
+    assert _over("RangedTask", "ranges of rows, replaced")

@@ -27,6 +27,7 @@ from duckdp.mechanisms import (
     additive,
     exponential_quantiles,
     multiplicative_weights,
+    noisy_tables,
     second_moments,
     sparse_vector,
     top_k,
@@ -74,6 +75,7 @@ MODULES = (
     bounds_module,
     sparse_vector,
     multiplicative_weights,
+    noisy_tables,
     quantile_levels,
     second_moments,
 )

@@ -27,7 +27,6 @@ from duckdp.core.task import Stages, Work
 from duckdp.core.types import NANO, PICO, Loss, Neighbours
 from duckdp.errors import InternalError, ParameterError
 from duckdp.mechanisms.noisy_tables import BITS, TableNoise, change, plan_gaussian, plan_laplace
-from duckdp.smooth.basis import Basis
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
 from duckdp.smooth.buy.summary_task import SummaryTask
 from duckdp.smooth.buy.wishes import Wishes
@@ -67,6 +66,11 @@ class RangedTask:
     def table(self) -> Table:
         """The protected table that is read."""
         return self.inner.table
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation."""
+        return _largest(self.inner).neighbours
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -139,8 +143,9 @@ class RangedTask:
             values=tuple(values),
             epsilon_nano=self.epsilon_nano,
         )
-        whole = {"epsilon_nano": self.loss.epsilon_nano, "delta_atto": self.loss.delta_atto}
-        return replace(summary, ranges=counts, **whole).dump()
+        loss = self.loss
+        both = replace(summary, ranges=counts, epsilon_nano=loss.epsilon_nano, delta_atto=loss.delta_atto)
+        return both.dump()
 
 
 def plan_ranged(
@@ -180,7 +185,7 @@ def plan_ranged(
 
 def _pure(whole: SummaryTask | CountedTask, rows: int, epsilon_nano: int, wishes: Wishes) -> tuple[float, RangedTask]:
     """(expected error, the task) with pure noise."""
-    largest = whole.largest if isinstance(whole, CountedTask) else whole
+    largest = _largest(whole)
     one = change(_max_rows(largest.table), largest.neighbours)
     unit = math.sqrt(2) * one.l1 / (1 << BITS) * NANO / epsilon_nano
     a, b = _sums_error(largest, wishes), plan_ranges(largest.basis.axes, rows, Cost(unit=unit, power=1.0)).deviation
@@ -194,7 +199,7 @@ def _pure(whole: SummaryTask | CountedTask, rows: int, epsilon_nano: int, wishes
         delta_atto=0,
         wishes=wishes,
     )
-    plan = plan_ranges(_axes(inner), rows, Cost(unit=unit * epsilon_nano / for_counts, power=1.0))
+    plan = plan_ranges(_largest(inner).basis.axes, rows, Cost(unit=unit * epsilon_nano / for_counts, power=1.0))
     noise = plan_laplace(plan.nested, plan.shares, one, Fraction(for_counts, NANO))
     loss = Loss(epsilon_nano=epsilon_nano, rho_pico=pure_rho(epsilon_nano))
     task = _task(inner, plan, noise, for_counts, loss, rows)
@@ -220,7 +225,7 @@ def _gaussian(
     if isinstance(inner, CountedTask):
         raise InternalError("the degree follows from a count where it did not")
     left = rho - inner.loss.rho_pico
-    plan = plan_ranges(_axes(inner), rows, Cost(unit=unit * math.sqrt(rho / left), power=0.5))
+    plan = plan_ranges(_largest(inner).basis.axes, rows, Cost(unit=unit * math.sqrt(rho / left), power=0.5))
     noise = plan_gaussian(plan.nested, plan.shares, one, Fraction(left, PICO))
     loss = Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto, rho_pico=rho)
     task = _task(inner, plan, noise, max(1, epsilon_nano - for_sums), loss, rows)
@@ -241,8 +246,7 @@ def _split(sums: float, counts: float) -> float:
 
 
 def _joint(task: RangedTask, wishes: Wishes) -> float:
-    largest = task.inner.largest if isinstance(task.inner, CountedTask) else task.inner
-    return math.hypot(_sums_error(largest, wishes), task.plan.one / HALF)
+    return math.hypot(_sums_error(_largest(task.inner), wishes), task.plan.one / HALF)
 
 
 def _sums_error(task: SummaryTask, wishes: Wishes) -> float:
@@ -251,9 +255,8 @@ def _sums_error(task: SummaryTask, wishes: Wishes) -> float:
     return max(1e-9, expected_error(task.plan.noise, levels, wishes.prior) / (1 << task.moments.bits))
 
 
-def _axes(task: SummaryTask | CountedTask) -> tuple[Any, ...]:
-    basis: Basis = task.basis if isinstance(task, SummaryTask) else task.largest.basis
-    return basis.axes
+def _largest(task: SummaryTask | CountedTask) -> SummaryTask:
+    return task.largest if isinstance(task, CountedTask) else task
 
 
 def _max_rows(table: Table) -> int:

@@ -87,16 +87,15 @@ class RangeRead:
     def collect(self, rows: Iterable[Sequence[Any]]) -> list[int]:
         """Exact cells of all tables, int[cells], in units of 2^-20 of a row: private."""
         found: dict[Levels, Ints] = {t: np.zeros(self.nested.shape(t), dtype=object) for t in self.finest}
+        by_keys = {frozenset((i, at) for i, at in enumerate(t) if at): t for t in self.finest}
+        shift = 0 if self.table.unit_key is not None else BITS
         try:
             for *keys, weight in rows:
                 known = {key: int(v) for key, v in zip(self._keys, keys, strict=True) if v is not None}
-                used = tuple(known.get((i, at)) for i, at in self._keys)
-                table = next(t for t in self.finest if set(known) == {(i, at) for i, at in enumerate(t) if at > 0})
-                place = tuple(known.get((i, at), 0) for i, at in enumerate(table))
-                if any(v is not None and v < 0 for v in used):
-                    raise IndexError
-                found[table][place] += int(weight) << (0 if self.table.unit_key is not None else BITS)
-        except (ValueError, TypeError, IndexError, StopIteration):
+                table = by_keys[frozenset(known)]
+                place = np.ravel_multi_index([known.get(key, 0) for key in enumerate(table)], found[table].shape)
+                found[table].flat[int(place)] += int(weight) << shift
+        except (ValueError, TypeError, KeyError):
             raise InternalError("the read of ranges gave something other than its cells") from None
         cells: list[int] = []
         for t in self.nested.tables:
@@ -129,7 +128,8 @@ def _print_cell(column: Column, own: RangeAxis, parameters: Parameters) -> str:
     lower_, width_ = (f"CAST({parameters.bind(float(v))} AS DOUBLE)" for v in (lower, width))
     scaled = f"({x} - {lower_}) / {width_}" + ("" if own.step else f" * {number(own.cells)}")
     near = f"system.main.floor({scaled})"
-    guess = f"CAST(CASE WHEN {scaled} < {number(0)} THEN {number(0)} WHEN {near} > {last} THEN {last} ELSE {near} END AS INTEGER)"
+    cut = f"CASE WHEN {scaled} < {number(0)} THEN {number(0)} WHEN {near} > {last} THEN {last} ELSE {near} END"
+    guess = f"CAST({cut} AS INTEGER)"
     edges = f"CAST({parameters.bind([-math.inf, *own.edges.tolist(), math.inf])} AS DOUBLE[])"
     above = f"CASE WHEN {x} >= system.main.list_extract({edges}, {guess} + 2) THEN 1 ELSE 0 END"
     below = f"CASE WHEN {x} < system.main.list_extract({edges}, {guess} + 1) THEN 1 ELSE 0 END"
