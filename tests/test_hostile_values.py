@@ -220,6 +220,7 @@ SESSION: Cases = {
         "weights": "smooth",
         "noise": "auto",
         "per": None,
+        "ranges": False,
         "fresh": False,
     },
     "explain_summary": lambda _: {
@@ -229,6 +230,7 @@ SESSION: Cases = {
         "weights": "smooth",
         "noise": "auto",
         "per": None,
+        "ranges": False,
     },
     "smooth_answer": lambda _: {
         "name": "s",

@@ -38,7 +38,7 @@ Levels = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class NestedTables:
-    """Which tables there are.
+    """Which tables of counts there are, over which cells.
 
     Attributes:
         sizes: per column, the number of cells at each level: 1 first, each a multiple of the one before.
@@ -90,7 +90,7 @@ class NestedTables:
 
 @dataclass(frozen=True, eq=False)
 class Estimator:
-    """Estimates from noisy tables.
+    """The best linear estimates from tables whose noise has known variances.
 
     Attributes:
         nested: the tables.
@@ -146,7 +146,7 @@ class Estimator:
         return found
 
     def variance(self, wanted: Floats, table: Levels) -> float:
-        """Of the estimate's noise: sum_k |Q_k w|^2 / lambda_k; arguments as :meth:`coefficients`."""
+        """The variance of the estimate's noise: sum_k |Q_k w|^2 / lambda_k; arguments as :meth:`coefficients`."""
         found = 0.0
         for levels, part in self._parts(wanted, table):
             total = self._total(levels)  # the part is divided by it

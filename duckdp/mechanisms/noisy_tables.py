@@ -30,11 +30,10 @@ from typing import Literal
 
 import numpy as np
 
-from duckdp.core.accountant import pure_rho, rho_for
 from duckdp.core.errorbars import Noise, half_width_of
 from duckdp.core.nested_tables import Estimator, Floats, NestedTables
 from duckdp.core.noise import gaussian_noise, gaussian_scale, laplace_noise, laplace_scale
-from duckdp.core.types import Loss, Neighbours, Sensitivity
+from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import InternalError
 
 BITS = 20  # cells are in units of 2^-BITS of a row: the law of the noise is as good as continuous
@@ -58,12 +57,12 @@ class TableNoise:
 
     @cached_property
     def laws(self) -> tuple[Noise, ...]:
-        """Of one cell of each table, in units of 2^-BITS."""
+        """The law of one cell's noise in each table, in units of 2^-BITS."""
         return tuple(Noise(self.family, scale) for scale in self.scales)
 
     @cached_property
     def estimator(self) -> Estimator:
-        """The best linear estimates."""
+        """The best linear estimates from all of these tables."""
         return Estimator(self.nested, tuple(law.variance() for law in self.laws))
 
     @cached_property
@@ -130,16 +129,6 @@ def plan_gaussian(nested: NestedTables, shares: Sequence[Fraction], one: Sensiti
     _require_shares(nested, shares)
     scales = tuple(gaussian_scale(rho * share, one.l2_squared) for share in shares)
     return TableNoise(nested=nested, family="gaussian", scales=scales)
-
-
-def pure_loss(epsilon_nano: int) -> Loss:
-    """What Laplace noise costs."""
-    return Loss(epsilon_nano=epsilon_nano, rho_pico=pure_rho(epsilon_nano))
-
-
-def gaussian_loss(epsilon_nano: int, delta_atto: int) -> Loss:
-    """What Gaussian noise of all that (epsilon, delta) allows costs."""
-    return Loss(epsilon_nano=epsilon_nano, delta_atto=delta_atto, rho_pico=rho_for(epsilon_nano, delta_atto))
 
 
 def _require_shares(nested: NestedTables, shares: Sequence[Fraction]) -> None:

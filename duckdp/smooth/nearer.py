@@ -1,4 +1,4 @@
-"""Of a summary that holds counts of ranges beside its sums: the answer whose interval is expected to be narrower."""
+"""The answer expected to be narrower, of a summary that holds counts of ranges beside its sums."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class RangeCounts:
 
     @property
     def nested(self) -> NestedTables:
-        """The tables."""
+        """Which tables of counts there are."""
         return self.noise.nested
 
     @cached_property
@@ -46,7 +46,7 @@ class RangeCounts:
         return np.array([value / (1 << BITS) for value in self.values])
 
     def raw(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The same as JSON values, to be stored."""
         return {
             "sizes": [list(own.sizes) for own in self.axes],
             "tables": [list(t) for t in self.nested.tables],

@@ -53,7 +53,7 @@ class Cost:
     power: float
 
     def variance(self, share: float) -> float:
-        """Of a cell of a table with that share, in rows squared."""
+        """The variance of a cell's noise in a table with that share, in rows squared."""
         return float((self.unit / share**self.power) ** 2)
 
 

@@ -17,6 +17,7 @@ from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_order import ORDER
 from tests.mutants.of_quantiles import QUANTILES
+from tests.mutants.of_ranges import RANGES
 from tests.mutants.of_reads import READS
 from tests.mutants.of_sparse import SPARSE
 from tests.mutants.of_statements import STATEMENTS
@@ -42,6 +43,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "kernels": KERNELS,
     "weights": WEIGHTS,
     "moments": MOMENTS,
+    "ranges": RANGES,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

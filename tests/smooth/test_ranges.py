@@ -251,7 +251,7 @@ def test_a_gaussian_split_spends_what_the_whole_allows():
 
 def test_smooth_questions_are_answered_from_sums_and_ranges_from_counts(con):
     fill(con)
-    task = plan(("x",), epsilon=5, degree=12, noise="auto")
+    task = plan(("x",), table(X, row_cap=2000), epsilon=0.3, degree=12, noise="auto")
     summary = made(con, task, json.loads(task._noised(counted(con, task))))
     alone = dataclasses.replace(summary, ranges=None)
     smooth = answer(summary, "x")

@@ -69,7 +69,7 @@ class RangedTask:
 
     @property
     def neighbours(self) -> Neighbours:
-        """The relation."""
+        """The relation that the charge holds for."""
         return _largest(self.inner).neighbours
 
     @property

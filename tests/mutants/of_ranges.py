@@ -1,0 +1,39 @@
+"""Faults in noisy tables of counts: more is lost than is charged, or an interval does not hold."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_TABLES, _NESTED = "duckdp/mechanisms/noisy_tables.py", "duckdp/core/nested_tables.py"
+_READ, _TASK, _CELLS = (
+    "duckdp/smooth/sums/range_read.py",
+    "duckdp/smooth/buy/range_task.py",
+    "duckdp/smooth/range_cells.py",
+)
+_ANSWERS, _NEARER = "duckdp/smooth/range_answers.py", "duckdp/smooth/nearer.py"
+_T, _T_NESTED, _T_RANGES = (
+    ("tests/mechanisms/test_noisy_tables.py",),
+    ("tests/core/test_nested_tables.py",),
+    ("tests/smooth/test_ranges.py",),
+)
+_T_LOSSES, _T_ALONE = ("tests/privacy/test_losses.py",), ("tests/privacy/test_noise_alone.py",)
+
+# fmt: off
+RANGES: tuple[Mutant, ...] = (
+    Mutant("tables: a replaced row leaves no cell", _TABLES, "cells = max_rows << BITS, 2 if", "cells = max_rows << BITS, 1 if", _T),
+    Mutant("tables: rows of a unit do not count", _TABLES, "max_rows << BITS, 2", "1 << BITS, 2", _T),
+    Mutant("tables: each spends the whole", _TABLES, "laplace_scale(epsilon * share, one.l1)", "laplace_scale(epsilon, one.l1)", _T),
+    Mutant("tables: each spends the whole rho", _TABLES, "gaussian_scale(rho * share, one.l2_squared)", "gaussian_scale(rho, one.l2_squared)", _T),
+    Mutant("tables: shares are rounded up", _TABLES, "max(1, math.floor(part / whole * (STEPS - len(ideal))))", "1 + math.ceil(part / whole * STEPS)", _T),
+    Mutant("tables: one draw for all cells", _TABLES, "for z in draw(size, scale)]", "for z in draw(1, scale) * size]", (*_T_ALONE, *_T)),
+    Mutant("tables: all variances alike", _NESTED, "np.array(self.variances)))", "1.0))", _T_NESTED),
+    Mutant("ranges: exact cells", _TASK, "[value + z for value", "[value + 0 * z for value", _T_ALONE),
+    Mutant("ranges: counts and sums each for the whole", _TASK, "epsilon_nano=epsilon_nano - for_counts,", "epsilon_nano=epsilon_nano,", _T_LOSSES),
+    Mutant("ranges: Gaussian counts for the whole rho", _TASK, "left = rho - inner.loss.rho_pico", "left = rho", (*_T_RANGES, *_T_LOSSES)),
+    Mutant("ranges: every row of a unit counts whole", _READ, 'weight = f"system.main.sum(CAST(c.{WEIGHT} AS BIGINT))" if keyed', 'weight = f"system.main.count_star() * {1 << BITS}" if keyed', (*_T_RANGES, *_T_LOSSES)),
+    Mutant("ranges: what a cell misses of its own edge", _READ, "CASE WHEN {x} >= system.main.list_extract", "CASE WHEN {x} > system.main.list_extract", _T_RANGES),
+    Mutant("ranges: cells reach to the edges of whole numbers", _CELLS, "inner - 1 if self.step", "inner - 2 if self.step", _T_RANGES),
+    Mutant("ranges: one end for both", _ANSWERS, "for side in (bounded.low, bounded.high)]", "for side in (bounded.low, bounded.low)]", _T_RANGES),
+    Mutant("ranges: factors below 0 keep their ends", _ANSWERS, "(low, high) if term.factor >= 0 else (high, low)", "(low, high)", _T_RANGES),
+    Mutant("ranges: NULL is not looked for", _NEARER, "    counts.look(number)\n", "", _T_RANGES),
+)
