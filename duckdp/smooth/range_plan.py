@@ -34,10 +34,11 @@ MOST_ALL = 2**17  # cells of all tables
 WITHOUT = 0.125  # of n: error of a question in two columns where no table is over both
 ROUND = 0.8  # of an error: what cells with round ends are worth
 HALF = 1.96  # 95% half-widths in deviations
-_PAIR_SHARES = (0.15, 0.3, 0.45, 0.6, 0.75)
-_BRANCHES = (2, 4, 5, 8, 10, 16, 20)
+_PAIR_SHARES = (0.15, 0.3, 0.45, 0.6, 0.75)  # of the charge, that are tried
+_BRANCHES = (2, 4, 5, 8, 10, 16, 20)  # cells that a cell is divided into, that are tried
+# finest cells of a column, that are tried
 _FINEST = (8, 10, 16, 20, 32, 50, 64, 100, 128, 200, 256, 400, 500, 512, 1000, 1024, 2000, 2048, 4000, 4096)
-_ROUND_STEPS = (1.0, 2.0, 2.5, 5.0)
+_ROUND_STEPS = (1.0, 2.0, 2.5, 5.0)  # widths of cells that end at round numbers, up to a power of ten
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -249,22 +249,24 @@ def test_a_gaussian_split_spends_what_the_whole_allows():
     assert task.inner.loss.delta_atto == task.loss.delta_atto
 
 
-def test_smooth_questions_are_answered_from_sums_and_ranges_from_counts(con):
+def test_each_question_is_answered_by_what_is_narrower(con):
     fill(con)
-    task = plan(("x",), table(X, row_cap=2000), epsilon=0.3, degree=12, noise="auto")
+    task = plan(("x",), dataclasses.replace(ALL, columns=(X,)), epsilon=0.5, degree=12, noise="auto")
     summary = made(con, task, json.loads(task._noised(counted(con, task))))
     alone = dataclasses.replace(summary, ranges=None)
-    smooth = answer(summary, "x")
-    assert smooth == answer(alone, "x")
-    jump = answer(summary, "x < 30")
-    assert (
-        jump.high - jump.low
-        < (lambda old: old.high - old.low)(answer(dataclasses.replace(summary, ranges=None), "x < 30")) / 5
-    )
-    both = answers(summary, ["x < 30", "x"])
-    assert [b.value for b in both] == [pytest.approx(jump.value), pytest.approx(smooth.value)]
-    together = answers(summary, ["x < 30"], simultaneous=True)  # from the sums
-    assert together[0].simultaneous and together[0].approximation_error > 0.01
+    known = RangeKnown(summary, summary.ranges, "mean", 0.95)
+    texts = ("x < 30", "x", "exp(-x / 20)", "greatest(x, 50)", "CASE WHEN x < 50 THEN x ELSE 0 END")
+    both = answers(summary, texts)
+    for text, listed in zip(texts, both, strict=True):
+        widths = []
+        of_counts = known.answer(known.bound(read_function(text, "t", task.columns)))
+        for found in (answer(summary, text), answer(alone, text), of_counts):
+            widths.append(found.high - found.low)
+        assert widths[0] <= 1.5 * min(widths[1:]), text
+        assert listed.high - listed.low == pytest.approx(widths[0], rel=0.3)
+    assert both[0].high - both[0].low < 0.5 * (lambda old: old.high - old.low)(answer(alone, "x < 30"))
+    (together,) = answers(summary, ["x < 30"], simultaneous=True)  # from the sums
+    assert together.simultaneous and together.approximation_error > 0.01
 
 
 def test_what_is_null_or_not_finite_is_refused_as_without_counts(con):
