@@ -94,7 +94,8 @@ class RangeRead:
                 known = {key: int(v) for key, v in zip(self._keys, keys, strict=True) if v is not None}
                 table = by_keys[frozenset(known)]
                 place = np.ravel_multi_index([known.get(key, 0) for key in enumerate(table)], found[table].shape)
-                found[table].flat[int(place)] += int(weight) << shift
+                flat = found[table].reshape(-1)  # a view
+                flat[int(place)] = int(flat[int(place)]) + (int(weight) << shift)
         except (ValueError, TypeError, KeyError):
             raise InternalError("the read of ranges gave something other than its cells") from None
         cells: list[int] = []
