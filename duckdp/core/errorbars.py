@@ -326,10 +326,9 @@ def _quantile(coefficients: Sequence[float], noises: Sequence[Noise], level: flo
 def half_width_of(terms: Counter[tuple[float, Noise]], level: float, nodes: int = _NODES) -> float:
     """The level-quantile of |S|, S the sum of c Z over (c, law of Z), each as often as it is there.
 
-    On a circle of length T that holds all but _TAIL, f the characteristic function:
-    P(|S| <= t) = 2t/T + sum_j 2 sin(2 pi j t / T) f(2 pi j / T) / (pi j). The sum may stop where the continuous terms
-    bound f by 1e-6, or, from 8192 nodes on, where an octave of f is that small: what may revive later is a structure
-    of steps finer than two nodes, and that is rounded to the lattice.
+    On a circle of length T that holds all but _TAIL: P(|S| <= t) = 2t/T + sum_j 2 sin(2 pi j t / T) f(2 pi j / T)
+    / (pi j). It may stop where the continuous terms bound f by 1e-6, or, from 8192 nodes on, where an octave of f is
+    that small: what may revive later is a structure of steps finer than two nodes, and that is rounded to the lattice.
     """
     sizes = np.array([c for c, _ in terms])
     ratios = np.arange(1, 13)[:, None] * (sizes / sizes.min())  # a lattice holds S if a row consists of integers
