@@ -54,7 +54,7 @@ CODES: dict[str, str] = {
     "Q201": "the clause is outside the allow-list",
     "Q202": "the function is outside the allow-list",
     "Q203": "the types do not fit",
-    "Q204": "joins, subqueries, CTEs and set operations over a protected table are outside the allow-list",
+    "Q204": "this join, subquery, CTE or set operation over a protected table is outside the allow-list",
     "Q205": "the relation is not a protected table",
     "Q206": "the aggregate is outside the allow-list",
     "Q207": "the column is not declared",

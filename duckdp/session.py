@@ -62,7 +62,7 @@ class Session(Calls):
         """Answer one statement privately; a statement over no protected table runs on the analyst's own instance.
 
         Args:
-            text: one SELECT over one protected table.
+            text: one SELECT over protected tables.
             epsilon: what the whole statement costs, as text or number; else what the session has SET.
             delta: for Gaussian noise and for keys without a declared domain.
             error: in place of epsilon: the widest acceptable 95% half-width, for all outputs or by name. It holds for

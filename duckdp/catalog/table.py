@@ -144,6 +144,16 @@ class Table:
         """
         return write_json({k: v for k, v in self._declared.items() if k not in ("unit", "constraints")})
 
+    @property
+    def bases(self) -> tuple[Table, ...]:
+        """The protected tables that are read where this one is: itself."""
+        return (self,)
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows of one unit that public figures leave possible."""
+        return self.row_cap
+
     @cached_property
     def _declared(self) -> dict[str, Any]:
         # declarations and questions from before these existed keep their texts

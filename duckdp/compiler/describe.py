@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from duckdp.catalog.table import name_nulls, name_unit
-from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.measures import Measure
-from duckdp.compiler.operators import Operator, row_of
+from duckdp.compiler.notation import pretty as pretty
 from duckdp.compiler.plan import Plan
-from duckdp.compiler.query import Key
+from duckdp.compiler.query import Key, Query
+from duckdp.compiler.relations.relation import Relation
 from duckdp.core.types import show_decimal
-from duckdp.texts import sql_text
 
 
 def describe_plan(plan: Plan) -> str:
@@ -23,7 +20,7 @@ def describe_plan(plan: Plan) -> str:
     lines = [
         f"release {_counted(plan.cells, 'number')} per group, {plan.family} noise, {plan.loss}",
         f"  protects: {_unit(plan)}",
-        f"  reads: {query.table.name}" + (f" where {pretty(query.where)}" if query.where is not None else ""),
+        *_read(query),
     ]
     lines += [f"  {name_nulls(query.table)}"] if query.table.null_units else []
     lines += [f"  key: {pretty(key.expr)} ({_key(key, plan.tau)})" for key in query.keys]
@@ -35,43 +32,13 @@ def describe_plan(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def pretty(expr: Expr) -> str:
-    """An expression in ordinary notation.
-
-    >>> from duckdp.catalog.table import Kind
-    >>> pretty(Call("add", (Literal(1, Kind.NUMBER), Literal(2.5, Kind.NUMBER)), Kind.NUMBER))
-    '(1 + 2.5)'
-    """
-    match expr:
-        case ColumnRef(column=c):
-            return c.name
-        case Literal(value=v):
-            return _constant(v)
-        case Call(arguments=arguments, option=option):
-            return _call(row_of(expr), [pretty(a) for a in arguments], option)
-        case Case(branches=branches, default=default):
-            arms = " ".join(f"WHEN {pretty(c)} THEN {pretty(v)}" for c, v in branches)
-            return f"CASE {arms}{f' ELSE {pretty(default)}' if default is not None else ''} END"
-        case Aggregate(function=name, argument=argument):
-            return f"{name}({'' if argument is None else pretty(argument)})"
-        case KeyRef(index=index):
-            return f"key {index + 1}"
-
-
-def _call(row: Operator, args: list[str], option: str) -> str:
-    if row.shown is not None:
-        return row.shown(args)
-    return f"{row.label or row.family}({', '.join([*args, *([_constant(option)] if option else [])])})"
-
-
-def _constant(value: object) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return str(value).upper()
-    if isinstance(value, dt.date):
-        return f"'{value.isoformat()}'"
-    return sql_text(value) if isinstance(value, str) else f"{value:g}"
+def _read(query: Query) -> list[str]:
+    """What is read, from the outside in."""
+    where = f" where {pretty(query.where)}" if query.where is not None else ""
+    if not isinstance(query.table, Relation):
+        return [f"  reads: {query.table.name}{where}"]
+    first, *inner = query.table.node.describe()
+    return [f"  reads: {first}{where}", *(f"    {line}" for line in inner)]
 
 
 def _unit(plan: Plan) -> str:

@@ -43,7 +43,7 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
         (:func:`key_codes`), and what the group's cells follow from (:func:`read_cells`). Open groups come by ascending
         keys.
     """
-    parameters = Parameters()
+    parameters = Parameters(key=salt)
     joins = [_join(i, key, parameters) for i, key in enumerate(plan.query.keys)]
     prepared = _prepared(plan.query, plan.measures, joins, parameters)
     keys = [f"k{i}" for i in range(len(plan.query.keys))]

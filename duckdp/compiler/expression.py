@@ -145,6 +145,13 @@ def remembered(find: Callable[[Expr], Found]) -> Callable[[Expr], Found]:
     return ask
 
 
+@remembered
+def measured(expr: Expr) -> tuple[int, int]:
+    """How many nodes an expression has when it is printed, and how many levels."""
+    parts = [measured(child) for child in children(expr)]
+    return 1 + sum(n for n, _ in parts), 1 + max((depth for _, depth in parts), default=0)
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     """Every node of an expression, outermost first."""
     yield expr

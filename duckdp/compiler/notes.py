@@ -9,6 +9,7 @@ from duckdp.compiler.expression import Aggregate, Expr, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.known import is_zero
 from duckdp.compiler.plan import Plan
+from duckdp.compiler.relations.relation import Relation
 
 NO_ROWS = "no row counts, by the declared bounds and domains alone"
 KNOWN = f"can only be 0: {NO_ROWS}"
@@ -20,7 +21,7 @@ OF_NOTHING = (KNOWN, UNDEFINED, KNOWN_OR_UNDEFINED)
 
 def plan_notes(plan: Plan) -> list[str]:
     """Public caveats of a plan's answers."""
-    notes: list[str] = []
+    notes = plan.query.table.node.notes() if isinstance(plan.query.table, Relation) else []
     if not plan.measures:
         return [_note_of_nothing(plan)]
     if (caveat := plan_caveat(plan) or _bounded(plan, rows=False)) is not None:
@@ -70,7 +71,8 @@ def _bounded(plan: Plan, *, rows: bool) -> str | None:
     """Which rows and groups of a unit do not count, and that no error bar tells of them; None where all count."""
     table, size = plan.query.table, plan.domain_size
     parts = [bounding_note(table, grouped=bool(plan.query.keys))] if rows and drops_rows(table) else []
-    if plan.query.keys and table.unit_key is not None and (size is None or size > plan.groups):
+    more = table.most_rows > plan.groups and (size is None or size > plan.groups)
+    if plan.query.keys and table.unit_key is not None and more:
         one, each = ("one group", "s") if plan.groups == 1 else (f"{plan.groups} groups", "")
         parts.append(f"at most {one} of each{f' {table.unit_key} count{each}' if not parts else ''} (max_groups)")
     return f"{' and '.join(parts)}; {LEFT_OUT}" if parts else None
@@ -78,7 +80,7 @@ def _bounded(plan: Plan, *, rows: bool) -> str | None:
 
 def drops_rows(table: Table) -> bool:
     """Whether a unit may have rows beyond max_rows, which are then dropped, scaled or clamped."""
-    return table.unit_key is not None and table.max_rows < table.row_cap
+    return table.unit_key is not None and table.max_rows < table.most_rows
 
 
 def bounding_note(table: Table, *, grouped: bool = False) -> str:

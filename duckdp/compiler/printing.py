@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from duckdp.catalog.table import MAX_TEXT, ZONED, Column, Kind, Scalar, Table
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.operators import operator_sql
+from duckdp.compiler.parameters import Parameters as Parameters
 from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.scope import read_predicate
 from duckdp.errors import InternalError
 
@@ -27,18 +28,6 @@ SQL_TYPES = {
     Kind.TIMESTAMP: "TIMESTAMP",
 }
 FIRST_DATE, LAST_DATE = dt.date(1, 1, 1), dt.date(9999, 12, 31)
-
-
-@dataclass
-class Parameters:
-    """Bound values of one statement, in order of their $n."""
-
-    values: list[object] = field(default_factory=list)
-
-    def bind(self, value: object) -> str:
-        """Add a value; returns its placeholder."""
-        self.values.append(value)
-        return f"${len(self.values)}"
 
 
 def quote(name: str) -> str:
@@ -125,7 +114,10 @@ def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters
     Columns keep their declared names; with ``unit`` the privacy unit is ``__unit``. Rows without a unit are dropped
     here, before anything else: those whose key is NULL, and those whose key names nobody (``null_units``). A key such
     as 'unknown' would make one unit of many people: max_rows would be theirs together, and each of them unprotected.
+    A relation's rows come from its node, which starts from the same scans.
     """
+    if isinstance(table, Relation):
+        return table.node.print(columns, parameters)
     items = [f"{print_column(c, parameters, 'base')} AS {quote(c.name)}" for c in columns]
     conditions = []
     if unit and table.unit_key is not None:

@@ -1,10 +1,14 @@
-"""Columns inside row expressions: only declared ones exist."""
+"""Names inside row expressions: only declared columns exist, and those that a subquery gives."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
 from sqlglot import exp
 
-from duckdp.catalog.table import Column, Kind, Table, closest
+from duckdp.catalog.table import Kind, Table, closest
 from duckdp.compiler import ways
 from duckdp.compiler.expression import ColumnRef, Expr
 from duckdp.compiler.parse import refuse
@@ -20,11 +24,83 @@ def read_predicate(node: exp.Expression, table: Table, text: str) -> Expr:
     return condition
 
 
-class RowScope:
-    """Resolves columns inside row expressions."""
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What stands for rows in FROM: some rows of a table or relation, and columns that are computed from them.
 
-    def __init__(self, table: Table, alias: str | None, text: str) -> None:
-        self.table, self.alias, self.text = table, alias or table.name, text
+    Projections and filters are no step of their own: whoever reads a view's column reads what it is computed from, so
+    a question about a view is the question about its table.
+
+    Attributes:
+        table: whose rows they are.
+        columns: names as they were given, and expressions over the table's columns.
+        units: names of columns that are the privacy unit itself, never NULL. That a column is one is a fact of where
+            it comes from, never of its name.
+        where: which rows, or None: all.
+    """
+
+    table: Table
+    columns: tuple[tuple[str, Expr], ...]
+    units: tuple[str, ...] = ()
+    where: Expr | None = None
+
+    def column(self, name: str) -> Expr | None:
+        """The expression of a column, ignoring case."""
+        return next((e for n, e in self.columns if n.lower() == name.lower()), None)
+
+    def is_unit(self, name: str) -> bool:
+        """Whether a column is the privacy unit."""
+        return name.lower() in (n.lower() for n in self.units)
+
+
+def view_of(table: Table) -> View:
+    """All rows and declared columns of a table, and its unit."""
+    columns = tuple((c.name, ColumnRef(c)) for c in table.columns)
+    return View(table=table, columns=columns, units=() if table.unit_key is None else (table.unit_key,))
+
+
+def view_from(
+    table: Table,
+    columns: Sequence[tuple[str, Expr]],
+    units: Sequence[str],
+    where: Expr | None,
+    select: exp.Select,
+    text: str,
+) -> View:
+    """A view; no two of its columns may have the same name.
+
+    Raises:
+        QueryError: Q203.
+    """
+    names = [n.lower() for n in (*units, *(n for n, _ in columns))]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        refuse("Q203", f'a subquery gives two columns named "{twice[:63]}". Give each a name: x AS a.', select, text)
+    return View(table=table, columns=tuple(columns), units=tuple(units), where=where)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """A view under the names that its columns may be qualified with."""
+
+    names: tuple[str, ...]
+    view: View
+
+
+class RowScope:
+    """Resolves columns inside row expressions.
+
+    Args:
+        table: whose rows they are, all names together.
+        alias: of the table, where it stands for itself.
+        text: the statement, for places in messages.
+        named: what stands in FROM; None: the table itself.
+    """
+
+    def __init__(self, table: Table, alias: str | None, text: str, named: Sequence[Named] | None = None) -> None:
+        self.table, self.text = table, text
+        own = Named(names=tuple(dict.fromkeys((alias or table.name, table.name))), view=view_of(table))
+        self.named = (own,) if named is None else tuple(named)
 
     def leaf(self, node: exp.Expression) -> Expr | None:
         """A column reference, or None for any other allowed node."""
@@ -34,37 +110,70 @@ class RowScope:
             refuse("Q301", "an aggregate stands where a row is computed; aggregates do not nest.", node, self.text)
         if isinstance(node, exp.Window):
             refuse("Q201", ways.WINDOW, node, self.text)
-        return ColumnRef(self.column(node)) if isinstance(node, exp.Column) else None
+        return self.column(node) if isinstance(node, exp.Column) else None
 
-    def column(self, node: exp.Column) -> Column:
-        """The declared column a node names."""
+    def is_column(self, node: exp.Expression) -> bool:
+        """Whether a name without qualifier is a column (else it may be an alias)."""
+        return any(n.view.column(node.name) is not None for n in self.named)
+
+    def is_unit(self, node: exp.Expression) -> bool:
+        """Whether a node is the privacy unit: by where the column comes from."""
+        if not isinstance(node, exp.Column) or node.args.get("db") or node.args.get("catalog"):
+            return False
+        return any(n.view.is_unit(node.name) for n in self._candidates(node))
+
+    def all_of(self, star: exp.Expression) -> list[Named]:
+        """What * or a.* stands for."""
+        if star.args.get("except_") or any(v for k, v in star.args.items() if k not in ("this", "table")):
+            refuse("Q201", "* takes no EXCLUDE or REPLACE here. Write the columns out.", star, self.text)
+        found = self._candidates(star) if isinstance(star, exp.Column) else list(self.named)
+        if not found:
+            refuse(
+                "Q205", f'"{str(star.text("table"))[:63]}" is not a relation of this query. Write *.', star, self.text
+            )
+        return found
+
+    @property
+    def unit_name(self) -> str | None:
+        """A name of the privacy unit, as messages offer it."""
+        return next((unit for n in self.named for unit in n.view.units), None)
+
+    def column(self, node: exp.Column) -> Expr:
+        """What a column node names."""
         if node.args.get("db") or node.args.get("catalog"):
             refuse("Q202", "field access is outside the allow-list. Name a column.", node, self.text)
-        if node.table and node.table.lower() not in (self.alias.lower(), self.table.name.lower()):
+        candidates = self._candidates(node)
+        if not candidates:
             refuse(
                 "Q205",
-                f'"{node.table[:63]}" is not a relation of this query. Write {self.table.name}.{node.name[:63]}.',
+                f'"{node.table[:63]}" is not a relation of this query. Write '
+                f"{self.named[0].names[-1]}.{node.name[:63]}.",
                 node,
                 self.text,
             )
-        found = self.table.column(node.name)
+        found = next((e for n in candidates if (e := n.view.column(node.name)) is not None), None)
         if found is not None:
             return found
-        if self.table.unit_key is not None and node.name.lower() == self.table.unit_key.lower():
+        if self.is_unit(node):
             refuse(
                 "Q301",
                 f'"{node.name}" names the privacy unit; it may only stand in count(DISTINCT {node.name}).',
                 node,
                 self.text,
             )
-        known = closest(node.name, [c.name for c in self.table.columns])
+        self._refuse_unknown(node, candidates)
+
+    def _candidates(self, node: exp.Column) -> list[Named]:
+        qualifier = node.table.lower()
+        return [n for n in self.named if not qualifier or qualifier in (name.lower() for name in n.names)]
+
+    def _refuse_unknown(self, node: exp.Column, candidates: Sequence[Named]) -> NoReturn:
+        columns = [pair for n in candidates for pair in n.view.columns]
+        known = closest(node.name, [name for name, _ in columns])
         if isinstance(node.this, exp.Identifier) and node.this.quoted:
-            of_texts = any(node.name in (c.domain or ()) for c in self.table.columns)
+            refs = [e for _, e in columns if isinstance(e, ColumnRef)]
+            of_texts = any(node.name in (e.column.domain or ()) for e in refs)
             text = f"A text is in single quotes: '{node.name[:63]}'."
             known = text if of_texts else f"{known} {text}"
-        refuse(
-            "Q207",
-            f'column "{node.name[:63]}" is not declared for "{self.table.name}". {known}',
-            node,
-            self.text,
-        )
+        what = f'declared for "{candidates[0].names[-1]}"' if len(candidates) == 1 else "of a relation in FROM"
+        refuse("Q207", f'column "{node.name[:63]}" is not {what}. {known}', node, self.text)

@@ -1,6 +1,7 @@
-"""One SELECT over one protected table to a :class:`Query` of our own types, or a refusal that says why and what to do.
+"""One SELECT over protected tables to a :class:`Query` of our own types, or a refusal that says why and what to do.
 
-Default deny: every clause, relation, function and aggregate that has no rule here is refused.
+Default deny: every clause, relation, function and aggregate that has no rule is refused. What stands in FROM is read
+by compiler/relations.
 """
 
 from __future__ import annotations
@@ -10,31 +11,32 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from duckdp.catalog.table import Kind, Table, closest
+from duckdp.catalog.table import Kind, Table
 from duckdp.compiler import ways
 from duckdp.compiler.aggregates import BY_NODE, BY_WORD, OFFERED, AggregateRow
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
 from duckdp.compiler.facts import facts
+from duckdp.compiler.frame import aliases_of, boolean, both, check_select, group_nodes
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Key, Order, Output, Query
+from duckdp.compiler.relations.relation import bounded_by
+from duckdp.compiler.relations.subqueries import Subqueries
 from duckdp.compiler.scalars import Scalars
-from duckdp.compiler.scope import RowScope
 from duckdp.compiler.spelling import spelled
 from duckdp.compiler.types import type_of
 from duckdp.errors import QueryError
 
-CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
 OTHER_AGGREGATES = f" Take {', '.join(OFFERED[:-1])} or {OFFERED[-1]}."
 
 
 def read_select(
     statement: exp.Expression, tables: Mapping[str, Table], text: str, parameters: Sequence[object] = ()
 ) -> Query:
-    """Validate a statement over one protected table.
+    """Validate a statement over protected tables.
 
     Args:
         statement: tree from ``parse_statement``.
@@ -53,26 +55,27 @@ class _Reader:
         self, statement: exp.Expression, tables: Mapping[str, Table], text: str, parameters: Sequence[object]
     ) -> None:
         self.text, self.tables = text, tables
-        self.select = self._check_statement(statement)
-        self.table, alias = self._relation()
-        self.scope = RowScope(self.table, alias, text)
+        self.select = check_select(statement, text)
+        self.scope, self.inherited = Subqueries(tables, text, parameters).scope(self.select)
+        self.table = self.scope.table
         self.row = Scalars(self.scope.leaf, text, parameters)
         self.outer = Scalars(self._outer_leaf, text, parameters, released=True)
-        self.aliases = {e.alias.lower(): e.this for e in self.select.expressions if isinstance(e, exp.Alias)}
+        self.aliases = aliases_of(self.select)
         self.domains = Domains()
         self.keys: tuple[Key, ...] = ()
 
     def read(self) -> Query:
         where = self.select.args.get("where")
         condition = self._boolean(self.row(where.this), where, "WHERE") if where is not None else None
-        self.keys = tuple(self._key(n) for n in self._group_nodes())
+        nodes = group_nodes(self.select, self.aliases, self.scope.is_column, self.text)
+        self.keys = tuple(self._key(n) for n in nodes)
         if len({k.expr for k in self.keys}) != len(self.keys):
             self._refuse("Q201", "GROUP BY names the same key twice. Write it once.", self.select.args["group"])
         outputs = self._outputs()
         having = self.select.args.get("having")
         query = Query(
-            table=self.table,
-            where=condition,
+            table=bounded_by(self.table, [k.expr for k in self.keys]),
+            where=both(self.inherited, condition),
             keys=self.keys,
             outputs=outputs,
             having=self._boolean(self._released(having.this), having, "HAVING") if having is not None else None,
@@ -92,89 +95,7 @@ class _Reader:
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
 
-    # ---- the frame --------------------------------------------------------------------------------------------
-
-    def _check_statement(self, statement: exp.Expression) -> exp.Select:
-        if isinstance(statement, exp.Subquery) and not any(v for k, v in statement.args.items() if k != "this"):
-            statement = statement.this
-        if isinstance(statement, exp.SetOperation):
-            self._refuse("Q204", "UNION, EXCEPT and INTERSECT are outside the allow-list. Ask one by one.", statement)
-        if not isinstance(statement, exp.Select):
-            self._refuse("Q103", "only SELECT may name a protected table.", statement)
-        for clause, value in statement.args.items():
-            if value and clause not in CLAUSES:
-                self._refuse_clause(clause, value, statement)
-        if not statement.expressions:
-            self._refuse("Q302", "FROM without SELECT would return rows. Select aggregates.", statement)
-        return statement
-
-    def _refuse_clause(self, clause: str, value: object, statement: exp.Expression) -> None:
-        parts = [p for p in (value if isinstance(value, list) else [value]) if isinstance(p, exp.Expression)]
-        node = parts[0] if parts else statement
-        if clause in ("with_", "joins", "laterals"):
-            what = {"with_": "WITH", "joins": "a join", "laterals": "LATERAL"}[clause]
-            way = ways.ONE_TABLE + {"with_": ways.NO_WITH, "joins": ways.NO_JOIN}.get(clause, ".")
-            self._refuse("Q204", f"{what} over a protected table is outside the allow-list. {way}", node)
-        if clause == "distinct":
-            self._refuse("Q201", "SELECT DISTINCT is outside the allow-list. Use GROUP BY.", node)
-        name = clause.strip("_").upper()
-        self._refuse("Q201", ways.CLAUSES.get(clause, f"{name} is outside the allow-list. {ways.CLAUSE}"), node)
-
-    def _relation(self) -> tuple[Table, str | None]:
-        clause = self.select.args.get("from_")
-        if clause is None:
-            self._refuse("Q205", "the query names no table. " + ways.names(list(self.tables)), self.select)
-        node = clause.this
-        if isinstance(node, exp.Subquery):
-            self._refuse("Q204", ways.SUBQUERY, node)
-        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            self._refuse("Q205", f"only a protected table may stand in FROM. {ways.names(list(self.tables))}", node)
-        for part, value in node.args.items():
-            if not value or part in ("this", "alias"):
-                continue
-            if part == "joins":
-                self._refuse_clause(part, value, node)
-            if part in ("db", "catalog"):
-                if part == "catalog" or node.db.lower() != "main":
-                    written = node.name[:63]
-                    self._refuse("Q201", f'a table stands here without catalog and schema. Write "{written}".', node)
-            else:
-                self._refuse_clause(part, value, node)
-        alias = node.args.get("alias")
-        if alias is not None and alias.args.get("columns"):
-            self._refuse("Q201", "a table's columns have no aliases here. Use their own names.", node)
-        table = self.tables.get(node.name.lower())
-        if table is None:
-            self._refuse(
-                "Q205", f'"{node.name[:63]}" is not a protected table. {closest(node.name, self.tables)}', node
-            )
-        return table, node.alias or None
-
     # ---- keys -------------------------------------------------------------------------------------------------
-
-    def _group_nodes(self) -> list[exp.Expression]:
-        group = self.select.args.get("group")
-        if group is None:
-            return []
-        for part, value in group.args.items():
-            if value and part not in ("expressions", "all"):
-                self._refuse("Q201", ways.LEVELS, group)
-        if group.args.get("all"):
-            plain = [e.unalias() for e in self.select.expressions]
-            return [e for e in plain if not e.find(exp.AggFunc) and not self._is_aggregate(e)]
-        return [self._resolve_group(n) for n in group.expressions]
-
-    def _resolve_group(self, node: exp.Expression) -> exp.Expression:
-        index = small_int(node)
-        if index is not None:
-            if not 1 <= index <= len(self.select.expressions):
-                self._refuse("Q203", ways.position("GROUP BY", index, len(self.select.expressions)), node)
-            chosen: exp.Expression = self.select.expressions[index - 1].unalias()
-            return chosen
-        if isinstance(node, exp.Column) and not node.table and self.table.column(node.name) is None:
-            named: exp.Expression = self.aliases.get(node.name.lower(), node)
-            return named
-        return node
 
     def _key(self, node: exp.Expression) -> Key:
         if isinstance(node, exp.Tuple):
@@ -266,9 +187,7 @@ class _Reader:
         if isinstance(node, exp.Window):
             self._refuse("Q201", ways.WINDOW, node)
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-            alias = (
-                None if node.table or self.table.column(node.name) is not None else self.aliases.get(node.name.lower())
-            )
+            alias = None if node.table or self.scope.is_column(node) else self.aliases.get(node.name.lower())
             if alias is not None:
                 return self.outer(alias)
         key = self._as_key(node)
@@ -296,9 +215,6 @@ class _Reader:
         return None if index is None else KeyRef(index, expr.kind, type=type_of(expr))
 
     # ---- aggregates -------------------------------------------------------------------------------------------
-
-    def _is_aggregate(self, node: exp.Expression) -> bool:
-        return isinstance(node, exp.Anonymous) and str(node.this).lower() in BY_WORD
 
     def _aggregate(self, node: exp.Expression) -> Aggregate | None:
         if isinstance(node, exp.Filter):
@@ -357,18 +273,14 @@ class _Reader:
         if inner is None or isinstance(inner, exp.Star):
             return Aggregate("count_rows", None, None)
         if isinstance(inner, exp.Distinct):
-            parts = inner.expressions
-            key = self.table.unit_key
-            if (
-                key is None
-                or len(parts) != 1
-                or not isinstance(parts[0], exp.Column)
-                or parts[0].name.lower() != key.lower()
-            ):
+            parts, key = inner.expressions, self.scope.unit_name
+            if len(parts) != 1 or not self.scope.is_unit(parts[0]):
                 hint = f"count(DISTINCT {key}) is allowed." if key else "Here every row is a unit: use count(*)."
+                if key is None and self.table.unit_key is not None:
+                    hint = f"Let the subquery select {self.table.unit_key} too, and count that."
                 self._refuse("Q304", f"DISTINCT may count privacy units only. {hint}", node)
             return Aggregate("count_units", None, None)
-        if isinstance(inner, exp.Column) and self.table.unit_key and inner.name.lower() == self.table.unit_key.lower():
+        if self.scope.is_unit(inner):
             return Aggregate("count_rows", None, None)  # rows without a unit key are dropped everywhere
         argument = self.row(inner)
         if not facts(argument).nullable:
@@ -380,8 +292,4 @@ class _Reader:
         return Aggregate(aggregate.function, aggregate.argument, both)
 
     def _boolean(self, expr: Expr, node: exp.Expression, where: str) -> Expr:
-        if isinstance(expr, Literal) and expr.value is None:
-            return Literal(None, Kind.BOOLEAN)
-        if expr.kind is not Kind.BOOLEAN:
-            self._refuse("Q203", f"{where} {ways.not_a(Kind.BOOLEAN, expr.kind)}", node)
-        return expr
+        return boolean(expr, node, where, self.text)

@@ -11,16 +11,22 @@ from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Expr, Literal
 from duckdp.compiler.parse import SPACED
 
+_ANSWER = "SELECT avg(n) FROM dp_query($$SELECT key, count(*) AS n FROM ... GROUP BY key$$)."
 SUBQUERY = (
-    "subqueries over a protected table are outside the allow-list. Ask the inner question and go on with its answer: "
-    "SELECT avg(n) FROM dp_query($$SELECT key, count(*) AS n FROM ... GROUP BY key$$)."
+    "this subquery over a protected table is outside the allow-list. Ask the inner question and go on with its answer: "
+    f"{_ANSWER}"
 )
 WINDOW = (
     "window functions are outside the allow-list. Use them on an answer: SELECT *, rank() OVER (ORDER BY n) FROM "
     "dp_query($$SELECT key, count(*) AS n FROM ... GROUP BY key$$)."
 )
 ONE_TABLE = "Ask one table at a time with FROM dp_query($$SELECT ...$$), and combine the answers"
-NO_WITH = "; conditions of one SELECT go into its WHERE."
+RECURSIVE = "WITH RECURSIVE over a protected table is outside the allow-list. Write the CTE without itself."
+INNER_LIMIT = (
+    "LIMIT and OFFSET inside a subquery choose among the rows of many units. Ask without it, or use it on the answer: "
+    "SELECT ... GROUP BY key ORDER BY 2 DESC LIMIT 10."
+)
+INNER_DISTINCT = "DISTINCT here is outside the allow-list. Use GROUP BY with the same columns, the unit among them."
 NO_JOIN = "; or the data owner protects a table that holds the join."
 SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, and ask about all rows."
 CLAUSES = {
@@ -83,6 +89,26 @@ def in_utc(text: str) -> str:
     except (ValueError, OverflowError):
         return NEEDED[Kind.TIMESTAMP]
     return f"Write the instant in UTC: TIMESTAMP '{moment.isoformat(sep=' ')}'."
+
+
+def inner_groups(unit: str | None, *, distinct: bool) -> str:
+    """That a subquery's rows would be of several units."""
+    answer = f"Ask the inner question and go on with its answer: {_ANSWER}"
+    if unit is None:
+        return f"a subquery that groups rows of a protected table is a question of its own. {answer}"
+    if distinct:
+        return (
+            f"DISTINCT inside a subquery needs the privacy unit. Write SELECT DISTINCT {unit}, x, or ask for x alone."
+        )
+    return (
+        f"a subquery whose groups hold several units is a question of its own. Give each unit its row with "
+        f"GROUP BY {unit}, or ask the inner question and go on with its answer: {_ANSWER}"
+    )
+
+
+def inner_aggregate(called: str) -> str:
+    """That an aggregate of a unit's rows has no rule."""
+    return f"{called} has no form inside a subquery. Take count, sum, avg, min, max, median, bool_and or bool_or."
 
 
 def not_a(kind: Kind, given: Kind) -> str:

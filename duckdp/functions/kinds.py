@@ -119,7 +119,7 @@ NewName = Annotated[str, Kind(word="a name to store it by", about="a name to sto
 ColumnName = Annotated[str, Kind(word="the name of a column", sql="x", about="one of its columns")]
 _COLUMNS = Kind(word="a list of names", about="names of columns", listed=True)
 ColumnNames = Annotated[Sequence[str], _COLUMNS]
-Statement = Annotated[str, Kind(word="the text of one statement", about="one SELECT over one protected table")]
+Statement = Annotated[str, Kind(word="the text of one statement", about="one SELECT over protected tables")]
 FunctionText = Annotated[str, Kind(word="the text of a function", sql="f", about="a function of the summary's columns")]
 _FUNCTIONS = Kind(word="a list of texts", sql="f", about="functions of the summary's columns", listed=True)
 FunctionTexts = Annotated[Sequence[str], _FUNCTIONS]

@@ -18,6 +18,7 @@ from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, columns, walk
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.query import Query
+from duckdp.compiler.relations.relation import Relation
 from duckdp.errors import DuckDPError, ParameterError
 from duckdp.process.importing import importing
 
@@ -140,6 +141,8 @@ def _labelled(column: Column) -> bool:
 
 def _unfit(query: Query) -> str:
     """Why no summary can answer the statement, or ""."""
+    if isinstance(query.table, Relation):
+        return "the statement reads what a subquery makes of a table"
     if query.where is not None:
         return "the statement has a WHERE"
     if query.keys or query.having is not None:

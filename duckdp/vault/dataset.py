@@ -93,20 +93,21 @@ class DataSet:
         """Version of the declarations, among which that of ``table`` still stands as it was planned for.
 
         Args:
-            table: the declaration.
+            table: the declaration, or a relation of several.
             state: the ledger's; None: as it stands now.
 
         Raises:
             CatalogError: C103; C105, a column of it is generated.
         """
         with self._lock:
-            if table not in self._stored:  # declared before generated columns were refused
-                require_stored(self.engine, table)
-                self._stored.add(table)
-            if self.tables_of(state or self.ledger.state()).get(table.name) != table:
-                raise CatalogError(
-                    "C103", "the declaration changed since the query was planned. Run it again.", table=table.name
-                )
+            for base in table.bases:
+                if base not in self._stored:  # declared before generated columns were refused
+                    require_stored(self.engine, base)
+                    self._stored.add(base)
+                if self.tables_of(state or self.ledger.state()).get(base.name) != base:
+                    raise CatalogError(
+                        "C103", "the declaration changed since the query was planned. Run it again.", table=base.name
+                    )
             return self._loaded
 
     def names_protected(self, text: str) -> bool:

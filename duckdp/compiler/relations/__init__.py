@@ -1,0 +1,1 @@
+"""Relations that are made of protected tables: what a subquery, a CTE or a join gives."""

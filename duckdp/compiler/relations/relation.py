@@ -1,0 +1,112 @@
+"""A relation that is made of protected tables is a table: what aggregates over its rows need not know the difference.
+
+Everything that reads private rows starts from the columns, the unit and the public figures of a :class:`Table`, and
+from the SELECT that gives its rows (``printing.print_rows``). A :class:`Relation` has the same, and its rows are
+printed by a :class:`Node` of our own.
+
+**Unit-local.** Every node gives, for all data D and units u, R(D without u) = R(D) without the rows of u, as multisets:
+what it gives for a unit is one function of that unit's rows and of public figures. That covers the absence of others'
+rows, ties, rounding and errors. Proof, once for all nodes: each is the union over units of a function of the unit's own
+rows of its inputs, which gives nothing for no rows; so if the inputs are unit-local, both sides of the equation are the
+same union without the term of u. What each printer does for it, its file says.
+
+So the contributions of a unit are bounded once, at the end, on its own rows of the last relation (compiler/emit.py),
+and sensitivities are those of that bounding (Wilson et al. 2020).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from duckdp.catalog.table import Column, Table
+from duckdp.compiler.expression import ColumnRef, Expr
+from duckdp.compiler.notation import pretty
+from duckdp.compiler.parameters import Parameters
+
+MAX_NODES = 16  # of one relation: each is a pass over rows
+
+
+class Node(ABC):
+    """How rows of a relation come about."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Table, ...]:
+        """The tables and relations whose rows it takes."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """What it is, as a part of a question's identity: the same whatever the analyst called its parts."""
+
+    @abstractmethod
+    def print(self, columns: tuple[Column, ...], parameters: Parameters) -> str:
+        """Its rows as a parenthesised SELECT: columns by their names, and the unit's key as ``__unit``, never NULL."""
+
+    @abstractmethod
+    def describe(self) -> list[str]:
+        """What it makes of its inputs, for explain: a line each."""
+
+    @abstractmethod
+    def notes(self) -> list[str]:
+        """What a reader of numbers from its rows must know."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation(Table):
+    """Rows that a node gives, as a table.
+
+    Its name, unit_key and null_units are shown only. ``max_rows`` and ``max_groups`` bound a unit's rows of this
+    relation at the end; ``row_cap`` is a public upper bound of its rows.
+
+    Attributes:
+        node: what gives its rows.
+        rows: the most rows that one unit can have in it, whatever the data; None: not known.
+        apart: names of columns that no two rows of one unit have in common; None: not known.
+    """
+
+    node: Node
+    rows: int | None = None
+    apart: tuple[str, ...] | None = None
+
+    @cached_property
+    def bases(self) -> tuple[Table, ...]:
+        """The protected tables that it reads."""
+        return tuple(dict.fromkeys(base for table in self.node.inputs for base in table.bases))
+
+    @cached_property
+    def nodes(self) -> int:
+        """How many nodes it is made of."""
+        return 1 + sum(table.nodes for table in self.node.inputs if isinstance(table, Relation))
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows of one unit that public figures leave possible."""
+        return self.row_cap if self.rows is None else min(self.rows, self.row_cap)
+
+    @cached_property
+    def _declared(self) -> dict[str, Any]:
+        figures = {"max_rows": self.max_rows, "max_groups": self.max_groups, "row_cap": self.row_cap}
+        return {"relation": self.node.identity(), **figures}
+
+
+def bounded_by(table: Table, keys: Sequence[Expr]) -> Table:
+    """A table whose rows are grouped at the end: one row of a unit counts in each group that can have no more.
+
+    Where the keys are all the columns in which a unit's rows differ, it has one row in a group. A label for other
+    values makes one group of many keys.
+    """
+    if not isinstance(table, Relation) or table.apart is None:
+        return table
+    own = {k.column.name for k in keys if isinstance(k, ColumnRef) and k.column.other is None}
+    return replace(table, max_rows=1) if own >= set(table.apart) else table
+
+
+def describe_below(table: Table, where: Expr | None, word: str = "of") -> list[str]:
+    """A table or relation that a node takes rows of, and which of them, for explain."""
+    first, *more = table.node.describe() if isinstance(table, Relation) else [table.name]
+    chosen = f" where {pretty(where)}" if where is not None else ""
+    return [f"{word} {first}{chosen}", *(f"  {line}" for line in more)]

@@ -1,0 +1,192 @@
+"""What stands in FROM: protected tables, subqueries and CTEs, read into views of tables and relations.
+
+A subquery without aggregates computes columns and chooses rows: its view is one of the same table. One that groups by
+the privacy unit gives a relation of its own (relations/unit_groups.py). Names are looked up as SQL does: a CTE comes
+before a table of its name, in everything that follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from sqlglot import exp
+
+from duckdp.catalog.table import Table, closest
+from duckdp.compiler import ways
+from duckdp.compiler.domains import Domains
+from duckdp.compiler.expression import Expr, measured
+from duckdp.compiler.frame import aliases_of, boolean, both, check_select, has_aggregate, refuse_clause
+from duckdp.compiler.literals import small_int
+from duckdp.compiler.output_names import output_name
+from duckdp.compiler.parse import MAX_DEPTH, refuse
+from duckdp.compiler.parse import MAX_NODES as MAX_PARTS
+from duckdp.compiler.relations.grouped import Grouped
+from duckdp.compiler.relations.relation import MAX_NODES, Relation
+from duckdp.compiler.scalars import Scalars
+from duckdp.compiler.scope import Named, RowScope, View, view_from, view_of
+
+Views = Mapping[str, View]
+
+
+class Subqueries:
+    """Reads FROM and WITH of a statement.
+
+    Args:
+        tables: protected tables by lower-case name.
+        text: the statement, for places in messages.
+        parameters: values of ? and $1.
+    """
+
+    def __init__(self, tables: Mapping[str, Table], text: str, parameters: Sequence[object]) -> None:
+        self.tables, self.text, self.parameters = tables, text, parameters
+        self.domains = Domains()
+
+    def scope(self, select: exp.Select, known: Views | None = None) -> tuple[RowScope, Expr | None]:
+        """The names of a SELECT's rows, and which rows its FROM leaves.
+
+        Args:
+            select: with WITH and FROM.
+            known: CTEs around it, by lower-case name.
+
+        Raises:
+            QueryError: Q1xx to Q3xx.
+        """
+        known = self._with(select, known or {})
+        clause = select.args.get("from_")
+        if clause is None:
+            self._refuse("Q205", "the query names no table. " + ways.names(list(self.tables)), select)
+        named = self._named(clause.this, known)
+        return RowScope(named.view.table, None, self.text, (named,)), named.view.where
+
+    def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
+        refuse(code, message, node, self.text)
+
+    # ---- names --------------------------------------------------------------------------------------------------
+
+    def _with(self, select: exp.Select, known: Views) -> Views:
+        clause = select.args.get("with_")
+        if clause is None:
+            return known
+        if clause.args.get("recursive"):
+            self._refuse("Q204", ways.RECURSIVE, clause.expressions[0])
+        found = dict(known)
+        for cte in clause.expressions:
+            if any(v for k, v in cte.args.items() if k not in ("this", "alias", "materialized")):
+                self._refuse("Q204", ways.SUBQUERY, cte)
+            name = cte.alias.lower()
+            if name in (c.alias.lower() for c in clause.expressions if c is not cte):
+                self._refuse("Q203", f'WITH names "{cte.alias[:63]}" twice. Name each CTE once.', cte)
+            view = self.view(cte.this, found)
+            found[name] = self._renamed(view, cte.args.get("alias"), cte)
+        return found
+
+    def _named(self, node: exp.Expression, known: Views) -> Named:
+        """What one item of FROM stands for."""
+        if isinstance(node, exp.Subquery):
+            for part, value in node.args.items():
+                if value and part not in ("this", "alias"):
+                    refuse_clause(part, value, node, self.text)
+            if isinstance(node.this, exp.Table) and not node.alias:
+                return self._named(node.this, known)
+            view = self._renamed(self.view(node.this, known), node.args.get("alias"), node)
+            return Named(names=(node.alias or "the subquery",), view=view)
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            what = "only protected tables and subqueries over them may stand in FROM."
+            self._refuse("Q205", f"{what} {ways.names(list(self.tables))}", node)
+        for part, value in node.args.items():
+            if not value or part in ("this", "alias"):
+                continue
+            if part not in ("db", "catalog"):
+                refuse_clause(part, value, node, self.text)
+            if part == "catalog" or node.db.lower() != "main":
+                written = node.name[:63]
+                self._refuse("Q201", f'a table stands here without catalog and schema. Write "{written}".', node)
+        cte = None if node.args.get("db") else known.get(node.name.lower())
+        alias = node.args.get("alias")
+        if cte is not None:
+            return Named(names=(node.alias or node.name,), view=self._renamed(cte, alias, node))
+        if alias is not None and alias.args.get("columns"):
+            self._refuse("Q201", "a table's columns have no aliases here. Use their own names.", node)
+        table = self.tables.get(node.name.lower())
+        if table is None:
+            near = closest(node.name, [*known, *self.tables])
+            self._refuse("Q205", f'"{node.name[:63]}" is not a protected table. {near}', node)
+        return Named(names=tuple(dict.fromkeys((node.alias or table.name, table.name))), view=view_of(table))
+
+    def _renamed(self, view: View, alias: exp.Expression | None, node: exp.Expression) -> View:
+        """A view whose columns are given other names, in their order."""
+        names = [] if alias is None else [c.name for c in alias.args.get("columns") or ()]
+        if not names:
+            return view
+        old = [n for n, _ in view.columns]
+        if view.units or len(names) > len(old):
+            self._refuse("Q203", "these columns cannot be renamed by position. Use AS in its SELECT.", node)
+        given = [*names, *old[len(names) :]]
+        return replace(view, columns=tuple((n, e) for n, (_, e) in zip(given, view.columns, strict=True)))
+
+    # ---- one subquery -------------------------------------------------------------------------------------------
+
+    def view(self, node: exp.Expression, known: Views) -> View:
+        """What a subquery gives.
+
+        Raises:
+            QueryError: Q1xx to Q3xx.
+        """
+        select = check_select(node, self.text, inner=True)
+        for clause in ("limit", "offset"):
+            if select.args.get(clause) is not None:
+                self._refuse("Q204", ways.INNER_LIMIT, select.args[clause])
+        scope, inherited = self.scope(select, known)
+        aliases = aliases_of(select)
+
+        def leaf(part: exp.Expression) -> Expr | None:
+            alias = aliases.get(part.name.lower()) if isinstance(part, exp.Column) and not part.table else None
+            if alias is not None and not scope.is_column(part) and not scope.is_unit(part):
+                return row(alias)
+            return scope.leaf(part)
+
+        row = Scalars(leaf, self.text, self.parameters)
+        where = select.args.get("where")
+        condition = None if where is None else boolean(row(where.this), where, "WHERE", self.text)
+        rows = both(inherited, condition)
+        grouped = select.args.get("group") is not None or any(has_aggregate(e) for e in select.expressions)
+        if grouped or select.args.get("distinct") or select.args.get("having") is not None:
+            view = Grouped(select, scope, row, rows, self.domains, self.text).view()
+        else:
+            view = self._projected(select, scope, row, rows)
+        self._check_order(select, view, row)
+        self._check_size(view, select)
+        return view
+
+    def _projected(self, select: exp.Select, scope: RowScope, row: Scalars, where: Expr | None) -> View:
+        columns: list[tuple[str, Expr]] = []
+        units: list[str] = []
+        for node in select.expressions:
+            inner = node.unalias()
+            if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
+                for named in scope.all_of(inner):
+                    columns += named.view.columns
+                    units += named.view.units
+            elif scope.is_unit(inner):
+                units.append(node.alias or inner.name)
+            else:
+                columns.append((node.alias or output_name(node), row(inner)))
+        return view_from(scope.table, columns, units, where, select, self.text)
+
+    def _check_order(self, select: exp.Select, view: View, row: Scalars) -> None:
+        """ORDER BY of a subquery orders nothing that is kept: its terms must exist, and are dropped."""
+        order = select.args.get("order")
+        for term in order.expressions if order is not None else ():
+            inner = term.this
+            named = isinstance(inner, exp.Column) and (view.column(inner.name) or view.is_unit(inner.name))
+            if small_int(inner) is None and not named:
+                row(inner)
+
+    def _check_size(self, view: View, select: exp.Select) -> None:
+        """Views of views multiply what is computed: a statement of one page could be one of a million."""
+        sizes = [measured(e) for e in (*(e for _, e in view.columns), view.where) if e is not None]
+        nodes = view.table.nodes if isinstance(view.table, Relation) else 0
+        if any(parts > MAX_PARTS or depth > MAX_DEPTH for parts, depth in sizes) or nodes > MAX_NODES:
+            self._refuse("Q104", "the statement is too deep or too large once its subqueries are unfolded.", select)

@@ -1,0 +1,315 @@
+"""GROUP BY the privacy unit, alone or with keys: one row for each unit (and key) that has rows, of aggregates of them.
+
+Unit-local: a row is a function of one unit's rows. So that it stays one in DuckDB,
+
+    sums        are sums of whole numbers on a public grid, one division at the end: those of DOUBLEs depend on the
+                order in which rows are met, and so on others' rows
+    keys        are compared as clean values without a sign of 0, so the row that a group shows depends on no order
+    counts, extremes, medians   are the same in every order
+
+Facts, each enforced by a printed clamp (relations/derived.py), C the most rows of a unit that count::
+
+    count           in [0, C], of all rows [1, C]: a unit without rows has no row; C stands for "C or more"
+    count DISTINCT  in [0, C], and no more than the domain has values
+    sum             in C times the hull of 0 and the argument's interval
+    avg, median, min, max   in the argument's interval; NULL where there is no value
+
+C is what a unit has at most in the relation below, or else its max_rows, which bounds no row here: the clamp does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duckdp.catalog.table import Column, Kind, Table
+from duckdp.compiler.domains import Domains
+from duckdp.compiler.expression import ColumnRef, Expr, columns, show
+from duckdp.compiler.facts import facts
+from duckdp.compiler.notation import pretty
+from duckdp.compiler.operators import Facts
+from duckdp.compiler.parameters import Parameters
+from duckdp.compiler.printing import UNIT, number, print_expr, print_rows, quote
+from duckdp.compiler.relations.derived import column_name, column_of, derive, print_derived, type_name
+from duckdp.compiler.relations.relation import Node, Relation, describe_below
+from duckdp.compiler.types import type_of
+from duckdp.core import interval as iv
+from duckdp.core.interval import Interval
+
+GRID = 2**51  # of a row's value in a sum: whole as a DOUBLE, and 2**64 rows of it are no overflow
+MAX_BITS = 40  # fractional bits of a grid
+COUNTS = ("count_rows", "count", "count_distinct")
+SUMS = ("sum", "avg")
+CHOICES = ("min", "max", "median", "bool_and", "bool_or")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """One aggregate of a unit's rows.
+
+    Attributes:
+        function: one of COUNTS, SUMS, CHOICES.
+        argument: of which, or None: of rows.
+        filter: FILTER condition, or None.
+        most: of a count: the value that stands for itself and all above.
+    """
+
+    function: str
+    argument: Expr | None = None
+    filter: Expr | None = None
+    most: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Canonical: the same for equal aggregates, and for no others."""
+        inner = {"count_rows": "*"}.get(self.function, show(self.argument))
+        called = {"count_rows": "count", "count_distinct": "count distinct"}.get(self.function, self.function)
+        where = f" where {show(self.filter)}" if self.filter is not None else ""
+        most = f" up to {self.most}" if self.most is not None else ""
+        return f"{called}({inner}){where}{most}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitGroups(Node):
+    """One row for each unit and key.
+
+    Attributes:
+        table: whose rows are grouped.
+        where: which of them.
+        keys: besides the unit: (column of the result, expression below).
+        taken: aggregates: (column of the result, which).
+    """
+
+    table: Table
+    where: Expr | None
+    keys: tuple[tuple[Column, Expr], ...]
+    taken: tuple[tuple[Column, Taken], ...]
+
+    @property
+    def inputs(self) -> tuple[Table, ...]:
+        """The one below."""
+        return (self.table,)
+
+    def identity(self) -> dict[str, Any]:
+        """By canonical texts; what is known of the columns follows from them."""
+        return {
+            "unit groups": self.table._declared,
+            "where": show(self.where),
+            "keys": [show(e) for _, e in self.keys],
+            "taken": [t.text for _, t in self.taken],
+        }
+
+    def print(self, columns: tuple[Column, ...], parameters: Parameters) -> str:
+        """The layers: rows with keys and arguments, groups, clamps."""
+        wanted = {c.name for c in columns}
+        taken = [(c, t) for c, t in self.taken if c.name in wanted]
+        rows = self._rows([t for _, t in taken], parameters)
+        keys = [f"k{i}" for i in range(len(self.keys))]
+        grouped = ", ".join([UNIT, *keys, *(f"{_aggregate(i, t)} AS a{i}" for i, (_, t) in enumerate(taken))])
+        items = [f"g.{UNIT} AS {UNIT}"]
+        items += [f"g.k{i} AS {quote(c.name)}" for i, (c, _) in enumerate(self.keys) if c.name in wanted]
+        items += [f"{print_derived(c, f'g.a{i}', parameters)} AS {quote(c.name)}" for i, (c, _) in enumerate(taken)]
+        return (
+            f"(SELECT {', '.join(items)} FROM (SELECT {grouped} FROM {rows} GROUP BY {', '.join([UNIT, *keys])}) AS g)"
+        )
+
+    def _rows(self, taken: Sequence[Taken], parameters: Parameters) -> str:
+        read = columns(self.where, *(e for _, e in self.keys), *(e for t in taken for e in (t.argument, t.filter)))
+        rows = print_rows(self.table, read, parameters, unit=True)
+
+        def show_sql(expr: Expr) -> str:
+            return print_expr(expr, lambda c: f"base.{quote(c.name)}", parameters)
+
+        items = [f"base.{UNIT} AS {UNIT}"]
+        items += [f"{print_derived(c, show_sql(e), parameters)} AS k{i}" for i, (c, e) in enumerate(self.keys)]
+        for i, one in enumerate(taken):
+            items += [] if one.argument is None else [f"{_value(one, show_sql(one.argument))} AS v{i}"]
+            items += [] if one.filter is None else [f"{show_sql(one.filter)} AS f{i}"]
+        where = "" if self.where is None else f" WHERE {show_sql(self.where)}"
+        return f"(SELECT {', '.join(items)} FROM {rows} AS base{where}) AS rows_of"
+
+    def describe(self) -> list[str]:
+        """What a row is, what it has, and what is below."""
+        by = "".join(f", {pretty(e)}" for _, e in self.keys)
+        what = [f"with {', '.join(map(_pretty, (t for _, t in self.taken)))}"] if self.taken else []
+        return [f"one row per {self.table.unit_key}{by}", *what, *describe_below(self.table, self.where)]
+
+    def notes(self) -> list[str]:
+        """Where a count or sum stands for more than itself."""
+        found = self.table.node.notes() if isinstance(self.table, Relation) else []
+        if self.table.most_rows <= most_of(self.table):  # no unit has more
+            return found
+        unit = self.table.unit_key
+        for column, one in self.taken:
+            if one.function in ("count_rows", "count"):
+                top = f"{column.upper:g}"
+                found.append(f"{column.name} of one {unit} is at most {top}, which stands for {top} or more")
+            elif one.function == "sum":
+                span = f"[{column.lower:g}, {column.upper:g}]"
+                found.append(f"{column.name} of one {unit} is clamped to {span}, max_rows times its bounds")
+        return found
+
+
+def group_by_unit(
+    table: Table, where: Expr | None, keys: Mapping[Expr, Column], taken: Mapping[Taken, Column]
+) -> Relation:
+    """The relation of GROUP BY unit and keys.
+
+    Args:
+        table: with a unit_key.
+        where: which rows.
+        keys: expressions over its columns, with their columns of the result (:func:`key_column`).
+        taken: aggregates, with theirs (:func:`aggregate_column`).
+    """
+    made = tuple((column, e) for e, column in keys.items())
+    aggregates = tuple((column, one) for one, column in taken.items())
+    sizes = [_size(c) for c, _ in made]
+    groups = None if any(s is None for s in sizes) else math.prod(s for s in sizes if s is not None)
+    rows = min(
+        (n for n in (groups, table.rows if isinstance(table, Relation) else None) if n is not None), default=None
+    )
+    most = table.max_groups if rows is None else min(rows, table.max_groups)
+    return Relation(
+        name=table.name,
+        relation=table.relation,
+        columns=tuple(c for c, _ in (*made, *aggregates)),
+        row_cap=table.row_cap,
+        unit_key=table.unit_key,
+        unit_type=table.unit_type,
+        max_rows=most,
+        max_groups=most,
+        unit=table.unit,
+        null_units=table.null_units,
+        node=UnitGroups(table=table, where=where, keys=made, taken=aggregates),
+        rows=rows,
+        apart=tuple(c.name for c, _ in made),
+    )
+
+
+def most_of(table: Table) -> int:
+    """The most rows of a unit that an aggregate over a relation tells apart."""
+    found = table.rows if isinstance(table, Relation) else None
+    return table.max_rows if found is None else found
+
+
+def key_column(expr: Expr, domains: Domains) -> Column:
+    """The column of a key."""
+    return derive(column_name(show(expr)), expr, domains)
+
+
+def _size(column: Column) -> int | None:
+    """How many values a key can have in a row, NULL among them; None: not known.
+
+    A declared domain is none of the rows': others are left out at the end.
+    """
+    if column.kind is Kind.BOOLEAN:
+        return 2 + column.nullable
+    if column.kind is Kind.NUMBER and column.integral and column.lower is not None:
+        return int(column.upper - column.lower) + 1 + column.nullable  # type: ignore[operator,arg-type]
+    return None
+
+
+def aggregate_column(taken: Taken, table: Table) -> Column:
+    """The column of an aggregate of a unit's rows of a table, with its facts."""
+    most, argument = most_of(table) if taken.most is None else taken.most, taken.argument
+    if taken.function in COUNTS:
+        least = 1 if taken.function == "count_rows" and taken.filter is None else 0
+        if taken.function == "count_distinct" and argument is not None:
+            most = _distinct(argument, most)
+        known = Facts(Interval(float(least), float(max(most, least))), True, False)
+        return column_of(column_name(taken.text), Kind.NUMBER, "BIGINT", known, nullable=False)
+    assert argument is not None
+    known = facts(argument)
+    nullable = known.nullable or taken.filter is not None
+    if taken.function == "sum":
+        span = iv.hull(Interval(0.0, 0.0), known.interval)
+        known = Facts(Interval(most * span.lower, most * span.upper), known.integral, nullable)
+        return column_of(column_name(taken.text), Kind.NUMBER, _sum_type(argument), known, nullable=nullable)
+    if taken.function in ("avg", "median"):
+        known = Facts(known.interval, False, nullable)
+        return column_of(column_name(taken.text), Kind.NUMBER, "DOUBLE", known, nullable=nullable)
+    own = argument.column if isinstance(argument, ColumnRef) else None
+    domain, other = (None, None) if own is None else (own.domain, own.other)
+    return column_of(
+        column_name(taken.text),
+        argument.kind,
+        type_name(argument),
+        known,
+        nullable=nullable,
+        domain=domain,
+        other=other,
+    )
+
+
+def _distinct(argument: Expr, most: int) -> int:
+    if argument.kind is Kind.BOOLEAN:
+        return min(most, 2)
+    known = facts(argument)
+    if argument.kind is Kind.NUMBER and known.integral and known.interval.finite:
+        return min(most, int(known.interval.upper - known.interval.lower) + 1)
+    return most
+
+
+def _sum_type(argument: Expr) -> str:
+    found = type_of(argument)
+    if found.name == "INTEGER":
+        return "HUGEINT"
+    return f"DECIMAL(38,{found.scale})" if found.name == "DECIMAL" else "DOUBLE"
+
+
+def _steps(argument: Expr) -> float:
+    """Grid steps of 1.0: of a DECIMAL its own, so that sums are DuckDB's; else a power of 2."""
+    largest, found = max(facts(argument).interval.largest, 2.0**-900), type_of(argument)
+    if facts(argument).integral and largest <= GRID:
+        return 1.0
+    if found.name == "DECIMAL" and largest * 10**found.scale <= GRID:
+        return 10.0**found.scale
+    return 2.0 ** min(MAX_BITS, 51 - math.ceil(math.log2(largest)))
+
+
+def _value(taken: Taken, value: str) -> str:
+    """An argument as its aggregate wants it."""
+    assert taken.argument is not None
+    if taken.argument.kind is not Kind.NUMBER or taken.function == "count":
+        return value
+    if taken.function not in SUMS:
+        scale = _median_scale(taken)
+        return f"({value} + 0e0)" if scale is None else f"CAST({value} AS DECIMAL(38,{scale}))"
+    steps, span = _steps(taken.argument), facts(taken.argument).interval
+    low, high = math.floor(span.lower * steps), math.ceil(span.upper * steps)
+    on_grid = f"system.main.floor({value} * {number(steps)} + 0.5e0)"
+    ends = f"WHEN {on_grid} >= {high} THEN {high} WHEN {on_grid} <= {low} THEN {low}"
+    return f"CAST(CASE {ends} ELSE {on_grid} END AS BIGINT)"
+
+
+def _pretty(taken: Taken) -> str:
+    called = {"count_rows": "count", "count_distinct": "count"}.get(taken.function, taken.function)
+    distinct = "DISTINCT " if taken.function == "count_distinct" else ""
+    inner = "*" if taken.argument is None else f"{distinct}{pretty(taken.argument)}"
+    return f"{called}({inner})" + (f" where {pretty(taken.filter)}" if taken.filter is not None else "")
+
+
+def _median_scale(taken: Taken) -> int | None:
+    """Decimals to which DuckDB rounds a median of DECIMALs; the cast holds every value within the bounds."""
+    assert taken.argument is not None
+    of = type_of(taken.argument)
+    fits = of.name == "DECIMAL" and facts(taken.argument).interval.largest <= 10.0 ** (30 - of.scale)
+    return of.scale if fits and taken.function == "median" else None
+
+
+def _aggregate(i: int, taken: Taken) -> str:
+    """The aggregate over rows of a group, before the clamp; numbers as DOUBLE."""
+    where = f" FILTER (WHERE f{i})" if taken.filter is not None else ""
+    if taken.function in COUNTS:
+        inner = {"count_rows": "", "count": f"v{i}", "count_distinct": f"DISTINCT v{i}"}[taken.function]
+        return f"CAST(system.main.count({inner}){where} AS DOUBLE)"
+    if taken.function == "median":
+        return f"CAST(system.main.median(v{i}){where} AS DOUBLE)"
+    if taken.function not in SUMS:
+        return f"system.main.{taken.function}(v{i}){where}"
+    assert taken.argument is not None
+    total = f"CAST(system.main.sum(v{i}){where} AS DOUBLE)"
+    rows = f"CAST(system.main.count(v{i}){where} AS DOUBLE) * " if taken.function == "avg" else ""
+    return f"({total} / ({rows}{number(_steps(taken.argument))}))"

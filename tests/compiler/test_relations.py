@@ -1,0 +1,272 @@
+"""Relations are local to a unit, their claims hold, cells move by no more than is claimed, and they mean the text.
+
+Oracles and generated statements are those of tests/relational.py; broken twins of each printer must be caught by them.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pytest
+
+from duckdp.compiler.plan import Plan
+from duckdp.compiler.relations import unit_groups
+from duckdp.compiler.relations.relation import Relation
+from duckdp.errors import QueryError
+from tests.compiler.test_fixtures import _blocks
+from tests.gate import clinic, plan_for
+from tests.relational import (
+    Statements,
+    broken_claim,
+    difference,
+    largest_share,
+    plan_of,
+    random_data,
+    tables,
+    violation,
+)
+
+USUAL, WIDE = tables(), tables(max_rows=64, max_groups=64)
+
+
+@pytest.fixture
+def worlds(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    con.execute("CREATE SCHEMA reference")
+    yield con
+
+
+def _check(con: duckdb.DuckDBPyConnection, seed: int) -> None:
+    rng = random.Random(seed)
+    text = Statements(rng).statement()
+    plan = plan_of(text, USUAL)
+    assert violation(con, plan, rng, 1) is None, text
+    assert broken_claim(con, plan, rng, 1) is None, text
+    assert largest_share(con, plan, rng, 2) <= 1, text
+    assert difference(con, text, WIDE, random_data(rng, wild=False)) is None
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_generated_statements(part: int, worlds: duckdb.DuckDBPyConnection) -> None:
+    for seed in range(5):
+        _check(worlds, 100 * part + seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_many_generated_statements(part: int, worlds: duckdb.DuckDBPyConnection) -> None:
+    for seed in range(500):
+        _check(worlds, 10_000 + 500 * part + seed)
+
+
+# ---- what each question means
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("SELECT avg(a) FROM (SELECT cost AS a FROM visits)", "SELECT avg(cost) FROM visits"),
+        (
+            "WITH v AS (SELECT * FROM visits WHERE day > 2) SELECT dept, sum(cost) FROM v WHERE paid GROUP BY dept",
+            "SELECT dept, sum(cost) FROM visits WHERE day > 2 AND paid GROUP BY dept",
+        ),
+        (
+            "SELECT count(DISTINCT who) FROM (SELECT pid AS who, day FROM visits ORDER BY day) AS v WHERE v.day = 1",
+            "SELECT count(DISTINCT pid) FROM visits WHERE day = 1",
+        ),
+        (
+            "SELECT n, count(*) FROM (SELECT count(*) AS n FROM visits GROUP BY pid) GROUP BY n",
+            "WITH a AS (FROM visits), b AS (SELECT count(*) m FROM a GROUP BY pid) "
+            "SELECT m, count(*) FROM b GROUP BY m",
+        ),
+        (
+            "SELECT sum(x) FROM (SELECT c + 1 AS x FROM (SELECT cost * 2 AS c FROM main.visits))",
+            "SELECT sum(cost * 2 + 1) FROM visits",
+        ),
+    ],
+)
+def test_equal_questions_are_one(text: str, same: str) -> None:
+    """Names, wrapping and CTEs are no part of a question."""
+    assert plan_of(text, USUAL).canonical() == plan_of(same, USUAL).canonical()
+
+
+@pytest.mark.parametrize("called", ["accept", "reject", "plan"])
+def test_wrapping_changes_nothing(called: str) -> None:
+    """Every statement of the fixtures, with the table in a subquery: the same question, or as refused as before."""
+    for block in _blocks(called):
+        wrapped = re.sub(r"\bFROM clinic\b", "FROM (SELECT * FROM clinic) AS clinic", block["text"])
+        wrapped = wrapped.replace("AS clinic AS ", "AS ").replace("AS clinic c(", "AS c(")
+        if wrapped == block["text"]:
+            continue
+        try:
+            plain = plan_for(block["text"], clinic())
+        except QueryError:
+            with pytest.raises(QueryError):
+                plan_for(wrapped, clinic())
+            continue
+        assert plan_for(wrapped, clinic()).canonical() == plain.canonical(), wrapped
+
+
+def test_a_cte_shadows_a_table() -> None:
+    text = "WITH labs AS (SELECT pid, cost AS level FROM visits) SELECT avg(level) FROM labs"
+    assert plan_of(text, USUAL).canonical() == plan_of("SELECT avg(cost) FROM visits", USUAL).canonical()
+    inside = "SELECT avg(level) FROM (WITH visits AS (SELECT * FROM labs) SELECT level FROM visits)"
+    assert plan_of(inside, USUAL).canonical() == plan_of("SELECT avg(level) FROM labs", USUAL).canonical()
+    own = "WITH labs AS (SELECT * FROM labs) SELECT avg(level) FROM labs"  # its own name is not yet known inside
+    assert plan_of(own, USUAL).canonical() == plan_of("SELECT avg(level) FROM labs", USUAL).canonical()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SELECT count(*) FROM (SELECT day AS pid, cost FROM visits) GROUP BY pid + 1000000", None),
+        (
+            "SELECT avg(n) FROM (SELECT day AS pid, count(*) AS n FROM (SELECT day AS day FROM visits) GROUP BY day)",
+            "Q204",
+        ),
+        ("SELECT avg(n) FROM (SELECT pid, count(*) AS n FROM (SELECT day AS pid FROM visits) GROUP BY pid)", "Q204"),
+        ("SELECT avg(n) FROM (SELECT count(*) AS n FROM visits GROUP BY pid % 2)", "Q204"),
+        ("SELECT avg(n) FROM (SELECT count(*) AS n FROM visits GROUP BY CASE WHEN paid THEN pid END)", "Q204"),
+        ("SELECT count(DISTINCT pid) FROM (SELECT day AS pid FROM visits)", "Q304"),
+        ("SELECT avg(pid) FROM (SELECT pid, day FROM visits)", "Q301"),
+        ("SELECT who, count(*) FROM (SELECT pid AS who FROM visits) GROUP BY who", "Q301"),
+        ("SELECT avg(n) FROM (SELECT count(*) AS n FROM visits)", "Q204"),
+        ("SELECT avg(n) FROM (SELECT count(*) AS n FROM visits GROUP BY ALL)", "Q204"),
+        ("SELECT count(*) FROM (SELECT DISTINCT dept FROM visits)", "Q204"),
+        ("SELECT count(*) FROM (SELECT DISTINCT ON (pid) pid, dept FROM visits)", "Q204"),
+        ("SELECT count(*) FROM (SELECT day FROM visits ORDER BY cost LIMIT 3)", "Q204"),
+        ("SELECT count(*) FROM (SELECT day FROM visits OFFSET 3)", "Q204"),
+        ("SELECT count(*) FROM (SELECT day FROM visits ORDER BY nothing)", "Q207"),
+        ("SELECT count(*) FROM (SELECT day, row_number() OVER () AS r FROM visits)", "Q201"),
+        ("SELECT count(*) FROM (SELECT day FROM visits QUALIFY true)", "Q201"),
+        ("SELECT count(*) FROM (SELECT day FROM visits USING SAMPLE 3)", "Q201"),
+        ("WITH RECURSIVE a AS (SELECT day FROM visits) SELECT count(*) FROM a", "Q204"),
+        ("WITH a AS (SELECT day FROM visits), a AS (SELECT day FROM labs) SELECT count(*) FROM a", "Q203"),
+        ("WITH a AS (SELECT 1) SELECT count(*) FROM visits", "Q205"),
+        ("WITH a AS (INSERT INTO x SELECT 1 RETURNING *) SELECT count(*) FROM visits", "Q204"),
+        ("SELECT count(*) FROM (SELECT day, cost AS day FROM visits)", "Q203"),
+        ("SELECT avg(n) FROM (SELECT any_value(day) AS n FROM visits GROUP BY pid)", "Q206"),
+        ("SELECT avg(n) FROM (SELECT sum(DISTINCT day) AS n FROM visits GROUP BY pid)", "Q206"),
+        ("SELECT avg(n) FROM (SELECT cost AS n FROM visits GROUP BY pid)", "Q301"),
+        ("SELECT avg(n) FROM (SELECT max(count(*)) AS n FROM visits GROUP BY pid)", "Q301"),
+        ("SELECT count(*) FROM (VALUES (1))", "Q205"),
+        ("SELECT count(*) FROM (SELECT day FROM visits) AS v(a, b)", "Q203"),
+        ("SELECT visits.day, count(*) FROM (SELECT day FROM visits) AS v GROUP BY 1", "Q205"),
+    ],
+)
+def test_what_is_of_several_units_is_refused(text: str, code: str | None) -> None:
+    if code is None:
+        plan_of(text, USUAL)
+        return
+    with pytest.raises(QueryError) as caught:
+        plan_of(text, USUAL)
+    assert caught.value.code == code, str(caught.value)
+
+
+def test_tables_whose_rows_are_units() -> None:
+    """Rows are computed and chosen as anywhere; nothing groups them."""
+    rows = tables(unit_key=None, unit_type=None, max_rows=1, max_groups=1)
+    text = "SELECT dept, avg(c) FROM (SELECT dept, cost * 2 AS c FROM visits WHERE paid) GROUP BY dept"
+    assert not isinstance(plan_of(text, rows).query.table, Relation)
+    with pytest.raises(QueryError) as caught:
+        plan_of("SELECT avg(n) FROM (SELECT dept, count(*) AS n FROM visits GROUP BY dept)", rows)
+    assert caught.value.code == "Q204"
+
+
+def test_one_row_per_unit_counts_once() -> None:
+    """A histogram of visits per person moves by 1 for a person, whatever max_rows and max_groups are."""
+    text = "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid) GROUP BY n"
+    plan = plan_of(text, tables(max_rows=9, max_groups=5))
+    assert plan.measures[0].sensitivity.l1 == 1
+    assert plan.query.keys[0].domain == tuple(range(1, 10))
+    more = text.replace("count(*) AS n", "least(count(*), 30) AS n")
+    assert plan_of(more, USUAL).query.keys[0].domain == tuple(range(1, 31))
+
+
+def test_a_key_of_the_subquery_leaves_one_row_in_each_group() -> None:
+    inner = "(SELECT pid, dept, sum(cost) AS s FROM visits GROUP BY pid, dept)"
+    by_key = plan_of(f"SELECT dept, avg(s) FROM {inner} GROUP BY dept", tables(max_rows=9, max_groups=3))
+    assert (by_key.query.table.max_rows, by_key.groups) == (1, 3)
+    together = plan_of(f"SELECT avg(s) FROM {inner}", tables(max_rows=9, max_groups=3))
+    assert together.query.table.max_rows == 3
+
+
+def test_statements_that_unfold_are_refused() -> None:
+    twice = "WITH a0 AS (SELECT cost AS x FROM visits)" + "".join(
+        f", a{i} AS (SELECT x + x AS x FROM a{i - 1})" for i in range(1, 40)
+    )
+    deep = "WITH a0 AS (SELECT pid, cost AS x FROM visits)" + "".join(
+        f", a{i} AS (SELECT pid, max(x) AS x FROM a{i - 1} GROUP BY pid)" for i in range(1, 40)
+    )
+    for text in (f"{twice} SELECT avg(x) FROM a39", f"{deep} SELECT avg(x) FROM a39"):
+        with pytest.raises(QueryError) as caught:
+            plan_of(text, USUAL)
+        assert caught.value.code == "Q104"
+
+
+# ---- broken twins
+
+SUMS = "SELECT avg(x) FROM (SELECT pid, sum(cost) AS x FROM visits GROUP BY pid)"
+COUNTS = (
+    "SELECT n, count(*) FROM (SELECT pid, count(*) AS n, sum(day) AS s FROM visits GROUP BY pid) WHERE s > 0 GROUP BY n"
+)
+EXTREMES = "SELECT avg(x) FROM (SELECT pid, min(level) AS x FROM labs GROUP BY pid)"
+
+
+def _double_sums(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(unit_groups, "_value", lambda _, value: value)
+    patch.setattr(unit_groups, "_aggregate", lambda i, taken: f"system.main.{taken.function}(v{i})")
+
+
+def _null_units(patch: pytest.MonkeyPatch) -> None:
+    honest = unit_groups.print_rows
+
+    def kept(*given: Any, **named: Any) -> str:
+        return honest(*given, **named).replace('base."pid" IS NOT NULL', "TRUE")
+
+    patch.setattr(unit_groups, "print_rows", kept)
+
+
+def _no_clamps(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(unit_groups, "print_derived", lambda _, value, __: value)
+
+
+def _signs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(unit_groups, "_value", lambda _, value: value)
+    patch.setattr(unit_groups, "print_derived", lambda _, value, __: value)
+
+
+@pytest.mark.parametrize(
+    ("text", "breaks", "oracle"),
+    [
+        (SUMS, _double_sums, violation),
+        (SUMS, _null_units, violation),
+        (COUNTS, _no_clamps, broken_claim),
+        (EXTREMES, _signs, broken_claim),
+    ],
+)
+def test_a_broken_printer_is_caught(
+    text: str,
+    breaks: Callable[[pytest.MonkeyPatch], None],
+    oracle: Callable[..., str | None],
+    con: duckdb.DuckDBPyConnection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = plan_of(text, USUAL)
+    assert oracle(con, plan, random.Random(1), 3) is None
+    breaks(monkeypatch)
+    assert oracle(con, plan, random.Random(1), 12) is not None
+
+
+def _with_rows(plan: Plan, rows: int) -> Plan:
+    return replace(plan, query=replace(plan.query, table=replace(plan.query.table, max_rows=rows)))
+
+
+def test_unbounded_rows_of_a_relation_are_caught(con: duckdb.DuckDBPyConnection) -> None:
+    plan = plan_of("SELECT count(*) FROM (SELECT DISTINCT pid, day FROM visits)", USUAL)
+    assert largest_share(con, plan, random.Random(1), 12) <= 1
+    assert largest_share(con, plan, random.Random(1), 12, runs=_with_rows(plan, 50)) > 1
