@@ -112,7 +112,7 @@ def has_aggregate(node: exp.Expression) -> bool:
 
 
 def boolean(expr: Expr, node: exp.Expression, where: str, text: str) -> Expr:
-    """A condition.
+    """A condition: an expression that is true, false or NULL.
 
     Raises:
         QueryError: Q203.

@@ -11,9 +11,9 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 
 from duckdp.catalog.table import MAX_TEXT, ZONED, Column, Kind, Scalar, Table
+from duckdp.compiler.bound_values import Parameters as Parameters
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.operators import operator_sql
-from duckdp.compiler.parameters import Parameters as Parameters
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.scope import read_predicate

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from duckdp.catalog.table import Table
 from duckdp.compiler import spelling, ways
 from duckdp.compiler.block_aggregate import read_block_aggregate
 from duckdp.compiler.nodes import FUNCTION_NAMES
@@ -20,6 +21,7 @@ from duckdp.errors import QueryError
 from tests.gate import clinic, plan_for
 
 TABLE = clinic(unit_key=None)
+KEYED = clinic()
 ARGUMENTS = {
     "atan": "age / 100",
     "coalesce": "age, 0",
@@ -139,6 +141,7 @@ def test_a_refusal_names_a_way_out(text: str) -> None:
 
 WAY = re.compile(r"\b(Use|Take|Ask|Did you mean|Allowed|Known|Put|Select|Write|Give|Leave|Name|Apply|Clamp)\b")
 N = "SELECT count(*) FROM clinic"
+INNER = "SELECT count(*) FROM"
 PARAMETERS = (1,)
 # refused, what its way out says, and that way taken (None: it is no statement over a protected table alone)
 WAYS = [
@@ -151,6 +154,38 @@ WAYS = [
     ("WITH x AS (DELETE FROM clinic) SELECT count(*) FROM clinic", "dp_query(", None),
     ("WITH RECURSIVE x AS (FROM clinic) FROM x SELECT count(*)", "without itself", f"WITH x AS (FROM clinic) {N}"),
     (f"WITH x AS (FROM clinic), x AS (FROM clinic) {N}", "Name each CTE once", f"WITH x AS (FROM clinic) {N}"),
+    (f"WITH x USING KEY (age) AS (FROM clinic) {N}", "dp_query(", None),
+    (
+        f"{INNER} (SELECT DISTINCT sex FROM clinic GROUP BY pid, sex)",
+        "Use GROUP BY",
+        f"{INNER} (SELECT pid, sex FROM clinic GROUP BY pid, sex)",
+    ),
+    (
+        f"{INNER} (SELECT any_value(age) AS n FROM clinic GROUP BY pid)",
+        "Take count",
+        f"{INNER} (SELECT max(age) FROM clinic GROUP BY pid)",
+    ),
+    (
+        f"{INNER} (SELECT mode(age) AS n FROM clinic GROUP BY pid)",
+        "Take count",
+        f"{INNER} (SELECT max(age) FROM clinic GROUP BY pid)",
+    ),
+    (f"{INNER} (SELECT rank() OVER () FROM clinic GROUP BY pid)", "dp_query(", None),
+    (
+        f"{INNER} (SELECT abs(1) FILTER (WHERE true) FROM clinic GROUP BY pid)",
+        "count(*) FILTER",
+        f"{INNER} (SELECT count(*) FILTER (WHERE age > 1) FROM clinic GROUP BY pid)",
+    ),
+    (
+        f"{INNER} (SELECT count(DISTINCT pid) FROM clinic GROUP BY pid)",
+        "Take count",
+        f"{INNER} (SELECT count(DISTINCT age) FROM clinic GROUP BY pid)",
+    ),
+    (
+        f"{INNER} (SELECT sum(name) FROM clinic GROUP BY pid)",
+        "length(x)",
+        f"{INNER} (SELECT sum(least(length(name), 9)) FROM clinic GROUP BY pid)",
+    ),
     ("SELECT count(*) FROM (FROM clinic LIMIT 3)", "LIMIT 10", f"{N} LIMIT 10"),
     (
         "SELECT count(*) FROM (SELECT age, age FROM clinic)",
@@ -290,9 +325,14 @@ WAYS = [
 ]
 
 
+def _table(text: str) -> Table:
+    """Rows are units, but where a statement names the unit."""
+    return KEYED if "pid" in text else TABLE
+
+
 def _refused(text: str, parameters: tuple[object, ...] = PARAMETERS) -> tuple[QueryError, tuple[str, int]]:
     """The error, and the file and line that gave its message."""
-    return _site(lambda: plan_for(text, TABLE, parameters=parameters))
+    return _site(lambda: plan_for(text, _table(text), parameters=parameters))
 
 
 def _site(ask: Callable[[], object]) -> tuple[QueryError, tuple[str, int]]:
@@ -322,7 +362,7 @@ def test_a_refusal_has_a_place_and_a_way_that_works(text: str, way: str, taken: 
     assert error.line == 1
     assert "TUPLE" not in str(error)
     if taken is not None:
-        plan_for(taken, TABLE, parameters=PARAMETERS, delta="1e-8")
+        plan_for(taken, _table(taken), parameters=PARAMETERS, delta="1e-8")
 
 
 def test_every_refusal_is_tried() -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_PARSE, _TOKENS, _SELECT, _SCOPE = (f"duckdp/compiler/{n}.py" for n in ("parse", "tokens", "select", "scope"))
+_PARSE, _TOKENS, _FRAME, _SCOPE = (f"duckdp/compiler/{n}.py" for n in ("parse", "tokens", "frame", "scope"))
+_FROM, _GROUPED, _GROUPS, _DERIVED = (
+    f"duckdp/compiler/relations/{n}.py" for n in ("subqueries", "per_unit_select", "unit_groups", "derived")
+)
+_T_RELATIONS = ("tests/compiler/test_relations.py",)
 _SCALARS, _FACTS = (f"duckdp/compiler/{n}.py" for n in ("scalars", "facts"))
 _NODES, _AGGREGATES = (f"duckdp/compiler/{n}.py" for n in ("nodes", "aggregates"))
 _SIMPLEX, _T_ROWS = "duckdp/mechanisms/simplex.py", ("tests/compiler/test_rows.py",)
@@ -43,9 +47,20 @@ GATE: tuple[Mutant, ...] = (
     Mutant("parse: statements of any length", _PARSE, 'if len(text.encode("utf-8", "surrogatepass")) > MAX_STATEMENT:', "if False:", _T_PARSE),
     Mutant("parse: predicates with clauses", _PARSE, "or extra or len(statement.expressions) != 1:", "or len(statement.expressions) != 1:", _T_GATE),
     Mutant("parse: numbers glued to names", _PARSE, "    if token.token_type is TokenType.VAR:\n", "    if False:\n", _T_GATE),
-    Mutant("select: clauses that have no rule", _SELECT, "if value and clause not in CLAUSES:", "if False:", _T_GATE),
-    Mutant("select: tables with options", _SELECT, 'if not value or part in ("this", "alias"):', "if True:", _T_GATE),
-    Mutant("scope: other relations", _SCOPE, "if node.table and node.table.lower() not in (self.alias.lower(), self.table.name.lower()):", "if False:", ("tests/compiler/test_rules.py::test_a_column_is_one_of_this_table",)),
+    Mutant("select: clauses that have no rule", _FRAME, "if value and clause not in CLAUSES and not", "if False and not", _T_GATE),
+    Mutant("select: tables with options", _FROM, 'if not value or part in ("this", "alias"):', "if True:", _T_GATE),
+    Mutant("scope: other relations", _SCOPE, "return [n for n in self.named if not qualifier or qualifier in (name.lower() for name in n.names)]", "return list(self.named)", ("tests/compiler/test_rules.py::test_a_column_is_one_of_this_table",)),
+    # ---- subqueries
+    Mutant("subqueries: LIMIT inside", _FROM, "if select.args.get(clause) is not None:", "if False:", _T_RELATIONS),
+    Mutant("subqueries: a table before a CTE", _FROM, "cte = None if node.args.get(\"db\") else known.get(node.name.lower())", "cte = None if node.args.get(\"db\") or node.name.lower() in self.tables else known.get(node.name.lower())", _T_RELATIONS),
+    Mutant("subqueries: a unit by its name", _SCOPE, "return any(n.view.is_unit(node.name) for n in self._candidates(node))", "return node.name.lower() == str(self.table.unit_key).lower()", _T_RELATIONS),
+    Mutant("subqueries: groups of several units", _GROUPED, "        if not own:\n", "        if False:\n", _T_RELATIONS),
+    Mutant("subqueries: unfolded without end", _FROM, "if any(parts > MAX_PARTS or depth > MAX_DEPTH for parts, depth in sizes) or nodes > MAX_NODES:", "if False:", _T_RELATIONS),
+    Mutant("relations: no clamp to what is claimed", _DERIVED, "if column.lower is not None and column.kind is not Kind.BOOLEAN:", "if False:", _T_RELATIONS),
+    Mutant("relations: zeros with a sign", _DERIVED, "return f\"({value} + 0e0)\" if column.kind is Kind.NUMBER else value", "return value", _T_RELATIONS),
+    Mutant("relations: sums as they come", _GROUPS, "return f\"CAST(CASE {ends} ELSE {on_grid} END AS BIGINT)\"", "return f\"({value} * {number(steps)})\"", _T_RELATIONS),
+    Mutant("relations: averages of all rows", _GROUPS, "system.main.count(v{i}){where} AS DOUBLE) * \"", "system.main.count(){where} AS DOUBLE) * \"", _T_RELATIONS),
+    Mutant("relations: more rows of a unit than are claimed", _GROUPS, "return 2 + column.nullable", "return 1", _T_RELATIONS),
     Mutant("scalars: options without a rule", _SCALARS, "        if any(v for k, v in node.args.items() if k not in allowed):\n", "        if False:\n", ("tests/compiler/test_rules.py::test_an_argument_that_has_no_rule_is_not_left_out",)),
     Mutant("views: clauses without a rule", _VIEWS, 'if any(v for k, v in body.args.items() if k not in ("expressions", "from_", "where")):', "if False:", ("tests/compiler/test_rules.py::test_a_view_of_rows_has_no_clause_but_where",)),
     Mutant("views: macros that win", _VIEWS, "        if macros:\n", "        if False:\n", _T_VIEWS),
@@ -98,7 +113,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("routing: errors that are not proved", _ROUTING, "        if one.estimated:\n", "        if False:\n", _T_ROUTING),
     Mutant("routing: older declarations", _ROUTING, "    if any(known[c.name] != c for c in read):\n", "    if False:\n", _T_ROUTING),
     Mutant("routing: rows with a NULL elsewhere", _ROUTING, "        if others:\n", "        if False:\n", _T_ROUTING),
-    Mutant("declarations: changed since the plan", _DATASET, "if self.tables_of(state or self.ledger.state()).get(table.name) != table:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
+    Mutant("declarations: changed since the plan", _DATASET, "if self.tables_of(state or self.ledger.state()).get(base.name) != base:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
     Mutant("kept plans: what is alike is equal", _REMEMBERED, "return tuple(zip(map(type, values), texts, strict=True))", "return tuple(values)", _T_REMEMBERED),
     Mutant("kept plans: of past declarations", "duckdp/desk/lookups.py", "(state.catalog_version, state.neighbours, key)", "key", _T_REMEMBERED),
     Mutant("kept answers: of another plan", _DESK, "(id(plan), done.payload) if", "(0, done.payload) if", _T_REMEMBERED),

@@ -12,16 +12,16 @@ import hashlib
 import re
 
 from duckdp.catalog.table import Column, Kind, Scalar
+from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import ColumnRef, Expr, NumberType
 from duckdp.compiler.facts import facts
 from duckdp.compiler.number_types import DOUBLE, FLOAT, INTEGER
 from duckdp.compiler.operators import Facts
-from duckdp.compiler.parameters import Parameters
 from duckdp.compiler.printing import number, print_literal
 from duckdp.compiler.types import type_of
 
-READABLE = re.compile(r"[a-z_][a-z0-9_]*(\([a-z0-9_, ().*]*\))?\Z")
+READABLE = re.compile(r"[a-z_][a-z0-9_]*(\([a-z0-9_, ().*]*\)( up to \d+)?)?\Z")
 _PLAIN = {Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
 _WHOLE = ((3, "TINYINT"), (5, "SMALLINT"), (10, "INTEGER"), (19, "BIGINT"))  # decimal digits of each
 
@@ -53,7 +53,7 @@ def column_name(text: str) -> str:
     """The name of a column by the canonical text of what it is; nothing that an analyst quoted is part of it.
 
     >>> column_name("sum(age)"), column_name("count(*) where eq_text(sex, 'F')")
-    ('sum(age)', 'count_0b6ac02cf1d8b0e1f6d9ea5ac0aa5e3f')
+    ('sum(age)', 'count_bb59a86120ad2a06b19ca1db3af4aa86')
     """
     if len(text) <= 63 and READABLE.match(text):
         return text

@@ -23,9 +23,9 @@ from functools import cached_property
 from typing import Any
 
 from duckdp.catalog.table import Column, Table
+from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.expression import ColumnRef, Expr
 from duckdp.compiler.notation import pretty
-from duckdp.compiler.parameters import Parameters
 
 MAX_NODES = 16  # of one relation: each is a pass over rows
 

@@ -22,7 +22,7 @@ from duckdp.compiler.literals import small_int
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import MAX_DEPTH, refuse
 from duckdp.compiler.parse import MAX_NODES as MAX_PARTS
-from duckdp.compiler.relations.grouped import Grouped
+from duckdp.compiler.relations.per_unit_select import Grouped
 from duckdp.compiler.relations.relation import MAX_NODES, Relation
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import Named, RowScope, View, view_from, view_of
@@ -129,7 +129,7 @@ class Subqueries:
     # ---- one subquery -------------------------------------------------------------------------------------------
 
     def view(self, node: exp.Expression, known: Views) -> View:
-        """What a subquery gives.
+        """The rows and columns that a subquery gives.
 
         Raises:
             QueryError: Q1xx to Q3xx.

@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from duckdp.catalog.table import Column, Kind, Table
+from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import ColumnRef, Expr, columns, show
 from duckdp.compiler.facts import facts
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import Facts
-from duckdp.compiler.parameters import Parameters
 from duckdp.compiler.printing import UNIT, number, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import column_name, column_of, derive, print_derived, type_name
 from duckdp.compiler.relations.relation import Node, Relation, describe_below
@@ -42,7 +42,6 @@ GRID = 2**51  # of a row's value in a sum: whole as a DOUBLE, and 2**64 rows of 
 MAX_BITS = 40  # fractional bits of a grid
 COUNTS = ("count_rows", "count", "count_distinct")
 SUMS = ("sum", "avg")
-CHOICES = ("min", "max", "median", "bool_and", "bool_or")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +49,7 @@ class Taken:
     """One aggregate of a unit's rows.
 
     Attributes:
-        function: one of COUNTS, SUMS, CHOICES.
+        function: one of COUNTS, SUMS, or min, max, median, bool_and, bool_or.
         argument: of which, or None: of rows.
         filter: FILTER condition, or None.
         most: of a count: the value that stands for itself and all above.
@@ -89,7 +88,7 @@ class UnitGroups(Node):
 
     @property
     def inputs(self) -> tuple[Table, ...]:
-        """The one below."""
+        """The one table whose rows are grouped."""
         return (self.table,)
 
     def identity(self) -> dict[str, Any]:
@@ -145,10 +144,10 @@ class UnitGroups(Node):
         for column, one in self.taken:
             if one.function in ("count_rows", "count"):
                 top = f"{column.upper:g}"
-                found.append(f"{column.name} of one {unit} is at most {top}, which stands for {top} or more")
+                found.append(f"{_pretty(one)} of one {unit} is at most {top}, which stands for {top} or more")
             elif one.function == "sum":
                 span = f"[{column.lower:g}, {column.upper:g}]"
-                found.append(f"{column.name} of one {unit} is clamped to {span}, max_rows times its bounds")
+                found.append(f"{_pretty(one)} of one {unit} is clamped to {span}, max_rows times its bounds")
         return found
 
 

@@ -28,7 +28,7 @@ _CALLED = {**_OF_NUMBERS, **_OF_CONDITIONS, **_OF_ANY}
 
 
 class Grouped:
-    """Reads one subquery.
+    """Reads one subquery whose groups are those of the privacy unit.
 
     Args:
         select: with GROUP BY, DISTINCT or aggregates.
@@ -50,7 +50,7 @@ class Grouped:
         self.over = Scalars(self._leaf, text, row.parameters)
 
     def view(self) -> View:
-        """What the subquery gives.
+        """The rows and columns that the subquery gives.
 
         Raises:
             QueryError: Q1xx to Q3xx.
