@@ -444,3 +444,61 @@ def test_ties_at_round_numbers_are_found_on_a_fine_grid(tmp_path: Path, monkeypa
         assert "stored release" in again.source
         near = [abs(value % 100 - 50) > 49.9 for n in range(6) for value in asked(1 + n / 100)["value"]]
         assert sum(near) > 9  # without, nearly none
+
+
+# ---- other ways
+
+
+def test_ways_give_the_same_columns_and_auto_takes_the_better_one(curator: duckdp.Curator) -> None:
+    con, ana = curator.connect("ana"), curator.session("ana")
+    many = [i / 50 for i in range(1, 50)]
+    tree = ana.quantiles("t", "age", many, epsilon=20, method="tree")
+    drawn = ana.quantiles("t", "age", many, epsilon=20, method="exponential")
+    assert tree.names == drawn.names
+    assert [c.type for c in tree.columns] == [c.type for c in drawn.columns]
+    for found in (tree, drawn):
+        value = found.columns[-1]
+        assert value.estimates is not None
+        assert all(0 <= e.low <= e.value <= e.high <= 110 for e in value.estimates)  # type: ignore[operator]
+    true = [int(q * 90) for q in many]
+    assert sum(abs(a - b) <= 3 for a, b in zip(tree["value"], true, strict=True)) > 40
+
+    def told(quantiles: list[float], **more: Any) -> str:
+        return "\n".join(r[0] for r in ana.explain_quantiles("t", "age", quantiles, epsilon=1, **more).rows())
+
+    assert "from a tree of counts" in told(many)
+    assert "by the exponential mechanism" in told([0.5])
+    assert "chosen by how far ranks are off: by about" in told([0.5])
+    assert "chosen by" not in told([0.5], method="tree")
+    assert "by smooth sensitivity" in told([0.5], method="smooth", intervals=False)
+    assert ana.quantiles("t", "age", many, epsilon=20)["value"] == tree["value"]
+    drawn = ana.quantiles("t", "age", many, epsilon=19, method="exponential")
+    auto = ana.quantiles("t", "age", many, epsilon=19)
+    assert auto["value"] == drawn["value"]  # that was paid for, so it is given again
+    assert "stored release" in auto.source
+    grouped = "FROM dp_quantiles('t', 'pay', [0, 0.5, 1], epsilon := 30, groups := 'sex', method := 'tree')"
+    rows = con.execute(grouped).fetchall()
+    assert con.execute(grouped).fetchall() == rows
+    assert [row[:2] for row in rows] == [(g, q) for g in ("f", "m") for q in (0.0, 0.5, 1.0)]
+    one = ana.quantiles("t", "age", [0.5], epsilon=20, intervals=False, method="smooth")
+    assert abs(one["value"][0] - 45) < 12
+    assert "stored release" in ana.median_smooth("t", "age", epsilon=20).source  # the same release
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("[0.5], epsilon := 1, method := 'best'", "P107: method='best': must be auto, exponential, tree or smooth"),
+        ("[0.5], epsilon := 1, method := 'smooth'", "with intervals := false"),
+        ("[0.4, 0.5], epsilon := 1, method := 'smooth', intervals := false", "P107: method='smooth'"),
+        ("[0], epsilon := 1, method := 'smooth', intervals := false", "P107: method='smooth'"),
+        ("[0.5], epsilon := 1, method := 'smooth', groups := 'sex', intervals := false", "P107: method='smooth'"),
+        ("[2], epsilon := 1, method := 'tree'", "P107: quantiles=2"),
+        ("[0.5], epsilon := 1, method := 'tree', groups := 'name'", "has no declared domain"),
+    ],
+)
+def test_refusals_of_methods_are_coded_and_free(curator: duckdp.Curator, call: str, words: str) -> None:
+    with pytest.raises(duckdb.Error) as error:
+        curator.connect("ana").execute(f"FROM dp_quantiles('t', 'age', {call})").fetchall()
+    assert words in str(error.value)
+    assert curator.session("ana").remaining_text().startswith("epsilon=400")

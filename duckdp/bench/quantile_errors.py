@@ -28,7 +28,8 @@ from duckdp.bench.measure import Case, Grid, Report, as_markdown, as_text, compa
 from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.compiler.order_rows import WantedPart, sort_windows
 from duckdp.compiler.quantile import plan_quantile
-from duckdp.compiler.quantile_levels import FINEST, QuantilesTask, plan_quantiles
+from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
+from duckdp.compiler.quantile_rows import FINEST
 from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.mechanisms.exponential_quantiles import PLACES, Part, draw_cell

@@ -185,6 +185,15 @@ class OrderRows:
             parts=AddByKey(keys=1, ordered=False),
         )
 
+    def leaves(self, width: int, most: int, salt: int) -> PrivateQuery:
+        """Rows (group * most + leaf, rows) of leaves with so many cells each, where there are rows."""
+        parameters = Parameters()
+        rows = self._print(salt, parameters)
+        place = f"g * {most} + x // {width}"
+        sql = f"SELECT {place} AS place, system.main.count_star() FROM {rows} AS source(g, x) GROUP BY ALL"
+        parts = AddByKey(keys=1, ordered=False)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most * len(self.groups), parts=parts)
+
     def _widths(self) -> list[int]:
         """Grid steps of the blocks, from coarse to single cells."""
         widths = [1]

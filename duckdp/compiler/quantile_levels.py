@@ -12,7 +12,8 @@ from typing import Any
 
 from duckdp.catalog.table import Column, Table, dump_table
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.order_rows import OrderRows, WantedPart, bounded_column, group_count, sort_windows
+from duckdp.compiler.order_rows import OrderRows, WantedPart, sort_windows
+from duckdp.compiler.quantile_rows import plan_rows
 from duckdp.compiler.query import Key
 from duckdp.compiler.value_grid import ValueGrid
 from duckdp.core.accountant import pure_rho
@@ -33,12 +34,9 @@ from duckdp.mechanisms.exponential_quantiles import (
 from duckdp.mechanisms.quantile_intervals import Counted, aside, bin_ends, draws_of_a_part, parts_aside
 from duckdp.result import Estimate
 
-FINEST = 2**32  # grid steps of a column of fractions
 COARSE = 2**16  # of any column, where epsilon is so small that more rows than this would cross
 MOST_CROSSING = 2**20  # rows near all ranks together
 MOST_REACH = 2**19  # rows on either side of a rank that a cut between them looks at: seconds
-MOST_QUANTILES = 100  # of one question, in each group
-MOST_PARTS = 2_000  # quantiles times groups
 EXTREME = 12  # the least and the largest value aim at a rank of this many 1 / rate from the end
 
 
@@ -125,7 +123,7 @@ class QuantilesTask:
         weights = [0.0] * (1 + self.splits[-1].level)
         for split in self.splits:
             a, b = self._aimed(split)
-            weights[split.level] += max(a, b - a) / b * (1 + 0.5 * sum(self._leans(split, s) for s in self.splits))
+            weights[split.level] += max(a, b - a) / b * (1 + 0.5 * sum(self.leans(split, s) for s in self.splits))
         roots = [w**0.5 for w in weights]
         total = self.epsilon_nano // 2 if self.intervals else self.epsilon_nano
         shares = [Fraction(int(total * r / sum(roots) * (1 - 1e-12)), NANO) / self._parts for r in roots]
@@ -174,7 +172,7 @@ class QuantilesTask:
         share = (self.quantiles[split.index] - low) / (high - low)
         return share.numerator, share.denominator
 
-    def _leans(self, above: Split, below: Split) -> float:
+    def leans(self, above: Split, below: Split) -> float:
         """How much of an error of one quantile goes over to one that is drawn beside its cut."""
         a, b = self._aimed(below)
         if below.until == above.index:
@@ -351,15 +349,9 @@ def plan_quantiles(
     Raises:
         CatalogError: C102. QueryError: Q203, Q401. ParameterError: P1xx.
     """
-    column = bounded_column(table, name)
-    span, asked = column.interval, read_quantiles(quantiles)
-    if len(asked) * group_count(keys) > MOST_PARTS:
-        rule = f"are {len(asked) * group_count(keys):,} in all groups, more than {MOST_PARTS:,}. Ask for fewer."
-        raise ParameterError("P107", "quantiles", len(asked), rule)
-    whole = column.integral and span.upper - span.lower <= 2**46
-    steps = int(span.upper - span.lower) if whole else FINEST
+    rows, asked = plan_rows(table, name, quantiles, where, keys)
     task = QuantilesTask(
-        rows=OrderRows(table=table, column=column, where=where, keys=keys, steps=max(1, steps)),
+        rows=rows,
         quantiles=asked,
         epsilon_nano=epsilon_nano,
         neighbours=neighbours,
@@ -367,28 +359,10 @@ def plan_quantiles(
     )
     if (reach := max((task.aim(s).reach for s in task.splits if not s.ends), default=0)) > MOST_REACH:
         least = epsilon_nano * reach / MOST_REACH / NANO
-        rule = f"is too small for {len(asked)} quantiles of these units at once: take one, or at least {least:.2g}."
+        rule = f"is too small for {len(asked)} quantiles of these units: take one, at least {least:.2g}, or a tree."
         raise ParameterError("P101", "epsilon", epsilon_nano / NANO, rule)
     aims = [task.aim(split) for split in task.splits]
     aims += [task.aim_aside(i, below=below) for i in range(len(asked)) for below in (True, False) if intervals]
-    if 2 * sum(aim.reach for aim in aims) * len(task.rows.groups) > MOST_CROSSING and steps > COARSE:
+    if 2 * sum(aim.reach for aim in aims) * len(task.rows.groups) > MOST_CROSSING and rows.steps > COARSE:
         return replace(task, rows=replace(task.rows, steps=COARSE))
     return task
-
-
-def read_quantiles(quantiles: Sequence[float]) -> tuple[Fraction, ...]:
-    """Quantiles as fractions, as they are written.
-
-    Raises:
-        ParameterError: P107: none or too many, outside [0, 1], not ascending.
-    """
-    if not 0 < len(quantiles) <= MOST_QUANTILES:
-        raise ParameterError("P107", "quantiles", len(quantiles), f"must be 1 to {MOST_QUANTILES} numbers.")
-    found = []
-    for q in quantiles:
-        if not 0 <= q <= 1:  # of NaN too
-            raise ParameterError("P107", "quantiles", q, "must lie between 0 and 1.")
-        found.append(Fraction(str(q)).limit_denominator(10**6))
-    if any(a >= b for a, b in pairwise(found)):
-        raise ParameterError("P107", "quantiles", list(quantiles), "must ascend, each once.")
-    return tuple(found)

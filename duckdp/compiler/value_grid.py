@@ -42,6 +42,11 @@ class ValueGrid:
         value = self._placed(cell) if found is None else float(found)
         return round(value) if self.column.integral else value
 
+    def between(self, place: float) -> float:
+        """A place between cells in the column's units."""
+        value = self._placed(min(max(place, 0), self.steps))
+        return round(value) if self.column.integral else value
+
     def end(self, cell: int, side: int) -> float:
         """Where a cell ends, below (-1) or above (1): its rows lie up to half a step from its middle."""
         span, steps = self.column.interval, self.steps

@@ -277,6 +277,7 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         groups: Names | None = None,
         predicate: str | None = None,
         intervals: bool = True,
+        method: str = "auto",
         fresh: bool = False,
     ) -> Result:
         """Several quantiles of a column at once, the least and the largest value among them if asked, in each group."""
@@ -293,6 +294,7 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         groups: Names | None = None,
         predicate: str | None = None,
         intervals: bool = True,
+        method: str = "auto",
     ) -> Result:
         """What :meth:`quantiles` would do and cost; free."""
         return self._ask("dp_explain_quantiles", locals())

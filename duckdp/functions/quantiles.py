@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from duckdp.catalog.table import describe_unit
 from duckdp.compiler.describe import pretty
 from duckdp.compiler.notes import bounding_note, drops_rows
-from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
+from duckdp.compiler.quantile_methods import Choice, SmoothOne, choose
+from duckdp.compiler.quantile_rows import read_quantiles
+from duckdp.compiler.quantile_tree import TreeQuantilesTask
+from duckdp.compiler.query import Key
 from duckdp.core.types import parse_epsilon
-from duckdp.functions.kinds import ColumnName, Epsilon, Flag, Fresh, Keys, Numbers, Predicate, TableName
+from duckdp.functions.kinds import CHOICE, ColumnName, Epsilon, Flag, Fresh, Keys, Numbers, Predicate, TableName
 from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors
 from duckdp.functions.public_groups import grouping_text, key_columns, read_public_keys
 from duckdp.functions.spec import Explained, argument, dp_function, option
-from duckdp.result import Result, ResultColumn
+from duckdp.result import Estimate, Result, ResultColumn
 
 if TYPE_CHECKING:
     from duckdp.desk.desk import Desk
+
+Method = Annotated[Literal["auto", "exponential", "tree", "smooth"], CHOICE]
 
 
 @dp_function("dp_quantiles", costs="epsilon", example="'care', 'age', [0.25, 0.5, 0.75], epsilon := 0.5")
@@ -33,14 +38,16 @@ class Quantiles(Explained):
     epsilon: Epsilon | None = option(None)
     groups: Keys | None = option(None)
     predicate: Predicate | None = option(None)
-    intervals: Flag = option(True, about="whether half of epsilon buys an interval for each")
+    intervals: Flag = option(True, about="whether half of epsilon buys an interval for each; from a tree it is free")
+    method: Method = option("auto", about="how: the one with the least predicted error, or the one that is named")
     fresh: Fresh = option(False, explained=False)
 
     def plan(self, desk: Desk) -> Planned:
         """A row for each group and quantile."""
-        task = self._task(desk)
-        keys, kind = task.rows.keys, "BIGINT" if task.column.integral else "DOUBLE"
-        named, asked = [*key_columns(keys, _TAKEN), ("quantile", "DOUBLE")], [float(q) for q in task.quantiles]
+        keys, choice = self._asked(desk)
+        task, kind = choice.plan, "BIGINT" if choice.plan.column.integral else "DOUBLE"
+        done_by = task.task if isinstance(task, SmoothOne) else task
+        named, asked = [*key_columns(keys, _TAKEN), ("quantile", "DOUBLE")], [float(q) for q in read_quantiles(self.quantiles)]
         groups = list(product(*(key.domain or () for key in keys)))
         caveat = bounding_note(task.table, grouped=bool(keys)) if drops_rows(task.table) else None
         listed = f"{task.table.name}, {task.column.name}, {list(self.quantiles)}"
@@ -48,9 +55,10 @@ class Quantiles(Explained):
 
         def run(nonce: str) -> Result:
             text = f"dp_quantiles({listed}{by}{predicate_text(self.predicate)})"
-            older = (replace(task, round=False),) if task.grid.measure.levels else ()  # as it was once planned
-            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce, before=older)
-            found = [estimate for group in task.read(done.payload) for estimate in group]
+            done = desk.perform(
+                done_by, table=task.table, statement=text, fresh=self.fresh, nonce=nonce, before=choice.older
+            )
+            found = [estimate for group in self._read(choice, done.payload) for estimate in group]
             cells: list[list[Any]] = [[group[i] for group in groups for _ in asked] for i in range(len(keys))]
             columns = [
                 ResultColumn(name=n, type=t, values=v)
@@ -68,31 +76,41 @@ class Quantiles(Explained):
 
     def explain(self, desk: Desk) -> Sequence[str]:
         """The draws, their cost, and how far a rank may be off."""
-        task = self._task(desk)
-        where = f" where {pretty(task.rows.where)}" if task.rows.where is not None else ""
+        keys, choice = self._asked(desk)
+        task, where = choice.plan, read_where(self.predicate, choice.plan.table)
         first, *others = task.describe()
         return [
             first,
-            *(f"  {line}" for line in describe_unit(task.table, task.neighbours.value)),
-            f"  reads: {task.table.name}{where}",
+            *(f"  {line}" for line in describe_unit(task.table, desk.neighbours.value)),
+            f"  reads: {task.table.name}{'' if where is None else f' where {pretty(where)}'}",
             *(f"  {line}" for line in others),
+            *([f"  chosen by how far ranks are off: {choice.why}"] if choice.why else []),
             f"cost: {task.loss}",
             desk.remaining_text(task.loss),
-            *([f"note: {bounding_note(task.table, grouped=bool(task.rows.keys))}"] if drops_rows(task.table) else []),
+            *([f"note: {bounding_note(task.table, grouped=bool(keys))}"] if drops_rows(task.table) else []),
         ]
 
-    def _task(self, desk: Desk) -> QuantilesTask:
+    def _asked(self, desk: Desk) -> tuple[tuple[Key, ...], Choice]:
         table = desk.table(self.table)
-        return plan_quantiles(
+        keys = read_public_keys(self.groups, table)
+        return keys, choose(
             table,
             self.column,
             self.quantiles,
             read_where(self.predicate, table),
-            read_public_keys(self.groups, table),
+            keys,
             epsilon_nano=parse_epsilon(self.epsilon),
             neighbours=desk.neighbours,
             intervals=self.intervals,
+            method=self.method,
         )
+
+    @staticmethod
+    def _read(choice: Choice, payload: str) -> list[list[Estimate]]:
+        """By the plan, or by one of the older ones that the payload is of."""
+        if isinstance(choice.plan, TreeQuantilesTask) and '"cells"' in payload:
+            return choice.older[0].read(payload)
+        return choice.plan.read(payload)
 
 
 _TAKEN = ("quantile", "value", "standard_error", "low", "high", "note")  # names of the columns beside the keys

@@ -12,6 +12,8 @@ _MECHANISM, _TASK, _ROWS = (
 _INTERVALS = "duckdp/mechanisms/quantile_intervals.py"
 _T, _T_LAW = ("tests/test_quantiles.py",), ("tests/mechanisms/test_quantiles.py",)
 _T_MEASURE = ("tests/mechanisms/test_cell_measure.py",)
+_TREE, _TREE_TASK = "duckdp/mechanisms/tree_quantiles.py", "duckdp/compiler/quantile_tree.py"
+_T_TREE = ("tests/mechanisms/test_tree_quantiles.py",)
 _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 
 # fmt: off
@@ -30,6 +32,10 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("quantiles: the measure is not told of", _TASK, '*(["round"] if self.grid.measure.levels else [])', "*[]", _T),
     Mutant("quantiles: cells at a level's end count twice", "duckdp/mechanisms/cell_measure.py", "b = int(width * of), int((self.lower - width / 2) * of)", "b = int(width * of), int(self.lower * of)", _T_MEASURE),
     Mutant("quantiles: draws by another measure than weights", _MECHANISM, "return start + amount if measure is None else", "return start + amount if measure is not None else", _T_MEASURE),
+    Mutant("tree: noise for one level", _TREE, "laplace_scale(self.epsilon, self.shape[1] * self.l1)", "laplace_scale(self.epsilon, self.l1)", _T_TREE),
+    Mutant("tree: groups of a unit do not count", _TREE_TASK, "self.rows.unit * self.rows.shared * replaced", "self.rows.unit * replaced", ("tests/privacy/test_losses.py",)),
+    Mutant("tree: replaced units lose half", _TREE_TASK, "self.rows.unit * self.rows.shared * replaced", "self.rows.unit * self.rows.shared", ("tests/privacy/test_losses.py",)),
+    Mutant("tree: a leaf is passed for half the margin", _TREE, "~(-behind > margins)", "~(-behind > margins * 0.1)", _T_TREE),
     Mutant("intervals: more for counts than is left", _TASK, "return Fraction(self.epsilon_nano // 4, NANO)", "return Fraction(self.epsilon_nano // 2, NANO)", _T),
     Mutant("intervals: two draws of a part for one", _INTERVALS, "return 1 if quantiles == 1 else 2", "return 1", _T),
     Mutant("intervals: rows of a unit count once", _TASK, "laplace_scale(self._quarter, self.rows.unit)", "laplace_scale(self._quarter, 1)", _T),

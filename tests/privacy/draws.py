@@ -28,6 +28,7 @@ from duckdp.compiler.pair_moments import PairMoments
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask
+from duckdp.compiler.quantile_tree import TreeQuantilesTask
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.weighted_stream import WeightedStream
 from duckdp.core import noise
@@ -53,7 +54,7 @@ from tests.gate import clinic, load, plan_for
 from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.pair_moments import pair_moments
-from tests.privacy.quantiles import quantiles
+from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.thresholds import above, stream, weights, work_of
 from tests.synthetic.plans import plan_wide
 
@@ -215,6 +216,11 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("several of rows replaced, intervals", lambda: quantiles(ROWS, "age", neighbours=REPLACE, intervals=True)),
         Case("several, in groups", lambda: quantiles(KEYED, "age", keys="sex, smoker, level")),
         Case("several of rows, replaced", lambda: quantiles(ROWS, "income", (0.5, 0.75), neighbours=REPLACE)),
+    ),
+    TreeQuantilesTask: (
+        Case("tree", lambda: tree_quantiles(KEYED)),
+        Case("tree of rows replaced, in groups", lambda: tree_quantiles(ROWS, keys="sex, smoker", neighbours=REPLACE)),
+        Case("tree of units, in groups", lambda: tree_quantiles(KEYED, keys="sex, smoker, level")),
     ),
     SummaryTask: (
         *(

@@ -7,6 +7,8 @@ from typing import Any
 
 from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
+from duckdp.compiler.quantile_rows import plan_rows
+from duckdp.compiler.quantile_tree import TreeQuantilesTask, plan_tree
 from duckdp.core.types import NANO, Neighbours
 
 
@@ -20,3 +22,16 @@ def quantiles(
 ) -> QuantilesTask:
     given = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, **terms}
     return plan_quantiles(table, name, list(asked), where, () if keys is None else read_keys(keys, table), **given)
+
+
+def tree_quantiles(
+    table: Any,
+    name: str = "age",
+    asked: Iterable[float] = (0, 0.2, 0.5, 1),
+    keys: str | None = None,
+    where: Any = None,
+    **terms: Any,
+) -> TreeQuantilesTask:
+    given = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, **terms}
+    rows, shares = plan_rows(table, name, list(asked), where, () if keys is None else read_keys(keys, table))
+    return plan_tree(rows, shares, **given)

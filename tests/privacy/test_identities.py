@@ -35,7 +35,7 @@ from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.draws import TASKS
 from tests.privacy.pair_moments import pair_moments
-from tests.privacy.quantiles import quantiles
+from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.thresholds import above, stream, weights
 from tests.synthetic.plans import plan_wide
 
@@ -159,6 +159,24 @@ def _many_quantiles() -> Iterator[Any]:
         {"table": clinic(unit_key=None)},
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
     )
+
+
+def _tree_quantiles() -> Iterator[Any]:
+    def make(where: str | None, **given: Any) -> Any:
+        return tree_quantiles(where=_where(where), **given)
+
+    base = {"table": clinic(), "name": "age", "asked": (0.5,), "keys": None, "where": None, "epsilon_nano": NANO}
+    changes: tuple[dict[str, Any], ...] = (
+        {"name": "income"},
+        {"asked": (0.5, 0.6)},
+        {"asked": (0.6,)},
+        {"keys": "sex"},
+        {"where": "smoker"},
+        {"epsilon_nano": NANO + 1},
+        {"table": clinic(unit_key=None)},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )
+    yield from _varied(make, base, *changes)
 
 
 def _bounds() -> Iterator[Any]:
@@ -422,6 +440,7 @@ FAMILIES = (
     _selects,
     _quantiles,
     _many_quantiles,
+    _tree_quantiles,
     _bounds,
     _per_units,
     _pair_moments,

@@ -35,7 +35,7 @@ from duckdp.compiler.weighted_stream import WeightedStream
 from duckdp.core.accountant import epsilon_for
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, NANO, PICO, Loss, Neighbours, parse_delta, parse_epsilon
-from duckdp.mechanisms import additive, noisy_tables, second_moments
+from duckdp.mechanisms import additive, noisy_tables, second_moments, tree_quantiles
 from duckdp.smooth import kernel_noise, product_kernels, sum_noise
 from duckdp.smooth.buy import counted, range_task
 from duckdp.smooth.kernel_noise import STEPS, KernelShares
@@ -140,7 +140,7 @@ def meter() -> Iterator[list[Draw]]:
 
     with pytest.MonkeyPatch.context() as patch:
         modules = (additive, noisy_tables, second_moments, sum_noise, counted, missing, release, tree_counts, psi)
-        for module in modules:
+        for module in (*modules, tree_quantiles):
             for name, law in (("laplace_noise", "laplace"), ("gaussian_noise", "gaussian"), ("cube_noise", "cube")):
                 if hasattr(module, name):
                     listen(module, name, law)

@@ -31,6 +31,7 @@ from duckdp.mechanisms import (
     second_moments,
     sparse_vector,
     top_k,
+    tree_quantiles,
 )
 from duckdp.mechanisms import bounds as bounds_module
 from duckdp.mechanisms.block_median import BlockMedian
@@ -78,6 +79,7 @@ MODULES = (
     noisy_tables,
     quantile_levels,
     second_moments,
+    tree_quantiles,
 )
 Held = list["Figure"]
 
