@@ -15,10 +15,12 @@ import pytest
 
 import duckdp
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
+from duckdp.compiler.heavy_hitters import HeavyHittersTask
+from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError
 from duckdp.mechanisms import top_k as mechanism
 from tests.gate import clinic, load
-from tests.privacy.choices import chosen, top_k
+from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
 from tests.privacy.neighbouring import neighbouring
 
@@ -172,9 +174,74 @@ def test_explain_costs_nothing_and_says_how_good_it_is(curator: duckdp.Curator) 
     assert ana.remaining_text().startswith("epsilon=399.5")
 
 
+# ---- values that nobody declared
+
+
+def undeclared(tmp_path: Path, **protected: Any) -> duckdp.Curator:
+    towns = ["Bern"] * 900 + ["Genf"] * 500 + ["Uri"] * 300 + [f"rare {i}" for i in range(300)]
+    table = {"town": towns, "size": [float(len(t)) for t in towns], "person": [i // 2 for i in range(2000)]}
+    owner = duckdp.open({"t": pa.table(table)}, ledger=str(tmp_path / "t.ledger"))
+    owner.protect("t", row_cap=10_000, columns=["town", "size"], **protected)
+    owner.budget(epsilon=500, delta="1e-4")
+    owner.grant("ana", epsilon=400, delta="1e-5")
+    return owner
+
+
+@pytest.mark.parametrize(
+    ("protected", "way"), [({}, "noise for each key at once"), ({"unit_key": "person", "max_groups": 40}, "one after")]
+)
+def test_values_of_no_declared_domain_are_told_where_many_have_them(
+    tmp_path: Path, protected: dict[str, Any], way: str
+) -> None:
+    with undeclared(tmp_path, **protected) as owner:
+        ana, con = owner.session("ana"), owner.connect("ana")
+        told = ana.explain_top_k("t", "town", 5, epsilon=2, delta="1e-8").rows()
+        assert way in told[0][0]
+        found = ana.top_k("t", "town", 5, epsilon=2, delta="1e-8")
+        assert found["value"] == ["Bern", "Genf", "Uri"]  # the fourth and fifth are nobody's
+        assert found["rank"] == [1, 2, 3]
+        assert "delta=1e-8" in found.cost
+        asked = "FROM dp_top_k('t', 'town', 5, epsilon := 2, delta := 1e-8)"
+        assert con.execute(asked).fetchall() == found.rows()
+        assert con.execute(asked.replace("5,", "2,")).fetchall()[0][1] == "Bern"
+        pairs = ana.top_k("t", ["size", "town"], 2, epsilon=4, delta="1e-8")
+        assert (pairs["value_1"], pairs["value_2"]) == ([4, 4], ["Bern", "Genf"])
+        none = ana.top_k("t", "town", 5, epsilon=2, delta="1e-8", predicate="size > 5")
+        assert none.rows() == []
+        assert [c.name for c in none.columns] == ["rank", "value", "within"]
+        assert con.execute(asked.replace(", 5", ", 5, predicate := 'size > 5'")).fetchall() == []
+
+
+def hitters_scores(task: HeavyHittersTask, rows: Rows, salt: int = 7, sql: str | None = None) -> dict[Any, int]:
+    with duckdb.connect() as con:
+        load(con, clinic(), list(rows))
+        query = task.query(salt)
+        return {tuple(keys): n for *keys, n in con.execute(sql or query.sql, list(query.parameters)).fetchall()}
+
+
+def test_a_unit_has_few_keys_and_changes_each_by_at_most_1() -> None:
+    """Of units with many rows and keys: as many keys as max_groups, one each; of rows one key."""
+    twin = 0
+    for table, most in ((replace(KEYED, max_groups=3), 3), (ROWS, 1)):
+        task = hitters(table, "name, age")
+        for seed in range(4):
+            for rows, other in neighbouring(table, Neighbours.ADD_REMOVE, seed, 6):
+                here, there = hitters_scores(task, list(rows)), hitters_scores(task, list(other))
+                moved = [abs(here.get(k, 0) - there.get(k, 0)) for k in {*here, *there}]
+                assert max(moved, default=0) <= 1
+                assert sum(moved) <= most
+                sql = task.query(7).sql.replace(f"place <= {most}", "place > 0")
+                other_way = [hitters_scores(task, list(each), sql=sql) for each in (rows, other)]
+                keys = {*other_way[0], *other_way[1]}
+                twin = max(twin, sum(abs(other_way[0].get(k, 0) - other_way[1].get(k, 0)) for k in keys))
+    assert twin > 3
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        ("dp_top_k('t', 'name', 1001, epsilon := 1, delta := 1e-8)", "P107: k=1001: must be at most 1,000"),
+        ("dp_top_k('t', 'name', 1, epsilon := 1, delta := 1e-18)", "P102"),
         ("dp_top_k('t', 'name', 1, epsilon := 1)", "P107: keys='name': has no declared domain"),
         ("dp_top_k('t', 'town', 4, epsilon := 1)", "P107: k=4: must be at most 3"),
         ("dp_top_k('t', 'town', 0, epsilon := 1)", "P107: k="),

@@ -190,7 +190,7 @@ class _Evaluation:
             self.keys = [list(k) for k in product(*domains)]
         else:
             kinds = [k.expr.kind for k in plan.query.keys]
-            self.keys = [[_decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]
+            self.keys = [[decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]
         self.bars = Intervals(plan, self.cells, self._aggregate)
 
     def columns(self) -> list[OutputColumn]:
@@ -378,7 +378,8 @@ def _sort_key(value: Any) -> Any:
     return (0, 0) if _missing(value) else (1, value)
 
 
-def _decode_key(value: Any, kind: Kind) -> Scalar:
+def decode_key(value: Any, kind: Kind) -> Scalar:
+    """A released key from its JSON value (``release.encode_key``)."""
     if value is None:
         return None
     if kind is Kind.DATE:

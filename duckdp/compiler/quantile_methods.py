@@ -55,7 +55,7 @@ class SmoothOne:
 
     @property
     def loss(self) -> Loss:
-        """What it costs."""
+        """What the release costs, all of it."""
         return self.task.loss
 
     @property

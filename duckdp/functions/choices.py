@@ -13,6 +13,7 @@ from duckdp.compiler.describe import pretty
 from duckdp.compiler.evaluate import key_type
 from duckdp.compiler.expression import show
 from duckdp.compiler.grouping import read_keys
+from duckdp.compiler.heavy_hitters import HeavyHittersTask
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.functions.kinds import Delta, Epsilon, Fresh, Keys, Predicate, Predicates, Size, TableName
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from duckdp.desk.desk import Desk
 
 MOST_LOOKED_AT = 2_000_000  # scores of all picks together, of which each draws noise: seconds
+MOST_TOLD = 1_000  # keys that nobody declared: how many there are to look at for each is private
 
 
 class _Choosing(Explained):
@@ -45,7 +47,7 @@ class _Choosing(Explained):
         return [what, *(f"  {line}" for line in whom), f"cost: {task.loss}", how_good, desk.remaining_text(task.loss)]
 
     @abstractmethod
-    def _task(self, desk: Desk) -> ValueChoice | PredicateChoice:
+    def _task(self, desk: Desk) -> ValueChoice | PredicateChoice | HeavyHittersTask:
         """The task, if the arguments are in order."""
 
     def _terms(self, desk: Desk, table: Table) -> dict[str, Any]:
@@ -99,32 +101,59 @@ class TopK(_Choosing):
     keys: Keys = argument()
     k: Size = argument()
     epsilon: Epsilon | None = option(None)
-    delta: Delta = option(0, about="above 0 many picks cost less")
+    delta: Delta = option(0, about="above 0 many picks cost less, and values need no declared domain")
     predicate: Predicate | None = option(None)
     fresh: Fresh = option(False, explained=False)
 
     def plan(self, desk: Desk) -> Planned:
-        """As many rows as k; a column for each key."""
+        """As many rows as k, or fewer of keys that nobody declared; a column for each key."""
         task = self._task(desk)
         alone = len(task.keys) == 1
         names = [("value" if alone else f"value_{i}", key_type(key)) for i, key in enumerate(task.keys, 1)]
         text = f"dp_top_k({task.table.name}, {self._grouping()}, {self.k}{predicate_text(self.predicate)})"
+        if isinstance(task, HeavyHittersTask):
+            return self._told(desk, task, text, names)
         return self._planned(desk, task, text, names, task.values)
 
-    def _task(self, desk: Desk) -> ValueChoice:
+    def _told(self, desk: Desk, task: HeavyHittersTask, text: str, names: Sequence[tuple[str, str]]) -> Planned:
+        """A row for each key that is told."""
+        shape = [("rank", "BIGINT"), *names, ("within", "BIGINT")]
+        unit = task.table.unit_key or "row"
+
+        def run(nonce: str) -> Result:
+            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
+            found = task.read(done.payload)
+            shown = [[values[i] for values in found] for i in range(len(names))]
+            rows: list[list[Any]] = [list(range(1, len(found) + 1)), *shown, [task.within] * len(found)]
+            columns = [ResultColumn(name=n, type=t, values=v) for (n, t), v in zip(shape, rows, strict=True)]
+            notes = [
+                f"within: with 95%, what is shown is no further from the best that was left, counted by {unit}",
+                f"values of which fewer than about {task.hitters.tau:,} are known are not shown",
+            ]
+            return desk.dress(columns, task.loss, done, notes=notes)
+
+        return Planned(columns=shape, run=run, rows=task.picks)
+
+    def _task(self, desk: Desk) -> ValueChoice | HeavyHittersTask:
         table = desk.table(self.table)
         keys = read_keys(self._grouping(), table)
-        size = 1
+        size, terms = 1, self._terms(desk, table)
         for key in keys:
-            if key.domain is None:
+            if key.domain is None and terms["delta_atto"] == 0:
                 rule = (
-                    f"has no declared domain ({show(key.expr)}), so its values are private. Ask the owner for "
-                    "domains={...}; or, with delta, SELECT x, count(*) AS n ... GROUP BY x ORDER BY n DESC LIMIT k."
+                    f"has no declared domain ({show(key.expr)}), so its values are private. Give delta, for example "
+                    "1e-8: those that enough units have are told; or ask the owner for domains={...}."
                 )
                 raise ParameterError("P107", "keys", self._grouping(), rule)
-            size *= len(key.domain)
+            size *= 1 if key.domain is None else len(key.domain)
+        if any(key.domain is None for key in keys):
+            if self.k > MOST_TOLD:
+                raise ParameterError("P107", "k", self.k, f"must be at most {MOST_TOLD:,} where keys are not declared.")
+            task = HeavyHittersTask(keys=keys, **terms)
+            _ = task.loss  # too little epsilon or delta is refused now
+            return task
         _require_few(self.k, size)
-        return ValueChoice(keys=keys, **self._terms(desk, table))
+        return ValueChoice(keys=keys, **terms)
 
     def _grouping(self) -> str:
         return self.keys if isinstance(self.keys, str) else ", ".join(self.keys)

@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 _TOP, _CHOICE = "duckdp/mechanisms/top_k.py", "duckdp/compiler/choice.py"
 _PERMUTE, _EXPONENTIAL = "duckdp/mechanisms/noisy_maximum.py", "duckdp/mechanisms/exponential.py"
 _T, _T_TOP = ("tests/test_choices.py",), ("tests/mechanisms/test_top_k.py",)
+_HITTERS, _HITTERS_TASK = "duckdp/mechanisms/heavy_hitters.py", "duckdp/compiler/heavy_hitters.py"
+_T_HITTERS = ("tests/mechanisms/test_heavy_hitters.py",)
 _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 
 # fmt: off
@@ -28,5 +30,12 @@ CHOICES: tuple[Mutant, ...] = (
     Mutant("choice: predicates are not of its identity", _CHOICE, "[show(p) for p in self.predicates])", "[])", _T_IDENTITIES),
     Mutant("choice: domains are not of its identity", _CHOICE, "digest_domain(k.domain), repr(k.other)]", "repr(k.other)]", _T),
     Mutant("top k: zCDP where it leaves a pick nothing", _TOP, "return rho if self._exponential_share(rho) > self._pure_share else 0", "return rho", _T),
+    Mutant("hitters: nobody's score as if for one own key", _HITTERS, "math.log(self.picks * self.groups / left)", "math.log(1 / left)", _T_HITTERS),
+    Mutant("hitters: replaced units have own keys on one side", _HITTERS, "left = (delta if self.monotone else delta // 2)", "left = delta", _T_HITTERS),
+    Mutant("hitters: noise for one key of a unit", _HITTERS, "self.groups * (1 if self.monotone else 2)", "(1 if self.monotone else 2)", _T_HITTERS),
+    Mutant("hitters: the floor is not in the threshold", _HITTERS, "return self.floor + self._above", "return 1 + self._above", _T_HITTERS),
+    Mutant("hitters: all keys of a unit", _HITTERS_TASK, "WHERE place <= {self.groups})", "WHERE place > 0)", _T),
+    Mutant("hitters: rows count", _HITTERS_TASK, "(SELECT DISTINCT {UNIT}", "(SELECT {UNIT}", _T),
+    Mutant("hitters: delta is not of its identity", _HITTERS_TASK, "terms = [self.picks, self.epsilon_nano, self.delta_atto,", "terms = [self.picks, self.epsilon_nano,", _T_IDENTITIES),
     Mutant("anchor: what was opened is moved, whatever has its name", "duckdp/ledger/anchor.py", "if opened is not None and not _is_named(name, opened):", "if False:", ("tests/test_ledger_anchors.py::test_an_anchor_that_is_exchanged_during_a_transaction",)),
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.grouping import read_keys
+from duckdp.compiler.heavy_hitters import HeavyHittersTask
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
 from duckdp.core.types import NANO, Neighbours
@@ -22,6 +23,11 @@ def _predicate(text: str, table: Any) -> Any:
 
 def top_k(table: Any, keys: str, where: str | None = None, **terms: Any) -> ValueChoice:
     return ValueChoice(keys=read_keys(keys, table), **_choice(table, where, **terms))
+
+
+def hitters(table: Any, keys: str, where: str | None = None, **terms: Any) -> HeavyHittersTask:
+    given = {"delta_atto": 10**12, **terms}
+    return HeavyHittersTask(keys=read_keys(keys, table), **_choice(table, where, **given))
 
 
 def chosen(table: Any, texts: Any, where: str | None = None, **terms: Any) -> PredicateChoice:

@@ -24,7 +24,8 @@ from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
-from duckdp.compiler.pair_moments import PairMoments
+from tests.privacy.choices import chosen, hitters, top_k
+from tests.privacy.pair_moments import pair_moments
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask
@@ -54,6 +55,7 @@ from tests.gate import clinic, load, plan_for
 from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, top_k
 from tests.privacy.pair_moments import pair_moments
+from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.thresholds import above, stream, weights, work_of
 from tests.synthetic.plans import plan_wide
@@ -299,6 +301,10 @@ TASKS: dict[type, tuple[Case, ...]] = {
             "top of rows, replaced, gaussian",
             lambda: top_k(ROWS, "level", picks=2, delta_atto=DELTA, neighbours=REPLACE),
         ),
+    ),
+    HeavyHittersTask: (
+        Case("hitters of rows", lambda: hitters(ROWS, "name", picks=3), True),
+        Case("hitters of units", lambda: hitters(KEYED, "name, sex", "age > 3", picks=2, delta_atto=DELTA), True),
     ),
     PredicateChoice: (
         Case("chosen by units", lambda: chosen(KEYED, ("age > 40", "sex = 'F'", "cost < score"))),

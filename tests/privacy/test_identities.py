@@ -32,7 +32,7 @@ from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
 from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, column, plan_for
 from tests.privacy.block_tasks import blocks
-from tests.privacy.choices import chosen, top_k
+from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.draws import TASKS
 from tests.privacy.pair_moments import pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
@@ -228,6 +228,8 @@ def _choices() -> Iterator[Any]:
         "neighbours": ADD_REMOVE,
     }
     yield from _varied(top_k, {**base, "keys": "sex, town"}, {"keys": "town, sex"}, {"keys": "level"}, *terms)
+    undeclared = {**base, "keys": "name", "delta_atto": 10**12}
+    yield from _varied(hitters, undeclared, {"keys": "name, sex"}, *terms)
     two = ("age > 3", "smoker")
     yield from _varied(chosen, {**base, "texts": two}, {"texts": two[::-1]}, {"texts": ("age > 4", "smoker")}, *terms)
 
@@ -243,6 +245,8 @@ def _thresholds() -> Iterator[Any]:
         {"neighbours": REPLACE},
         {"where": "smoker"},
     )
+    undeclared = {**base, "keys": "name", "delta_atto": 10**12}
+    yield from _varied(hitters, undeclared, {"keys": "name, sex"}, *terms)
     two = ("age > 3", "smoker")
     yield from _varied(above, {**base, "texts": two}, {"texts": two[::-1]}, {"texts": ("age > 4", "smoker")}, *terms)
     yield from _varied(stream, base, {"opened": "another"}, *terms)
