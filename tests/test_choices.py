@@ -179,7 +179,7 @@ def test_explain_costs_nothing_and_says_how_good_it_is(curator: duckdp.Curator) 
 
 def undeclared(tmp_path: Path, **protected: Any) -> duckdp.Curator:
     towns = ["Bern"] * 900 + ["Genf"] * 500 + ["Uri"] * 300 + [f"rare {i}" for i in range(300)]
-    table = {"town": towns, "size": [float(len(t)) for t in towns], "person": [i // 2 for i in range(2000)]}
+    table = {"town": towns, "size": [len(t) for t in towns], "person": [i // 2 for i in range(2000)]}
     owner = duckdp.open({"t": pa.table(table)}, ledger=str(tmp_path / "t.ledger"))
     owner.protect("t", row_cap=10_000, columns=["town", "size"], **protected)
     owner.budget(epsilon=500, delta="1e-4")
