@@ -188,7 +188,8 @@ def undeclared(tmp_path: Path, **protected: Any) -> duckdp.Curator:
 
 
 @pytest.mark.parametrize(
-    ("protected", "way"), [({}, "noise for each key at once"), ({"unit_key": "person", "max_groups": 40}, "one after")]
+    ("protected", "way"),
+    [({}, "noise for each key at once"), ({"unit_key": "person", "max_rows": 2, "max_groups": 40}, "one after")],
 )
 def test_values_of_no_declared_domain_are_told_where_many_have_them(
     tmp_path: Path, protected: dict[str, Any], way: str

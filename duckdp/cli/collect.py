@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from duckdp.errors import ParameterError
 from duckdp.texts import sql_text
 
 if TYPE_CHECKING:
+    import duckdb
+
     from duckdp.mechanisms.randomized_response import Encoding
 
 _COLUMN = click.option("--column", required=True, metavar="NAME", help="The column.")
@@ -43,21 +46,29 @@ def randomize(source: str, target: str, column: str, domain: tuple[str, ...], ep
     if kind not in ((".parquet",) if unary else (".parquet", ".csv")):
         raise ParameterError("P107", "target", target, "must end in .parquet, or in .csv where reports are no lists.")
     if Path(target).exists():
-        raise ParameterError("P107", "target", target, "is there already. Name a file that is not.")
+        raise _is_there(target)
     function, name = "dp_randomize_unary" if unary else "dp_randomize", _quoted(column)
     report = f"{function}({name}, [{', '.join(map(sql_text, domain))}], {sql_text(epsilon)})"
-    part = f"{target}.part"
-    with duckdb.connect() as con:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=".duckdp-", dir=Path(target).absolute().parent)
+    except OSError:
+        raise _not_written(target) from None
+    with folder as own, duckdb.connect() as con:
         register(con)
+        part = Path(own) / f"rows{kind}"
         try:
             made = f"SELECT * REPLACE ({report} AS {name}) FROM {_rows(source)}"
-            con.execute(f"COPY ({made}) TO {sql_text(part)} (FORMAT {kind[1:]})")
-            Path(part).rename(target)
+            con.execute(f"COPY ({made}) TO {sql_text(str(part))} (FORMAT {kind[1:]})")
+        except duckdb.IOException as error:
+            raise (_unreadable(source, column) if _is_of(error, source) else _not_written(target)) from None
         except duckdb.Error:
             raise _unreadable(source, column) from None
-        finally:
-            with suppress(OSError):
-                Path(part).unlink()
+        try:
+            os.link(part, target)  # never over a file that came meanwhile
+        except FileExistsError:
+            raise _is_there(target) from None
+        except OSError:
+            raise _not_written(target) from None
 
 
 @click.command()
@@ -73,6 +84,9 @@ def randomized_counts(source: str, column: str, domain: tuple[str, ...], epsilon
 
     from duckdp.local import randomized_counts as counts
 
+    if unary and source.endswith(".csv"):
+        rule = "must be a .parquet file where reports are lists. Write one: COPY (SELECT ...) TO 'reports.parquet'."
+        raise ParameterError("P107", "source", source, rule)
     with duckdb.connect() as con:
         try:
             rows = con.execute(f"SELECT {_quoted(column)} FROM {_rows(source)}").fetchall()
@@ -94,6 +108,19 @@ def _rows(source: str) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _is_of(error: duckdb.IOException, source: str) -> bool:
+    """Whether a file could not be read, rather than written: the engine names it."""
+    return source in str(error)
+
+
+def _is_there(target: str) -> ParameterError:
+    return ParameterError("P107", "target", target, "is there already. Name a file that is not.")
+
+
+def _not_written(target: str) -> ParameterError:
+    return ParameterError("P107", "target", target, "cannot be written. Name a file in another folder.")
 
 
 def _unreadable(source: str, column: str) -> ParameterError:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from duckdp.catalog.table import Scalar, Table, dump_table
@@ -18,7 +19,7 @@ from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.plan import digest_domain
 from duckdp.compiler.printing import UNIT, Parameters
 from duckdp.compiler.query import Key, Query
-from duckdp.compiler.release import encode_key
+from duckdp.compiler.release import CHUNK, encode_key
 from duckdp.core.reads import AddByKey, PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
@@ -123,15 +124,25 @@ class HeavyHittersTask(OneRead):
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """The keys that are told, as values. ``rows``: exact and private."""
-        shown, floor = [key_values(key) for key in self.keys], self.hitters.floor
-        known = [(tuple(keys), int(units)) for *keys, units in rows if int(units) >= floor]
-        chosen = self.hitters.choose([units for _, units in known])
+        shown, hitters = [key_values(key) for key in self.keys], self.hitters
+        known = self._above(rows) if hitters.shot else [row for row in rows if int(row[-1]) >= hitters.floor]
+        if not hitters.shot:
+            known = [known[i] for i in hitters.pick([int(units) for *_, units in known])]
         return json.dumps(
             [
-                [encode_key(v if names is None else names[v]) for v, names in zip(known[i][0], shown, strict=True)]
-                for i in chosen
+                [encode_key(v if names is None else names[v]) for v, names in zip(row, shown, strict=False)]
+                for row in known
             ]
         )
+
+    def _above(self, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Keys that all at once are told, the best first; equal ones in the order of the keys."""
+        found: list[tuple[int, tuple[Any, ...]]] = []
+        source = iter(rows)
+        while batch := list(islice(source, CHUNK)):
+            noisy = self.hitters.noised([int(units) for *_, units in batch])
+            found += [(n, row) for n, row in zip(noisy, batch, strict=True) if n >= self.hitters.tau]
+        return [row for _, row in sorted(found, key=lambda one: -one[0])[: self.picks]]
 
     def read(self, payload: str) -> list[tuple[Scalar, ...]]:
         """Values of the keys that were told, the first rank first, from the stored payload."""

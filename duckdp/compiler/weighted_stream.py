@@ -31,6 +31,8 @@ from duckdp.mechanisms.multiplicative_weights import Cells, MultiplicativeWeight
 
 MECHANISM = "multiplicative weights"  # in the ledger
 MOST_CELLS = 100_000  # weights of one release; every question looks at all of them
+_MOST_MEMBERS = 256  # predicates whose cells are remembered: 25 MB of the largest releases
+_MEMBERS: dict[tuple[str, str], Cells] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +127,19 @@ class WeightedStream:
     def standing(self, outputs: Sequence[str]) -> tuple[int, Weights, int]:
         """(total, weights, how many answers were measured) after these answers, the total's first."""
         said = [json.loads(output) for output in outputs]
-        measured = [(self.members(self.read(one["predicate"])), one["value"]) for one in said[1:] if one["measured"]]
+        measured = [(self._known_members(one["predicate"]), one["value"]) for one in said[1:] if one["measured"]]
         return said[0]["total"], mended(self.cells, said[0]["total"], measured), len(measured)
+
+    def _known_members(self, text: str) -> Cells:
+        """Cells of a predicate that was measured; found once by this process, from public figures alone."""
+        key = (self.canonical, text)
+        found = _MEMBERS.get(key)
+        if found is None:
+            found = self.members(self.read(text))
+            while len(_MEMBERS) >= _MOST_MEMBERS:
+                _MEMBERS.pop(next(iter(_MEMBERS), key), None)
+            _MEMBERS[key] = found
+        return found
 
     def read(self, text: str) -> Expr:
         """A predicate of the cells' columns.

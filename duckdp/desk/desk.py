@@ -18,12 +18,12 @@ from duckdp.compiler.answers import answer_columns, known_answer
 from duckdp.compiler.notes import plan_caveat, plan_notes
 from duckdp.compiler.plan import Plan, is_small
 from duckdp.compiler.release import SelectTask
-from duckdp.core.task import Interactive, Stages, Task, Work
+from duckdp.core.task import Interactive, Question, Stages, Task, Work
 from duckdp.core.types import Loss, parse_delta, parse_epsilon
 from duckdp.core.watch import Watch
 from duckdp.desk.asking import charged, given_again, goes_on
 from duckdp.desk.charging import charge_request
-from duckdp.desk.interactive import Interaction, begin, go_on, open_release
+from duckdp.desk.interactive import Interaction, answers, begin, go_on, open_release
 from duckdp.desk.laundering import laundered
 from duckdp.desk.lookups import Lookups
 from duckdp.desk.remembered import MOST_TEXT
@@ -190,9 +190,17 @@ class Desk(Lookups):
         Raises:
             InsufficientBudgetError: B101. BudgetError, LedgerError: B1xx, B2xx. CatalogError: C103, C104.
         """
-        charge_id, known = open_release(
-            self._data, self.analyst, task, table=table, statement=statement, reservation=self.reservation_id
-        )
+        watch = Watch()
+        with self._data.engine.watched(watch):  # whoever waits for its turn is interrupted too
+            charge_id, known = open_release(
+                self._data,
+                self.analyst,
+                task,
+                table=table,
+                statement=statement,
+                reservation=self.reservation_id,
+                check=watch.check,
+            )
         (given_again if known else charged)(charge_id)
         return Performed(payload="", charge_id=charge_id, stored=known)
 
@@ -216,6 +224,21 @@ class Desk(Lookups):
             found = go_on(self._data, task, charge, table=table, check=watch.check)
         goes_on(charge.id)
         return found
+
+    def ask_on(self, charge: ChargeRow, task: Interactive, questions: Sequence[Question], *, table: Table) -> list[str]:
+        """Outputs of questions to a release that goes on, in their order; see :meth:`go_on`.
+
+        Where all of them were answered before nothing is written, and nobody's turn is taken.
+
+        Raises:
+            As :meth:`go_on` and :meth:`Interaction.reply` do.
+        """
+        known = answers(self._data, task, charge, questions, table=table)
+        if known is not None:
+            given_again(charge.id)
+            return known
+        with self.go_on(charge, task, table=table) as talk:
+            return [talk.reply(question) for question in questions]
 
     # ---- what follows from a release ----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ release goes on with it, from the answers and the secret state that are stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from duckdp.arguments import from_caller
 from duckdp.catalog.table import Table
@@ -42,14 +42,21 @@ def begin(
 
 
 def open_release(
-    data: DataSet, analyst: str, task: Interactive, *, table: Table, statement: str, reservation: int | None
+    data: DataSet,
+    analyst: str,
+    task: Interactive,
+    *,
+    table: Table,
+    statement: str,
+    reservation: int | None,
+    check: Callable[[], None],
 ) -> tuple[int, bool]:
     """The charge of a release that is opened, and whether it had been before; see ``Desk.open_release``."""
     request = _request(data, analyst, task, table, statement, reservation=reservation)
     known = data.ledger.asked(request)
     claim = Claim()
     try:
-        held = data.ledger.take_up(request, task.begin(), claim, patience=data.ledger.patience)
+        held = data.ledger.take_up(request, task.begin(), claim, patience=data.ledger.patience, check=check)
         claim.end()
         data.ledger.let_go(held)
     finally:
@@ -61,12 +68,7 @@ def go_on(
     data: DataSet, task: Interactive, charge: ChargeRow, *, table: Table, check: Callable[[], None]
 ) -> Interaction:
     """See :meth:`duckdp.desk.desk.Desk.go_on`."""
-    if data.require_current().data_version != charge.data_version:
-        raise _outdated()
-    request = _request(data, charge.analyst, task, table, charge.statement)
-    if request.key != charge.key:
-        raise CatalogError("C103", "the declarations changed since this release began. Begin a new one.")
-    claim = Claim()
+    request, claim = _same(data, task, charge, table), Claim()
     try:
         data.life.begin(claim)
         held = data.ledger.take_up(request, None, claim, patience=data.ledger.patience, check=check)
@@ -74,6 +76,30 @@ def go_on(
     except BaseException:
         data.life.end(claim)
         raise
+
+
+def answers(
+    data: DataSet, task: Interactive, charge: ChargeRow, questions: Sequence[Question], *, table: Table
+) -> list[str] | None:
+    """See :meth:`duckdp.desk.desk.Desk.ask_on`."""
+    _same(data, task, charge, table)
+    data.version_of(table)
+    found = [data.ledger.answered(charge.id, digest(question.canonical)) for question in questions]
+    return None if None in found else [output for output in found if output is not None]
+
+
+def _same(data: DataSet, task: Interactive, charge: ChargeRow, table: Table) -> ChargeRequest:
+    """The request of a release's charge, if declarations and data are what they were.
+
+    Raises:
+        CatalogError: C103, C104.
+    """
+    if data.require_current().data_version != charge.data_version:
+        raise _outdated()
+    request = _request(data, charge.analyst, task, table, charge.statement)
+    if request.key != charge.key:
+        raise CatalogError("C103", "the declarations changed since this release began. Begin a new one.")
+    return request
 
 
 class Interaction(Closing):

@@ -168,8 +168,8 @@ class SparseAsk(DpFunction):
         shape = [("above", "BOOLEAN"), *([_VALUE] if task.valued else []), ("hits_left", "BIGINT")]
 
         def run(_: str) -> Result:
-            with desk.go_on(charge, task, table=task.table) as talk:
-                found = json.loads(talk.reply(task.question(predicate, self.threshold)))
+            question = task.question(predicate, self.threshold)
+            found = json.loads(desk.ask_on(charge, task, [question], table=task.table)[-1])
             columns = [_plain("above", [found["above"]]), _plain("hits_left", [found["left"]])]
             if task.valued:
                 columns.insert(1, _valued(task.vector, [found["value"]]))

@@ -100,9 +100,8 @@ class WeightsAnswer(DpFunction):
         shape = [("value", "DOUBLE"), ("measured", "BOOLEAN"), ("hits_left", "BIGINT")]
 
         def run(_: str) -> Result:
-            with desk.go_on(charge, task, table=task.table) as talk:
-                talk.reply(task.first())
-                found = json.loads(talk.reply(task.question(predicate, self.predicate)))
+            questions = [task.first(), task.question(predicate, self.predicate)]
+            found = json.loads(desk.ask_on(charge, task, questions, table=task.table)[-1])
             columns = [
                 ResultColumn(name="value", type="DOUBLE", values=[found["value"]], estimates=[_estimate(task, found)]),
                 ResultColumn(name="measured", type="BOOLEAN", values=[found["measured"]]),

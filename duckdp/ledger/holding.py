@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 
 from duckdp.ledger import holders, interactions, reservations
 from duckdp.ledger.holders import Claim
@@ -15,6 +16,10 @@ _SHORTEST, _LONGEST = 0.001, 0.05  # seconds between two looks at whether a rele
 
 class Holding(Keeping):
     """Methods of ``Ledger``; each is one transaction."""
+
+    @cached_property
+    def _steps(self) -> interactions.KnownSteps:
+        return interactions.KnownSteps()
 
     def reserve(self, analyst: str, *, epsilon_nano: int, delta_atto: int) -> Reservation:
         """Hold headroom of all of an analyst's limits: nobody else's charge may take it. It is no charge.
@@ -82,7 +87,19 @@ class Holding(Keeping):
         Raises:
             BudgetError: B103. LedgerError: B206, somebody else is going on with it.
         """
-        return self._store.give(lambda tx: interactions.past(tx, charge))
+        return self._store.give(lambda tx: interactions.past(tx, charge, self._steps))
+
+    def answered(self, charge_id: int, question: str) -> str | None:
+        """What an interactive release answered a question, if it did: nothing is written, and nobody's turn is taken.
+
+        Args:
+            charge_id: of its charge.
+            question: the key of it.
+
+        Raises:
+            BudgetError: B103.
+        """
+        return self._store.give(lambda tx: interactions.answered(tx, charge_id, question, self._steps))
 
     def store_step(self, charge: Charge, number: int, step: StoredStep, *, last: bool = False) -> tuple[str, bool]:
         """Store a step, durably, before its output leaves.

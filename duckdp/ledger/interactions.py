@@ -44,6 +44,7 @@ from duckdp.ledger.tx import Tx
 from duckdp.ledger.types import Charge, ChargeRequest, StoredStep
 from duckdp.ledger.words import check_reason
 
+MOST_KNOWN = 8  # releases whose steps a process remembers
 MOST_STEPS = 100_000  # of one interaction: what it may take of the disk is bounded
 BY_MECHANISM = "the mechanism ended"
 
@@ -79,13 +80,47 @@ def still_pending(tx: Tx, pending: Pending) -> bool:
     return row["ended"] is None and _is_worked_on(tx, tx.dataset_id(), row)
 
 
-def past(tx: Tx, charge: Charge) -> tuple[list[StoredStep], str | None]:
+class KnownSteps:
+    """Steps of a few releases as they were read last, and vouched for then: of longer ones only what is new is read.
+
+    They are append-only, so what was vouched for once is what is there: a row that is altered afterwards is not used
+    any more. Where what is new does not go on from it, as after a backup was put into service, all are read again.
+    """
+
+    def __init__(self) -> None:
+        self._by_charge: dict[int, tuple[str | None, tuple[StoredStep, ...]]] = {}
+
+    def of(self, charge: int) -> tuple[str | None, tuple[StoredStep, ...]]:
+        """(digest, steps) of a charge, secrets included; none are known: (None, ())."""
+        return self._by_charge.get(charge, (None, ()))
+
+    def keep(self, charge: int, digest: str | None, steps: tuple[StoredStep, ...]) -> None:
+        """What a transaction read that saw it committed."""
+        self._by_charge.pop(charge, None)
+        self._by_charge[charge] = (digest, steps)
+        for oldest in list(self._by_charge)[:-MOST_KNOWN]:
+            self._by_charge.pop(oldest, None)
+
+
+def past(tx: Tx, charge: Charge, known: KnownSteps | None = None) -> tuple[list[StoredStep], str | None]:
     """See :meth:`duckdp.ledger.Ledger.past`."""
     budgets.require_open(tx, charge.analyst)
     row = _find(tx, charge.id)
     if row["ended"] is None:
         _require_turn(tx, row, charge)
-    return _steps_of(tx, row), row["ended"]
+    return _steps_of(tx, row, known), row["ended"]
+
+
+def answered(tx: Tx, charge_id: int, question: str, known: KnownSteps | None = None) -> str | None:
+    """See :meth:`duckdp.ledger.Ledger.answered`."""
+    row = _find(tx, charge_id)
+    budgets.require_open(tx, charges.by_id(tx, charge_id)["analyst"])
+    if tx.one("SELECT 1 FROM step WHERE charge = ? AND question = ?", charge_id, question) is None:
+        return None
+    for step in _steps_of(tx, row, known)[1:]:
+        if step.question == question:
+            return step.output
+    return None
 
 
 def store_step(tx: Tx, charge: Charge, number: int, step: StoredStep, *, last: bool) -> tuple[str, bool]:
@@ -162,22 +197,34 @@ def _append(tx: Tx, row: Row, analyst: str, step: StoredStep) -> Row:
     return tx.change("interaction", row, ("charge",), steps=row["steps"] + 1, stepped=stepped)
 
 
-def _steps_of(tx: Tx, row: Row) -> list[StoredStep]:
+def _steps_of(tx: Tx, row: Row, known: KnownSteps | None = None) -> list[StoredStep]:
     """The steps of an interaction, as its row vouches for them; their secrets only while it goes on."""
-    rows = tx.rows("SELECT * FROM step WHERE charge = ? ORDER BY number", row["charge"])
-    stepped = None
+    stepped, steps = (None, ()) if known is None else known.of(row["charge"])
+    found = _read_on(tx, row, stepped, steps) or _read_on(tx, row, None, ())
+    if found is None:
+        raise Damage("a step of an interactive release was altered or is lost")
+    if known is not None:
+        known.keep(row["charge"], row["stepped"], found)
+    if row["ended"] is None:
+        return list(found)
+    return [StoredStep(question=step.question, output=step.output, secret=None) for step in found]
+
+
+def _read_on(tx: Tx, row: Row, stepped: str | None, steps: tuple[StoredStep, ...]) -> tuple[StoredStep, ...] | None:
+    """All steps, of which the first are known; None: the row does not vouch for them."""
+    rows = tx.rows("SELECT * FROM step WHERE charge = ? AND number >= ? ORDER BY number", row["charge"], len(steps))
     for found in rows:
         stepped = chain.digest(stepped, chain.stored_digest(*found))
-    if (len(rows), stepped) != (row["steps"], row["stepped"]):
-        raise Damage("a step of an interactive release was altered or is lost")
-    return [
+    if (len(steps) + len(rows), stepped) != (row["steps"], row["stepped"]):
+        return None
+    return steps + tuple(
         StoredStep(
             question=found["question"],
             output=found["output"],
-            secret=None if row["ended"] is not None or found["secret"] is None else found["secret"].partition(":")[2],
+            secret=None if found["secret"] is None else found["secret"].partition(":")[2],
         )
         for found in rows
-    ]
+    )
 
 
 def _end(tx: Tx, row: Row, why: str, *, by_owner: bool = False) -> None:

@@ -1,35 +1,34 @@
 """The k keys that most privacy units have, of keys that nobody declared: only those far enough above a threshold.
 
-A key with fewer than f units is none; f >= 1 is public. Of the others, by the one of two ways with the lower threshold:
+By the one of two ways with the lower threshold, tau:
 
-    one shot   discrete Laplace noise, of scale g / epsilon, for each; those whose sum is at least tau, k at most, the
-               largest first
-    peeling    k picks, each from the keys that are left and from nobody, whose score is tau (``top_k``: permute and
-               flip with epsilon / k, or the exponential mechanism by zCDP); where nobody is picked it ends
+    one shot   discrete Laplace noise, of scale g / epsilon, for each key; those whose sum is at least tau, k at most,
+               the largest first; f = 1
+    peeling    k picks by the exponential mechanism, of epsilon / k or what zCDP allows (``top_k``), from the keys of at
+               least f units that are left and from nobody, whose score is tau; where nobody is picked it ends
 
 Privacy:      (epsilon, delta), for ADD_REMOVE and REPLACE of a unit.
 Assumes:      a unit has at most g keys and counts once for each (compiler/heavy_hitters.py bounds it); so counts change
               by at most 1, all one way where a unit comes or goes.
 Proof sketch: call keys of f units that only one of two neighbours has its own: at most g, and exactly f units each.
               One shot: ``threshold.py``, where tau = f + t. Peeling: let D have keys of its own, D* be without them.
-              (1) An own key is picked only if its noise is at least tau - f, as nobody's noise is not below 0 (of the
-              exponential mechanism: its weight is exp(-rate (tau - f)) of nobody's); over k picks that has a chance of
-              at most k g exp(-rate (tau - f)) =: d. (2) Whoever else wins without them wins with them but where one
-              of them has such noise, which is drawn independently: D's chance of a list without own keys is at most
-              D*'s, and at least (1 - d) times it. (3) D* and the other one, D' (REPLACE: D'*, alike), have the same
-              candidates, scores that move as ``top_k`` assumes: factor e^epsilon (or rho). So P_D(S) <= d + e^epsilon
-              P_D'(S) / (1 - d): as x - (1 - d) x <= d for every chance x, at most delta = d more than e^epsilon
-              P_D'(S) where only one side has own keys, 2 d where both have: d is delta, or half of it under REPLACE.
-              With zCDP the delta is divided: half for its conversion, half for d (approximate zCDP: D's law is one part
-              1 - d of D*'s and one part d of another). exp(-63) of every own key and pick is for weights that are cut.
-Floor:        f = 1 + (tau - f) / 10 or so: rare keys are nobody's, for a threshold that is a tenth higher. It bounds
-              what is drawn and held where keys are many, and makes no other difference.
-Numerics:     tau is rounded up, and one is added against rounding of logarithms; samplers are exact. A draw is made for
-              every key of at least f units and pick, so time tells about how many there are, as with all keys that are
-              not declared (docs/privacy.md).
+              (1) An own key's weight is exp(-rate (tau - f)) of nobody's, so all of them, over k picks, are picked with
+              a chance of at most k g exp(-rate (tau - f)) =: d. (2) They add as much to the sum that others' weights
+              are divided by: D's chance of a list without own keys is at most D*'s, and at least (1 - d) times it.
+              (3) D* and the other one, D' (REPLACE: D'*, alike), have the same candidates, scores that move as
+              ``top_k`` assumes: factor e^epsilon (or rho). So P_D(S) <= d + e^epsilon P_D'(S) / (1 - d): as
+              x - (1 - d) x <= d for every chance x, at most d more than e^epsilon P_D'(S) where only one side has own
+              keys, 2 d where both have: d is delta, or half of it under REPLACE. With zCDP the delta is divided: half
+              for its conversion, half for d (approximate zCDP: D's law is one part 1 - d of D*'s and one part d of
+              another). exp(-63) of every own key and pick is for weights that are cut.
+Floor:        f = 1 + (tau - f) / 10 or so: rare keys are left out, for a threshold that is a tenth higher. It bounds
+              what is held where keys are many.
+Numerics:     tau is rounded up, and one is added against rounding of logarithms; samplers are exact. k
+              draws, or one for each key that there is, as with all keys that are not declared: time tells about how
+              many that is (docs/privacy.md).
 Source:       Korolova and others, WWW 2009 (threshold); Durfee, Rogers, "Practical differentially private top-k
-              selection with pay-what-you-get composition", NeurIPS 2019 (a pick that is nobody's). One-sided noise,
-              the floor and the proof are ours.
+              selection with pay-what-you-get composition", NeurIPS 2019 (a pick that is nobody's). The floor, and the
+              proof for units with few keys, are ours.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.types import ATTO, NANO, Loss
 from duckdp.errors import ParameterError
 from duckdp.mechanisms.exponential import Seen, choose_exponential
-from duckdp.mechanisms.noisy_maximum import choose_best
 from duckdp.mechanisms.threshold import threshold
 from duckdp.mechanisms.top_k import TopK
 
@@ -127,7 +125,7 @@ class HeavyHitters:
     @property
     def floor(self) -> int:
         """f: keys with fewer units are none."""
-        return 1 + self._above // _FLOOR
+        return 1 if self.shot else 1 + self._above // _FLOOR
 
     @property
     def tau(self) -> int:
@@ -144,31 +142,29 @@ class HeavyHitters:
         half = self.delta_atto // 2
         return Loss(**given, delta_atto=2 * half, rho_pico=top.loss.rho_pico, delta_zcdp_atto=half)
 
-    def choose(self, counts: Sequence[int]) -> list[int]:
-        """Indices of at most k large counts, the largest first.
+    def noised(self, counts: Sequence[int]) -> list[int]:
+        """One shot: noisy counts of some keys, of which those of at least ``tau`` may be told; a draw for each.
 
         Args:
-            counts: of keys with at least ``floor`` units, which the caller leaves out otherwise. Exact private values:
-                must not be logged, stored or raised.
+            counts: exact and private: must not be logged, stored or raised.
         """
-        if self.shot:
-            noisy = [n + z for n, z in zip(counts, laplace_noise(len(counts), self._scale), strict=True)]
-            told = [i for i, n in enumerate(noisy) if n >= self.tau]
-            return sorted(told, key=lambda i: (-noisy[i], i))[: self.picks]
-        left, seen = list(range(len(counts))), Seen()
-        found: list[int] = []
-        while len(found) < self.picks:
-            place = self._pick([*(counts[i] for i in left), self.tau], seen)
-            if place == len(left):
-                break
-            found.append(left.pop(place))
-        return found
+        return [n + z for n, z in zip(counts, laplace_noise(len(counts), self._scale), strict=True)]
 
-    def _pick(self, scores: Sequence[int], seen: Seen) -> int:
-        share = self._top.share
-        if self._top.is_pure:
-            return choose_best(scores, epsilon=share, linf=1, monotone=self.monotone)
-        return choose_exponential(scores, epsilon=share, linf=1, monotone=self.monotone, seen=seen)
+    def pick(self, counts: Sequence[int]) -> list[int]:
+        """Peeling: indices of at most k large counts, the largest first; k draws whatever the counts.
+
+        Args:
+            counts: of all keys with at least ``floor`` units. Exact and private: must not be logged, stored or raised.
+        """
+        left, seen, ended = list(range(len(counts))), Seen(), False
+        found: list[int] = []
+        for _ in range(self.picks):
+            scores = [self.tau] if ended else [*(counts[i] for i in left), self.tau]
+            place = choose_exponential(scores, epsilon=self._top.share, linf=1, monotone=self.monotone, seen=seen)
+            ended = ended or place == len(left)
+            if not ended:
+                found.append(left.pop(place))
+        return found
 
     def sure(self, level: float = 0.95) -> int:
         """Units from which on keys are not left out for the threshold, with that probability for all k of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.grouped import KIND, GroupedSummary
@@ -39,6 +40,7 @@ def exported(payload: str, category: str | None = None) -> str:
     return _open(payload).dump() if category is None else open_stored(payload, category).dump()
 
 
+@lru_cache(maxsize=8)  # neither is ever changed
 def _open(payload: str) -> SmoothSummary | GroupedSummary:
     try:
         grouped = json.loads(payload).get("kind") == KIND

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
@@ -12,9 +11,9 @@ from scipy import stats
 
 from duckdp.core.types import ATTO, NANO
 from duckdp.errors import ParameterError
-from duckdp.mechanisms import heavy_hitters as mechanism
+from duckdp.mechanisms import exponential as exponential_mechanism
 from duckdp.mechanisms.heavy_hitters import HeavyHitters
-from tests.mechanisms.test_top_k import Pick, exponential, permute_and_flip
+from tests.mechanisms.test_top_k import Pick, exponential
 from tests.privacy.statistics import fits
 
 List = tuple[str, ...]
@@ -75,14 +74,13 @@ def worst(picks: int, groups: int, pick: Pick, *, delta: float, monotone: bool, 
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize(("picks", "groups"), [(1, 1), (1, 3), (2, 1)])
-@pytest.mark.parametrize("pick", [permute_and_flip, exponential])
+@pytest.mark.parametrize("pick", [exponential])
 def test_neighbours_are_within_epsilon_and_delta(pick: Pick, picks: int, groups: int, monotone: bool) -> None:
     delta = 0.05
     assert 0 < worst(picks, groups, pick, delta=delta, monotone=monotone) <= delta
 
 
 def test_twins_of_threshold_are_caught() -> None:
-    assert worst(1, 3, permute_and_flip, delta=0.05, monotone=True, lower=3) > 0.05
     assert worst(1, 3, exponential, delta=0.05, monotone=True, lower=3) > 0.05
 
 
@@ -123,10 +121,9 @@ def test_draws_follow_the_law(delta: float) -> None:
     assert not made.shot
     counts = {"a": made.tau + 2, "b": made.tau - 1, "c": made.tau}
     names = list(counts)
-    seen = Counter(tuple(names[i] for i in made.choose(list(counts.values()))) for _ in range(800))
-    pick = permute_and_flip if made._top.is_pure else exponential
+    seen = Counter(tuple(names[i] for i in made.pick(list(counts.values()))) for _ in range(800))
     for factor, right in ((1.0, True), (0.5, False), (2.0, False)):
-        law = peeled(counts, 2, made.tau, float(made._top.share) * factor, pick)
+        law = peeled(counts, 2, made.tau, float(made._top.share) * factor, exponential)
         ways = [w for w in law if law[w] * 800 > 5]
         observed = [seen[w] for w in ways]
         expected = [800 * law[w] for w in ways]
@@ -154,11 +151,13 @@ def test_too_little_is_refused() -> None:
         hitters(delta=0)
 
 
-def test_as_many_draws_as_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_draws_is_public(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(mechanism, "laplace_noise", lambda count, _: asked.append(count) or [0] * count)
-    made = hitters(3, 1)
-    far: Sequence[int] = [made.tau + 5, made.floor, made.tau, made.tau - 1, made.tau + 9, made.tau + 1]
-    assert made.choose(far) == [4, 0, 5]
-    assert made.choose([]) == []
-    assert asked == [6, 0]
+    real = exponential_mechanism.random_bits
+    monkeypatch.setattr(exponential_mechanism, "random_bits", lambda n: asked.append(n) or real(n))
+    made = hitters(3, 50)
+    assert not made.shot
+    for counts in ([], [made.tau + 999] * 2, [made.tau] * 9):
+        made.pick(counts)
+    assert asked == [640] * 9
+    assert made.pick([made.tau + 999, made.floor, made.tau + 9999]) in ([2, 0], [2, 0, 1])

@@ -220,9 +220,9 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("several of rows, replaced", lambda: quantiles(ROWS, "income", (0.5, 0.75), neighbours=REPLACE)),
     ),
     TreeQuantilesTask: (
-        Case("tree", lambda: tree_quantiles(KEYED)),
-        Case("tree of rows replaced, in groups", lambda: tree_quantiles(ROWS, keys="sex, smoker", neighbours=REPLACE)),
-        Case("tree of units, in groups", lambda: tree_quantiles(KEYED, keys="sex, smoker, level")),
+        Case("counted quantiles", lambda: tree_quantiles(KEYED)),
+        Case("counted quantiles, replaced", lambda: tree_quantiles(ROWS, keys="sex, smoker", neighbours=REPLACE)),
+        Case("counted quantiles, in groups", lambda: tree_quantiles(KEYED, keys="sex, smoker, level")),
     ),
     SummaryTask: (
         *(

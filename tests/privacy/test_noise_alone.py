@@ -26,6 +26,7 @@ from duckdp.core.types import Neighbours
 from duckdp.mechanisms import (
     additive,
     exponential_quantiles,
+    heavy_hitters,
     multiplicative_weights,
     noisy_tables,
     second_moments,
@@ -80,6 +81,7 @@ MODULES = (
     quantile_levels,
     second_moments,
     tree_quantiles,
+    heavy_hitters,
 )
 Held = list["Figure"]
 
@@ -128,6 +130,7 @@ def held_noise() -> Iterator[Held]:
             (tree, "choose_exponential"),
             (top_k, "choose_best"),
             (top_k, "choose_exponential"),
+            (heavy_hitters, "choose_exponential"),
         ):
             patch.setattr(module, name, lambda scores, **_: len(scores) // 2)
         yield held
@@ -168,7 +171,11 @@ def test_every_draw_is_for_one_number_and_the_order_on_the_disk_for_none(case: C
         rows = [(*row[:6], f"name {i}", *row[7:]) for i, row in enumerate(tables()["usual"])]
     (first, held), (again, _) = released(case, rows), released(case, rows[::-1])
     kind = type(case.make()).__name__
-    chosen = getattr(case.make(), "combination", "mean") != "mean" or "Choice" in kind or kind == "QuantilesTask"
+    chosen = (
+        getattr(case.make(), "combination", "mean") != "mean"
+        or "Choice" in kind
+        or kind in ("QuantilesTask", "HeavyHittersTask")
+    )
     assert held or chosen  # of which only the places chosen leave
     assert max((figure.met for figure in held), default=1) == 1
     # bins that there are not (bounds); what comes after the last hit, and values of misses
