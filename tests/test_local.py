@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import duckdp
-from duckdp.cli import main
+from duckdp.cli import collect, main
 from duckdp.errors import ParameterError
 from duckdp.local import randomize, randomized_counts, register
 from duckdp.mechanisms.randomized_response import RandomizedResponse
@@ -217,7 +217,35 @@ def test_files_on_the_command_line(tmp_path: Path) -> None:
     assert "P107: source=" in say("randomize", source, str(tmp_path / "e.parquet"), *odd, code=1)
     assert "P107: source=" in say("randomized-counts", str(tmp_path / "nope.parquet"), *terms, code=1)
     assert "P101" in say("randomize", source, str(tmp_path / "e.parquet"), *terms[:3], "--epsilon=0", code=1)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.parquet", "b.parquet", "c.csv", "u.parquet"]
+    assert "must be a .parquet file" in say("randomized-counts", str(tmp_path / "c.csv"), "--unary", *terms, code=1)
+    assert "P107: target=" in say("randomize", source, str(tmp_path / "no folder" / "f.parquet"), *terms, code=1)
+    (tmp_path / "g.parquet.part").write_text("somebody's own")
+    say("randomize", source, str(tmp_path / "g.parquet"), *terms)
+    assert (tmp_path / "g.parquet.part").read_text() == "somebody's own"
+    names = ["a.parquet", "b.parquet", "c.csv", "g.parquet", "g.parquet.part", "u.parquet"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
+
+
+def test_a_target_that_appears_meanwhile_or_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = str(tmp_path / "a.parquet"), tmp_path / "b.parquet"
+    duckdb.sql(f"COPY (SELECT 'yes' AS a FROM range(5)) TO '{source}'")
+    call = ["randomize", source, str(target), "--column=a", "--domain=yes", "--domain=no", "--epsilon=3"]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collect.shutil, "copyfileobj", full)
+        done = CliRunner().invoke(main, call)
+    assert (done.exit_code, "P107: target=" in done.output) == (1, True)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.parquet"]
+    put = collect._put
+    monkeypatch.setattr(collect, "_put", lambda part, to: (target.write_text("mine"), put(part, to)))
+    done = CliRunner().invoke(main, call)
+    assert (done.exit_code, "is there already" in done.output) == (1, True)
+    assert target.read_text() == "mine"
 
 
 def test_a_report_is_private_to_its_person() -> None:

@@ -20,6 +20,7 @@ from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.core.task import Past
 from duckdp.errors import BudgetError, DuckDPError, ExecutionError
 from duckdp.ledger import Ledger
+from duckdp.ledger.tx import Tx
 from duckdp.mechanisms import sparse_vector as mechanism
 from duckdp.mechanisms.sparse_vector import Look, SparseVector
 from duckdp.session import Session
@@ -468,3 +469,32 @@ def test_neighbours_through_sql_in_short(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(SparseVector, "begin", lambda _: 0)
     twin = tmp_path / "twin"
     assert point_epsilon_lower_bound(first_hits(5, runs, twin), first_hits(6, runs, twin / "other")) > 0.2
+
+
+def test_an_answer_given_again_writes_nothing_and_takes_no_turn(curator: duckdp.Curator) -> None:
+    """Even while somebody else goes on with the handle; and of many answers only what is new is read."""
+    ana = curator.session("ana")
+    handle = ana.sparse_open("t", 500, epsilon=20, hits=2)["handle"][0]
+    first = [ana.sparse_ask(handle, f"age < {i}").rows() for i in range(3)]
+    store = curator.ledger._store
+    before = store.read(lambda tx: tx.head())
+    assert [ana.sparse_ask(handle, f"age < {i}").rows() for i in range(3)] == first
+    assert store.read(lambda tx: tx.head()) == before
+    read: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        plain = Tx.rows
+
+        def rows(self: Tx, sql: str, *values: object) -> list[Any]:
+            found = plain(self, sql, *values)
+            if "FROM step" in sql:
+                read.append(len(found))
+            return found
+
+        patch.setattr(Tx, "rows", rows)
+        patch.setattr(type(store), "write", lambda *_: pytest.fail("something was written"))
+        assert ana.sparse_ask(handle, "age < 1").rows() == first[1]
+        patch.undo()
+        patch.setattr(Tx, "rows", rows)
+        ana.sparse_ask(handle, "age < 77")
+        ana.sparse_ask(handle, "age < 2")
+    assert max(read) <= 1, read

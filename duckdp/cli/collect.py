@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,12 +63,7 @@ def randomize(source: str, target: str, column: str, domain: tuple[str, ...], ep
             raise (_unreadable(source, column) if _is_of(error, source) else _not_written(target)) from None
         except duckdb.Error:
             raise _unreadable(source, column) from None
-        try:
-            os.link(part, target)  # never over a file that came meanwhile
-        except FileExistsError:
-            raise _is_there(target) from None
-        except OSError:
-            raise _not_written(target) from None
+        _put(part, target)
 
 
 @click.command()
@@ -108,6 +103,21 @@ def _rows(source: str) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _put(part: Path, target: str) -> None:
+    """Copy a file to a name that nobody has: never over one that came meanwhile, whole or not at all."""
+    try:
+        with part.open("rb") as source, Path(target).open("xb") as out:
+            try:
+                shutil.copyfileobj(source, out)
+            except BaseException:
+                Path(target).unlink()
+                raise
+    except FileExistsError:
+        raise _is_there(target) from None
+    except OSError:
+        raise _not_written(target) from None
 
 
 def _is_of(error: duckdb.IOException, source: str) -> bool:
