@@ -57,10 +57,12 @@ _LEVEL = """\
 near{i} AS MATERIALIZED (
   SELECT DISTINCT e.g, e.b, e.last - e.c AS before FROM ends{i} AS e JOIN ranks AS r
   ON e.g = r.g AND e.last > r.first AND e.last - e.c < r.final),
+kept{j} AS MATERIALIZED (
+  SELECT k.g, k.x, n.b AS parent, n.before
+  FROM {kept} AS k JOIN near{i} AS n ON k.g = n.g AND k.x // {coarser} = n.b),
 blocks{j} AS (
-  SELECT cells.g, n.b AS parent, cells.x // {block} AS b, system.main.any_value(n.before) AS before,
-    system.main.count_star() AS c
-  FROM cells JOIN near{i} AS n ON cells.g = n.g AND cells.x // {coarser} = n.b GROUP BY ALL),
+  SELECT g, parent, x // {block} AS b, system.main.any_value(before) AS before, system.main.count_star() AS c
+  FROM kept{j} GROUP BY ALL),
 ends{j} AS MATERIALIZED (
   SELECT g, b, c, before + system.main.sum(c) OVER (PARTITION BY g, parent ORDER BY b) AS last FROM blocks{j}),"""
 
@@ -149,7 +151,10 @@ class OrderRows:
             "inward": [aim.inward for aim in aims],
             "reach": [aim.reach for aim in aims],
         }
-        levels = [_LEVEL.format(i=i, j=i + 1, block=widths[i + 1], coarser=widths[i]) for i in range(len(widths) - 1)]
+        levels = [
+            _LEVEL.format(i=i, j=i + 1, kept=f"kept{i}" if i else "cells", block=widths[i + 1], coarser=widths[i])
+            for i in range(len(widths) - 1)
+        ]
         sql = _WINDOWS.format(
             rows=rows,
             block=widths[0],
