@@ -67,7 +67,7 @@ def recalls(name: str, counts: Sequence[int], runs: int) -> list[list[str]]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the table."""
+    """Print the shares of both kinds of keys; 0."""
     parser = argparse.ArgumentParser(prog="python -m duckdp.bench.heavy_hitters", description="Measure recall.")
     parser.add_argument("flights", nargs="?", help="a Parquet file with a column dest")
     parser.add_argument("--runs", type=int, default=5)
