@@ -47,7 +47,10 @@ class Quantiles(Explained):
         keys, choice = self._asked(desk)
         task, kind = choice.plan, "BIGINT" if choice.plan.column.integral else "DOUBLE"
         done_by = task.task if isinstance(task, SmoothOne) else task
-        named, asked = [*key_columns(keys, _TAKEN), ("quantile", "DOUBLE")], [float(q) for q in read_quantiles(self.quantiles)]
+        named, asked = (
+            [*key_columns(keys, _TAKEN), ("quantile", "DOUBLE")],
+            [float(q) for q in read_quantiles(self.quantiles)],
+        )
         groups = list(product(*(key.domain or () for key in keys)))
         caveat = bounding_note(task.table, grouped=bool(keys)) if drops_rows(task.table) else None
         listed = f"{task.table.name}, {task.column.name}, {list(self.quantiles)}"

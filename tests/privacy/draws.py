@@ -24,8 +24,8 @@ from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
-from tests.privacy.choices import chosen, hitters, top_k
-from tests.privacy.pair_moments import pair_moments
+from duckdp.compiler.heavy_hitters import HeavyHittersTask
+from duckdp.compiler.pair_moments import PairMoments
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask
@@ -53,9 +53,8 @@ from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
 from tests.privacy.block_tasks import blocks
-from tests.privacy.choices import chosen, top_k
-from tests.privacy.pair_moments import pair_moments
 from tests.privacy.choices import chosen, hitters, top_k
+from tests.privacy.pair_moments import pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.thresholds import above, stream, weights, work_of
 from tests.synthetic.plans import plan_wide
