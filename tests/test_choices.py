@@ -15,7 +15,7 @@ import pytest
 
 import duckdp
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
-from duckdp.compiler.heavy_hitters import HeavyHittersTask
+from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError
 from duckdp.mechanisms import top_k as mechanism

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from duckdp.catalog.table import Table, describe_unit
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
+from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.compiler.describe import pretty
 from duckdp.compiler.evaluate import key_type
 from duckdp.compiler.expression import show
 from duckdp.compiler.grouping import read_keys
-from duckdp.compiler.heavy_hitters import HeavyHittersTask
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.functions.kinds import Delta, Epsilon, Fresh, Keys, Predicate, Predicates, Size, TableName

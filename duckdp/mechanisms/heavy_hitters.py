@@ -8,7 +8,7 @@ By the one of two ways with the lower threshold, tau:
                least f units that are left and from nobody, whose score is tau; where nobody is picked it ends
 
 Privacy:      (epsilon, delta), for ADD_REMOVE and REPLACE of a unit.
-Assumes:      a unit has at most g keys and counts once for each (compiler/heavy_hitters.py bounds it); so counts change
+Assumes:      a unit has at most g keys and counts once for each (compiler/common_keys.py bounds it); so counts change
               by at most 1, all one way where a unit comes or goes.
 Proof sketch: call keys of f units that only one of two neighbours has its own: at most g, and exactly f units each.
               One shot: ``threshold.py``, where tau = f + t. Peeling: let D have keys of its own, D* be without them.

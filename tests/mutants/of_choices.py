@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 _TOP, _CHOICE = "duckdp/mechanisms/top_k.py", "duckdp/compiler/choice.py"
 _PERMUTE, _EXPONENTIAL = "duckdp/mechanisms/noisy_maximum.py", "duckdp/mechanisms/exponential.py"
 _T, _T_TOP = ("tests/test_choices.py",), ("tests/mechanisms/test_top_k.py",)
-_HITTERS, _HITTERS_TASK = "duckdp/mechanisms/heavy_hitters.py", "duckdp/compiler/heavy_hitters.py"
+_HITTERS, _HITTERS_TASK = "duckdp/mechanisms/heavy_hitters.py", "duckdp/compiler/common_keys.py"
 _T_HITTERS = ("tests/mechanisms/test_heavy_hitters.py",)
 _T_IDENTITIES = ("tests/privacy/test_identities.py",)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
+from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.compiler.grouping import read_keys
-from duckdp.compiler.heavy_hitters import HeavyHittersTask
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
 from duckdp.core.types import NANO, Neighbours

@@ -24,7 +24,7 @@ from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
-from duckdp.compiler.heavy_hitters import HeavyHittersTask
+from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.compiler.pair_moments import PairMoments
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile

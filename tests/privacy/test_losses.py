@@ -27,7 +27,7 @@ from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
-from duckdp.compiler.heavy_hitters import HeavyHittersTask
+from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.quantile import QuantileTask

@@ -1,4 +1,4 @@
-"""``python -m duckdp.bench.heavy_hitters [FLIGHTS.parquet]``: how many of the true top k values dp_top_k tells.
+"""``python -m duckdp.bench.recall [FLIGHTS.parquet]``: how many of the true top k values dp_top_k tells.
 
 Keys are destinations of flights (those of nycflights13, a Parquet file with a column ``dest``), or a million made-up
 ones, of which the i-th has about 694,000 / i rows, 10^7 together. Nobody declared them; delta is 1e-8. Shares are means
@@ -68,7 +68,7 @@ def recalls(name: str, counts: Sequence[int], runs: int) -> list[list[str]]:
 
 def main(argv: Sequence[str]) -> int:
     """Print the shares of both kinds of keys; 0."""
-    parser = argparse.ArgumentParser(prog="python -m duckdp.bench.heavy_hitters", description="Measure recall.")
+    parser = argparse.ArgumentParser(prog="python -m duckdp.bench.recall", description="Measure recall.")
     parser.add_argument("flights", nargs="?", help="a Parquet file with a column dest")
     parser.add_argument("--runs", type=int, default=5)
     asked = parser.parse_args(list(argv))
