@@ -8,7 +8,8 @@ One column    its bins' counts err by noise of a known deviation s, so a band of
               and .995). Estimates take noise off: projecting on the simplex, pooling with tables of pairs, a prior.
 A mean        its scaled function's noise times its width, what the noise of the count of NULLs and of n moves it by,
               and what lies beyond the width: noise of those bins, a quarter of a bin's width for their share, and what
-              cutting noise off at 0 leaves of it in empty bins, half of its mean absolute value each. In the column's
+              cutting noise off at 0 leaves of it in empty bins, half of its mean absolute value each; where values have
+              weights (``single_values``), how far the rows miss the released mean for that. In the column's
               own units, for rows that have a value; None where these are not told from none.
 Two columns   over the merged cells of a table that was bought: the bars of both margins; of what is left of the table
               beside them, its noise N; and what its estimate took off, D: singular values that noise may have made are
@@ -39,7 +40,7 @@ from scipy.special import gammaincinv
 
 from duckdp.catalog.table import Kind
 from duckdp.synthetic.tree.make.forest import COARSE, Pair, Tree
-from duckdp.synthetic.tree.scales import unit_values
+from duckdp.synthetic.tree.scales import bin_values, unit_values
 from duckdp.synthetic.unit.features import Floats
 
 BANDS = 10  # of a column, that a histogram is judged by
@@ -172,7 +173,15 @@ def _mean(tree: Tree, column: int) -> float | None:
         moved = math.hypot(tree.mean_deviation, _moved(tree, column, noise)) * tree.scale(column)[1]
         error = math.hypot(moved, _beyond(tree, column, noise))
     sharp = 0.0 if binning.exact else COARSE * 2 / binning.bins
+    sharp += _unmatched(tree, column) if binning.law is not None and column in tree.means else 0.0
     return min(2 * half, (_BOTH * error + sharp) * half / present)
+
+
+def _unmatched(tree: Tree, column: int) -> float:
+    """How far rows that are made miss a released mean, where values that piled up keep their places."""
+    binning, scale, shares = tree.binnings[column], tree.scale(column), tree.shares[column]
+    own = float(shares @ bin_values(binning, scale, tree.places()[column]))
+    return abs(tree.mean(column) - own) * scale[1]
 
 
 def _moved(tree: Tree, column: int, noise: float) -> float:

@@ -29,6 +29,7 @@ from duckdp.synthetic.unit.features import Floats
 from duckdp.synthetic.unit.stages import Bought
 
 BIAS = 0.3  # how far a column's mean is from that of its bins' middles, of half a bin; a usual value
+_BIAS_LEFT = 0.05  # the same where values have weights
 _SKEW = 0.25  # usual distance of a bin's mean from its middle, of the bin's width: that of a uniform law's half
 _SKEW_LEFT = 0.1  # the same where values have weights, which tell most of it
 _HALVINGS = 24  # steps to a place in a bin: to 2^-24 of its width
@@ -233,7 +234,8 @@ def refit(tree: Tree) -> None:
         pooled, noise = pool_counts(tree.counts[i], tree.deviation, tree.merges[i], margins)
         mean: Mean = None
         if i in tree.means:
-            values, bias = bin_values(binning, tree.scale(i)), 0.0 if binning.exact else BIAS / binning.bins
+            values, usual = bin_values(binning, tree.scale(i)), BIAS if binning.law is None else _BIAS_LEFT
+            bias = 0.0 if binning.exact else usual / binning.bins
             mean = (values, tree.mean(i), tree.mean_deviation + bias / tree.scale(i)[1])
         tree.shares[i] = tree.estimate(i, pooled, noise, mean)
     for (i, j), function in tree.functions.items():
