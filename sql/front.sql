@@ -167,6 +167,20 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_choose', [
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), k::VARCHAR, delta::VARCHAR,
   predicate::VARCHAR], [TRY_CAST(candidates AS VARCHAR[])]));
 
+CREATE OR REPLACE MACRO dp_kmeans(t, columns, k := 8, epsilon := NULL, method := 'auto', moves := NULL, blocks := NULL,
+  predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_kmeans', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END, k::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), method::VARCHAR, moves::VARCHAR, blocks::VARCHAR,
+  predicate::VARCHAR, fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_kmeans(t, columns, k := 8, epsilon := NULL, method := 'auto', moves := NULL,
+  blocks := NULL, predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_kmeans', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END, k::VARCHAR,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), method::VARCHAR, moves::VARCHAR, blocks::VARCHAR,
+  predicate::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
 CREATE OR REPLACE MACRO dp_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL,
   intervals := true, method := 'auto', fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_quantiles', [

@@ -135,11 +135,13 @@ class BlockTask(OneRead):
         known = " AND ".join(f"q.{name} IS NOT NULL" for name in names)
         given = f"(SELECT q.* FROM {self._rows(parameters)} AS q WHERE {known})"
         if keyed:
-            placed = f"SELECT {_block('q.unit', salt, self.blocks)} AS block, {listed} FROM {given} AS q"
+            placed = f"SELECT {print_block('q.unit', salt, self.blocks)} AS block, {listed} FROM {given} AS q"
         else:
             counted = f"(SELECT {listed}, system.main.count_star() AS n FROM {given} AS q GROUP BY ALL)"
             copied = f"(SELECT {listed}, system.main.unnest(system.main.range(q.n)) AS copy FROM {counted} AS q)"
-            placed = f"SELECT {_block(f'{listed}, q.copy', salt, self.blocks)} AS block, {listed} FROM {copied} AS q"
+            placed = (
+                f"SELECT {print_block(f'{listed}, q.copy', salt, self.blocks)} AS block, {listed} FROM {copied} AS q"
+            )
         if self.row.by_value:
             placed = f"SELECT q.block, q.c0, system.main.count_star() AS n FROM ({placed}) AS q GROUP BY ALL"
         p = "" if self.fraction is None else number(self.fraction)
@@ -256,6 +258,7 @@ def _on_grid(value: str, axis: Axis) -> str:
     return f"CAST((CASE WHEN ({value}) IS NULL THEN NULL {bounded} END) AS BIGINT)"
 
 
-def _block(keys: str, salt: int, blocks: int) -> str:
+def print_block(keys: str, salt: int, blocks: int) -> str:
+    """The block of what has these keys: a function of them and of the salt alone."""
     draw = f"system.main.hash(system.main.hash({keys}, CAST({salt} AS UBIGINT)))"
     return f"CAST({draw} % CAST({blocks} AS UBIGINT) AS BIGINT)"

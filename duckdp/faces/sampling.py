@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from duckdp.arguments import checked_methods, checks_itself
@@ -9,6 +10,7 @@ from duckdp.faces.files import Files
 from duckdp.result import Result
 
 Method = Literal["auto", "mean", "median", "center"]
+Centers = Literal["auto", "cells", "iterations", "blocks"]
 
 
 @checked_methods
@@ -51,3 +53,40 @@ class BlockCalls(Files):
     ) -> Result:
         """What :meth:`sample_aggregate` would do and cost; free."""
         return self._ask("dp_explain_sample_aggregate", locals())
+
+    @checks_itself
+    def kmeans(
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        k: int = 8,
+        epsilon: object = None,
+        method: Centers = "auto",
+        moves: int | None = None,
+        blocks: int | None = None,
+        predicate: str | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """k-means: ``k`` centres of the rows in some columns, each with how many rows are nearest to it.
+
+        Columns count by the width of their bounds. Centres come of noisy counts of cells ("auto"), of public places
+        that are moved to noisy means ("iterations"), or of the centres of ``blocks`` of units ("blocks").
+        """
+        return self._ask("dp_kmeans", locals())
+
+    @checks_itself
+    def explain_kmeans(
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        k: int = 8,
+        epsilon: object = None,
+        method: Centers = "auto",
+        moves: int | None = None,
+        blocks: int | None = None,
+        predicate: str | None = None,
+    ) -> Result:
+        """What :meth:`kmeans` would do and cost; free."""
+        return self._ask("dp_explain_kmeans", locals())

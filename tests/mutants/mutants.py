@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_blocks import BLOCKS
 from tests.mutants.of_choices import CHOICES
+from tests.mutants.of_clusters import CLUSTERS
 from tests.mutants.of_gate import GATE
 from tests.mutants.of_hostile import HOSTILE
 from tests.mutants.of_kernels import KERNELS
@@ -37,6 +38,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "order": ORDER,
     "choices": CHOICES,
     "blocks": BLOCKS,
+    "clusters": CLUSTERS,
     "sparse": SPARSE,
     "quantiles": QUANTILES,
     "local": LOCAL,

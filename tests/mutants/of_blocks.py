@@ -19,7 +19,9 @@ BLOCKS: tuple[Mutant, ...] = (
         "return 1",
         _T,
     ),
-    Mutant("blocks: rows of a unit in any of them", _BLOCKS, "_block('q.unit', salt", "_block(listed, salt", _T),
+    Mutant(
+        "blocks: rows of a unit in any of them", _BLOCKS, "print_block('q.unit', salt", "print_block(listed, salt", _T
+    ),
     Mutant(
         "blocks: rows by what all rows are",
         _BLOCKS,

@@ -25,6 +25,7 @@ from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.common_keys import HeavyHittersTask
+from duckdp.compiler.kmeans import KMeansTask
 from duckdp.compiler.pair_moments import PairMoments
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
@@ -54,6 +55,7 @@ from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
 from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, hitters, top_k
+from tests.privacy.clusters import kmeans
 from tests.privacy.pair_moments import pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.thresholds import above, stream, weights, work_of
@@ -62,6 +64,7 @@ from tests.synthetic.plans import plan_wide
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 DELTA, LARGE_DELTA = ATTO // 10**6, ATTO // 5  # at the larger one wide tables take Gaussian noise
 KEYED, ROWS = clinic(), clinic(unit_key=None)
+LARGE = clinic(expected_rows=10**7)  # by what is declared
 Draws = list[tuple[Any, ...]]
 Read = Callable[[PrivateQuery], Iterable[tuple[Any, ...]]]
 Change = Callable[[str, Any], Any]
@@ -339,6 +342,13 @@ TASKS: dict[type, tuple[Case, ...]] = {
         ),
         Case("a matrix in groups, replaced", lambda: pair_moments(ROWS, MANY, "age >= 0", "sex", neighbours=REPLACE)),
     ),
+    KMeansTask: (
+        Case("centres of units", lambda: kmeans(KEYED, k=2)),
+        Case("centres of rows, replaced", lambda: kmeans(ROWS, ("age", "income"), k=2, neighbours=REPLACE)),
+        Case("centres of cells within cells", lambda: kmeans(LARGE, ("age", "cost", "income"))),
+        Case("centres that are moved", lambda: kmeans(KEYED, where="smoker", k=2, start="public", moves=2)),
+        Case("centres of blocks", lambda: kmeans(KEYED, ("age",), k=2, start="blocks", blocks=9, moves=0)),
+    ),
     WeightedStream: (
         Case("weights by units", lambda: weights(KEYED)),
         Case("weights by rows, replaced", lambda: weights(ROWS, neighbours=REPLACE, threshold=1)),
@@ -349,7 +359,15 @@ TASKS: dict[type, tuple[Case, ...]] = {
     ),
 }
 # Of kinds that others of the list stand for: in the slow suite only.
-SLOW = {"tree", "tree, large epsilon", "laplace, sums", "cube, blocks", "gaussian, sums", "psi, gaussian"}
+SLOW = {
+    "centres of cells within cells",
+    "tree",
+    "tree, large epsilon",
+    "laplace, sums",
+    "cube, blocks",
+    "gaussian, sums",
+    "psi, gaussian",
+}
 # Parts of tasks: run by those above.
 PARTS: dict[type, type] = {MissingPlan: SynthesisTask, BoundsFinder: BoundsTask, UnitHistogram: PerUnitTask}
 

@@ -35,6 +35,7 @@ OTHERS = {
     "SmoothQuantile",  # the mechanism inside QuantileTask
     *("BlockMean", "BlockMedian", "CenterOfAttention"),  # those inside BlockTask
     "SecondMoments",  # the one inside PairMoments
+    *("CenterOfVectors", "ClusterMeans"),  # those inside KMeansTask
 }
 Databases = dict[str, duckdb.DuckDBPyConnection]
 CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases]

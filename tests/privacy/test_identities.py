@@ -33,6 +33,7 @@ from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, column, plan_for
 from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, hitters, top_k
+from tests.privacy.clusters import kmeans
 from tests.privacy.draws import TASKS
 from tests.privacy.pair_moments import pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
@@ -274,6 +275,25 @@ def _blocks() -> Iterator[Any]:
     yield from _varied(blocks, base, *changes)
 
 
+def _clusters() -> Iterator[Any]:
+    base = {"table": clinic(), "names": ("age", "cost"), "where": None, "k": 3, "start": "cells", "moves": 1}
+    base |= {"blocks": 0, "epsilon_nano": NANO, "neighbours": ADD_REMOVE}
+    changes: tuple[dict[str, Any], ...] = (
+        {"names": ("cost", "age")},
+        {"names": ("age", "cost", "income")},
+        {"where": "smoker"},
+        {"k": 4},
+        {"start": "public"},
+        {"start": "blocks", "blocks": 9},
+        {"start": "blocks", "blocks": 10},
+        {"moves": 2},
+        {"epsilon_nano": NANO + 1},
+        {"neighbours": REPLACE},
+        {"table": clinic(expected_rows=10**7)},
+    )
+    yield from _varied(kmeans, base, *changes)
+
+
 def _weights() -> Iterator[Any]:
     base = {"table": clinic(), "columns": "sex, town", "threshold": None, "hits": 2, "epsilon_nano": NANO}
     yield from _varied(
@@ -451,6 +471,7 @@ FAMILIES = (
     _choices,
     _thresholds,
     _blocks,
+    _clusters,
     _weights,
     _summaries,
     _counted,

@@ -25,6 +25,7 @@ from duckdp.compiler.release import SelectTask
 from duckdp.core.types import Neighbours
 from duckdp.mechanisms import (
     additive,
+    cluster_means,
     exponential_quantiles,
     heavy_hitters,
     multiplicative_weights,
@@ -37,6 +38,7 @@ from duckdp.mechanisms import (
 from duckdp.mechanisms import bounds as bounds_module
 from duckdp.mechanisms.block_median import BlockMedian
 from duckdp.mechanisms.center_of_attention import CenterOfAttention
+from duckdp.mechanisms.center_of_vectors import CenterOfVectors
 from duckdp.smooth import sum_noise
 from duckdp.smooth.buy import counted
 from duckdp.synthetic.lp.buy import null_patterns as missing
@@ -82,6 +84,7 @@ MODULES = (
     second_moments,
     tree_quantiles,
     heavy_hitters,
+    cluster_means,
 )
 Held = list["Figure"]
 
@@ -122,6 +125,7 @@ def held_noise() -> Iterator[Held]:
         patch.setattr(sparse_vector, "geometrics", lambda rate, count: _figures(count, 1 / rate, held))
         patch.setattr(BlockMedian, "release", lambda self, values: len(values))
         patch.setattr(CenterOfAttention, "release", lambda self, values: len(values))
+        patch.setattr(CenterOfVectors, "release", lambda self, vectors: [len(vectors)] * self.size)
         # candidates are told by the ends of their part, which are public
         patch.setattr(exponential_quantiles, "_draw", lambda segments, last, *_: (segments[0][0] + last) // 2)
         for module, name in (
