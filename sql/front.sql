@@ -167,6 +167,42 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_choose', [
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), k::VARCHAR, delta::VARCHAR,
   predicate::VARCHAR], [TRY_CAST(candidates AS VARCHAR[])]));
 
+CREATE OR REPLACE MACRO dp_count_variance(t, epsilon := NULL, most := NULL, delta := 0, groups := NULL,
+  predicate := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_count_variance', [
+  t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), most::VARCHAR, delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_explain_count_variance(t, epsilon := NULL, most := NULL, delta := 0, groups := NULL,
+  predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_count_variance', [
+  t::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), most::VARCHAR, delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_histogram(t, x, epsilon := NULL, bins := NULL, delta := 0, groups := NULL, predicate := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_histogram', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), bins::VARCHAR, delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_explain_histogram(t, x, epsilon := NULL, bins := NULL, delta := 0, groups := NULL,
+  predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_histogram', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), bins::VARCHAR, delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_cdf(t, x, epsilon := NULL, bins := NULL, delta := 0, groups := NULL, predicate := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_cdf', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), bins::VARCHAR, delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_explain_cdf(t, x, epsilon := NULL, bins := NULL, delta := 0, groups := NULL,
+  predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_cdf', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), bins::VARCHAR, delta::VARCHAR,
+  groups::VARCHAR, predicate::VARCHAR], []));
+
 CREATE OR REPLACE MACRO dp_kmeans(t, columns, k := 8, epsilon := NULL, method := 'auto', moves := NULL, blocks := NULL,
   predicate := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_kmeans', [

@@ -183,6 +183,8 @@ WEIGHTS = {"epsilon": 1, "hits": 3, "threshold": None}
 TOLD = {"table": "u", "epsilon": 1, "predicate": None}
 ABOVE = {"threshold": 3, "hits": 1, "values": False}
 PAIR = {"x": "x", "y": "x * x", "delta": 0, "groups": None}
+SPREAD = {"x": "x", "bins": 3, "delta": 0, "groups": None}
+COUNTS = {"most": 5, "delta": 0, "groups": None}
 MATRIX = {"columns": ["x", "x * x"], "delta": 0, "groups": None}
 LINES = {"target": "x * x", "features": ["x"], "delta": 0, "ridge": 0.0, "groups": None}
 BLOCKS = {"aggregate": "avg(x)", "blocks": 5, "low": 0.0, "high": 9.0, "method": "auto"}
@@ -301,6 +303,10 @@ SESSION: Cases = {
     },
     **{name: lambda _: {**CALL, "table": "u", **PAIR} for name in ("covariance", "correlation")},
     **{f"explain_{name}": lambda _: {**TOLD, **PAIR} for name in ("covariance", "correlation")},
+    **{name: lambda _: {**CALL, "table": "u", **SPREAD} for name in ("histogram", "cdf")},
+    **{f"explain_{name}": lambda _: {**TOLD, **SPREAD} for name in ("histogram", "cdf")},
+    "count_variance": lambda _: {**CALL, "table": "u", **COUNTS},
+    "explain_count_variance": lambda _: {**TOLD, **COUNTS},
     "correlations": lambda _: {**CALL, "table": "u", **MATRIX},
     "explain_correlations": lambda _: {**TOLD, **MATRIX},
     "linear_regression": lambda _: {**CALL, "table": "u", **LINES},

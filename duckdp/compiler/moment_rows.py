@@ -36,11 +36,13 @@ class MomentRows:
         query: table, WHERE and keys, each with a domain.
         arguments: numbers of rows.
         spans: of the arguments, finite and not empty.
+        most: the one argument is how many rows a unit has, at most so many; None: arguments are of rows.
     """
 
     query: Query
     arguments: tuple[Expr, ...]
     spans: tuple[Interval, ...]
+    most: int | None = None
 
     @property
     def groups(self) -> list[tuple[Any, ...]]:
@@ -50,10 +52,13 @@ class MomentRows:
     def read(self, way: SecondMoments, salt: int) -> PrivateQuery:
         """The private read: (keys..., sums...), at most one row for each group."""
         parameters = Parameters()
-        names = [f"x{i}" for i in range(len(self.arguments))]
-        keys, rows = print_valued(self.query, dict(zip(names, self.arguments, strict=True)), parameters)
+        names = [f"x{i}" for i in range(len(self.spans))]
+        keys, rows = print_valued(self.query, dict(zip(names, self.arguments, strict=False)), parameters)
         table = self.query.table
         own = [*([] if table.unit_key is None else [UNIT]), *keys]
+        if self.most is not None:  # a row for each unit and group
+            count = f"CAST(system.main.least(system.main.count_star(), {self.most}) AS DOUBLE) AS x0"
+            rows = f"(SELECT {', '.join([*own, count])} FROM {rows} GROUP BY {', '.join(own)}) AS counted"
         present = " AND ".join(f"{name} IS NOT NULL" for name in names)
         items = [f"{_factor(way, i, name, span)}" for i, (name, span) in enumerate(zip(names, self.spans, strict=True))]
         body = f"(SELECT {', '.join([*own, *items])} FROM {rows} WHERE {present}) AS placed"

@@ -66,7 +66,7 @@ class PairMoments(OneRead):
         """What is released, and its noise."""
         table, keyed = self.table, self.table.unit_key is not None
         reach = Reach(
-            rows=table.max_rows if keyed else 1,
+            rows=table.max_rows if keyed and self.rows.most is None else 1,
             groups=min(table.max_groups, len(self.rows.groups)) if keyed else 1,
             replaced=self.neighbours is Neighbours.REPLACE,
         )
@@ -79,7 +79,8 @@ class PairMoments(OneRead):
         keys = [[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in query.keys]
         asked = [dump_table(query.table), show(query.where), keys, [show(a) for a in self.rows.arguments]]
         terms = [self.epsilon_nano, self.delta_atto, self.neighbours.value]
-        return json.dumps(["pair moments", *asked, [list(p) for p in self.wanted], *terms])
+        of = "pair moments" if self.rows.most is None else f"moments of counts up to {self.rows.most}"
+        return json.dumps([of, *asked, [list(p) for p in self.wanted], *terms])
 
     @property
     def loss(self) -> Loss:
@@ -97,6 +98,7 @@ class PairMoments(OneRead):
         query = self.rows.query
         return {
             "arguments": [show(a) for a in self.rows.arguments],
+            **({} if self.rows.most is None else {"rows_of_a_unit": self.rows.most}),
             "where": show(query.where),
             "keys": [show(k.expr) for k in query.keys],
             "moments": len(self.wanted),
@@ -152,16 +154,64 @@ def plan_pair_moments(
     task = PairMoments(
         rows=rows, wanted=wanted, epsilon_nano=epsilon_nano, delta_atto=delta_atto, neighbours=neighbours
     )
-    if (count := len(rows.groups) * len(task.way.released)) > MOST_NUMBERS:
-        rule = f"would release {count:,} numbers, more than {MOST_NUMBERS:,}. Take fewer groups or columns."
-        raise ParameterError("P107", "groups", len(rows.groups), rule)
-    return task
+    return _limited(task)
+
+
+def plan_count_moments(
+    table: Table,
+    most: int,
+    where: Expr | None,
+    keys: tuple[Key, ...],
+    *,
+    epsilon_nano: int,
+    delta_atto: int,
+    neighbours: Neighbours,
+) -> PairMoments:
+    """Plan moments of how many rows a unit has, of units that have any that count, in each group.
+
+    Privacy: a unit is one row of the moments in each group, whatever its number of rows, which is read up to ``most``:
+    so it adds a point of the simplex, or of the cube, to at most max_groups groups.
+
+    Args:
+        table: protected, with a unit key.
+        most: a unit with more rows counts as one with so many.
+        where: predicate, or None.
+        keys: of groups, each with a domain.
+        epsilon_nano: cost, in 1e-9.
+        delta_atto: delta, in 1e-18.
+        neighbours: relation of the data set.
+
+    Raises:
+        ParameterError: P101, P107.
+    """
+    if table.unit_key is None:
+        rule = "has no unit key, so each of its units is one row. Ask for its number with dp_noisy_count."
+        raise ParameterError("P107", "t", table.name, rule)
+    query = Query(table=table, where=where, keys=keys, outputs=())
+    rows = MomentRows(query=query, arguments=(), spans=(Interval(0.0, float(most)),), most=most)
+    task = PairMoments(
+        rows=rows,
+        wanted=((0,), (1,), (2,)),
+        epsilon_nano=epsilon_nano,
+        delta_atto=delta_atto,
+        neighbours=neighbours,
+    )
+    return _limited(task)
 
 
 def argument_span(argument: Expr) -> Interval:
     """The range that an argument is placed in: its own, or one of width 1 where it has one value only."""
     span = facts(argument).interval
     return span if span.upper > span.lower else Interval(span.lower, span.lower + max(1.0, abs(span.lower)))
+
+
+def _limited(task: PairMoments) -> PairMoments:
+    """The task, if it does not release too many numbers."""
+    groups = len(task.rows.groups)
+    if (count := groups * len(task.way.released)) > MOST_NUMBERS:
+        rule = f"would release {count:,} numbers, more than {MOST_NUMBERS:,}. Take fewer groups or columns."
+        raise ParameterError("P107", "groups", groups, rule)
+    return task
 
 
 def is_binary(argument: Expr) -> bool:

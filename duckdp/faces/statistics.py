@@ -1,4 +1,4 @@
-"""The dp functions of columns together, as Python methods of a session (``calls.py``)."""
+"""The dp functions of columns together and of their distributions, as Python methods of a session (``calls.py``)."""
 
 from __future__ import annotations
 
@@ -141,3 +141,94 @@ class StatisticCalls(Files):
     ) -> Result:
         """What :meth:`linear_regression` would do and cost; free."""
         return self._ask("dp_explain_linear_regression", locals())
+
+    @checks_itself
+    def histogram(
+        self,
+        table: str,
+        x: str,
+        *,
+        epsilon: object = None,
+        bins: int | None = None,
+        delta: object = 0,
+        groups: Names | None = None,
+        predicate: str | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """Noisy counts of rows in public bins of ``x``, in each group; left out, a formula says how many ``bins``."""
+        return self._ask("dp_histogram", locals())
+
+    @checks_itself
+    def explain_histogram(
+        self,
+        table: str,
+        x: str,
+        *,
+        epsilon: object = None,
+        bins: int | None = None,
+        delta: object = 0,
+        groups: Names | None = None,
+        predicate: str | None = None,
+    ) -> Result:
+        """What :meth:`histogram` would do and cost; free."""
+        return self._ask("dp_explain_histogram", locals())
+
+    @checks_itself
+    def cdf(
+        self,
+        table: str,
+        x: str,
+        *,
+        epsilon: object = None,
+        bins: int | None = None,
+        delta: object = 0,
+        groups: Names | None = None,
+        predicate: str | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """Which share of rows is below each of ``bins`` public values of ``x``, with a band, in each group."""
+        return self._ask("dp_cdf", locals())
+
+    @checks_itself
+    def explain_cdf(
+        self,
+        table: str,
+        x: str,
+        *,
+        epsilon: object = None,
+        bins: int | None = None,
+        delta: object = 0,
+        groups: Names | None = None,
+        predicate: str | None = None,
+    ) -> Result:
+        """What :meth:`cdf` would do and cost; free."""
+        return self._ask("dp_explain_cdf", locals())
+
+    @checks_itself
+    def count_variance(
+        self,
+        table: str,
+        *,
+        epsilon: object = None,
+        most: int | None = None,
+        delta: object = 0,
+        groups: Names | None = None,
+        predicate: str | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """Mean and variance of how many rows (up to ``most``) a privacy unit has that has any, in each group."""
+        return self._ask("dp_count_variance", locals())
+
+    @checks_itself
+    def explain_count_variance(
+        self,
+        table: str,
+        *,
+        epsilon: object = None,
+        most: int | None = None,
+        delta: object = 0,
+        groups: Names | None = None,
+        predicate: str | None = None,
+    ) -> Result:
+        """What :meth:`count_variance` would do and cost; free."""
+        return self._ask("dp_explain_count_variance", locals())

@@ -17,7 +17,20 @@ __all__ = ["FUNCTIONS", "DpFunction", "Planned", "Spec"]
 FAMILIES = ("releases", "smooth", "synthetic", "bounds", "listings")
 #: What holds no declarations.
 TOOLS = frozenset(
-    ("calling", "explanation", "kinds", "macros", "page", "planned", "public_groups", "routing", "spec", "write")
+    (
+        "bin_edges",
+        "calling",
+        "explanation",
+        "kinds",
+        "macros",
+        "moment_answers",
+        "page",
+        "planned",
+        "public_groups",
+        "routing",
+        "spec",
+        "write",
+    )
 )
 
 

@@ -126,7 +126,7 @@ def planned_moments(
     times = max((len(values) for _, values in shown), default=1)
     errors = with_errors(list(numbers))
     taken = [name for name, _ in (*((name, "") for name, _ in shown), *errors, ("note", ""))]
-    caveat = bounding_note(table, grouped=bool(keys)) if drops_rows(table) else None
+    caveat = bounding_note(table, grouped=bool(keys)) if drops_rows(table) and task.rows.most is None else None
     by = "" if asked.groups is None else f", groups := {grouping_text(asked.groups)}"
     statement = f"{text}{by}{predicate_text(asked.predicate)})"
 
@@ -162,14 +162,17 @@ def explain_moments(
         f"  reads: {table.name}{where}",
         *(f"  key: {show(key.expr)} (complete: {len(key.domain or ())} public values)" for key in keys),
     ]
-    for expr, span in zip(task.rows.arguments, task.rows.spans, strict=True):
+    if task.rows.most is not None:
+        lines.append(f"  of: how many rows each {table.unit_key} has, up to {task.rows.most:,}")
+    for expr, span in zip(task.rows.arguments, task.rows.spans, strict=False):
         lines.append(f"  of: {show(expr)} in [{span.lower:g}, {span.upper:g}]")
     lines.append(
         f"  noise of the {len(task.wanted)} moments: {way.deviations.min():.4g} to {way.deviations.max():.4g} rows"
     )
     lines += [f"cost: {task.loss}", "expected error (95%):"]
+    unknown = "needs expected_rows" if task.rows.most is None else "follows from how many units there are"
     for name, width in widths.items():
-        lines.append(f"  {name}: {'needs expected_rows' if width is None else f'± {width:g}'}")
+        lines.append(f"  {name}: {unknown if width is None else f'± {width:g}'}")
     lines.append(desk.remaining_text(task.loss))
-    caveat = [bounding_note(table, grouped=bool(keys))] if drops_rows(table) else []
-    return [*lines, *(f"note: {note}" for note in (*caveat, *notes, EVENLY))]
+    caveat = [bounding_note(table, grouped=bool(keys))] if drops_rows(table) and task.rows.most is None else []
+    return [*lines, *(f"note: {note}" for note in (*caveat, *notes, *([] if task.rows.most else [EVENLY])))]

@@ -21,6 +21,7 @@ import duckdb
 import pytest
 
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
+from duckdp.compiler.bin_counts import BinCounts
 from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
@@ -58,6 +59,9 @@ from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.pair_moments import pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
+from tests.privacy.choices import chosen, top_k
+from tests.privacy.pair_moments import bin_counts, count_moments, pair_moments
+from tests.privacy.quantiles import quantiles
 from tests.privacy.thresholds import above, stream, weights, work_of
 from tests.synthetic.plans import plan_wide
 
@@ -332,6 +336,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
     ),
     PairMoments: (
         Case("a pair, in groups", lambda: pair_moments(KEYED, ("age", "cost"), keys="sex, level")),
+        Case("counts of units", lambda: count_moments(KEYED, 8, keys="sex, level")),
         Case("a matrix", lambda: pair_moments(KEYED, MANY, pairs="all")),
         Case("a matrix, gaussian", lambda: pair_moments(KEYED, MANY, pairs="all", delta_atto=LARGE_DELTA)),
         Case("a regression of rows", lambda: pair_moments(ROWS, ("smoker", "income", "age"), pairs="target")),
@@ -348,6 +353,11 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("centres of cells within cells", lambda: kmeans(LARGE, ("age", "cost", "income"))),
         Case("centres that are moved", lambda: kmeans(KEYED, where="smoker", k=2, start="public", moves=2)),
         Case("centres of blocks", lambda: kmeans(KEYED, ("age",), k=2, start="blocks", blocks=9, moves=0)),
+    BinCounts: (
+        Case("bins of units", lambda: bin_counts(KEYED, "age", "smoker", "sex", bins=7)),
+        Case("bins of units, levels", lambda: bin_counts(KEYED, "cost", bins=9, sizes=(1, 3), delta_atto=LARGE_DELTA)),
+        Case("bins of rows, levels", lambda: bin_counts(ROWS, "age", bins=111, sizes=(1, 5, 25))),
+        Case("bins of rows, replaced", lambda: bin_counts(ROWS, "born", keys="level", bins=4, neighbours=REPLACE)),
     ),
     WeightedStream: (
         Case("weights by units", lambda: weights(KEYED)),

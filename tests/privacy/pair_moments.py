@@ -1,16 +1,19 @@
-"""Moments of pairs of columns as tasks, for every suite that goes through all tasks."""
+"""Moments of pairs of columns, of counts, and counts of bins as tasks, for every suite that goes through all tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from duckdp.compiler.bin_counts import BinCounts
 from duckdp.compiler.grouping import read_keys
-from duckdp.compiler.pair_moments import PairMoments, is_binary, plan_pair_moments, read_number
+from duckdp.compiler.pair_moments import PairMoments, is_binary, plan_count_moments, plan_pair_moments, read_number
 from duckdp.compiler.pair_statistics import Pairs, all_pairs, one_pair, target_pairs
 from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.query import Query
 from duckdp.compiler.scope import read_predicate
 from duckdp.core.types import NANO, Neighbours
+from duckdp.functions.bin_edges import choose_bins, read_axis
 
 Kind = Literal["one", "all", "target"]
 
@@ -37,4 +40,40 @@ def pair_moments(
         None if where is None else read_predicate(parse_scalar(where), table, where),
         () if keys is None else read_keys(keys, table),
         **given,
+    )
+
+
+def count_moments(
+    table: Any, most: int, where: str | None = None, keys: str | None = None, **terms: Any
+) -> PairMoments:
+    given = {"epsilon_nano": NANO, "delta_atto": 0, "neighbours": Neighbours.ADD_REMOVE, **terms}
+    return plan_count_moments(
+        table,
+        most,
+        None if where is None else read_predicate(parse_scalar(where), table, where),
+        () if keys is None else read_keys(keys, table),
+        **given,
+    )
+
+
+def bin_counts(
+    table: Any,
+    text: str,
+    where: str | None = None,
+    keys: str | None = None,
+    *,
+    bins: int = 8,
+    sizes: tuple[int, ...] = (1,),
+    **terms: Any,
+) -> BinCounts:
+    given = {"epsilon_nano": NANO, "delta_atto": 0, "neighbours": Neighbours.ADD_REMOVE, **terms}
+    axis = read_axis(text, table)
+    asked = Query(
+        table=table,
+        where=None if where is None else read_predicate(parse_scalar(where), table, where),
+        keys=() if keys is None else read_keys(keys, table),
+        outputs=(),
+    )
+    return BinCounts(
+        asked=asked, value=axis.value, bins=choose_bins(axis, bins, rows=None, noise=0.0), sizes=sizes, **given
     )

@@ -35,7 +35,7 @@ from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.draws import TASKS
-from tests.privacy.pair_moments import pair_moments
+from tests.privacy.pair_moments import bin_counts, count_moments, pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.thresholds import above, stream, weights
 from tests.synthetic.plans import plan_wide
@@ -213,6 +213,30 @@ def _pair_moments() -> Iterator[Any]:
         {"epsilon_nano": NANO + 1},
         {"delta_atto": 10},
         {"delta_atto": ATTO // 5},
+        {"table": clinic(unit_key=None)},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )
+
+
+def _count_moments() -> Iterator[Any]:
+    base = {"table": clinic(), "most": 8}
+    more = ({"most": 9}, {"where": "smoker"}, {"keys": "sex"}, {"epsilon_nano": NANO + 1}, {"delta_atto": 10})
+    yield from _varied(count_moments, base, *more)
+
+
+def _bin_counts() -> Iterator[Any]:
+    yield from _varied(
+        bin_counts,
+        {"table": clinic(), "text": "cost"},
+        {"text": "income"},
+        {"text": "5000 - cost"},
+        {"bins": 9},
+        {"sizes": (1, 2)},
+        {"sizes": (1, 4)},
+        {"where": "smoker"},
+        {"keys": "sex"},
+        {"epsilon_nano": NANO + 1},
+        {"delta_atto": 10},
         {"table": clinic(unit_key=None)},
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
     )
@@ -468,6 +492,8 @@ FAMILIES = (
     _bounds,
     _per_units,
     _pair_moments,
+    _count_moments,
+    _bin_counts,
     _choices,
     _thresholds,
     _blocks,
