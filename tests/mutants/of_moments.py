@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 _MOMENTS, _ROWS = "duckdp/mechanisms/second_moments.py", "duckdp/compiler/moment_rows.py"
 _TASK, _BARS = "duckdp/compiler/pair_moments.py", "duckdp/core/momentbars.py"
 _PAIRS, _LINES = "duckdp/compiler/pair_statistics.py", "duckdp/functions/regressions.py"
+_BINS, _T_BINS = "duckdp/compiler/bin_counts.py", ("tests/test_distributions.py",)
 _T, _T_LAW = ("tests/test_relations.py",), ("tests/mechanisms/test_second_moments.py",)
 _T_BARS, _T_IDENTITIES = ("tests/core/test_momentbars.py",), ("tests/privacy/test_identities.py",)
 
@@ -95,5 +96,47 @@ MOMENTS: tuple[Mutant, ...] = (
         "self.delta_atto, self.neighbours.value]",
         "self.neighbours.value]",
         _T_IDENTITIES,
+    ),
+    Mutant("bins: a replaced row moves once", _BINS, "l1=2 * step", "l1=step", _T_BINS),
+    Mutant("bins: groups share no charge", _BINS, "l1=groups * rows", "l1=rows", _T_BINS),
+    Mutant("bins: a unit is one row", _BINS, "else table.max_rows * step", "else step", _T_BINS),
+    Mutant("bins: all rows of a unit count", _BINS, "system.main.greatest(w, {most})", "{most}", _T_BINS),
+    Mutant("bins: all groups of a unit count", _BINS, "WHERE place <= {table.max_groups}", "WHERE place > 0", _T_BINS),
+    Mutant(
+        "bins: levels share no charge",
+        _BINS,
+        "levels = [level] * len(self.sizes)",
+        "levels = [level]",
+        ("tests/privacy/test_losses.py",),
+    ),
+    Mutant(
+        "bins: only those that are there",
+        _BINS,
+        "np.zeros((len(self.groups), self.bins.count), dtype=object)",
+        "np.zeros((len(self.groups), 1), dtype=object)",
+        ("tests/privacy/test_draws.py", *_T_BINS),
+    ),
+    Mutant("bins: rows at an edge are below it", _BINS, "WHEN x >= {high} AND", "WHEN x > {high} AND", _T_BINS),
+    Mutant("bins: edges are not of their identity", _BINS, "str(bins.width), bins.count", "bins.count", _T_IDENTITIES),
+    Mutant(
+        "bins: levels are not of their identity",
+        _BINS,
+        "bins.count, self.sizes, *terms",
+        "bins.count, *terms",
+        _T_IDENTITIES,
+    ),
+    Mutant(
+        "bands: as if each end were alone",
+        "duckdp/core/cdfbars.py",
+        "largest = np.max(np.abs(other - shares) / sizes_, axis=1)",
+        "largest = np.abs(other - shares)[:, 0] / sizes_[0] / 2",
+        ("tests/core/test_nestedbins.py",),
+    ),
+    Mutant(
+        "counts of units: each row is a unit",
+        _TASK,
+        "rows=table.max_rows if keyed and self.rows.most is None else 1",
+        "rows=1",
+        _T,
     ),
 )

@@ -57,11 +57,8 @@ from tests.gate import clinic, load, plan_for
 from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.clusters import kmeans
-from tests.privacy.pair_moments import pair_moments
-from tests.privacy.quantiles import quantiles, tree_quantiles
-from tests.privacy.choices import chosen, top_k
 from tests.privacy.pair_moments import bin_counts, count_moments, pair_moments
-from tests.privacy.quantiles import quantiles
+from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.thresholds import above, stream, weights, work_of
 from tests.synthetic.plans import plan_wide
 
@@ -353,6 +350,7 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("centres of cells within cells", lambda: kmeans(LARGE, ("age", "cost", "income"))),
         Case("centres that are moved", lambda: kmeans(KEYED, where="smoker", k=2, start="public", moves=2)),
         Case("centres of blocks", lambda: kmeans(KEYED, ("age",), k=2, start="blocks", blocks=9, moves=0)),
+    ),
     BinCounts: (
         Case("bins of units", lambda: bin_counts(KEYED, "age", "smoker", "sex", bins=7)),
         Case("bins of units, levels", lambda: bin_counts(KEYED, "cost", bins=9, sizes=(1, 3), delta_atto=LARGE_DELTA)),
