@@ -52,19 +52,20 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain', [
 
 CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
   name := NULL, basis := 'auto', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL,
-  ranges := false, fresh := false)
+  across := false, ranges := false, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_smooth_summary', [
   t::VARCHAR, CASE WHEN TRY_CAST(x AS VARCHAR[]) IS NULL THEN x::VARCHAR END,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR,
-  name::VARCHAR, basis::VARCHAR, interactions::VARCHAR, weights::VARCHAR, noise::VARCHAR, per::VARCHAR, ranges::VARCHAR,
-  fresh::VARCHAR], [TRY_CAST(x AS VARCHAR[])]));
+  name::VARCHAR, basis::VARCHAR, interactions::VARCHAR, weights::VARCHAR, noise::VARCHAR, per::VARCHAR, across::VARCHAR,
+  ranges::VARCHAR, fresh::VARCHAR], [TRY_CAST(x AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_explain_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
-  basis := 'auto', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL, ranges := false)
+  basis := 'auto', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL, across := false,
+  ranges := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain_summary', [
   t::VARCHAR, CASE WHEN TRY_CAST(x AS VARCHAR[]) IS NULL THEN x::VARCHAR END,
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR, smoothness::VARCHAR, degree::VARCHAR,
-  basis::VARCHAR, interactions::VARCHAR, weights::VARCHAR, noise::VARCHAR, per::VARCHAR,
+  basis::VARCHAR, interactions::VARCHAR, weights::VARCHAR, noise::VARCHAR, per::VARCHAR, across::VARCHAR,
   ranges::VARCHAR], [TRY_CAST(x AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_smooth_answer(name, f, statistic := 'mean', tolerance := NULL, method := 'interpolation',

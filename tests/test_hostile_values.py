@@ -223,6 +223,7 @@ SESSION: Cases = {
         "weights": "smooth",
         "noise": "auto",
         "per": None,
+        "across": False,
         "ranges": False,
         "fresh": False,
     },
@@ -233,6 +234,7 @@ SESSION: Cases = {
         "weights": "smooth",
         "noise": "auto",
         "per": None,
+        "across": False,
         "ranges": False,
     },
     "smooth_answer": lambda _: {

@@ -12,7 +12,9 @@ Everything here is a function of public figures: it costs no privacy.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,22 +43,51 @@ def kernel_half_widths(laplace: Floats, scale: float, cube: Floats, rate: float,
         rate: of the cube, per grid step.
         level: wanted coverage.
     """
-    squares, ours = cube**2, laplace**2
-    size = np.array([cube.shape[1]])
-    of_cube = squares.sum(axis=1) * (size + 1.0) * (size + 2) / 3 / rate**2
-    of_laplace = 2 * scale**2 * ours.sum(axis=1)
-    total = of_cube + of_laplace
+    return summed_half_widths([Terms(laplace, scale, cube, rate)], level)
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Combinations of one noise: Laplace terms and a cube, as :func:`kernel_half_widths` takes them."""
+
+    laplace: Floats
+    scale: float
+    cube: Floats
+    rate: float
+
+    @cached_property
+    def cumulants(self) -> tuple[Floats, Floats]:
+        """Variance and fourth cumulant of each combination: float[m] both."""
+        return _cumulants(self.laplace, self.scale, self.cube, self.rate)
+
+
+def summed_half_widths(parts: Sequence[Terms], level: float) -> Floats:
+    """The same of sums of combinations of independent noises, whose cumulants add up: float[m]."""
+    total = np.asarray(sum(part.cumulants[0] for part in parts), dtype=np.float64)
     some = np.where(total > 0, total, 1.0)
-    share = (squares**2).sum(axis=1) / np.where(of_cube > 0, squares.sum(axis=1), 1.0) ** 2
-    fourth = 12 * scale**4 * (ours**2).sum(axis=1)  # the fourth cumulant
-    excess = (fourth + of_cube**2 * np.where(of_cube > 0, cube_kurtosis(share, size), 0.0)) / some**2
+    excess = np.asarray(sum(part.cumulants[1] for part in parts), dtype=np.float64) / some**2
     if FAST[0] <= level <= FAST[1]:
         return np.asarray(quantiles_by_kurtosis(excess, level) * np.sqrt(total))
     found = np.zeros(len(total))
     for i in np.flatnonzero(total > 0):
-        law = partial(_characteristic, laplace[i] * scale, cube[i], rate)
+        law = partial(_product, [(p.laplace[i] * p.scale, p.cube[i], p.rate) for p in parts])
         found[i] = WIDENED_INVERTED * inverted_quantile(law, float(np.sqrt(total[i])), level)
     return found
+
+
+def _cumulants(laplace: Floats, scale: float, cube: Floats, rate: float) -> tuple[Floats, Floats]:
+    squares, ours = cube**2, laplace**2
+    size = np.array([cube.shape[1]])
+    of_cube = squares.sum(axis=1) * (size + 1.0) * (size + 2) / 3 / rate**2
+    of_laplace = 2 * scale**2 * ours.sum(axis=1)
+    share = (squares**2).sum(axis=1) / np.where(of_cube > 0, squares.sum(axis=1), 1.0) ** 2
+    fourth = 12 * scale**4 * (ours**2).sum(axis=1)  # the fourth cumulant
+    return of_cube + of_laplace, fourth + of_cube**2 * np.where(of_cube > 0, cube_kurtosis(share, size), 0.0)
+
+
+def _product(parts: Sequence[tuple[Floats, Floats, float]], u: Floats) -> Floats:
+    """The characteristic function of a sum of independent parts."""
+    return np.asarray(np.prod([_characteristic(*part, u) for part in parts], axis=0))
 
 
 def _characteristic(laplace: Floats, cube: Floats, rate: float, u: Floats) -> Floats:

@@ -102,14 +102,16 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         weights: Literal["smooth", "uniform"] = "smooth",
         noise: Literal["auto", "laplace", "cube", "gaussian", "kernels"] = "auto",
         per: str | None = None,
+        across: bool = False,
         ranges: bool = False,
         fresh: bool = False,
     ) -> Result:
         """Buy a summary that answers any number of smooth queries; one row about it.
 
         ``basis`` "auto" has the least predicted error; ``interactions`` is the most columns in one function; ``per``
-        names a column with a domain, each of whose values gets a summary; ``ranges`` counts rows by ranges too, for
-        ``CASE WHEN x BETWEEN a AND b``; ``fresh`` pays again where the charge is final; see docs/guide.md.
+        names a column with a domain, each of whose values gets a summary, and with ``across`` all rows too; ``ranges``
+        counts rows by ranges too, for ``CASE WHEN x BETWEEN a AND b``; ``fresh`` pays again where the charge is final;
+        see docs/guide.md.
         """
         return self._ask("dp_smooth_summary", locals())
 
@@ -128,6 +130,7 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         weights: Literal["smooth", "uniform"] = "smooth",
         noise: Literal["auto", "laplace", "cube", "gaussian", "kernels"] = "auto",
         per: str | None = None,
+        across: bool = False,
         ranges: bool = False,
     ) -> Result:
         """What :meth:`smooth_summary` would hold and cost; free."""

@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from duckdp.desk.desk import Desk
     from duckdp.smooth.answer import SmoothAnswer
     from duckdp.smooth.buy.counted import CountedTask
+    from duckdp.smooth.buy.mixed_task import MixedTask
     from duckdp.smooth.buy.per_group import GroupedTask
     from duckdp.smooth.buy.range_task import RangedTask
     from duckdp.smooth.buy.summary_task import SummaryTask
     from duckdp.smooth.summary import SmoothSummary
 
-    SummaryPlan = SummaryTask | CountedTask | GroupedTask | RangedTask
+    SummaryPlan = SummaryTask | CountedTask | GroupedTask | RangedTask | MixedTask
 
 ANSWER = ("value", "standard_error", "approximation_error", "low", "high", "estimated")
 TYPES = (*["DOUBLE"] * 5, "BOOLEAN")  # of the fields of an answer
@@ -78,6 +79,7 @@ class BuySummary(Explained):
     weights: Weights = option("smooth", about="whether low degrees get less noise, or all alike")
     noise: Noise = option("auto", about='the law of the noise; "auto" has the least error')
     per: Word | None = option(None, about="a column with a domain: one summary for each of its values")
+    across: Flag = option(False, about="with per: of all rows too, both better than separate summaries")
     ranges: Flag = option(False, about="count rows by ranges too, for CASE WHEN x BETWEEN a AND b")
     fresh: Fresh = option(False, explained=False, about="pay again where the charge is final")
 
@@ -135,7 +137,7 @@ class BuySummary(Explained):
     def _before(self, desk: Desk, task: SummaryPlan) -> list[SummaryPlan]:
         """What the same words once meant: without kernels, and the full tensor where no basis is named."""
         found: dict[str, SummaryPlan] = {}
-        if self.ranges:
+        if self.ranges or self.across:
             return []
         bases: list[Basis | None] = [None]
         if self.basis == "auto" and self.degree is None and self.smoothness is None:
@@ -154,6 +156,7 @@ class BuySummary(Explained):
     ) -> SummaryPlan:
         with importing():
             from duckdp.smooth.buy.counted import plan_counted
+            from duckdp.smooth.buy.mixed_task import plan_mixed
             from duckdp.smooth.buy.per_group import plan_grouped
             from duckdp.smooth.buy.range_task import plan_ranged
             from duckdp.smooth.buy.wishes import Wishes
@@ -173,6 +176,12 @@ class BuySummary(Explained):
             "neighbours": desk.neighbours,
             "wishes": wishes,
         }
+        if self.across:
+            if self.per is None:
+                raise ParameterError("P107", "across", True, "goes with per := 'column', the column of the categories.")
+            if self.ranges:
+                raise ParameterError("P107", "ranges", True, "does not go with per.")
+            return plan_mixed(table, names, self.per, **charge)
         if self.ranges and self.per is not None:
             raise ParameterError("P107", "ranges", True, "does not go with per. Buy a summary with ranges of all rows.")
         if self.ranges:

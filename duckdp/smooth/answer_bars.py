@@ -253,7 +253,8 @@ class Known:
         """Largest effect of the fixed point on a sum of p: the proved error of each row and function."""
         if self.summary.weighted:  # small weights round as others do
             return np.asarray(self.summary.row_cap * (np.abs(coefficients) @ self.summary.row_errors))
-        return np.asarray(rows * (np.abs(coefficients[:, 1:]) @ self.summary.row_errors[1:]))  # whole rows are exact
+        first = 1 if self.summary.counts_exactly else 0  # whole rows are exact
+        return np.asarray(rows * (np.abs(coefficients[:, first:]) @ self.summary.row_errors[first:]))
 
     def noised(self, coefficients: Floats) -> Floats:
         """The coefficients of noisy sums, for noise in grid units."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,25 +37,12 @@ class GroupedSummary:
         Raises:
             ParameterError: P107, not in the domain.
         """
-        for known, summary in zip(self.values, self.summaries, strict=True):
-            if value == self._null if known is None else _reads_as(value, known, self.by.kind):
-                return summary
-        raise ParameterError(
-            "P107", "category", value, f'must be one of the values of "{self.by.name}": {self.listed}.'
-        )
+        return self.summaries[named(self.by, self.values, value)]
 
     @property
     def listed(self) -> str:
         """The first values, as :meth:`of` takes them."""
-        return ", ".join(self._null if v is None else str(v) for v in self.values[:20])
-
-    @property
-    def _null(self) -> str:
-        """How the group of NULL is called: NULL, in brackets where that is a text of the domain."""
-        called = "NULL"
-        while called in self.values:
-            called = f"<{called}>"
-        return called
+        return list_values(self.values)
 
     def dump(self) -> str:
         """The whole of it as canonical JSON: equal texts for equal contents."""
@@ -85,6 +73,32 @@ class GroupedSummary:
         if raw["kind"] != KIND or raw["format"] != FORMAT or values is None or len(values) != len(summaries):
             raise ValueError
         return cls(by=by, values=values, summaries=summaries)
+
+
+def named(by: Column, values: Sequence[Scalar], value: str) -> int:
+    """The place of a group among the values of its column, by its value as text.
+
+    Raises:
+        ParameterError: P107, not in the domain.
+    """
+    null = _called_null(values)
+    for place, known in enumerate(values):
+        if value == null if known is None else _reads_as(value, known, by.kind):
+            return place
+    raise ParameterError("P107", "category", value, f'must be one of the values of "{by.name}": {list_values(values)}.')
+
+
+def list_values(values: Sequence[Scalar]) -> str:
+    """The first values, as :func:`named` takes them."""
+    return ", ".join(_called_null(values) if v is None else str(v) for v in values[:20])
+
+
+def _called_null(values: Sequence[Scalar]) -> str:
+    """How the group of NULL is called: NULL, in brackets where that is a text of the domain."""
+    called = "NULL"
+    while called in values:
+        called = f"<{called}>"
+    return called
 
 
 def _reads_as(text: str, known: Scalar, kind: Kind) -> bool:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from duckdp.core.errorbars import Noise, check_level
 from duckdp.core.jointbars import joint_factor, laplace_variates
-from duckdp.core.kernelbars import kernel_half_widths
+from duckdp.core.kernelbars import Terms, summed_half_widths
 from duckdp.mechanisms.cube import MAX_PRODUCT, cube_standard_error
 from duckdp.smooth.product_kernels import Kernels
 
@@ -112,9 +112,25 @@ class KernelNoise:
     def half_widths(self, coefficients: Floats, level: float) -> Floats:
         """As :meth:`half_width`, of every row: float[m] for float[m, n]."""
         check_level(level)
+        largest = np.max(np.abs(coefficients), axis=1, initial=0.0)
+        scaled = coefficients / np.where(largest > 0, largest, 1.0)[:, None]
+        return np.asarray(largest * summed_half_widths([self.terms(scaled)], level))
+
+    def terms(self, coefficients: Floats) -> Terms:
+        """Combinations as terms of the noise that is drawn: for float[m, n]."""
         largest, of_kernels, of_cube = self._apart(coefficients)
         rate = 1 / self.scales[0] if len(self.scales) > 1 else 1.0
-        return np.asarray(largest * kernel_half_widths(of_kernels, self.scales[-1], of_cube, rate, level))
+        return Terms(of_kernels * largest[:, None], self.scales[-1], of_cube * largest[:, None], rate)
+
+    @property
+    def drawn_deviations(self) -> Floats:
+        """Standard deviations of the noise that is drawn, of kernels and of the cube's sums."""
+        counts = [self.kernels.size, len(self.helped)]
+        return np.repeat([math.sqrt(self._kernel_variance), self._cube_deviation], counts)
+
+    def simulated(self, u: Floats) -> Floats:
+        """The noise that is drawn, up to a grid step, from uniform numbers: float[m, drawn] for float[m, drawn + 1]."""
+        return self._simulated(u)
 
     def joint_factor(self, coefficients: Floats, level: float) -> float:
         """At how many standard deviations the error bars of all rows of float[m, n] hold together (``jointbars``)."""

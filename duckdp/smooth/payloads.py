@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.grouped import KIND, GroupedSummary
+from duckdp.smooth.pooled import MIXED, MixedSummary
 from duckdp.smooth.summary import SmoothSummary
 
 
@@ -22,6 +23,8 @@ def open_stored(payload: str, category: str | None = None, *, strict: bool = Fal
         CatalogError: C105, damaged. ParameterError: P107, category.
     """
     found = _open(payload)
+    if isinstance(found, MixedSummary):
+        return found.of(category)
     if isinstance(found, SmoothSummary):
         if category is not None:
             raise ParameterError("P107", "category", category, "the summary was not made per group (per := ...).")
@@ -41,11 +44,13 @@ def exported(payload: str, category: str | None = None) -> str:
 
 
 @lru_cache(maxsize=8)  # neither is ever changed
-def _open(payload: str) -> SmoothSummary | GroupedSummary:
+def _open(payload: str) -> SmoothSummary | GroupedSummary | MixedSummary:
     try:
-        grouped = json.loads(payload).get("kind") == KIND
+        kind = json.loads(payload).get("kind")
     except (ValueError, AttributeError, RecursionError):
         raise CatalogError(
             "C105", "the stored summary is damaged or was written by another version of duckdp. Buy it anew."
         ) from None
-    return GroupedSummary.load(payload) if grouped else SmoothSummary.load(payload)
+    if kind == MIXED:
+        return MixedSummary.load(payload)
+    return GroupedSummary.load(payload) if kind == KIND else SmoothSummary.load(payload)

@@ -86,6 +86,11 @@ class SmoothSummary:
             return np.full(self.basis.size, self.row_error)
         return np.array(self.level_errors)[self.basis.levels]
 
+    @property
+    def counts_exactly(self) -> bool:
+        """Whether rows that weigh 1 add exactly 1 to the first sum."""
+        return True
+
     @cached_property
     def noise(self) -> Law:
         """The law of the noise, in units of 2^-bits; with a public count, of every sum but the first."""

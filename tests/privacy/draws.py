@@ -41,6 +41,7 @@ from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.mechanisms.bounds import BoundsFinder
 from duckdp.mechanisms.unit_histogram import UnitHistogram
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
+from duckdp.smooth.buy.mixed_task import MixedTask, plan_mixed
 from duckdp.smooth.buy.per_group import GroupedTask, plan_grouped
 from duckdp.smooth.buy.range_task import RangedTask, plan_ranged
 from duckdp.smooth.buy.summary_task import SummaryTask, plan_summary
@@ -140,6 +141,11 @@ def _ranged(
         delta_atto=delta,
         wishes=Wishes(**{"degree": 4, "noise": "sums", **wishes}),
     )
+
+
+def _mixed(table: Any, by: str, degree: int, neighbours: Neighbours = ADD_REMOVE) -> Callable[[], MixedTask]:
+    charge: dict[str, Any] = {"epsilon_nano": NANO, "neighbours": neighbours, "delta_atto": 0}
+    return lambda: plan_mixed(table, ["age"], by, **charge, wishes=Wishes(degree=degree))
 
 
 def _wide(
@@ -259,6 +265,11 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("ranges of units", _ranged(("age", "sex"))),
         Case("ranges, gaussian", _ranged(("cost",), delta=LARGE_DELTA, noise="gaussian")),
         Case("ranges of rows, replaced", _ranged(("income", "level"), ROWS, neighbours=REPLACE)),
+    ),
+    MixedTask: (
+        Case("categories of units", _mixed(KEYED, "sex", 2)),
+        Case("categories of rows", _mixed(ROWS, "town", 4)),
+        Case("categories, replaced", _mixed(ROWS, "smoker", 3, REPLACE)),
     ),
     SynthesisTask: (
         Case("lp", _synthesis(["income"])),

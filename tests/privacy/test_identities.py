@@ -24,6 +24,7 @@ from duckdp.compiler.release import SelectTask
 from duckdp.compiler.scope import read_predicate
 from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
+from duckdp.smooth.buy.mixed_task import plan_mixed
 from duckdp.smooth.buy.per_group import plan_grouped
 from duckdp.smooth.buy.range_task import plan_ranged
 from duckdp.smooth.buy.summary_task import plan_summary
@@ -405,6 +406,16 @@ def _ranged() -> Iterator[Any]:
     yield from (make(**{**base, **change}) for change in ({}, *changes))
 
 
+def _mixed() -> Iterator[Any]:
+    def make(columns: tuple[str, ...], by: str, degree: int, epsilon_nano: int) -> Any:
+        charge = {"epsilon_nano": epsilon_nano, "neighbours": ADD_REMOVE, "delta_atto": 0}
+        return plan_mixed(clinic(unit_key=None), columns, by, **charge, wishes=Wishes(degree=degree))
+
+    base = {"columns": ("age",), "by": "sex", "degree": 4, "epsilon_nano": NANO}
+    changes: tuple[dict[str, Any], ...] = ({"columns": ("cost",)}, {"by": "smoker"}, {"degree": 5})
+    yield from (make(**{**base, **change}) for change in ({}, *changes, {"epsilon_nano": 2 * NANO}))
+
+
 def _grouped() -> Iterator[Any]:
     def make(table: Any, columns: tuple[str, ...], by: str, degree: int, epsilon_nano: int) -> Any:
         wishes = Wishes(degree=degree)
@@ -503,6 +514,7 @@ FAMILIES = (
     _counted,
     _grouped,
     _ranged,
+    _mixed,
     _syntheses,
     _theorems,
     _wide,
