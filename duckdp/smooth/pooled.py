@@ -174,7 +174,7 @@ class MixedSummary:
 
     @property
     def values(self) -> tuple[Scalar, ...]:
-        """The categories."""
+        """The values of the categories' column."""
         return self.joint.basis.axes[0].values or ()
 
     def of(self, category: str | None) -> PooledSummary:
@@ -239,7 +239,7 @@ class MixedSummary:
         """A combination of categories, with its share of what the sums of all rows tell."""
         joint, whole = self.joint, self.whole
         size = joint.basis.size // len(self.values)
-        of_joint = np.kron(row[:, None], np.eye(size))  # from M to the wanted sums: float[G R, R]
+        of_joint: Floats = np.kron(row[:, None], np.eye(size)).astype(np.float64)  # from M to the wanted sums: float[G R, R]
         of_joint[:size] -= share * np.diag(self._weights)
         parts: list[tuple[SmoothSummary, Floats]] = [(joint, of_joint)]
         if whole is not None:

@@ -16,6 +16,8 @@ _T, _T_NESTED, _T_RANGES = (
     ("tests/core/test_nested_tables.py",),
     ("tests/smooth/test_ranges.py",),
 )
+_MIXED, _POOLED, _BARS = "duckdp/smooth/buy/mixed_task.py", "duckdp/smooth/pooled.py", "duckdp/core/kernelbars.py"
+_T_MIXED = ("tests/smooth/test_mixed.py",)
 _T_LOSSES, _T_ALONE = ("tests/privacy/test_losses.py",), ("tests/privacy/test_noise_alone.py",)
 
 # fmt: off
@@ -36,4 +38,8 @@ RANGES: tuple[Mutant, ...] = (
     Mutant("ranges: one end for both", _ANSWERS, "for side in (bounded.low, bounded.high)]", "for side in (bounded.low, bounded.low)]", _T_RANGES),
     Mutant("ranges: factors below 0 keep their ends", _ANSWERS, "(low, high) if term.factor >= 0 else (high, low)", "(low, high)", _T_RANGES),
     Mutant("ranges: NULL is not looked for", _NEARER, "    counts.look(number)\n", "", _T_RANGES),
+    Mutant("categories: both releases for the whole", _MIXED, "whole(epsilon_nano - part)", "whole(epsilon_nano)", (*_T_MIXED, *_T_LOSSES)),
+    Mutant("categories: of all rows twice", _POOLED, "of_joint[:size] -= share * np.diag(self._weights)", "of_joint[:size] -= 0 * np.diag(self._weights)", _T_MIXED),
+    Mutant("categories: one noise is forgotten", _BARS, "sum(part.cumulants[0] for part in parts)", "sum(part.cumulants[0] for part in parts[:1])", _T_MIXED),
+    Mutant("categories: steps of the other grid", _POOLED, "2.0 ** (base.bits - s.bits)", "2.0 ** (s.bits - base.bits)", _T_MIXED),
 )

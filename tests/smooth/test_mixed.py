@@ -77,11 +77,11 @@ def exact(con, task: MixedTask):
 @pytest.mark.parametrize("categories", [2, 8])
 def test_intervals_cover_categories_and_all_rows(con, categories):
     s, x = fill(con, categories)
-    task = plan(categories)
+    task = plan(categories, degree=16)
     assert (task.whole is None) is (categories == 2)
     draw, hits, tries, twins = exact(con, task), 0, 0, 0
     truth = {None: np.exp(-x / 20).mean(), "a": np.exp(-x[s == "a"] / 20).mean()}
-    for _ in range(100):
+    for _ in range(60):
         mixed = draw()
         for category, value in truth.items():
             view = mixed.of(category)
@@ -101,10 +101,10 @@ def test_intervals_cover_categories_and_all_rows(con, categories):
     assert all(one.simultaneous and one.low < one.high for one in together)
 
 
-@pytest.mark.parametrize("categories", [3, 8])
-def test_categories_add_up_to_all_rows(con, categories):
+@pytest.mark.parametrize(("categories", "degree"), [(3, 8), (8, 16)])
+def test_categories_add_up_to_all_rows(con, categories, degree):
     fill(con, categories)
-    mixed = exact(con, plan(categories))()
+    mixed = exact(con, plan(categories, degree=degree))()
     whole = mixed.of(None).sums
     assert np.sum([mixed.of(v).sums for v in mixed.values], axis=0) == pytest.approx(whole, rel=1e-9, abs=1e-6)
 
@@ -158,7 +158,7 @@ def test_two_columns(con):
 
 def test_what_is_stored(con):
     fill(con, 8)
-    mixed = exact(con, plan(8))()
+    mixed = exact(con, plan(8, degree=16))()
     text = mixed.dump()
     assert MixedSummary.load(text).dump() == text
     assert open_stored(text, "a").sums == pytest.approx(mixed.of("a").sums)
