@@ -239,7 +239,7 @@ class MixedSummary:
         """A combination of categories, with its share of what the sums of all rows tell."""
         joint, whole = self.joint, self.whole
         size = joint.basis.size // len(self.values)
-        of_joint: Floats = np.kron(row[:, None], np.eye(size)).astype(np.float64)  # from M to the wanted sums: float[G R, R]
+        of_joint: Floats = np.kron(row[:, None], np.eye(size)).astype(np.float64)  # float[G R, R]
         of_joint[:size] -= share * np.diag(self._weights)
         parts: list[tuple[SmoothSummary, Floats]] = [(joint, of_joint)]
         if whole is not None:
