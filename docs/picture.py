@@ -44,6 +44,7 @@ WORDS = {
     "curator": "the owner's Python",
     "owner": "for the owner alone",
     "cli": "commands, prompt, story",
+    "serve": "PostgreSQL's protocol",
     "bench": "figures",
 }
 TITLES = {"smooth.buy": "smooth: reads", "synthetic.buy": "synthetic: reads", "cli": "cli, shell, demo"}

@@ -30,7 +30,7 @@ FLOORS = (
     ("session",),
     ("curator",),
     ("",),  # the package itself: its public names
-    ("bench", "demo", "owner", "shell"),
+    ("bench", "demo", "owner", "serve", "shell"),
     ("cli",),
     ("__main__",),
 )

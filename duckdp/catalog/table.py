@@ -221,7 +221,7 @@ def describe_table(table: Table) -> str:
     lines += [f"  {name_nulls(table)}"] if table.null_units else []
     lines.append(f"  {cap}{expected}")
     width = max((len(c.name) for c in table.columns), default=0)
-    lines += [f"  {c.name.ljust(width)}  {_describe_column(c)}" for c in table.columns]
+    lines += [f"  {c.name.ljust(width)}  {describe_column(c)}" for c in table.columns]
     return "\n".join([*lines, *(f"  in every row: {text}" for text in table.constraints)])
 
 
@@ -244,7 +244,8 @@ def describe_unit(table: Table, neighbours: str) -> list[str]:
     return [f"protects: {what} ({neighbours})", *([name_nulls(table)] if table.null_units else [])]
 
 
-def _describe_column(column: Column) -> str:
+def describe_column(column: Column) -> str:
+    """All that is public of a column, in a line."""
     parts = [column.type]
     if column.lower is not None:
         parts.append(f"from {column.lower} to {column.upper}")

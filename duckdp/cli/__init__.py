@@ -6,6 +6,7 @@
     budgets.py  budget, grant, team, freeze      ledger.py   ledger show, log, verify, backup, repair
     history.py  ledger history, export           wording.py  ways out as commands
     analyst.py  explain, query, shell            tools.py    demo, bench
+    serving.py  serve, user
     ask.py      every dp function as a command       collect.py  randomized response of a file's column
 
 Heavy imports happen inside the commands: ``--help`` and ``--version`` are fast.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import click
 
 import duckdp
-from duckdp.cli import analyst, ask, budgets, collect, ledger, owner, tools
+from duckdp.cli import analyst, ask, budgets, collect, ledger, owner, serving, tools
 from duckdp.cli.common import Commands
 
 
@@ -36,6 +37,8 @@ for command in (
     budgets.budget,
     budgets.grant,
     budgets.team,
+    serving.serve,
+    serving.user,
     analyst.shell,
     analyst.query,
     analyst.explain,

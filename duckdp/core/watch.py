@@ -8,14 +8,32 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from duckdp.errors import DuckDPError, NumericalError, ParameterError
 
+_asker: ContextVar[object] = ContextVar("asker", default=None)
 MOST_SECONDS = 86_400.0  # the longest time limit that can be asked for: a day
 Tell = Callable[[str, float], None]
 """Told the stage of the work, and the share of all of it that is done, 0 to 1."""
+
+
+def asker() -> object:
+    """For whom this thread works now; None: nobody that can be told from others."""
+    return _asker.get()
+
+
+@contextmanager
+def asking_for(who: object) -> Iterator[None]:
+    """While it lasts, this thread works for ``who``, so that what it does can be interrupted apart from the rest."""
+    token = _asker.set(who)
+    try:
+        yield
+    finally:
+        _asker.reset(token)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -315,9 +315,9 @@ class Desk(Lookups):
         with self._data.engine.watched(watch):
             yield
 
-    def interrupt(self) -> None:
-        """End the private reads under way, and what is made of releases; charges stay."""
-        self._data.engine.interrupt()
+    def interrupt(self, who: object = None) -> None:
+        """End the private reads under way, and what is made of releases; charges stay. ``who``: of them alone."""
+        self._data.engine.interrupt(who)
 
     # ---- reservations -------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from duckdp.front.crossing import (
 from duckdp.functions.calling import Lists, Texts, describe_texts, plan_texts
 from duckdp.functions.planned import Planned
 from duckdp.process.forks import Home, closed
+from duckdp.result import Result
 from duckdp.texts import sql_text
 
 REMEMBERED = 64  # answers kept per instance; older ones come again from the ledger, free
@@ -47,13 +48,15 @@ class Binder:
 
     Args:
         desk: of the one analyst this instance speaks for.
+        answered: told each answer that was computed, in the thread of the call.
 
     Attributes:
         speaker: random name of this binder; public.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, answered: Callable[[Result], None] = lambda _: None) -> None:
         self._desk: Desk | None = desk
+        self._answered = answered
         self._home = Home()
         self.speaker = secrets.token_hex(16)
         self._key = secrets.token_bytes(32)
@@ -176,7 +179,9 @@ class Binder:
         planned = self._kept(token) or plan_texts(self._open_desk(), name, arguments, lists)
         if _shape(planned) != shape:  # bound before a declaration changed, run after
             raise CatalogError("C103", "the declarations changed since the statement was prepared. Prepare it again.")
-        parts = planned.run(nonce).typed(intervals=planned.intervals, note=planned.note)
+        found = planned.run(nonce)
+        self._answered(found)
+        parts = found.typed(intervals=planned.intervals, note=planned.note)
         return [Crossing(kind, part[2]) for (_, kind), part in zip(planned.columns, parts, strict=True)]
 
     def _keep(self, token: str, since: object, planned: Planned) -> None:

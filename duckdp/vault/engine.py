@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from duckdp.core.reads import PrivateQuery
-from duckdp.core.watch import Tell, Watch
+from duckdp.core.watch import Tell, Watch, asker
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import Charge
 from duckdp.process.attempt import INTERRUPTED
@@ -62,7 +62,7 @@ class Engine:
         self._spill = Folder()  # what does not fit in memory; DuckDB's default is the working directory
         # Changed by single steps alone and under no lock: an interrupt, or an end that a finalizer makes, may fall
         # between any two.
-        self._running: set[Work] = set()
+        self._running: dict[Work, object] = {}  # for whom
         self._stopped: set[Work] = set()
         self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
         self._con = self._connect()
@@ -105,7 +105,7 @@ class Engine:
             raise InternalError("a private read needs a charge")
         failed: str | None = None
         cursor = self.schema_cursor()
-        self._running.add(cursor)
+        self._running[cursor] = asker()
         crossed = 0
         try:
             self._go_on(cursor)
@@ -132,9 +132,12 @@ class Engine:
         if failed is not None:
             raise ExecutionError(failed, charge.id)
 
-    def interrupt(self) -> None:
-        """Stop the private reads under way, and what is made of them; their charges stay."""
-        running = list(self._running)
+    def interrupt(self, who: object = None) -> None:
+        """Stop the private reads under way, and what is made of them; their charges stay.
+
+        ``who``: only what is done for them (``core.watch.asking_for``); all of it by default.
+        """
+        running = [work for work, asked in list(self._running.items()) if who is None or asked == who]
         self._stopped.update(running)
         for work in running:
             with suppress(duckdb.Error):  # it ended just now
@@ -154,7 +157,7 @@ class Engine:
         Raises:
             ExecutionError: E102, it was interrupted so.
         """
-        self._running.add(watch)
+        self._running[watch] = asker()
         try:
             yield
         except KeyboardInterrupt:
@@ -176,7 +179,7 @@ class Engine:
         """Attach the source afresh, after the owner accepted a change, and read it in full before anybody else does."""
         self._home.require(WHAT)
         fresh = self._connect()
-        self._running.add(fresh)
+        self._running[fresh] = asker()
         try:
             self.source.attach(fresh)
             stamp = self.source.stamp()
@@ -218,7 +221,7 @@ class Engine:
             )
 
     def _ended(self, work: Work) -> None:
-        self._running.discard(work)
+        self._running.pop(work, None)
         self._stopped.discard(work)
 
     def _go_on(self, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -228,7 +231,7 @@ class Engine:
 
     def _read(self, con: duckdb.DuckDBPyConnection, stamp: tuple[tuple[int, ...], ...], tell: Tell | None) -> None:
         cursor = keep(con.cursor())
-        self._running.add(cursor)
+        self._running[cursor] = asker()
         try:
             read_in_full(cursor, self.source, tell)
         finally:

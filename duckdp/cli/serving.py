@@ -1,0 +1,89 @@
+"""Commands of the server: serve, user."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from duckdp.cli.common import open_curator, path_of_ledger, source_argument
+from duckdp.errors import ParameterError
+
+
+@click.command()
+@source_argument
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@click.option("--port", default=5433, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--tls-cert", metavar="FILE", help="Certificate (PEM); other machines are let in by TLS alone.")
+@click.option("--tls-key", metavar="FILE", help="Its key, where it is not in the same file.")
+@click.option(
+    "--connections", default=200, show_default=True, type=click.IntRange(1, 10_000), help="At most, at a time."
+)
+def serve(
+    source: str,
+    ledger_path: str | None,
+    host: str,
+    port: int,
+    tls_cert: str | None,
+    tls_key: str | None,
+    connections: int,
+) -> None:
+    """Let analysts in by PostgreSQL's protocol: psql, drivers, BI tools, DuckDB's shell. Ctrl-C ends it.
+
+    Each analyst (duckdp user add) gets a process of their own, which holds no private row.
+    """
+    from duckdp.serve.serving import serve as run
+    from duckdp.serve.serving import tls_context, users_beside
+
+    tls = tls_context(tls_cert, tls_key)
+    users = users_beside(path_of_ledger(source, ledger_path))
+    if not users.names():
+        raise ParameterError("P107", "users", str(users.path), "is empty: nobody could log in. Run duckdp user add.")
+
+    def listening(host: str, port: int) -> None:
+        click.echo(f"serving {source}: psql -h {host} -p {port} -U NAME", err=True)
+
+    with open_curator(source, ledger_path) as curator:
+        run(curator, users, host=host, port=port, tls=tls, most=connections, listening=listening)
+
+
+@click.group()
+def user() -> None:
+    """Who may log in to the server; what they may ask is said by grants of the same name."""
+
+
+@user.command()
+@source_argument
+@click.argument("name")
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input, one line.")
+def add(source: str, ledger_path: str | None, name: str, password_stdin: bool) -> None:
+    """Let somebody in by a password, or change it. What is kept does not show it."""
+    from duckdp.serve.serving import users_beside
+
+    if password_stdin:
+        password = sys.stdin.readline().rstrip("\n")
+    elif sys.stdin.isatty():
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    else:
+        raise ParameterError("P107", "password", "...", "is asked for on a terminal; else give --password-stdin.")
+    users_beside(path_of_ledger(source, ledger_path)).add(name, password)
+
+
+@user.command()
+@source_argument
+@click.argument("name")
+def remove(source: str, ledger_path: str | None, name: str) -> None:
+    """Let somebody in no more. Their grant stays: revoke takes that."""
+    from duckdp.serve.serving import users_beside
+
+    users_beside(path_of_ledger(source, ledger_path)).remove(name)
+
+
+@user.command("list")
+@source_argument
+def list_users(source: str, ledger_path: str | None) -> None:
+    """Print who may log in, a name in each line."""
+    from duckdp.serve.serving import users_beside
+
+    for name in users_beside(path_of_ledger(source, ledger_path)).names():
+        click.echo(name)

@@ -1,0 +1,145 @@
+r"""PostgreSQL's catalog questions, brought to the analyst's own instance: what DuckDB has not, in its words.
+
+Clients send them by themselves (psql's ``\d``, drivers, BI tools). They are read in PostgreSQL's dialect and printed
+in DuckDB's, over the schema ``pgc`` (``sql/pg_catalog.sql``). What is printed runs where no private row is,
+like all that an analyst sends; a question of private rows never comes here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from duckdp.catalog.table import Table, describe_column, describe_table
+from duckdp.compiler.printing import quote
+from duckdp.front.front import stub_sql
+from duckdp.resources import read_sql
+from duckdp.texts import sql_text
+
+_ASKED = re.compile(
+    r"\bpg_[a-z]+|::\s*\"?(?:reg|name\b|oid\b|char\b)|\bset_config\s*\(|\bcurrent_setting\s*\(", re.IGNORECASE
+)
+_OIDS = {"regclass": "known_oid", "regproc": "to_regproc", "regtype": "to_regtype", "regnamespace": "to_regnamespace"}
+_TEXTS = {"text", "name", "char", "bpchar", "varchar", "cstring", "aclitem", "information_schema.sql_identifier"}
+_NUMBERS = {"oid", "xid", "cid", "int4", "int8", "int2"}
+
+
+def install(con: duckdb.DuckDBPyConnection, person: str) -> None:
+    """Make the schema ``pgc``; ``person``: who is spoken for."""
+    con.execute("CREATE SCHEMA IF NOT EXISTS pgc")
+    con.execute(f"CREATE MACRO pgc.person() AS {sql_text(person)}")
+    con.execute(read_sql("pg_catalog.sql"))
+
+
+def stub_statements(table: Table) -> list[str]:
+    """What shows a protected table to clients: its columns, and in comments all that is public of it."""
+    name = quote(table.name)
+    first, *rest = describe_table(table).splitlines()[1:]
+    told = f"protected: {first.strip()}" + "".join(f"; {line.strip()}" for line in rest[:1])
+    comments = [f"COMMENT ON VIEW {name} IS {sql_text(told)}"]
+    for column in table.columns:
+        comments.append(f"COMMENT ON COLUMN {name}.{quote(column.name)} IS {sql_text(describe_column(column))}")
+    return [stub_sql(table, replace=True), *comments]
+
+
+def is_catalog_question(text: str) -> bool:
+    """Whether a statement may want what PostgreSQL has and DuckDB has not."""
+    return _ASKED.search(text) is not None
+
+
+@lru_cache(maxsize=512)
+def rewritten(text: str) -> str:
+    """The same question over ``pgc``; a text that cannot be read stays as it is: DuckDB says what is wrong."""
+    try:
+        tree = sqlglot.parse_one(text, read="postgres")
+        return _placed(tree.transform(_change).sql("duckdb"))
+    except (SqlglotError, RecursionError, AttributeError, TypeError, ValueError, KeyError, IndexError):
+        return text
+
+
+@cache
+def _functions() -> re.Pattern[str]:
+    names = "|".join(sorted(set(re.findall(r"CREATE MACRO pgc\.(\w+)", read_sql("pg_catalog.sql")))))
+    return re.compile(rf"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")|(?<![\w.])((?:{names})\()", re.IGNORECASE)
+
+
+def _placed(text: str) -> str:
+    """Functions that ``pgc`` has are called there; what is quoted stays as it is."""
+    return _functions().sub(lambda found: found[1] or f"pgc.{found[2]}", text)
+
+
+def _change(node: exp.Expression) -> exp.Expression:
+    match node:
+        case exp.Table() if node.name.startswith("pg_") and node.db.lower() in ("", "pg_catalog"):
+            node.set("db", exp.to_identifier("pgc"))
+            node.set("catalog", None)
+        case exp.Table() if node.db.lower() == "pg_catalog":
+            node.set("db", None)
+        case exp.Column() if node.db.lower() == "pg_catalog":
+            node.set("db", None)
+        case exp.Anonymous() if node.name.lower() == "json_build_object":
+            return exp.Anonymous(this="json_object", expressions=[_changed(e) for e in node.expressions])
+        case exp.Dot() if _is_catalog(node.this):
+            return _changed(node.expression)
+        case exp.Collate():
+            return _changed(node.this)
+        case exp.Operator():
+            return _operator(node)
+        case exp.RegexpLike() | exp.RegexpILike() if not node.args.get("flag"):
+            return node
+        case exp.Cast():
+            return _cast(node)
+    return node
+
+
+def _changed(node: exp.Expression) -> exp.Expression:
+    """A part whose whole is made anew: nobody else goes into it."""
+    found: exp.Expression = node.transform(_change)
+    return found
+
+
+def _is_catalog(node: object) -> bool:
+    return isinstance(node, (exp.Identifier, exp.Column)) and node.name.lower() == "pg_catalog"
+
+
+def _operator(node: exp.Operator) -> exp.Expression:
+    """``OPERATOR(pg_catalog.~)``."""
+    sign = str(node.args.get("operator")).rpartition(".")[2]
+    left, right = _changed(node.this), _changed(node.expression)
+    match sign:
+        case "~" | "~*":
+            return exp.RegexpLike(this=left, expression=right)
+        case "!~" | "!~*":
+            return exp.Not(this=exp.RegexpLike(this=left, expression=right))
+        case "=":
+            return exp.EQ(this=left, expression=right)
+        case "<>":
+            return exp.NEQ(this=left, expression=right)
+    return node
+
+
+def _cast(node: exp.Cast) -> exp.Expression:
+    name = _type_name(node.to)
+    if name in _OIDS:
+        inner = _changed(node.this)
+        if (isinstance(inner, exp.Literal) and inner.is_string) or isinstance(inner, (exp.Parameter, exp.Placeholder)):
+            return exp.Anonymous(this=_OIDS[name], expressions=[inner])
+        return exp.Anonymous(this="regclass_name", expressions=[inner]) if name == "regclass" else inner
+    if name in _NUMBERS and isinstance(node.this, exp.Cast) and _type_name(node.this.to) in _OIDS:
+        return _changed(node.this)
+    if name in _TEXTS:
+        return exp.cast(_changed(node.this), "VARCHAR")
+    if name in ("oid", "xid", "cid"):
+        return exp.cast(_changed(node.this), "BIGINT")
+    return node
+
+
+def _type_name(kind: exp.DataType) -> str:
+    named = kind.args.get("kind")
+    shown = named.sql() if isinstance(named, exp.Expression) else str(named) if named else kind.sql("postgres")
+    return shown.lower().replace('"', "").removeprefix("pg_catalog.")

@@ -1,0 +1,189 @@
+"""One statement on an analyst's instance: what it gives, without knowing how it crosses the wire."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+
+from duckdp.compiler.parse import names_tables, parse_statement
+from duckdp.errors import DuckDPError
+from duckdp.serve.catalog import is_catalog_question, rewritten
+from duckdp.serve.settings import Settings
+from duckdp.serve.sqlstates import Refused
+from duckdp.serve.statements import substitute, words
+from duckdp.serve.values import Type, Untyped, type_of
+from duckdp.texts import sql_text
+
+_NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+BATCH = 1_000  # rows that are fetched at once
+_CHANGES = frozenset(("insert", "update", "delete", "create", "merge", "copy"))
+Columns = list[tuple[str, Type]]
+_EXPLAIN: Columns = [("explain_key", type_of("VARCHAR")), ("explain_value", type_of("VARCHAR"))]
+
+
+@dataclass
+class Ran:
+    """What a statement gave: rows, or none, and how it ends.
+
+    Attributes:
+        columns: of its rows; None where it gives none.
+        tag: what PostgreSQL would say when it has ended; rows are counted into it.
+    """
+
+    columns: Columns | None
+    tag: str
+    _batches: Iterator[list[tuple[Any, ...]]] = field(default_factory=lambda: iter(()))
+    _ahead: list[tuple[Any, ...]] = field(default_factory=list)
+    ended: bool = False
+
+    def take(self, most: int) -> list[tuple[Any, ...]]:
+        """At most so many rows; fewer, or none, at the end (``ended``)."""
+        while len(self._ahead) <= most:
+            batch = next(self._batches, None)
+            if not batch:
+                self.ended = len(self._ahead) <= most
+                break
+            self._ahead += batch
+        found, self._ahead = self._ahead[:most], self._ahead[most:]
+        return found
+
+    def batches(self) -> Iterator[list[tuple[Any, ...]]]:
+        """All rows that are left."""
+        if self._ahead:
+            ahead, self._ahead = self._ahead, []
+            yield ahead
+        yield from self._batches
+        self.ended = True
+
+
+class Runner:
+    """Runs statements of one connection.
+
+    Args:
+        cursor: of the analyst's instance, this connection's own.
+        protected: lower-case names of protected tables, as they are now.
+        settings: of the connection.
+    """
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, protected: frozenset[str], settings: Settings) -> None:
+        self.cursor, self.protected, self._settings = cursor, protected, settings
+
+    def describe(self, text: str, values: Sequence[object]) -> Columns | None:
+        """Columns that a statement would give; nothing is charged. None: none."""
+        made, given = self._made(text, values)
+        if not self._gives_rows(made):
+            return None
+        first = words(made, 1)[0]
+        if first == "explain":
+            return _EXPLAIN
+        if first in ("pragma", "call", "show", "describe", "desc", "summarize", "execute"):
+            return self.run(text, values).columns
+        rows = self._first(text, values, made, lambda made: self.cursor.execute(f"DESCRIBE {made}", given)).fetchall()
+        return [(str(name), type_of(str(kind))) for name, kind, *_ in rows]
+
+    def run(self, text: str, values: Sequence[object]) -> Ran:
+        """Run a statement; a question of private rows is charged here."""
+        made, given = self._made(text, values)
+        gives_rows = self._gives_rows(made)
+        done = self._first(text, values, made, lambda made: self.cursor.execute(made, given))
+        word = (words(text, 2) or [""])[0]
+        if not gives_rows or (word in _CHANGES and [d[0] for d in done.description or []] == ["Count"]):
+            return Ran(columns=None, tag=_tag(text, word, done))
+        columns = [(str(d[0]), type_of(str(d[1]))) for d in done.description or []]
+        return Ran(columns=columns, tag="SELECT", _batches=_fetch(done))
+
+    def _first(
+        self,
+        text: str,
+        values: Sequence[object],
+        made: str,
+        execute: Callable[[str], duckdb.DuckDBPyConnection],
+    ) -> duckdb.DuckDBPyConnection:
+        """Execute a question; where a parameter without a type was taken for a number and is none, as a text."""
+        try:
+            return execute(made)
+        except duckdb.Error as error:
+            again, _ = self._made(text, [str(v) if isinstance(v, Untyped) else v for v in values])
+            if again == made or "Q203: " not in str(error):
+                raise
+        return execute(again)
+
+    def _made(self, text: str, values: Sequence[object]) -> tuple[str, list[object]]:
+        """The statement that runs: a question of private rows becomes a call of dp_query, or of dp_explain."""
+        explained = words(text, 1) == ["explain"]
+        inner = text.strip()[len("explain") :] if explained else text
+        if explained and words(inner, 1) == ["analyze"] and any(n in inner.lower() for n in self.protected):
+            raise Refused("0A000", "EXPLAIN ANALYZE would run the question.", "Write EXPLAIN.")
+        if not self._is_private(inner):
+            if is_catalog_question(text):
+                text = rewritten(text)
+            return text, [str(v) if isinstance(v, Untyped) else v for v in values]
+        question = substitute(inner.strip(), [_literal(v) for v in values])
+        terms = dict(self._settings.terms())
+        if explained:
+            terms = {k: v for k, v in terms.items() if k not in ("intervals", "fresh")}
+        else:
+            terms.setdefault("intervals", "false")
+        given = "".join(f", {name} := {sql_text(value)}" for name, value in terms.items())
+        return f"FROM dp_{'explain' if explained else 'query'}({sql_text(question)}{given})", []
+
+    def _is_private(self, text: str) -> bool:
+        if not any(name in text.lower() for name in self.protected):
+            return False
+        try:
+            tree = parse_statement(text)
+        except DuckDPError:
+            return False  # DuckDB says what is wrong with it; a protected table's stub gives no rows
+        return tree.key not in ("describe", "create", "drop") and bool(names_tables(tree) & self.protected)
+
+    def _gives_rows(self, text: str) -> bool:
+        found = self.cursor.extract_statements(text)
+        if len(found) != 1:
+            raise Refused("42601", "one statement is expected here.")
+        return duckdb.ExpectedResultType.QUERY_RESULT in found[0].expected_result_type
+
+
+def _fetch(done: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
+    while rows := done.fetchmany(BATCH):
+        yield rows
+
+
+def _tag(text: str, word: str, done: duckdb.DuckDBPyConnection) -> str:
+    count = 0
+    if done.description:
+        row = done.fetchone()
+        count = row[0] if row and isinstance(row[0], int) else 0
+    match word:
+        case "insert":
+            return f"INSERT 0 {count}"
+        case "update" | "delete":
+            return f"{word.upper()} {count}"
+        case "create" | "drop" | "alter":
+            return " ".join(w.upper() for w in words(text, 2))
+    return word.upper()
+
+
+def _literal(value: object) -> str:
+    """A parameter's value in a question's text; what it says is public."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | Decimal():
+            return f"({value})" if value < 0 else str(value)
+        case float():
+            return f"({value!r})" if value < 0 else repr(value)
+        case Untyped() if _NUMBER.fullmatch(value):
+            return f"({value})" if value.startswith("-") else str(value)
+        case dt.datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        case dt.date():
+            return f"DATE '{value.isoformat()}'"
+    return sql_text(str(value))

@@ -1,0 +1,237 @@
+"""The analysts' processes, from the server's side: started, asked, cancelled, replaced when they end.
+
+What a process asks is a call of a dp function, which the analyst's binder answers here, in a thread: the one place
+where the two sides meet. A process that says what cannot be is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from duckdp.core.watch import asking_for
+from duckdp.desk.desk import Desk
+from duckdp.front.binder import Binder
+from duckdp.result import Result
+from duckdp.serve.channel import HEAD, MOST_CALL, ChannelError, frame, read_body, read_head
+
+_LOG = logging.getLogger("duckdp.serve")
+READY_SECONDS = 60.0  # until a process is ready
+AT_ONCE = 8  # calls of one analyst that are worked on at the same time
+MOST_WAITING = 256  # calls of one analyst
+MOST_UNREAD = 2**28  # bytes of answers that a process has not read
+
+
+class Worker:
+    """One analyst's process, as the server knows it.
+
+    Args:
+        desk: the analyst's.
+        ended: called when the process has ended.
+    """
+
+    def __init__(self, desk: Desk, ended: Callable[[Worker], None]) -> None:
+        self.analyst, self._desk, self._ended = desk.analyst, desk, ended
+        self.clients: dict[int, tuple[int, int]] = {}
+        self._numbers = count(1)
+        self._said = threading.local()
+        self._binder = Binder(desk, answered=self._note)
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="duckdp-calls")
+        self._told: dict[str, str] = {}
+        self._tables = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._waiting = 0
+        self.alive = True
+
+    async def start(self) -> None:
+        """Start the process; returns when it is confined and knows the tables.
+
+        Raises:
+            OSError: it did not come up.
+        """
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        calls, asked = socket.socketpair()
+        with theirs, asked:
+            fds = (theirs.fileno(), asked.fileno())
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "duckdp.serve.process", *map(str, fds), self.analyst],
+                pass_fds=fds,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=None if os.environ.get("DUCKDP_SERVE_DEBUG") else subprocess.DEVNULL,
+                start_new_session=True,
+                env={k: v for k, v in os.environ.items() if k in ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG")},
+            )
+        self._control = control
+        control.setblocking(False)
+        self._reader, self._writer = await asyncio.open_connection(sock=calls)
+        self._tasks = [asyncio.create_task(self._hear()), asyncio.create_task(self._listen())]
+        try:
+            await asyncio.wait_for(self._ready.wait(), READY_SECONDS)
+            if not self.alive:
+                raise OSError("the analyst's process ended at once")
+            await self.tell_tables()
+            await asyncio.wait_for(self._tables.wait(), READY_SECONDS)
+        except TimeoutError:
+            self.kill()
+            raise OSError("the analyst's process did not come up") from None
+
+    async def tell_tables(self) -> None:
+        """Tell the process which tables are protected now, where that has changed."""
+        tables = {name: table.declaration for name, table in self._desk.tables().items()}
+        if tables == self._told and self._tables.is_set():
+            return
+        changed = [[name, text] for name, text in tables.items() if self._told.get(name) != text]
+        self._told = tables
+        self._writer.write(frame([0, [changed, list(tables)], []]))
+        await self._writer.drain()
+
+    def open(self, user: str, parameters: dict[str, str]) -> tuple[int, socket.socket, tuple[int, int]]:
+        """A new client's number, the server's end of its conversation, and the key that cancels it."""
+        number, key = next(self._numbers), (self._process.pid & 0x7FFFFFFF, secrets.randbits(32))
+        ours, theirs = socket.socketpair()
+        with theirs:
+            said = json.dumps(["client", number, *key, user, parameters]).encode()
+            socket.send_fds(self._control, [said], [theirs.fileno()])
+        self.clients[number] = key
+        return number, ours, key
+
+    def cancel(self, number: int) -> None:
+        """End a client's statement, and what is read for it."""
+        with suppress(OSError):
+            self._control.send(json.dumps(["cancel", number]).encode())
+
+    def kill(self) -> None:
+        """End the process at once; whatever it holds is gone, charges stay."""
+        with suppress(OSError):
+            self._process.kill()
+
+    async def close(self) -> None:
+        """End it, and what is left of it."""
+        self.kill()
+        await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        self._over()
+
+    # ---- what the process says --------------------------------------------------------------------------------------
+
+    async def _hear(self) -> None:
+        loop = asyncio.get_running_loop()
+        with suppress(OSError, ValueError):
+            while data := await loop.sock_recv(self._control, 4096):
+                said = json.loads(data)
+                (self._ready if said == ["ready"] else self._tables).set()
+        self._over()
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                whole, text = read_head(await self._reader.readexactly(HEAD), MOST_CALL)
+                said, _ = read_body(await self._reader.readexactly(whole), text)
+                self._asked(*said)
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        except (ChannelError, TypeError, ValueError, RecursionError):
+            _LOG.warning("the process of an analyst said what cannot be, and was killed")
+        self.kill()
+        self._over()
+
+    def _asked(self, number: int, who: int, method: str, arguments: list[Any]) -> None:
+        if type(number) is not int or type(who) is not int or type(arguments) is not list:
+            raise ChannelError("not a call")
+        if method == "interrupt":
+            self._desk.interrupt((self.analyst, id(self), who))
+            return
+        self._waiting += 1
+        if method not in ("bind", "ask", "rows", "fetch") or self._waiting > MOST_WAITING:
+            raise ChannelError("not a call, or too many")
+        task = asyncio.get_running_loop().run_in_executor(self._pool, self._work, who, method, arguments)
+        task.add_done_callback(lambda done: self._answer(number, done))
+
+    def _work(self, who: int, method: str, arguments: list[Any]) -> tuple[Any, list[str], bytes]:
+        self._said.lines = []
+        with asking_for((self.analyst, id(self), who)):
+            match method, arguments:
+                case "bind", [str() | None as name, given, lists]:
+                    return self._binder.bind(name, _texts(given), _listed(lists)), [], b""
+                case "ask", [list(tokens)]:
+                    import pyarrow as pa
+
+                    return self._binder.ask(pa.array(_texts(tokens), pa.string())).to_pylist(), self._said.lines, b""
+                case "rows", [str(token)]:
+                    return self._binder.rows(token), self._said.lines, b""
+                case "fetch", [str(function), list(tokens), list(indexes)]:
+                    return None, [], _columns(self._binder, function, _texts(tokens), indexes)
+        raise ChannelError("not a call")
+
+    def _note(self, found: Result) -> None:
+        if hasattr(self._said, "lines"):
+            self._said.lines += found.footer()
+
+    def _answer(self, number: int, done: asyncio.Future[tuple[Any, list[str], bytes]]) -> None:
+        self._waiting -= 1
+        if done.cancelled() or done.exception() is not None:
+            if isinstance(done.exception(), ChannelError | TypeError):
+                self.kill()
+            else:
+                self._writer.write(frame([number, "X101: the server failed on this call.", []]))
+            return
+        found, notes, data = done.result()
+        if self._writer.transport.get_write_buffer_size() > MOST_UNREAD:
+            self.kill()
+            return
+        self._writer.write(frame([number, found, notes], data))
+
+    def _over(self) -> None:
+        if not self.alive:
+            return
+        self.alive = False
+        self._ready.set()
+        self._tables.set()
+        self._binder.close()
+        for task in self._tasks:
+            task.cancel()
+        self._writer.close()
+        self._control.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        threading.Thread(target=self._process.wait, daemon=True).start()  # no zombie stays
+        self._ended(self)
+
+
+def _texts(given: Any) -> list[str | None]:
+    if given is None:
+        return []
+    if type(given) is not list or any(not (v is None or type(v) is str) for v in given):
+        raise ChannelError("not texts")
+    return given
+
+
+def _listed(given: Any) -> list[list[str | None] | None]:
+    if given is None:
+        return []
+    if type(given) is not list:
+        raise ChannelError("not lists")
+    return [None if v is None else _texts(v) for v in given]
+
+
+def _columns(binder: Binder, function: str, tokens: list[str | None], indexes: list[Any]) -> bytes:
+    import pyarrow as pa
+
+    if any(type(i) is not int for i in indexes) or len(indexes) != len(tokens):
+        raise ChannelError("not indexes")
+    found = binder.fetch(function, pa.array(tokens, pa.string()), pa.array(indexes, pa.int32()))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("c", found.type)])) as stream:
+        stream.write_batch(pa.record_batch([found], names=["c"]))
+    return bytes(sink.getvalue().to_pybytes())
