@@ -26,16 +26,19 @@ from numpy.typing import NDArray
 
 from duckdp.bench.measure import Case, Grid, Report, as_markdown, as_text, compare, machine, show_grid
 from duckdp.catalog.table import Column, Table, kind_of
+from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.order_rows import WantedPart, sort_windows
 from duckdp.compiler.quantile import plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask, plan_quantiles
 from duckdp.compiler.quantile_rows import FINEST
+from duckdp.compiler.quantile_tree import TreeQuantilesTask, plan_tree
 from duckdp.core.task import Stages
 from duckdp.core.types import NANO, Neighbours
 from duckdp.mechanisms.exponential_quantiles import PLACES, Part, draw_cell
 
 Floats = NDArray[np.float64]
 UPPER = 1_000_000.0  # bound of every column
+GROUPS = 10  # by which times are taken too
 BRANCHES, DEPTH = 16, 4  # of the tree
 CANDIDATES = 10_000  # of OpenDP's
 DRAWS = 40  # of each median of a table, by default
@@ -72,7 +75,8 @@ def declared(rows: int) -> Table:
     found = kind_of("DOUBLE")
     assert found is not None
     x = Column(name="x", source="x", type="DOUBLE", kind=found[0], integral=found[1], lower=0.0, upper=UPPER)
-    return Table(name="t", relation=("memory", "main", "t"), columns=(x,), row_cap=2 * rows)
+    g = Column(name="g", source="g", type="DOUBLE", kind=found[0], integral=True, domain=tuple(range(GROUPS)))
+    return Table(name="t", relation=("memory", "main", "t"), columns=(x, g), row_cap=2 * rows, expected_rows=rows)
 
 
 class World:
@@ -96,13 +100,13 @@ class World:
         """What a private read would give."""
         return self.con.cursor().execute(query.sql, list(query.parameters)).fetchall()
 
-    def task(self, shares: Sequence[float], epsilon: float, *, intervals: bool = False) -> QuantilesTask:
+    def task(
+        self, shares: Sequence[float], epsilon: float, *, intervals: bool = False, grouped: bool = False
+    ) -> QuantilesTask:
         """Several quantiles of the column, planned as dp_quantiles plans them."""
-        nano = round(epsilon * NANO)
-        relation = Neighbours.ADD_REMOVE
-        return plan_quantiles(
-            self.table, "x", shares, None, epsilon_nano=nano, neighbours=relation, intervals=intervals
-        )
+        given = {"epsilon_nano": round(epsilon * NANO), "neighbours": Neighbours.ADD_REMOVE, "intervals": intervals}
+        keys = read_keys("g", self.table) if grouped else ()
+        return plan_quantiles(self.table, "x", shares, None, keys, **given)  # type: ignore[arg-type]
 
 
 def _frame(values: Floats) -> Any:
@@ -234,14 +238,16 @@ def together(size: int, epsilons: Sequence[float], runs: int = 10) -> Grid:
 
 
 def times(size: int, repeat: int) -> Report:
-    """A private median against DuckDB's own."""
+    """Private medians against DuckDB's own."""
     world = World(incomes(size))
-    world.con.execute("ALTER TABLE t ADD COLUMN g INTEGER")
-    world.con.execute("UPDATE t SET g = CAST(x AS BIGINT) % 10")
+    world.con.execute(
+        f"CREATE OR REPLACE TABLE t AS SELECT x, CAST(CAST(x AS BIGINT) % {GROUPS} AS DOUBLE) AS g FROM t"
+    )
     task, several = world.task([0.5], 1), world.task(SEVERAL, 1)
-    bars = world.task([0.5], 1, intervals=True)
+    bars, groups = world.task([0.5], 1, intervals=True), world.task([0.5], 1, grouped=True)
+    tree_task = plan_tree(task.rows, task.quantiles, epsilon_nano=NANO, neighbours=Neighbours.ADD_REMOVE)
 
-    def run(planned: QuantilesTask) -> Callable[[], object]:
+    def run(planned: QuantilesTask | TreeQuantilesTask) -> Callable[[], object]:
         return lambda: planned.work(7)(Stages(world.read))
 
     def plain(sql: str) -> Callable[[], object]:
@@ -252,6 +258,9 @@ def times(size: int, repeat: int) -> Report:
         Case(name="quantile_disc(x, [5 shares])", run=plain(f"SELECT quantile_disc(x, {list(SEVERAL)}) FROM t")),
         Case(name="private median", run=run(task), limits={"median(x)": MOST_TIMES}),
         Case(name="private median, interval", run=run(bars), limits={"median(x)": None}),
+        Case(name="median(x), in groups", run=plain("SELECT g, median(x) FROM t GROUP BY g")),
+        Case(name="private median, in groups", run=run(groups), limits={"median(x), in groups": MOST_TIMES}),
+        Case(name="private median, tree", run=run(tree_task), limits={"median(x)": MOST_TIMES}),
         Case(name="5 private quantiles", run=run(several), limits={"quantile_disc(x, [5 shares])": None}),
     ]
     return Report(title=f"Time, {size:,} rows, read and draws", lines=compare(cases, repeat))

@@ -68,7 +68,8 @@ ends{j} AS MATERIALIZED (
 
 _MARKS = """\
 counted AS MATERIALIZED (
-  SELECT {bucket} AS bucket, system.main.count_star() AS c FROM cells GROUP BY ALL),
+  SELECT {bucket} AS bucket, system.main.count_star() AS c
+  FROM (SELECT {number} AS y FROM cells) AS cells GROUP BY ALL),
 cells_at AS MATERIALIZED (
   SELECT m.mark, COALESCE(system.main.sum(c) FILTER (bucket >= m.base AND bucket < m.here), 0) AS before,
     COALESCE(system.main.sum(c) FILTER (bucket = m.here), 0) AS rows
@@ -180,9 +181,8 @@ class OrderRows:
         rows = self._print(salt, parameters)
         width = self.steps + 1
         cuts = [g * width + end for g, own in enumerate(ends) for end in (0, *(e + 1 for e in own))][1:]
-        sql = (
-            f"SELECT {_bucket(cuts, width)} AS place, system.main.count_star() FROM {rows} AS source(g, x) GROUP BY ALL"
-        )
+        source = f"(SELECT {self._number} AS y FROM {rows} AS source(g, x)) AS cells"
+        sql = f"SELECT {_bucket(cuts)} AS place, system.main.count_star() FROM {source} GROUP BY ALL"
         return PrivateQuery(
             sql=sql,
             parameters=tuple(parameters.values),
@@ -198,6 +198,11 @@ class OrderRows:
         sql = f"SELECT {place} AS place, system.main.count_star() FROM {rows} AS source(g, x) GROUP BY ALL"
         parts = AddByKey(keys=1, ordered=False)
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most * len(self.groups), parts=parts)
+
+    @property
+    def _number(self) -> str:
+        """SQL of a cell's number among those of all groups."""
+        return f"g * {self.steps + 1} + x" if self.keys else "x"
 
     def _widths(self) -> list[int]:
         """Grid steps of the blocks, from coarse to single cells."""
@@ -226,7 +231,10 @@ class OrderRows:
             "step": [w or 1 for _, _, w in terms],
         }
         return _MARKS.format(
-            bucket=_bucket(cuts, width), marked=_unnested(marked, parameters), terms=_unnested(listed, parameters)
+            bucket=_bucket(cuts),
+            number=self._number,
+            marked=_unnested(marked, parameters),
+            terms=_unnested(listed, parameters),
         )
 
     def _print(self, salt: int, parameters: Parameters) -> str:
@@ -320,15 +328,13 @@ def _unnested(listed: dict[str, list[int]], parameters: Parameters) -> str:
     )
 
 
-def _bucket(cuts: Sequence[int], width: int) -> str:
-    """How many of the cuts, ascending, are at or below group * width + cell: a search that is written out."""
+def _bucket(cuts: Sequence[int]) -> str:
+    """How many of the cuts, ascending, are at or below y, group * width + cell: a search that is written out."""
 
     def search(low: int, high: int) -> str:
         if low == high:
             return str(low)
         middle = (low + high) // 2
-        return (
-            f"CASE WHEN g * {width} + x < {cuts[middle]} THEN {search(low, middle)} ELSE {search(middle + 1, high)} END"
-        )
+        return f"CASE WHEN y < {cuts[middle]} THEN {search(low, middle)} ELSE {search(middle + 1, high)} END"
 
     return f"({search(0, len(cuts))})"
