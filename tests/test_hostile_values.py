@@ -388,6 +388,7 @@ LEDGER: Cases = {
     "end_reservation": lambda w: {"reservation": w.other.reserve("ana", epsilon_nano=NANO, delta_atto=0)},
     "take_up": lambda w: {"request": ask(w.path()), "secret": "1", "claim": None},
     "past": lambda w: {"charge": taken_up(w)},
+    "answered": lambda w: {"charge_id": taken_up(w).id, "question": "q"},
     "store_step": lambda w: {
         "charge": taken_up(w),
         "number": 1,
@@ -409,6 +410,7 @@ CHARGED = {
     "store_release",
     "take_up",
     "past",
+    "answered",
     "store_step",
     "let_go",
     "end_interaction",

@@ -19,9 +19,10 @@ from duckdp.core.types import ATTO, NANO
 from duckdp.mechanisms.heavy_hitters import HeavyHitters
 from duckdp.mechanisms.top_k import TopK
 
-DISTINCT, LARGEST = 10**6, 694_000
-EPSILONS, PICKS, GROUPS = (0.1, 1.0), (10, 100), (1, 50)
-DELTA = ATTO // 10**8
+DISTINCT, LARGEST = 10**6, 694_000  # keys that are made up, and rows of the first
+EPSILONS, PICKS = (0.1, 1.0), (10, 100)  # of every set of keys
+GROUPS = (1, 50)  # keys of one unit that count
+DELTA = ATTO // 10**8  # 1e-8
 MOST_PICKED = 2_000_000  # counts that all picks of a run look at
 
 

@@ -64,7 +64,7 @@ class TreeQuantilesTask(OneRead):
 
     @property
     def loss(self) -> Loss:
-        """What the tree costs."""
+        """What the counts of the tree cost together."""
         return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
 
     @property
@@ -89,7 +89,7 @@ class TreeQuantilesTask(OneRead):
 
     @cached_property
     def grid(self) -> ValueGrid:
-        """The cells of values."""
+        """The cells that values are told by, each of which counts alike."""
         return ValueGrid(column=self.rows.column, steps=self.rows.steps, round=False)
 
     @cached_property

@@ -45,7 +45,7 @@ class RoundNumbers:
 
     @property
     def step(self) -> Fraction:
-        """The power of ten."""
+        """The power of ten as a fraction, exactly."""
         return Fraction(10) ** self.exponent
 
 
@@ -82,7 +82,7 @@ class CellMeasure:
 
     @cached_property
     def total(self) -> int:
-        """Of all cells; the least of one is 1."""
+        """What all cells count together, where the least of them counts 1."""
         return self.below(self.steps + 1)
 
     @cached_property
@@ -96,14 +96,14 @@ class CellMeasure:
         return found
 
     def below(self, cell: int) -> int:
-        """Of all cells before one; cells beyond the last count 1."""
+        """What all cells before one count together; those beyond the last count 1."""
         found = cell
         for a, b, c, first, count, weight in self._terms:
             found += weight * min(max(-(-(cell * a + b) // c) - first, 0), count)
         return found
 
     def at(self, cell: int) -> int:
-        """Of one cell."""
+        """What one cell counts, round numbers and all."""
         return self.below(cell + 1) - self.below(cell)
 
     def cell_of(self, amount: int) -> int:
@@ -132,7 +132,7 @@ class PlaceMeasure:
     places: int
 
     def below(self, place: int) -> int:
-        """Of all places before one."""
+        """What all places before one count together."""
         cell, within = divmod(place, self.places)
         before = self.cells.below(cell)
         return before * self.places + (within * (self.cells.below(cell + 1) - before) if within else 0)

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.mechanisms.quantile_intervals import margin
 
-MOST_DEPTH = 8
+MOST_DEPTH = 8  # levels that are tried: of more the noise is larger, however many leaves there are
 _FAR = 2.0  # deviations of noise that the extremes keep from the ends
 
 Levels = list[NDArray[np.float64]]
@@ -69,17 +69,17 @@ class QuantileTree:
 
     @cached_property
     def scale(self) -> float:
-        """Of the noise of each count, rows."""
+        """The scale of the noise of each count, in rows."""
         return laplace_scale(self.epsilon, self.shape[1] * self.l1)
 
     @property
     def nodes(self) -> int:
-        """Counts that are noised."""
+        """How many counts are noised, of all levels together."""
         branches, depth = self.shape
         return sum(branches**level for level in range(1, depth + 1))
 
     def release(self, counts: Mapping[int, int]) -> Levels:
-        """The noisy tree.
+        """The counts of all levels, each with noise of its own.
 
         Args:
             counts: rows by leaf. Exact and private: must not be logged, stored or raised.
@@ -95,7 +95,7 @@ class QuantileTree:
         return found
 
     def deviation(self, share: float) -> float:
-        """Of D in the middle of the tree, rows."""
+        """The standard deviation of D in the middle of the tree, in rows."""
         branches, depth = self.shape
         weights = max(share * (1 - share), 1 / 4 if share in (0, 1) else 0)
         return math.sqrt((branches - 1) * depth * weights * 2) * self.scale

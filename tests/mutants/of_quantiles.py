@@ -30,7 +30,7 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("quantiles: groups are not of its identity", _TASK, "[show(k.expr) for k in rows.keys]]", "[]]", _T_IDENTITIES),
     Mutant("quantiles: which ones is not of its identity", _TASK, "asked = [[str(q) for q in self.quantiles], ", "asked = [len(self.quantiles), ", _T_IDENTITIES),
     Mutant("quantiles: the measure is not told of", _TASK, '*(["round"] if self.grid.measure.levels else [])', "*[]", _T),
-    Mutant("quantiles: cells at a level's end count twice", "duckdp/mechanisms/cell_measure.py", "b = int(width * of), int((self.lower - width / 2) * of)", "b = int(width * of), int(self.lower * of)", _T_MEASURE),
+    Mutant("quantiles: cells at a level's end count twice", "duckdp/mechanisms/cell_measure.py", "int((self.lower - width / 2) * of)", "int(self.lower * of)", _T_MEASURE),
     Mutant("quantiles: draws by another measure than weights", _MECHANISM, "return start + amount if measure is None else", "return start + amount if measure is not None else", _T_MEASURE),
     Mutant("tree: noise for one level", _TREE, "laplace_scale(self.epsilon, self.shape[1] * self.l1)", "laplace_scale(self.epsilon, self.l1)", _T_TREE),
     Mutant("tree: groups of a unit do not count", _TREE_TASK, "self.rows.unit * self.rows.shared * replaced", "self.rows.unit * replaced", ("tests/privacy/test_losses.py",)),

@@ -36,6 +36,7 @@ OTHERS = {
     *("BlockMean", "BlockMedian", "CenterOfAttention"),  # those inside BlockTask
     "SecondMoments",  # the one inside PairMoments
     *("CenterOfVectors", "ClusterMeans"),  # those inside KMeansTask
+    "QuantileTree",  # the one inside TreeQuantilesTask
 }
 Databases = dict[str, duckdb.DuckDBPyConnection]
 CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases]
