@@ -21,23 +21,6 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_noisy_count', [
   t::VARCHAR, coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
   predicate::VARCHAR, unit::VARCHAR, error::VARCHAR], []));
 
-CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5,
-  fresh := false)
-AS TABLE SELECT * FROM query(__dp_bind('dp_median_smooth', [
-  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
-  predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], []));
-
-CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5,
-  fresh := false)
-AS (SELECT value FROM query(__dp_bind('dp_median_smooth', [
-  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
-  predicate::VARCHAR, quantile::VARCHAR, fresh::VARCHAR], [])));
-
-CREATE OR REPLACE MACRO dp_explain_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5)
-AS TABLE SELECT * FROM query(__dp_bind('dp_explain_median_smooth', [
-  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
-  predicate::VARCHAR, quantile::VARCHAR], []));
-
 CREATE OR REPLACE MACRO dp_query(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
   fresh := false, intervals := true, tolerance := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_query', [
@@ -49,6 +32,24 @@ CREATE OR REPLACE MACRO dp_explain(statement, epsilon := NULL, delta := 0, error
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain', [
   statement::VARCHAR, coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
   delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, tolerance::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5,
+  groups := NULL, intervals := false, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_median_smooth', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  predicate::VARCHAR, quantile::VARCHAR, groups::VARCHAR, intervals::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5,
+  fresh := false)
+AS (SELECT value FROM query(__dp_bind('dp_median_smooth', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  predicate::VARCHAR, quantile::VARCHAR, NULL::VARCHAR, false::VARCHAR, fresh::VARCHAR], [])));
+
+CREATE OR REPLACE MACRO dp_explain_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5,
+  groups := NULL, intervals := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_median_smooth', [
+  t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), delta::VARCHAR,
+  predicate::VARCHAR, quantile::VARCHAR, groups::VARCHAR, intervals::VARCHAR], []));
 
 CREATE OR REPLACE MACRO dp_smooth_summary(t, x, epsilon := NULL, delta := 0, smoothness := NULL, degree := NULL,
   name := NULL, basis := 'auto', interactions := NULL, weights := 'smooth', noise := 'auto', per := NULL,
@@ -203,6 +204,24 @@ CREATE OR REPLACE MACRO dp_explain_cdf(t, x, epsilon := NULL, bins := NULL, delt
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain_cdf', [
   t::VARCHAR, x::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), bins::VARCHAR, delta::VARCHAR,
   groups::VARCHAR, predicate::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_mst_cost(t, u, v, weight, epsilon := NULL, predicate := NULL, method := 'auto',
+  intervals := false, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_mst_cost', [
+  t::VARCHAR, u::VARCHAR, v::VARCHAR, weight::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  predicate::VARCHAR, method::VARCHAR, intervals::VARCHAR, fresh::VARCHAR], []));
+
+CREATE OR REPLACE MACRO dp_mst_cost(t, u, v, weight, epsilon := NULL, predicate := NULL, method := 'auto',
+  fresh := false)
+AS (SELECT value FROM query(__dp_bind('dp_mst_cost', [
+  t::VARCHAR, u::VARCHAR, v::VARCHAR, weight::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  predicate::VARCHAR, method::VARCHAR, false::VARCHAR, fresh::VARCHAR], [])));
+
+CREATE OR REPLACE MACRO dp_explain_mst_cost(t, u, v, weight, epsilon := NULL, predicate := NULL, method := 'auto',
+  intervals := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_mst_cost', [
+  t::VARCHAR, u::VARCHAR, v::VARCHAR, weight::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  predicate::VARCHAR, method::VARCHAR, intervals::VARCHAR], []));
 
 CREATE OR REPLACE MACRO dp_kmeans(t, columns, k := 8, epsilon := NULL, method := 'auto', moves := NULL, blocks := NULL,
   predicate := NULL, fresh := false)

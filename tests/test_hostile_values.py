@@ -201,11 +201,23 @@ TABLE = {
     "rows": 10,
     "purpose": "tables",
 }
+EDGES = {
+    "table": "t",
+    "start": "name",
+    "end": "name",
+    "weight": "x",
+    "epsilon": 1,
+    "predicate": None,
+    "method": "auto",
+    "intervals": False,
+}
 SESSION: Cases = {
     "sql": lambda _: {"text": GROUPED, **TERMS, "fresh": False},
     "explain": lambda _: {"text": GROUPED, **TERMS},
     "noisy_count": lambda _: {**CALL, "unit": False, "error": None},
     "explain_noisy_count": lambda _: {"table": "t", "epsilon": 1, "predicate": None, "unit": False, "error": None},
+    "mst_cost": lambda _: {**EDGES, "fresh": False},
+    "explain_mst_cost": lambda _: EDGES,
     "explain_median_smooth": lambda _: {
         "table": "t",
         "column": "x",
@@ -213,8 +225,10 @@ SESSION: Cases = {
         "delta": 0,
         "predicate": None,
         "quantile": 0.5,
+        "groups": None,
+        "intervals": False,
     },
-    "median_smooth": lambda _: {**CALL, "column": "x", "delta": 0, "quantile": 0.5},
+    "median_smooth": lambda _: {**CALL, "column": "x", "delta": 0, "quantile": 0.5, "groups": None, "intervals": False},
     "smooth_summary": lambda w: {
         **SUMMARY,
         "name": f"s{w.made}",

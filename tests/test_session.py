@@ -373,7 +373,7 @@ def test_a_closed_curator_answers_nothing(clinic_file: str, tmp_path: Path, cura
 def test_a_call_bound_before_a_declaration_changed_is_refused_before_its_charge(curator: duckdp.Curator) -> None:
     con = curator.connect("ana")
     relation = con.execute(
-        "SELECT __dp_bind('dp_median_smooth', ['visits', 'age', '1', '0', NULL, '0.5', 'false'], [])"
+        "SELECT __dp_bind('dp_median_smooth', ['visits', 'age', '1', '0', NULL, '0.5', NULL, 'false', 'false'], [])"
     )
     sql = relation.fetchone()[0]  # type: ignore[index]
     curator.protect(

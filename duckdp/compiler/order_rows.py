@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.emit import key_codes, print_keyed
@@ -21,7 +21,7 @@ from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_
 from duckdp.compiler.query import Key, Query
 from duckdp.core.reads import AddByKey, OfAllRows, PrivateQuery
 from duckdp.errors import CatalogError, QueryError
-from duckdp.mechanisms.exponential_quantiles import PLACES, Aim, below_terms
+from duckdp.mechanisms.exponential_quantiles import PLACES, below_terms
 
 ORDER = "which values have given ranks among all"  # what parts do not tell
 _BLOCK = 2**11  # parts into which a block of the grid is cut
@@ -80,8 +80,31 @@ marks AS MATERIALIZED (
   FROM (SELECT {terms}) AS t JOIN cells_at ON cells_at.mark = t.mark GROUP BY t.mark),"""
 
 
+class Ranks(Protocol):
+    """Which ranks of a part are looked at; public."""
+
+    @property
+    def a(self) -> int:
+        """With b: the one in the middle is n a / b, rounded down."""
+
+    @property
+    def b(self) -> int:
+        """By which n a is divided: the rank is a share a / b of all."""
+
+    @property
+    def inward(self) -> int:
+        """Rows; where a is 0 or b, so many from that end, but not beyond the middle."""
+
+    @property
+    def reach(self) -> int:
+        """Rows on either side."""
+
+
+Aimed = TypeVar("Aimed", bound=Ranks, covariant=True)
+
+
 @dataclass(frozen=True, kw_only=True)
-class WantedPart:
+class WantedPart(Generic[Aimed]):
     """A part of one group's rows, and the rank in it that is wanted; public.
 
     Attributes:
@@ -93,7 +116,7 @@ class WantedPart:
     group: int
     low: int
     high: int
-    aim: Aim
+    aim: Aimed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +152,7 @@ class OrderRows:
         """Rows of one unit in one group that count."""
         return 1 if self.table.unit_key is None else self.table.max_rows
 
-    def windows(self, wanted: Sequence[WantedPart], salt: int) -> PrivateQuery:
+    def windows(self, wanted: Sequence[WantedPart[Ranks]], salt: int) -> PrivateQuery:
         """Rows (-1 - part, rows before it, up to its end, 0) and, near ranks, (group, cell, rows before it, rows)."""
         parameters = Parameters()
         rows = self._print(salt, parameters)
@@ -250,9 +273,7 @@ class OrderRows:
             )
         keyed = self.table.unit_key is not None
         unit = f"prepared.{UNIT} AS {UNIT}, " if keyed else ""
-        rows = (
-            f"(SELECT {unit}{g} AS g, {self._cell('prepared.x')} AS x FROM {rows}{join} WHERE prepared.x IS NOT NULL)"
-        )
+        rows = f"(SELECT {unit}{g} AS g, {self.cell('prepared.x')} AS x FROM {rows}{join} WHERE prepared.x IS NOT NULL)"
         if not keyed:
             return rows
         if not names:
@@ -266,7 +287,8 @@ class OrderRows:
         each = f"(SELECT system.main.struct_pack(u := r.{UNIT}, g := r.g) AS {UNIT}, r.g, r.x FROM {rows} AS r)"
         return f"(SELECT r.g, r.x FROM {print_chosen(each, ['g', 'x'], salt, self.unit)} AS r)"
 
-    def _cell(self, value: str) -> str:
+    def cell(self, value: str) -> str:
+        """SQL of the grid cell that a value, printed as SQL, lies in."""
         span = self.column.interval
         share = f"({value} - {number(span.lower)}) / {number(span.upper - span.lower)}"
         raw = f"system.main.floor({share} * {number(self.steps)} + 0.5e0)"

@@ -244,7 +244,7 @@ class QuantilesTask:
     def _drawn_at(self, level: int) -> list[tuple[int, int]]:
         return [(g, s.index) for g in range(len(self.rows.groups)) for s in self.splits if s.level == level]
 
-    def _wanted(self, level: int, cuts: dict[tuple[int, int], int]) -> list[WantedPart]:
+    def _wanted(self, level: int, cuts: dict[tuple[int, int], int]) -> list[WantedPart[Aim]]:
         """The parts of one level, in the order of :meth:`_drawn_at`."""
         by_index, end = {s.index: s for s in self.splits}, (self.rows.steps + 1) * PLACES
         found = []
@@ -264,7 +264,7 @@ class QuantilesTask:
             for (_, index), asked, part in zip(self._drawn_at(level), wanted, exact, strict=True)
         ]
 
-    def _exact(self, wanted: Sequence[WantedPart], stages: Stages, salt: int) -> list[Part]:
+    def _exact(self, wanted: Sequence[WantedPart[Aim]], stages: Stages, salt: int) -> list[Part]:
         """The parts as they are: exact and private."""
         below, runs = sort_windows(stages.read(self.rows.windows(wanted, salt)), len(wanted))
         return [

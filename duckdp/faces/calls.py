@@ -67,9 +67,11 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         delta: object = 0,
         predicate: str | None = None,
         quantile: float | str = 0.5,
+        groups: str | Sequence[str] | None = None,
+        intervals: bool = False,
         fresh: bool = False,
     ) -> Result:
-        """A median (or other quantile) by smooth sensitivity; delta > 0 takes Laplace noise."""
+        """A median (or other quantile), in each group, by smooth sensitivity; ``intervals`` buys one for each."""
         return self._ask("dp_median_smooth", locals())
 
     @checks_itself
@@ -82,9 +84,44 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         delta: object = 0,
         predicate: str | None = None,
         quantile: float | str = 0.5,
+        groups: str | Sequence[str] | None = None,
+        intervals: bool = False,
     ) -> Result:
         """What :meth:`median_smooth` would do and cost; free."""
         return self._ask("dp_explain_median_smooth", locals())
+
+    @checks_itself
+    def mst_cost(
+        self,
+        table: str,
+        start: str,
+        end: str,
+        weight: str,
+        *,
+        epsilon: object = None,
+        predicate: str | None = None,
+        method: str = "auto",
+        intervals: bool = False,
+        fresh: bool = False,
+    ) -> Result:
+        """The cost of a minimum spanning tree of edges, between public vertices."""
+        return self._ask("dp_mst_cost", locals())
+
+    @checks_itself
+    def explain_mst_cost(
+        self,
+        table: str,
+        start: str,
+        end: str,
+        weight: str,
+        *,
+        epsilon: object = None,
+        predicate: str | None = None,
+        method: str = "auto",
+        intervals: bool = False,
+    ) -> Result:
+        """What :meth:`mst_cost` would do and cost; free."""
+        return self._ask("dp_explain_mst_cost", locals())
 
     @checks_itself
     def smooth_summary(

@@ -14,7 +14,7 @@ from duckdp.functions.spec import FUNCTIONS, DpFunction, Spec
 __all__ = ["FUNCTIONS", "DpFunction", "Planned", "Spec"]
 
 #: In the order in which they are listed; what is not here comes after them, by name.
-FAMILIES = ("releases", "smooth", "synthetic", "bounds", "listings")
+FAMILIES = ("releases", "medians", "smooth", "synthetic", "bounds", "listings")
 #: What holds no declarations.
 TOOLS = frozenset(
     (

@@ -8,7 +8,7 @@ refused in the person's own words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from duckdp.functions.spec import FUNCTIONS, REQUIRED, Parameter, Spec
 from duckdp.texts import sql_text
@@ -88,13 +88,18 @@ def literal(value: object) -> str:
 
 
 def _macros(spec: Spec) -> Iterable[str]:
-    head = f"CREATE OR REPLACE MACRO {spec.name}("
-    head += _wrapped([_parameter(p) for p in spec.of("sql")], ")", "  ", len(head))
+    known = spec.of("sql")
     if "table" in spec.forms:
-        yield f"{head}\nAS TABLE SELECT * FROM query({_bind(spec)});\n"
+        yield f"{_head(spec, known)}\nAS TABLE SELECT * FROM query({_bind(spec, known)});\n"
     if "value" in spec.forms:
         value = spec.fields[0] if len(spec.fields) == 1 else _struct(spec.fields)
-        yield f"{head}\nAS (SELECT {value} FROM query({_bind(spec)}));\n"
+        own = [p for p in known if not p.tabled]
+        yield f"{_head(spec, own)}\nAS (SELECT {value} FROM query({_bind(spec, own)}));\n"
+
+
+def _head(spec: Spec, parameters: Sequence[Parameter]) -> str:
+    head = f"CREATE OR REPLACE MACRO {spec.name}("
+    return head + _wrapped([_parameter(p) for p in parameters], ")", "  ", len(head))
 
 
 def _parameter(parameter: Parameter) -> str:
@@ -106,13 +111,14 @@ def _struct(names: tuple[str, ...]) -> str:
     return "{" + _wrapped([f"'{name}': {name}" for name in names], "}\n ", "  ", len("AS (SELECT {"))
 
 
-def _bind(spec: Spec) -> str:
-    """The call of __dp_bind: the name, texts, lists."""
+def _bind(spec: Spec, own: Sequence[Parameter]) -> str:
+    """The call of __dp_bind: the name, texts, lists; what the macro does not take is its default."""
     known = spec.of("sql")
     if not known:
         return f"__dp_bind('{spec.name}', [], [])"
     lists = ", ".join(f"TRY_CAST({p.sql} AS VARCHAR[])" for p in known if p.kind.listed)
-    texts = _wrapped([_text(spec, parameter) for parameter in known], f"], [{lists}])", "  ", 2)
+    given = [_text(spec, p) if p in own else f"{literal(p.default)}::VARCHAR" for p in known]
+    texts = _wrapped(given, f"], [{lists}])", "  ", 2)
     return f"__dp_bind('{spec.name}', [\n  {texts}"
 
 

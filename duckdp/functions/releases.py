@@ -1,31 +1,25 @@
-"""Private counts, medians and SELECTs."""
+"""Noisy counts, and the answers of private SELECTs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
 from duckdp.compiler.known import is_known
-from duckdp.compiler.notes import bounding_note, drops_rows, plan_caveat
+from duckdp.compiler.notes import plan_caveat
 from duckdp.compiler.plan import Plan, domain_size, is_small
 from duckdp.compiler.pricing import Price, Terms, missed_note, price
-from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.query import Output, Query
-from duckdp.core.types import parse_delta, parse_epsilon
-from duckdp.functions.explanation import Explanation, explain_price, explain_quantile, explain_route, routed_result
+from duckdp.functions.explanation import Explanation, explain_price, explain_route, routed_result
 from duckdp.functions.kinds import (
-    ColumnName,
     Delta,
     Epsilon,
     Flag,
     Fresh,
     Mechanism,
-    Number,
     Predicate,
     Statement,
     TableName,
@@ -34,11 +28,10 @@ from duckdp.functions.kinds import (
     Width,
     Widths,
 )
-from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors, with_note
+from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors
 from duckdp.functions.routing import Route, find_route, require_paid
 from duckdp.functions.spec import Explained, argument, dp_function, option
-from duckdp.mechanisms.smooth_sensitivity import NO_INTERVAL_REASON
-from duckdp.result import Estimate, Result, ResultColumn, note_name
+from duckdp.result import Result, note_name
 
 if TYPE_CHECKING:
     from duckdp.desk.desk import Desk
@@ -85,59 +78,6 @@ class NoisyCount(Explained):
         where = read_where(self.predicate, table)
         query = Query(table=table, where=where, keys=(), outputs=(Output(name="value", expr=aggregate),))
         return price(query, Terms(epsilon=self.epsilon, error=self.error), desk.neighbours)
-
-
-@dp_function(
-    "dp_median_smooth",
-    forms=("table", "value"),
-    costs="epsilon, delta",
-    example="'care', 'medical_dollars', epsilon := 0.5",
-)
-@dataclass(frozen=True, kw_only=True)
-class MedianSmooth(Explained):
-    """A median, or another quantile, by smooth sensitivity; it has no interval."""
-
-    table: TableName = argument()
-    column: ColumnName = argument()
-    epsilon: Epsilon | None = option(None)
-    delta: Delta = option(0, about="above 0 it takes Laplace noise, which is less")
-    predicate: Predicate | None = option(None)
-    quantile: Number = option(0.5, about="which quantile, between 0 and 1")
-    fresh: Fresh = option(False, explained=False)
-
-    def plan(self, desk: Desk) -> Planned:
-        """One number, without an interval."""
-        task = self._task(desk)
-        kind = "BIGINT" if task.column.integral else "DOUBLE"
-        caveat = bounding_note(task.table) if drops_rows(task.table) else None
-
-        def run(nonce: str) -> Result:
-            text = f"dp_median_smooth({task.table.name}, {task.column.name}{predicate_text(self.predicate)})"
-            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
-            value = json.loads(done.payload)["value"]
-            estimate = Estimate(value=value, note=NO_INTERVAL_REASON)
-            column = ResultColumn(name="value", type=kind, values=[value], estimates=[estimate])
-            notes = [NO_INTERVAL_REASON] if caveat is None else [caveat, NO_INTERVAL_REASON]
-            return desk.dress([column], task.loss, done, notes=notes, caveat=caveat)
-
-        return with_note([("value", kind)], run, noted=caveat is not None, rows=1)
-
-    def explain(self, desk: Desk) -> Sequence[str]:
-        """The noise's law; its scale depends on the data, so no error is known before."""
-        task = self._task(desk)
-        return explain_quantile(task, desk.remaining_text(task.loss))
-
-    def _task(self, desk: Desk) -> QuantileTask:
-        table = desk.table(self.table)
-        return plan_quantile(
-            table,
-            self.column,
-            read_where(self.predicate, table),
-            epsilon_nano=parse_epsilon(self.epsilon),
-            delta_atto=parse_delta(self.delta),
-            quantile=Fraction(str(self.quantile)),
-            neighbours=desk.neighbours,
-        )
 
 
 @dp_function(

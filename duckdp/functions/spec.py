@@ -75,6 +75,7 @@ class Parameter:
         about: what it is for.
         sql: its name in SQL; None: there is none.
         python: its name in Python; None: there is none.
+        tabled: a call by its value does not have it: with it there may be more rows, or columns, than one.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Parameter:
     about: str
     sql: str | None
     python: str | None
+    tabled: bool = False
 
     def of_text(self, text: str | None) -> Any:
         """The value of a text, as SQL and the command line give it.
@@ -227,7 +229,9 @@ def argument(
     return dataclasses.field(metadata=meta)
 
 
-def option(default: Any, *, about: str = "", only: Face | None = None, explained: bool = True) -> Any:
+def option(
+    default: Any, *, about: str = "", only: Face | None = None, explained: bool = True, tabled: bool = False
+) -> Any:
     """A parameter that is given by name.
 
     Args:
@@ -235,8 +239,9 @@ def option(default: Any, *, about: str = "", only: Face | None = None, explained
         about: what it is for, where its kind does not say all.
         only: the one face that has it.
         explained: whether the function's explanation takes it too.
+        tabled: whether it needs the form of a table.
     """
-    meta = {"placed": False, "about": about, "only": only, "explained": explained, "default": default}
+    meta = {"placed": False, "about": about, "only": only, "explained": explained, "default": default, "tabled": tabled}
     return dataclasses.field(default=None if default is REQUIRED else default, metadata=meta)
 
 
@@ -342,6 +347,7 @@ def _parameters(made: type[DpFunction]) -> tuple[Parameter, ...]:
                 about=meta["about"] or kind.about,
                 sql=None if only == "python" else meta.get("sql") or kind.sql or field.name,
                 python=None if only == "sql" else meta.get("python") or field.name,
+                tabled=meta.get("tabled", False),
             )
         )
     return tuple(found)

@@ -18,11 +18,11 @@ Proof sketch: let z' differ from z in at most s values.
               middles, is at most w(t) + w'(t) <= w(t) + w(t + s) <= S(z), and <= S(z') by symmetry; whichever of
               several ranges is taken. If t > m, g is the same for all z.
               3. By 1 a term of S(z') is at most e^b times the next one of S(z): S(z') <= e^b S(z).
-              4. That is all which steps 4 and 6 of ``smooth_sensitivity`` need of g and S for their noise.
+              4. That is all that ``admissible_noise`` asks of g and S.
 Utility:      if t + s of the values lie within r cells of a point, g / 2 is within 2 r of it, and S is at most 4 r, or
               what exp(-b k) leaves of 2 cells from that k on where they end. It does not fall with m.
 Numerics:     g and w are whole numbers. S is a maximum of products of a double near exp(-b k) and a whole number below
-              2^50, with relative errors below 2^-44 where it is above the 2^-160 to which ``smooth_sensitivity`` lifts
+              2^50, with relative errors below 2^-44 where it is above the 2^-160 to which ``admissible_noise`` lifts
               it (b k <= 146): that is what the margin between b and beta is for. exp(0) is 1: S >= w(t) + w(t + s).
 Deviations:   the source has t = (m + s) / 2 + 1 for even m + s and S = 2 max exp(-b k) r(t + (k + 1) s), r half of w in
               cells: that is max exp(-b k) 2 w(t + (k + 1) s) here, which is larger.

@@ -9,7 +9,7 @@ Releases round(q(D) + S(D) / alpha * Z), clamped to the grid, where for integer 
     S(D) = max( exp(-b k) W_{(k+1)u}   for 0 <= k <= Window.exact,
                 exp(-b k) V_{(k+1)u}   for Window.exact < k <= Window.units,
                 exp(-b (Window.units + 1)) grid_cells )
-    Z    = Student's t with 2 degrees of freedom when delta = 0, else Laplace with density exp(-|z|) / 2
+    Z    = Student's t with 2 degrees of freedom when delta = 0, else Laplace; or a law that was chosen for it
 
 Privacy:      (epsilon, delta), for ADD_REMOVE and for REPLACE alike, of a unit with at most max_rows rows. No
               parameter says which: every step of the proof holds for both.
@@ -28,55 +28,41 @@ Proof sketch: 1. One row. Inserting a row gives x'[i] in [x[i-1], x[i]] and m' i
               3. S(D') <= e**b S(D), term by term with 2: term k of D' is at most e**b times term k + 1 of D. At
               k = exact because W <= V, at k = units because V <= grid_cells; the last term is the same constant.
               Cutting the sum at a public k therefore costs no privacy, only size.
-              4. Pure. Density h(z) ~ (2 + z**2)**(-3/2). Move the centre c and the width w of h((y - c) / w) / w from
-              D to D' with dc/dt = a w and d(ln w)/dt = l constant: |a| <= |q(D) - q(D')| / min(w) <= alpha by 2, and
-              |l| <= beta by 3. At z = (y - c) / w the log-density changes at the rate
-              (3 z a + 2 (z**2 - 1) l) / (2 + z**2), with z = sqrt(2) tan(v / 2) the same as
-              A a sin(v) + l / 2 - (3 / 2) l cos(v), A = 3 / (2 sqrt(2)) = sup |(ln h)'|. So the loss is at most
-              beta / 2 + sqrt((A alpha)**2 + (3 beta / 2)**2), which is epsilon at A alpha = 2 epsilon / 3 and
-              beta = epsilon / 3. (Dilation alone, a = 0: B = 2. The known sum alpha A + beta B <= epsilon is the
-              cruder bound.) For evenly spread data the noise grows as 1 / (alpha beta); this choice has
-              alpha beta = 0.2095 epsilon**2, the best one 0.2101, the even split of the sum 0.1179.
-              5. With delta. Dilation by e**-l, 0 <= l <= beta: the log-ratio is -l + |z| (e**l - 1), above
-              epsilon / 2 only where |z| > (epsilon / 2 + l) / (e**l - 1), which has probability
-              exp(-(epsilon / 2 + l) / (e**l - 1)), at most delta because the exponent falls with l and beta is
-              chosen so. Dilation by e**l: the log-ratio is at most l <= beta <= epsilon / 2. Then the shift costs
-              alpha = epsilon / 2 and multiplies no delta, since the dilation is compared first.
-              6. Rounding and clamping act on the noisy real number alone: post-processing.
-Numerics:     data, q and W are integers; alpha and beta are fractions rounded down. DuckDB evaluates exp(-b k) and one
-              product in doubles, with k b <= 128 a relative error below 2**-44 (argument 128 * 2**-53, exp, product),
-              so S moves by at most e**b (1 + 2**-44) / (1 - 2**-44) <= e**beta with b = beta - 2**-40. exp(0) is 1,
-              so S >= W_u exactly. S is then read as the exact fraction its double stands for.
-              Z is drawn first, with a fixed number of bits (core/variates), then scaled and rounded exactly: neither
-              success nor the number of draws depends on q or S. That moves the chance of an outcome by little. Let s =
-              2 S / alpha (the noise is floor(s Z), halved), h the density of |Z|; an outcome is at most 2**50 steps of
-              s Z away, s < 2**72, and S >= 2**-160 (its last term; release makes sure). Pure: h falls to no less than
-              h / 9 over one step from the second on, so an outcome's chance moves by a relative 36 s 2**-320 <
-              2**-242, and by 2**-641 where it is at least h(2**50 / s) / 2 s > 2**-484. The loss moves by less than
-              2**-150. Laplace: by a relative 8 (s + 1) 2**-320 < 2**-244, and by 2**-640 in absolute terms for each
-              of 2**50 outcomes: epsilon by less than 2**-242, delta by less than (1 + e**epsilon) 2**-590 < 2**-440.
-              The 2**-41 of beta that floating point leaves over covers both: the pure loss grows by at least half of
-              what beta does, and delta falls by more than a factor 1 - 2**-114 with it, at a loss 2**-43 less.
+              4. That is all that ``admissible_noise`` asks of q and S; it has the proof of the noise, and its numerics.
+Units:        the window of k units has (k + 1) u rows: k units are k u steps of one row, and move what stands at a rank
+              by at most k u places. Where rows are only added or removed the quantile itself moves by at most ceil(r
+              u), r = greatest(p, 1 - p), as the rank moves along with p of them; a window still grows by u with each
+              unit that leaves. So (k + r) u rows would do: a factor of e**(-b / 2) at most, and none at u = 1. It is
+              left, for one proof of both relations.
+Groups:       with keys each group is released by itself, of the rows in it. A unit has rows in at most G groups, or is
+              replaced by one with rows in at most G others, so each gets epsilon / G, or epsilon / least(2 G, all). In
+              a group where it has r rows and is replaced by s it is max(r, s) <= u steps by 2: nothing doubles there.
+Numerics:     data, q and W are integers. exp(-b k) and one product are computed in doubles, by DuckDB or by numpy, with
+              k b <= 128 a relative error below 2**-44 (argument 128 * 2**-53, exp, product), so S moves by at most
+              e**b (1 + 2**-44) / (1 - 2**-44) <= e**beta with b = beta - 2**-40. exp(0) is 1, so S >= W_u exactly. S is
+              then read as the exact fraction its double stands for. It is at least 2**-160 by its last term.
 Deviations:   the sources take windows of k + 1 rows whatever the unit, and print Laplace noise as pure. Both are
-              not private as printed. A delta rarely helps: at epsilon = 1 and delta = 1e-8 the Laplace variant
-              has alpha 0.5 and beta 0.028 against 0.629 and 0.333, a scale 15 times larger on evenly spread data. It
-              wins only where S is W_u under both and the far tail matters.
-Source:       Nissim, Raskhodnikova, Smith, "Smooth Sensitivity and Sampling in Private Data Analysis", 2007;
-              Student's t noise: Bun, Steinke, "Average-Case Averages", 2019; the constants are shown in 4.
+              not private as printed. Their median of an even number of rows is an average, which no such window covers.
+              A delta rarely helps: at epsilon = 1 and delta = 1e-8 the Laplace variant has alpha 0.5 and beta 0.028
+              against 0.629 and 0.333, a scale 15 times larger on evenly spread data. It wins only where S is W_u under
+              both and the far tail matters.
+Source:       Nissim, Raskhodnikova, Smith, "Smooth Sensitivity and Sampling in Private Data Analysis", 2007.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt
 
+import numpy as np
+
 from duckdp.core.types import ATTO, DELTA_RULE, EPSILON_RULE, NANO, PICO, Loss
-from duckdp.core.variates import scaled_floor, standard_laplace, standard_student2
-from duckdp.errors import InternalError, ParameterError
+from duckdp.errors import ParameterError
+from duckdp.mechanisms.admissible_noise import AdmissibleNoise, laplace, student
 
 NO_INTERVAL_REASON = (
     "no interval: the noise scale of smooth sensitivity depends on the data, so an error bar would reveal it"
@@ -86,14 +72,10 @@ MAX_GRID_CELLS = 2**48  # cells of the grid: places are exact as DOUBLE
 MAX_UNIT_ROWS = 100_000  # rows of one unit; the time of a release grows with them
 MAX_DENOMINATOR = 10**6  # of the quantile as a fraction
 
-_RESOLUTION = 2**80  # alpha and beta are whole multiples of 1 / _RESOLUTION
-_FLOAT_MARGIN = Fraction(1, 2**40)  # see Numerics
-_LEAST_BOUND = 2.0**-160  # of S, grid steps: e**(-b (units + 1)) grid_cells > e**-102 / 64
 _MAX_PAIRS = 2_000_000  # exact windows: pairs (k, j) that DuckDB compares
 _MAX_STEPS = 2**18  # window of rows on each side of the rank
 _NEGLIGIBLE = 64  # the last term stays below 1 / 64 grid step unless a cap is met
 _BLOCKS = 1024  # the grid is first counted in this many blocks
-_CONTEXT = Context(prec=60)
 
 _SQL = """\
 WITH cells AS MATERIALIZED (
@@ -156,6 +138,8 @@ class SmoothQuantile:
         quantile: p in (0, 1), dimensionless; 1/2 is the median.
         max_rows: u, most rows of one privacy unit.
         grid_cells: number of public grid steps between the column's bounds; the data are integers in [0, grid_cells].
+        groups: how many windows are read at once; they share what is looked at.
+        chosen: a law for this epsilon and delta, or None: the usual one.
 
     >>> SmoothQuantile(epsilon_nano=10**9, max_rows=1, grid_cells=2**20).window
     Window(exact=55, units=55)
@@ -166,6 +150,8 @@ class SmoothQuantile:
     quantile: Fraction = Fraction(1, 2)
     max_rows: int
     grid_cells: int
+    groups: int = 1
+    chosen: AdmissibleNoise | None = None
 
     def __post_init__(self) -> None:
         if not _is_int(self.epsilon_nano, 1_000, 100 * NANO):
@@ -197,37 +183,39 @@ class SmoothQuantile:
         )
 
     @cached_property
-    def alpha(self) -> Fraction:
-        """Shift allowed in units of S: the noise is S / alpha * Z; rounded down."""
+    def noise(self) -> AdmissibleNoise:
+        """The law, with its constants."""
+        if self.chosen is not None:
+            return self.chosen
         epsilon = Fraction(self.epsilon_nano, NANO)
         if self.delta_atto:
-            return epsilon / 2  # proof sketch, 5
-        square = 32 * epsilon**2 / 81  # proof sketch, 4: A alpha = 2 epsilon / 3
-        return Fraction(isqrt(square.numerator * _RESOLUTION**2 // square.denominator), _RESOLUTION)
+            return laplace(epsilon, self.delta_atto)
+        # on evenly spread data the noise grows as 1 / (alpha beta): 0.2095 epsilon**2 here, the best is 0.2101
+        return student(epsilon, degrees=2, beta=epsilon / 3)
 
-    @cached_property
+    @property
+    def alpha(self) -> Fraction:
+        """Shift allowed in units of S: the noise is S / alpha * Z; rounded down."""
+        return self.noise.alpha
+
+    @property
     def beta(self) -> Fraction:
         """Smoothness: S of neighbours differs by a factor of at most e**beta; rounded down."""
-        epsilon = Fraction(self.epsilon_nano, NANO)
-        # proof sketch, 5 and 4
-        return _largest_beta(epsilon / 2, self.delta_atto) if self.delta_atto else epsilon / 3
+        return self.noise.beta
 
-    @cached_property
+    @property
     def decay(self) -> float:
-        """Rate b of the formula: beta less the margin for DuckDB's floating point, rounded down."""
-        below = float(self.beta - _FLOAT_MARGIN)
-        while Fraction(below) > self.beta - _FLOAT_MARGIN:
-            below = math.nextafter(below, 0.0)
-        return below
+        """Rate b of the formula: beta less the margin for floating point, rounded down."""
+        return self.noise.decay
 
     @cached_property
     def window(self) -> Window:
         """Where S stops looking; a function of public figures only."""
         u = self.max_rows
         negligible = math.ceil(math.log(_NEGLIGIBLE * self.grid_cells) / self.decay)
-        units = max(1, min(negligible, _MAX_STEPS // u - 1))
+        units = max(1, min(negligible, _MAX_STEPS // (u * self.groups) - 1))
         # u (k+1)(k+2) / 2 pairs for windows up to k
-        exact = max(0, (isqrt(1 + 8 * _MAX_PAIRS // u) - 3) // 2)
+        exact = max(0, (isqrt(1 + 8 * _MAX_PAIRS // (u * self.groups)) - 3) // 2)
         return Window(exact=min(exact, units), units=units)
 
     def sql(self, relation: str) -> str:
@@ -264,58 +252,44 @@ class SmoothQuantile:
             decay=f"{self.decay:.17e}",
         )
 
-    def release(self, m: int, s: float) -> int:
-        """Add the noise: the grid integer nearest to m + S / alpha * Z, clamped to the grid.
+    def bound(self, runs: Sequence[tuple[int, int, int]], rows: int) -> tuple[int, float]:
+        """x[m] and S as :meth:`sql` gives them, of values that were read near the rank.
 
-        It means what the data's own grid integers mean (a cell, best shown by its middle): rounding centres the law
-        on m. floor(y + 1/2) = floor((floor(2 y) + 1) / 2), so floor(2 S / alpha * Z) gives it. Whatever m and s are,
-        the same bits are drawn and a number is released; m and s are moved into their ranges, which brings no two of
-        them further apart.
+        Args:
+            runs: (cell, rows in cells below it, rows in it), ascending; all that hold a rank in m - steps .. m + steps.
+                Exact and private, as what is returned.
+            rows: n.
+        """
+        p, u, window, top = self.quantile, self.max_rows, self.window, self.grid_cells
+        m, steps = min(rows, max(1, -(-p.numerator * rows // p.denominator))), (window.units + 1) * u
+        place = np.arange(m - steps, m + steps + 1)
+        cells = np.array([run[0] for run in runs] or [0], dtype=np.int64)
+        last = np.array([run[1] + run[2] for run in runs] or [0], dtype=np.int64)
+        held = np.minimum(np.maximum(cells[np.minimum(np.searchsorted(last, place), len(last) - 1)], 0), top)
+        x = np.where(place < 1, 0, np.where(place > rows, top, held))
+        above, below = x[steps:], x[steps::-1]
+        k = np.arange(window.units + 2)
+        width = np.empty(len(k), dtype=np.int64)
+        for i in range(window.exact + 1):
+            w = (i + 1) * u
+            width[i] = (above[: w + 1] - below[w::-1]).max()
+        far = (k[window.exact + 1 : -1] + 1) * u
+        width[window.exact + 1 : -1] = above[far] - below[far]
+        width[-1] = top
+        return int(above[0]), float((width * np.exp(-self.decay * k)).max())
+
+    def release(self, m: int, s: float) -> int:
+        """Add the noise: a grid integer in [0, grid_cells], which means what the data's own mean; see ``noise``.
 
         Args:
             m: exact quantile, grid units. Private: must not be logged, stored or raised.
             s: S, grid units. Private as well: so there is no error bar, see NO_INTERVAL_REASON.
 
-        Returns:
-            A grid integer in [0, grid_cells].
-
         Raises:
             InternalError: m or s is not of the type that :meth:`sql` returns.
         """
-        if not isinstance(m, int) or not isinstance(s, float):
-            raise InternalError("the quantile's query gave something other than an integer and a double")
-        variate = standard_laplace() if self.delta_atto else standard_student2()
-        wide = s if s > _LEAST_BOUND else _LEAST_BOUND  # also what is not a number
-        twice = 2 * Fraction(min(wide, float(self.grid_cells))) / self.alpha
-        noise = scaled_floor(variate, twice)
-        return min(max(min(max(m, 0), self.grid_cells) + (noise + 1) // 2, 0), self.grid_cells)
+        return self.noise.add(m, s, self.grid_cells)
 
 
 def _is_int(value: object, lowest: int, highest: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
-
-
-def _largest_beta(half: Fraction, delta_atto: int) -> Fraction:
-    """Largest multiple of 1 / _RESOLUTION, at most ``half``, with exp(-(half + beta) / (e**beta - 1)) <= delta."""
-    inverse = _CONTEXT.ln(_CONTEXT.divide(Decimal(ATTO), Decimal(delta_atto)))
-    low, high = 0, half.numerator * _RESOLUTION // half.denominator
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _delta_holds(half, Fraction(middle, _RESOLUTION), inverse):
-            low = middle
-        else:
-            high = middle - 1
-    if low == 0:
-        raise InternalError("no smoothness satisfies delta")
-    return Fraction(low, _RESOLUTION)
-
-
-def _delta_holds(half: Fraction, beta: Fraction, inverse: Decimal) -> bool:
-    # proof sketch, 5: (e**beta - 1) ln(1 / delta) <= half + beta; the factor covers all rounding at 60 digits
-    growth = _CONTEXT.subtract(_CONTEXT.exp(_decimal(beta)), Decimal(1))
-    left = _CONTEXT.multiply(_CONTEXT.multiply(growth, inverse), Decimal("1.000000000000000000000000000001"))
-    return left <= _decimal(half + beta)
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return _CONTEXT.divide(Decimal(value.numerator), Decimal(value.denominator))

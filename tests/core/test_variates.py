@@ -14,8 +14,8 @@ import pytest
 
 from duckdp.core import variates
 from duckdp.core.types import ATTO, NANO
-from duckdp.core.variates import BITS, GRID, laplace_magnitude, scaled_floor, student2_magnitude
-from duckdp.mechanisms import smooth_sensitivity
+from duckdp.core.variates import BITS, GRID, laplace_magnitude, scaled_floor, student2_magnitude, student4_magnitude
+from duckdp.mechanisms import admissible_noise
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
 
 Magnitude = Callable[[int, int, int], int]
@@ -24,6 +24,11 @@ SCALES = (Fraction(1, 9), Fraction(1), Fraction(22, 7), Fraction(50), Fraction(3
 LAWS: dict[str, tuple[Magnitude, Callable[[float], float], Callable[[float], float]]] = {
     "laplace": (laplace_magnitude, lambda z: math.exp(-z), lambda z: -math.expm1(-z)),
     "student": (student2_magnitude, lambda z: 2 * (2 + z * z) ** -1.5, lambda z: z / math.sqrt(2 + z * z)),
+    "student4": (
+        student4_magnitude,
+        lambda z: 12 * (4 + z * z) ** -2.5,
+        lambda z: (3 * z / math.sqrt(4 + z * z) - (z / math.sqrt(4 + z * z)) ** 3) / 2,
+    ),
 }
 
 
@@ -88,7 +93,7 @@ def test_magnitudes_are_in_order_and_near_the_quantile(family: str) -> None:
         assert below(z) == pytest.approx(1 - p if family == "laplace" else p, rel=1e-12)
 
 
-@pytest.mark.parametrize("draw", [variates.standard_laplace, variates.standard_student2])
+@pytest.mark.parametrize("draw", [variates.standard_laplace, variates.standard_student2, variates.standard_student4])
 def test_one_call_of_a_fixed_width_and_no_argument(draw: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     for bits in (0, 1, 2**641 - 1, 2**641 - 2, 3**300):
@@ -113,7 +118,7 @@ def _outcomes(mechanism: SmoothQuantile, m: int, s: float, bits: int, monkeypatc
     for size in _every(magnitude, bits, GRID):
         for variate in (size, -size - 1):
             for name in ("standard_laplace", "standard_student2"):
-                monkeypatch.setattr(smooth_sensitivity, name, lambda variate=variate: variate)
+                monkeypatch.setattr(admissible_noise, name, lambda variate=variate: variate)
             counts[mechanism.release(m, s)] += 1
     return counts
 

@@ -20,6 +20,7 @@ from tests.mutants.of_order import ORDER
 from tests.mutants.of_quantiles import QUANTILES
 from tests.mutants.of_ranges import RANGES
 from tests.mutants.of_reads import READS
+from tests.mutants.of_smooth import SMOOTH
 from tests.mutants.of_sparse import SPARSE
 from tests.mutants.of_statements import STATEMENTS
 from tests.mutants.of_units import UNITS
@@ -41,6 +42,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "clusters": CLUSTERS,
     "sparse": SPARSE,
     "quantiles": QUANTILES,
+    "smooth": SMOOTH,
     "local": LOCAL,
     "kernels": KERNELS,
     "weights": WEIGHTS,

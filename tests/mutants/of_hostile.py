@@ -113,9 +113,9 @@ HOSTILE: tuple[Mutant, ...] = (
     Mutant("grouped: rounding of one group", _GROUPED, "groups * spread * error) + groups", "spread * error) + 1", ("tests/smooth/test_grouped.py::test_errors_of_one_row_reach_every_group_and_are_in_the_bound",)),
     Mutant("grouped: count public for every group", _GROUPED, "single = replace(one, moments=moments_of_one, plan=plan, count_public=False, sensitivity=sensitivity)", "single = replace(one, moments=moments_of_one, plan=plan, count_public=one.count_public, sensitivity=sensitivity)", ("tests/smooth/test_grouped.py::test_a_public_number_of_rows_makes_no_groups_count_public",)),
     Mutant("smooth: the far end one unit further", _SMOOTH, "last_unit=window.units + 1,", "last_unit=window.units + 2,", _T_SMOOTH),
-    Mutant("smooth: beta whatever delta", _SMOOTH, "    return Fraction(low, _RESOLUTION)\n", "    return half\n", _T_SMOOTH),
+    Mutant("smooth: beta whatever delta", "duckdp/mechanisms/admissible_noise.py", "    return Fraction(low, _RESOLUTION)\n", "    return half\n", _T_SMOOTH),
     Mutant("smooth: positions beyond the data are the last", _SMOOTH, "  UNION ALL SELECT {top}, n, m + {steps} FROM rank),", "  ),", _T_SMOOTH),
-    Mutant("smooth: a scale above the grid", _SMOOTH, "twice = 2 * Fraction(min(wide, float(self.grid_cells))) / self.alpha", "twice = 2 * Fraction(wide) / self.alpha", (*_T_SMOOTH, "tests/privacy/test_draws.py")),
+    Mutant("smooth: a scale above the grid", "duckdp/mechanisms/admissible_noise.py", "return min(bound if bound > self.least else self.least, top)", "return bound if bound > self.least else self.least", (*_T_SMOOTH, "tests/privacy/test_draws.py")),
     # ---- purses
     Mutant("purse: shares are rounded up", _TERMS, "        return math.floor(whole * share)\n", "        return math.ceil(whole * share)\n", _T_PURSE),
     Mutant("purse: epsilon of the whole rho", _PURSE, "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(8 * cost * PICO), PICO)", "            return Fraction(cost, NANO)\n        return Fraction(math.isqrt(8 * self.cost(Fraction(1)) * PICO), PICO)", ("tests/privacy/test_losses.py::test_shares_of_every_purse_add_up_to_its_charge",)),

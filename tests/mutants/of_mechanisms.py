@@ -6,6 +6,7 @@ from tests.mutants.mutant import LOSSES, SHARES, Mutant
 
 _ACC, _ADD, _MEA = "duckdp/core/accountant.py", "duckdp/mechanisms/additive.py", "duckdp/compiler/measures.py"
 _CUBE, _SMOOTH = "duckdp/mechanisms/cube.py", "duckdp/mechanisms/smooth_sensitivity.py"
+_ADMISSIBLE = "duckdp/mechanisms/admissible_noise.py"
 _THRESHOLD, _NOISE = "duckdp/mechanisms/threshold.py", "duckdp/core/noise.py"
 _BASIS, _SNOISE, _SHARES = "duckdp/smooth/basis.py", "duckdp/smooth/sum_noise.py", "duckdp/smooth/shares.py"
 _MOMENTS, _COUNTED = "duckdp/smooth/sums/moments.py", "duckdp/smooth/buy/counted.py"
@@ -95,10 +96,10 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("cube: R geometrics", _CUBE, "for _ in range(size + 1))", "for _ in range(size))", ("tests/mechanisms/test_cube.py",)),
     Mutant("cube: no rejection", _CUBE, "        if all(uniform_below", "        if True or all(uniform_below", ("tests/mechanisms/test_cube.py",)),
     Mutant("cube: side one short", _CUBE, "uniform_below(2 * half + 1) - half", "uniform_below(2 * half) - half", ("tests/mechanisms/test_cube.py",)),
-    Mutant("smooth: alpha doubled", _SMOOTH, "square = 32 * epsilon**2 / 81", "square = 128 * epsilon**2 / 81", _T_SMOOTH),
-    Mutant("smooth: beta doubled", _SMOOTH, "self.delta_atto else epsilon / 3", "self.delta_atto else 2 * epsilon / 3", _T_SMOOTH),
-    Mutant("smooth: laplace alpha doubled", _SMOOTH, "return epsilon / 2  # proof sketch, 5", "return epsilon  # proof sketch, 5", _T_SMOOTH),
-    Mutant("smooth: no float margin", _SMOOTH, "_FLOAT_MARGIN = Fraction(1, 2**40)", "_FLOAT_MARGIN = Fraction(1, 2**90)", (f"{_T_SMOOTH[0]}::test_the_rate_that_is_printed_leaves_room_for_floats",)),
+    Mutant("smooth: alpha doubled", _ADMISSIBLE, "* 4 * degrees / (degrees + 1) ** 2  #", "* 16 * degrees / (degrees + 1) ** 2  #", _T_SMOOTH),
+    Mutant("smooth: beta doubled", _ADMISSIBLE, "beta * (degrees + 1) / 2) ** 2)", "beta * (degrees + 1) / 4) ** 2)", _T_SMOOTH),
+    Mutant("smooth: laplace alpha doubled", _ADMISSIBLE, "alpha=epsilon / 2, beta=_largest", "alpha=epsilon, beta=_largest", _T_SMOOTH),
+    Mutant("smooth: no float margin", _ADMISSIBLE, "_FLOAT_MARGIN = Fraction(1, 2**40)", "_FLOAT_MARGIN = Fraction(1, 2**90)", (f"{_T_SMOOTH[0]}::test_the_rate_that_is_printed_leaves_room_for_floats",)),
     Mutant("smooth: a unit is one row", _SMOOTH, "steps, block = (window.units + 1) * u,", "steps, block = (window.units + 1),", _T_SMOOTH),
     Mutant("smooth: delta of zcdp free", _SMOOTH, "delta_zcdp_atto=self.delta_atto", "delta_zcdp_atto=0", _T_SMOOTH),
     # ---- summaries

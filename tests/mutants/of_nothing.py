@@ -63,7 +63,7 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         "it keeps count(*) from sharing a measure, no more: what is public is decided by the relation, in bound_measure",
     ),
     (
-        Mutant("smooth: the margin is found step by step", "duckdp/mechanisms/smooth_sensitivity.py", "below = float(self.beta - _FLOAT_MARGIN)", "below = float(self.beta)", ()),
+        Mutant("smooth: the margin is found step by step", "duckdp/mechanisms/admissible_noise.py", "below = float(self.beta - _FLOAT_MARGIN)", "below = float(self.beta)", ()),
         "the loop behind it goes down to the margin all the same, one float at a time",
     ),
     (

@@ -34,6 +34,7 @@ _STORED, _SYNTHETIC, _QUANT = (
     "duckdp/synthetic/lp/buy/synthesis_task.py",
     "duckdp/compiler/quantile.py",
 )
+_ADMISSIBLE = "duckdp/mechanisms/admissible_noise.py"
 _T_VARIATES, _T_NOISE = ("tests/core/test_variates.py",), ("tests/core/test_noise.py",)
 _T_SMOOTH = ("tests/mechanisms/test_smooth_sensitivity.py",)
 _T_LOSSES = (LOSSES,)
@@ -68,13 +69,13 @@ NUMERICS: tuple[Mutant, ...] = (
     Mutant("noise: geometric of another rate", _NOISE, "return (start + b * laps) // a", "return start + b * laps", _T_NOISE),
     Mutant("noise: large rates are cut", _NOISE, "    for _ in range(whole):  # stops", "    for _ in range(0):  # stops", _T_NOISE),
     # ---- smooth sensitivity
-    Mutant("smooth: half of the noise", _SMOOTH, "twice = 2 * Fraction(", "twice = Fraction(", _T_SMOOTH),
-    Mutant("smooth: alpha left out", _SMOOTH, "float(self.grid_cells))) / self.alpha", "float(self.grid_cells)))", _T_SMOOTH),
+    Mutant("smooth: half of the noise", _ADMISSIBLE, "twice = 2 * Fraction(", "twice = Fraction(", _T_SMOOTH),
+    Mutant("smooth: alpha left out", _ADMISSIBLE, "float(top))) / self.alpha", "float(top)))", _T_SMOOTH),
     Mutant("smooth: rho of half", _SMOOTH, "PICO // (2 * NANO**2))", "PICO // (4 * NANO**2))", _T_SMOOTH),
     Mutant("smooth: nothing beyond the window", _SMOOTH, "\n  UNION ALL SELECT {last_unit}, {top})", ")", _T_SMOOTH),
     Mutant("smooth: one unit fewer", _SMOOTH, "above.d <= (k + 1) * {unit}\n  JOIN below ON below.d = (k + 1) * {unit} - above.d", "above.d <= k * {unit}\n  JOIN below ON below.d = k * {unit} - above.d", _T_SMOOTH),
     Mutant("smooth: decay of another unit", _SMOOTH, "system.main.exp(k * -{decay})", "system.main.exp((k + 1) * -{decay})", _T_SMOOTH),
-    Mutant("smooth: a scale of 0", _SMOOTH, "wide = s if s > _LEAST_BOUND else _LEAST_BOUND", "wide = s", (*_T_SMOOTH, "tests/privacy/test_draws.py")),
+    Mutant("smooth: a scale of 0", _ADMISSIBLE, "return min(bound if bound > self.least else self.least, top)", "return min(bound, top)", (*_T_SMOOTH, "tests/privacy/test_draws.py")),
     Mutant("quantile: WHERE out of the identity", _QUANT, "self.column.name, show(self.where), str(q.quantile)", "self.column.name, str(q.quantile)", ("tests/privacy/test_identities.py::test_every_public_figure_is_in_the_text[_quantiles]",)),
     # ---- selections
     Mutant("choice: the best", _CHOOSE, "noisy = [(q + noise,", "noisy = [(q + 0 * noise,", _T_CHOICE),

@@ -26,6 +26,7 @@ from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.common_keys import HeavyHittersTask
+from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.kmeans import KMeansTask
 from duckdp.compiler.pair_moments import PairMoments
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
@@ -33,6 +34,7 @@ from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask
 from duckdp.compiler.quantile_tree import TreeQuantilesTask
 from duckdp.compiler.release import SelectTask
+from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
 from duckdp.compiler.weighted_stream import WeightedStream
 from duckdp.core import noise
 from duckdp.core.reads import PrivateQuery
@@ -60,6 +62,7 @@ from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.pair_moments import bin_counts, count_moments, pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
+from tests.privacy.smooth_tasks import smooth_quantiles, spanning_tree
 from tests.privacy.thresholds import above, stream, weights, work_of
 from tests.synthetic.plans import plan_wide
 
@@ -220,6 +223,22 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("student", _quantile(KEYED, "cost", 0)),
         Case("laplace", _quantile(KEYED, "age", DELTA)),
         Case("of rows, replaced", _quantile(ROWS, "income", 0, REPLACE)),
+    ),
+    SpanningTreeTask: (
+        Case("tree cost", lambda: spanning_tree(KEYED)),
+        Case("tree cost, interval", lambda: spanning_tree(ROWS, neighbours=REPLACE, intervals=True)),
+        Case("tree cost, public scale", lambda: spanning_tree(KEYED, method="laplace")),
+        Case("tree cost, many vertices", lambda: spanning_tree(KEYED, name="income", ends=("age", "floor(age / 2)"))),
+    ),
+    SmoothQuantilesTask: (
+        Case("smooth, in groups", lambda: smooth_quantiles(KEYED, "age", keys="sex, smoker")),
+        Case("smooth, interval", lambda: smooth_quantiles(KEYED, intervals=True)),
+        Case(
+            "smooth of rows replaced, in groups, intervals",
+            lambda: smooth_quantiles(ROWS, "income", keys="smoker", neighbours=REPLACE, intervals=True),
+        ),
+        Case("smooth, laplace", lambda: smooth_quantiles(KEYED, "age", keys="sex", delta_atto=DELTA, intervals=True)),
+        Case("smooth, large epsilon", lambda: smooth_quantiles(ROWS, "age", keys="sex", epsilon_nano=20 * NANO)),
     ),
     QuantilesTask: (
         Case("several", lambda: quantiles(KEYED)),

@@ -22,7 +22,7 @@ from duckdp.compiler.release import SelectTask
 from duckdp.core import variates
 from duckdp.core.noise import random_bits
 from duckdp.errors import InternalError
-from duckdp.mechanisms import smooth_sensitivity
+from duckdp.mechanisms import admissible_noise
 from duckdp.smooth.buy import counted
 from duckdp.synthetic.tree.buy import counts as tree_counts
 from tests.privacy.draws import PARTS, SLOW, TASKS, Case, connect, largest, least, observe, tables
@@ -32,7 +32,7 @@ OTHERS = {
     "Task",
     "TableTask",
     "Ledger",  # the protocols; what was stored
-    "SmoothQuantile",  # the mechanism inside QuantileTask
+    *("SmoothQuantile", "ScaleBound"),  # those inside QuantileTask and SmoothQuantilesTask
     *("BlockMean", "BlockMedian", "CenterOfAttention"),  # those inside BlockTask
     "SecondMoments",  # the one inside PairMoments
     *("CenterOfVectors", "ClusterMeans"),  # those inside KMeansTask
@@ -130,7 +130,7 @@ def test_twin_that_asks_for_bits_until_the_floor_is_known(
             bits += 64
         return variates.scaled_floor(variate, scale, grid)
 
-    monkeypatch.setattr(smooth_sensitivity, "scaled_floor", lazy)
+    monkeypatch.setattr(admissible_noise, "scaled_floor", lazy)
     assert problems(_case("QuantileTask", "student"), databases)
 
 

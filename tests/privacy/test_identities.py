@@ -38,6 +38,7 @@ from tests.privacy.clusters import kmeans
 from tests.privacy.draws import TASKS
 from tests.privacy.pair_moments import bin_counts, count_moments, pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
+from tests.privacy.smooth_tasks import smooth_quantiles, spanning_tree
 from tests.privacy.thresholds import above, stream, weights
 from tests.synthetic.plans import plan_wide
 
@@ -139,6 +140,50 @@ def _quantiles() -> Iterator[Any]:
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
     )
     yield from _varied(make, base, *changes)
+
+
+def _smooth_quantiles() -> Iterator[Any]:
+    def make(where: str | None, **given: Any) -> Any:
+        return smooth_quantiles(where=_where(where), **given)
+
+    base = {"table": clinic(), "name": "cost", "keys": "sex", "where": None, "epsilon_nano": NANO, "delta_atto": 0}
+    yield from _varied(
+        make,
+        base,
+        {"name": "income"},
+        {"share": Fraction(1, 4)},
+        {"keys": "level"},
+        {"keys": "sex, level"},
+        {"keys": "level, sex"},
+        {"keys": None, "intervals": True},
+        {"intervals": True},
+        {"where": "smoker"},
+        {"epsilon_nano": NANO + 1},
+        {"delta_atto": 10},
+        {"delta_atto": 12},
+        {"table": clinic(unit_key=None)},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )
+
+
+def _trees() -> Iterator[Any]:
+    def make(where: str | None, **given: Any) -> Any:
+        return spanning_tree(where=_where(where), **given)
+
+    base = {"table": clinic(), "name": "cost", "where": None, "epsilon_nano": NANO, "method": "smooth"}
+    yield from _varied(
+        make,
+        base,
+        {"name": "age"},
+        {"ends": ("sex", "town")},
+        {"ends": ("town", "sex")},
+        {"method": "laplace"},
+        {"intervals": True},
+        {"where": "smoker"},
+        {"epsilon_nano": NANO + 1},
+        {"table": clinic(unit_key=None)},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )
 
 
 def _many_quantiles() -> Iterator[Any]:
@@ -500,6 +545,8 @@ FAMILIES = (
     _quantiles,
     _many_quantiles,
     _tree_quantiles,
+    _smooth_quantiles,
+    _trees,
     _bounds,
     _per_units,
     _pair_moments,

@@ -28,10 +28,12 @@ from duckdp.compiler.block_values import BlockTask
 from duckdp.compiler.bounds import BoundsTask
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.common_keys import HeavyHittersTask
+from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.quantile import QuantileTask
 from duckdp.compiler.quantile_levels import QuantilesTask
+from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
 from duckdp.compiler.weighted_stream import WeightedStream
 from duckdp.core.accountant import epsilon_for
 from duckdp.core.errorbars import Noise
@@ -65,6 +67,8 @@ ELSEWHERE = {
     BlockTask,
     WeightedStream,
     QuantilesTask,
+    SmoothQuantilesTask,
+    SpanningTreeTask,
 }
 SCALED = {"centres of blocks"}  # by the data too: mechanisms/test_center_of_vectors.py
 CASES = [

@@ -19,9 +19,11 @@ from typing import Any
 import pytest
 
 from duckdp.compiler import quantile_levels
+from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.quantile import QuantileTask
 from duckdp.compiler.release import SelectTask
+from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
 from duckdp.core.types import Neighbours
 from duckdp.mechanisms import (
     additive,
@@ -64,7 +66,8 @@ MORE = [
         ("rows of a view", "SELECT count(*), avg(income) FROM clinic", VIEW),
     )
 ]
-CASES = MORE + [(kind, case) for kind, cases in TASKS.items() for case in cases if kind is not QuantileTask]
+SCALED = (QuantileTask, SmoothQuantilesTask, SpanningTreeTask)
+CASES = MORE + [(kind, case) for kind, cases in TASKS.items() for case in cases if kind not in SCALED]
 PARAMETERS = [
     pytest.param(c, id=f"{k.__name__}-{c.name}", marks=[pytest.mark.slow] if c.name in SLOW else []) for k, c in CASES
 ]

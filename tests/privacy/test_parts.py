@@ -26,10 +26,12 @@ import numpy as np
 import pytest
 
 import duckdp
+from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.emit import emit
 from duckdp.compiler.quantile import QuantileTask
 from duckdp.compiler.quantile_levels import QuantilesTask
 from duckdp.compiler.release import SelectTask
+from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
 from duckdp.core.reads import Add, AddByKey, AddInLists, PrivateQuery
 from duckdp.core.task import Stages
 from duckdp.errors import InternalError
@@ -394,7 +396,7 @@ def medians(parts: Sequence[Sequence[int]]) -> tuple[list[Rows], Rows]:
     return found[:-1], found[-1]
 
 
-OF_ALL = (QuantileTask, QuantilesTask)
+OF_ALL = (QuantileTask, QuantilesTask, SmoothQuantilesTask, SpanningTreeTask)
 (_, CASE), *_ = [(k, c) for k, c in CASES if k is QuantileTask]
 ALIKE = ([[6, 8, 5, 8, 3], [2, 1, 0]], [[6, 6, 6, 7, 2], [1, 0, 2]])  # found by search
 QUANTILE = replace(CASE.make().quantile, max_rows=1, grid_cells=8)
