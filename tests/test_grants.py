@@ -26,6 +26,8 @@ CALLS = {
     "dp_query": "dp_query('SELECT sex, count(*) AS n FROM visits GROUP BY sex', epsilon := 0.1)",
     "dp_explain": "dp_explain('SELECT count(*) FROM visits', epsilon := 0.1)",
     "dp_explain_noisy_count": "dp_explain_noisy_count('visits', epsilon := 0.1)",
+    "dp_mst_cost": "dp_mst_cost('visits', 'sex', 'sex', 'age', epsilon := 0.1)",
+    "dp_explain_mst_cost": "dp_explain_mst_cost('visits', 'sex', 'sex', 'age', epsilon := 0.1)",
     "dp_explain_median_smooth": "dp_explain_median_smooth('visits', 'age', epsilon := 0.5)",
     "dp_accountants": "dp_accountants(delta := 0.00001)",
     "dp_budget": "dp_budget()",

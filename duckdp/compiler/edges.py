@@ -146,8 +146,9 @@ class SpanningTreeTask(OneRead):
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Noise the cost; the payload is a number of grid steps, and the logarithm of a bound if there is one."""
         read = np.array([tuple(map(int, row)) for row in rows], dtype=np.int64).reshape(-1, 4)
-        times = np.minimum(read[:, 3], self.tree.forests)
-        first, second, weight = (np.repeat(read[:, i], times) for i in range(3))
+        times = np.clip(read[:, 3], 0, self.tree.forests)
+        most = (self.tree.vertices - 1, self.tree.vertices - 1, self.tree.top)  # whatever was read: nothing fails
+        first, second, weight = (np.repeat(np.clip(read[:, i], 0, end), times) for i, end in enumerate(most))
         cost, bound = self.tree.figures(Edges(first=first, second=second, weight=weight))
         if self.public:
             return json.dumps({"cost": cost + laplace_noise(1, self.scale)[0], "bound": None})

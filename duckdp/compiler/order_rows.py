@@ -97,7 +97,7 @@ class Ranks(Protocol):
 
     @property
     def reach(self) -> int:
-        """Rows on either side."""
+        """How many rows on either side of that rank are read as well."""
 
 
 Aimed = TypeVar("Aimed", bound=Ranks, covariant=True)

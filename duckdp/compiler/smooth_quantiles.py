@@ -75,7 +75,7 @@ class SmoothQuantilesTask(OneRead):
 
     @cached_property
     def grid(self) -> ValueGrid:
-        """What cells stand for."""
+        """What the released cells stand for, in the column's units."""
         return ValueGrid(column=self.rows.column, steps=self.rows.steps, round=False)
 
     @property

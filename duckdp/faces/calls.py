@@ -91,39 +91,6 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         return self._ask("dp_explain_median_smooth", locals())
 
     @checks_itself
-    def mst_cost(
-        self,
-        table: str,
-        start: str,
-        end: str,
-        weight: str,
-        *,
-        epsilon: object = None,
-        predicate: str | None = None,
-        method: str = "auto",
-        intervals: bool = False,
-        fresh: bool = False,
-    ) -> Result:
-        """The cost of a minimum spanning tree of edges, between public vertices."""
-        return self._ask("dp_mst_cost", locals())
-
-    @checks_itself
-    def explain_mst_cost(
-        self,
-        table: str,
-        start: str,
-        end: str,
-        weight: str,
-        *,
-        epsilon: object = None,
-        predicate: str | None = None,
-        method: str = "auto",
-        intervals: bool = False,
-    ) -> Result:
-        """What :meth:`mst_cost` would do and cost; free."""
-        return self._ask("dp_explain_mst_cost", locals())
-
-    @checks_itself
     def smooth_summary(
         self,
         table: str,
