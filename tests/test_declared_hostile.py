@@ -22,6 +22,9 @@ from duckdp.functions.spec import REQUIRED, Parameter, Spec
 
 #: What a parameter is given while another one is odd; all others keep their defaults.
 GOOD = {
+    "start": "name",
+    "end": "name",
+    "weight": "x",
     "table": "u",
     "column": "x",
     "x": "x",
