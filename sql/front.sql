@@ -237,6 +237,20 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_kmeans', [
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), method::VARCHAR, moves::VARCHAR, blocks::VARCHAR,
   predicate::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
 
+CREATE OR REPLACE MACRO dp_logistic_regression(t, target, features, epsilon := NULL, ridge := 0.001, predicate := NULL,
+  fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_logistic_regression', [
+  t::VARCHAR, target::VARCHAR, CASE WHEN TRY_CAST(features AS VARCHAR[]) IS NULL THEN features::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), ridge::VARCHAR, predicate::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(features AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_logistic_regression(t, target, features, epsilon := NULL, ridge := 0.001,
+  predicate := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_logistic_regression', [
+  t::VARCHAR, target::VARCHAR, CASE WHEN TRY_CAST(features AS VARCHAR[]) IS NULL THEN features::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), ridge::VARCHAR,
+  predicate::VARCHAR], [TRY_CAST(features AS VARCHAR[])]));
+
 CREATE OR REPLACE MACRO dp_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL,
   intervals := true, method := 'auto', fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_quantiles', [

@@ -62,6 +62,8 @@ CALLS = {
     "dp_explain_cdf": "dp_explain_cdf('visits', 'age', epsilon := 0.5, bins := 5)",
     "dp_count_variance": "dp_count_variance('visits', epsilon := 0.5)",
     "dp_explain_count_variance": "dp_explain_count_variance('visits', epsilon := 0.5)",
+    "dp_logistic_regression": "dp_logistic_regression('visits', 'age > 40', ['age'], epsilon := 0.5)",
+    "dp_explain_logistic_regression": "dp_explain_logistic_regression('visits', 'age > 40', ['age'], epsilon := 0.5)",
     "dp_covariance": "dp_covariance('visits', 'age', 'age * age', epsilon := 0.5)",
     "dp_explain_covariance": "dp_explain_covariance('visits', 'age', 'age * age', epsilon := 0.5)",
     "dp_correlation": "dp_correlation('visits', 'age', 'age * age', epsilon := 0.5)",

@@ -183,6 +183,7 @@ WEIGHTS = {"epsilon": 1, "hits": 3, "threshold": None}
 TOLD = {"table": "u", "epsilon": 1, "predicate": None}
 ABOVE = {"threshold": 3, "hits": 1, "values": False}
 PAIR = {"x": "x", "y": "x * x", "delta": 0, "groups": None}
+ODDS = {"target": "x > 3", "features": ["x"], "ridge": 0.1}
 SPREAD = {"x": "x", "bins": 3, "delta": 0, "groups": None}
 COUNTS = {"most": 5, "delta": 0, "groups": None}
 MATRIX = {"columns": ["x", "x * x"], "delta": 0, "groups": None}
@@ -323,6 +324,8 @@ SESSION: Cases = {
     **{f"explain_{name}": lambda _: {**TOLD, **SPREAD} for name in ("histogram", "cdf")},
     "count_variance": lambda _: {**CALL, "table": "u", **COUNTS},
     "explain_count_variance": lambda _: {**TOLD, **COUNTS},
+    "logistic_regression": lambda _: {**CALL, "table": "u", **ODDS},
+    "explain_logistic_regression": lambda _: {**TOLD, **ODDS},
     "correlations": lambda _: {**CALL, "table": "u", **MATRIX},
     "explain_correlations": lambda _: {**TOLD, **MATRIX},
     "linear_regression": lambda _: {**CALL, "table": "u", **LINES},

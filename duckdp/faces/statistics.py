@@ -265,3 +265,35 @@ class StatisticCalls(Files):
     ) -> Result:
         """What :meth:`mst_cost` would do and cost; free."""
         return self._ask("dp_explain_mst_cost", locals())
+
+    @checks_itself
+    def logistic_regression(
+        self,
+        table: str,
+        target: str,
+        features: Sequence[str],
+        *,
+        epsilon: object = None,
+        ridge: float = 0.001,
+        predicate: str | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """Logistic regression of a condition on ``features``: a row for the intercept and for each feature.
+
+        Intervals are for the fit on the clamped data, with the same ``ridge``.
+        """
+        return self._ask("dp_logistic_regression", locals())
+
+    @checks_itself
+    def explain_logistic_regression(
+        self,
+        table: str,
+        target: str,
+        features: Sequence[str],
+        *,
+        epsilon: object = None,
+        ridge: float = 0.001,
+        predicate: str | None = None,
+    ) -> Result:
+        """What :meth:`logistic_regression` would do and cost; free."""
+        return self._ask("dp_explain_logistic_regression", locals())

@@ -28,6 +28,7 @@ from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.kmeans import KMeansTask
+from duckdp.compiler.logistic_steps import LogisticSteps
 from duckdp.compiler.pair_moments import PairMoments
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
@@ -60,7 +61,7 @@ from tests.gate import clinic, load, plan_for
 from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.clusters import kmeans
-from tests.privacy.pair_moments import bin_counts, count_moments, pair_moments
+from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.smooth_tasks import smooth_quantiles, spanning_tree
 from tests.privacy.thresholds import above, stream, weights, work_of
@@ -380,6 +381,10 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("centres of cells within cells", lambda: kmeans(LARGE, ("age", "cost", "income"))),
         Case("centres that are moved", lambda: kmeans(KEYED, where="smoker", k=2, start="public", moves=2)),
         Case("centres of blocks", lambda: kmeans(KEYED, ("age",), k=2, start="blocks", blocks=9, moves=0)),
+    ),
+    LogisticSteps: (
+        Case("logistic, of units", lambda: logistic(KEYED, "smoker", ("age", "cost"), "level = 1")),
+        Case("logistic, of rows, replaced", lambda: logistic(ROWS, "age > 40", ("income", "cost"), neighbours=REPLACE)),
     ),
     BinCounts: (
         Case("bins of units", lambda: bin_counts(KEYED, "age", "smoker", "sex", bins=7)),

@@ -1,4 +1,4 @@
-"""Moments of pairs of columns, of counts, and counts of bins as tasks, for every suite that goes through all tasks."""
+"""Moments of columns and of counts, counts of bins, logistic regressions as tasks, for suites that go through all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import Any, Literal
 
 from duckdp.compiler.bin_counts import BinCounts
 from duckdp.compiler.grouping import read_keys
-from duckdp.compiler.pair_moments import PairMoments, is_binary, plan_count_moments, plan_pair_moments, read_number
+from duckdp.compiler.logistic_steps import LogisticSteps
+from duckdp.compiler.pair_moments import (
+    PairMoments,
+    argument_span,
+    is_binary,
+    plan_count_moments,
+    plan_pair_moments,
+    read_number,
+)
 from duckdp.compiler.pair_statistics import Pairs, all_pairs, one_pair, target_pairs
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.query import Query
@@ -76,4 +84,20 @@ def bin_counts(
     )
     return BinCounts(
         asked=asked, value=axis.value, bins=choose_bins(axis, bins, rows=None, noise=0.0), sizes=sizes, **given
+    )
+
+
+def logistic(
+    table: Any, target: str, features: Sequence[str], where: str | None = None, *, ridge: float = 0.001, **terms: Any
+) -> LogisticSteps:
+    given = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, **terms}
+    read = tuple(read_number(text, table, "x") for text in features)
+    condition = None if where is None else read_predicate(parse_scalar(where), table, where)
+    return LogisticSteps(
+        asked=Query(table=table, where=condition, keys=(), outputs=()),
+        features=read,
+        spans=tuple(map(argument_span, read)),
+        target=read_number(target, table, "y"),
+        ridge=ridge,
+        **given,
     )

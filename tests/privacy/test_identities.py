@@ -36,7 +36,7 @@ from tests.privacy.block_tasks import blocks
 from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.draws import TASKS
-from tests.privacy.pair_moments import bin_counts, count_moments, pair_moments
+from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.smooth_tasks import smooth_quantiles, spanning_tree
 from tests.privacy.thresholds import above, stream, weights
@@ -283,6 +283,22 @@ def _bin_counts() -> Iterator[Any]:
         {"keys": "sex"},
         {"epsilon_nano": NANO + 1},
         {"delta_atto": 10},
+        {"table": clinic(unit_key=None)},
+        {"table": clinic(unit_key=None), "neighbours": REPLACE},
+    )
+
+
+def _logistic() -> Iterator[Any]:
+    yield from _varied(
+        logistic,
+        {"table": clinic(), "target": "smoker", "features": ("age", "cost")},
+        {"target": "age > 40"},
+        {"features": ("age", "income")},
+        {"features": ("cost", "age")},
+        {"features": ("age",)},
+        {"where": "smoker"},
+        {"ridge": 0.01},
+        {"epsilon_nano": NANO + 10},
         {"table": clinic(unit_key=None)},
         {"table": clinic(unit_key=None), "neighbours": REPLACE},
     )
@@ -552,6 +568,7 @@ FAMILIES = (
     _pair_moments,
     _count_moments,
     _bin_counts,
+    _logistic,
     _choices,
     _thresholds,
     _blocks,

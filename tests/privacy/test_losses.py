@@ -152,7 +152,7 @@ def meter() -> Iterator[list[Draw]]:
 
     with pytest.MonkeyPatch.context() as patch:
         modules = (additive, noisy_tables, second_moments, sum_noise, counted, missing, release, tree_counts, psi)
-        for module in (*modules, tree_quantiles, cluster_means):
+        for module in (*modules, tree_quantiles, cluster_means, logistic_steps):
             for name, law in (("laplace_noise", "laplace"), ("gaussian_noise", "gaussian"), ("cube_noise", "cube")):
                 if hasattr(module, name):
                     listen(module, name, law)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from duckdp.compiler import quantile_levels
+from duckdp.compiler import logistic_steps, quantile_levels
 from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.quantile import QuantileTask
@@ -85,6 +85,7 @@ MODULES = (
     noisy_tables,
     quantile_levels,
     second_moments,
+    logistic_steps,
     tree_quantiles,
     heavy_hitters,
     cluster_means,
