@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duckdp.compiler import measures
+from duckdp.compiler import logistic_steps, measures
 from duckdp.compiler import plan as plan_module
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.compiler.block_values import BlockTask
