@@ -8,6 +8,7 @@ _MOMENTS, _ROWS = "duckdp/mechanisms/second_moments.py", "duckdp/compiler/moment
 _TASK, _BARS = "duckdp/compiler/pair_moments.py", "duckdp/core/momentbars.py"
 _PAIRS, _LINES = "duckdp/compiler/pair_statistics.py", "duckdp/functions/regressions.py"
 _BINS, _T_BINS = "duckdp/compiler/bin_counts.py", ("tests/test_distributions.py",)
+_STEPS, _T_STEPS = "duckdp/compiler/logistic_steps.py", ("tests/test_logistic.py",)
 _T, _T_LAW = ("tests/test_relations.py",), ("tests/mechanisms/test_second_moments.py",)
 _T_BARS, _T_IDENTITIES = ("tests/core/test_momentbars.py",), ("tests/privacy/test_identities.py",)
 
@@ -138,5 +139,61 @@ MOMENTS: tuple[Mutant, ...] = (
         "rows=table.max_rows if keyed and self.rows.most is None else 1",
         "rows=1",
         _T,
+    ),
+    Mutant(
+        "logistic: every step for the whole epsilon",
+        _STEPS,
+        "share = int(SHARES[stage] * self.epsilon_nano)",
+        "share = int(self.epsilon_nano)",
+        _T_STEPS,
+    ),
+    Mutant(
+        "logistic: a replaced row moves a sum once",
+        _STEPS,
+        "rows * (2 if self.neighbours is Neighbours.REPLACE else 1)",
+        "rows",
+        _T_STEPS,
+    ),
+    Mutant(
+        "logistic: a unit is one row",
+        _STEPS,
+        "rows = 1 if self.table.unit_key is None else self.table.max_rows",
+        "rows = 1",
+        _T_STEPS,
+    ),
+    Mutant(
+        "logistic: all rows of a unit count",
+        _STEPS,
+        "WHEN n > {most} THEN s{j} * {most} // n",
+        "WHEN FALSE THEN 0",
+        _T_STEPS,
+    ),
+    Mutant(
+        "logistic: one number's noise for all",
+        _STEPS,
+        "zip(values, cube_noise(len(values), rate), strict=True)",
+        "zip(values, cube_noise(1, rate) * len(values), strict=True)",
+        ("tests/privacy/test_draws.py", "tests/privacy/test_losses.py", *_T_STEPS),
+    ),
+    Mutant(
+        "logistic: steps follow from exact sums",
+        _STEPS,
+        "return [value + z for value, z in",
+        "return [value for value, z in",
+        ("tests/privacy/test_losses.py", "tests/privacy/test_noise_alone.py"),
+    ),
+    Mutant(
+        "logistic: the target is not of its identity",
+        _STEPS,
+        "[show(f) for f in self.features], show(self.target)]",
+        "[show(f) for f in self.features]]",
+        _T_IDENTITIES,
+    ),
+    Mutant(
+        "logistic: the ridge is not of its identity",
+        _STEPS,
+        "*rows, repr(self.ridge), self.epsilon_nano",
+        "*rows, self.epsilon_nano",
+        _T_IDENTITIES,
     ),
 )
