@@ -35,7 +35,7 @@ def sums(task: LogisticSteps, rows: Rows, at: list[float], sql: str | None = Non
     """The exact sums of one step."""
     with duckdb.connect() as con:
         load(con, clinic(), rows)
-        query = task.query(at[: len(task.features) + 1])
+        query = task.step_query(at[: len(task.features) + 1])
         (row,) = con.execute(sql or query.sql, list(query.parameters)).fetchall()
     return [int(value or 0) for value in row]
 
@@ -63,7 +63,7 @@ def test_a_unit_changes_no_sum_by_more_than_is_noised(name: str) -> None:
 def test_twins_are_caught() -> None:
     """Rows of a unit that are not scaled; numbers of a row that are not clamped would show with doubles as these."""
     task, rows = TASKS["units"](), [(1, *_random_row(random.Random(i))) for i in range(40)]
-    sql = task.query(PLACES[0]).sql
+    sql = task.step_query(PLACES[0]).sql
     twin = sql.replace("CASE WHEN n > 3 THEN", "CASE WHEN n > 300 THEN")
     assert twin != sql
     whole = sum(task.rate(stage) for stage in range(len(SHARES)))
@@ -131,7 +131,7 @@ def released(task: LogisticSteps, x: np.ndarray, y: np.ndarray) -> str:
         return [tuple(round(float(value) * 2**module._BITS) for value in found)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LogisticSteps, "query", lambda _, at: at)
+        patch.setattr(LogisticSteps, "step_query", lambda _, at: at)
         return task.work(7)(Stages(exact))  # type: ignore[arg-type]
 
 

@@ -48,11 +48,12 @@ def rows(count: int) -> tuple[pa.Table, list[str]]:
 def by_summary(ana: Session, names: Sequence[str], epsilon: str) -> Floats:
     """Slopes from the moments of a summary of degree 3 (powers up to 2 of each column)."""
     columns = [*names, "y"]
-    wishes = {"epsilon": epsilon, "degree": 3, "name": "bought", "fresh": True}
+    bought = f"bought{len(ana.summaries().rows())}"
+    wishes = {"epsilon": epsilon, "degree": 3, "name": bought, "fresh": True}
     ana.smooth_summary("t", columns, interactions=2, **wishes)  # type: ignore[arg-type]
     terms = ["1", *columns]
     asked = [f"({a}) * ({b})" for i, a in enumerate(terms) for b in terms[i:]]
-    found = ana.smooth_answers("bought", asked, statistic="sum")["value"]
+    found = ana.smooth_answers(bought, asked, statistic="sum")["value"]
     sums = np.zeros((len(terms), len(terms)))
     sums[np.triu_indices(len(terms))] = found
     sums = np.maximum(sums, sums.T) if sums.min() >= 0 else sums + sums.T - np.diag(np.diag(sums))
@@ -78,7 +79,7 @@ def errors(count: int) -> list[list[str]]:
     found = []
     with tempfile.TemporaryDirectory() as folder, duckdp.open({"t": made}, ledger=f"{folder}/ledger") as curator:
         bounds = dict.fromkeys([*names, "y"], (0, 100))
-        curator.protect("t", unit_key="id", row_cap=ROWS, expected_rows=ROWS, bounds=bounds)
+        curator.protect("t", unit_key="id", max_rows=1, row_cap=ROWS, expected_rows=ROWS, bounds=bounds)
         curator.budget(epsilon=1_000_000)
         curator.grant("ana", epsilon=1_000_000)
         ana = curator.session("ana")

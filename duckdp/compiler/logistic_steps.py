@@ -138,7 +138,7 @@ class LogisticSteps:
     def work(self, salt: int) -> Work:  # noqa: ARG002 - nothing is chosen by a hash
         """A stage for each step, at the coefficients that the ones before led to."""
         rates = [self.rate(stage) for stage in range(len(SHARES))]
-        self.query([0.0] * (len(self.features) + 1))  # what cannot be printed is refused now
+        self.step_query([0.0] * (len(self.features) + 1))  # what cannot be printed is refused now
 
         def run(stages: Stages) -> str:
             found: list[dict[str, Any]] = []
@@ -153,7 +153,7 @@ class LogisticSteps:
 
         return run
 
-    def query(self, at: Sequence[float]) -> PrivateQuery:
+    def step_query(self, at: Sequence[float]) -> PrivateQuery:
         """The private read of one stage: one row with the sums at some coefficients."""
         parameters = Parameters()
         values = {f"x{i}": feature for i, feature in enumerate(self.features)} | {"y": self.target}
@@ -252,7 +252,7 @@ def _drawing(task: LogisticSteps, at: Sequence[float], rate: Fraction, stages: S
     """What one stage draws: its noisy sums."""
 
     def draw() -> list[int]:
-        exact = one_row(stages.read(task.query(at)), task.size)
+        exact = one_row(stages.read(task.step_query(at)), task.size)
         return _noised(exact, rate)
 
     return draw
