@@ -63,7 +63,7 @@ class Bins:
 
     @property
     def edges(self) -> list[float]:
-        """float[count + 1], ascending."""
+        """Where bins begin, and where the last one ends: float[count + 1], ascending."""
         return [float(self.first + i * self.width) for i in range(self.count + 1)]
 
 
@@ -96,7 +96,7 @@ class BinCounts(OneRead):
 
     @property
     def bits(self) -> int:
-        """Of the grid of counts."""
+        """How many fractional bits counts have on their grid."""
         return 0 if self.table.unit_key is None else UNIT_BITS
 
     @cached_property

@@ -119,7 +119,7 @@ class LogisticSteps:
         }
 
     def rate(self, stage: int) -> Fraction:
-        """Of a stage's cube, per grid step.
+        """The rate of a stage's cube, per grid step.
 
         Raises:
             ParameterError: P101, nothing is left for the stage.

@@ -18,7 +18,7 @@ from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import RowScope
 from duckdp.errors import ParameterError
 
-MOST_BINS = 4_096
+MOST_BINS = 4_096  # of one histogram, in each group
 UNKNOWN = 10  # bins where nobody says how many rows there are
 _SPREAD = 6  # standard deviations that a column's bounds are taken to span, to choose by
 _ROUND = (
