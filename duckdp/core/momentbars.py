@@ -11,7 +11,7 @@ Numerics: draws come from a public stream (``jointbars.uniform_stream``), so the
           each time; of the sorted values an end is the one that is beyond the quantile but for one stream in a million
           (``jointbars.upper_rank``), less than one percent of level. Noise is drawn as real numbers: grids are far
           finer.
-Coverage: measured on unseen data sets by ``duckdp bench``; see docs/benchmarks.md.
+Coverage: measured on unseen data sets by bench/regression_accuracy.py; see docs/benchmarks.md.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 MOST_FEATURES = 29  # with the target 30 columns: 495 moments
 MOST_RIDGE = 1e6  # of a feature's squared half range
 INTERCEPT = "intercept"
-_FLOOR = 4.0  # of the noise of a spread, below which it is not told from noise: measured by duckdp bench moments
+_FLOOR = 4.0  # of the noise of a spread, below which it is not told from noise: measured
 _EVEN = 1 / 3  # variance of v, spread evenly over [-1, 1]: what predictions take
 FLOORED = (
     "where features hardly differ beyond the noise, coefficients are shrunk; the interval says how little is known"
