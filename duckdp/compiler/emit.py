@@ -121,6 +121,7 @@ def print_kept(rows: str, keys: Sequence[str], salt: int, most: int) -> str:
     """At most so many of the rows (``__unit``, keys, ...) of each unit, of which each is a group: by a keyed hash."""
     # hashed twice, as in print_chosen: the first joins the salt by XOR alone
     draw = f"system.main.hash(system.main.hash({', '.join([UNIT, *keys, f'CAST({salt} AS UBIGINT)'])}))"
+    # and ordered by the keys too: by one key alone DuckDB makes it an arg_min of lists, 2.5 times slower
     order = f"{draw}, {', '.join(keys)}"
     rank = f"system.main.row_number() OVER (PARTITION BY {UNIT} ORDER BY {order})"
     return f"(SELECT * FROM (SELECT *, {rank} AS place FROM {rows}) AS ranked WHERE place <= {most}) AS kept"

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -78,6 +79,7 @@ class SmoothAnswer:
         return self.approximation_error > OUTWEIGHS * (self.standard_error or math.inf)
 
 
+@lru_cache(maxsize=8)
 def noisy_count(summary: SmoothSummary, level: float = 0.95) -> tuple[float, float]:
     """(noisy number of rows, its half-width); the half-width is 0 for a public count."""
     if summary.count is not None:
@@ -119,10 +121,11 @@ class Known:
 
     def advised(self, found: SmoothAnswer, fit: Approximation) -> SmoothAnswer:
         """The same, with what would help where the approximation outweighs the noise, and more than rounding does."""
+        if not found.outweighed:
+            return found
         ends = max(map(abs, fit.span))
         size = ends if math.isfinite(ends) else float(np.abs(fit.coefficients).sum())
-        size *= 1.0 if self.statistic == "mean" else max(self.count, 1.0)
-        if not found.outweighed or found.approximation_error <= FLOOR * size:
+        if found.approximation_error <= FLOOR * size * (1.0 if self.statistic == "mean" else max(self.count, 1.0)):
             return found
         error, deviation = found.approximation_error, found.standard_error or 0.0
         return replace(found, note=advice(self.summary, fit.coefficients, error, deviation))
