@@ -3,7 +3,7 @@
 ``duckdp bench smooth`` measures summaries, ``duckdp bench synthetic`` the tables of the paper's experiments,
 ``duckdp bench synthetic compare`` the default against every method on public sets, ``duckdp bench synthetic program``
 the linear program, ``duckdp bench synthetic dashboards`` dashboard queries, ``duckdp bench quantiles`` quantiles by
-every way we know and ``duckdp bench ledger`` ledgers of many charges.
+every way we know, ``duckdp bench sensitivity`` smooth sensitivity and ``duckdp bench ledger`` ledgers of many charges.
 
 Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
 
@@ -14,6 +14,7 @@ Everything is measured in one run, in turn, on generated data in a temporary fil
     tables.py    the paper's tables 4 and 5: tables_data.py, tables_queries.py; tables_peers.py (another environment)
     compare.py   auto against every method: compare_sets.py, compare_scores.py
     quantile_errors.py  quantiles: errors and times of every way
+    sensitivity.py  smooth sensitivity against its formulas: quantiles, intervals, spanning trees
     ledger.py    ledgers of 1,000 to 1,000,000 charges
     dashboards.py  three dashboard queries on synthetic tables, a join among them
 """
@@ -54,7 +55,7 @@ def main(argv: list[str]) -> int:
     Returns:
         0, or 1 when a limit was missed and --check was given.
     """
-    if argv and argv[0] in ("smooth", "synthetic", "ledger", "quantiles"):
+    if argv and argv[0] in ("smooth", "synthetic", "ledger", "quantiles", "sensitivity"):
         return _others(argv)
     options = _options().parse_args(argv)
     size = Size(rows=options.rows, units=options.units, groups=options.groups)
@@ -84,6 +85,10 @@ def _others(argv: list[str]) -> int:
         from duckdp.bench.quantile_errors import main as quantiles
 
         return quantiles(argv[1:])
+    if argv[0] == "sensitivity":
+        from duckdp.bench.sensitivity import main as sensitivity
+
+        return sensitivity(argv[1:])
     if argv[1:2] == ["dashboards"]:
         from duckdp.bench.dashboards import main as dashboards
 
@@ -108,7 +113,7 @@ def _options() -> argparse.ArgumentParser:
         epilog="More, each with --help of its own: duckdp bench smooth (summaries), duckdp bench synthetic (the "
         "paper's tables), duckdp bench synthetic compare (auto against every method), duckdp bench synthetic program "
         "(the linear program), duckdp bench synthetic dashboards (BI), duckdp bench quantiles (by every way), duckdp "
-        "bench ledger (many charges).",
+        "bench sensitivity (smooth sensitivity), duckdp bench ledger (many charges).",
     )
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="which; all by default")
     for name, number in (("rows", 1_000_000), ("units", 400_000), ("groups", 10), ("repeat", 15)):

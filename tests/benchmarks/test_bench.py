@@ -10,7 +10,7 @@ import math
 
 import pytest
 
-from duckdp.bench import main, run
+from duckdp.bench import main, run, sensitivity
 from duckdp.bench.measure import Line, Report, as_markdown, as_text
 from duckdp.bench.memory import HAND, KEYED, PLAIN, ROW, measure
 from duckdp.bench.queries import Size
@@ -28,6 +28,14 @@ def test_command_prints_all_suites(capsys: pytest.CaptureFixture[str]) -> None:
     assert "200 rows, 50 units, 3 groups" in shown
     for text in ("private, keyed, 3 groups", "hand-written", "private count, unit = row", "fsync", "dp_query", *STAGES):
         assert text in shown
+
+
+def test_smooth_sensitivity_is_measured_against_its_formulas(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensitivity, "TOWNS", (5,))
+    assert main(["sensitivity", "--rows", "300", "--draws", "3", "--markdown"]) in (0, 1)
+    assert "spanning tree" in capsys.readouterr().out
 
 
 def test_quantiles_are_measured_by_every_way(capsys: pytest.CaptureFixture[str]) -> None:
