@@ -132,7 +132,8 @@ class BinCounts(OneRead):
         query, bins = self.asked, self.bins
         keys = [[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in query.keys]
         rows = [dump_table(query.table), show(query.where), keys, show(self.value)]
-        terms = [self.epsilon_nano, self.delta_atto, self.neighbours.value]
+        terms: list[object] = [self.epsilon_nano, self.delta_atto, self.neighbours.value]
+        terms += [self.calibration.family, self.bits]  # as what a stored release is read
         return json.dumps(["bin counts", *rows, str(bins.first), str(bins.width), bins.count, self.sizes, *terms])
 
     @property

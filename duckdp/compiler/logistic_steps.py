@@ -95,7 +95,8 @@ class LogisticSteps:
     def canonical(self) -> str:
         """The question's identity: equal for equal questions, and for no others."""
         rows = [dump_table(self.table), show(self.asked.where), [show(f) for f in self.features], show(self.target)]
-        return json.dumps(["logistic steps", *rows, repr(self.ridge), self.epsilon_nano, self.neighbours.value])
+        steps = [[str(share) for share in SHARES], _BITS]  # as what a stored release is read
+        return json.dumps(["logistic steps", *rows, repr(self.ridge), self.epsilon_nano, self.neighbours.value, *steps])
 
     @property
     def loss(self) -> Loss:

@@ -80,7 +80,8 @@ class PairMoments(OneRead):
         asked = [dump_table(query.table), show(query.where), keys, [show(a) for a in self.rows.arguments]]
         terms = [self.epsilon_nano, self.delta_atto, self.neighbours.value]
         of = "pair moments" if self.rows.most is None else f"moments of counts up to {self.rows.most}"
-        return json.dumps([of, *asked, [list(p) for p in self.wanted], *terms])
+        way = [self.way.shape, self.way.family, self.way.bits]  # as what a stored release is read
+        return json.dumps([of, *asked, [list(p) for p in self.wanted], *terms, *way])
 
     @property
     def loss(self) -> Loss:
