@@ -332,8 +332,6 @@ def _thresholds() -> Iterator[Any]:
         {"neighbours": REPLACE},
         {"where": "smoker"},
     )
-    undeclared = {**base, "keys": "name", "delta_atto": 10**12}
-    yield from _varied(hitters, undeclared, {"keys": "name, sex"}, *terms)
     two = ("age > 3", "smoker")
     yield from _varied(above, {**base, "texts": two}, {"texts": two[::-1]}, {"texts": ("age > 4", "smoker")}, *terms)
     yield from _varied(stream, base, {"opened": "another"}, *terms)
