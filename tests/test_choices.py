@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 import duckdp
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
@@ -19,6 +20,7 @@ from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError
 from duckdp.mechanisms import top_k as mechanism
+from duckdp.mechanisms.heavy_hitters import HeavyHitters
 from tests.gate import clinic, load
 from tests.privacy.choices import chosen, hitters, top_k
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
@@ -352,3 +354,24 @@ def test_another_domain_is_another_question() -> None:
         assert replace(task, keys=(replace(key, domain=domain),)).canonical != task.canonical
     with pytest.raises(InternalError, match="other candidates"):
         task.read("[99]")
+
+
+OWN, RUNS = 0.016, 30  # delta of a question; questions of each, within a delta of 1
+
+
+def own_told(folder: Path, **changed: int) -> int:
+    """How often a value that one person alone has is told, in SQL."""
+    folder.mkdir()
+    with duckdp.open({"t": pa.table({"town": ["own"]})}, ledger=str(folder / "t.ledger")) as owner:
+        owner.protect("t", row_cap=100, columns=["town"])
+        owner.budget(epsilon=500, delta="0.9999")
+        owner.grant("ana", epsilon=400, delta="0.99")
+        con = owner.connect("ana")
+        asked = f"FROM dp_top_k('t', 'town', 3, epsilon := 1, delta := {OWN}, fresh := true)"
+        return sum(len(con.execute(asked).fetchall()) for _ in range(RUNS))
+
+
+def test_what_one_person_has_is_told_as_seldom_as_delta_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stats.binom.sf(own_told(tmp_path / "a") - 1, RUNS, OWN) > 1e-9
+    monkeypatch.setattr(HeavyHitters, "tau", 1)  # the broken twin: whatever has noise above 0
+    assert stats.binom.sf(own_told(tmp_path / "b") - 1, RUNS, OWN) < 1e-9
