@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import duckdp
 from duckdp.compiler import logistic_steps as module
 from duckdp.compiler.logistic_steps import SHARES, LogisticSteps
 from duckdp.core.task import Stages
+from duckdp.mechanisms.cube import cube_standard_error
 from tests.gate import clinic, column, load
 from tests.privacy.draws import HIGH, KEYED, LOW, REPLACE, ROWS, _random_row
 from tests.privacy.neighbouring import neighbouring
@@ -77,6 +79,14 @@ def test_the_shares_are_the_whole_and_no_more() -> None:
         task = TASKS[name]()
         whole = sum(task.rate(stage) for stage in range(len(SHARES))) * (reach << module._BITS)
         assert task.loss.epsilon * (1 - 1e-8) < whole <= task.loss.epsilon
+
+
+def test_every_sum_has_noise_of_its_own() -> None:
+    rate = Fraction(1, 2**20)
+    drawn = np.array([module._noised([0] * 6, rate) for _ in range(400)], dtype=float)
+    assert drawn.std(axis=0) == pytest.approx(np.full(6, cube_standard_error(rate, 6)), rel=0.3)
+    assert np.abs(np.corrcoef(drawn, rowvar=False) - np.eye(6)).max() < 0.35
+    assert module._noised([None, 2**80], rate)[1] > 2**79
 
 
 def test_sums_are_those_of_numpy() -> None:
