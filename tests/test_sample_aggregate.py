@@ -264,6 +264,11 @@ def test_explain_costs_nothing_and_says_how_it_is_combined(curator: duckdp.Curat
     assert f"  value: ± {2 * math.log(20) / 60:g}" in lines
     chosen = str(ana.explain_sample_aggregate("t", "corr(x, y)", blocks=300, epsilon=1))
     assert "exponential" in chosen
+    for few in (1, 10, 50):  # no more than half of the blocks can be more than half
+        told = str(ana.explain_sample_aggregate("t", "corr(x, y)", blocks=few, epsilon=1, method="median"))
+        assert "may lie outside of all of them" in told
+    many = str(ana.explain_sample_aggregate("t", "corr(x, y)", blocks=200, epsilon=1, method="median"))
+    assert "at most 51 blocks more than half" in many
     assert "blocks: 54" in str(ana.explain_sample_aggregate("t", "entropy(town)", epsilon=1))
     assert ana.remaining_text().startswith("epsilon=400")
 
@@ -271,6 +276,8 @@ def test_explain_costs_nothing_and_says_how_it_is_combined(curator: duckdp.Curat
 def test_what_is_predicted_chooses() -> None:
     assert best_combination(10, 100, epsilon=0.1, changed=1) == "mean"
     assert best_combination(200, 40_000, epsilon=1, changed=1) == "median"
+    assert best_combination(300, 10**5, epsilon=0.1, changed=1) == "median"  # so it was measured
+    assert best_combination(100, 10**5, epsilon=0.1, changed=1) == "mean"
     for changed in (1, 2):
         few, many = (predicted_error(m, 10**5, combination="mean", epsilon=1, changed=changed) for m in (10, 1000))
         assert few == pytest.approx(100 * many)

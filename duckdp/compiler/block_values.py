@@ -49,6 +49,7 @@ Combination = Literal["mean", "median", "center"]
 CELLS = 2**32  # of the range of the blocks' values
 _FINEST = 2**31  # steps of an argument
 _APART = "copies of equal rows are numbered, or values are put in order or counted, within blocks of all rows"
+_ANYWHERE = 1 / 3  # of the range: how far a number that may be anywhere is from another one, on average
 _MECHANISMS = {"mean": "laplace", "median": "exponential", "center": "smooth_sensitivity_student"}
 
 
@@ -208,23 +209,22 @@ class BlockTask(OneRead):
 
 
 def predicted_error(blocks: int, rows: int, *, combination: Combination, epsilon: float, changed: int) -> float:
-    """How far noise may move what is released, 95%, as a part of the range: to choose by, from public figures.
+    """The mean of how far noise moves what is released, as a part of the range: to choose by, from public figures.
 
-    Values of blocks of b rows are taken to spread by 1 / (2 sqrt(b)) of the range, as means of b values at most do.
+    Values of blocks of b rows are taken to spread by 1 / (2 sqrt(b)) of the range, as means of b values at most do. A
+    median's chance to fall outside of all values is that of their weights: exp(-rate m / 2) for the whole range,
+    against about 5 spreads / (rate m) around the middle, where ranks are 2.5 spreads / m apart.
     """
     spread = 0.5 / math.sqrt(max(1.0, rows / blocks))
-    tail = math.log(20)
     if combination == "mean":
-        return min(1.0, changed * tail / (blocks * epsilon))
-    if combination == "median":
-        rank = 2 * changed / epsilon
-        if rank * (tail + math.log(blocks / spread)) >= blocks / 2:
-            return 1.0
-        return min(1.0, 2.5 * spread * rank * tail / blocks)  # 2.5: ranks between spreads of a normal law at its middle
-    bound = max(1.35 * spread, math.exp(-epsilon * blocks / (6 * changed)))
-    return min(
-        1.0, 4.3 * bound / (0.63 * epsilon)
-    )  # 1.35: the middle half; 4.3: of Student's law; 0.63: alpha of epsilon 1
+        error = changed / (blocks * epsilon)
+    elif combination == "median":
+        ranks = blocks * epsilon / (2 * changed)
+        far, near = math.exp(-ranks / 2), 5 * spread / ranks
+        error = (far * _ANYWHERE + near * min(_ANYWHERE, 2.5 * spread / ranks)) / (far + near)
+    else:  # 2.7: ranges of half of the values; 1.41: the mean of Student's law; 0.63: alpha of epsilon 1
+        error = 1.41 * max(2.7 * spread, math.exp(-epsilon * blocks / (6 * changed))) / (0.63 * epsilon)
+    return min(_ANYWHERE, error)
 
 
 def best_combination(blocks: int, rows: int, *, epsilon: float, changed: int) -> Combination:

@@ -33,6 +33,8 @@ _KEPT = 0.95  # level of what explain promises
 _COMBINED = "what is combined is of blocks: a block of few rows errs more, and that is not in the interval"
 _OF_RANKS = "no interval: how far apart the values of blocks near their median lie is private"
 
+_FEW_RANKS = "so few, at this epsilon, that it may lie outside of all of them: 95% need more blocks or epsilon"
+
 AggregateText = Annotated[
     str, Kind(word="the text of an aggregate", sql="aggregate", about="one aggregate of rows: corr(x, y), mad(x), ...")
 ]
@@ -162,6 +164,8 @@ def _told(task: BlockTask) -> str:
     found = task.mechanism_of_blocks
     if isinstance(found, BlockMedian):
         worse = found.ranks(_KEPT)
+        if 2 * worse >= task.blocks:  # no value has more than all blocks on one side
+            return f"a median of their values; {_FEW_RANKS}"
         return f"a median of their values; 95%: at most {worse:,} blocks more than half lie on one side of it"
     if isinstance(found, BlockMean):
         return "the mean of their values"
