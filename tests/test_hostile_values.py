@@ -190,6 +190,7 @@ MATRIX = {"columns": ["x", "x * x"], "delta": 0, "groups": None}
 LINES = {"target": "x * x", "features": ["x"], "delta": 0, "ridge": 0.0, "groups": None}
 BLOCKS = {"aggregate": "avg(x)", "blocks": 5, "low": 0.0, "high": 9.0, "method": "auto"}
 CENTERS = {"columns": ["x"], "k": 2, "method": "auto", "moves": 1, "blocks": None}
+WORKLOAD = {"columns": ["name"], "questions": ["name = 'n1'"], "epsilon": 1, "rounds": 1}
 SUMMARY = {"table": "t", "columns": ["x"], "epsilon": 1, "delta": 0, "smoothness": None, "degree": 3}
 TABLE = {
     "epsilon": 1,
@@ -332,6 +333,8 @@ SESSION: Cases = {
     "explain_linear_regression": lambda _: {**TOLD, **LINES},
     "sample_aggregate": lambda _: {**CALL, **BLOCKS},
     "explain_sample_aggregate": lambda _: {**TOLD, "table": "t", **BLOCKS},
+    "mwem": lambda _: {"table": "t", "fresh": False, **WORKLOAD},
+    "explain_mwem": lambda _: {"table": "t", **WORKLOAD},
     "kmeans": lambda _: {**CALL, **CENTERS},
     "explain_kmeans": lambda _: {**TOLD, "table": "t", **CENTERS},
     "explain_bounds": lambda _: {"table": "t", "column": "x", "epsilon": 1, "predicate": None},

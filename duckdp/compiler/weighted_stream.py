@@ -142,33 +142,43 @@ class WeightedStream:
         return found
 
     def read(self, text: str) -> Expr:
-        """A predicate of the cells' columns.
-
-        Raises:
-            ParameterError: P107, it reads another column. QueryError: Q1xx to Q3xx.
-        """
-        found = read_predicate(parse_scalar(text), self.table, f"SELECT {text}")
-        known = {key.name for key in self.keys}
-        other = [column.name for column in columns(found) if column.name not in known]
-        if other:
-            rule = f'reads "{other[0]}", which is none of the columns that it was opened with: {", ".join(known)}.'
-            raise ParameterError("P107", "predicate", text, rule)
-        return found
+        """A predicate of the cells' columns; see :func:`read_of_cells`."""
+        return read_of_cells(text, self.table, self.keys)
 
     def members(self, predicate: Expr) -> Cells:
-        """Which cells fulfil a predicate; computed by DuckDB on an empty instance, from declarations alone."""
-        tables, places = {}, {}
-        for i, key in enumerate(self.keys):
-            kind, values = key.expr.kind, list(key.domain or ())
-            given = [float(v) if kind is Kind.NUMBER and v is not None else v for v in values]  # type: ignore[arg-type]
-            tables[f"t{i}"] = {"value": pa.array(given, type=arrow_type(kind)), "place": pa.array(range(len(given)))}
-            places[key.name] = f"t{i}.value"
-        parameters = Parameters()
-        printed = print_expr(predicate, lambda column: places[column.name], parameters)
-        order = ", ".join(f"{name}.place" for name in tables)
-        sql = f"SELECT coalesce({printed}, false) AS held FROM {', '.join(tables)} ORDER BY {order}"
-        found = on_values(tables, lambda con: con.execute(sql, parameters.values).fetchnumpy()["held"])
-        return np.asarray(found, dtype=np.bool_)
+        """Which cells fulfil a predicate; see :func:`members_of`."""
+        return members_of(self.keys, predicate)
+
+
+def read_of_cells(text: str, table: Table, keys: Sequence[Key]) -> Expr:
+    """A predicate of the cells' columns.
+
+    Raises:
+        ParameterError: P107, it reads another column. QueryError: Q1xx to Q3xx.
+    """
+    found = read_predicate(parse_scalar(text), table, f"SELECT {text}")
+    known = {key.name for key in keys}
+    other = [column.name for column in columns(found) if column.name not in known]
+    if other:
+        rule = f'reads "{other[0]}", which is none of the columns that it was opened with: {", ".join(known)}.'
+        raise ParameterError("P107", "predicate", text, rule)
+    return found
+
+
+def members_of(keys: Sequence[Key], predicate: Expr) -> Cells:
+    """Which cells fulfil a predicate; computed by DuckDB on an empty instance, from declarations alone."""
+    tables, places = {}, {}
+    for i, key in enumerate(keys):
+        kind, values = key.expr.kind, list(key.domain or ())
+        given = [float(v) if kind is Kind.NUMBER and v is not None else v for v in values]  # type: ignore[arg-type]
+        tables[f"t{i}"] = {"value": pa.array(given, type=arrow_type(kind)), "place": pa.array(range(len(given)))}
+        places[key.name] = f"t{i}.value"
+    parameters = Parameters()
+    printed = print_expr(predicate, lambda column: places[column.name], parameters)
+    order = ", ".join(f"{name}.place" for name in tables)
+    sql = f"SELECT coalesce({printed}, false) AS held FROM {', '.join(tables)} ORDER BY {order}"
+    found = on_values(tables, lambda con: con.execute(sql, parameters.values).fetchnumpy()["held"])
+    return np.asarray(found, dtype=np.bool_)
 
 
 def require_cells(keys: Sequence[Key], names: Sequence[str]) -> None:

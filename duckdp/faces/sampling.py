@@ -90,3 +90,30 @@ class BlockCalls(Files):
     ) -> Result:
         """What :meth:`kmeans` would do and cost; free."""
         return self._ask("dp_explain_kmeans", locals())
+
+    @checks_itself
+    def mwem(
+        self,
+        table: str,
+        columns: Sequence[str],
+        questions: Sequence[str],
+        *,
+        epsilon: object = None,
+        rounds: int | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """A synthetic table of the cells of ``columns``, with counts that fit the worst of ``questions`` (MWEM)."""
+        return self._ask("dp_mwem", locals())
+
+    @checks_itself
+    def explain_mwem(
+        self,
+        table: str,
+        columns: Sequence[str],
+        questions: Sequence[str],
+        *,
+        epsilon: object = None,
+        rounds: int | None = None,
+    ) -> Result:
+        """What :meth:`mwem` would do and cost; free."""
+        return self._ask("dp_explain_mwem", locals())

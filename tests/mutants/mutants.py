@@ -14,6 +14,7 @@ from tests.mutants.of_limits import LIMITS
 from tests.mutants.of_local import LOCAL
 from tests.mutants.of_mechanisms import MECHANISMS
 from tests.mutants.of_moments import MOMENTS
+from tests.mutants.of_mwem import MWEM
 from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_order import ORDER
@@ -46,6 +47,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "local": LOCAL,
     "kernels": KERNELS,
     "weights": WEIGHTS,
+    "mwem": MWEM,
     "moments": MOMENTS,
     "ranges": RANGES,
 }

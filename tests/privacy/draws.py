@@ -37,6 +37,7 @@ from duckdp.compiler.quantile_tree import TreeQuantilesTask
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
 from duckdp.compiler.weighted_stream import WeightedStream
+from duckdp.compiler.workload import WorkloadTask
 from duckdp.core import noise
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import Stages
@@ -65,6 +66,7 @@ from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair
 from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.smooth_tasks import smooth_quantiles, spanning_tree
 from tests.privacy.thresholds import above, stream, weights, work_of
+from tests.privacy.workloads import workload
 from tests.synthetic.plans import plan_wide
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -374,6 +376,10 @@ TASKS: dict[type, tuple[Case, ...]] = {
             lambda: pair_moments(ROWS, MANY, pairs="all", delta_atto=LARGE_DELTA, neighbours=REPLACE),
         ),
         Case("a matrix in groups, replaced", lambda: pair_moments(ROWS, MANY, "age >= 0", "sex", neighbours=REPLACE)),
+    ),
+    WorkloadTask: (
+        Case("workload of units", lambda: workload(KEYED)),
+        Case("workload of rows, replaced", lambda: workload(ROWS, rounds=1, neighbours=REPLACE)),
     ),
     KMeansTask: (
         Case("centres of units", lambda: kmeans(KEYED, k=2)),

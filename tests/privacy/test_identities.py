@@ -40,6 +40,7 @@ from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair
 from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.smooth_tasks import smooth_quantiles, spanning_tree
 from tests.privacy.thresholds import above, stream, weights
+from tests.privacy.workloads import workload
 from tests.synthetic.plans import plan_wide
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -378,6 +379,20 @@ def _clusters() -> Iterator[Any]:
     yield from _varied(kmeans, base, *changes)
 
 
+def _workloads() -> Iterator[Any]:
+    base = {"table": clinic(), "columns": "sex, town", "questions": ("sex = 'F'", "town = 'Uri'"), "rounds": 1}
+    yield from _varied(
+        workload,
+        {**base, "epsilon_nano": NANO, "neighbours": ADD_REMOVE},
+        {"columns": "town, sex"},
+        {"questions": ("sex = 'F'", "town = 'Bern'")},
+        {"questions": ("town = 'Uri'", "sex = 'F'")},
+        {"rounds": 2},
+        {"epsilon_nano": NANO + 10},
+        {"neighbours": REPLACE},
+    )
+
+
 def _weights() -> Iterator[Any]:
     base = {"table": clinic(), "columns": "sex, town", "threshold": None, "hits": 2, "epsilon_nano": NANO}
     yield from _varied(
@@ -571,6 +586,7 @@ FAMILIES = (
     _thresholds,
     _blocks,
     _clusters,
+    _workloads,
     _weights,
     _summaries,
     _counted,

@@ -35,6 +35,7 @@ from duckdp.compiler.quantile import QuantileTask
 from duckdp.compiler.quantile_levels import QuantilesTask
 from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
 from duckdp.compiler.weighted_stream import WeightedStream
+from duckdp.compiler.workload import WorkloadTask
 from duckdp.core.accountant import epsilon_for
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, NANO, PICO, Loss, Neighbours, parse_delta, parse_epsilon
@@ -66,6 +67,7 @@ ELSEWHERE = {
     SparseStream,
     BlockTask,
     WeightedStream,
+    WorkloadTask,
     QuantilesTask,
     SmoothQuantilesTask,
     SpanningTreeTask,

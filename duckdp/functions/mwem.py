@@ -1,0 +1,100 @@
+"""A table of weighted cells that answers a workload of counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duckdp.catalog.table import describe_unit
+from duckdp.compiler.evaluate import key_type
+from duckdp.compiler.grouping import read_keys
+from duckdp.compiler.parse import MAX_STATEMENT
+from duckdp.compiler.printing import quote
+from duckdp.compiler.weighted_stream import read_of_cells, require_cells
+from duckdp.compiler.workload import WorkloadTask
+from duckdp.core.types import parse_epsilon
+from duckdp.errors import ParameterError
+from duckdp.functions.kinds import ColumnNames, Epsilon, Fresh, Predicates, Size, TableName
+from duckdp.functions.planned import MOST_CANDIDATES, Planned
+from duckdp.functions.spec import Explained, argument, dp_function, option
+from duckdp.result import Result, ResultColumn
+
+if TYPE_CHECKING:
+    from duckdp.desk.desk import Desk
+
+MOST_ROUNDS = 50  # of one workload: each reads all of its counts
+USUAL_ROUNDS = 10  # where nobody says how many
+MOST_LOOKED_AT = 20_000_000  # cells of all questions together, held at once: 20 MB
+TOLD = "count: by weights that fit what was measured; nothing says how well they answer what was not"
+
+
+@dp_function("dp_mwem", costs="epsilon", example="'care', ['sex'], [$$sex = 'F'$$], epsilon := 1, rounds := 1")
+@dataclass(frozen=True, kw_only=True)
+class Workload(Explained):
+    """A synthetic table of cells with counts, fitted to the questions of a workload that it answers worst (MWEM)."""
+
+    table: TableName = argument()
+    columns: ColumnNames = argument(about="columns with domains, whose values together are the cells")
+    questions: Predicates = argument(about="counts that matter: predicates of these columns")
+    epsilon: Epsilon | None = option(None)
+    rounds: Size | None = option(None, about="how many questions are measured, at most 50; left out, 10")
+    fresh: Fresh = option(False, explained=False)
+
+    def plan(self, desk: Desk) -> Planned:
+        """A row for each cell."""
+        task = self._task(desk)
+        name = "count"
+        while name in (key.name.lower() for key in task.keys):
+            name += "_"
+        shape = [*((key.name, key_type(key)) for key in task.keys), (name, "DOUBLE")]
+
+        def run(nonce: str) -> Result:
+            text = f"dp_mwem({task.table.name}, {list(self.columns)}, {len(self.questions)} questions)"
+            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
+            cells, counts = task.read(done.payload)
+            found: list[list[Any]] = [*([cell[i] for cell in cells] for i in range(len(task.keys))), counts]
+            columns = [ResultColumn(name=n, type=t, values=v) for (n, t), v in zip(shape, found, strict=True)]
+            return desk.dress(columns, task.loss, done, notes=[TOLD])
+
+        return Planned(columns=shape, run=run, rows=task.cells)
+
+    def explain(self, desk: Desk) -> Sequence[str]:
+        """How many cells and questions, what is measured, and at what cost."""
+        task = self._task(desk)
+        first, *others = task.describe()
+        whom = [*describe_unit(task.table, task.neighbours.value), f"reads: {task.table.name}; {task.rounds + 1} reads"]
+        return [first, *(f"  {line}" for line in whom), *others, f"cost: {task.loss}", desk.remaining_text(task.loss)]
+
+    def _task(self, desk: Desk) -> WorkloadTask:
+        table, names = desk.table(self.table), list(self.columns)
+        if not names:
+            raise ParameterError("P107", "columns", names, "must not be empty.")
+        keys = read_keys(", ".join(map(quote, names)), table)
+        require_cells(keys, names)
+        if not 0 < len(self.questions) <= MOST_CANDIDATES:
+            rule = f"must be between 1 and {MOST_CANDIDATES:,} predicates."
+            raise ParameterError("P107", "questions", len(self.questions), rule)
+        if sum(len(text.encode("utf-8", "surrogatepass")) for text in self.questions) > MAX_STATEMENT:
+            rule = f"have more than the {MAX_STATEMENT:,} bytes of one statement. Ask for fewer at once."
+            raise ParameterError("P107", "questions", len(self.questions), rule)
+        questions = tuple(read_of_cells(text, table, keys) for text in self.questions)
+        if len(set(questions)) != len(questions):
+            raise ParameterError("P107", "questions", len(questions), "must differ: one of them stands twice.")
+        rounds = min(USUAL_ROUNDS, len(questions)) if self.rounds is None else self.rounds
+        if rounds > min(MOST_ROUNDS, len(questions)):
+            rule = f"must be at most {min(MOST_ROUNDS, len(questions))}: {MOST_ROUNDS}, and the questions there are."
+            raise ParameterError("P107", "rounds", rounds, rule)
+        task = WorkloadTask(
+            table=table,
+            keys=keys,
+            questions=questions,
+            rounds=rounds,
+            epsilon_nano=parse_epsilon(self.epsilon),
+            neighbours=desk.neighbours,
+        )
+        if task.cells * len(questions) > MOST_LOOKED_AT:
+            rule = f"times {task.cells:,} cells is over {MOST_LOOKED_AT:,}. Ask for fewer, or of fewer columns."
+            raise ParameterError("P107", "questions", len(questions), rule)
+        _ = task.worst
+        return task
