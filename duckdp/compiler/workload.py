@@ -89,7 +89,7 @@ class WorkloadTask:
         """Lines of ``explain``; from public figures."""
         measured, short = half_width(self.worst.noise), self.worst.short(len(self.questions))
         return [
-            f"weights over {self.cells:,} cells, mended to {self.rounds} of {len(self.questions):,} questions, one by one",
+            f"weights over {self.cells:,} cells, mended to {self.rounds} of {len(self.questions):,} questions in turn",
             f"95%: each is short of the worst one by at most {short:,} units, and measured within {measured:,}",
         ]
 

@@ -90,6 +90,7 @@ MODULES = (
     tree_quantiles,
     heavy_hitters,
     cluster_means,
+    mwem,
 )
 Held = list["Figure"]
 
