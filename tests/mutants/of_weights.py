@@ -26,5 +26,5 @@ WEIGHTS: tuple[Mutant, ...] = (
     Mutant("weighted stream: handles are one", _STREAM, "self.neighbours.value, self.opened]", "self.neighbours.value]", (*_T_IDENTITIES, *_T_PMW)),
     Mutant("weighted stream: hits are not of its identity", _STREAM, "terms = [self.threshold, self.hits, self.epsilon_nano", "terms = [self.threshold, self.epsilon_nano", _T_IDENTITIES),
     Mutant("weighted stream: columns are not of its identity", _STREAM, '["weighted stream", dump_table(self.table), keys, *terms]', '["weighted stream", dump_table(self.table), *terms]', _T_IDENTITIES),
-    Mutant("weighted stream: a predicate of other columns", _STREAM, "        if other:\n", "        if False:\n", _T_PMW),
+    Mutant("weighted stream: a predicate of other columns", _STREAM, "    if other:\n", "    if False:\n", _T_PMW),
 )
