@@ -154,6 +154,11 @@ class Table:
         """The most rows of one unit that public figures leave possible."""
         return self.row_cap
 
+    @property
+    def units_cap(self) -> int:
+        """A public upper bound of the units that occur."""
+        return self.row_cap
+
     @cached_property
     def _declared(self) -> dict[str, Any]:
         # declarations and questions from before these existed keep their texts

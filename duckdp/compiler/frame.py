@@ -13,7 +13,7 @@ from duckdp.compiler.expression import Call, Expr, Literal
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.parse import refuse
 
-CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "with_"}
+CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "with_", "joins"}
 
 
 def check_select(statement: exp.Expression, text: str, *, inner: bool = False) -> exp.Select:

@@ -10,9 +10,11 @@ from sqlglot import exp
 
 from duckdp.catalog.table import Kind, Table, closest
 from duckdp.compiler import ways
-from duckdp.compiler.expression import ColumnRef, Expr
+from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.scalars import Scalars
+
+TRUE = Literal(True, Kind.BOOLEAN)
 
 
 def read_predicate(node: exp.Expression, table: Table, text: str) -> Expr:
@@ -37,12 +39,14 @@ class View:
         units: names of columns that are the privacy unit itself, never NULL. That a column is one is a fact of where
             it comes from, never of its name.
         where: which rows, or None: all.
+        marks: names of columns that are the privacy unit or NULL, each with a flag: TRUE where it is the unit, or NULL.
     """
 
     table: Table
     columns: tuple[tuple[str, Expr], ...]
     units: tuple[str, ...] = ()
     where: Expr | None = None
+    marks: tuple[tuple[str, Expr], ...] = ()
 
     def column(self, name: str) -> Expr | None:
         """The expression of a column, ignoring case."""
@@ -51,6 +55,10 @@ class View:
     def is_unit(self, name: str) -> bool:
         """Whether a column is the privacy unit."""
         return name.lower() in (n.lower() for n in self.units)
+
+    def mark(self, name: str) -> Expr | None:
+        """The flag of a column that is the privacy unit or NULL."""
+        return next((e for n, e in self.marks if n.lower() == name.lower()), None)
 
 
 def view_of(table: Table) -> View:
@@ -66,17 +74,18 @@ def view_from(
     where: Expr | None,
     select: exp.Select,
     text: str,
+    marks: Sequence[tuple[str, Expr]] = (),
 ) -> View:
     """A view; no two of its columns may have the same name.
 
     Raises:
         QueryError: Q203.
     """
-    names = [n.lower() for n in (*units, *(n for n, _ in columns))]
+    names = [n.lower() for n in (*units, *(n for n, _ in (*columns, *marks)))]
     twice = next((n for n in names if names.count(n) > 1), None)
     if twice is not None:
         refuse("Q203", f'a subquery gives two columns named "{twice[:63]}". Give each a name: x AS a.', select, text)
-    return View(table=table, columns=tuple(columns), units=tuple(units), where=where)
+    return View(table=table, columns=tuple(columns), units=tuple(units), where=where, marks=tuple(marks))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +104,20 @@ class RowScope:
         alias: of the table, where it stands for itself.
         text: the statement, for places in messages.
         named: what stands in FROM; None: the table itself.
+        merged: lower-case names that USING made one: without a qualifier they are the first one's.
+        around: the names around a subquery that may use them.
     """
 
-    def __init__(self, table: Table, alias: str | None, text: str, named: Sequence[Named] | None = None) -> None:
-        self.table, self.text = table, text
+    def __init__(
+        self,
+        table: Table,
+        alias: str | None,
+        text: str,
+        named: Sequence[Named] | None = None,
+        merged: frozenset[str] = frozenset(),
+        around: RowScope | None = None,
+    ) -> None:
+        self.table, self.text, self.merged, self.around = table, text, merged, around
         own = Named(names=tuple(dict.fromkeys((alias or table.name, table.name))), view=view_of(table))
         self.named = (own,) if named is None else tuple(named)
 
@@ -110,7 +129,28 @@ class RowScope:
             refuse("Q301", "an aggregate stands where a row is computed; aggregates do not nest.", node, self.text)
         if isinstance(node, exp.Window):
             refuse("Q201", ways.WINDOW, node, self.text)
+        if (
+            isinstance(node, exp.EQ)
+            and (one := self._unit_flag(node.this))
+            and (two := self._unit_flag(node.expression))
+        ):
+            return _all_of([e for e in (one, two) if not isinstance(e, Literal)])
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null) and (flag := self._unit_flag(node.this)):
+            return Call("is_null_boolean", (flag,), Kind.BOOLEAN)
         return self.column(node) if isinstance(node, exp.Column) else None
+
+    def _unit_flag(self, node: exp.Expression) -> Expr | None:
+        """TRUE of what is the unit, a flag of what is the unit or NULL; None of anything else."""
+        if self.is_unit(node):
+            return TRUE
+        return self.mark(node)
+
+    def mark(self, node: exp.Expression) -> Expr | None:
+        """The flag of a node that is the privacy unit or NULL."""
+        if not isinstance(node, exp.Column) or self.is_unit(node):
+            return None
+        found = next((e for n in self._candidates(node) if (e := n.view.mark(node.name)) is not None), None)
+        return found if found is not None or self.around is None else self.around.mark(node)
 
     def is_column(self, node: exp.Expression) -> bool:
         """Whether a name without qualifier is a column (else it may be an alias)."""
@@ -120,7 +160,20 @@ class RowScope:
         """Whether a node is the privacy unit: by where the column comes from."""
         if not isinstance(node, exp.Column) or node.args.get("db") or node.args.get("catalog"):
             return False
-        return any(n.view.is_unit(node.name) for n in self._candidates(node))
+        if not node.table and node.name.lower() in self.merged and any(n.view.is_unit(node.name) for n in self.named):
+            return True
+        own = self._candidates(node)
+        if any(_has(n.view, node.name) for n in own) or self.around is None:
+            return any(n.view.is_unit(node.name) for n in own)
+        return self.around.is_unit(node)
+
+    def simplified(self, condition: Expr | None) -> Expr | None:
+        """A condition without what a join on the unit has made true."""
+        if isinstance(condition, Literal) and condition.value is True and len(self.named) > 1:
+            return None
+        if isinstance(condition, Call) and condition.operator == "and" and len(self.named) > 1:
+            return _all_of([e for a in condition.arguments if (e := self.simplified(a)) is not None], nothing=None)
+        return condition
 
     def all_of(self, star: exp.Expression) -> list[Named]:
         """What * or a.* stands for."""
@@ -143,6 +196,12 @@ class RowScope:
         if node.args.get("db") or node.args.get("catalog"):
             refuse("Q202", "field access is outside the allow-list. Name a column.", node, self.text)
         candidates = self._candidates(node)
+        holders = [n for n in candidates if _has(n.view, node.name)]
+        if not holders and self.around is not None:
+            return self.around.column(node)
+        if len(holders) > 1 and not node.table and node.name.lower() not in self.merged:
+            which = " or ".join(f"{n.names[0]}.{node.name[:63]}" for n in holders)
+            refuse("Q203", f'"{node.name[:63]}" stands in several relations of FROM. Write {which}.', node, self.text)
         if not candidates:
             refuse(
                 "Q205",
@@ -175,5 +234,26 @@ class RowScope:
             of_texts = any(node.name in (e.column.domain or ()) for e in refs)
             text = f"A text is in single quotes: '{node.name[:63]}'."
             known = text if of_texts else f"{known} {text}"
+        if any(n.view.mark(node.name) is not None for n in candidates):
+            known = f"It is the privacy unit, or NULL: it may stand in count({node.name}) and {node.name} IS NULL."
         what = f'declared for "{candidates[0].names[-1]}"' if len(candidates) == 1 else "of a relation in FROM"
         refuse("Q207", f'column "{node.name[:63]}" is not {what}. {known}', node, self.text)
+
+
+def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    """The conditions that must all hold for a condition to hold, in their order."""
+    if isinstance(node, (exp.Paren, exp.Where)):
+        return conjuncts(node.this)
+    if isinstance(node, exp.And):
+        return [*conjuncts(node.this), *conjuncts(node.expression)]
+    return [node]
+
+
+def _has(view: View, name: str) -> bool:
+    return view.column(name) is not None or view.is_unit(name) or view.mark(name) is not None
+
+
+def _all_of(conditions: Sequence[Expr], nothing: Expr | None = TRUE) -> Expr | None:
+    if not conditions:
+        return nothing
+    return conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions), Kind.BOOLEAN)

@@ -7,6 +7,7 @@ by compiler/relations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from sqlglot import exp
@@ -23,7 +24,7 @@ from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Key, Order, Output, Query
-from duckdp.compiler.relations.relation import bounded_by
+from duckdp.compiler.relations.relation import bounded_by, pruned
 from duckdp.compiler.relations.subqueries import Subqueries
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.spelling import spelled
@@ -50,6 +51,15 @@ def read_select(
     return _Reader(statement, tables, text, parameters).read()
 
 
+def _outer(query: Query) -> list[Expr | None]:
+    """All expressions over released values: what their aggregates are of is read of rows."""
+    return [*(o.expr for o in query.outputs), query.having, *(o.expr for o in query.order)]
+
+
+def _is_null(flag: Expr) -> Expr:
+    return Call("is_null_boolean", (flag,), Kind.BOOLEAN)
+
+
 class _Reader:
     def __init__(
         self, statement: exp.Expression, tables: Mapping[str, Table], text: str, parameters: Sequence[object]
@@ -67,6 +77,7 @@ class _Reader:
     def read(self) -> Query:
         where = self.select.args.get("where")
         condition = self._boolean(self.row(where.this), where, "WHERE") if where is not None else None
+        condition = self.scope.simplified(condition)
         nodes = group_nodes(self.select, self.aliases, self.scope.is_column, self.text)
         self.keys = tuple(self._key(n) for n in nodes)
         if len({k.expr for k in self.keys}) != len(self.keys):
@@ -83,6 +94,7 @@ class _Reader:
             limit=self._count("limit"),
             offset=self._count("offset") or 0,
         )
+        query = replace(query, table=pruned(query.table, [query.where, *(k.expr for k in self.keys), *_outer(query)]))
         if not any(isinstance(n, Aggregate) for o in outputs for n in walk(o.expr)):
             if not self.keys:
                 self._refuse(
@@ -274,6 +286,9 @@ class _Reader:
             return Aggregate("count_rows", None, None)
         if isinstance(inner, exp.Distinct):
             parts, key = inner.expressions, self.scope.unit_name
+            mark = self.scope.mark(parts[0]) if len(parts) == 1 else None
+            if mark is not None:
+                return Aggregate("count_units", None, Call("not", (_is_null(mark),), Kind.BOOLEAN))
             if len(parts) != 1 or not self.scope.is_unit(parts[0]):
                 hint = f"count(DISTINCT {key}) is allowed." if key else "Here every row is a unit: use count(*)."
                 if key is None and self.table.unit_key is not None:
@@ -282,7 +297,7 @@ class _Reader:
             return Aggregate("count_units", None, None)
         if self.scope.is_unit(inner):
             return Aggregate("count_rows", None, None)  # rows without a unit key are dropped everywhere
-        argument = self.row(inner)
+        argument = self.scope.mark(inner) or self.row(inner)
         if not facts(argument).nullable:
             return Aggregate("count_rows", None, None)
         return Aggregate("count", argument, None)

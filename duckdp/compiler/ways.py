@@ -26,6 +26,15 @@ INNER_LIMIT = (
     "LIMIT and OFFSET inside a subquery choose among the rows of many units. Ask without it, or use it on the answer: "
     "SELECT ... GROUP BY key ORDER BY 2 DESC LIMIT 10."
 )
+JOIN_METHOD = (
+    "this kind of join is outside the allow-list. Use JOIN, LEFT, RIGHT, FULL, SEMI or ANTI JOIN, with the privacy unit in ON "
+    "or USING."
+)
+JOIN_OF_ROWS = (
+    "each row is a unit of its own here, and a join pairs rows. Ask one table at a time, or ask the data owner to name the "
+    "person by unit_key."
+)
+USING = "USING takes columns that stand once on each side, in JOIN or LEFT JOIN. Write ON a.x = b.x AND ... instead."
 INNER_DISTINCT = "DISTINCT here is outside the allow-list. Use GROUP BY with the same columns, the unit among them."
 NO_JOIN = "; or the data owner protects a table that holds the join."
 SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, and ask about all rows."
@@ -103,6 +112,21 @@ def inner_groups(unit: str | None, *, distinct: bool) -> str:
     return (
         f"a subquery whose groups hold several units is a question of its own. Give each unit its row with "
         f"GROUP BY {unit}, or ask the inner question and go on with its answer: {_ANSWER}"
+    )
+
+
+def join_units(unit: str | None) -> str:
+    """That a join might pair rows of two units."""
+    return (
+        f"this join may pair rows of two units. Write ON a.{unit} = b.{unit} (AND ... as you like), or USING ({unit}); "
+        "else ask the data owner to protect a table that holds the join."
+    )
+
+
+def join_types(unit: str, one: str, two: str) -> str:
+    """That units of two types are not compared."""
+    return (
+        f"{unit} has type {one} here and {two} there; keys are compared as they are. Ask the data owner to ALTER one."
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 
 from duckdp.catalog.table import Column, Kind, Scalar
 from duckdp.compiler.bound_values import Parameters
@@ -35,6 +36,9 @@ def derive(name: str, expr: Expr, domains: Domains, *, nullable: bool | None = N
         domains: finds the values of expressions.
         nullable: whether it may be NULL, where that is not the expression's own.
     """
+    if isinstance(expr, ColumnRef):
+        own = expr.column.nullable if nullable is None else nullable
+        return replace(expr.column, name=name, source=name, nullable=own)
     known = facts(expr)
     found = domains.find(expr)
     listed = found is not None and (found.listed or expr.kind is Kind.TEXT)

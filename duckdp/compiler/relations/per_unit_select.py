@@ -164,7 +164,7 @@ class Grouped:
         parts = inner.expressions if distinct else [inner]
         if len(parts) != 1 or self.scope.is_unit(parts[0]):
             self._refuse("Q206", ways.inner_aggregate("count(DISTINCT ...)"), node)
-        argument = self.row(parts[0])
+        argument = self.scope.mark(parts[0]) or self.row(parts[0])
         if distinct:
             return Taken(function="count_distinct", argument=argument, filter=condition, most=most)
         if not facts(argument).nullable:

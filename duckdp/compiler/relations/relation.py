@@ -17,14 +17,14 @@ and sensitivities are those of that bounding (Wilson et al. 2020).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.bound_values import Parameters
-from duckdp.compiler.expression import ColumnRef, Expr
+from duckdp.compiler.expression import ColumnRef, Expr, columns
 from duckdp.compiler.notation import pretty
 
 MAX_NODES = 16  # of one relation: each is a pass over rows
@@ -41,6 +41,10 @@ class Node(ABC):
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """What it is, as a part of a question's identity: the same whatever the analyst called its parts."""
+
+    @abstractmethod
+    def pruned(self, names: set[str]) -> Self:
+        """The same without columns, of its own and below, that nobody needs for columns of these names."""
 
     @abstractmethod
     def print(self, columns: tuple[Column, ...], parameters: Parameters) -> str:
@@ -66,11 +70,13 @@ class Relation(Table):
         node: what gives its rows.
         rows: the most rows that one unit can have in it, whatever the data; None: not known.
         apart: names of columns that no two rows of one unit have in common; None: not known.
+        units: a public upper bound of the units that occur; None: that of the rows.
     """
 
     node: Node
     rows: int | None = None
     apart: tuple[str, ...] | None = None
+    units: int | None = None
 
     @cached_property
     def bases(self) -> tuple[Table, ...]:
@@ -85,7 +91,12 @@ class Relation(Table):
     @property
     def most_rows(self) -> int:
         """The most rows of one unit that public figures leave possible."""
-        return self.row_cap if self.rows is None else min(self.rows, self.row_cap)
+        return self.row_cap if self.rows is None else self.rows
+
+    @property
+    def units_cap(self) -> int:
+        """An upper bound of the units that occur."""
+        return self.row_cap if self.units is None else self.units
 
     @cached_property
     def _declared(self) -> dict[str, Any]:
@@ -103,6 +114,15 @@ def bounded_by(table: Table, keys: Sequence[Expr]) -> Table:
         return table
     own = {k.column.name for k in keys if isinstance(k, ColumnRef) and k.column.other is None}
     return replace(table, max_rows=1) if own >= set(table.apart) else table
+
+
+def pruned(table: Table, exprs: Sequence[Expr | None], names: Iterable[str] = ()) -> Table:
+    """A table or relation without what expressions over it, and columns of these names, do not need."""
+    if not isinstance(table, Relation):
+        return table
+    wanted = {c.name for c in columns(*exprs)} | set(names)
+    kept = tuple(c for c in table.columns if c.name in wanted)
+    return replace(table, columns=kept, node=table.node.pruned(wanted))
 
 
 def describe_below(table: Table, where: Expr | None, word: str = "of") -> list[str]:

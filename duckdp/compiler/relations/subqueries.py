@@ -22,6 +22,7 @@ from duckdp.compiler.literals import small_int
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import MAX_DEPTH, refuse
 from duckdp.compiler.parse import MAX_NODES as MAX_PARTS
+from duckdp.compiler.relations.joining import Joining, Rows
 from duckdp.compiler.relations.per_unit_select import Grouped
 from duckdp.compiler.relations.relation import MAX_NODES, Relation
 from duckdp.compiler.scalars import Scalars
@@ -58,7 +59,11 @@ class Subqueries:
         if clause is None:
             self._refuse("Q205", "the query names no table. " + ways.names(list(self.tables)), select)
         named = self._named(clause.this, known)
-        return RowScope(named.view.table, None, self.text, (named,)), named.view.where
+        rows = Rows(table=named.view.table, where=named.view.where, named=(named,))
+        joining = Joining(self.domains, lambda scope: Scalars(scope.leaf, self.text, self.parameters), self.text)
+        for node in select.args.get("joins") or ():
+            rows = joining.add(rows, node, self._named(node.this, known), select.args.get("where"))
+        return rows.scope(self.text), rows.where
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
@@ -150,6 +155,7 @@ class Subqueries:
         row = Scalars(leaf, self.text, self.parameters)
         where = select.args.get("where")
         condition = None if where is None else boolean(row(where.this), where, "WHERE", self.text)
+        condition = scope.simplified(condition)
         rows = both(inherited, condition)
         grouped = select.args.get("group") is not None or any(has_aggregate(e) for e in select.expressions)
         if grouped or select.args.get("distinct") or select.args.get("having") is not None:
@@ -163,17 +169,21 @@ class Subqueries:
     def _projected(self, select: exp.Select, scope: RowScope, row: Scalars, where: Expr | None) -> View:
         columns: list[tuple[str, Expr]] = []
         units: list[str] = []
+        marks: list[tuple[str, Expr]] = []
         for node in select.expressions:
             inner = node.unalias()
             if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
                 for named in scope.all_of(inner):
                     columns += named.view.columns
-                    units += named.view.units
+                    units += [u for u in named.view.units if u.lower() not in scope.merged or u not in units]
+                    marks += named.view.marks
             elif scope.is_unit(inner):
                 units.append(node.alias or inner.name)
+            elif (mark := scope.mark(inner)) is not None:
+                marks.append((node.alias or inner.name, mark))
             else:
                 columns.append((node.alias or output_name(node), row(inner)))
-        return view_from(scope.table, columns, units, where, select, self.text)
+        return view_from(scope.table, columns, units, where, select, self.text, marks)
 
     def _check_order(self, select: exp.Select, view: View, row: Scalars) -> None:
         """ORDER BY of a subquery orders nothing that is kept: its terms must exist, and are dropped."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from duckdp.catalog.table import Column, Kind, Table
@@ -33,7 +33,7 @@ from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import Facts
 from duckdp.compiler.printing import UNIT, number, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import column_name, column_of, derive, print_derived, type_name
-from duckdp.compiler.relations.relation import Node, Relation, describe_below
+from duckdp.compiler.relations.relation import Node, Relation, describe_below, pruned
 from duckdp.compiler.types import type_of
 from duckdp.core import interval as iv
 from duckdp.core.interval import Interval
@@ -99,6 +99,12 @@ class UnitGroups(Node):
             "keys": [show(e) for _, e in self.keys],
             "taken": [t.text for _, t in self.taken],
         }
+
+    def pruned(self, names: set[str]) -> UnitGroups:
+        """As :meth:`Node.pruned`; keys stay, as they make the rows."""
+        taken = tuple((c, t) for c, t in self.taken if c.name in names)
+        read = [self.where, *(e for _, e in self.keys), *(e for _, t in taken for e in (t.argument, t.filter))]
+        return replace(self, taken=taken, table=pruned(self.table, read))
 
     def print(self, columns: tuple[Column, ...], parameters: Parameters) -> str:
         """The layers: rows with keys and arguments, groups, clamps."""
@@ -174,7 +180,7 @@ def group_by_unit(
         name=table.name,
         relation=table.relation,
         columns=tuple(c for c, _ in (*made, *aggregates)),
-        row_cap=table.row_cap,
+        row_cap=table.units_cap * most if isinstance(table, Relation) else table.row_cap,
         unit_key=table.unit_key,
         unit_type=table.unit_type,
         max_rows=most,
@@ -184,6 +190,7 @@ def group_by_unit(
         node=UnitGroups(table=table, where=where, keys=made, taken=aggregates),
         rows=rows,
         apart=tuple(c.name for c, _ in made),
+        units=table.units_cap,
     )
 
 
@@ -229,17 +236,10 @@ def aggregate_column(taken: Taken, table: Table) -> Column:
     if taken.function in ("avg", "median"):
         known = Facts(known.interval, False, nullable)
         return column_of(column_name(taken.text), Kind.NUMBER, "DOUBLE", known, nullable=nullable)
-    own = argument.column if isinstance(argument, ColumnRef) else None
-    domain, other = (None, None) if own is None else (own.domain, own.other)
-    return column_of(
-        column_name(taken.text),
-        argument.kind,
-        type_name(argument),
-        known,
-        nullable=nullable,
-        domain=domain,
-        other=other,
-    )
+    name = column_name(taken.text)
+    if isinstance(argument, ColumnRef):
+        return replace(argument.column, name=name, source=name, nullable=nullable)
+    return column_of(name, argument.kind, type_name(argument), known, nullable=nullable)
 
 
 def _distinct(argument: Expr, most: int) -> int:

@@ -1,0 +1,200 @@
+"""JOIN of two relations of the same kind of unit, on the unit.
+
+Unit-local: the printer always compares the units (raw keys of one type), so what comes of a unit's rows is a function of
+its own rows on both sides. A row of an outer join that nothing matches belongs to the unit of the side that is kept,
+and whether anything matches is that unit's affair too. Nothing pairs two units, whatever else is asked for in ON.
+
+Work: two sides that both have several rows of a unit make their product, so one unit with many rows could take hours,
+and the time would tell. Unless one side has one row of a unit, each side keeps ``JOIN_ROWS`` rows of a unit, after its
+conditions: chosen by a keyed hash of the unit's own rows (``print_chosen``), so whose rows are chosen is nobody else's
+affair, and a product has a public bound.
+
+Facts, sides with F1 and F2 rows of a unit, u1 and u2 of them counting, N1 and N2 units::
+
+    inner   F1 F2             u1 u2                 min(N1, N2)
+    left    F1 max(1, F2)     u1 max(1, u2)         N1
+    full    left's and F2     left's and u2         N1 + N2
+
+Columns of a side that may be missing may be NULL; a domain has NULL then. A column that names the unit there is the unit
+or NULL: it is told by a flag, TRUE where the side is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from duckdp.catalog.table import Column, Table
+from duckdp.compiler.bound_values import Parameters
+from duckdp.compiler.expression import Expr, columns, show
+from duckdp.compiler.notation import pretty
+from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
+from duckdp.compiler.relations.derived import print_derived
+from duckdp.compiler.relations.relation import Node, Relation, describe_below, pruned
+
+JOIN_ROWS = 128  # of a unit on each side, where both may have several
+MOST_ROWS = 2**20  # of a unit that count
+Kind = Literal["inner", "left", "right", "full"]
+_PRINTED = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One side: some rows of a table or relation, and what is computed from them.
+
+    Attributes:
+        table: whose rows.
+        where: which of them.
+        items: columns of the side, and expressions over the table's columns.
+    """
+
+    table: Table
+    where: Expr | None
+    items: tuple[tuple[Column, Expr], ...]
+
+    @property
+    def rows(self) -> int | None:
+        """The most rows of a unit, whatever the data."""
+        return self.table.rows if isinstance(self.table, Relation) else None
+
+    def identity(self) -> dict[str, Any]:
+        """As :meth:`Node.identity`."""
+        items = [[c.name, show(e)] for c, e in self.items]
+        return {"rows": self.table._declared, "where": show(self.where), "items": items}
+
+    def pruned(self, names: set[str]) -> Part:
+        """With those of its columns alone."""
+        items = tuple((c, e) for c, e in self.items if c.name in names)
+        return replace(self, items=items, table=pruned(self.table, [self.where, *(e for _, e in items)]))
+
+    def print(self, wanted: set[str], parameters: Parameters, most: int | None = None) -> str:
+        """Its rows with their unit and those columns that are wanted, at most so many of each unit."""
+        items = [(c, e) for c, e in self.items if c.name in wanted]
+        rows = print_rows(self.table, columns(self.where, *(e for _, e in items)), parameters, unit=True)
+
+        def shown(expr: Expr) -> str:
+            return print_expr(expr, lambda c: f"base.{quote(c.name)}", parameters)
+
+        listed = [f"base.{UNIT} AS {UNIT}"]
+        listed += [f"{print_derived(c, shown(e), parameters)} AS {quote(c.name)}" for c, e in items]
+        where = "" if self.where is None else f" WHERE {shown(self.where)}"
+        if most is None:
+            return f"(SELECT {', '.join(listed)} FROM {rows} AS base{where})"
+        names = [quote(c.name) for c, _ in items] or ["one"]
+        listed += [] if items else ["1 AS one"]
+        return print_chosen(f"(SELECT {', '.join(listed)} FROM {rows} AS base{where})", names, parameters.salt, most)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined(Node):
+    """Rows of two sides with one unit.
+
+    Attributes:
+        kind: whose rows are kept where nothing matches.
+        left, right: the sides; no two of their columns have one name.
+        on: what else must hold, over the sides' columns.
+    """
+
+    kind: Kind
+    left: Part
+    right: Part
+    on: Expr | None
+
+    @property
+    def inputs(self) -> tuple[Table, ...]:
+        """The two tables whose rows are joined."""
+        return (self.left.table, self.right.table)
+
+    @property
+    def most(self) -> tuple[int | None, int | None]:
+        """Rows of a unit that each side keeps; None: all."""
+        if 1 in (self.left.rows, self.right.rows):
+            return None, None
+        few = [p.rows is not None and p.rows <= JOIN_ROWS for p in (self.left, self.right)]
+        return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS
+
+    def identity(self) -> dict[str, Any]:
+        """By its sides, and what they keep."""
+        sides = {"left": self.left.identity(), "right": self.right.identity()}
+        return {"join": self.kind, **sides, "on": show(self.on), "most": list(self.most)}
+
+    def pruned(self, names: set[str]) -> Joined:
+        """As :meth:`Node.pruned`."""
+        needed = names | {c.name for c in columns(self.on)}
+        return replace(self, left=self.left.pruned(needed), right=self.right.pruned(needed))
+
+    def print(self, columns_: tuple[Column, ...], parameters: Parameters) -> str:
+        """Both sides, their units always compared."""
+        wanted = {c.name for c in columns_}
+        needed = wanted | {c.name for c in columns(self.on)}
+        most = self.most
+        left, right = (p.print(needed, parameters, m) for p, m in zip((self.left, self.right), most, strict=True))
+        own = {c.name for c, _ in self.left.items}
+
+        def place(column: Column) -> str:
+            return f"{'l' if column.name in own else 'r'}.{quote(column.name)}"
+
+        unit = {"right": f"r.{UNIT}", "full": f"COALESCE(l.{UNIT}, r.{UNIT})"}.get(self.kind, f"l.{UNIT}")
+        on = "" if self.on is None else f" AND {print_expr(self.on, place, parameters)}"
+        items = [f"{unit} AS {UNIT}", *(f"{place(c)} AS {quote(c.name)}" for c in columns_)]
+        joined = f"{left} AS l {_PRINTED[self.kind]} {right} AS r ON l.{UNIT} = r.{UNIT}{on}"
+        return f"(SELECT {', '.join(items)} FROM {joined})"
+
+    def describe(self) -> list[str]:
+        """The sides, and what a row is."""
+        on = f" and {pretty(self.on)}" if self.on is not None else ""
+        head = f"{self.kind} join on {self.left.table.unit_key}{on}"
+        sides = [line for p in (self.left, self.right) for line in describe_below(p.table, p.where)]
+        return [head, *sides]
+
+    def notes(self) -> list[str]:
+        """What the sides tell, and which rows are not joined."""
+        found = [n for p in (self.left, self.right) if isinstance(p.table, Relation) for n in p.table.node.notes()]
+        if any(m is not None for m in self.most):
+            unit = self.left.table.unit_key
+            found.append(f"of a {unit} with more than {JOIN_ROWS} rows on a side {JOIN_ROWS} are joined")
+        return list(dict.fromkeys(found))
+
+
+def join(kind: Kind, left: Part, right: Part, on: Expr | None, output: Sequence[Column]) -> Relation:
+    """The relation of a join on the unit.
+
+    Args:
+        kind: whose rows are kept.
+        left, right: the sides.
+        on: what else must hold.
+        output: all columns of both sides, as they come out.
+    """
+    node = Joined(kind=kind, left=left, right=right, on=on)
+    f = [m if m is not None else p.rows for p, m in zip((left, right), node.most, strict=True)]
+    u1, u2 = left.table.max_rows, right.table.max_rows
+    n1, n2 = left.table.units_cap, right.table.units_cap
+    rows = None if f[0] is None or f[1] is None else _together(kind, f[0], f[1])
+    counted = min(_together(kind, u1, u2), MOST_ROWS, rows or MOST_ROWS)
+    units = {"inner": min(n1, n2), "left": n1, "right": n2, "full": n1 + n2}[kind]
+    first = left.table
+    groups = max(left.table.max_groups, right.table.max_groups)
+    return Relation(
+        name=first.name,
+        relation=first.relation,
+        columns=tuple(output),
+        row_cap=units * counted,
+        unit_key=first.unit_key,
+        unit_type=first.unit_type,
+        max_rows=counted,
+        max_groups=groups if rows is None else min(groups, rows),
+        unit=first.unit,
+        null_units=first.null_units,
+        node=node,
+        rows=rows,
+        units=units,
+    )
+
+
+def _together(kind: Kind, left: int, right: int) -> int:
+    if kind == "inner":
+        return left * right
+    if kind == "right":
+        return right * max(1, left)
+    return left * max(1, right) + (right if kind == "full" else 0)

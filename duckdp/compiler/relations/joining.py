@@ -1,0 +1,244 @@
+"""Reads FROM with several relations: each is joined with those before it on the privacy unit, or the text is refused.
+
+That units are compared must be said in the text, at the top of ON or USING, or of WHERE for a comma: a join that pairs
+rows of two people is another question, and nothing is added silently that would change the answer. What is said is a
+fact of where columns come from, not of their names; what else is said is read as any condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn, cast
+
+from sqlglot import exp
+
+from duckdp.catalog.table import Column, Table
+from duckdp.compiler import ways
+from duckdp.compiler.domains import Domains
+from duckdp.compiler.expression import ColumnRef, Expr, show
+from duckdp.compiler.frame import boolean, both
+from duckdp.compiler.parse import refuse
+from duckdp.compiler.relations.derived import column_name, derive
+from duckdp.compiler.relations.joined import Kind, Part, join
+from duckdp.compiler.relations.matched import match
+from duckdp.compiler.relations.relation import Relation
+from duckdp.compiler.scalars import Scalars
+from duckdp.compiler.scope import TRUE, Named, RowScope, conjuncts
+
+MOST_PAIRS = 10**11  # of rows that a join looks at: the work has a public bound
+Read = Callable[[RowScope], Scalars]
+_KINDS: dict[tuple[str, str], Kind] = {
+    ("", ""): "inner",
+    ("", "INNER"): "inner",
+    ("", "CROSS"): "inner",
+    ("LEFT", ""): "left",
+    ("LEFT", "OUTER"): "left",
+    ("RIGHT", ""): "right",
+    ("RIGHT", "OUTER"): "right",
+    ("FULL", ""): "full",
+    ("FULL", "OUTER"): "full",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What FROM has become so far.
+
+    Attributes:
+        table: whose rows, all names together.
+        where: which of them.
+        named: views over it, by their names.
+        merged: lower-case names that USING made one.
+    """
+
+    table: Table
+    where: Expr | None
+    named: tuple[Named, ...]
+    merged: frozenset[str] = frozenset()
+
+    def scope(self, text: str) -> RowScope:
+        """The names of its rows."""
+        return RowScope(self.table, None, text, self.named, self.merged)
+
+
+class Joining:
+    """Joins relations one by one.
+
+    Args:
+        domains: finds the values of computed columns.
+        reader: reads expressions in a scope.
+        text: the statement.
+    """
+
+    def __init__(self, domains: Domains, reader: Read, text: str) -> None:
+        self.domains, self.reader, self.text = domains, reader, text
+
+    def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
+        refuse(code, message, node, self.text)
+
+    def add(self, rows: Rows, node: exp.Join, other: Named, where: exp.Expression | None) -> Rows:
+        """One relation more.
+
+        Args:
+            rows: what stands before it.
+            node: its JOIN.
+            other: what is joined.
+            where: the SELECT's condition, where a comma's units are compared.
+
+        Raises:
+            QueryError: Q203, Q204, Q403.
+        """
+        side, kind = str(node.side or "").upper(), str(node.kind or "").upper()
+        if node.args.get("method") or any(
+            v for k, v in node.args.items() if k not in ("this", "side", "kind", "on", "using")
+        ):
+            self._refuse("Q204", ways.JOIN_METHOD, node)
+        self._require_keys(rows, other, node)
+        if kind in ("SEMI", "ANTI") and not side:
+            return self._matched(rows, node, other, exists=kind == "SEMI")
+        how = _KINDS.get((side, kind))
+        if how is None:
+            self._refuse("Q204", ways.JOIN_METHOD, node)
+        return self._joined(rows, node, other, how, where)
+
+    def _require_keys(self, rows: Rows, other: Named, node: exp.Expression) -> None:
+        one, two = rows.table, other.view.table
+        if one.unit_key is None or two.unit_key is None:
+            self._refuse("Q204", ways.JOIN_OF_ROWS, node)
+        if one.unit_type != two.unit_type:
+            self._refuse("Q204", ways.join_types(one.unit_key, str(one.unit_type), str(two.unit_type)), node)
+        names = [name.lower() for n in rows.named for name in n.names[:1]]
+        if other.names[0].lower() in names:
+            self._refuse("Q203", f'FROM names "{other.names[0][:63]}" twice. Give one an alias: x AS b.', node)
+
+    # ---- conditions ---------------------------------------------------------------------------------------------
+
+    def _condition(
+        self, rows: Rows, both_sides: RowScope, node: exp.Join, other: Named, where: exp.Expression | None
+    ) -> tuple[Expr | None, frozenset[str]]:
+        """What ON or USING says besides that the units are equal, and the names that USING makes one."""
+        on, using = node.args.get("on"), [c.name for c in node.args.get("using") or ()]
+        left, right = rows.scope(self.text), RowScope(other.view.table, None, self.text, (other,))
+        if using:
+            if not any(left.is_unit(exp.column(n)) and other.view.is_unit(n) for n in using):
+                self._refuse("Q204", ways.join_units(rows.table.unit_key), node)
+            found = [self._same(n, rows, other, both_sides, node) for n in using if not other.view.is_unit(n)]
+            return both(*found), frozenset(n.lower() for n in using)
+        said = conjuncts(on) if on is not None else [] if where is None else conjuncts(where)
+        if not any(_compares(part, left, right) for part in said):
+            self._refuse("Q204", ways.join_units(rows.table.unit_key), node)
+        if on is None:
+            return None, frozenset()
+        read = self.reader(both_sides)
+        parts = [boolean(read(part), part, "ON", self.text) for part in said]
+        return both(*(p for p in parts if p != TRUE)), frozenset()
+
+    def _same(self, name: str, rows: Rows, other: Named, scope: RowScope, node: exp.Join) -> Expr:
+        """That a column of USING is equal on both sides."""
+        before = [n for n in rows.named if n.view.column(name) is not None]
+        if len(before) != 1 or node.side not in ("", "LEFT", None):
+            self._refuse("Q203", ways.USING, node)
+        return self.reader(scope)(exp.column(name, before[0].names[0]).eq(exp.column(name, other.names[0])))
+
+    # ---- joins --------------------------------------------------------------------------------------------------
+
+    def _joined(self, rows: Rows, node: exp.Join, other: Named, how: Kind, where: exp.Expression | None) -> Rows:
+        taken: set[str] = set()
+        items = [_Items(rows.table, self.domains, taken), _Items(other.view.table, self.domains, taken)]
+        sides = [tuple(items[0].of(n) for n in rows.named), (items[1].of(other),)]
+        scope = RowScope(rows.table, None, self.text, (*sides[0], *sides[1]), rows.merged)
+        on, merged = self._condition(rows, scope, node, other, where)
+        missing = (how in ("right", "full"), how in ("left", "full"))
+        shown = [
+            [_may_miss(n, i) for n in part] if m else part for part, i, m in zip(sides, items, missing, strict=True)
+        ]
+        parts = [
+            Part(table=rows.table, where=rows.where, items=tuple(items[0].found)),
+            Part(table=other.view.table, where=other.view.where, items=tuple(items[1].found)),
+        ]
+        output = [_nullable(c) if m else c for i, m in zip(items, missing, strict=True) for c, _ in i.found]
+        made = join(how, parts[0], parts[1], on, output)
+        self._require_little_work(made, parts, node)
+        return Rows(table=made, where=None, named=(*shown[0], *shown[1]), merged=rows.merged | merged)
+
+    def _require_little_work(self, made: Relation, parts: Sequence[Part], node: exp.Expression) -> None:
+        """Rows of one side, each with as many as a unit has on the other."""
+        most = 128
+        pairs = min(
+            p.table.row_cap * min(q.rows or most, most) for p, q in ((parts[0], parts[1]), (parts[1], parts[0]))
+        )
+        if pairs > MOST_PAIRS:
+            self._refuse("Q403", f"the join may look at {pairs:,} pairs of rows; at most {MOST_PAIRS:,}.", node)
+
+    def _matched(self, rows: Rows, node: exp.Join, other: Named, *, exists: bool) -> Rows:
+        items = _Items(other.view.table, self.domains, {c.name for c in rows.table.columns})
+        there = items.of(other)
+        scope = RowScope(rows.table, None, self.text, (*rows.named, there), rows.merged)
+        on, _ = self._condition(rows, scope, node, other, None)
+        part = Part(table=other.view.table, where=other.view.where, items=tuple(items.found))
+        return replace(rows, table=match(rows.table, rows.where, part, on, exists=exists), where=None)
+
+
+class _Items:
+    """Columns of one side of a join: each expression that a view has, under a name of its own."""
+
+    def __init__(self, table: Table, domains: Domains, taken: set[str]) -> None:
+        self.table, self.domains, self.taken = table, domains, taken
+        self.found: list[tuple[Column, Expr]] = []
+        self.of_expr: dict[Expr, Column] = {}
+        self.here: Column | None = None
+
+    def of(self, named: Named) -> Named:
+        """The same view over the columns of the side."""
+        columns = tuple((n, self._ref(e)) for n, e in named.view.columns)
+        marks = tuple((n, self._ref(e)) for n, e in named.view.marks)
+        return replace(named, view=replace(named.view, columns=columns, marks=marks, where=None))
+
+    def flag(self) -> Column:
+        """A column that is TRUE where the side is there."""
+        if self.here is None:
+            self.here = cast("ColumnRef", self._ref(TRUE, "is there")).column
+        return self.here
+
+    def _ref(self, expr: Expr, called: str | None = None) -> Expr:
+        column = self.of_expr.get(expr)
+        if column is None:
+            plain = isinstance(expr, ColumnRef) and isinstance(self.table, Relation)
+            name = column_name(show(expr)) if called is None else called
+            name = name if plain else f"{self.table.name}_{name}"
+            number, base = 1, name
+            while name in self.taken:
+                number += 1
+                name = f"{base}_{number}"
+            self.taken.add(name)
+            column = self.of_expr[expr] = derive(name, expr, self.domains)
+            self.found.append((column, expr))
+        return ColumnRef(column)
+
+
+def _nullable(column: Column) -> Column:
+    domain = column.domain if column.domain is None or None in column.domain else (*column.domain, None)
+    return replace(column, nullable=True, domain=domain)
+
+
+def _may_miss(named: Named, items: _Items) -> Named:
+    """A view of a side that may be missing: its columns may be NULL, its unit too."""
+    flag = ColumnRef(_nullable(items.flag()))
+    view = named.view
+    columns = tuple((n, ColumnRef(_nullable(e.column)) if isinstance(e, ColumnRef) else e) for n, e in view.columns)
+    marks = tuple((n, ColumnRef(_nullable(e.column)) if isinstance(e, ColumnRef) else e) for n, e in view.marks)
+    of_units = tuple((n, cast(Expr, flag)) for n in view.units)
+    return replace(named, view=replace(view, columns=columns, marks=(*marks, *of_units), units=()))
+
+
+def _compares(node: exp.Expression, left: RowScope, right: RowScope) -> bool:
+    """Whether a condition says that the units of both sides are equal."""
+    if not isinstance(node, exp.EQ):
+        return False
+
+    def names_unit(part: exp.Expression, scope: RowScope) -> bool:
+        return scope.is_unit(part) or scope.mark(part) is not None
+
+    one, two = node.this, node.expression
+    return (names_unit(one, left) and names_unit(two, right)) or (names_unit(one, right) and names_unit(two, left))
