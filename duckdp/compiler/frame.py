@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -122,6 +122,14 @@ def boolean(expr: Expr, node: exp.Expression, where: str, text: str) -> Expr:
     if expr.kind is not Kind.BOOLEAN:
         refuse("Q203", f"{where} {ways.not_a(Kind.BOOLEAN, expr.kind)}", node, text)
     return expr
+
+
+def all_hold(conditions: Sequence[Expr]) -> Expr | None:
+    """A AND B AND C, as it is read; None where there is none."""
+    found = None
+    for condition in conditions:
+        found = condition if found is None else Call("and", (found, condition), Kind.BOOLEAN)
+    return found
 
 
 def both(*conditions: Expr | None) -> Expr | None:

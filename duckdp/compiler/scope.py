@@ -160,8 +160,12 @@ class RowScope:
         """Whether a node is the privacy unit: by where the column comes from."""
         if not isinstance(node, exp.Column) or node.args.get("db") or node.args.get("catalog"):
             return False
-        if not node.table and node.name.lower() in self.merged and any(n.view.is_unit(node.name) for n in self.named):
-            return True
+        if (
+            not node.table
+            and node.name.lower() in self.merged
+            and any(_names_unit(n.view, node.name) for n in self.named)
+        ):
+            return True  # of the side that is kept, or of both
         own = self._candidates(node)
         if any(_has(n.view, node.name) for n in own) or self.around is None:
             return any(n.view.is_unit(node.name) for n in own)
@@ -185,6 +189,10 @@ class RowScope:
                 "Q205", f'"{str(star.text("table"))[:63]}" is not a relation of this query. Write *.', star, self.text
             )
         return found
+
+    def knows(self, node: exp.Expression) -> bool:
+        """Whether a column's name is one of these rows, whatever it is."""
+        return isinstance(node, exp.Column) and any(_has(n.view, node.name) for n in self._candidates(node))
 
     @property
     def unit_name(self) -> str | None:
@@ -249,8 +257,12 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
     return [node]
 
 
+def _names_unit(view: View, name: str) -> bool:
+    return view.is_unit(name) or view.mark(name) is not None
+
+
 def _has(view: View, name: str) -> bool:
-    return view.column(name) is not None or view.is_unit(name) or view.mark(name) is not None
+    return view.column(name) is not None or _names_unit(view, name)
 
 
 def _all_of(conditions: Sequence[Expr], nothing: Expr | None = TRUE) -> Expr | None:

@@ -18,7 +18,7 @@ from duckdp.compiler.aggregates import BY_NODE, BY_WORD, OFFERED, AggregateRow
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
 from duckdp.compiler.facts import facts
-from duckdp.compiler.frame import aliases_of, boolean, both, check_select, group_nodes
+from duckdp.compiler.frame import aliases_of, all_hold, boolean, both, check_select, group_nodes
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.output_names import output_name
@@ -66,7 +66,7 @@ class _Reader:
     ) -> None:
         self.text, self.tables = text, tables
         self.select = check_select(statement, text)
-        self.scope, self.inherited = Subqueries(tables, text, parameters).scope(self.select)
+        self.scope, self.inherited, self.conditions = Subqueries(tables, text, parameters).scope(self.select)
         self.table = self.scope.table
         self.row = Scalars(self.scope.leaf, text, parameters)
         self.outer = Scalars(self._outer_leaf, text, parameters, released=True)
@@ -75,9 +75,8 @@ class _Reader:
         self.keys: tuple[Key, ...] = ()
 
     def read(self) -> Query:
-        where = self.select.args.get("where")
-        condition = self._boolean(self.row(where.this), where, "WHERE") if where is not None else None
-        condition = self.scope.simplified(condition)
+        said = [self._boolean(self.row(node), self.select.args["where"], "WHERE") for node in self.conditions]
+        condition = self.scope.simplified(all_hold(said))
         nodes = group_nodes(self.select, self.aliases, self.scope.is_column, self.text)
         self.keys = tuple(self._key(n) for n in nodes)
         if len({k.expr for k in self.keys}) != len(self.keys):

@@ -27,14 +27,17 @@ INNER_LIMIT = (
     "SELECT ... GROUP BY key ORDER BY 2 DESC LIMIT 10."
 )
 JOIN_METHOD = (
-    "this kind of join is outside the allow-list. Use JOIN, LEFT, RIGHT, FULL, SEMI or ANTI JOIN, with the privacy unit in ON "
-    "or USING."
+    "this kind of join is outside the allow-list. Use JOIN, LEFT, RIGHT, FULL, SEMI or ANTI JOIN, with the privacy "
+    "unit in ON or USING."
 )
 JOIN_OF_ROWS = (
-    "each row is a unit of its own here, and a join pairs rows. Ask one table at a time, or ask the data owner to name the "
-    "person by unit_key."
+    "each row is a unit of its own here, and a join pairs rows. Ask one table at a time, or ask the data owner to "
+    "name the person by unit_key."
 )
 USING = "USING takes columns that stand once on each side, in JOIN or LEFT JOIN. Write ON a.x = b.x AND ... instead."
+EXISTS = (
+    "EXISTS looks for rows. Write EXISTS (SELECT 1 FROM ... WHERE ...), without groups, aggregates, ORDER BY or LIMIT."
+)
 INNER_DISTINCT = "DISTINCT here is outside the allow-list. Use GROUP BY with the same columns, the unit among them."
 NO_JOIN = "; or the data owner protects a table that holds the join."
 SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, and ask about all rows."
@@ -121,6 +124,19 @@ def join_units(unit: str | None) -> str:
         f"this join may pair rows of two units. Write ON a.{unit} = b.{unit} (AND ... as you like), or USING ({unit}); "
         "else ask the data owner to protect a table that holds the join."
     )
+
+
+def exists_units(unit: str | None) -> str:
+    """That a subquery looks at rows of other units."""
+    return (
+        f"EXISTS here may look at rows of other units. Write EXISTS (SELECT 1 FROM b WHERE b.{unit} = a.{unit} AND ...), "
+        f"or {unit} IN (SELECT {unit} FROM b WHERE ...)."
+    )
+
+
+def in_units(unit: str | None) -> str:
+    """That a list of units has other columns."""
+    return f"IN takes a subquery that gives the unit alone. Write {unit} IN (SELECT {unit} FROM b WHERE ...)."
 
 
 def join_types(unit: str, one: str, two: str) -> str:

@@ -1,7 +1,7 @@
 """JOIN of two relations of the same kind of unit, on the unit.
 
-Unit-local: the printer always compares the units (raw keys of one type), so what comes of a unit's rows is a function of
-its own rows on both sides. A row of an outer join that nothing matches belongs to the unit of the side that is kept,
+Unit-local: the printer always compares the units (raw keys of one type), so what comes of a unit's rows is a function
+of its own rows on both sides. A row of an outer join that nothing matches belongs to the unit of the side that is kept,
 and whether anything matches is that unit's affair too. Nothing pairs two units, whatever else is asked for in ON.
 
 Work: two sides that both have several rows of a unit make their product, so one unit with many rows could take hours,
@@ -15,8 +15,8 @@ Facts, sides with F1 and F2 rows of a unit, u1 and u2 of them counting, N1 and N
     left    F1 max(1, F2)     u1 max(1, u2)         N1
     full    left's and F2     left's and u2         N1 + N2
 
-Columns of a side that may be missing may be NULL; a domain has NULL then. A column that names the unit there is the unit
-or NULL: it is told by a flag, TRUE where the side is there.
+Columns of a side that may be missing may be NULL; a domain has NULL then. A column that names the unit there is the
+unit or NULL: it is told by a flag, TRUE where the side is there.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ def join(kind: Kind, left: Part, right: Part, on: Expr | None, output: Sequence[
 
     Args:
         kind: whose rows are kept.
-        left, right: the sides.
+        left: one side.
+        right: the other.
         on: what else must hold.
         output: all columns of both sides, as they come out.
     """

@@ -20,7 +20,7 @@ from duckdp.compiler.expression import ColumnRef, Expr, show
 from duckdp.compiler.frame import boolean, both
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.relations.derived import column_name, derive
-from duckdp.compiler.relations.joined import Kind, Part, join
+from duckdp.compiler.relations.joined import JOIN_ROWS, Kind, Part, join
 from duckdp.compiler.relations.matched import match
 from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.scalars import Scalars
@@ -145,7 +145,7 @@ class Joining:
 
     def _joined(self, rows: Rows, node: exp.Join, other: Named, how: Kind, where: exp.Expression | None) -> Rows:
         taken: set[str] = set()
-        items = [_Items(rows.table, self.domains, taken), _Items(other.view.table, self.domains, taken)]
+        items = [Items(rows.table, self.domains, taken), Items(other.view.table, self.domains, taken)]
         sides = [tuple(items[0].of(n) for n in rows.named), (items[1].of(other),)]
         scope = RowScope(rows.table, None, self.text, (*sides[0], *sides[1]), rows.merged)
         on, merged = self._condition(rows, scope, node, other, where)
@@ -159,12 +159,13 @@ class Joining:
         ]
         output = [_nullable(c) if m else c for i, m in zip(items, missing, strict=True) for c, _ in i.found]
         made = join(how, parts[0], parts[1], on, output)
-        self._require_little_work(made, parts, node)
-        return Rows(table=made, where=None, named=(*shown[0], *shown[1]), merged=rows.merged | merged)
+        self._require_little_work(parts, node)
+        before = frozenset[str]() if missing[0] else rows.merged  # what may be missing is the unit or NULL
+        return Rows(table=made, where=None, named=(*shown[0], *shown[1]), merged=before | merged)
 
-    def _require_little_work(self, made: Relation, parts: Sequence[Part], node: exp.Expression) -> None:
+    def _require_little_work(self, parts: Sequence[Part], node: exp.Expression) -> None:
         """Rows of one side, each with as many as a unit has on the other."""
-        most = 128
+        most = JOIN_ROWS
         pairs = min(
             p.table.row_cap * min(q.rows or most, most) for p, q in ((parts[0], parts[1]), (parts[1], parts[0]))
         )
@@ -172,15 +173,46 @@ class Joining:
             self._refuse("Q403", f"the join may look at {pairs:,} pairs of rows; at most {MOST_PAIRS:,}.", node)
 
     def _matched(self, rows: Rows, node: exp.Join, other: Named, *, exists: bool) -> Rows:
-        items = _Items(other.view.table, self.domains, {c.name for c in rows.table.columns})
+        items = Items(other.view.table, self.domains, {c.name for c in rows.table.columns})
         there = items.of(other)
         scope = RowScope(rows.table, None, self.text, (*rows.named, there), rows.merged)
         on, _ = self._condition(rows, scope, node, other, None)
         part = Part(table=other.view.table, where=other.view.where, items=tuple(items.found))
         return replace(rows, table=match(rows.table, rows.where, part, on, exists=exists), where=None)
 
+    def existing(
+        self, rows: Rows, inner: Rows, said: Sequence[exp.Expression] | None, node: exp.Expression, *, exists: bool
+    ) -> Rows:
+        """Rows of which the same unit has, or has not, a row in a subquery.
 
-class _Items:
+        Args:
+            rows: what is chosen from.
+            inner: the subquery's rows.
+            said: its conditions, one of which compares the units; None: it is the list of its units.
+            node: EXISTS or IN.
+            exists: rows with a match stay, or those without.
+
+        Raises:
+            QueryError: Q204, units are not compared.
+        """
+        if rows.table.unit_key is None or inner.table.unit_key is None:
+            self._refuse("Q204", ways.JOIN_OF_ROWS, node)
+        if rows.table.unit_type != inner.table.unit_type:
+            types = str(rows.table.unit_type), str(inner.table.unit_type)
+            self._refuse("Q204", ways.join_types(rows.table.unit_key, *types), node)
+        around, own = rows.scope(self.text), inner.scope(self.text)
+        if said is not None and not any(_compares_around(part, around, own) for part in said):
+            self._refuse("Q204", ways.exists_units(rows.table.unit_key), node)
+        items = Items(inner.table, self.domains, {c.name for c in rows.table.columns})
+        there = tuple(items.of(n) for n in inner.named)
+        read = self.reader(RowScope(inner.table, None, self.text, there, inner.merged, around))
+        parts = [boolean(read(part), part, "WHERE", self.text) for part in said or ()]
+        part = Part(table=inner.table, where=inner.where, items=tuple(items.found))
+        on = both(*(p for p in parts if p != TRUE))
+        return replace(rows, table=match(rows.table, rows.where, part, on, exists=exists), where=None)
+
+
+class Items:
     """Columns of one side of a join: each expression that a view has, under a name of its own."""
 
     def __init__(self, table: Table, domains: Domains, taken: set[str]) -> None:
@@ -222,7 +254,7 @@ def _nullable(column: Column) -> Column:
     return replace(column, nullable=True, domain=domain)
 
 
-def _may_miss(named: Named, items: _Items) -> Named:
+def _may_miss(named: Named, items: Items) -> Named:
     """A view of a side that may be missing: its columns may be NULL, its unit too."""
     flag = ColumnRef(_nullable(items.flag()))
     view = named.view
@@ -237,8 +269,22 @@ def _compares(node: exp.Expression, left: RowScope, right: RowScope) -> bool:
     if not isinstance(node, exp.EQ):
         return False
 
-    def names_unit(part: exp.Expression, scope: RowScope) -> bool:
-        return scope.is_unit(part) or scope.mark(part) is not None
+    def names_unit(part: exp.Expression, scope: RowScope, other: RowScope) -> bool:
+        return (scope.is_unit(part) or scope.mark(part) is not None) and not other.knows(part)
 
-    one, two = node.this, node.expression
-    return (names_unit(one, left) and names_unit(two, right)) or (names_unit(one, right) and names_unit(two, left))
+    pairs = ((node.this, node.expression), (node.expression, node.this))
+    return any(names_unit(one, left, right) and names_unit(two, right, left) for one, two in pairs)
+
+
+def _compares_around(node: exp.Expression, around: RowScope, own: RowScope) -> bool:
+    """Whether a condition says that a unit of a subquery is the one around it: a name that both know is the inner one."""
+    if not isinstance(node, exp.EQ):
+        return False
+
+    def outer(part: exp.Expression) -> bool:
+        return not own.knows(part) and (around.is_unit(part) or around.mark(part) is not None)
+
+    def inner(part: exp.Expression) -> bool:
+        return own.is_unit(part) or own.mark(part) is not None
+
+    return any(inner(a) and outer(b) for a, b in ((node.this, node.expression), (node.expression, node.this)))

@@ -1,7 +1,7 @@
 """Rows of which the same unit has, or has not, a matching row elsewhere: SEMI and ANTI JOIN, EXISTS and IN.
 
-Unit-local: the printer always compares the units, so whether a row stays is a function of its own unit's rows. No row is
-made or repeated: the most rows of a unit, and all that is known of the columns, stay what they are.
+Unit-local: the printer always compares the units, so whether a row stays is a function of its own unit's rows. No row
+is made or repeated: the most rows of a unit, and all that is known of the columns, stay what they are.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.expression import Expr, columns, show
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.printing import UNIT, print_expr, print_rows, quote
+from duckdp.compiler.relations.derived import print_derived
 from duckdp.compiler.relations.joined import Part
 from duckdp.compiler.relations.relation import Node, Relation, describe_below, pruned
 
@@ -68,7 +69,10 @@ class Matched(Node):
         on = "" if self.on is None else f" AND {print_expr(self.on, place, parameters)}"
         found = f"EXISTS (SELECT 1 FROM {other} AS other WHERE other.{UNIT} = base.{UNIT}{on})"
         conditions.append(found if self.exists else f"NOT {found}")
-        items = [f"base.{UNIT} AS {UNIT}", *(f"base.{quote(c.name)} AS {quote(c.name)}" for c in columns_)]
+        items = [
+            f"base.{UNIT} AS {UNIT}",
+            *(f"{print_derived(c, place(c), parameters)} AS {quote(c.name)}" for c in columns_),
+        ]
         return f"(SELECT {', '.join(items)} FROM {rows} AS base WHERE {' AND '.join(conditions)})"
 
     def describe(self) -> list[str]:

@@ -17,7 +17,7 @@ from duckdp.catalog.table import Table, closest
 from duckdp.compiler import ways
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Expr, measured
-from duckdp.compiler.frame import aliases_of, boolean, both, check_select, has_aggregate, refuse_clause
+from duckdp.compiler.frame import aliases_of, all_hold, boolean, both, check_select, has_aggregate, refuse_clause
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import MAX_DEPTH, refuse
@@ -26,7 +26,7 @@ from duckdp.compiler.relations.joining import Joining, Rows
 from duckdp.compiler.relations.per_unit_select import Grouped
 from duckdp.compiler.relations.relation import MAX_NODES, Relation
 from duckdp.compiler.scalars import Scalars
-from duckdp.compiler.scope import Named, RowScope, View, view_from, view_of
+from duckdp.compiler.scope import Named, RowScope, View, conjuncts, view_from, view_of
 
 Views = Mapping[str, View]
 
@@ -43,27 +43,70 @@ class Subqueries:
     def __init__(self, tables: Mapping[str, Table], text: str, parameters: Sequence[object]) -> None:
         self.tables, self.text, self.parameters = tables, text, parameters
         self.domains = Domains()
+        self.joining = Joining(self.domains, lambda scope: Scalars(scope.leaf, text, parameters), text)
 
-    def scope(self, select: exp.Select, known: Views | None = None) -> tuple[RowScope, Expr | None]:
-        """The names of a SELECT's rows, and which rows its FROM leaves.
+    def scope(self, select: exp.Select) -> tuple[RowScope, Expr | None, list[exp.Expression]]:
+        """The names of a SELECT's rows, which rows its FROM and subqueries of WHERE leave, and what else WHERE says.
 
         Args:
-            select: with WITH and FROM.
-            known: CTEs around it, by lower-case name.
+            select: the whole statement.
 
         Raises:
             QueryError: Q1xx to Q3xx.
         """
-        known = self._with(select, known or {})
+        rows, known = self._from(select, {})
+        rows, rest = self._matched(select, rows, known)
+        return rows.scope(self.text), rows.where, rest
+
+    def _from(self, select: exp.Select, known: Views) -> tuple[Rows, Views]:
+        """What stands in FROM, and the CTEs that are known in the SELECT."""
+        known = self._with(select, known)
         clause = select.args.get("from_")
         if clause is None:
             self._refuse("Q205", "the query names no table. " + ways.names(list(self.tables)), select)
         named = self._named(clause.this, known)
         rows = Rows(table=named.view.table, where=named.view.where, named=(named,))
-        joining = Joining(self.domains, lambda scope: Scalars(scope.leaf, self.text, self.parameters), self.text)
         for node in select.args.get("joins") or ():
-            rows = joining.add(rows, node, self._named(node.this, known), select.args.get("where"))
-        return rows.scope(self.text), rows.where
+            rows = self.joining.add(rows, node, self._named(node.this, known), select.args.get("where"))
+        return rows, known
+
+    def _matched(self, select: exp.Select, rows: Rows, known: Views) -> tuple[Rows, list[exp.Expression]]:
+        """The rows that EXISTS and IN leave, and the rest of WHERE."""
+        where = select.args.get("where")
+        if where is None:
+            return rows, []
+        parts, rest = conjuncts(where), []
+        for part in parts:
+            test, exists = part, True
+            while isinstance(test, (exp.Not, exp.Paren)):
+                test, exists = test.this, exists != isinstance(test, exp.Not)
+            if isinstance(test, exp.Exists):
+                rows = self._existing(test, rows, known, exists=exists)
+            elif isinstance(test, exp.In) and test.args.get("query") and rows.scope(self.text).is_unit(test.this):
+                rows = self._listed(test, rows, known, exists=exists)
+            else:
+                rest.append(part)
+        return rows, rest if len(rest) < len(parts) else [where.this]
+
+    def _existing(self, test: exp.Exists, rows: Rows, known: Views, *, exists: bool) -> Rows:
+        """EXISTS: what it looks for must be of the same unit."""
+        select = check_select(test.this, self.text)
+        plain = ("expressions", "from_", "where", "joins", "with_")
+        odd = [k for k, v in select.args.items() if v and k not in plain]
+        if odd or any(has_aggregate(e) for e in select.expressions):
+            self._refuse("Q204", ways.EXISTS, select)
+        inner, known = self._from(select, known)
+        inner, rest = self._matched(select, inner, known)
+        return self.joining.existing(rows, inner, [c for part in rest for c in conjuncts(part)], test, exists=exists)
+
+    def _listed(self, test: exp.In, rows: Rows, known: Views, *, exists: bool) -> Rows:
+        """IN: the units of a subquery."""
+        query = test.args["query"]
+        view = self.view(query, known)
+        if view.columns or view.marks or len(view.units) != 1:
+            self._refuse("Q204", ways.in_units(rows.table.unit_key), query)
+        inner = Rows(table=view.table, where=view.where, named=(Named(names=("the subquery",), view=view),))
+        return self.joining.existing(rows, inner, None, test, exists=exists)
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
@@ -143,7 +186,9 @@ class Subqueries:
         for clause in ("limit", "offset"):
             if select.args.get(clause) is not None:
                 self._refuse("Q204", ways.INNER_LIMIT, select.args[clause])
-        scope, inherited = self.scope(select, known)
+        found, known = self._from(select, known)
+        found, rest = self._matched(select, found, known)
+        scope = found.scope(self.text)
         aliases = aliases_of(select)
 
         def leaf(part: exp.Expression) -> Expr | None:
@@ -153,10 +198,8 @@ class Subqueries:
             return scope.leaf(part)
 
         row = Scalars(leaf, self.text, self.parameters)
-        where = select.args.get("where")
-        condition = None if where is None else boolean(row(where.this), where, "WHERE", self.text)
-        condition = scope.simplified(condition)
-        rows = both(inherited, condition)
+        said = [boolean(row(part), part, "WHERE", self.text) for part in rest]
+        rows = both(found.where, scope.simplified(all_hold(said)))
         grouped = select.args.get("group") is not None or any(has_aggregate(e) for e in select.expressions)
         if grouped or select.args.get("distinct") or select.args.get("having") is not None:
             view = Grouped(select, scope, row, rows, self.domains, self.text).view()
