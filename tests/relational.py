@@ -270,7 +270,8 @@ class Statements:
         """A table, or what a subquery makes of one; some of them as a CTE."""
         if depth == 0:
             return self.base()
-        make = self.rng.choice([self.projected, self.grouped, self.grouped, self.distinct])
+        makes = [self.projected, self.grouped, self.grouped, self.distinct, self.joined, self.joined, self.matched]
+        make = self.rng.choice(makes)
         found = make(depth - 1)
         called = self.name()
         if self.rng.random() < 0.3:
@@ -341,6 +342,46 @@ class Statements:
         names = self.rng.sample(list(of.columns), min(len(of.columns), self.rng.randint(1, 2)))
         items = ", ".join([f"{of.unit} AS {unit}", *names])
         return Source(f"SELECT DISTINCT {items} FROM {of.sql}", {n: of.columns[n] for n in names}, unit)
+
+    def joined(self, depth: int) -> Source:
+        """A join with a table; each column under a name of its own."""
+        left, right = self.below(depth), self.base()
+        one, two, kind = self.name(), self.name(), self.rng.choice(["", "LEFT", "RIGHT", "FULL", ","])
+        columns: dict[str, str] = {}
+        items = []
+        for alias, side in ((one, left), (two, right)):
+            for name in self.rng.sample(list(side.columns), min(2, len(side.columns))):
+                called = self.name()
+                columns[called] = side.columns[name]
+                items.append(f"{alias}.{name} AS {called}")
+        kept = {"RIGHT": two, "FULL": None}.get(kind, one)
+        unit = None if kept is None else self.name()
+        if kept is not None:
+            items.append(f"{kept}.{left.unit if kept == one else right.unit} AS {unit}")
+        same = f"{one}.{left.unit} = {two}.{right.unit}"
+        numbers = [[f"{a}.{n}" for n, k in s.columns.items() if k in "in"] for a, s in ((one, left), (two, right))]
+        if all(numbers) and self.rng.random() < 0.5:
+            same += f" AND {self.rng.choice(numbers[0])} <= {self.rng.choice(numbers[1])}"
+        of = [f"(SELECT * FROM {s.sql}) AS {a}" for a, s in ((one, left), (two, right))]
+        if kind == ",":
+            return Source(f"SELECT {', '.join(items)} FROM {of[0]}, {of[1]} WHERE {same}", columns, unit)
+        return Source(f"SELECT {', '.join(items)} FROM {of[0]} {kind} JOIN {of[1]} ON {same}", columns, unit)
+
+    def matched(self, depth: int) -> Source:
+        """Rows whose unit has, or has not, something elsewhere."""
+        of, other, called, inner = self.below(depth), self.base(), self.name(), self.name()
+        no = self.rng.choice(["", "NOT "])
+        where = f" AND {self.condition(replace(other, columns={f'{inner}.{n}': k for n, k in other.columns.items()}))}"
+        test = self.rng.choice(
+            [
+                f"{no}EXISTS (SELECT 1 FROM {other.sql} AS {inner} WHERE {inner}.pid = {called}.{of.unit}{where})",
+                f"{called}.{of.unit} {no}IN (SELECT pid FROM {other.sql} AS {inner} WHERE TRUE{where})",
+            ]
+        )
+        names = ", ".join(f"{called}.{n}" for n in of.columns)
+        unit = self.name()
+        items = f"{called}.{of.unit} AS {unit}" + (f", {names}" if names else "")
+        return Source(f"SELECT {items} FROM (SELECT * FROM {of.sql}) AS {called} WHERE {test}", of.columns, unit)
 
     def numeric(self, of: Source) -> str:
         """A number with bounds."""

@@ -106,6 +106,7 @@ class RowScope:
         named: what stands in FROM; None: the table itself.
         merged: lower-case names that USING made one: without a qualifier they are the first one's.
         around: the names around a subquery that may use them.
+        strict: a table that has an alias has no other name, as where there are several relations.
     """
 
     def __init__(
@@ -116,10 +117,13 @@ class RowScope:
         named: Sequence[Named] | None = None,
         merged: frozenset[str] = frozenset(),
         around: RowScope | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
         self.table, self.text, self.merged, self.around = table, text, merged, around
         own = Named(names=tuple(dict.fromkeys((alias or table.name, table.name))), view=view_of(table))
         self.named = (own,) if named is None else tuple(named)
+        self.strict = strict or around is not None or len(self.named) > 1
 
     def leaf(self, node: exp.Expression) -> Expr | None:
         """A column reference, or None for any other allowed node."""
@@ -231,8 +235,8 @@ class RowScope:
         self._refuse_unknown(node, candidates)
 
     def _candidates(self, node: exp.Column) -> list[Named]:
-        qualifier = node.table.lower()
-        return [n for n in self.named if not qualifier or qualifier in (name.lower() for name in n.names)]
+        qualifier, own = node.table.lower(), 1 if self.strict else None
+        return [n for n in self.named if not qualifier or qualifier in (name.lower() for name in n.names[:own])]
 
     def _refuse_unknown(self, node: exp.Column, candidates: Sequence[Named]) -> NoReturn:
         columns = [pair for n in candidates for pair in n.view.columns]

@@ -129,7 +129,8 @@ def join_units(unit: str | None) -> str:
 def exists_units(unit: str | None) -> str:
     """That a subquery looks at rows of other units."""
     return (
-        f"EXISTS here may look at rows of other units. Write EXISTS (SELECT 1 FROM b WHERE b.{unit} = a.{unit} AND ...), "
+        "EXISTS here may look at rows of other units. Write "
+        f"EXISTS (SELECT 1 FROM b WHERE b.{unit} = a.{unit} AND ...), "
         f"or {unit} IN (SELECT {unit} FROM b WHERE ...)."
     )
 

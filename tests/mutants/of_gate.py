@@ -8,6 +8,7 @@ _PARSE, _TOKENS, _FRAME, _SCOPE = (f"duckdp/compiler/{n}.py" for n in ("parse", 
 _FROM, _GROUPED, _GROUPS, _DERIVED = (
     f"duckdp/compiler/relations/{n}.py" for n in ("subqueries", "per_unit_select", "unit_groups", "derived")
 )
+_JOINED, _JOINING, _MATCHED = (f"duckdp/compiler/relations/{n}.py" for n in ("joined", "joining", "matched"))
 _T_RELATIONS = ("tests/compiler/test_relations.py",)
 _SCALARS, _FACTS = (f"duckdp/compiler/{n}.py" for n in ("scalars", "facts"))
 _NODES, _AGGREGATES = (f"duckdp/compiler/{n}.py" for n in ("nodes", "aggregates"))
@@ -49,11 +50,11 @@ GATE: tuple[Mutant, ...] = (
     Mutant("parse: numbers glued to names", _PARSE, "    if token.token_type is TokenType.VAR:\n", "    if False:\n", _T_GATE),
     Mutant("select: clauses that have no rule", _FRAME, "if value and clause not in CLAUSES and not", "if False and not", _T_GATE),
     Mutant("select: tables with options", _FROM, 'if not value or part in ("this", "alias"):', "if True:", _T_GATE),
-    Mutant("scope: other relations", _SCOPE, "return [n for n in self.named if not qualifier or qualifier in (name.lower() for name in n.names)]", "return list(self.named)", ("tests/compiler/test_rules.py::test_a_column_is_one_of_this_table",)),
+    Mutant("scope: other relations", _SCOPE, "return [n for n in self.named if not qualifier or qualifier in (name.lower() for name in n.names[:own])]", "return list(self.named)", ("tests/compiler/test_rules.py::test_a_column_is_one_of_this_table",)),
     # ---- subqueries
     Mutant("subqueries: LIMIT inside", _FROM, "if select.args.get(clause) is not None:", "if False:", _T_RELATIONS),
     Mutant("subqueries: a table before a CTE", _FROM, "cte = None if node.args.get(\"db\") else known.get(node.name.lower())", "cte = None if node.args.get(\"db\") or node.name.lower() in self.tables else known.get(node.name.lower())", _T_RELATIONS),
-    Mutant("subqueries: a unit by its name", _SCOPE, "return any(n.view.is_unit(node.name) for n in self._candidates(node))", "return node.name.lower() == str(self.table.unit_key).lower()", _T_RELATIONS),
+    Mutant("subqueries: a unit by its name", _SCOPE, "            return any(n.view.is_unit(node.name) for n in own)", "            return node.name.lower() == str(self.table.unit_key).lower()", _T_RELATIONS),
     Mutant("subqueries: groups of several units", _GROUPED, "        if not own:\n", "        if False:\n", _T_RELATIONS),
     Mutant("subqueries: unfolded without end", _FROM, "if any(parts > MAX_PARTS or depth > MAX_DEPTH for parts, depth in sizes) or nodes > MAX_NODES:", "if False:", _T_RELATIONS),
     Mutant("relations: no clamp to what is claimed", _DERIVED, "if column.lower is not None and column.kind is not Kind.BOOLEAN:", "if False:", _T_RELATIONS),
@@ -61,6 +62,13 @@ GATE: tuple[Mutant, ...] = (
     Mutant("relations: sums as they come", _GROUPS, "return f\"CAST(CASE {ends} ELSE {on_grid} END AS BIGINT)\"", "return f\"({value} * {number(steps)})\"", _T_RELATIONS),
     Mutant("relations: averages of all rows", _GROUPS, "system.main.count(v{i}){where} AS DOUBLE) * \"", "system.main.count(){where} AS DOUBLE) * \"", _T_RELATIONS),
     Mutant("relations: more rows of a unit than are claimed", _GROUPS, "return 2 + column.nullable", "return 1", _T_RELATIONS),
+    Mutant("joins: units not compared", _JOINED, 'ON l.{UNIT} = r.{UNIT}{on}"', 'ON TRUE{on}"', _T_RELATIONS),
+    Mutant("joins: the unit of one side for both", _JOINED, '"full": f"COALESCE(l.{UNIT}, r.{UNIT})"', '"full": f"l.{UNIT}"', _T_RELATIONS),
+    Mutant("joins: any condition will do", _JOINING, "if not any(_compares(part, left, right) for part in said):", "if False:", _T_RELATIONS),
+    Mutant("joins: all rows of a unit on both sides", _JOINED, "return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS", "return None, None", _T_RELATIONS),
+    Mutant("joins: what may be missing is never NULL", _JOINING, "return replace(column, nullable=True, domain=domain)", "return replace(column, domain=domain)", _T_RELATIONS),
+    Mutant("matches: units not compared", _MATCHED, "WHERE other.{UNIT} = base.{UNIT}{on})", "WHERE TRUE{on})", _T_RELATIONS),
+    Mutant("matches: any condition will do", _JOINING, "if said is not None and not any(_compares_around(part, around, own) for part in said):", "if False:", _T_RELATIONS),
     Mutant("scalars: options without a rule", _SCALARS, "        if any(v for k, v in node.args.items() if k not in allowed):\n", "        if False:\n", ("tests/compiler/test_rules.py::test_an_argument_that_has_no_rule_is_not_left_out",)),
     Mutant("views: clauses without a rule", _VIEWS, 'if any(v for k, v in body.args.items() if k not in ("expressions", "from_", "where")):', "if False:", ("tests/compiler/test_rules.py::test_a_view_of_rows_has_no_clause_but_where",)),
     Mutant("views: macros that win", _VIEWS, "        if macros:\n", "        if False:\n", _T_VIEWS),

@@ -57,9 +57,9 @@ class Rows:
     named: tuple[Named, ...]
     merged: frozenset[str] = frozenset()
 
-    def scope(self, text: str) -> RowScope:
-        """The names of its rows."""
-        return RowScope(self.table, None, text, self.named, self.merged)
+    def scope(self, text: str, *, strict: bool = False) -> RowScope:
+        """The names of its rows; strict: a table that has an alias has no other name."""
+        return RowScope(self.table, None, text, self.named, self.merged, strict=strict)
 
 
 class Joining:
@@ -98,7 +98,8 @@ class Joining:
         if kind in ("SEMI", "ANTI") and not side:
             return self._matched(rows, node, other, exists=kind == "SEMI")
         how = _KINDS.get((side, kind))
-        if how is None:
+        said = node.args.get("on") is not None or node.args.get("using")
+        if how is None or (how != "inner" and not said):
             self._refuse("Q204", ways.JOIN_METHOD, node)
         return self._joined(rows, node, other, how, where)
 
@@ -200,7 +201,7 @@ class Joining:
         if rows.table.unit_type != inner.table.unit_type:
             types = str(rows.table.unit_type), str(inner.table.unit_type)
             self._refuse("Q204", ways.join_types(rows.table.unit_key, *types), node)
-        around, own = rows.scope(self.text), inner.scope(self.text)
+        around, own = rows.scope(self.text, strict=True), inner.scope(self.text, strict=True)
         if said is not None and not any(_compares_around(part, around, own) for part in said):
             self._refuse("Q204", ways.exists_units(rows.table.unit_key), node)
         items = Items(inner.table, self.domains, {c.name for c in rows.table.columns})
@@ -230,14 +231,14 @@ class Items:
     def flag(self) -> Column:
         """A column that is TRUE where the side is there."""
         if self.here is None:
-            self.here = cast("ColumnRef", self._ref(TRUE, "is there")).column
+            self.here = cast("ColumnRef", self._ref(TRUE, "is_there")).column
         return self.here
 
     def _ref(self, expr: Expr, called: str | None = None) -> Expr:
         column = self.of_expr.get(expr)
         if column is None:
             plain = isinstance(expr, ColumnRef) and isinstance(self.table, Relation)
-            name = column_name(show(expr)) if called is None else called
+            name = called or (expr.column.name if isinstance(expr, ColumnRef) and plain else column_name(show(expr)))
             name = name if plain else f"{self.table.name}_{name}"
             number, base = 1, name
             while name in self.taken:
@@ -277,7 +278,7 @@ def _compares(node: exp.Expression, left: RowScope, right: RowScope) -> bool:
 
 
 def _compares_around(node: exp.Expression, around: RowScope, own: RowScope) -> bool:
-    """Whether a condition says that a unit of a subquery is the one around it: a name that both know is the inner one."""
+    """Whether a condition says that a unit of a subquery is the one around it; a name that both know is the inner."""
     if not isinstance(node, exp.EQ):
         return False
 
