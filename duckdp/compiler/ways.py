@@ -30,16 +30,13 @@ JOIN_METHOD = (
     "this kind of join is outside the allow-list. Use JOIN, LEFT, RIGHT, FULL, SEMI or ANTI JOIN, with the privacy "
     "unit in ON or USING."
 )
-JOIN_OF_ROWS = (
-    "each row is a unit of its own here, and a join pairs rows. Ask one table at a time, or ask the data owner to "
-    "name the person by unit_key."
-)
 USING = "USING takes columns that stand once on each side, in JOIN or LEFT JOIN. Write ON a.x = b.x AND ... instead."
 EXISTS = (
     "EXISTS looks for rows. Write EXISTS (SELECT 1 FROM ... WHERE ...), without groups, aggregates, ORDER BY or LIMIT."
 )
 INNER_DISTINCT = "DISTINCT here is outside the allow-list. Use GROUP BY with the same columns, the unit among them."
 NO_JOIN = "; or the data owner protects a table that holds the join."
+JOIN_OF_ROWS = f"each row is a unit of its own here, and a join pairs rows. {ONE_TABLE}{NO_JOIN}"
 SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, and ask about all rows."
 CLAUSES = {
     "sample": SAMPLE,

@@ -6,6 +6,7 @@ import ast
 import re
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -19,6 +20,7 @@ from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
 from duckdp.errors import QueryError
 from tests.gate import clinic, plan_for
+from tests.relational import plan_of, tables
 
 TABLE = clinic(unit_key=None)
 KEYED = clinic()
@@ -154,6 +156,37 @@ WAYS = [
     ("WITH x AS (DELETE FROM clinic) SELECT count(*) FROM clinic", "dp_query(", None),
     ("WITH RECURSIVE x AS (FROM clinic) FROM x SELECT count(*)", "without itself", f"WITH x AS (FROM clinic) {N}"),
     (f"WITH x AS (FROM clinic), x AS (FROM clinic) {N}", "Name each CTE once", f"WITH x AS (FROM clinic) {N}"),
+    (f"{N} AS a, LATERAL (SELECT pid FROM clinic) AS b", "dp_query(", None),
+    (f"{N} AS a NATURAL JOIN clinic AS pid", "privacy unit in ON", f"{N} AS a JOIN clinic AS b ON a.pid = b.pid"),
+    (f"{N} AS a LEFT JOIN clinic AS pid", "privacy unit in ON", f"{N} AS a LEFT JOIN clinic AS b USING (pid)"),
+    (f"{N} JOIN clinic USING (pid)", "x AS b", f"{N} JOIN clinic AS b USING (pid)"),
+    (f"{N} AS a JOIN clinic AS pid USING (age)", "USING (pid)", f"{N} AS a JOIN clinic AS b USING (pid)"),
+    (
+        f"{N} AS a JOIN clinic AS b ON a.age = b.age AND a.pid > 1",
+        "ON a.pid = b.pid",
+        f"{N} AS a JOIN clinic AS b ON a.pid = b.pid AND a.age = b.age",
+    ),
+    (
+        f"{N} AS a RIGHT JOIN clinic AS b USING (pid, age)",
+        "a.x = b.x",
+        f"{N} AS a RIGHT JOIN clinic AS b ON a.pid = b.pid AND a.age = b.age",
+    ),
+    (
+        f"{N} AS a WHERE EXISTS (SELECT 1 FROM clinic AS b WHERE a.pid > b.age)",
+        "b.pid = a.pid",
+        f"{N} AS a WHERE EXISTS (SELECT 1 FROM clinic AS b WHERE b.pid = a.pid AND b.age > a.age)",
+    ),
+    (
+        f"{N} AS a WHERE EXISTS (SELECT count(*) FROM clinic AS b WHERE b.pid = a.pid)",
+        "SELECT 1 FROM",
+        f"{N} AS a WHERE EXISTS (SELECT 1 FROM clinic AS b WHERE b.pid = a.pid)",
+    ),
+    (f"{N} WHERE pid IN (SELECT age FROM clinic)", "SELECT pid FROM", f"{N} WHERE pid IN (SELECT pid FROM clinic)"),
+    (
+        "SELECT avg(age) FROM clinic AS a JOIN clinic AS b USING (pid)",
+        "Write a.age or b.age",
+        "SELECT avg(a.age) FROM clinic AS a JOIN clinic AS b USING (pid)",
+    ),
     (f"WITH x USING KEY (age) AS (FROM clinic) {N}", "dp_query(", None),
     (
         f"{INNER} (SELECT DISTINCT sex FROM clinic GROUP BY pid, sex)",
@@ -372,6 +405,9 @@ def test_every_refusal_is_tried() -> None:
     reached.add(_site(lambda: read_predicate(parse_scalar("age"), TABLE, "age"))[1])
     for text in ("sum(age)", "mode(age, age)", "quantile_cont(age, age)", "mad(age, age)", "avg(name)"):
         reached.add(_site(lambda text=text: read_block_aggregate(text, TABLE))[1])
+    types = {**tables(), "labs": replace(tables()["labs"], unit_type="VARCHAR")}  # a key's type: no statement's fault
+    for text in ("visits JOIN labs USING (pid)", "visits WHERE pid IN (SELECT pid FROM labs)"):
+        reached.add(_site(lambda text=text: plan_of(f"{INNER} {text}", types))[1])
     missed = [s for s in _sites() if not any(name == s[0] and s[1] <= line <= s[2] for name, line in reached)]
     assert sorted(missed) == []
 
@@ -402,6 +438,7 @@ def test_a_suggestion_is_near() -> None:
         ('SELECT count(*) FROM clinic WHERE sex = "F"', "Q207", "A text is in single quotes: 'F'."),
         ('SELECT count(*) FROM clinic WHERE sex = "x"', "Q207", "A text is in single quotes: 'x'."),
         ("SELECT count(*) FROM clinic JOIN clinic AS b USING (age)", "Q204", "a table that holds the join."),
+        ("SELECT count(*) FROM clinic AS a JOIN clinic AS b USING (age)", "Q204", "a table that holds the join."),
     ],
 )
 def test_what_newcomers_write_is_answered(text: str, code: str, way: str) -> None:

@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 from duckdp.compiler.plan import Plan
-from duckdp.compiler.relations import unit_groups
+from duckdp.compiler.relations import joined, matched, unit_groups
 from duckdp.compiler.relations.relation import Relation
 from duckdp.errors import QueryError
 from tests.compiler.test_fixtures import _blocks
@@ -270,3 +270,155 @@ def test_unbounded_rows_of_a_relation_are_caught(con: duckdb.DuckDBPyConnection)
     plan = plan_of("SELECT count(*) FROM (SELECT DISTINCT pid, day FROM visits)", USUAL)
     assert largest_share(con, plan, random.Random(1), 12) <= 1
     assert largest_share(con, plan, random.Random(1), 12, runs=_with_rows(plan, 50)) > 1
+
+
+# ---- joins
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM visits JOIN labs USING (day)",
+        "SELECT count(*) FROM visits, labs",
+        "SELECT count(*) FROM visits CROSS JOIN labs",
+        "SELECT count(*) FROM visits NATURAL JOIN labs",
+        "SELECT count(*) FROM visits POSITIONAL JOIN labs",
+        "SELECT count(*) FROM visits v ASOF JOIN labs l ON v.pid = l.pid AND v.day >= l.day",
+        "SELECT count(*) FROM visits v JOIN labs l ON v.pid = l.pid OR v.day = l.day",
+        "SELECT count(*) FROM visits v JOIN labs l ON NOT v.pid = l.pid",
+        "SELECT count(*) FROM visits v JOIN labs l ON v.pid IS NOT DISTINCT FROM l.pid",
+        "SELECT count(*) FROM visits v JOIN labs l ON v.pid + 1 = l.pid",
+        "SELECT count(*) FROM visits v JOIN labs l ON v.pid = v.pid",
+        "SELECT count(*) FROM visits v JOIN labs l ON pid = pid",
+        "SELECT count(*) FROM visits v JOIN (SELECT day AS pid FROM labs) l ON v.pid = l.pid",
+        "SELECT count(*) FROM visits v JOIN (SELECT day AS pid FROM labs) l USING (pid)",
+        "SELECT count(*) FROM visits v LEFT JOIN labs l ON v.day = l.day WHERE v.pid = l.pid",
+        "SELECT count(*) FROM visits v FULL JOIN labs l ON TRUE WHERE v.pid = l.pid",
+        "SELECT count(*) FROM visits v, labs l WHERE v.pid = l.pid OR v.day = 1",
+        "SELECT count(*) FROM visits v, LATERAL (SELECT * FROM labs l WHERE l.pid = v.pid) l",
+        "SELECT avg(n) FROM (SELECT v.pid, count(*) n FROM visits v FULL JOIN labs l ON v.pid = l.pid GROUP BY 1)",
+        "SELECT avg(n) FROM (SELECT l.pid, count(*) AS n FROM visits v LEFT JOIN labs l USING (pid) GROUP BY l.pid)",
+        "SELECT count(*) FROM visits v SEMI JOIN labs l ON v.day = l.day",
+        "SELECT count(*) FROM visits v ANTI JOIN labs l USING (day)",
+        "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM labs)",
+        "SELECT count(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM labs l WHERE l.day = v.day)",
+        "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM labs WHERE pid = pid)",
+        "SELECT count(*) FROM visits v WHERE EXISTS (SELECT count(*) FROM labs l WHERE l.pid = v.pid)",
+        "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid LIMIT 0)",
+        "SELECT count(*) FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid)",
+        "SELECT count(*) FROM visits WHERE day IN (SELECT day FROM labs)",
+        "SELECT count(*) FROM visits WHERE pid IN (SELECT day FROM labs)",
+        "SELECT count(*) FROM visits WHERE pid NOT IN (SELECT l.pid FROM visits v LEFT JOIN labs l USING (pid))",
+        "SELECT count(*) FROM visits WHERE (pid, day) IN (SELECT pid, day FROM labs)",
+        "SELECT count(*) FROM visits WHERE pid = (SELECT max(pid) FROM labs)",
+    ],
+)
+def test_what_pairs_two_units_is_refused(text: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        plan_of(text, USUAL)
+    assert caught.value.code in ("Q204", "Q205", "Q301", "Q202"), str(caught.value)
+
+
+def test_joined_names() -> None:
+    """A name that two relations have is asked for; an alias hides its table's own name, inside EXISTS too."""
+    for text in (
+        "SELECT avg(day) FROM visits JOIN labs USING (pid)",
+        "SELECT count(*) FROM visits JOIN visits USING (pid)",
+        "SELECT avg(visits.cost) FROM visits a JOIN visits b ON a.pid = b.pid",
+        "SELECT sum(day) FROM visits v RIGHT JOIN labs l USING (pid, day)",
+    ):
+        with pytest.raises(QueryError) as caught:
+            plan_of(text, USUAL)
+        assert caught.value.code in ("Q203", "Q205")
+    inner = "SELECT 1 FROM visits b WHERE b.pid = visits.pid AND b.day > visits.day"
+    outer = f"SELECT count(*) FROM visits WHERE EXISTS ({inner})"
+    assert "gt_number" in plan_of(outer, USUAL).canonical()
+
+
+def test_units_of_two_types_are_not_compared() -> None:
+    two = {**USUAL, "labs": replace(USUAL["labs"], unit_type="VARCHAR")}
+    for text in (
+        "SELECT count(*) FROM visits JOIN labs USING (pid)",
+        "SELECT count(*) FROM visits WHERE pid IN (SELECT pid FROM labs)",
+    ):
+        with pytest.raises(QueryError, match="keys are compared as they are"):
+            plan_of(text, two)
+    rows = tables(unit_key=None, unit_type=None, max_rows=1, max_groups=1)
+    with pytest.raises(QueryError, match="pairs rows"):
+        plan_of("SELECT count(*) FROM visits a JOIN visits b ON a.day = b.day", rows)
+
+
+def test_figures_of_joins() -> None:
+    known = tables(max_rows=3, max_groups=2, row_cap=50)
+    visits = "(SELECT pid, count(*) AS n FROM visits GROUP BY pid)"
+    for text, rows, counted, units in (
+        ("visits v JOIN labs l USING (pid)", 128 * 128, 9, 50),
+        (f"{visits} v JOIN labs l USING (pid)", None, 3, 50),
+        (f"{visits} v JOIN {visits} l USING (pid)", 1, 1, 50),
+        (f"{visits} v LEFT JOIN {visits} l USING (pid)", 1, 1, 50),
+        (f"{visits} v FULL JOIN {visits} l USING (pid)", 2, 2, 100),
+        ("visits v SEMI JOIN labs l USING (pid)", None, 3, 50),
+    ):
+        found = plan_of(f"SELECT count(*) FROM {text}", known).query.table
+        assert isinstance(found, Relation)
+        assert (found.rows, found.max_rows, found.units_cap) == (rows, counted, units), text
+
+
+JOINS = "SELECT count(*), sum(cost) FROM visits JOIN labs USING (pid)"
+FULL = "SELECT count(*), count(DISTINCT pid) FROM visits FULL JOIN labs USING (pid)"
+ABSENT = "SELECT count(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid AND ok)"
+SELF = "SELECT sum(a.cost) FROM visits a JOIN visits b ON a.pid = b.pid AND a.day < b.day"
+
+
+@pytest.mark.parametrize("text", [JOINS, FULL, SELF])
+def test_joins_of_many_rows_keep_some(
+    text: str, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which rows are joined where there are too many is each unit's own affair."""
+    monkeypatch.setattr(joined, "JOIN_ROWS", 2)
+    plan = plan_of(text, USUAL)
+    assert violation(con, plan, random.Random(3), 6) is None
+    assert largest_share(con, plan, random.Random(3), 6) <= 1
+
+
+def _reprinted(module: Any, cut: str, instead: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """A printer whose text is another."""
+    made = {"joined": joined.Joined, "matched": matched.Matched}[module]
+    honest = made.print
+
+    def breaks(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(made, "print", lambda self, *given: honest(self, *given).replace(cut, instead))
+
+    return breaks
+
+
+def _chosen_by_place(patch: pytest.MonkeyPatch) -> None:
+    """Rows numbered as they lie, which others' rows move."""
+    patch.setattr(joined, "JOIN_ROWS", 2)
+
+    def first(rows: str, names: Any, salt: int, most: int) -> str:
+        place = "row_number() OVER (PARTITION BY r.__unit)"
+        return f"(SELECT * FROM (SELECT r.*, {place} AS place FROM {rows} AS r) WHERE place <= {most})"
+
+    patch.setattr(joined, "print_chosen", first)
+
+
+@pytest.mark.parametrize(
+    ("text", "breaks"),
+    [
+        (JOINS, _reprinted("joined", "ON l.__unit = r.__unit", "ON TRUE")),
+        (FULL, _reprinted("joined", "COALESCE(l.__unit, r.__unit)", "l.__unit")),
+        (ABSENT, _reprinted("matched", "WHERE other.__unit = base.__unit", "WHERE TRUE")),
+        (SELF, _chosen_by_place),
+    ],
+)
+def test_a_broken_join_is_caught(
+    text: str,
+    breaks: Callable[[pytest.MonkeyPatch], None],
+    con: duckdb.DuckDBPyConnection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = plan_of(text, USUAL)
+    assert violation(con, plan, random.Random(1), 2) is None
+    breaks(monkeypatch)
+    assert violation(con, plan, random.Random(1), 12) is not None

@@ -140,6 +140,8 @@ class Subqueries:
                 return self._named(node.this, known)
             view = self._renamed(self.view(node.this, known), node.args.get("alias"), node)
             return Named(names=(node.alias or "the subquery",), view=view)
+        if isinstance(node, exp.Lateral):
+            refuse_clause("laterals", [node], node, self.text)
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             what = "only protected tables and subqueries over them may stand in FROM."
             self._refuse("Q205", f"{what} {ways.names(list(self.tables))}", node)
