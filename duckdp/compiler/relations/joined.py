@@ -59,12 +59,12 @@ class Part:
         return self.table.rows if isinstance(self.table, Relation) else None
 
     def identity(self) -> dict[str, Any]:
-        """As :meth:`Node.identity`."""
+        """What the side is, as a part of a question's identity."""
         items = [[c.name, show(e)] for c, e in self.items]
         return {"rows": self.table._declared, "where": show(self.where), "items": items}
 
     def pruned(self, names: set[str]) -> Part:
-        """With those of its columns alone."""
+        """The same side with those of its columns alone."""
         items = tuple((c, e) for c, e in self.items if c.name in names)
         return replace(self, items=items, table=pruned(self.table, [self.where, *(e for _, e in items)]))
 
@@ -115,12 +115,12 @@ class Joined(Node):
         return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS
 
     def identity(self) -> dict[str, Any]:
-        """By its sides, and what they keep."""
+        """By its sides, and the rows that they keep of a unit."""
         sides = {"left": self.left.identity(), "right": self.right.identity()}
         return {"join": self.kind, **sides, "on": show(self.on), "most": list(self.most)}
 
     def pruned(self, names: set[str]) -> Joined:
-        """As :meth:`Node.pruned`."""
+        """The same without columns of its sides that nobody needs."""
         needed = names | {c.name for c in columns(self.on)}
         return replace(self, left=self.left.pruned(needed), right=self.right.pruned(needed))
 

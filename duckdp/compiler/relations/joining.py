@@ -78,7 +78,7 @@ class Joining:
         refuse(code, message, node, self.text)
 
     def add(self, rows: Rows, node: exp.Join, other: Named, where: exp.Expression | None) -> Rows:
-        """One relation more.
+        """Join one relation more with those before it.
 
         Args:
             rows: what stands before it.

@@ -43,12 +43,12 @@ class Matched(Node):
         return (self.table, self.other.table)
 
     def identity(self) -> dict[str, Any]:
-        """By both sides."""
+        """By the rows, by where matches are looked for, and by what must hold."""
         own = {"rows": self.table._declared, "where": show(self.where)}
         return {"matched": self.exists, **own, "other": self.other.identity(), "on": show(self.on)}
 
     def pruned(self, names: set[str]) -> Matched:
-        """As :meth:`Node.pruned`."""
+        """The same without columns of its sides that nobody needs."""
         used = {c.name for c in columns(self.on)}
         other = self.other.pruned(used)
         kept = [self.where, *((self.on and [self.on]) or [])]
@@ -83,7 +83,7 @@ class Matched(Node):
         return [head, *more, *describe_below(self.other.table, self.other.where, f"{word} a match on the unit{on} in")]
 
     def notes(self) -> list[str]:
-        """What both sides tell."""
+        """What the notes of both sides tell."""
         found = [n for t in self.inputs if isinstance(t, Relation) for n in t.node.notes()]
         return list(dict.fromkeys(found))
 

@@ -101,7 +101,7 @@ class UnitGroups(Node):
         }
 
     def pruned(self, names: set[str]) -> UnitGroups:
-        """As :meth:`Node.pruned`; keys stay, as they make the rows."""
+        """The same without aggregates that nobody needs; keys stay, as they make the rows."""
         taken = tuple((c, t) for c, t in self.taken if c.name in names)
         read = [self.where, *(e for _, e in self.keys), *(e for _, t in taken for e in (t.argument, t.filter))]
         return replace(self, taken=taken, table=pruned(self.table, read))
