@@ -14,7 +14,7 @@ Facts, each enforced by a printed clamp (relations/derived.py), C the most rows 
     sum             in C times the hull of 0 and the argument's interval
     avg, median, min, max   in the argument's interval; NULL where there is no value
 
-C is what a unit has at most in the relation below, or else its max_rows, which bounds no row here: the clamp does.
+C is what a unit has at most in the relation below, where that is little, or else its max_rows, which bounds no row here: the clamp does.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from duckdp.core.interval import Interval
 
 GRID = 2**51  # of a row's value in a sum: whole as a DOUBLE, and 2**64 rows of it are no overflow
 MAX_BITS = 40  # fractional bits of a grid
+MOST_TOLD = 64  # rows of a unit that a relation may have and all count; of one that may have more max_rows do
 COUNTS = ("count_rows", "count", "count_distinct")
 SUMS = ("sum", "avg")
 
@@ -197,7 +198,7 @@ def group_by_unit(
 def most_of(table: Table) -> int:
     """The most rows of a unit that an aggregate over a relation tells apart."""
     found = table.rows if isinstance(table, Relation) else None
-    return table.max_rows if found is None else found
+    return table.max_rows if found is None or found > MOST_TOLD else found
 
 
 def key_column(expr: Expr, domains: Domains) -> Column:
