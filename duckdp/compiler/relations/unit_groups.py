@@ -14,7 +14,8 @@ Facts, each enforced by a printed clamp (relations/derived.py), C the most rows 
     sum             in C times the hull of 0 and the argument's interval
     avg, median, min, max   in the argument's interval; NULL where there is no value
 
-C is what a unit has at most in the relation below, where that is little, or else its max_rows, which bounds no row here: the clamp does.
+C is what a unit has at most in the relation below, where that is little, or else its max_rows, which bounds no row
+here: the clamp does.
 """
 
 from __future__ import annotations
