@@ -135,15 +135,15 @@ def test_units_and_groups_share_the_charge() -> None:
 # ---- the law of the noise
 
 
-def noises(way: SecondMoments) -> np.ndarray:
+def noises(way: SecondMoments, draws: int) -> np.ndarray:
     zeros = [0] * len(way.released)
-    return way.moments([way.release(zeros) for _ in range(DRAWS)])
+    return way.moments([way.release(zeros) for _ in range(draws)])
 
 
 @pytest.mark.parametrize("delta", [False, True], ids=["pure", "gaussian"])
 def test_drawn_noise_follows_the_public_law_and_twins_do_not(delta: bool) -> None:
     for way in ways(ASKED["all of two"], ROW, delta):
-        drawn, law = noises(way), np.sort(way.draws(), axis=0)
+        drawn, law = noises(way, 600 if delta else DRAWS), np.sort(way.draws(), axis=0)
         assert law.std(axis=0) == pytest.approx(way.deviations, rel=0.05)
 
         def held(scale: float, place: int) -> bool:
