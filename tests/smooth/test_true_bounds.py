@@ -118,6 +118,22 @@ def test_bounds_hold_in_columns_of_few_floats():
     assert found == []
 
 
+@pytest.mark.parametrize("text", ["a", "a * b", "b + a"])
+def test_bounds_hold_below_the_smallest_normal_floats(text):
+    """What products of so small numbers lose is no part of them."""
+    ranges = {"a": (5e-324, 5e-323), "b": (0.0, 1e-320)}
+    known = tuple(column(name, *ends, nullable=False) for name, ends in ranges.items())
+    a, b = (Written(name, lambda row, name=name: row[name]) for name in "ab")
+    written = {"a": a, "a * b": binary("*", a, b), "b + a": binary("+", b, a)}[text]
+    basis = make_basis(known, 5, "total_degree", None)
+    along = [floats_of(*ends, generator(1), 12) for ends in ranges.values()]
+    rows = [dict(zip("ab", map(Fraction, at), strict=True)) for at in itertools.product(*along)]
+    for way in ways(text, basis, known):
+        fit = way()
+        assert fit is not None
+        assert not any(beyond(written, basis, fit, row) for row in rows)
+
+
 @pytest.mark.slow
 def test_bounds_hold_in_thousands_of_columns_of_few_floats():
     looked, found = narrow(2, 3000)

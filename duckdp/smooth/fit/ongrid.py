@@ -13,6 +13,7 @@ from duckdp.smooth.axes import Axis, Floats
 from duckdp.smooth.basis import chebyshev
 from duckdp.smooth.fit.factors import Factor, Known, Rows, interpolated, outer, telescoped
 from duckdp.smooth.fit.parts import Part
+from duckdp.smooth.fit.proved import UNDERFLOW
 
 RHOS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.2, 5.0)  # ellipses
 ARCS = 48  # discs along each
@@ -108,7 +109,7 @@ def _on_grid(factors: Sequence[Factor], block: Block, first: First, times: int) 
     shrunk = math.prod(grids[a.name][1] for a in part.axes)
     flat = difference.reshape(m, -1)
     seen = np.maximum(flat.max(axis=1), -flat.min(axis=1))
-    bound = seen / shrunk * (1 + 1e-9) + 1e-13 * total + tail
+    bound = seen / shrunk * (1 + 1e-9) + 1e-13 * total + tail + UNDERFLOW
     return np.where(np.isnan(bound), np.inf, bound), tail
 
 
