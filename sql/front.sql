@@ -251,6 +251,18 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_logistic_regression', [
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), ridge::VARCHAR,
   predicate::VARCHAR], [TRY_CAST(features AS VARCHAR[])]));
 
+CREATE OR REPLACE MACRO dp_marginals(t, columns, epsilon := NULL, k := 2, delta := 0, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_marginals', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), k::VARCHAR, delta::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_marginals(t, columns, epsilon := NULL, k := 2, delta := 0)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_marginals', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), k::VARCHAR,
+  delta::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
+
 CREATE OR REPLACE MACRO dp_quantiles(t, x, quantiles, epsilon := NULL, groups := NULL, predicate := NULL,
   intervals := true, method := 'auto', fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_quantiles', [

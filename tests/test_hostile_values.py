@@ -231,6 +231,8 @@ SESSION: Cases = {
         "intervals": False,
     },
     "median_smooth": lambda _: {**CALL, "column": "x", "delta": 0, "quantile": 0.5, "groups": None, "intervals": False},
+    "marginals": lambda _: {"table": "t", "columns": ["x"], "epsilon": 1, "k": 1, "delta": 0, "fresh": False},
+    "explain_marginals": lambda _: {"table": "t", "columns": ["x"], "epsilon": 1, "k": 1, "delta": 0},
     "smooth_summary": lambda w: {
         **SUMMARY,
         "name": f"s{w.made}",

@@ -45,6 +45,7 @@ from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.mechanisms.bounds import BoundsFinder
 from duckdp.mechanisms.unit_histogram import UnitHistogram
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
+from duckdp.smooth.buy.marginal_task import MarginalTask, plan_marginals
 from duckdp.smooth.buy.mixed_task import MixedTask, plan_mixed
 from duckdp.smooth.buy.per_group import GroupedTask, plan_grouped
 from duckdp.smooth.buy.range_task import RangedTask, plan_ranged
@@ -152,6 +153,12 @@ def _ranged(
 def _mixed(table: Any, by: str, degree: int, neighbours: Neighbours = ADD_REMOVE) -> Callable[[], MixedTask]:
     charge: dict[str, Any] = {"epsilon_nano": NANO, "neighbours": neighbours, "delta_atto": 0}
     return lambda: plan_mixed(table, ["age"], by, **charge, wishes=Wishes(degree=degree))
+
+
+def _marginals(
+    table: Any, columns: list[str], k: int, *, delta: int = 0, neighbours: Neighbours = ADD_REMOVE
+) -> Callable[[], MarginalTask]:
+    return lambda: plan_marginals(table, columns, k, epsilon_nano=NANO, neighbours=neighbours, delta_atto=delta)
 
 
 def _wide(
@@ -292,6 +299,11 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("categories of units", _mixed(KEYED, "sex", 2)),
         Case("categories of rows", _mixed(ROWS, "town", 4)),
         Case("categories, replaced", _mixed(ROWS, "smoker", 3, REPLACE)),
+    ),
+    MarginalTask: (
+        Case("marginals of units", _marginals(KEYED, ["sex", "smoker", "town"], 2)),
+        Case("marginals of tables", _marginals(KEYED, ["sex", "smoker", "town"], 3, delta=LARGE_DELTA)),
+        Case("marginals, replaced", _marginals(ROWS, ["sex", "smoker"], 1, neighbours=REPLACE)),
     ),
     SynthesisTask: (
         Case("lp", _synthesis(["income"])),

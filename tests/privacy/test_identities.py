@@ -24,6 +24,7 @@ from duckdp.compiler.release import SelectTask
 from duckdp.compiler.scope import read_predicate
 from duckdp.core.types import ATTO, NANO, Neighbours
 from duckdp.smooth.buy.counted import CountedTask, plan_counted
+from duckdp.smooth.buy.marginal_task import plan_marginals
 from duckdp.smooth.buy.mixed_task import plan_mixed
 from duckdp.smooth.buy.per_group import plan_grouped
 from duckdp.smooth.buy.range_task import plan_ranged
@@ -480,6 +481,16 @@ def _ranged() -> Iterator[Any]:
     yield from (make(**{**base, **change}) for change in ({}, *changes))
 
 
+def _marginals() -> Iterator[Any]:
+    def make(columns: tuple[str, ...], k: int, epsilon_nano: int, delta_atto: int) -> Any:
+        charge = {"epsilon_nano": epsilon_nano, "neighbours": ADD_REMOVE, "delta_atto": delta_atto}
+        return plan_marginals(clinic(unit_key=None), columns, k, **charge)
+
+    base = {"columns": ("sex", "smoker", "town"), "k": 2, "epsilon_nano": NANO, "delta_atto": 0}
+    changes: tuple[dict[str, Any], ...] = ({"columns": ("sex", "town")}, {"k": 1}, {"k": 3}, {"epsilon_nano": 2 * NANO})
+    yield from (make(**{**base, **change}) for change in ({}, *changes, {"k": 3, "delta_atto": ATTO // 5}))
+
+
 def _mixed() -> Iterator[Any]:
     def make(columns: tuple[str, ...], by: str, degree: int, epsilon_nano: int) -> Any:
         charge = {"epsilon_nano": epsilon_nano, "neighbours": ADD_REMOVE, "delta_atto": 0}
@@ -593,6 +604,7 @@ FAMILIES = (
     _grouped,
     _ranged,
     _mixed,
+    _marginals,
     _syntheses,
     _theorems,
     _wide,
