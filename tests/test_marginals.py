@@ -77,7 +77,7 @@ def test_cells_are_counts(con: duckdb.DuckDBPyConnection, k: int) -> None:
     assert place == len(of_tables) == task.noise.nested.cells
 
 
-@pytest.mark.parametrize(("k", "delta", "basis"), [(2, 0, True), (3, ATTO // 10**6, False)])
+@pytest.mark.parametrize(("k", "delta", "basis"), [(1, 0, True), (2, 0, False), (3, ATTO // 10**6, False)])
 def test_intervals_cover_and_tables_agree(con: duckdb.DuckDBPyConnection, k: int, delta: int, basis: bool) -> None:
     task, expected = plan(k=k, delta_atto=delta), true_counts("absg", k)
     assert task.by_basis is basis
@@ -106,7 +106,7 @@ def test_intervals_cover_and_tables_agree(con: duckdb.DuckDBPyConnection, k: int
 
 
 def test_errors_are_as_predicted(con: duckdb.DuckDBPyConnection) -> None:
-    for more in ({}, {"k": 3, "delta_atto": ATTO // 10**6}):
+    for more in ({"k": 1}, {"k": 3, "delta_atto": ATTO // 10**6}):
         task = plan(**more)
         expected = true_counts("absg", task.k)
         query = task.query(1)

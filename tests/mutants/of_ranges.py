@@ -17,7 +17,8 @@ _T, _T_NESTED, _T_RANGES = (
     ("tests/smooth/test_ranges.py",),
 )
 _MIXED, _POOLED, _BARS = "duckdp/smooth/buy/mixed_task.py", "duckdp/smooth/pooled.py", "duckdp/core/kernelbars.py"
-_T_MIXED = ("tests/smooth/test_mixed.py",)
+_MARGINALS = "duckdp/smooth/buy/marginal_task.py"
+_T_MARGINALS, _T_MIXED = ("tests/test_marginals.py",), ("tests/smooth/test_mixed.py",)
 _T_LOSSES, _T_ALONE = ("tests/privacy/test_losses.py",), ("tests/privacy/test_noise_alone.py",)
 
 # fmt: off
@@ -42,4 +43,7 @@ RANGES: tuple[Mutant, ...] = (
     Mutant("categories: of all rows twice", _POOLED, "of_joint[:size] -= share * np.diag(self._weights)", "of_joint[:size] -= 0 * np.diag(self._weights)", _T_MIXED),
     Mutant("categories: one noise is forgotten", _BARS, "sum(part.cumulants[0] for part in parts)", "sum(part.cumulants[0] for part in parts[:1])", _T_MIXED),
     Mutant("categories: steps of the other grid", _POOLED, "2.0 ** (base.bits - s.bits)", "2.0 ** (s.bits - base.bits)", _T_MIXED),
+    Mutant("marginals: exact tables", _MARGINALS, "[value + z for value", "[value + 0 * z for value", _T_ALONE),
+    Mutant("marginals: a row of a unit for each row", _MARGINALS, "change(table.max_rows if table.unit_key is not None else 1, neighbours)", "change(1, neighbours)", _T_LOSSES),
+    Mutant("marginals: k is not of its identity", _MARGINALS, '["marginals", self.k, self.by_basis, *terms]', '["marginals"]', ("tests/privacy/test_identities.py",)),
 )

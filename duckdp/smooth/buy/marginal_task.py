@@ -1,10 +1,11 @@
 """All k-way marginal tables of listed columns from one release, by whichever of two ways is expected to err less.
 
-    basis    noisy sums of the products of at most k functions of one column each (of booleans: all conjunctions' Fourier
-             basis), ``SummaryTask``; a cell is a combination of those of its columns, so all tables agree by themselves
+    basis    noisy sums of the products of at most k functions of one column each (of booleans: the Fourier basis of
+             conjunctions), ``SummaryTask``; cells are combinations of those of their columns, so all tables agree
     tables   every k-way table with noise of its own (``mechanisms/noisy_tables``), made to agree by least squares
 
-Cube noise of the whole vector makes the basis the better one for pure epsilon; with delta they are about as good.
+Cube noise of the whole vector makes the basis the better one for pure epsilon and booleans, tables are where columns
+have more values or delta allows Gaussian noise.
 
 Privacy:      the charge, as of whichever is released.
 Choice:       the least root mean square of the cells' expected standard errors: a formula over public figures.
@@ -204,8 +205,8 @@ def plan_marginals(
         ParameterError: P107, k, a column without listed values, or too many cells.
     """
     count = len(columns)
-    if not 1 <= k <= max(1, count):
-        raise ParameterError("P107", "k", k, f"must be from 1 to {max(1, count)}, the number of columns.")
+    if count and not 1 <= k <= count:
+        raise ParameterError("P107", "k", k, f"must be from 1 to {count}, the number of columns.")
     charge: dict[str, Any] = {"epsilon_nano": epsilon_nano, "neighbours": neighbours, "delta_atto": delta_atto}
     sizes: list[int] = []
     for name in columns:
