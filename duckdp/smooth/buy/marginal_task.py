@@ -97,7 +97,7 @@ class MarginalTask(OneRead):
 
     @property
     def loss(self) -> Loss:
-        """What it costs."""
+        """What the release costs, by whichever way."""
         return self.summary.loss if self.by_basis else self.loss_of_tables
 
     @property
