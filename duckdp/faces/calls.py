@@ -134,13 +134,6 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         return self._ask("dp_marginals", locals())
 
     @checks_itself
-    def explain_marginals(
-        self, table: str, columns: Sequence[str], *, epsilon: object = None, k: int = 2, delta: object = 0
-    ) -> Result:
-        """How :meth:`marginals` would be released, and at what error and cost; free."""
-        return self._ask("dp_explain_marginals", locals())
-
-    @checks_itself
     def explain_summary(
         self,
         table: str,
