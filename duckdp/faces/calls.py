@@ -120,20 +120,6 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         return self._ask("dp_smooth_summary", locals())
 
     @checks_itself
-    def marginals(
-        self,
-        table: str,
-        columns: Sequence[str],
-        *,
-        epsilon: object = None,
-        k: int = 2,
-        delta: object = 0,
-        fresh: bool = False,
-    ) -> Result:
-        """Noisy counts of all combinations of values of every ``k`` of the columns; a row for each."""
-        return self._ask("dp_marginals", locals())
-
-    @checks_itself
     def explain_summary(
         self,
         table: str,
