@@ -117,3 +117,24 @@ class BlockCalls(Files):
     ) -> Result:
         """What :meth:`mwem` would do and cost; free."""
         return self._ask("dp_explain_mwem", locals())
+
+    @checks_itself
+    def marginals(
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        epsilon: object = None,
+        k: int = 2,
+        delta: object = 0,
+        fresh: bool = False,
+    ) -> Result:
+        """Noisy counts of all combinations of values of every ``k`` of the columns; a row for each."""
+        return self._ask("dp_marginals", locals())
+
+    @checks_itself
+    def explain_marginals(
+        self, table: str, columns: Sequence[str], *, epsilon: object = None, k: int = 2, delta: object = 0
+    ) -> Result:
+        """How :meth:`marginals` would be released, and at what error and cost; free."""
+        return self._ask("dp_explain_marginals", locals())
