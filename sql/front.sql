@@ -357,6 +357,20 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_sample_aggregate', [
   t::VARCHAR, aggregate::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), blocks::VARCHAR,
   low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR], []));
 
+CREATE OR REPLACE MACRO dp_small_database(t, columns, questions, epsilon := NULL, size := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_small_database', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  CASE WHEN TRY_CAST(questions AS VARCHAR[]) IS NULL THEN questions::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), size::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[]), TRY_CAST(questions AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_small_database(t, columns, questions, epsilon := NULL, size := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_small_database', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  CASE WHEN TRY_CAST(questions AS VARCHAR[]) IS NULL THEN questions::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  size::VARCHAR], [TRY_CAST(columns AS VARCHAR[]), TRY_CAST(questions AS VARCHAR[])]));
+
 CREATE OR REPLACE MACRO dp_above_threshold(t, candidates, threshold, epsilon := NULL, hits := 1, values := false,
   predicate := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_above_threshold', [

@@ -191,6 +191,7 @@ LINES = {"target": "x * x", "features": ["x"], "delta": 0, "ridge": 0.0, "groups
 BLOCKS = {"aggregate": "avg(x)", "blocks": 5, "low": 0.0, "high": 9.0, "method": "auto"}
 CENTERS = {"columns": ["x"], "k": 2, "method": "auto", "moves": 1, "blocks": None}
 WORKLOAD = {"columns": ["name"], "questions": ["name = 'n1'"], "epsilon": 1, "rounds": 1}
+NET = {"table": "t", "columns": ["x"], "questions": ["x > 0"]}
 SUMMARY = {"table": "t", "columns": ["x"], "epsilon": 1, "delta": 0, "smoothness": None, "degree": 3}
 TABLE = {
     "epsilon": 1,
@@ -233,6 +234,8 @@ SESSION: Cases = {
     "median_smooth": lambda _: {**CALL, "column": "x", "delta": 0, "quantile": 0.5, "groups": None, "intervals": False},
     "marginals": lambda _: {"table": "t", "columns": ["x"], "epsilon": 1, "k": 1, "delta": 0, "fresh": False},
     "explain_marginals": lambda _: {"table": "t", "columns": ["x"], "epsilon": 1, "k": 1, "delta": 0},
+    "small_database": lambda _: {**NET, "epsilon": 1, "size": 2, "fresh": False},
+    "explain_small_database": lambda _: {**NET, "epsilon": 1, "size": 2},
     "smooth_summary": lambda w: {
         **SUMMARY,
         "name": f"s{w.made}",

@@ -138,3 +138,30 @@ class BlockCalls(Files):
     ) -> Result:
         """How :meth:`marginals` would be released, and at what error and cost; free."""
         return self._ask("dp_explain_marginals", locals())
+
+    @checks_itself
+    def small_database(
+        self,
+        table: str,
+        columns: Sequence[str],
+        questions: Sequence[str],
+        *,
+        epsilon: object = None,
+        size: int | None = None,
+        fresh: bool = False,
+    ) -> Result:
+        """About how many units fulfil each of ``questions``, from a small database of the cells of ``columns``."""
+        return self._ask("dp_small_database", locals())
+
+    @checks_itself
+    def explain_small_database(
+        self,
+        table: str,
+        columns: Sequence[str],
+        questions: Sequence[str],
+        *,
+        epsilon: object = None,
+        size: int | None = None,
+    ) -> Result:
+        """How many databases :meth:`small_database` would choose from, its error bound and its cost; free."""
+        return self._ask("dp_explain_small_database", locals())

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog.table import describe_unit
+from duckdp.catalog.table import Table, describe_unit
 from duckdp.compiler.evaluate import key_type
+from duckdp.compiler.expression import Expr
 from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.parse import MAX_STATEMENT
 from duckdp.compiler.printing import quote
+from duckdp.compiler.query import Key
 from duckdp.compiler.weighted_stream import read_of_cells, require_cells
 from duckdp.compiler.workload import WorkloadTask
 from duckdp.core.types import parse_epsilon
@@ -72,15 +74,7 @@ class Workload(Explained):
             raise ParameterError("P107", "columns", names, "must not be empty.")
         keys = read_keys(", ".join(map(quote, names)), table)
         require_cells(keys, names)
-        if not 0 < len(self.questions) <= MOST_CANDIDATES:
-            rule = f"must be between 1 and {MOST_CANDIDATES:,} predicates."
-            raise ParameterError("P107", "questions", len(self.questions), rule)
-        if sum(len(text.encode("utf-8", "surrogatepass")) for text in self.questions) > MAX_STATEMENT:
-            rule = f"have more than the {MAX_STATEMENT:,} bytes of one statement. Ask for fewer at once."
-            raise ParameterError("P107", "questions", len(self.questions), rule)
-        questions = tuple(read_of_cells(text, table, keys) for text in self.questions)
-        if len(set(questions)) != len(questions):
-            raise ParameterError("P107", "questions", len(questions), "must differ: one of them stands twice.")
+        questions = read_questions(self.questions, table, keys)
         rounds = min(USUAL_ROUNDS, len(questions)) if self.rounds is None else self.rounds
         if rounds > min(MOST_ROUNDS, len(questions)):
             rule = f"must be at most {min(MOST_ROUNDS, len(questions))}: {MOST_ROUNDS}, and the questions there are."
@@ -98,3 +92,23 @@ class Workload(Explained):
             raise ParameterError("P107", "questions", len(questions), rule)
         _ = task.worst
         return task
+
+
+def read_questions(
+    texts: Sequence[str], table: Table, keys: Sequence[Key], most: int = MOST_CANDIDATES
+) -> tuple[Expr, ...]:
+    """Questions given as texts: predicates of the cells' columns, in their order.
+
+    Raises:
+        ParameterError: P107, none, more than ``most``, too long, of another column, or one of them stands twice.
+        QueryError: Q1xx to Q3xx.
+    """
+    if not 0 < len(texts) <= most:
+        raise ParameterError("P107", "questions", len(texts), f"must be between 1 and {most:,} predicates.")
+    if sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) > MAX_STATEMENT:
+        rule = f"have more than the {MAX_STATEMENT:,} bytes of one statement. Ask for fewer at once."
+        raise ParameterError("P107", "questions", len(texts), rule)
+    questions = tuple(read_of_cells(text, table, keys) for text in texts)
+    if len(set(questions)) != len(questions):
+        raise ParameterError("P107", "questions", len(questions), "must differ: one of them stands twice.")
+    return questions

@@ -17,6 +17,8 @@ _T, _T_NESTED, _T_RANGES = (
     ("tests/smooth/test_ranges.py",),
 )
 _MIXED, _POOLED, _BARS = "duckdp/smooth/buy/mixed_task.py", "duckdp/smooth/pooled.py", "duckdp/core/kernelbars.py"
+_NET, _NET_TASK = "duckdp/mechanisms/small_database.py", "duckdp/compiler/net_task.py"
+_T_NET = ("tests/mechanisms/test_small_database.py",)
 _MARGINALS = "duckdp/smooth/buy/marginal_task.py"
 _T_MARGINALS, _T_MIXED = ("tests/test_marginals.py",), ("tests/smooth/test_mixed.py",)
 _T_LOSSES, _T_ALONE = ("tests/privacy/test_losses.py",), ("tests/privacy/test_noise_alone.py",)
@@ -46,4 +48,8 @@ RANGES: tuple[Mutant, ...] = (
     Mutant("marginals: exact tables", _MARGINALS, "[value + z for value", "[value + 0 * z for value", _T_ALONE),
     Mutant("marginals: a row of a unit for each row", _MARGINALS, "change(table.max_rows if table.unit_key is not None else 1, neighbours)", "change(1, neighbours)", _T_LOSSES),
     Mutant("marginals: k is not of its identity", _MARGINALS, '["marginals", self.k, self.by_basis, *terms]', '["marginals"]', ("tests/privacy/test_identities.py",)),
+    Mutant("net: scores are said to move by 1", _NET, "epsilon=epsilon, linf=self.size)", "epsilon=epsilon, linf=1)", _T_NET),
+    Mutant("net: an exact total", _NET_TASK, "int(units or 0) + laplace_noise(1, self._scale)[0]", "int(units or 0)", _T_ALONE),
+    Mutant("net: questions are not of its identity", _NET_TASK, "keys, asked, *terms])", "keys, *terms])", ("tests/privacy/test_identities.py",)),
+    Mutant("net: the bound forgets the choice", _NET, "return near + 2 / epsilon", "return near + 0 / epsilon", _T_NET),
 )

@@ -7,6 +7,7 @@ from typing import Any
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.compiler.grouping import read_keys
+from duckdp.compiler.net_task import NetTask
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
 from duckdp.core.types import NANO, Neighbours
@@ -32,3 +33,9 @@ def hitters(table: Any, keys: str, where: str | None = None, **terms: Any) -> He
 
 def chosen(table: Any, texts: Any, where: str | None = None, **terms: Any) -> PredicateChoice:
     return PredicateChoice(predicates=tuple(_predicate(t, table) for t in texts), **_choice(table, where, **terms))
+
+
+def small_database(table: Any, keys: str, texts: Any, **terms: Any) -> NetTask:
+    given = {"size": 3, "epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, **terms}
+    questions = tuple(_predicate(text, table) for text in texts)
+    return NetTask(table=table, keys=read_keys(keys, table), questions=questions, **given)

@@ -29,6 +29,7 @@ from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.kmeans import KMeansTask
 from duckdp.compiler.logistic_steps import LogisticSteps
+from duckdp.compiler.net_task import NetTask
 from duckdp.compiler.pair_moments import PairMoments
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
@@ -61,7 +62,7 @@ from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
 from tests.privacy.block_tasks import blocks
-from tests.privacy.choices import chosen, hitters, top_k
+from tests.privacy.choices import chosen, hitters, small_database, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
@@ -299,6 +300,13 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("categories of units", _mixed(KEYED, "sex", 2)),
         Case("categories of rows", _mixed(ROWS, "town", 4)),
         Case("categories, replaced", _mixed(ROWS, "smoker", 3, REPLACE)),
+    ),
+    NetTask: (
+        Case("small database of units", lambda: small_database(KEYED, "sex, smoker", ("sex = 'F'", "smoker"))),
+        Case(
+            "small database of rows, replaced",
+            lambda: small_database(ROWS, "level", ("level = 1",), size=None, neighbours=REPLACE),
+        ),
     ),
     MarginalTask: (
         Case("marginals of units", _marginals(KEYED, ["sex", "smoker", "town"], 2)),

@@ -34,7 +34,7 @@ from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
 from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, column, plan_for
 from tests.privacy.block_tasks import blocks
-from tests.privacy.choices import chosen, hitters, top_k
+from tests.privacy.choices import chosen, hitters, small_database, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.draws import TASKS
 from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair_moments
@@ -481,6 +481,19 @@ def _ranged() -> Iterator[Any]:
     yield from (make(**{**base, **change}) for change in ({}, *changes))
 
 
+def _nets() -> Iterator[Any]:
+    base: dict[str, Any] = {"table": clinic(), "keys": "sex, smoker", "texts": ("smoker",), "epsilon_nano": NANO}
+    changes: tuple[dict[str, Any], ...] = (
+        {"keys": "smoker"},
+        {"texts": ("smoker", "sex = 'F'")},
+        {"texts": ("NOT smoker",)},
+        {"size": 4},
+        {"epsilon_nano": 2 * NANO},
+        {"table": clinic(row_cap=2000)},
+    )
+    yield from (small_database(**{**base, **change}) for change in ({}, *changes))
+
+
 def _marginals() -> Iterator[Any]:
     def make(columns: tuple[str, ...], k: int, epsilon_nano: int, delta_atto: int) -> Any:
         charge = {"epsilon_nano": epsilon_nano, "neighbours": ADD_REMOVE, "delta_atto": delta_atto}
@@ -605,6 +618,7 @@ FAMILIES = (
     _ranged,
     _mixed,
     _marginals,
+    _nets,
     _syntheses,
     _theorems,
     _wide,

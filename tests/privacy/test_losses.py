@@ -29,6 +29,7 @@ from duckdp.compiler.bounds import BoundsTask
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.compiler.edges import SpanningTreeTask
+from duckdp.compiler.net_task import NetTask
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.quantile import QuantileTask
@@ -68,6 +69,7 @@ ELSEWHERE = {
     BlockTask,
     WeightedStream,
     WorkloadTask,
+    NetTask,
     QuantilesTask,
     SmoothQuantilesTask,
     SpanningTreeTask,

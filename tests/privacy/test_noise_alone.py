@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from duckdp.compiler import logistic_steps, quantile_levels
+from duckdp.compiler import logistic_steps, net_task, quantile_levels
 from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.quantile import QuantileTask
@@ -34,6 +34,7 @@ from duckdp.mechanisms import (
     mwem,
     noisy_tables,
     second_moments,
+    small_database,
     sparse_vector,
     top_k,
     tree_quantiles,
@@ -83,6 +84,7 @@ MODULES = (
     bounds_module,
     sparse_vector,
     multiplicative_weights,
+    net_task,
     noisy_tables,
     quantile_levels,
     second_moments,
@@ -141,6 +143,7 @@ def held_noise() -> Iterator[Held]:
             (mwem, "choose_exponential"),
             (top_k, "choose_best"),
             (top_k, "choose_exponential"),
+            (small_database, "choose_exponential"),
             (heavy_hitters, "choose_exponential"),
         ):
             patch.setattr(module, name, lambda scores, **_: len(scores) // 2)
