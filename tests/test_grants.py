@@ -44,6 +44,8 @@ CALLS = {
     "dp_explain_sample_aggregate": "dp_explain_sample_aggregate('visits', 'mad(age)', epsilon := 0.5)",
     "dp_mwem": "dp_mwem('visits', ['sex'], [$$sex = 'F'$$], epsilon := 0.5)",
     "dp_explain_mwem": "dp_explain_mwem('visits', ['sex'], [$$sex = 'F'$$], epsilon := 0.5)",
+    "dp_small_database": "dp_small_database('visits', ['sex'], [$$sex = 'F'$$], epsilon := 0.5)",
+    "dp_explain_small_database": "dp_explain_small_database('visits', ['sex'], [$$sex = 'F'$$], epsilon := 0.5)",
     "dp_kmeans": "dp_kmeans('visits', ['age'], k := 2, epsilon := 0.5)",
     "dp_explain_kmeans": "dp_explain_kmeans('visits', ['age'], k := 2, epsilon := 0.5)",
     "dp_choose": "dp_choose('visits', ['age > 40', 'age < 20'], epsilon := 0.5)",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -11,6 +13,12 @@ import pytest
 
 import duckdp
 from duckdp import Curator
+from duckdp.compiler import net_task
+from duckdp.core.task import Stages
+from duckdp.core.types import NANO
+from duckdp.mechanisms import small_database as mechanism
+from tests.gate import clinic
+from tests.privacy.choices import small_database
 
 QUESTIONS = ["a", "NOT a", "g = 1", "a OR g = 2"]
 
@@ -45,13 +53,13 @@ def test_answers_of_all_questions_are_within_the_bound(owner: Curator) -> None:
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        ("['a'], []", "candidates"),
+        ("['a'], []", "questions"),
         ("[], ['a']", "columns"),
-        ("['x'], ['x > 0']", "columns"),
-        ("['a'], ['g = 1']", "questions"),
-        ("['a'], ['a', 'a']", "candidates"),
+        ("['a'], ['g = 1']", "predicate"),
+        ("['a'], ['a', 'a']", "questions"),
         ("['a'], ['a'], size := 0", "size"),
         ("['a', 'g'], ['a'], size := 60", "size"),
+        ("['g'], [" + ", ".join(f"'g + {i} > 3'" for i in range(257)) + "]", "questions"),
     ],
 )
 def test_what_is_refused_is_not_charged(owner: Curator, call: str, name: str) -> None:
@@ -60,3 +68,33 @@ def test_what_is_refused_is_not_charged(owner: Curator, call: str, name: str) ->
         with pytest.raises(duckdb.Error, match=f"P107: {name}="):
             con.execute(f"FROM {function}('t', {call}, epsilon := 1)")
     assert owner.ledger.charges() == []
+
+
+@pytest.mark.parametrize("epsilon_nano", [1_000, 999_999_999, 100 * NANO])
+def test_the_total_and_the_choice_spend_what_is_charged(epsilon_nano: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what the mechanisms are told, of a count that moves by 1 and of scores that move by the size."""
+    spent: list[Fraction] = []
+
+    def noise(count: int, scale: float) -> list[int]:
+        spent.append(count / Fraction(scale))
+        return [0] * count
+
+    def choose(scores: Sequence[int], *, epsilon: Fraction, linf: int) -> int:
+        spent.append(epsilon * 3 / linf)
+        return 0
+
+    monkeypatch.setattr(net_task, "laplace_noise", noise)
+    monkeypatch.setattr(mechanism, "choose_exponential", choose)
+    task = small_database(clinic(), "sex, smoker", ("smoker",), size=3, epsilon_nano=epsilon_nano)
+    task.work(0)(Stages(lambda _: [(7,)]))
+    assert len(spent) == 2, "as many draws whatever the data"
+    assert Fraction(epsilon_nano, NANO) * Fraction(99, 100) < sum(spent) <= Fraction(task.loss.epsilon_nano, NANO)
+
+
+@pytest.mark.parametrize(("drawn", "total"), [("-5", 0), ("7", 7), (str(2**80), 2**40)])
+def test_a_total_is_one_that_could_be(drawn: str, total: int) -> None:
+    task = small_database(clinic(), "sex, smoker", ("smoker", "NOT smoker"))
+    payload = task.work(0)(Stages(lambda _: [(2**62, None)], stored=lambda: [drawn]))
+    assert json.loads(payload)["total"] == total
+    answers, within = task.answers(payload)
+    assert all(0 <= answer <= total for answer in answers) and within > 0

@@ -27,11 +27,9 @@ from duckdp.core.noise import laplace_noise, laplace_scale
 from duckdp.core.reads import PrivateQuery, one_row
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import NANO, Loss, Neighbours
-from duckdp.errors import ParameterError
 from duckdp.mechanisms.small_database import LARGEST, Net, best_size
 
 TOTAL_SHARE = 10  # one part in this many pays for the number of units
-MOST_QUESTIONS = 256  # of one small database
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,32 +57,32 @@ class NetTask:
         """The multisets to choose from.
 
         Raises:
-            ParameterError: P107, they are too many, or so are the questions.
+            ParameterError: P107, they are too many.
         """
-        if len(self.questions) > MOST_QUESTIONS:
-            rule = f"are at most {MOST_QUESTIONS:,} of one small database."
-            raise ParameterError("P107", "questions", len(self.questions), rule)
         members = np.array([members_of(self.keys, question) for question in self.questions])
         rows = float(self.table.expected_rows or self.table.row_cap)
-        size = best_size(*members.shape, rows, float(self._for_choice)) if self.size is None else self.size
+        size = best_size(*members.shape, rows, float(self.for_choice)) if self.size is None else self.size
         return Net(members, size)
 
     @property
-    def _for_total(self) -> Fraction:
+    def for_total(self) -> Fraction:
+        """Epsilon of the number of units."""
         return Fraction(max(1, self.epsilon_nano // TOTAL_SHARE), NANO)
 
     @property
-    def _for_choice(self) -> Fraction:
-        return Fraction(self.epsilon_nano, NANO) - self._for_total
+    def for_choice(self) -> Fraction:
+        """Epsilon of the choice: all the rest, so that both come to the charge."""
+        return Fraction(self.epsilon_nano, NANO) - self.for_total
 
     @cached_property
-    def _scale(self) -> float:
-        return laplace_scale(self._for_total, 1)
+    def scale(self) -> float:
+        """Noise of the number of units, which changes by at most 1."""
+        return laplace_scale(self.for_total, 1)
 
     @property
     def margin(self) -> int:
         """Half-width of the number of units, at 97.5%."""
-        return half_width(Noise("laplace", self._scale), 0.975)
+        return half_width(Noise("laplace", self.scale), 0.975)
 
     @property
     def loss(self) -> Loss:
@@ -121,13 +119,13 @@ class NetTask:
 
     def within(self, total: float) -> float:
         """How far all answers are from the counts at most, with about 92%: the mechanism's bound."""
-        return self.net.error(total + self.margin, self.margin, self._for_choice)
+        return self.net.error(total + self.margin, self.margin, self.for_choice)
 
     def work(self, salt: int) -> Work:  # noqa: ARG002 - nothing is chosen by a hash
         """The noisy total, stored; then the choice."""
         everybody = read_predicate(parse_scalar("TRUE"), self.table, "SELECT TRUE")
         total_read = count_units(self.table, None, (everybody,))
-        read, net = count_units(self.table, None, self.questions), self.net
+        read, net, _ = count_units(self.table, None, self.questions), self.net, self.scale
 
         def run(stages: Stages) -> str:
             noisy = int(stages.run(lambda: str(self._noisy_total(stages, total_read))))
@@ -135,7 +133,7 @@ class NetTask:
 
             def choose() -> str:
                 found = one_row(stages.read(read), len(self.questions))
-                chosen = net.choose([int(units or 0) for units in found], total, self._for_choice)
+                chosen = net.choose([int(units or 0) for units in found], total, self.for_choice)
                 return json.dumps({"total": total, "cells": chosen})
 
             return stages.last(choose)
@@ -144,7 +142,7 @@ class NetTask:
 
     def _noisy_total(self, stages: Stages, query: PrivateQuery) -> int:
         (units,) = one_row(stages.read(query), 1)
-        return int(units or 0) + laplace_noise(1, self._scale)[0]
+        return int(units or 0) + laplace_noise(1, self.scale)[0]
 
     def answers(self, payload: str) -> tuple[list[float], float]:
         """(the answer of each question, how far they may be), from the stored payload."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from duckdp.catalog.table import describe_unit
 from duckdp.compiler.grouping import read_keys
-from duckdp.compiler.net_task import MOST_QUESTIONS, NetTask
+from duckdp.compiler.net_task import NetTask
 from duckdp.compiler.printing import quote
 from duckdp.compiler.weighted_stream import require_cells
 from duckdp.core.types import parse_epsilon
@@ -21,6 +21,8 @@ from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:
     from duckdp.desk.desk import Desk
+
+MOST_QUESTIONS = 256  # of one small database: each is held against all there are to choose from
 
 
 @dp_function("dp_small_database", costs="epsilon", example="'care', ['sex'], ['sex = ''female'''], epsilon := 0.1")

@@ -15,9 +15,10 @@ Utility:      let C be the size of the net. With probability 1 - beta the drawn 
               (2 m / epsilon) ln(C / beta). Of m rows drawn from the data, n of them, some multiset has all
               |q_j / n - e_j / m| <= s = sqrt(ln(2 k) / (2 m)) for k questions, where every unit is in one cell: the
               chance that one is above t is at most 2 k exp(-2 m t^2) (Hoeffding), below 1 for every t > s, and the
-              differences have finitely many values. N e_j / m is within |N - n| of n e_j / m. So all answers err by at most
-              n sqrt(ln(2 k) / (2 m)) + |N - n| + (2 / epsilon) ln(C / beta): :meth:`Net.error`.
-Numerics:     m <= 60, counts and N are at most 2^40, so scores are whole numbers below 2^46; the draw is exact over the whole net, which is enumerated.
+              differences have finitely many values. N e_j / m is within |N - n| of n e_j / m. So all answers err by
+              at most n s + |N - n| + (2 / epsilon) ln(C / beta): :meth:`Net.error`.
+Numerics:     m <= 60, counts and N are at most 2^40, so scores are whole numbers below 2^46. The draw is
+              that of ``exponential``, over the whole net, which is enumerated.
 Source:       Blum, Ligett, Roth, "A learning theory approach to noninteractive database privacy", J. ACM 60(2), 2013;
               Dwork, Roth 2014, section 4.1. The exact draw of a net that is enumerated is ours.
 """

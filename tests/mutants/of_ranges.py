@@ -18,7 +18,7 @@ _T, _T_NESTED, _T_RANGES = (
 )
 _MIXED, _POOLED, _BARS = "duckdp/smooth/buy/mixed_task.py", "duckdp/smooth/pooled.py", "duckdp/core/kernelbars.py"
 _NET, _NET_TASK = "duckdp/mechanisms/small_database.py", "duckdp/compiler/net_task.py"
-_T_NET = ("tests/mechanisms/test_small_database.py",)
+_T_NET, _T_NET_TASK = ("tests/mechanisms/test_small_database.py",), ("tests/test_small_database.py",)
 _MARGINALS = "duckdp/smooth/buy/marginal_task.py"
 _T_MARGINALS, _T_MIXED = ("tests/test_marginals.py",), ("tests/smooth/test_mixed.py",)
 _T_LOSSES, _T_ALONE = ("tests/privacy/test_losses.py",), ("tests/privacy/test_noise_alone.py",)
@@ -49,7 +49,10 @@ RANGES: tuple[Mutant, ...] = (
     Mutant("marginals: a row of a unit for each row", _MARGINALS, "change(table.max_rows if table.unit_key is not None else 1, neighbours)", "change(1, neighbours)", _T_LOSSES),
     Mutant("marginals: k is not of its identity", _MARGINALS, '["marginals", self.k, self.by_basis, *terms]', '["marginals"]', ("tests/privacy/test_identities.py",)),
     Mutant("net: scores are said to move by 1", _NET, "epsilon=epsilon, linf=self.size)", "epsilon=epsilon, linf=1)", _T_NET),
-    Mutant("net: an exact total", _NET_TASK, "int(units or 0) + laplace_noise(1, self._scale)[0]", "int(units or 0)", _T_ALONE),
+    Mutant("net: an exact total", _NET_TASK, "int(units or 0) + laplace_noise(1, self.scale)[0]", "int(units or 0)", _T_ALONE),
     Mutant("net: questions are not of its identity", _NET_TASK, "keys, asked, *terms])", "keys, *terms])", ("tests/privacy/test_identities.py",)),
+    Mutant("net: the choice spends all", _NET_TASK, "Fraction(self.epsilon_nano, NANO) - self.for_total", "Fraction(self.epsilon_nano, NANO)", _T_NET_TASK),
+    Mutant("net: a total below none", _NET_TASK, "min(max(0, noisy), LARGEST)", "min(noisy, LARGEST)", _T_NET_TASK),
+    Mutant("net: places of cells of 16 bits", _NET, "dtype=np.int32)", "dtype=np.int16)", _T_NET),
     Mutant("net: the bound forgets the choice", _NET, "return near + 2 / epsilon", "return near + 0 / epsilon", _T_NET),
 )
