@@ -48,7 +48,7 @@ def test_every_multiset_is_in_the_net_once() -> None:
 
 
 def test_draws_follow_the_law() -> None:
-    net, counts, epsilon, draws = Net(MEMBERS, 2), (3, 5), Fraction(3), 3000
+    net, counts, epsilon, draws = Net(MEMBERS, 2), (3, 5), Fraction(3), 1500
     listed = net.databases()
     weights = np.array(exponential_weights(net.scores(counts, 6, listed), epsilon / 4), dtype=object)
     found = Counter(tuple(net.choose(counts, 6, epsilon)) for _ in range(draws))
