@@ -357,20 +357,6 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_sample_aggregate', [
   t::VARCHAR, aggregate::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), blocks::VARCHAR,
   low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR], []));
 
-CREATE OR REPLACE MACRO dp_mwem(t, columns, questions, epsilon := NULL, rounds := NULL, fresh := false)
-AS TABLE SELECT * FROM query(__dp_bind('dp_mwem', [
-  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
-  CASE WHEN TRY_CAST(questions AS VARCHAR[]) IS NULL THEN questions::VARCHAR END,
-  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), rounds::VARCHAR,
-  fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[]), TRY_CAST(questions AS VARCHAR[])]));
-
-CREATE OR REPLACE MACRO dp_explain_mwem(t, columns, questions, epsilon := NULL, rounds := NULL)
-AS TABLE SELECT * FROM query(__dp_bind('dp_explain_mwem', [
-  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
-  CASE WHEN TRY_CAST(questions AS VARCHAR[]) IS NULL THEN questions::VARCHAR END,
-  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
-  rounds::VARCHAR], [TRY_CAST(columns AS VARCHAR[]), TRY_CAST(questions AS VARCHAR[])]));
-
 CREATE OR REPLACE MACRO dp_small_database(t, columns, questions, epsilon := NULL, size := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_small_database', [
   t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
@@ -450,3 +436,17 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_pmw_answer', [
 CREATE OR REPLACE MACRO dp_pmw_answer(handle, predicate)
 AS (SELECT value FROM query(__dp_bind('dp_pmw_answer', [
   handle::VARCHAR, predicate::VARCHAR], [])));
+
+CREATE OR REPLACE MACRO dp_mwem(t, columns, questions, epsilon := NULL, rounds := NULL, fresh := false)
+AS TABLE SELECT * FROM query(__dp_bind('dp_mwem', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  CASE WHEN TRY_CAST(questions AS VARCHAR[]) IS NULL THEN questions::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), rounds::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(columns AS VARCHAR[]), TRY_CAST(questions AS VARCHAR[])]));
+
+CREATE OR REPLACE MACRO dp_explain_mwem(t, columns, questions, epsilon := NULL, rounds := NULL)
+AS TABLE SELECT * FROM query(__dp_bind('dp_explain_mwem', [
+  t::VARCHAR, CASE WHEN TRY_CAST(columns AS VARCHAR[]) IS NULL THEN columns::VARCHAR END,
+  CASE WHEN TRY_CAST(questions AS VARCHAR[]) IS NULL THEN questions::VARCHAR END,
+  coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
+  rounds::VARCHAR], [TRY_CAST(columns AS VARCHAR[]), TRY_CAST(questions AS VARCHAR[])]));

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from duckdp.catalog.table import Table
 from duckdp.compiler.expression import Expr
 from duckdp.compiler.parse import MAX_STATEMENT, parse_scalar
+from duckdp.compiler.query import Key
 from duckdp.compiler.scope import read_predicate
+from duckdp.compiler.weighted_stream import read_of_cells
 from duckdp.errors import ParameterError
 from duckdp.result import Result, note_name, plain_result
 
@@ -71,6 +73,26 @@ def read_predicates(texts: Sequence[str], table: Table) -> tuple[Expr, ...]:
     if len(set(read)) != len(read):
         raise ParameterError("P107", "candidates", len(read), "must differ: one of them stands twice.")
     return read
+
+
+def read_questions(
+    texts: Sequence[str], table: Table, keys: Sequence[Key], most: int = MOST_CANDIDATES
+) -> tuple[Expr, ...]:
+    """Questions given as texts: predicates of the cells' columns, in their order.
+
+    Raises:
+        ParameterError: P107, none, more than ``most``, too long, of another column, or one of them stands twice.
+        QueryError: Q1xx to Q3xx.
+    """
+    if not 0 < len(texts) <= most:
+        raise ParameterError("P107", "questions", len(texts), f"must be between 1 and {most:,} predicates.")
+    if sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) > MAX_STATEMENT:
+        rule = f"have more than the {MAX_STATEMENT:,} bytes of one statement. Ask for fewer at once."
+        raise ParameterError("P107", "questions", len(texts), rule)
+    questions = tuple(read_of_cells(text, table, keys) for text in texts)
+    if len(set(questions)) != len(questions):
+        raise ParameterError("P107", "questions", len(questions), "must differ: one of them stands twice.")
+    return questions
 
 
 def predicate_text(predicate: str | None) -> str:

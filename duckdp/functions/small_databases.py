@@ -14,9 +14,8 @@ from duckdp.compiler.weighted_stream import require_cells
 from duckdp.core.types import parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.functions.kinds import ColumnNames, Epsilon, Fresh, Predicates, Size, TableName
-from duckdp.functions.planned import Planned
+from duckdp.functions.planned import Planned, read_questions
 from duckdp.functions.spec import Explained, argument, dp_function, option
-from duckdp.functions.workloads import read_questions
 from duckdp.result import Result, plain_result
 
 if TYPE_CHECKING:

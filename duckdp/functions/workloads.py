@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog.table import Table, describe_unit
+from duckdp.catalog.table import describe_unit
 from duckdp.compiler.evaluate import key_type
-from duckdp.compiler.expression import Expr
 from duckdp.compiler.grouping import read_keys
-from duckdp.compiler.parse import MAX_STATEMENT
 from duckdp.compiler.printing import quote
-from duckdp.compiler.query import Key
-from duckdp.compiler.weighted_stream import read_of_cells, require_cells
+from duckdp.compiler.weighted_stream import require_cells
 from duckdp.compiler.workload import WorkloadTask
 from duckdp.core.types import parse_epsilon
 from duckdp.errors import ParameterError
 from duckdp.functions.kinds import ColumnNames, Epsilon, Fresh, Predicates, Size, TableName
-from duckdp.functions.planned import MOST_CANDIDATES, Planned
+from duckdp.functions.planned import Planned, read_questions
 from duckdp.functions.spec import Explained, argument, dp_function, option
 from duckdp.result import Result, ResultColumn
 
@@ -92,23 +89,3 @@ class Workload(Explained):
             raise ParameterError("P107", "questions", len(questions), rule)
         _ = task.worst
         return task
-
-
-def read_questions(
-    texts: Sequence[str], table: Table, keys: Sequence[Key], most: int = MOST_CANDIDATES
-) -> tuple[Expr, ...]:
-    """Questions given as texts: predicates of the cells' columns, in their order.
-
-    Raises:
-        ParameterError: P107, none, more than ``most``, too long, of another column, or one of them stands twice.
-        QueryError: Q1xx to Q3xx.
-    """
-    if not 0 < len(texts) <= most:
-        raise ParameterError("P107", "questions", len(texts), f"must be between 1 and {most:,} predicates.")
-    if sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) > MAX_STATEMENT:
-        rule = f"have more than the {MAX_STATEMENT:,} bytes of one statement. Ask for fewer at once."
-        raise ParameterError("P107", "questions", len(texts), rule)
-    questions = tuple(read_of_cells(text, table, keys) for text in texts)
-    if len(set(questions)) != len(questions):
-        raise ParameterError("P107", "questions", len(questions), "must differ: one of them stands twice.")
-    return questions

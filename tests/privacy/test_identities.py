@@ -488,6 +488,7 @@ def _nets() -> Iterator[Any]:
         {"texts": ("smoker", "sex = 'F'")},
         {"texts": ("NOT smoker",)},
         {"size": 4},
+        {"neighbours": Neighbours.REPLACE},
         {"epsilon_nano": 2 * NANO},
         {"table": clinic(row_cap=2000)},
     )
