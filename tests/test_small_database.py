@@ -86,9 +86,11 @@ def test_the_total_and_the_choice_spend_what_is_charged(epsilon_nano: int, monke
     monkeypatch.setattr(net_task, "laplace_noise", noise)
     monkeypatch.setattr(mechanism, "choose_exponential", choose)
     task = small_database(clinic(), "sex, smoker", ("smoker",), size=3, epsilon_nano=epsilon_nano)
-    task.work(0)(Stages(lambda _: [(7,)]))
-    assert len(spent) == 2, "as many draws whatever the data"
-    assert Fraction(epsilon_nano, NANO) * Fraction(99, 100) < sum(spent) <= Fraction(task.loss.epsilon_nano, NANO)
+    for units in (7, 0, None, 2**62):
+        spent.clear()
+        task.work(0)(Stages(lambda _, units=units: [(units,)]))  # type: ignore[misc]
+        assert len(spent) == 2, "as many draws whatever the data"
+        assert Fraction(epsilon_nano, NANO) * Fraction(99, 100) < sum(spent) <= Fraction(task.loss.epsilon_nano, NANO)
 
 
 @pytest.mark.parametrize(("drawn", "total"), [("-5", 0), ("7", 7), (str(2**80), 2**40)])

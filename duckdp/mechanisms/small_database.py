@@ -86,9 +86,11 @@ class Net:
 
     def scores(self, counts: Sequence[int], total: int, listed: NDArray[np.int32]) -> list[int]:
         """The score of every multiset, as private as the counts."""
-        worst = np.zeros(len(listed), dtype=np.int64)
+        worst, cells = np.zeros(len(listed), dtype=np.int64), self.members.shape[1]
+        few = cells <= self.size  # then how often each stands there is shorter than the places
+        often = np.stack([(listed == cell).sum(axis=1) for cell in range(cells)], axis=1) if few else None
         for own, count in zip(self.members, counts, strict=True):
-            fulfilled = own[listed].sum(axis=1, dtype=np.int64)
+            fulfilled = own[listed].sum(axis=1, dtype=np.int64) if often is None else often @ own.astype(np.int64)
             np.maximum(worst, np.abs(self.size * min(count, LARGEST) - total * fulfilled), out=worst)
         return [-int(score) for score in worst]
 

@@ -47,6 +47,16 @@ def test_every_multiset_is_in_the_net_once() -> None:
     assert len(listed) == count_net(3, 4) == 15
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_scores_are_those_of_their_definition(size: int) -> None:
+    net, counts = Net(MEMBERS, size), (3, 5)
+    expected = [
+        -max(abs(size * q - 6 * sum(int(own[c]) for c in places)) for q, own in zip(counts, MEMBERS, strict=True))
+        for places in combinations_with_replacement(range(3), size)
+    ]
+    assert net.scores(counts, 6, net.databases()) == expected
+
+
 def test_draws_follow_the_law() -> None:
     net, counts, epsilon, draws = Net(MEMBERS, 2), (3, 5), Fraction(3), 1500
     listed = net.databases()
