@@ -61,7 +61,9 @@ class NetTask:
         """
         members = np.array([members_of(self.keys, question) for question in self.questions])
         rows = float(self.table.expected_rows or self.table.row_cap)
-        size = best_size(*members.shape, rows, float(self.for_choice)) if self.size is None else self.size
+        size = self.size
+        if size is None:
+            size = best_size(len(members), members.shape[1], rows, float(self.for_choice))
         return Net(members, size)
 
     @property

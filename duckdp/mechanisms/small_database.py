@@ -106,7 +106,7 @@ class Net:
             margin: of the total.
             epsilon: of the choice.
         """
-        return best_error(*self.members.shape, self.size, rows, float(epsilon)) + margin
+        return best_error(len(self.members), self.members.shape[1], self.size, rows, float(epsilon)) + margin
 
 
 def count_net(cells: int, size: int) -> int:
