@@ -49,6 +49,7 @@ GOOD_LISTS = {
     "functions": ["x", "x * x"],
     "candidates": ["x > 1", "x < 0"],
     "quantiles": ["0.5"],
+    "questions": ["x > 1"],
 }
 ODD = (
     "NULL",
