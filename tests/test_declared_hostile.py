@@ -246,13 +246,19 @@ def test_odd_words_of_a_command(curator: duckdp.Curator, command: str, monkeypat
 def _words(spec: Spec, odd: Parameter, word: str) -> list[str]:
     options: list[Any] = ["--analyst=ana"]
     places: list[Any] = []
+    named = [p.name for p in spec.words() if p.placed and p.kind.listed][:-1]
     for p in spec.words():
         good = GOOD_LISTS[p.name] if p.kind.listed else [GOOD.get(p.name, "10" if p.name == "rows" else "")]
         if p.name == "name" and "smooth-answer" not in spec.name.replace("_", "-"):
             good = ["made"]
         given = [word] if p is odd else good
-        if p.placed:
+        if p.placed and p.name not in named:
             places += given
-        elif p is odd or (p.default in (REQUIRED, None) and p.name in ("epsilon", "name")) or p.name == "rows":
+        elif (
+            p.name in named
+            or p is odd
+            or (p.default in (REQUIRED, None) and p.name in ("epsilon", "name"))
+            or p.name == "rows"
+        ):
             options += [f"--{p.name.replace('_', '-')}={one}" for one in given]
     return [*options, "--", "t.duckdb", *places]

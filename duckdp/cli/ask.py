@@ -123,7 +123,10 @@ def _command(spec: Spec) -> click.Command:
     name = spec.name.removeprefix("dp_").replace("_", "-")
     command = click.command(name, cls=Declared, function=spec.name, help=about)(run)
     placed = [parameter for parameter in spec.words() if parameter.placed]
-    command.params = [*command._own, *map(_argument, placed)]
+    lists = [parameter for parameter in placed if parameter.kind.listed]  # the words that follow are one list's
+    named = [parameter.name for parameter in lists[:-1]]
+    made = (_option(p) if p.name in named else _argument(p) for p in placed)
+    command.params = [*command._own, *made]
     return command
 
 
