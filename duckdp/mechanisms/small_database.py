@@ -9,7 +9,7 @@ Assumes:      between neighbours every q_j moves by at most 1, up or down (``uni
               and N is released before.
 Proof sketch: N is fixed, so m q_j - N e_j moves by at most m, its absolute value by no more, and the maximum of values
               that move by at most m moves by at most m: linf of every score is m. Scores are not monotone. Counts are
-              cut at 2^40 first, which moves none by more. The net follows from public figures, all of it is looked
+              cut to 0 .. 2^40 first, which moves none by more. The net follows from public figures, all of it is looked
               at, and one is drawn.
 Utility:      let C be the size of the net. With probability 1 - beta the drawn score is below the best by at most
               (2 m / epsilon) ln(C / beta). Of m rows drawn from the data, n of them, some multiset has all
@@ -91,7 +91,7 @@ class Net:
         often = np.stack([(listed == cell).sum(axis=1) for cell in range(cells)], axis=1) if few else None
         for own, count in zip(self.members, counts, strict=True):
             fulfilled = own[listed].sum(axis=1, dtype=np.int64) if often is None else often @ own.astype(np.int64)
-            np.maximum(worst, np.abs(self.size * min(count, LARGEST) - total * fulfilled), out=worst)
+            np.maximum(worst, np.abs(self.size * min(max(0, count), LARGEST) - total * fulfilled), out=worst)
         return [-int(score) for score in worst]
 
     def answers(self, database: Sequence[int], total: int) -> list[float]:

@@ -118,7 +118,7 @@ def test_nets_of_many_cells_can_be_chosen_from() -> None:
 def test_counts_above_the_largest_stay_exact() -> None:
     net = Net(MEMBERS, 60)
     listed = net.databases()
-    scores = [net.scores((2**70, 0), total, listed) for total in (0, 2**40)]
+    scores = [net.scores((2**70, -(2**70)), total, listed) for total in (0, 2**40)]
     assert min(min(s) for s in scores) >= -60 * 2**40 and max(scores[0]) == -60 * 2**40
 
 
