@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import duckdp
@@ -54,9 +55,10 @@ def test_each_method_is_written_down(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def care(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection over the table of the documentation."""
+    """A connection over the tables of the documentation."""
+    roads = pa.table({"person": [1, 2, 3], "a": ["x", "x", "y"], "b": ["y", "z", "z"], "km": [1.0, 2.0, 3.0]})
     path = str(Path(duckdp.__file__).parent / "demo" / "data" / "rand_hie.parquet")
-    with duckdp.open({"care": path}, ledger=tmp_path_factory.mktemp("care") / "ledger") as curator:
+    with duckdp.open({"care": path, "roads": roads}, ledger=tmp_path_factory.mktemp("care") / "ledger") as curator:
         curator.protect(
             "care",
             unit_key="person",
@@ -67,6 +69,8 @@ def care(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyCo
             bounds={"age": (0, 65), "medical_dollars": (0, 2_000)},
             domains={"sex": ["female", "male"]},
         )
+        domains = {"a": ["x", "y", "z"], "b": ["x", "y", "z"]}
+        curator.protect("roads", unit_key="person", max_rows=1, row_cap=10, bounds={"km": (0, 10)}, domains=domains)
         curator.budget(epsilon=100)
         curator.grant("ana", epsilon=100)
         yield curator.connect("ana")

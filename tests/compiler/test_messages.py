@@ -16,6 +16,7 @@ from duckdp.catalog.table import Table
 from duckdp.compiler import spelling, ways
 from duckdp.compiler.block_aggregate import read_block_aggregate
 from duckdp.compiler.nodes import FUNCTION_NAMES
+from duckdp.compiler.pair_moments import read_number
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
 from duckdp.errors import QueryError
@@ -405,6 +406,7 @@ def test_every_refusal_is_tried() -> None:
     reached.add(_site(lambda: read_predicate(parse_scalar("age"), TABLE, "age"))[1])
     for text in ("sum(age)", "mode(age, age)", "quantile_cont(age, age)", "mad(age, age)", "avg(name)"):
         reached.add(_site(lambda text=text: read_block_aggregate(text, TABLE))[1])
+    reached.add(_site(lambda: read_number("name", TABLE, "x"))[1])
     types = {**tables(), "labs": replace(tables()["labs"], unit_type="VARCHAR")}  # a key's type: no statement's fault
     for text in ("visits JOIN labs USING (pid)", "visits WHERE pid IN (SELECT pid FROM labs)"):
         reached.add(_site(lambda text=text: plan_of(f"{INNER} {text}", types))[1])
