@@ -76,6 +76,8 @@ CALLS = {
     "dp_explain_correlations": "dp_explain_correlations('visits', ['age', 'age * age'], epsilon := 0.5)",
     "dp_linear_regression": "dp_linear_regression('visits', 'age * age', ['age'], epsilon := 0.5)",
     "dp_explain_linear_regression": "dp_explain_linear_regression('visits', 'age * age', ['age'], epsilon := 0.5)",
+    "dp_marginals": "dp_marginals('visits', ['sex'], k := 1, epsilon := 0.5)",
+    "dp_explain_marginals": "dp_explain_marginals('visits', ['sex'], k := 1, epsilon := 0.5)",
     "dp_groups_per_unit": "dp_groups_per_unit('visits', 'sex', epsilon := 0.5)",
     "dp_explain_groups_per_unit": "dp_explain_groups_per_unit('visits', 'sex', epsilon := 0.5)",
 }
@@ -93,6 +95,8 @@ STOPS: dict[str, Callable[[duckdp.Curator], None]] = {
 
 @pytest.fixture(params=["front", "registered"])
 def con(request: pytest.FixtureRequest, curator: duckdp.Curator) -> Iterator[duckdb.DuckDBPyConnection]:
+    curator.budget(epsilon=200, delta="1e-4", raise_to=True, reason="every function is asked for")
+    curator.grant("ana", epsilon=100, delta="1e-5", raise_to=True, reason="every function is asked for")
     if request.param == "front":
         yield curator.connect("ana")
         return

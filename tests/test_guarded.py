@@ -109,7 +109,6 @@ def test_a_session_tells_the_same(curator: duckdp.Curator) -> None:
     for statement, text in {
         INSIDE: WITHHELD,
         "SELECT nope": "was not found",
-        "SELECT now()": ZONED,
         "FROM '/home/ana/people.csv'": "/home/ana/people.csv",
     }.items():
         with pytest.raises(QueryError) as caught:
@@ -132,6 +131,8 @@ def test_only_what_was_written_may_name_a_path() -> None:
     assert told(both, "FROM '/srv/data/x.csv'") == WITHHELD
     assert told(duckdb.BinderException("Binder Error: see https://duckdb.org/docs/current/x")).endswith("x")
     assert told(duckdb.IOException("IO Error: x")) == WITHHELD
+    lacking = "Invalid Input Error: Required module 'pytz' failed to import, due to the following Python exception:"
+    assert told(duckdb.InvalidInputException(f"{lacking}\nTraceback (most recent call last)")) == ZONED
     assert told(duckdb.Error("x")) == WITHHELD
 
 

@@ -358,8 +358,12 @@ def test_many_at_once_are_better_than_one_by_one(curator: duckdp.Curator) -> Non
 
 def test_explain_costs_nothing(curator: duckdp.Curator) -> None:
     con, ana = curator.connect("ana"), curator.session("ana")
-    lines = [r[0] for r in ana.explain_quantiles("t", "age", [0.25, 0.5], epsilon=1, groups="sex").rows()]
-    asked = "FROM dp_explain_quantiles('t', 'age', [0.25, 0.5], epsilon := 1, groups := 'sex')"
+    lines = [
+        r[0]
+        for r in ana.explain_quantiles("t", "age", [0.25, 0.5], epsilon=1, groups="sex", method="exponential").rows()
+    ]
+    options = "epsilon := 1, groups := 'sex', method := 'exponential'"
+    asked = f"FROM dp_explain_quantiles('t', 'age', [0.25, 0.5], {options})"
     assert lines == [r[0] for r in con.execute(asked).fetchall()]
     assert "2 quantiles of age in each of 2 groups by the exponential mechanism, 2 levels" in lines[0]
     assert ana.remaining_text().startswith("epsilon=400")

@@ -16,6 +16,8 @@ from duckdp.compiler.scalars import Scalars
 
 TRUE = Literal(True, Kind.BOOLEAN)
 
+_CONJUNCTIONS = frozenset(("and",))  # operators whose every argument must hold
+
 
 def read_predicate(node: exp.Expression, table: Table, text: str) -> Expr:
     """Translate a predicate over a table's declared columns (the ``predicate`` argument of functions)."""
@@ -179,7 +181,7 @@ class RowScope:
         """A condition without what a join on the unit has made true."""
         if isinstance(condition, Literal) and condition.value is True and len(self.named) > 1:
             return None
-        if isinstance(condition, Call) and condition.operator == "and" and len(self.named) > 1:
+        if isinstance(condition, Call) and condition.operator in _CONJUNCTIONS and len(self.named) > 1:
             return _all_of([e for a in condition.arguments if (e := self.simplified(a)) is not None], nothing=None)
         return condition
 

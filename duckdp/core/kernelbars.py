@@ -33,22 +33,9 @@ Floats = NDArray[np.float64]
 _KEPT = 256  # largest Laplace terms that are not taken as normal
 
 
-def kernel_half_widths(laplace: Floats, scale: float, cube: Floats, rate: float, level: float) -> Floats:
-    """Half-widths w with P(|X| <= w) >= level, for many combinations: float[m].
-
-    Args:
-        laplace: float[m, R], v of each combination.
-        scale: b, grid steps.
-        cube: float[m, k], x of each combination; k = 0 without a cube.
-        rate: of the cube, per grid step.
-        level: wanted coverage.
-    """
-    return summed_half_widths([Terms(laplace, scale, cube, rate)], level)
-
-
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Combinations of one noise: Laplace terms and a cube, as :func:`kernel_half_widths` takes them."""
+    """Combinations of one noise: Laplace terms and a cube, as :func:`summed_half_widths` takes them."""
 
     laplace: Floats
     scale: float

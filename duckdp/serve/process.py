@@ -23,10 +23,12 @@ import duckdb
 from duckdp.catalog.table import load_table
 from duckdp.compiler.parse import parse_statement
 from duckdp.front.front import LOCKDOWN, LOCKS, VIEWS, _create_functions
+from duckdp.process.importing import importing
 from duckdp.resources import read_sql
 from duckdp.serve.catalog import install, rewritten, stub_statements
 from duckdp.serve.conversation import Conversation
 from duckdp.serve.lockdown import lock
+from duckdp.serve.sqlstates import fields
 from duckdp.serve.voice import Voice
 
 STACK = 8 * 2**20  # bytes of a thread's stack: DuckDB's binder goes deep; what is not touched takes no memory
@@ -113,18 +115,19 @@ class Process:
 
 def _warm(con: duckdb.DuckDBPyConnection) -> None:
     """Load all modules that later work imports: no file can be read afterwards."""
-    import datetime
-    import decimal
-    import encodings.idna  # noqa: F401
-    import uuid  # noqa: F401
+    with importing():
+        import datetime
+        import decimal
+        import encodings.idna  # noqa: F401
+        import uuid  # noqa: F401
 
-    import pyarrow as pa
-    import sqlglot.optimizer
+        import pyarrow as pa
+        import sqlglot.optimizer
 
-    for package in (sqlglot, sqlglot.optimizer):
-        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            if not found.name.endswith(("__main__", ".executor")):
-                importlib.import_module(found.name)
+        for package in (sqlglot, sqlglot.optimizer):
+            for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+                if not found.name.endswith(("__main__", ".executor")):
+                    importlib.import_module(found.name)
 
     rows = con.execute(
         "SELECT 1::DECIMAL(9,2), DATE '2020-01-01', TIMESTAMP '2020-01-01', TIMESTAMPTZ '2020-01-01 00:00:00+00', "
@@ -140,8 +143,6 @@ def _warm(con: duckdb.DuckDBPyConnection) -> None:
     try:
         con.execute("SELECT nothing_of_that_name")
     except duckdb.Error as error:
-        from duckdp.serve.sqlstates import fields
-
         fields(error, "")
 
 

@@ -193,12 +193,12 @@ def test_the_bound_is_drawn_whatever_the_scale_is() -> None:
 
 @pytest.mark.parametrize("bound", BOUNDS[2:8:5])
 def test_intervals_cover_as_stated(bound: ScaleBound) -> None:
-    """Value and bound as released, 1,500 times; a twin of 0.4 the width is caught."""
+    """Value and bound as released, 1,500 times; a twin of a twentieth of the width is caught."""
     value, s, top, wide, narrow = 2**40, 1e7, 2**41, 0, 0
     for _ in range(1_500):
         off = abs(bound.noise.add(value, s, top) - value)
         half = bound.half_width(bound.release(s, top))
-        wide, narrow = wide + (off <= half), narrow + (off <= 0.4 * half)
+        wide, narrow = wide + (off <= half), narrow + (off <= 0.05 * half)
     assert clopper_pearson(wide, 1_500, FALSE_ALARM)[1] >= 0.95
     assert clopper_pearson(narrow, 1_500, FALSE_ALARM)[1] < 0.95
 

@@ -16,6 +16,7 @@ from duckdp.mechanisms.heavy_hitters import HeavyHitters
 from tests.mechanisms.test_top_k import Pick, exponential
 from tests.privacy.statistics import fits
 
+DRAWS = 1_600
 List = tuple[str, ...]
 Counts = dict[str, int]
 
@@ -121,13 +122,13 @@ def test_draws_follow_the_law(delta: float) -> None:
     assert not made.shot
     counts = {"a": made.tau + 2, "b": made.tau - 1, "c": made.tau}
     names = list(counts)
-    seen = Counter(tuple(names[i] for i in made.pick(list(counts.values()))) for _ in range(800))
+    seen = Counter(tuple(names[i] for i in made.pick(list(counts.values()))) for _ in range(DRAWS))
     for factor, right in ((1.0, True), (0.5, False), (2.0, False)):
         law = peeled(counts, 2, made.tau, float(made._top.share) * factor, exponential)
-        ways = [w for w in law if law[w] * 800 > 5]
+        ways = [w for w in law if law[w] * DRAWS > 5]
         observed = [seen[w] for w in ways]
-        expected = [800 * law[w] for w in ways]
-        rest = (800 - sum(observed), 800 - sum(expected))
+        expected = [DRAWS * law[w] for w in ways]
+        rest = (DRAWS - sum(observed), DRAWS - sum(expected))
         p = stats.chisquare([*observed, rest[0]], [*expected, max(rest[1], 1e-6)]).pvalue
         assert fits(float(p)) == right, factor
 

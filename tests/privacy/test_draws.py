@@ -150,5 +150,5 @@ def test_twin_that_draws_for_occupied_cells_only(databases: Databases, monkeypat
         return plain(tables, purse, share, read)
 
     plain = tree_counts.measure
-    monkeypatch.setattr("duckdp.synthetic.tree.buy.grow.measure", occupied)
+    monkeypatch.setattr("duckdp.synthetic.tree.buy.resumed.measure", occupied)
     assert problems(_case("TreeTask", "tree, replaced"), {n: databases[n] for n in ("empty", "usual")}, ("usual",))

