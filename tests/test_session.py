@@ -474,3 +474,18 @@ def test_epsilon_comes_from_the_call_else_from_what_the_session_has_set(tmp_path
             ana.sql("FROM dp_explain('SELECT sum(x) FROM t')").rows()
         )  # must not wait for itself
         assert ana.sql("SELECT dp_noisy_count('t') AS n").rows() == ana.sql("SELECT count(*) FROM t").rows()
+
+
+@pytest.mark.parametrize("row", ["age = 20 AND cost = 0", "age = 111"])
+@pytest.mark.parametrize("inner", ["median(y % round(5.5))", "max(y - y)", "sum(least(y % 7.5, 5))"])
+def test_no_row_of_a_subquery_makes_a_read_fail(curator: duckdp.Curator, row: str, inner: str) -> None:
+    """A product beyond the range of DOUBLE in one row, or in none: later steps take whole numbers to be finite."""
+    huge = "*".join(["2000000000"] * 36)
+    columns = f"patient_id, CASE WHEN {row} THEN {huge} ELSE 1 END AS y"
+    rows = f"SELECT patient_id, {inner} AS m FROM (SELECT DISTINCT {columns} FROM visits) GROUP BY patient_id"
+    try:
+        found = curator.session("ana").sql(f"SELECT count(*) FROM ({rows}) WHERE m > 0", epsilon=1)
+    except QueryError as refused:
+        assert refused.code.startswith("Q4")  # by what is public
+    else:
+        assert len(found.rows()) == 1

@@ -19,7 +19,7 @@ from duckdp.serve.messages import Body, ProtocolError
 from duckdp.serve.running import Columns, Ran
 from duckdp.serve.settings import REPORTED
 from duckdp.serve.sqlstates import Refused, fields
-from duckdp.serve.statements import Statement, cast_parameters, count_parameters, read_statement, split
+from duckdp.serve.statements import MOST_PARAMETERS, Statement, cast_parameters, count_parameters, read_statement, split
 from duckdp.serve.values import TEXT, encoders, oid_of, read_parameter, type_of
 
 FLUSH = 1 << 16  # bytes that wait before they are sent
@@ -197,6 +197,8 @@ class Conversation(Acts):
                 raise Refused("42P05", f'prepared statement "{name[:63]}" already exists')
             self._require_room(self._prepared)
             wanted = count_parameters(text)
+            if wanted > MOST_PARAMETERS:
+                raise Refused("54023", f"a statement takes at most {MOST_PARAMETERS:,} parameters")
             known = [*types, *([0] * (wanted - len(types)))]
             for number, kind in cast_parameters(text).items():
                 if 0 < number <= len(known):

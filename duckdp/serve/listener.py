@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict
 from contextlib import suppress
 from ipaddress import ip_address
+from typing import cast
 
 from duckdp.curator import Curator
 from duckdp.errors import DuckDPError
@@ -34,6 +35,7 @@ DELAY, MOST_DELAY, FORGET = (
     900.0,
 )  # seconds: after a wrong password, doubled each time; until it is forgotten
 MOST_KNOWN = 10_000  # names and addresses whose wrong passwords are counted
+CLOSING = 5.0  # seconds for what was written last
 TABLES = 2.0  # seconds between looks at the declarations
 
 
@@ -53,6 +55,7 @@ class Listener:
         self._starting: dict[str, asyncio.Lock] = {}
         self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self._open: set[asyncio.Task[None]] = set()
+        self._strangers: set[asyncio.Task[None]] = set()  # who has not logged in yet
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -78,15 +81,23 @@ class Listener:
     async def _came(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        if len(self._open) >= self._most or len(self._strangers) >= self._most // 2 + 1:
+            writer.transport.abort()
+            return
         self._open.add(task)
+        self._strangers.add(task)
         try:
             await self._serve(reader, writer)
         except (ProtocolError, OSError, asyncio.IncompleteReadError, TimeoutError):
             pass  # whoever it was has gone, or is let go without a word
         finally:
-            self._open.discard(task)
-            with suppress(OSError):
+            self._strangers.discard(task)
+            with suppress(OSError, TimeoutError):
                 writer.close()
+                async with asyncio.timeout(CLOSING):  # who does not read what is left is not waited for
+                    await writer.wait_closed()
+            writer.transport.abort()
+            self._open.discard(task)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -94,11 +105,12 @@ class Listener:
             if parameters is None:
                 return
             user = parameters.get("user", "")[:63]
-            if len(self._open) > self._most:
-                await _fatal(writer, "53300", f"this server takes at most {self._most} connections.")
-                return
             if not await self._let_in(reader, writer, user):
                 return
+        self._strangers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+        if sum(len(w.clients) for w in self._workers.values() if w.analyst == user) >= self._most * 3 // 4:
+            await _fatal(writer, "53300", "the analyst has too many connections.")
+            return
         try:
             worker = await self._worker(user)
         except (DuckDPError, OSError) as error:
@@ -217,8 +229,9 @@ class Listener:
             if found is None or not found.alive:
                 desk = self._curator.session(analyst).desk
                 desk.require_grant()
-                found = self._workers[analyst] = Worker(desk, self._ended)
+                found = Worker(desk, self._ended)
                 await found.start()
+                self._workers[analyst] = found
             return found
 
     def _ended(self, worker: Worker) -> None:
@@ -230,7 +243,7 @@ class Listener:
         while True:
             await asyncio.sleep(TABLES)
             for worker in list(self._workers.values()):
-                with suppress(DuckDPError, OSError):
+                with suppress(Exception):  # of one worker: the others are told all the same
                     await worker.tell_tables()
 
 

@@ -100,7 +100,8 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 # Instructions of the filter.
 _LOAD, _EQUAL, _AND_SET, _RETURN = 0x20, 0x15, 0x45, 0x06
-_NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # bytes: offsets in what the filter sees
+_NUMBER, _ARCH, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24  # bytes: offsets in what the filter sees
+_FCNTL = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC
 
 
 class UnconfinedError(OSError):
@@ -151,7 +152,13 @@ def filter_program(machine: str, process: int) -> bytes:
         number = numbers[which]
         if number is None:
             continue
-        if name == "tgkill":  # signals to this process alone
+        if name == "fcntl":  # flags and copies of descriptors alone: F_SETOWN and F_SETSIG would signal any process
+            allowed = [(_EQUAL, 0, 1, command) for command in _FCNTL]
+            lines += [(_EQUAL, 0, 2 + 2 * len(allowed), number), (_LOAD, 0, 0, _SECOND_ARGUMENT)]
+            for line in allowed:
+                lines += [line, (_RETURN, 0, 0, _ALLOW)]
+            lines.append((_RETURN, 0, 0, _REFUSE))
+        elif name == "tgkill":  # signals to this process alone
             lines += [
                 (_EQUAL, 0, 4, number),
                 (_LOAD, 0, 0, _FIRST_ARGUMENT),

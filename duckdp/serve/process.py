@@ -92,8 +92,9 @@ class Process:
             case ["cancel", int(number)]:
                 cursor = self._cursors.get(number)
                 if cursor is not None:
-                    cursor.interrupt()
-                    self._voice.interrupt(number)
+                    with suppress(duckdb.Error, OSError):  # it was closed just now
+                        cursor.interrupt()
+                        self._voice.interrupt(number)
 
     def _converse(self, number: int, key: tuple[int, int], user: str, parameters: dict[str, str], fd: int) -> None:
         self._voice.speak_for(number)

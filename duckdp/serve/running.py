@@ -83,6 +83,10 @@ class Runner:
         if first == "explain":
             return _EXPLAIN
         if first in ("pragma", "call", "show", "describe", "desc", "summarize", "execute"):
+            if "dp_" in made.lower() or first in ("call", "execute"):
+                raise Refused(
+                    "0A000", f"{first.upper()} cannot be described before it runs.", "Send it as a simple query."
+                )
             return self.run(text, values).columns
         rows = self._first(text, values, made, lambda made: self.cursor.execute(f"DESCRIBE {made}", given)).fetchall()
         return [(str(name), type_of(str(kind))) for name, kind, *_ in rows]

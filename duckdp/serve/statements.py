@@ -221,6 +221,9 @@ def cast_parameters(text: str) -> dict[int, str]:
     return {int(found[1] or found[3]): (found[2] or found[4]).lower() for found in _TYPED.finditer(text)}
 
 
+MOST_PARAMETERS = 65_535  # of a statement, as PostgreSQL has it
+
+
 def count_parameters(text: str) -> int:
     """The largest n of $n in a text."""
     most, at = 0, 0

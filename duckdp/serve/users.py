@@ -47,7 +47,7 @@ class Users:
         """
         if not isinstance(name, str) or not _NAME.match(name):
             raise ParameterError("P105", "user", name, "must be a name of at most 63 characters.")
-        if not isinstance(password, str) or len(password) < LEAST or "\\0" in password:
+        if not isinstance(password, str) or len(password) < LEAST or "\0" in password:
             raise ParameterError("P107", "password", "...", f"must have at least {LEAST} characters.")
         self._read()
         self._users[name] = str(make_verifier(password))

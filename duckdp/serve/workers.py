@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from typing import Any
 
@@ -61,9 +61,9 @@ class Worker:
         Raises:
             OSError: it did not come up.
         """
-        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        calls, asked = socket.socketpair()
-        with theirs, asked:
+        with ExitStack() as opened:
+            control, theirs = map(opened.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            calls, asked = map(opened.enter_context, socket.socketpair())
             fds = (theirs.fileno(), asked.fileno())
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "duckdp.serve.process", *map(str, fds), self.analyst],
@@ -74,6 +74,7 @@ class Worker:
                 start_new_session=True,
                 env={k: v for k, v in os.environ.items() if k in ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG")},
             )
+            control, calls = (socket.socket(fileno=one.detach()) for one in (control, calls))
         self._control = control
         control.setblocking(False)
         self._reader, self._writer = await asyncio.open_connection(sock=calls)
@@ -110,6 +111,7 @@ class Worker:
 
     def cancel(self, number: int) -> None:
         """End a client's statement, and what is read for it."""
+        self._desk.interrupt((self.analyst, id(self), number))
         with suppress(OSError):
             self._control.send(json.dumps(["cancel", number]).encode())
 
@@ -197,6 +199,8 @@ class Worker:
         if not self.alive:
             return
         self.alive = False
+        for number in self.clients:  # nobody waits for what is read for them any more
+            self._desk.interrupt((self.analyst, id(self), number))
         self._ready.set()
         self._tables.set()
         self._binder.close()

@@ -30,11 +30,14 @@ TRIES = {
     "io_uring": "call(425, 1, 0)",
     "raise limits": "resource.setrlimit(resource.RLIMIT_CORE, (1, 1))",
     "keys": "call(250, 0, 0, 0, 0, 0)",
+    "a signal by a socket": "fcntl.fcntl(spare, 8, os.getppid())",
+    "which signal": "fcntl.fcntl(spare, 10, 9)",
     "unshare": "call(272, 0x10000000)",
     "another filter": "call(317, 1, 0, 0)",
 }
 PROGRAM = """
-import ctypes, json, os, resource, socket, sys, threading
+import ctypes, fcntl, json, os, resource, socket, sys, threading
+spare = socket.socketpair()[0]
 libc = ctypes.CDLL(None, use_errno=True)
 def call(*numbers):
     if libc.syscall(*numbers) < 0:

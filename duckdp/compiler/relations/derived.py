@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from dataclasses import replace
 
 from duckdp.catalog.table import Column, Kind, Scalar
@@ -97,7 +98,13 @@ def column_of(
 
 
 def print_derived(column: Column, value: str, parameters: Parameters) -> str:
-    """A value within what its column claims."""
+    """A value within what its column claims; of a number without bounds: that it is finite.
+
+    What follows takes whole numbers and DECIMALs to be finite, whatever they came from: a product of many that leaves
+    the range of DOUBLE would be NaN later, where nothing looks for it, and an error for what one row holds.
+    """
+    if column.lower is None and column.kind is Kind.NUMBER:
+        column = replace(column, lower=-sys.float_info.max, upper=sys.float_info.max)
     if column.lower is not None and column.kind is not Kind.BOOLEAN:
         of = number if column.kind is Kind.NUMBER else lambda bound: print_literal(bound, column.kind, parameters)
         lower, upper = of(column.lower), of(column.upper)  # type: ignore[arg-type]

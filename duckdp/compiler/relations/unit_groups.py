@@ -277,7 +277,7 @@ def _value(taken: Taken, value: str) -> str:
         return value
     if taken.function not in SUMS:
         scale = _median_scale(taken)
-        return f"({value} + 0e0)" if scale is None else f"CAST({value} AS DECIMAL(38,{scale}))"
+        return f"({value} + 0e0)" if scale is None else f"TRY_CAST({value} AS DECIMAL(38,{scale}))"
     steps, span = _steps(taken.argument), facts(taken.argument).interval
     low, high = math.floor(span.lower * steps), math.ceil(span.upper * steps)
     on_grid = f"system.main.floor({value} * {number(steps)} + 0.5e0)"
