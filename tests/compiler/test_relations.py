@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 from duckdp.compiler.plan import Plan
-from duckdp.compiler.relations import joined, matched, unit_groups
+from duckdp.compiler.relations import joined, joining, matched, unit_groups
 from duckdp.compiler.relations.relation import Relation
 from duckdp.errors import QueryError
 from tests.compiler.test_fixtures import _blocks
@@ -370,7 +370,13 @@ ABSENT = "SELECT count(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM labs l W
 SELF = "SELECT sum(a.cost) FROM visits a JOIN visits b ON a.pid = b.pid AND a.day < b.day"
 
 
-@pytest.mark.parametrize("text", [JOINS, FULL, SELF])
+PAIRS = "SELECT count(*), sum(cost) FROM visits v SEMI JOIN visits w ON v.pid = w.pid AND v.day < w.day AND w.paid"
+EARLIER = "SELECT 1 FROM visits w WHERE w.pid = v.pid AND w.day < v.day"
+NO_PAIRS = f"SELECT count(*) FROM visits v WHERE paid AND NOT EXISTS ({EARLIER})"
+AROUND = "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.pid = v.pid AND v.paid)"
+
+
+@pytest.mark.parametrize("text", [JOINS, FULL, SELF, PAIRS, NO_PAIRS, AROUND])
 def test_joins_of_many_rows_keep_some(
     text: str, con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +385,42 @@ def test_joins_of_many_rows_keep_some(
     plan = plan_of(text, USUAL)
     assert violation(con, plan, random.Random(3), 6) is None
     assert largest_share(con, plan, random.Random(3), 6) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        (PAIRS, (128, 128)),
+        (NO_PAIRS, (128, 128)),
+        (AROUND, (128, 128)),
+        (ABSENT, (None, None)),
+        ("SELECT count(*) FROM visits WHERE pid IN (SELECT pid FROM visits WHERE paid)", (None, None)),
+        ("SELECT count(*) FROM visits v SEMI JOIN labs l ON l.pid = v.pid AND l.ok", (None, None)),
+    ],
+)
+def test_matches_of_pairs_have_a_bound_on_work(text: str, most: tuple[int | None, int | None]) -> None:
+    """A condition that reads both sides is looked at for pairs: both keep as many rows of a unit as a join's do."""
+    table = plan_of(text, USUAL).query.table
+    assert isinstance(table, Relation) and isinstance(table.node, matched.Matched)
+    assert table.node.most == most
+    assert table.rows == most[0]
+    assert any("do not count" in note for note in table.node.notes()) == (most[0] is not None)
+
+
+def test_work_of_pairs_is_refused_where_it_has_no_small_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "MOST_PAIRS", 1)
+    plan_of(ABSENT, USUAL)
+    for text in (PAIRS, NO_PAIRS, AROUND):
+        with pytest.raises(QueryError, match="may look at") as caught:
+            plan_of(text, USUAL)
+        assert caught.value.code == "Q403"
+
+
+@pytest.mark.parametrize("call", ["min(cost, 3)", "max(cost, 2)"])
+def test_more_arguments_of_an_aggregate_inside_are_refused(call: str) -> None:
+    with pytest.raises(QueryError, match="of several arguments") as caught:
+        plan_of(f"SELECT avg(x) FROM (SELECT pid, {call} AS x FROM visits GROUP BY pid)", USUAL)
+    assert caught.value.code == "Q206"
 
 
 def _reprinted(module: Any, cut: str, instead: str) -> Callable[[pytest.MonkeyPatch], None]:

@@ -68,6 +68,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("joins: all rows of a unit on both sides", _JOINED, "return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS", "return None, None", _T_RELATIONS),
     Mutant("joins: what may be missing is never NULL", _JOINING, "return replace(column, nullable=True, domain=domain)", "return replace(column, domain=domain)", _T_RELATIONS),
     Mutant("matches: units not compared", _MATCHED, "WHERE other.{UNIT} = base.{UNIT}{on})", "WHERE TRUE{on})", _T_RELATIONS),
+    Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(self.table.rows if isinstance(self.table, Relation) else None, self.other.rows)", "        return None, None", _T_RELATIONS),
     Mutant("matches: any condition will do", _JOINING, "if said is not None and not any(_compares_around(part, around, own) for part in said):", "if False:", _T_RELATIONS),
     Mutant("scalars: options without a rule", _SCALARS, "        if any(v for k, v in node.args.items() if k not in allowed):\n", "        if False:\n", ("tests/compiler/test_rules.py::test_an_argument_that_has_no_rule_is_not_left_out",)),
     Mutant("views: clauses without a rule", _VIEWS, 'if any(v for k, v in body.args.items() if k not in ("expressions", "from_", "where")):', "if False:", ("tests/compiler/test_rules.py::test_a_view_of_rows_has_no_clause_but_where",)),

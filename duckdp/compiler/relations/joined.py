@@ -109,10 +109,7 @@ class Joined(Node):
     @property
     def most(self) -> tuple[int | None, int | None]:
         """Rows of a unit that each side keeps; None: all."""
-        if 1 in (self.left.rows, self.right.rows):
-            return None, None
-        few = [p.rows is not None and p.rows <= JOIN_ROWS for p in (self.left, self.right)]
-        return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS
+        return kept_rows(self.left.rows, self.right.rows)
 
     def identity(self) -> dict[str, Any]:
         """By its sides, and the rows that they keep of a unit."""
@@ -155,6 +152,19 @@ class Joined(Node):
             unit = self.left.table.unit_key
             found.append(f"of a {unit} with more than {JOIN_ROWS} rows on a side {JOIN_ROWS} are joined")
         return list(dict.fromkeys(found))
+
+
+def kept_rows(left: int | None, right: int | None) -> tuple[int | None, int | None]:
+    """Rows of a unit that each of two sides keeps, of which every pair may be looked at; None: all.
+
+    Args:
+        left: the most rows of a unit that one side has; None: not known.
+        right: those of the other.
+    """
+    if 1 in (left, right):
+        return None, None
+    few = [rows is not None and rows <= JOIN_ROWS for rows in (left, right)]
+    return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS
 
 
 def join(kind: Kind, left: Part, right: Part, on: Expr | None, output: Sequence[Column]) -> Relation:

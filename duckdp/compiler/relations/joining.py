@@ -21,7 +21,7 @@ from duckdp.compiler.frame import boolean, both
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.relations.derived import column_name, derive
 from duckdp.compiler.relations.joined import JOIN_ROWS, Kind, Part, join
-from duckdp.compiler.relations.matched import match
+from duckdp.compiler.relations.matched import Matched, match
 from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import TRUE, Named, RowScope, conjuncts
@@ -160,18 +160,18 @@ class Joining:
         ]
         output = [_nullable(c) if m else c for i, m in zip(items, missing, strict=True) for c, _ in i.found]
         made = join(how, parts[0], parts[1], on, output)
-        self._require_little_work(parts, node)
+        self._require_little_work(parts, node, "the join")
         before = frozenset[str]() if missing[0] else rows.merged  # what may be missing is the unit or NULL
         return Rows(table=made, where=None, named=(*shown[0], *shown[1]), merged=before | merged)
 
-    def _require_little_work(self, parts: Sequence[Part], node: exp.Expression) -> None:
+    def _require_little_work(self, parts: Sequence[Part], node: exp.Expression, what: str) -> None:
         """Rows of one side, each with as many as a unit has on the other."""
         most = JOIN_ROWS
         pairs = min(
             p.table.row_cap * min(q.rows or most, most) for p, q in ((parts[0], parts[1]), (parts[1], parts[0]))
         )
         if pairs > MOST_PAIRS:
-            self._refuse("Q403", f"the join may look at {pairs:,} pairs of rows; at most {MOST_PAIRS:,}.", node)
+            self._refuse("Q403", f"{what} may look at {pairs:,} pairs of rows; at most {MOST_PAIRS:,}.", node)
 
     def _matched(self, rows: Rows, node: exp.Join, other: Named, *, exists: bool) -> Rows:
         items = Items(other.view.table, self.domains, {c.name for c in rows.table.columns})
@@ -179,7 +179,14 @@ class Joining:
         scope = RowScope(rows.table, None, self.text, (*rows.named, there), rows.merged)
         on, _ = self._condition(rows, scope, node, other, None)
         part = Part(table=other.view.table, where=other.view.where, items=tuple(items.found))
-        return replace(rows, table=match(rows.table, rows.where, part, on, exists=exists), where=None)
+        return self._with_match(rows, part, on, node, exists=exists)
+
+    def _with_match(self, rows: Rows, other: Part, on: Expr | None, node: exp.Expression, *, exists: bool) -> Rows:
+        made = match(rows.table, rows.where, other, on, exists=exists)
+        if isinstance(made.node, Matched) and made.node.conditions[1]:
+            own = Part(table=rows.table, where=rows.where, items=())
+            self._require_little_work((own, other), node, "the match" if isinstance(node, exp.Join) else "EXISTS")
+        return replace(rows, table=made, where=None)
 
     def existing(
         self, rows: Rows, inner: Rows, said: Sequence[exp.Expression] | None, node: exp.Expression, *, exists: bool
@@ -194,7 +201,7 @@ class Joining:
             exists: rows with a match stay, or those without.
 
         Raises:
-            QueryError: Q204, units are not compared.
+            QueryError: Q204, units are not compared; Q403.
         """
         if rows.table.unit_key is None or inner.table.unit_key is None:
             self._refuse("Q204", ways.JOIN_OF_ROWS, node)
@@ -210,7 +217,7 @@ class Joining:
         parts = [boolean(read(part), part, "WHERE", self.text) for part in said or ()]
         part = Part(table=inner.table, where=inner.where, items=tuple(items.found))
         on = both(*(p for p in parts if p != TRUE))
-        return replace(rows, table=match(rows.table, rows.where, part, on, exists=exists), where=None)
+        return self._with_match(rows, part, on, node, exists=exists)
 
 
 class Items:

@@ -1,7 +1,11 @@
 """Rows of which the same unit has, or has not, a matching row elsewhere: SEMI and ANTI JOIN, EXISTS and IN.
 
 Unit-local: the printer always compares the units, so whether a row stays is a function of its own unit's rows. No row
-is made or repeated: the most rows of a unit, and all that is known of the columns, stay what they are.
+is made or repeated: all that is known of the columns stays what it is, and a unit has no more rows than before.
+
+Work: a match on the unit alone, or with conditions on the other side alone, is found in one pass. A condition that
+reads the rows themselves is looked at for each pair of a unit's rows, so both sides keep ``JOIN_ROWS`` rows of a unit
+then, chosen as those of a join are (relations/joined.py). Rows that are not chosen do not stay and match nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +15,14 @@ from typing import Any
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.bound_values import Parameters
-from duckdp.compiler.expression import Expr, columns, show
+from duckdp.compiler.expression import Call, Expr, columns, show
 from duckdp.compiler.notation import pretty
-from duckdp.compiler.printing import UNIT, print_expr, print_rows, quote
+from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import print_derived
-from duckdp.compiler.relations.joined import Part
+from duckdp.compiler.relations.joined import Part, kept_rows
 from duckdp.compiler.relations.relation import Node, Relation, describe_below, pruned
+
+_CONJUNCTIONS = frozenset({"and"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +48,28 @@ class Matched(Node):
         """The table whose rows stay, and the one where matches are."""
         return (self.table, self.other.table)
 
+    @property
+    def conditions(self) -> tuple[list[Expr], list[Expr]]:
+        """What must hold of a row of the other side alone, and what must hold of a pair."""
+        there = {c.name for c, _ in self.other.items}
+        parts = _conjuncts(self.on)
+        alone = [{c.name for c in columns(part)} <= there for part in parts]
+        return [p for p, a in zip(parts, alone, strict=True) if a], [
+            p for p, a in zip(parts, alone, strict=True) if not a
+        ]
+
+    @property
+    def most(self) -> tuple[int | None, int | None]:
+        """Rows of a unit that each side keeps; None: all."""
+        if not self.conditions[1]:
+            return None, None
+        return kept_rows(self.table.rows if isinstance(self.table, Relation) else None, self.other.rows)
+
     def identity(self) -> dict[str, Any]:
-        """By the rows, by where matches are looked for, and by what must hold."""
+        """By the rows, by where matches are looked for, by what must hold, and by the rows that are kept of a unit."""
         own = {"rows": self.table._declared, "where": show(self.where)}
-        return {"matched": self.exists, **own, "other": self.other.identity(), "on": show(self.on)}
+        kept = {"most": list(self.most)} if any(self.most) else {}
+        return {"matched": self.exists, **own, "other": self.other.identity(), "on": show(self.on), **kept}
 
     def pruned(self, names: set[str]) -> Matched:
         """The same without columns of its sides that nobody needs."""
@@ -57,16 +81,33 @@ class Matched(Node):
     def print(self, columns_: tuple[Column, ...], parameters: Parameters) -> str:
         """The rows, their units compared with those of the others."""
         own = {c.name for c in self.table.columns}
-        used = columns(self.on)
-        read = {c.name: c for c in (*columns_, *columns(self.where), *(c for c in used if c.name in own))}
+        there, pairs = self.conditions
+        later = {c.name: c for c in (*columns_, *(c for c in columns(*pairs) if c.name in own))}
+        read = {c.name: c for c in (*later.values(), *columns(self.where))}
         rows = print_rows(self.table, tuple(read[n] for n in sorted(read)), parameters, unit=True)
 
         def place(column: Column) -> str:
             return f"{'base' if column.name in own else 'other'}.{quote(column.name)}"
 
-        conditions = [] if self.where is None else [print_expr(self.where, place, parameters)]
-        other = self.other.print({c.name for c in used if c.name not in own}, parameters)
-        on = "" if self.on is None else f" AND {print_expr(self.on, place, parameters)}"
+        def shown(exprs: list[Expr]) -> list[str]:
+            return [print_expr(e, place, parameters) for e in exprs]
+
+        conditions = [] if self.where is None else shown([self.where])
+        here, most = self.most
+        if here is not None:  # a condition of pairs reads a column of the rows: there is one
+            names = [quote(n) for n in sorted(later)]
+            listed = ", ".join(f"base.{n} AS {n}" for n in (UNIT, *names))
+            where = f" WHERE {conditions.pop()}" if conditions else ""
+            rows = print_chosen(f"(SELECT {listed} FROM {rows} AS base{where})", names, parameters.salt, here)
+        other = self.other.print({c.name for c in columns(*there, *pairs) if c.name not in own}, parameters)
+        if there or most is not None:
+            names = [quote(c.name) for c in columns(*pairs) if c.name not in own]
+            listed = ", ".join([f"other.{n} AS {n}" for n in (UNIT, *names)] + ([] if names else ["1 AS one"]))
+            where = f" WHERE {' AND '.join(shown(there))}" if there else ""
+            other = f"(SELECT {listed} FROM {other} AS other{where})"
+            if most is not None:
+                other = print_chosen(other, names or ["one"], parameters.salt, most)
+        on = "".join(f" AND {part}" for part in shown(pairs))
         found = f"EXISTS (SELECT 1 FROM {other} AS other WHERE other.{UNIT} = base.{UNIT}{on})"
         conditions.append(found if self.exists else f"NOT {found}")
         items = [
@@ -83,14 +124,27 @@ class Matched(Node):
         return [head, *more, *describe_below(self.other.table, self.other.where, f"{word} a match on the unit{on} in")]
 
     def notes(self) -> list[str]:
-        """What the notes of both sides tell."""
+        """What the notes of both sides tell, and which rows are not looked at."""
         found = [n for t in self.inputs if isinstance(t, Relation) for n in t.node.notes()]
+        most = next((m for m in self.most if m is not None), None)
+        if most is not None:
+            of = f"of a {self.table.unit_key} with more than {most} rows on a side {most}"
+            found.append(f"{of} are matched; the others are not looked at and do not count")
         return list(dict.fromkeys(found))
+
+
+def _conjuncts(expr: Expr | None) -> list[Expr]:
+    if isinstance(expr, Call) and expr.operator in _CONJUNCTIONS:
+        return [part for argument in expr.arguments for part in _conjuncts(argument)]
+    return [] if expr is None else [expr]
 
 
 def match(table: Table, where: Expr | None, other: Part, on: Expr | None, *, exists: bool) -> Relation:
     """The relation of the rows that have a match, or have none; see :class:`Matched` for the arguments."""
     own = table if isinstance(table, Relation) else None
+    node = Matched(table=table, where=where, other=other, on=on, exists=exists)
+    kept = node.most[0]
+    rows = kept if kept is not None else own.rows if own else None
     return Relation(
         name=table.name,
         relation=table.relation,
@@ -98,12 +152,12 @@ def match(table: Table, where: Expr | None, other: Part, on: Expr | None, *, exi
         row_cap=table.row_cap,
         unit_key=table.unit_key,
         unit_type=table.unit_type,
-        max_rows=table.max_rows,
+        max_rows=table.max_rows if kept is None else min(table.max_rows, kept),
         max_groups=table.max_groups,
         unit=table.unit,
         null_units=table.null_units,
-        node=Matched(table=table, where=where, other=other, on=on, exists=exists),
-        rows=own.rows if own else None,
+        node=node,
+        rows=rows,
         apart=own.apart if own else None,
         units=min(table.units_cap, other.table.units_cap) if exists else table.units_cap,
     )

@@ -148,11 +148,12 @@ class Grouped:
             if function == "count_rows":
                 return Taken(function=function, filter=condition, most=most)
         else:
-            arguments = [node.this]
+            arguments = [node.this, *node.expressions]
         plain = function is not None and len(arguments) == 1 and not isinstance(arguments[0], exp.Distinct)
         if not plain or any(v for k, v in node.args.items() if k not in ("this", "expressions")):
             called = spelled(node, self.text) or type(node).__name__.lower()
-            self._refuse("Q206", ways.inner_aggregate(called), node)
+            several = f"{called} of several arguments" if len(arguments) > 1 or node.args.get("count") else called
+            self._refuse("Q206", ways.inner_aggregate(several), node)
         assert function is not None
         return Taken(function=function, argument=self._argument(function, arguments[0], node), filter=condition)
 
