@@ -19,6 +19,8 @@ import pytest
 import duckdp
 from duckdp.compiler import bin_counts as module
 from duckdp.compiler.bin_counts import BinCounts
+from duckdp.core.cdfbars import distribution_band
+from duckdp.core.errorbars import Noise, rounded_half_width
 from duckdp.functions.bin_edges import choose_bins, read_axis
 from duckdp.mechanisms.second_moments import SecondMoments
 from tests.gate import clinic, column, load
@@ -325,3 +327,16 @@ def test_without_a_unit_key_counts_do_not_vary(tmp_path: Path) -> None:
         owner.grant("ana", epsilon=1)
         with pytest.raises(duckdp.errors.ParameterError, match=r"P107.*no unit key"):
             owner.session("ana").count_variance("t", epsilon=1)
+
+
+def test_weights_that_are_rounded_down_widen_what_is_said() -> None:
+    """By row_cap grid units where a unit may have more rows than count; rows that are units are exact."""
+    noise, step = Noise("laplace", 10.0 * 2**20), 2**20
+    assert rounded_half_width([noise], step, off=5 * step) == rounded_half_width([noise], step) + 5
+    assert bin_counts(KEYED, "age").rounding == KEYED.row_cap
+    assert bin_counts(ROWS, "age").rounding == 0
+    counts = np.full(4, 100.0)
+    plain, wide = (distribution_band(4, (1,), Noise("laplace", 1.0), counts=counts, off=off) for off in (0.0, 8.0))
+    assert (wide.low[:-1] < plain.low[:-1] - 8 / 410).all()
+    assert (wide.high[:-1] > plain.high[:-1] + 8 / 410).all()
+    assert wide.low[-1] == wide.high[-1] == 1

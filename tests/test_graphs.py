@@ -203,3 +203,11 @@ def test_releases_through_sql_are_as_private_as_charged(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_twin_with_a_thirtieth_of_the_noise_is_caught(tmp_path: Path) -> None:
     assert audited(tmp_path, 2_000, twin=True) > EPSILON
+
+
+def test_costs_that_are_read_by_other_constants_are_other_questions() -> None:
+    task = spanning_tree(KEYED, method="smooth", intervals=True)
+    noise = task.bound.noise
+    others = [replace(noise, alpha=noise.alpha / 2), replace(noise, beta=noise.beta / 2), replace(noise, family="none")]
+    bounds = [replace(task.bound, epsilon=task.bound.epsilon / 2), *(replace(task.bound, noise=n) for n in others)]
+    assert len({replace(task, bound=b).canonical for b in [*bounds, task.bound]}) == 5

@@ -278,3 +278,9 @@ def test_few_rows_and_one_unit_are_answered_like_others(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="P107: k=100"):
             owner.protect("few", unit_key="u", max_rows=2, row_cap=50, bounds={"x": (0, 100)})
             ana.kmeans("few", ["x"], k=100, epsilon=1)
+
+
+def test_other_shares_are_other_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = kmeans(KEYED).canonical
+    monkeypatch.setattr(KMeansTask, "shares", (1, 2, 3))
+    assert kmeans(KEYED).canonical != before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +179,12 @@ def test_columns_that_are_not_listed_and_too_many_cells() -> None:
         with pytest.raises(duckdp.errors.ParameterError) as error:
             plan_marginals(wide, columns, k, **charge)
         assert (error.value.code, error.value.name) == ("P107", name)
+
+
+def test_weights_that_are_rounded_down_widen_the_bars() -> None:
+    keyed = replace(TABLE, unit_key="pid", unit_type="INTEGER", max_rows=1)
+    terms = {"epsilon_nano": NANO, "neighbours": Neighbours.ADD_REMOVE, "delta_atto": 0}
+    ones = [plan_marginals(t, ["s", "g"], 2, **terms) for t in (keyed, TABLE)]
+    assert ones[0].noise == ones[1].noise
+    widths = [next(t._of_tables([0] * t.noise.nested.cells)).half_width for t in ones]
+    assert widths[0] - widths[1] == pytest.approx(TABLE.row_cap * 2.0**-BITS)

@@ -277,3 +277,14 @@ def test_releases_through_sql_are_as_private_as_charged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("twin", [t for t in TWINS if t])
 def test_twins_that_noise_less_are_caught(tmp_path: Path, twin: str) -> None:
     assert audited(tmp_path, twin, 2_000) > EPSILON
+
+
+def test_intervals_that_are_read_by_other_constants_are_other_questions() -> None:
+    task = smooth_quantiles(KEYED, intervals=True)
+    assert task.bound is not None
+    noise = task.bound.noise
+    others = [replace(noise, alpha=noise.alpha / 2), replace(noise, beta=noise.beta / 2), replace(noise, family="none")]
+    bounds = [replace(task.bound, epsilon=task.bound.epsilon / 2), *(replace(task.bound, noise=n) for n in others)]
+    assert len({replace(task, bound=b).canonical for b in [*bounds, task.bound]}) == 5
+    plain = smooth_quantiles(KEYED)
+    assert plain.canonical.endswith(f"{plain.rows.steps}, false]")  # as stored by older versions

@@ -99,6 +99,11 @@ class BinCounts(OneRead):
         """How many fractional bits counts have on their grid."""
         return 0 if self.table.unit_key is None else UNIT_BITS
 
+    @property
+    def rounding(self) -> int:
+        """Grid units by which the counts of a group together may be too low: what weighs less is rounded down."""
+        return 0 if self.bits == 0 else self.table.row_cap
+
     @cached_property
     def groups(self) -> list[tuple[Any, ...]]:
         """Keys of each group, as they cross; one without keys."""

@@ -76,7 +76,10 @@ class SpanningTreeTask(OneRead):
         """The question's identity: equal for equal questions, and for no others."""
         named = [show(key.expr) for key in self.ends]
         parts = [dump_table(self.table), named, self.column.name, show(self.where), self.neighbours.value]
-        return json.dumps(["spanning_tree", *parts, self.epsilon_nano, self.steps, self.public, self.intervals])
+        terms: list[object] = [self.epsilon_nano, self.steps, self.public, self.intervals]
+        if not self.public:  # what a stored release is read by
+            terms += self.tree.noise.named if self.bound is None else self.bound.named
+        return json.dumps(["spanning_tree", *parts, *terms])
 
     @property
     def loss(self) -> Loss:

@@ -100,7 +100,8 @@ class KMeansTask:
         """The question's identity: equal for equal questions, and for no others."""
         of = [dump_table(self.table), [c.name for c in self.columns], show(self.rows.where)]
         terms = [self.k, self.start, self.blocks, self.moves, self.epsilon_nano, self.neighbours.value]
-        return json.dumps(["k-means", *of, *terms, [list(cut) for cut in self.cuts]])
+        shares = [str(share) for share in self.shares]  # what counts and means are read by
+        return json.dumps(["k-means", *of, *terms, [list(cut) for cut in self.cuts], shares])
 
     @cached_property
     def cuts(self) -> tuple[Cut, ...]:

@@ -84,6 +84,7 @@ class SmoothQuantilesTask(OneRead):
         rows = self.rows
         parts = [dump_table(rows.table), rows.column.name, show(rows.where), [show(k.expr) for k in rows.keys]]
         terms = [self.epsilon_nano, self.delta_atto, self.neighbours.value, rows.steps, self.bound is not None]
+        terms += [] if self.bound is None else self.bound.named  # what the interval is read by
         return json.dumps(["smooth_quantiles", *parts, str(self.quantile.quantile), *terms])
 
     @property

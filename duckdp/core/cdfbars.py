@@ -44,6 +44,7 @@ def distribution_band(
     *,
     counts: Floats | None = None,
     expected: Floats | None = None,
+    off: float = 0.0,
 ) -> Band:
     """The function and its band.
 
@@ -53,6 +54,7 @@ def distribution_band(
         noise: of every count, in rows.
         counts: float[blocks], noisy; or
         expected: float[bins], to predict a band by.
+        off: rows by which all bins together may be too low; of N they move no F_j by more than off / N.
     """
     prefixes, moved = _prefixes(bins, tuple(sizes), noise.family)
     if counts is None:
@@ -67,14 +69,15 @@ def distribution_band(
         error = np.std(moved - moved[:, -1:] * shares, axis=0) / count
         sizes_ = np.maximum(error, 1e-12)
         largest = np.max(np.abs(other - shares) / sizes_, axis=1)
-    largest = np.sort(np.where(np.isnan(largest), np.inf, largest))
-    kappa = float(largest[upper_rank(_DRAWS, _LEVEL) - 1])
+    largest = np.where(np.isnan(largest), np.inf, largest)
+    kappa = float(np.sort(largest)[upper_rank(_DRAWS, _LEVEL) - 1])
     if not (count > 0 and np.isfinite(kappa)):
         nothing, everything = np.zeros(bins), np.ones(bins)
         nothing[-1] = 1.0
         return Band(value=np.full(bins, np.nan), error=np.full(bins, np.nan), low=nothing, high=everything)
-    low = np.maximum.accumulate(np.clip(shares - kappa * sizes_, 0.0, 1.0))
-    high = np.minimum.accumulate(np.clip(shares + kappa * sizes_, 0.0, 1.0)[::-1])[::-1]
+    wide = kappa * sizes_ + off / float(drawn[largest <= kappa, -1].min())  # above 0, as kappa is finite
+    low = np.maximum.accumulate(np.clip(shares - wide, 0.0, 1.0))
+    high = np.minimum.accumulate(np.clip(shares + wide, 0.0, 1.0)[::-1])[::-1]
     low[-1] = high[-1] = 1.0
     value = np.clip(np.clip(isotonic(shares), 0.0, 1.0), np.minimum(low, high), np.maximum(low, high))
     return Band(value=value, error=error, low=np.minimum(low, value), high=np.maximum(high, value))

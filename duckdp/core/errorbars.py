@@ -148,8 +148,8 @@ def linear_half_width(coefficients: Floats, noises: Sequence[Noise], level: floa
     return times_power(result, powers)
 
 
-def rounded_half_width(noises: Sequence[Noise], unit: int, level: float = 0.95) -> int:
-    """Give the smallest integer w with P(|round(S / unit)| <= w) >= level, S the sum of the noises.
+def rounded_half_width(noises: Sequence[Noise], unit: int, level: float = 0.95, *, off: int = 0) -> int:
+    """Give the smallest integer w with P(|round(S / unit)| <= w) >= level, S the sum of the noises, moved by ``off``.
 
     A tie (S = (w + 1/2) unit, possible for even units only) counts as outside, so the result holds for every way of
     rounding ties. Exact for one noise; for more, the probability is computed to 1e-6.
@@ -158,6 +158,7 @@ def rounded_half_width(noises: Sequence[Noise], unit: int, level: float = 0.95) 
         noises: independent laws on the fine grid.
         unit: grid steps per count.
         level: wanted coverage.
+        off: grid steps by which S may be off besides.
 
     >>> rounded_half_width([Noise("laplace", 10.0 * 2**20)], 2**20)
     30
@@ -167,10 +168,9 @@ def rounded_half_width(noises: Sequence[Noise], unit: int, level: float = 0.95) 
         raise ParameterError("P107", "unit", unit, "must be a positive whole number of grid steps.")
     if not noises:
         return 0
-    one = len(noises) == 1
-    steps = half_width(noises[0], level) if one else round(_quantile([1.0] * len(noises), noises, level))
-    # |S| < (w + 1/2) unit is |S| <= w unit + (unit - 1) // 2 for integers, and must hold for |S| = steps.
-    return max(0, -((-(steps - (unit - 1) // 2)) // unit))
+    steps = half_width(noises[0], level) if len(noises) == 1 else round(_quantile([1.0] * len(noises), noises, level))
+    # |S| < (w + 1/2) unit is |S| <= w unit + (unit - 1) // 2 for integers, and must hold for |S| = steps + off.
+    return max(0, -((-(steps + off - (unit - 1) // 2)) // unit))
 
 
 def smallest_epsilon(error: float, width_at: Callable[[int], float]) -> int | None:

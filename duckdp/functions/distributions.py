@@ -241,13 +241,14 @@ class Cdf(_Distribution):
 def _count_half_width(task: BinCounts) -> int:
     """Half the width of a count's 95% interval."""
     noise = task.noises[0]
-    return half_width(noise) if task.bits == 0 else rounded_half_width([noise], 2**task.bits)
+    return half_width(noise) if task.bits == 0 else rounded_half_width([noise], 2**task.bits, off=task.rounding)
 
 
 def _band(task: BinCounts, exact: Floats | None, counts: Floats | None = None) -> Band:
     """The distribution function from noisy counts, or from expected ones."""
     laws = [Noise(n.family, n.scale / 2**task.bits) for n in task.noises]
-    return distribution_band(task.bins.count, task.sizes, laws[0], counts=counts, expected=exact)
+    off = task.rounding / 2**task.bits
+    return distribution_band(task.bins.count, task.sizes, laws[0], counts=counts, expected=exact, off=off)
 
 
 assert MOST_STEPS <= MOST_BINS

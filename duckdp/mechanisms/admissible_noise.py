@@ -96,6 +96,11 @@ class AdmissibleNoise:
     alpha: Fraction
     beta: Fraction
 
+    @property
+    def named(self) -> list[str]:
+        """Text of all that tells it from others."""
+        return [self.family, str(self.alpha), str(self.beta)]
+
     @cached_property
     def decay(self) -> float:
         """Rate b for which S must be smooth: beta less the margin for floating point, rounded down."""

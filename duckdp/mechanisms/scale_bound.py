@@ -54,6 +54,11 @@ class ScaleBound:
     epsilon: Fraction
     noise: AdmissibleNoise
 
+    @property
+    def named(self) -> list[str]:
+        """Text of all that tells it from others."""
+        return [*self.noise.named, str(self.epsilon)]
+
     @cached_property
     def grid(self) -> int:
         """G, steps of a logarithm's unit: a power of 2 with G beta in [2**12, 2**13)."""

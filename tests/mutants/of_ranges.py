@@ -35,7 +35,7 @@ RANGES: tuple[Mutant, ...] = (
     Mutant("ranges: exact cells", _TASK, "[value + z for value", "[value + 0 * z for value", _T_ALONE),
     Mutant("ranges: counts and sums each for the whole", _TASK, "epsilon_nano=epsilon_nano - for_counts,", "epsilon_nano=epsilon_nano,", _T_LOSSES),
     Mutant("ranges: Gaussian counts for the whole rho", _TASK, "left = rho - inner.loss.rho_pico", "left = rho", (*_T_RANGES, *_T_LOSSES)),
-    Mutant("ranges: every row of a unit counts whole", _READ, 'weight = f"system.main.sum(CAST(c.{WEIGHT} AS BIGINT))" if keyed', 'weight = f"system.main.count_star() * {1 << BITS}" if keyed', (*_T_RANGES, *_T_LOSSES)),
+    Mutant("ranges: every row of a unit counts whole", _READ, 'weight = f"coalesce(system.main.sum(CAST(c.{WEIGHT} AS BIGINT)), 0)" if keyed', 'weight = f"system.main.count_star() * {1 << BITS}" if keyed', (*_T_RANGES, *_T_LOSSES)),
     Mutant("ranges: what a cell misses of its own edge", _READ, "CASE WHEN {x} >= system.main.list_extract", "CASE WHEN {x} > system.main.list_extract", _T_RANGES),
     Mutant("ranges: cells reach to the edges of whole numbers", _CELLS, "inner - 1 if self.step", "inner - 2 if self.step", _T_RANGES),
     Mutant("ranges: one end for both", _ANSWERS, "for side in (bounded.low, bounded.high)]", "for side in (bounded.low, bounded.low)]", _T_RANGES),

@@ -160,6 +160,17 @@ def test_units_of_many_rows_weigh_as_in_the_sums(con):
     assert abs(found._value(side.low) - total) <= found._rounding(side) + 1e-9
 
 
+@pytest.mark.parametrize("unit", ["pid", None])
+def test_columns_of_one_cell_are_counted_with_and_without_rows(con, unit):
+    only = column("s", None, None, "VARCHAR", domain=("a",))
+    keyed = {"unit_key": unit, "unit_type": "INTEGER", "max_rows": 2} if unit else {}
+    task = plan(("s",), table(only, row_cap=100, **keyed))
+    con.execute("CREATE TABLE t (s VARCHAR, pid INTEGER)")
+    assert set(counted(con, task)) == {0}
+    con.execute("INSERT INTO t VALUES ('a', 1), ('a', 1), ('a', 2), ('z', 3), (NULL, 4)")
+    assert set(counted(con, task)) == {3 << BITS}
+
+
 @pytest.mark.parametrize("text", QUESTIONS)
 def test_bounds_hold_whatever_the_rows_are(con, text):
     """With counts that have no noise, the two ends hold the truth: what is between them is proved, not estimated."""

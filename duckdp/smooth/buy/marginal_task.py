@@ -161,7 +161,12 @@ class MarginalTask(OneRead):
                 wanted[place] = 1.0
                 coefficients = self.noise.estimator.coefficients(wanted, table)
                 width = self.noise.half_width(coefficients, 0.95) if width is None else width  # cells are alike
-                yield self._cell(table, place, float(coefficients @ noisy), width)
+                yield self._cell(table, place, float(coefficients @ noisy), width + self._rounding)
+
+    @property
+    def _rounding(self) -> float:
+        """Rows of units with many weigh less, rounded down to 2^-20 each; whole rows are exact."""
+        return 0.0 if self.table.unit_key is None else 2.0**-BITS * self.table.row_cap
 
     def _of_basis(self, summary: SmoothSummary) -> Iterator[MarginalCell]:
         first, step = 0 if summary.count is None else 1, float(1 << summary.bits)

@@ -74,8 +74,10 @@ class RangeRead:
         for i, at in self._keys:
             divisor = self.axes[i].cells // self.nested.sizes[i][at]
             items.append(f"s.a{i}{f' // {divisor}' if divisor > 1 else ''} AS {_key(i, at)}")
-        cells = f"(SELECT {', '.join([*items, *([f's.{WEIGHT}'] if keyed else [])])} FROM {scan} AS s)"
-        weight = f"system.main.sum(CAST(c.{WEIGHT} AS BIGINT))" if keyed else "system.main.count_star()"
+        items.append(f"s.{WEIGHT}" if keyed else f"1 AS {WEIGHT}")  # columns of one cell each have no keys
+        cells = f"(SELECT {', '.join(items)} FROM {scan} AS s)"
+        # the set () has a row where there are none to add
+        weight = f"coalesce(system.main.sum(CAST(c.{WEIGHT} AS BIGINT)), 0)" if keyed else "system.main.count_star()"
         names = [f"c.{_key(i, at)}" for i, at in self._keys]
         sets = ["(" + ", ".join(f"c.{_key(i, at)}" for i, at in enumerate(t) if at > 0) + ")" for t in self.finest]
         listed = ", ".join([*(f"CAST({name} AS INTEGER)" for name in names), f"CAST({weight} AS HUGEINT)"])
