@@ -20,7 +20,7 @@ from tests.serve.conftest import Served, make_clinic, start
 def _processes(served: Served) -> list[int]:
     """The analysts' processes."""
     shown = subprocess.run(
-        ["ps", "-o", "pid,args", "--ppid", str(served.process.pid)], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-o", "pid,args", "--ppid", str(served.process.pid)], capture_output=True, text=True, check=True
     )
     return [int(line.split()[0]) for line in shown.stdout.splitlines() if "duckdp.serve.process" in line]
 

@@ -273,6 +273,6 @@ def test_through_a_session(tmp_path: Path) -> None:
         made = ana.synthesize("t", epsilon=2, method="tree", name="made")
         again = ana.synthesize("made")
     hours, at = (np.array([np.nan if v is None else v for v in c.values], dtype=float) for c in made.columns)
-    assert np.mean(hours == 40) == pytest.approx(np.mean(values[:, 0] == 40), abs=0.05)
+    assert np.mean(hours == 40) == pytest.approx(np.mean(values[:, 0] == 40), abs=0.15)
     assert _late(at) < 0.002
     assert [c.values for c in again.columns] == [c.values for c in made.columns]
