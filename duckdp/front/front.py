@@ -69,7 +69,7 @@ class Front:
         self._instance = Instance()
         self._binder = Binder(desk)
         self._con = self._instance.keep(duckdb.connect(":memory:", config=LOCKDOWN))
-        aside(partial(_create_functions, self._con, self._binder), self._con.interrupt)
+        aside(partial(create_functions, self._con, self._binder), self._con.interrupt)
         _execute(self._con, self._binder, read_sql("front.sql"))
         for name in VIEWS:
             _execute(self._con, self._binder, f"CREATE VIEW {name} AS FROM {name}()")
@@ -174,7 +174,7 @@ def speak(con: duckdb.DuckDBPyConnection, desk: Desk) -> None:
     binder = _speaker(con)
     if binder is None:
         binder = Binder(desk)
-        aside(partial(_create_functions, keep(con), binder), con.interrupt)  # all of them, or Ctrl-C came before
+        aside(partial(create_functions, keep(con), binder), con.interrupt)  # all of them, or Ctrl-C came before
     elif not binder.speaks_for(desk):
         raise ParameterError("P107", "analyst", desk.analyst, "this DuckDB instance already speaks for somebody else.")
     rows = con.execute("SELECT table_name FROM information_schema.tables").fetchall()  # temporary ones are this con's
@@ -229,7 +229,7 @@ def _speaker(con: duckdb.DuckDBPyConnection) -> Binder | None:
     return found
 
 
-def _create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
+def create_functions(con: duckdb.DuckDBPyConnection, binder: Binder) -> None:
     """Register the plumbing functions; always volatile, so that none is folded, shared or run twice.
 
     With a part of them the connection could never be registered again: so not where Ctrl-C is heard.

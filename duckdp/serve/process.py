@@ -22,7 +22,7 @@ import duckdb
 
 from duckdp.catalog.table import load_table
 from duckdp.compiler.parse import parse_statement
-from duckdp.front.front import LOCKDOWN, LOCKS, VIEWS, _create_functions
+from duckdp.front.front import LOCKDOWN, LOCKS, VIEWS, create_functions
 from duckdp.process.importing import importing
 from duckdp.resources import read_sql
 from duckdp.serve.catalog import install, rewritten, stub_statements
@@ -56,7 +56,7 @@ class Process:
     def run(self) -> None:
         """Get ready, be confined, and serve until the server has gone."""
         threading.stack_size(STACK)
-        _create_functions(self._con, self._voice)  # type: ignore[arg-type]
+        create_functions(self._con, self._voice)  # type: ignore[arg-type]
         threading.Thread(target=self._voice.listen, daemon=True).start()
         self._con.execute(read_sql("front.sql"))
         for name in VIEWS:

@@ -109,6 +109,7 @@ class Settings:
             if name[3:] not in TERMS:
                 raise _no_term(name)
             return self._set.get(name, "")
+        if name in ("session_authorization", "role"):
             return self.user
         for known in (self._set, _FIXED, _DEFAULTS):
             for key, value in known.items():
