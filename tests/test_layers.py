@@ -27,10 +27,10 @@ FLOORS = (
     ("desk",),
     ("functions",),
     ("front", "faces"),
-    ("session",),
+    ("serve", "session"),
     ("curator",),
     ("",),  # the package itself: its public names
-    ("bench", "demo", "owner", "serve", "shell"),
+    ("bench", "demo", "owner", "shell"),
     ("cli",),
     ("__main__",),
 )

@@ -19,6 +19,15 @@ from duckdp.errors import ParameterError
 @click.option(
     "--connections", default=200, show_default=True, type=click.IntRange(1, 10_000), help="At most, at a time."
 )
+@click.option("--idle", metavar="MINUTES", type=click.FloatRange(0.01, 1e6), help="End connections that ask nothing.")
+@click.option(
+    "--grid",
+    default=50,
+    show_default=True,
+    metavar="MS",
+    type=click.IntRange(0, 10_000),
+    help="First step of the times at which private answers leave; 0: when they are there.",
+)
 def serve(
     source: str,
     ledger_path: str | None,
@@ -27,6 +36,8 @@ def serve(
     tls_cert: str | None,
     tls_key: str | None,
     connections: int,
+    idle: float | None,
+    grid: int,
 ) -> None:
     """Let analysts in by PostgreSQL's protocol: psql, drivers, BI tools, DuckDB's shell. Ctrl-C ends it.
 
@@ -44,7 +55,17 @@ def serve(
         click.echo(f"serving {source}: psql -h {host} -p {port} -U NAME", err=True)
 
     with open_curator(source, ledger_path) as curator:
-        run(curator, users, host=host, port=port, tls=tls, most=connections, listening=listening)
+        run(
+            lambda analyst: curator.session(analyst).desk,
+            users,
+            host=host,
+            port=port,
+            tls=tls,
+            most=connections,
+            idle=None if idle is None else idle * 60,
+            grid=grid / 1000,
+            listening=listening,
+        )
 
 
 @click.group()

@@ -3,7 +3,7 @@
     socket -> TLS -> startup -> SCRAM -> the analyst's process, byte for byte
 
 A connection from another machine must be encrypted. Wrong names and wrong passwords are answered alike, later the more
-often they were wrong.
+often they were wrong. Whoever is no user any more is let go, with their process, within seconds.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ import logging
 import ssl
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import cast
 
-from duckdp.curator import Curator
+from duckdp.desk.desk import Desk
 from duckdp.errors import DuckDPError
 from duckdp.serve import messages as say
 from duckdp.serve.messages import Body, ProtocolError
 from duckdp.serve.relay import relay
 from duckdp.serve.scram import MECHANISM, Exchange
+from duckdp.serve.strangers import PATIENCE, Strangers
+from duckdp.serve.timing import GRID
 from duckdp.serve.users import Users
 from duckdp.serve.workers import Worker
 
 _LOG = logging.getLogger("duckdp.serve")
-PATIENCE = 15.0  # seconds until somebody has logged in
 DELAY, MOST_DELAY, FORGET = (
     0.25,
     8.0,
@@ -36,26 +37,43 @@ DELAY, MOST_DELAY, FORGET = (
 )  # seconds: after a wrong password, doubled each time; until it is forgotten
 MOST_KNOWN = 10_000  # names and addresses whose wrong passwords are counted
 CLOSING = 5.0  # seconds for what was written last
-TABLES = 2.0  # seconds between looks at the declarations
+TABLES = 2.0  # seconds between looks at the declarations, the users, and who has nobody left
+_ENDS = {
+    "ended": ("57P01", "the analyst's process ended; charges stay, and stored answers are free."),
+    "idle": ("57P05", "nothing was asked for longer than the server waits."),
+}
 
 
 class Listener:
     """Lets clients in to one data set, each to its analyst's process.
 
     Args:
-        curator: of the data set; it stays the caller's.
+        desk_of: the desk of an analyst, by name; refuses who has no grant.
         users: who may log in.
         tls: certificate and key, for those who want it, and for all who come from elsewhere.
         most: connections at the same time, of all analysts together.
+        idle: seconds after which a connection on which nothing is asked ends, and a process that nobody is connected
+            to; None: never.
+        grid: seconds, see ``timing``; 0: answers leave when they are there.
     """
 
-    def __init__(self, curator: Curator, users: Users, *, tls: ssl.SSLContext | None = None, most: int = 200) -> None:
-        self._curator, self._users, self._tls, self._most = curator, users, tls, most
+    def __init__(
+        self,
+        desk_of: Callable[[str], Desk],
+        users: Users,
+        *,
+        tls: ssl.SSLContext | None = None,
+        most: int = 200,
+        idle: float | None = None,
+        grid: float = GRID,
+    ) -> None:
+        self._desk_of, self._users, self._tls, self._most = desk_of, users, tls, most
+        self._idle, self._grid = idle, grid
         self._workers: dict[str, Worker] = {}
         self._starting: dict[str, asyncio.Lock] = {}
         self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self._open: set[asyncio.Task[None]] = set()
-        self._strangers: set[asyncio.Task[None]] = set()  # who has not logged in yet
+        self._strangers = Strangers(most)
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -81,17 +99,16 @@ class Listener:
     async def _came(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._open) >= self._most or len(self._strangers) >= self._most // 2 + 1:
+        if len(self._open) >= self._most or not self._strangers.admit(task, _address(writer)):
             writer.transport.abort()
             return
         self._open.add(task)
-        self._strangers.add(task)
         try:
-            await self._serve(reader, writer)
+            await self._serve(reader, writer, task)
         except (ProtocolError, OSError, asyncio.IncompleteReadError, TimeoutError):
             pass  # whoever it was has gone, or is let go without a word
         finally:
-            self._strangers.discard(task)
+            self._strangers.leave(task)
             with suppress(OSError, TimeoutError):
                 writer.close()
                 async with asyncio.timeout(CLOSING):  # who does not read what is left is not waited for
@@ -99,7 +116,9 @@ class Listener:
             writer.transport.abort()
             self._open.discard(task)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
+    ) -> None:
         async with asyncio.timeout(PATIENCE):
             parameters = await self._startup(reader, writer)
             if parameters is None:
@@ -107,7 +126,7 @@ class Listener:
             user = parameters.get("user", "")[:63]
             if not await self._let_in(reader, writer, user):
                 return
-        self._strangers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+        self._strangers.leave(task)
         if sum(len(w.clients) for w in self._workers.values() if w.analyst == user) >= self._most * 3 // 4:
             await _fatal(writer, "53300", "the analyst has too many connections.")
             return
@@ -121,11 +140,12 @@ class Listener:
         writer.write(say.authentication(0))
         number, ours, _ = worker.open(user, parameters)
         try:
-            if not await relay(reader, writer, ours):
-                await _fatal(writer, "57P01", "the analyst's process ended; charges stay, and stored answers are free.")
+            how = await relay(reader, writer, ours, self._idle)
+            if how in _ENDS:
+                code, message = _ENDS[how]
+                await _fatal(writer, code, message)
         finally:
-            worker.cancel(number)
-            worker.clients.pop(number, None)
+            worker.close_client(number)
 
     async def _startup(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, str] | None:
         """The parameters of who wants to come in, over TLS where it is asked for; None where there is nothing to do."""
@@ -227,9 +247,9 @@ class Listener:
         async with self._starting.setdefault(analyst, asyncio.Lock()):
             found = self._workers.get(analyst)
             if found is None or not found.alive:
-                desk = self._curator.session(analyst).desk
+                desk = self._desk_of(analyst)
                 desk.require_grant()
-                found = Worker(desk, self._ended)
+                found = Worker(desk, self._ended, grid=self._grid)
                 await found.start()
                 self._workers[analyst] = found
             return found
@@ -239,12 +259,23 @@ class Listener:
             del self._workers[worker.analyst]
 
     async def _look(self) -> None:
-        """Tell the processes of declarations that have changed."""
+        """Tell the processes of declarations that have changed, and end those that are for nobody."""
         while True:
             await asyncio.sleep(TABLES)
+            users = None
+            with suppress(DuckDPError):  # a file of users that cannot be read lets nobody in, and nobody go
+                users = self._users.names()
             for worker in list(self._workers.values()):
                 with suppress(Exception):  # of one worker: the others are told all the same
-                    await worker.tell_tables()
+                    if (users is not None and worker.analyst not in users) or self._is_left(worker):
+                        await worker.close()
+                    else:
+                        await worker.tell_tables()
+
+    def _is_left(self, worker: Worker) -> bool:
+        """Whether nobody has been connected to a process for long; one that starts is somebody's."""
+        busy = self._starting[worker.analyst].locked()
+        return self._idle is not None and not busy and worker.unused_seconds() >= self._idle
 
 
 async def _password(reader: asyncio.StreamReader) -> Body:

@@ -9,10 +9,11 @@ import ssl
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from duckdp.curator import Curator
+from duckdp.desk.desk import Desk
 from duckdp.errors import ParameterError
 from duckdp.serve.listener import Listener
 from duckdp.serve.lockdown import UnconfinedError, require_possible
+from duckdp.serve.timing import GRID
 from duckdp.serve.users import SUFFIX, Users
 
 
@@ -41,24 +42,28 @@ def tls_context(certificate: str | None, key: str | None) -> ssl.SSLContext | No
 
 
 def serve(
-    curator: Curator,
+    desk_of: Callable[[str], Desk],
     users: Users,
     *,
     host: str = "127.0.0.1",
     port: int = 5433,
     tls: ssl.SSLContext | None = None,
     most: int = 200,
+    idle: float | None = None,
+    grid: float = GRID,
     listening: Callable[[str, int], None] = lambda *_: None,
 ) -> None:
     """Serve a data set by PostgreSQL's protocol until SIGINT or SIGTERM.
 
     Args:
-        curator: of the data set.
+        desk_of: the desk of an analyst, by name; refuses who has no grant.
         users: who may log in; each is the analyst of the same name.
         host: address to listen on; other machines need TLS.
         port: 0 takes a free one.
         tls: see :func:`tls_context`.
         most: connections at the same time.
+        idle: seconds after which a connection on which nothing is asked ends; None: never.
+        grid: seconds, the first step of the grid on which answers leave; 0: none.
         listening: told host and port, once.
 
     Raises:
@@ -71,7 +76,7 @@ def serve(
     if find_spec("pytz") is None:  # by which DuckDB gives values with a time zone
         raise ParameterError("P107", "serve", "pytz", "is missing. Install it: pip install 'duckdp[serve]'.")
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    asyncio.run(_serve(Listener(curator, users, tls=tls, most=most), host, port, listening))
+    asyncio.run(_serve(Listener(desk_of, users, tls=tls, most=most, idle=idle, grid=grid), host, port, listening))
 
 
 async def _serve(listener: Listener, host: str, port: int, listening: Callable[[str, int], None]) -> None:

@@ -1,16 +1,20 @@
 """Who may log in: names and SCRAM verifiers, in a file beside the ledger that its owner alone can read.
 
 A user is the analyst of the same name: what they may ask is said by grants, not here. The file is replaced whole, by
-renaming, so that a reader finds one state or the next.
+renaming, so that a reader finds one state or the next; whoever changes it holds the lock of the file beside it, so that
+of two changes at once none is lost.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import secrets
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from duckdp.errors import LedgerError, ParameterError
@@ -49,20 +53,19 @@ class Users:
             raise ParameterError("P105", "user", name, "must be a name of at most 63 characters.")
         if not isinstance(password, str) or len(password) < LEAST or "\0" in password:
             raise ParameterError("P107", "password", "...", f"must have at least {LEAST} characters.")
-        self._read()
-        self._users[name] = str(make_verifier(password))
-        self._write()
+        verifier = str(make_verifier(password))
+        with self._changing():
+            self._users[name] = verifier
 
     def remove(self, name: str) -> None:
-        """Let somebody in no more; connections that are open stay until the server ends them.
+        """Let somebody in no more; the server ends their connections within seconds.
 
         Raises:
             ParameterError: P107, there is no such user.
         """
-        self._read()
-        if self._users.pop(name, None) is None:
-            raise ParameterError("P107", "user", name, "is not a user here.")
-        self._write()
+        with self._changing():
+            if self._users.pop(name, None) is None:
+                raise ParameterError("P107", "user", name, "is not a user here.")
 
     def verifier(self, name: str) -> tuple[Verifier, bool]:
         """What to check a password of that name with, and whether there is such a user.
@@ -72,6 +75,22 @@ class Users:
         self._read()
         stored = self._users.get(name)
         return (nobodys(name, self._secret), False) if stored is None else (read_verifier(stored), True)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """The users as they are now, to be changed by nobody else meanwhile; written when it ends well."""
+        try:
+            lock = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            raise LedgerError("B207", "the file of users cannot be written.", path=str(self.path)) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._seen = None
+            self._read()
+            yield
+            self._write()
+        finally:
+            os.close(lock)  # and with it the lock
 
     def _read(self) -> None:
         try:

@@ -7,6 +7,7 @@ where the two sides meet. A process that says what cannot be is killed.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import os
@@ -15,8 +16,10 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from itertools import count
 from typing import Any
@@ -26,12 +29,15 @@ from duckdp.desk.desk import Desk
 from duckdp.front.binder import Binder
 from duckdp.result import Result
 from duckdp.serve.channel import HEAD, MOST_CALL, ChannelError, frame, read_body, read_head
+from duckdp.serve.timing import GRID, due
 
 _LOG = logging.getLogger("duckdp.serve")
 READY_SECONDS = 60.0  # until a process is ready
 AT_ONCE = 8  # calls of one analyst that are worked on at the same time
 MOST_WAITING = 256  # calls of one analyst
 MOST_UNREAD = 2**28  # bytes of answers that a process has not read
+MOST_LEFT = 1_000  # answers that are known to have left
+Answered = tuple[Any, list[str], bytes]
 
 
 class Worker:
@@ -40,9 +46,10 @@ class Worker:
     Args:
         desk: the analyst's.
         ended: called when the process has ended.
+        grid: seconds; answers that may need a private read leave on it (``timing``).
     """
 
-    def __init__(self, desk: Desk, ended: Callable[[Worker], None]) -> None:
+    def __init__(self, desk: Desk, ended: Callable[[Worker], None], *, grid: float = GRID) -> None:
         self.analyst, self._desk, self._ended = desk.analyst, desk, ended
         self.clients: dict[int, tuple[int, int]] = {}
         self._numbers = count(1)
@@ -52,7 +59,11 @@ class Worker:
         self._told: dict[str, str] = {}
         self._tables = asyncio.Event()
         self._ready = asyncio.Event()
-        self._waiting = 0
+        self._calls: dict[int, tuple[int, Future[Answered]]] = {}  # whose, and its work
+        self._waiting, self._order = 0, count(1)
+        self._grid = grid
+        self._left: OrderedDict[str, None] = OrderedDict()  # digests of tokens whose answers have left
+        self._used = time.monotonic()
         self.alive = True
 
     async def start(self) -> None:
@@ -109,9 +120,19 @@ class Worker:
         self.clients[number] = key
         return number, ours, key
 
+    def close_client(self, number: int) -> None:
+        """A client has gone: its statement ends."""
+        self.cancel(number)
+        self.clients.pop(number, None)
+        self._used = time.monotonic()
+
+    def unused_seconds(self) -> float:
+        """How long no client has been connected."""
+        return 0.0 if self.clients else time.monotonic() - self._used
+
     def cancel(self, number: int) -> None:
         """End a client's statement, and what is read for it."""
-        self._desk.interrupt((self.analyst, id(self), number))
+        self._interrupt(number)
         with suppress(OSError):
             self._control.send(json.dumps(["cancel", number]).encode())
 
@@ -153,15 +174,38 @@ class Worker:
         if type(number) is not int or type(who) is not int or type(arguments) is not list:
             raise ChannelError("not a call")
         if method == "interrupt":
-            self._desk.interrupt((self.analyst, id(self), who))
+            self._interrupt(who)
             return
         self._waiting += 1
         if method not in ("bind", "ask", "rows", "fetch") or self._waiting > MOST_WAITING:
             raise ChannelError("not a call, or too many")
-        task = asyncio.get_running_loop().run_in_executor(self._pool, self._work, who, method, arguments)
-        task.add_done_callback(lambda done: self._answer(number, done))
+        key, came = next(self._order), time.monotonic()
+        tokens = [] if method == "bind" else _tokens(method, arguments)
+        timed = method != "bind" and not all(token in self._left for token in tokens)
 
-    def _work(self, who: int, method: str, arguments: list[Any]) -> tuple[Any, list[str], bytes]:
+        def answered(done: asyncio.Future[Answered]) -> None:
+            self._calls.pop(key, None)
+            data, there = self._framed(number, done)
+            took = time.monotonic() - came
+            wait = due(took, self._grid) - took if timed else 0.0
+            given = tokens if there else []
+            if wait > 0:
+                asyncio.get_running_loop().call_later(wait, self._send, data, given)
+            else:
+                self._send(data, given)
+
+        work = self._pool.submit(self._work, who, method, arguments)
+        self._calls[key] = who, work
+        asyncio.wrap_future(work).add_done_callback(answered)
+
+    def _interrupt(self, who: int) -> None:
+        """End what is worked on for a conversation; what waits for its turn never begins, and is not charged."""
+        for whose, work in list(self._calls.values()):
+            if whose == who:
+                work.cancel()
+        self._desk.interrupt((self.analyst, id(self), who))
+
+    def _work(self, who: int, method: str, arguments: list[Any]) -> Answered:
         self._said.lines = []
         with asking_for((self.analyst, id(self), who)):
             match method, arguments:
@@ -181,19 +225,31 @@ class Worker:
         if hasattr(self._said, "lines"):
             self._said.lines += found.footer()
 
-    def _answer(self, number: int, done: asyncio.Future[tuple[Any, list[str], bytes]]) -> None:
-        self._waiting -= 1
-        if done.cancelled() or done.exception() is not None:
-            if isinstance(done.exception(), ChannelError | TypeError):
-                self.kill()
-            else:
-                self._writer.write(frame([number, "X101: the server failed on this call.", []]))
-            return
+    def _framed(self, number: int, done: asyncio.Future[Answered]) -> tuple[bytes, bool]:
+        """What goes back for a call, and whether it has its answer; nothing where the call cannot be."""
+        if done.cancelled():
+            return frame([number, "E102: interrupted; nothing was charged.", []]), False
+        if isinstance(done.exception(), ChannelError | TypeError):
+            return b"", False
+        if done.exception() is not None:
+            return frame([number, "X101: the server failed on this call.", []]), False
         found, notes, data = done.result()
-        if self._writer.transport.get_write_buffer_size() > MOST_UNREAD:
+        there = isinstance(found, list) and (found[:1] == [[None]] or not any(found))  # rows, ask
+        return frame([number, found, notes], data), there
+
+    def _send(self, data: bytes, tokens: list[str]) -> None:
+        self._waiting -= 1
+        if not self.alive:
+            return
+        if not data or self._writer.transport.get_write_buffer_size() > MOST_UNREAD:
             self.kill()
             return
-        self._writer.write(frame([number, found, notes], data))
+        for token in tokens:
+            self._left[token] = None
+            self._left.move_to_end(token)
+        while len(self._left) > MOST_LEFT:
+            self._left.popitem(last=False)
+        self._writer.write(data)
 
     def _over(self) -> None:
         if not self.alive:
@@ -219,6 +275,16 @@ def _texts(given: Any) -> list[str | None]:
     if type(given) is not list or any(not (v is None or type(v) is str) for v in given):
         raise ChannelError("not texts")
     return given
+
+
+def _tokens(method: str, arguments: list[Any]) -> list[str]:
+    """Digests of the tokens that a call names: what has left once is known to be there.
+
+    A token is whose answer is fetched; other texts are none, and no answer is known of them.
+    """
+    given = arguments[:1] if method == "rows" else arguments[1 if method == "fetch" else 0 :][:1]
+    listed = given[0] if given and type(given[0]) is list else given
+    return [hashlib.sha256(str(token).encode("utf-8", "surrogatepass")).hexdigest() for token in listed]
 
 
 def _listed(given: Any) -> list[list[str | None] | None]:
