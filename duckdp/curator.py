@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import duckdb
 
 from duckdp.arguments import checked, checked_methods, checks_itself, declared
-from duckdp.catalog.table import Table, check_name
+from duckdp.catalog.table import Table, check_name, closest
 from duckdp.core.watch import Tell
 from duckdp.desk.desk import Desk
-from duckdp.errors import DuckDPError, LedgerError
+from duckdp.errors import CatalogError, DuckDPError, LedgerError
 from duckdp.faces.budgeting import Budgeting
 from duckdp.faces.records import Records
 from duckdp.front.front import Front, speak
@@ -221,7 +221,47 @@ class Curator(Budgeting, Records, Closing):
         Raises:
             CatalogError: C101.
         """
+        if table.lower() in self.data.published:
+            raise CatalogError(
+                "C101", f'table "{table[:63]}" is public. Take it out with curator.unpublish.', table=table
+            )
         self.ledger.drop_table(table.lower(), reason)
+
+    def publish(self, table: str, *, columns: Iterable[str] | None = None, reason: str | None = None) -> Table:
+        """Declare a table whose rows are no one's: codes, calendars, price lists. Any join with it is allowed.
+
+        This is the owner's promise, which nothing can check: no row of it is, or was computed from, what somebody of
+        the protected tables did (not ``SELECT DISTINCT`` of one of them either). What its columns contain, and how
+        often, is read, kept with the declaration and told to analysts; a refresh reads it again.
+
+        Args:
+            table: a base table, a Parquet relation, or a view that selects columns of one base table by a predicate.
+            columns: those that analysts may use; all whose type has a rule by default.
+            reason: for the log.
+
+        Raises:
+            CatalogError: C101, C102, C104, C105, C106, C108; C109, it was charged as a protected table; C111, it is
+                one, or its name is taken. ParameterError: P105, P107.
+        """
+        made = self.data.publish(table, columns=columns, reason=reason)
+        self._fronts.add_stub(made)
+        return made
+
+    def unpublish(self, table: str, *, reason: str) -> None:
+        """Take a public table out of what analysts may use.
+
+        Raises:
+            CatalogError: C101, there is no such public table.
+        """
+        if table.lower() not in self.data.published:
+            known = closest(table[:63], self.data.published)
+            raise CatalogError("C101", f'table "{table[:63]}" is not public here. {known}', table=table)
+        self.ledger.drop_table(table.lower(), reason)
+
+    @property
+    def published(self) -> dict[str, Table]:
+        """Public tables by lower-case name, fresh from the ledger."""
+        return self.data.published
 
     @property
     def tables(self) -> dict[str, Table]:

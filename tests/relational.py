@@ -14,17 +14,20 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import duckdb
 
-from duckdp.catalog.table import Column, Table
+from duckdp.catalog.public import Public
+from duckdp.catalog.table import Column, RawColumn, Table
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan, make_plan
 from duckdp.compiler.printing import Parameters, print_rows
 from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.select import read_select
 from duckdp.core.types import Neighbours, parse_delta, parse_epsilon
+from duckdp.vault.publishing import with_figures
 from tests.gate import Row, column, exact_answer, exact_cells, exact_rows
 
 Data = dict[str, list[Row]]
@@ -81,9 +84,34 @@ def table(name: str, **changed: Any) -> Table:
     return Table(**(given | changed))
 
 
+# public tables: of some days there are two rows, of one none; texts and numbers repeat, NULL is everywhere
+PUBLIC = {
+    "days": "SELECT * FROM (VALUES (0, 'x', 0.5), (1, 'x', 1.5), (1, 'y', -1.0), (2, NULL, 2.0), (3, 'y', NULL), "
+    "(4, 'a', 0.25), (5, 'b', 1.5), (7, 'c', 3.0), (8, 'a', 0.5), (NULL, 'z', 9.0)) AS t(day, label, rate)",
+    "depts": "SELECT * FROM (VALUES ('a', 1, TRUE), ('b', 2, FALSE), ('c', 2, NULL)) AS t(dept, site, open)",
+}
+
+
+@cache
+def public(name: str) -> Table:
+    """A public table, with what is computed of its rows."""
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE {name} AS {PUBLIC[name]}")
+    types = con.execute(f"DESCRIBE {name}").fetchall()
+    raw = [RawColumn(name=row[0], type=row[1], nullable=True) for row in types]
+    known = Table(
+        name=name,
+        relation=("memory", "main", name),
+        columns=tuple(column(c.name, c.type) for c in raw),
+        row_cap=1,
+        public=Public(rows=0, digest="", source=""),
+    )
+    return with_figures(con, known, raw, "")
+
+
 def tables(**changed: Any) -> dict[str, Table]:
-    """All of them."""
-    return {name: table(name, **changed) for name in COLUMNS}
+    """All of them, and the public ones."""
+    return {name: table(name, **changed) for name in COLUMNS} | {name: public(name) for name in PUBLIC}
 
 
 def plan_of(text: str, known: Mapping[str, Table], **terms: Any) -> Plan:
@@ -115,6 +143,8 @@ def random_data(rng: random.Random, *, wild: bool, units: Sequence[int | None] =
 
 def load_data(con: duckdb.DuckDBPyConnection, data: Data, rng: random.Random | None = None) -> None:
     """Create the base tables, in a random order of rows where a generator is given."""
+    for name, select in PUBLIC.items():
+        con.execute(f"CREATE TABLE IF NOT EXISTS memory.main.{name} AS {select}")
     for name, columns in COLUMNS.items():
         con.execute(
             f"CREATE OR REPLACE TABLE memory.main.{name} (pid INTEGER, "
@@ -271,6 +301,7 @@ class Statements:
         if depth == 0:
             return self.base()
         makes = [self.projected, self.grouped, self.grouped, self.distinct, self.joined, self.joined, self.matched]
+        makes += [self.with_public, self.with_public, self.tested]
         make = self.rng.choice(makes)
         found = make(depth - 1)
         called = self.name()
@@ -383,6 +414,55 @@ class Statements:
         items = f"{called}.{of.unit} AS {unit}" + (f", {names}" if names else "")
         return Source(f"SELECT {items} FROM (SELECT * FROM {of.sql}) AS {called} WHERE {test}", of.columns, unit)
 
+    def with_public(self, depth: int) -> Source:
+        """A join with a public table, on either side, on equality or not."""
+        of, name, one, two = self.below(depth), self.rng.choice(list(PUBLIC)), self.name(), self.name()
+        theirs = {"days": {"day": "i", "label": "t", "rate": "n"}, "depts": {"dept": "t", "site": "i", "open": "b"}}
+        columns: dict[str, str] = {}
+        unit = self.name()
+        items = [f"{one}.{of.unit} AS {unit}"]
+        for alias, kinds in ((one, of.columns), (two, theirs[name])):
+            for picked in self.rng.sample(list(kinds), min(2, len(kinds))):
+                called = self.name()
+                columns[called] = kinds[picked]
+                items.append(f"{alias}.{picked} AS {called}")
+        numbers = [n for n, k in of.columns.items() if k in "in"]
+        texts = [n for n, k in of.columns.items() if k == "t"]
+        number, text = {"days": ("day", "label"), "depts": ("site", "dept")}[name]
+        forms = [f"{two}.{number} = 1"]
+        forms += [f"{one}.{n} = {two}.{number}" for n in numbers] * 3
+        forms += [f"{one}.{n} >= {two}.{number} AND {two}.{number} > 1" for n in numbers]
+        forms += [f"{two}.{text} = {one}.{n}" for n in texts] * 3
+        on = self.rng.choice(forms)
+        more = replace(of, columns={f"{one}.{n}": k for n, k in of.columns.items()})
+        on += f" AND {self.condition(more)}" if self.rng.random() < 0.3 else ""
+        own = f"(SELECT * FROM {of.sql}) AS {one}"
+        shape = self.rng.choice(["JOIN", "LEFT JOIN", ",", "first", "RIGHT"])
+        rows = {
+            ",": f"{own}, {name} AS {two} WHERE {on}",
+            "first": f"{name} AS {two} JOIN {own} ON {on}",
+            "RIGHT": f"{name} AS {two} RIGHT JOIN {own} ON {on}",
+        }.get(shape, f"{own} {shape} {name} AS {two} ON {on}")
+        return Source(f"SELECT {', '.join(items)} FROM {rows}", columns, unit)
+
+    def tested(self, depth: int) -> Source:
+        """Rows that have, or have not, something in a public table."""
+        of, called, inner = self.below(depth), self.name(), self.name()
+        no = self.rng.choice(["", "NOT "])
+        numbers = [f"{called}.{n}" for n, k in of.columns.items() if k in "in"]
+        texts = [f"{called}.{n}" for n, k in of.columns.items() if k == "t"]
+        tests = [f"{no}EXISTS (SELECT 1 FROM days AS {inner} WHERE {inner}.day = 3 AND {inner}.label IS NULL)"]
+        for n in numbers:
+            tests.append(f"{no}EXISTS (SELECT 1 FROM days AS {inner} WHERE {inner}.day = {n} AND {inner}.rate < 1)")
+            tests.append(f"{n} {no}IN (SELECT day FROM days{self.rng.choice(['', ' WHERE day > 2'])})")
+            tests.append(f"{no}EXISTS (SELECT 1 FROM depts AS {inner} WHERE {inner}.site > {n})")
+        tests += [f"{n} {no}IN (SELECT dept FROM depts WHERE site = 2)" for n in texts]
+        names = ", ".join(f"{called}.{n}" for n in of.columns)
+        unit = self.name()
+        items = f"{called}.{of.unit} AS {unit}" + (f", {names}" if names else "")
+        where = self.rng.choice(tests)
+        return Source(f"SELECT {items} FROM (SELECT * FROM {of.sql}) AS {called} WHERE {where}", of.columns, unit)
+
     def numeric(self, of: Source) -> str:
         """A number with bounds."""
         names = [n for n, k in of.columns.items() if k in "in"]
@@ -423,6 +503,8 @@ def difference(con: duckdb.DuckDBPyConnection, text: str, known: Mapping[str, Ta
     }
     for name in COLUMNS:
         con.execute(f"CREATE OR REPLACE VIEW reference.{name} AS FROM memory.main.{name} WHERE pid IS NOT NULL")
+    for name in PUBLIC:
+        con.execute(f"CREATE OR REPLACE VIEW reference.{name} AS FROM memory.main.{name}")
     con.execute("SET schema = 'reference'")
     try:
         rows = con.execute(text).fetchall()

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from duckdp.catalog.public import Public
 from duckdp.core.interval import REALS, Interval
 from duckdp.errors import CatalogError, ParameterError
 
@@ -114,6 +115,7 @@ class Table:
         filter: predicate of a protected view, in SQL over ``base``; None for a base table.
         base: columns the filter may use.
         constraints: what holds in every row, as texts (``catalog.constraints``); synthetic tables keep it.
+        public: what is known of its rows, where they are no one's; None: it is protected.
     """
 
     name: str
@@ -130,6 +132,7 @@ class Table:
     unit: str | None = None
     null_units: tuple[Scalar, ...] = ()
     constraints: tuple[str, ...] = ()
+    public: Public | None = None
 
     @cached_property
     def declaration(self) -> str:
@@ -162,7 +165,7 @@ class Table:
     @cached_property
     def _declared(self) -> dict[str, Any]:
         # declarations and questions from before these existed keep their texts
-        later = ("unit", "null_units", "constraints")
+        later = ("unit", "null_units", "constraints", "public")
         return {k: v for k, v in asdict(self).items() if not (k in later and v in (None, ()))}
 
     def column(self, name: str) -> Column | None:
@@ -183,7 +186,8 @@ def load_table(text: str) -> Table:
     raw = json.loads(text, object_hook=_decode)
     columns = tuple(_load_column(c) for c in raw.pop("columns"))
     base = tuple(_load_column(c) for c in raw.pop("base"))
-    lists = {"relation": tuple(raw["relation"])} | {k: tuple(raw.get(k, ())) for k in ("null_units", "constraints")}
+    lists: dict[str, Any] = {k: tuple(raw.get(k, ())) for k in ("relation", "null_units", "constraints")}
+    lists["public"] = None if raw.get("public") is None else Public.load(raw["public"])
     return Table(**{**raw, **lists, "columns": columns, "base": base})
 
 
@@ -215,6 +219,9 @@ def describe_table(table: Table) -> str:
       a privacy unit is one row
       at most 1,000 rows
     """
+    if table.public is not None:
+        lines = [f"{table.name}: public, its rows are no one's", f"  {table.public.rows:,} rows"]
+        return "\n".join([*lines, *_column_lines(table)])
     if table.unit_key is None:
         unit = "one row"
     else:
@@ -225,9 +232,12 @@ def describe_table(table: Table) -> str:
     lines = [f"{table.name}: protected. All of this is public:", f"  a privacy unit is {unit}"]
     lines += [f"  {name_nulls(table)}"] if table.null_units else []
     lines.append(f"  {cap}{expected}")
+    return "\n".join([*lines, *_column_lines(table), *(f"  in every row: {text}" for text in table.constraints)])
+
+
+def _column_lines(table: Table) -> list[str]:
     width = max((len(c.name) for c in table.columns), default=0)
-    lines += [f"  {c.name.ljust(width)}  {describe_column(c)}" for c in table.columns]
-    return "\n".join([*lines, *(f"  in every row: {text}" for text in table.constraints)])
+    return [f"  {c.name.ljust(width)}  {describe_column(c)}" for c in table.columns]
 
 
 def name_unit(table: Table) -> str:

@@ -20,6 +20,7 @@ from duckdp.compiler.expression import Aggregate, show, walk
 from duckdp.compiler.known import counts_nothing, is_zero
 from duckdp.compiler.measures import Measure, bound_measure, choose_measures
 from duckdp.compiler.query import Query
+from duckdp.compiler.relations.relation import Relation
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import Loss, Neighbours, Sensitivity, show_decimal
 from duckdp.errors import ParameterError, QueryError
@@ -135,7 +136,8 @@ def make_plan(
     open_keys = _require_keys(query, delta_atto if not nothing else 1) and not nothing
     unit_is_row = query.table.unit_key is None
     groups = _groups(query, size)
-    everyone = query.where is None and not query.keys and query.table.filter is None and unit_is_row
+    whole = query.table.filter is None and not isinstance(query.table, Relation)
+    everyone = query.where is None and not query.keys and whole and unit_is_row
     chosen = choose_measures(
         _aggregates(query),
         presence=open_keys,

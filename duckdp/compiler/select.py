@@ -24,6 +24,7 @@ from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Key, Order, Output, Query
+from duckdp.compiler.relations.filled import require_filled
 from duckdp.compiler.relations.relation import bounded_by, pruned
 from duckdp.compiler.relations.subqueries import Subqueries
 from duckdp.compiler.scalars import Scalars
@@ -66,7 +67,9 @@ class _Reader:
     ) -> None:
         self.text, self.tables = text, tables
         self.select = check_select(statement, text)
-        self.scope, self.inherited, self.conditions = Subqueries(tables, text, parameters).scope(self.select)
+        subqueries = Subqueries(tables, text, parameters)
+        self.scope, self.inherited, self.conditions = subqueries.scope(self.select)
+        self.filled = subqueries.filled
         self.table = self.scope.table
         self.row = Scalars(self.scope.leaf, text, parameters)
         self.outer = Scalars(self._outer_leaf, text, parameters, released=True)
@@ -81,6 +84,8 @@ class _Reader:
         self.keys = tuple(self._key(n) for n in nodes)
         if len({k.expr for k in self.keys}) != len(self.keys):
             self._refuse("Q201", "GROUP BY names the same key twice. Write it once.", self.select.args["group"])
+        if self.filled is not None:
+            require_filled(self.select, self.scope, self.row, self.keys, self.filled, self.text)
         outputs = self._outputs()
         having = self.select.args.get("having")
         query = Query(

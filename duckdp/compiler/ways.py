@@ -35,6 +35,24 @@ EXISTS = (
     "EXISTS looks for rows. Write EXISTS (SELECT 1 FROM ... WHERE ...), without groups, aggregates, ORDER BY or LIMIT."
 )
 INNER_DISTINCT = "DISTINCT here is outside the allow-list. Use GROUP BY with the same columns, the unit among them."
+PUBLIC_FIRST = (
+    "a row of a public table would show whether somebody has, or has not, a matching row. Put the protected table "
+    "first, FROM protected LEFT JOIN public ON ...; or group by the public column, whose values are all shown."
+)
+PUBLIC_FILLED = (
+    "public LEFT JOIN protected keeps rows that are no one's. Group by columns of the public table in the same SELECT, "
+    "or write protected JOIN public."
+)
+PUBLIC_COUNT = (
+    "public LEFT JOIN protected counts a row even where there is none. Count a column of the protected table: "
+    "count(v.x)."
+)
+PUBLIC_KEYS = (
+    "public LEFT JOIN protected takes one key, a column of the public table, and no WHERE: conditions stand in ON."
+)
+PUBLIC_PAIR = "public tables are joined with the protected one, one after the other. Put the protected table first."
+PUBLIC_EQUAL = "Say in the condition that a column of the public table equals something."
+IN_PUBLIC = "IN takes a subquery that gives one column. Write x IN (SELECT y FROM public WHERE ...)."
 NO_JOIN = "; or the data owner protects a table that holds the join."
 JOIN_OF_ROWS = f"each row is a unit of its own here, and a join pairs rows. {ONE_TABLE}{NO_JOIN}"
 SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, and ask about all rows."
@@ -135,6 +153,19 @@ def exists_units(unit: str | None) -> str:
 def in_units(unit: str | None) -> str:
     """That a list of units has other columns."""
     return f"IN takes a subquery that gives the unit alone. Write {unit} IN (SELECT {unit} FROM b WHERE ...)."
+
+
+def public_repeats(name: str, times: int) -> str:
+    """That a row which is a unit would count several times."""
+    return (
+        f'each row is a unit here, and {times:,} rows of public "{name}" may match one. Join on columns that name one '
+        f"row of it, or choose rows with EXISTS or IN."
+    )
+
+
+def public_only(name: str) -> str:
+    """That no protected table is asked about."""
+    return f'"{name}" is public: there is nothing to protect. Join it with a protected table.'
 
 
 def join_types(unit: str, one: str, two: str) -> str:

@@ -78,6 +78,10 @@ class Lookups:
         """Protected tables by lower-case name."""
         return self._data.tables_of(self._data.ledger.state_for(self.analyst))
 
+    def known(self) -> Mapping[str, Table]:
+        """Protected and public tables by lower-case name."""
+        return self._data.known_of(self._data.ledger.state_for(self.analyst))
+
     def table(self, name: object) -> Table:
         """A protected table by name.
 
@@ -88,7 +92,7 @@ class Lookups:
         return self._data.table(name)
 
     def names_protected(self, text: str) -> bool:
-        """Whether a statement names a protected table anywhere."""
+        """Whether a statement names a protected or public table anywhere."""
         return self._data.names_protected(text)
 
     def read(self, text: str, parameters: Sequence[object] = ()) -> Query:
@@ -99,7 +103,7 @@ class Lookups:
             raise ParameterError("P107", "parameters", parameters, "must be a list of the values of ? and $1.")
         return self.recall(
             ("read", text, *parameters),
-            lambda: read_select(parse_statement(text), self.tables(), text, parameters),
+            lambda: read_select(parse_statement(text), self.known(), text, parameters),
             is_small,
         )
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, cast
 
 from duckdp.catalog.table import Column, Kind
 from duckdp.compiler.aggregates import aggregate_row
-from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, columns, walk
+from duckdp.compiler.expression import Aggregate, Call, Case, Expr, Literal, columns, walk
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.query import Query
 from duckdp.compiler.relations.relation import Relation
+from duckdp.compiler.strictness import null_with
 from duckdp.errors import DuckDPError, ParameterError
 from duckdp.process.importing import importing
 
@@ -155,23 +156,6 @@ def _unfit(query: Query) -> str:
         if not plain:
             return f'"{output.name}" is not a plain avg or sum'
     return ""
-
-
-def null_with(expr: Expr) -> frozenset[str]:
-    """Names of columns that each, where NULL, make the expression NULL; a CASE promises nothing."""
-    if isinstance(expr, ColumnRef):
-        return frozenset([expr.column.name])
-    if not isinstance(expr, Call):
-        return frozenset()
-    parts = [null_with(a) for a in expr.arguments]
-    match row_of(expr).null_with:
-        case "any":
-            return frozenset().union(*parts)
-        case "all":
-            return frozenset.intersection(*parts)
-        case "first":
-            return parts[0]
-    return frozenset()
 
 
 def _makes_null(expr: Expr) -> bool:

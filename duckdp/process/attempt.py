@@ -7,7 +7,7 @@ traceback or a debugger would show.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
@@ -18,7 +18,10 @@ INTERRUPTED = ("Query interrupted", "INTERRUPT Error: Interrupted!")  # DuckDB's
 
 
 def attempt(
-    con: duckdb.DuckDBPyConnection, sql: str, progress: Callable[[float], None] | None = None
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    progress: Callable[[float], None] | None = None,
+    values: Sequence[object] = (),
 ) -> tuple[list[tuple[Any, ...]], str | None]:
     """Execute a statement in a thread of its own, since the engine itself looks for Ctrl-C too seldom.
 
@@ -26,6 +29,7 @@ def attempt(
         con: idle until this returns.
         sql: printed by duckdp.
         progress: told the share done, 0 to 1, now and then; what it raises ends the statement.
+        values: of $1, $2, ...
 
     Returns:
         Its rows and None, or no rows and the engine's message, which must go nowhere.
@@ -36,7 +40,7 @@ def attempt(
 
     def work() -> tuple[list[tuple[Any, ...]], str | None]:
         try:
-            return con.execute(sql).fetchall(), None
+            return con.execute(sql, list(values)).fetchall(), None
         except BaseException as error:  # noqa: BLE001 - judged by the caller
             return [], "Query interrupted" if isinstance(error, duckdb.InterruptException) else str(error)
 

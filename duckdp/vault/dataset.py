@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from duckdp.catalog.table import Table, load_table, missing_table
 from duckdp.compiler.parse import names_any
@@ -15,6 +16,7 @@ from duckdp.vault.accepting import accept_changed, accept_first
 from duckdp.vault.computed import require_stored
 from duckdp.vault.engine import Engine
 from duckdp.vault.life import Life
+from duckdp.vault.publishing import publish_table, republished
 from duckdp.vault.source import Source
 
 
@@ -57,6 +59,7 @@ class DataSet:
         self.on_progress: Tell | None = progress
         self._lock = threading.RLock()
         self._tables: dict[str, Table] = {}
+        self._known: dict[str, Table] = {}  # those, and public ones
         self._loaded = -1  # version of the declarations in _tables
         self._stored: set[Table] = set()  # declarations of which no column is computed
 
@@ -72,9 +75,32 @@ class DataSet:
         version = state.catalog_version
         with self._lock:
             if version != self._loaded:
-                self._tables = {name: load_table(text) for name, text in self.ledger.tables().items()}
+                self._known = {name: load_table(text) for name, text in self.ledger.tables().items()}
+                self._tables = {name: table for name, table in self._known.items() if table.public is None}
                 self._loaded = version
             return self._tables
+
+    def known_of(self, state: DataSetState) -> dict[str, Table]:
+        """Protected and public tables by lower-case name."""
+        with self._lock:
+            self.tables_of(state)
+            return self._known
+
+    @property
+    def published(self) -> dict[str, Table]:
+        """Public tables by lower-case name."""
+        return {name: t for name, t in self.known_of(self.ledger.state()).items() if t.public is not None}
+
+    def publish(self, name: object, *, columns: Iterable[str] | None, reason: str | None) -> Table:
+        """Declare that a table's rows are no one's.
+
+        Raises:
+            CatalogError: C101, C102, C104 to C106, C108, C109, C111. ParameterError: P107.
+        """
+        self.life.require()
+        self.require_current()
+        fingerprint = self._fingerprint
+        return publish_table(self.engine, self.ledger, name, columns=columns, fingerprint=fingerprint, reason=reason)
 
     def table(self, name: object) -> Table:
         """The declaration of a protected table, by its name.
@@ -104,15 +130,22 @@ class DataSet:
                 if base not in self._stored:  # declared before generated columns were refused
                     require_stored(self.engine, base)
                     self._stored.add(base)
-                if self.tables_of(state or self.ledger.state()).get(base.name) != base:
+                if self.known_of(state or self.ledger.state()).get(base.name) != base:
                     raise CatalogError(
                         "C103", "the declaration changed since the query was planned. Run it again.", table=base.name
+                    )
+                if base.public is not None and base.public.source != self._fingerprint:
+                    raise CatalogError(
+                        "C104",
+                        f'what is known of public "{base.name}" is not of today\'s data. The data owner calls '
+                        "curator.refresh(reason=...).",
+                        table=base.name,
                     )
             return self._loaded
 
     def names_protected(self, text: str) -> bool:
-        """Whether a statement names a protected table anywhere (then the gate decides); DESCRIBE is for its stub."""
-        return names_any(text, set(self.tables))
+        """Whether a statement names a protected or public table (then the gate decides); DESCRIBE is for its stub."""
+        return names_any(text, set(self.known_of(self.ledger.state())))
 
     # ---- versions -----------------------------------------------------------------------------------------------
 
@@ -139,6 +172,8 @@ class DataSet:
             self._stored.clear()
         tables = self.tables.values()
         fingerprint, version = accept_changed(self.engine, self.ledger, tables, reason, self.on_progress)
+        fresh = [republished(self.engine, table, fingerprint) for table in self.published.values()]
+        self.ledger.save_tables({table.name: table.declaration for table in fresh}, reason=reason)
         self._fingerprint = fingerprint
         return version
 

@@ -70,7 +70,8 @@ def protect_tables(
     Raises:
         CatalogError: C101 to C103, C105, C106, C109, C111. ParameterError: P104, P105, P107.
     """
-    standing = {name: load_table(text) for name, text in ledger.tables().items()}
+    loaded = {name: load_table(text) for name, text in ledger.tables().items()}
+    standing = {name: table for name, table in loaded.items() if table.public is None}
     made: dict[str, Table] = {}
     for name, given in wanted.items():
         table = _declare(engine, name, given, {**standing, **made}, keep=keep)
@@ -80,6 +81,8 @@ def protect_tables(
 
     def review(state: DataSetState, rows: list[DeclarationRow]) -> dict[str, list[str]]:
         known = [Declared(table=load_table(r.declaration), stands=r.active, charged=r.charged) for r in rows]
+        _require_private(made, [d.table for d in known if d.stands and d.table.public is not None])
+        known = [d for d in known if d.table.public is None]
         present = {d.table.name: d.table for d in known if d.stands}
         for name, table in made.items():
             if keep and present.get(name) != standing.get(name):
@@ -92,6 +95,17 @@ def protect_tables(
         Protected(table=t, new=n not in standing, changes=tuple(difference(standing[n], t)) if n in standing else ())
         for n, t in made.items()
     ]
+
+
+def _require_private(made: Mapping[str, Table], published: Iterable[Table]) -> None:
+    """Refuse what stands as a public table: its rows would be both someone's and no one's."""
+    for other in published:
+        for table in made.values():
+            if other.name == table.name or other.relation == table.relation:
+                text = (
+                    f'"{other.name}" is published: its rows are no one\'s. Unpublish it first, with curator.unpublish.'
+                )
+                raise CatalogError("C111", text, table=table.name)
 
 
 def arguments_of(table: Table) -> dict[str, Any]:

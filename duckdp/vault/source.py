@@ -151,7 +151,7 @@ class Source:
             columns = self.columns(con, relation)
             parts.append(f"{name}:{[(c.name, c.type) for c in columns]}")
             if not self._paths:
-                parts.append(_content(con, relation, columns))
+                parts.append(content_digest(con, relation, columns))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
@@ -270,7 +270,12 @@ def _difference(columns: Mapping[str, list[tuple[Any, ...]]], first: str, other:
     return f"column {place + 1} is {shown[0]} and {shown[1]}"
 
 
-def _content(con: duckdb.DuckDBPyConnection, relation: tuple[str, str, str], columns: list[RawColumn]) -> str:
+def content_digest(con: duckdb.DuckDBPyConnection, relation: tuple[str, str, str], columns: Sequence[RawColumn]) -> str:
+    """Changes when rows of a relation change, in these columns.
+
+    Raises:
+        CatalogError: C108.
+    """
     place = ".".join(quote(p) for p in relation)
     names = ", ".join(quote(c.name) for c in columns)
     sql = f"SELECT count(*), bit_xor(hash({names})), sum(hash({names})::HUGEINT) FROM {place}"

@@ -76,8 +76,9 @@ class Part:
         def shown(expr: Expr) -> str:
             return print_expr(expr, lambda c: f"base.{quote(c.name)}", parameters)
 
-        listed = [f"base.{UNIT} AS {UNIT}"]
+        listed = [f"base.{UNIT} AS {UNIT}"] if self.table.unit_key is not None else []
         listed += [f"{print_derived(c, shown(e), parameters)} AS {quote(c.name)}" for c, e in items]
+        listed = listed or ["1 AS one"]
         where = "" if self.where is None else f" WHERE {shown(self.where)}"
         if most is None:
             return f"(SELECT {', '.join(listed)} FROM {rows} AS base{where})"

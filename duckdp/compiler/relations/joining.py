@@ -50,12 +50,18 @@ class Rows:
         where: which of them.
         named: views over it, by their names.
         merged: lower-case names that USING made one.
+        said: conditions of joins that hold of the rows, to be read with WHERE.
+        used: ids of the nodes of conditions of WHERE that have been read.
+        filled: names of columns of a public table all of whose rows are kept.
     """
 
     table: Table
     where: Expr | None
     named: tuple[Named, ...]
     merged: frozenset[str] = frozenset()
+    said: tuple[exp.Expression, ...] = ()
+    used: frozenset[int] = frozenset()
+    filled: frozenset[str] | None = None
 
     def scope(self, text: str, *, strict: bool = False) -> RowScope:
         """The names of its rows; strict: a table that has an alias has no other name."""
@@ -158,11 +164,11 @@ class Joining:
             Part(table=rows.table, where=rows.where, items=tuple(items[0].found)),
             Part(table=other.view.table, where=other.view.where, items=tuple(items[1].found)),
         ]
-        output = [_nullable(c) if m else c for i, m in zip(items, missing, strict=True) for c, _ in i.found]
+        output = [nullable(c) if m else c for i, m in zip(items, missing, strict=True) for c, _ in i.found]
         made = join(how, parts[0], parts[1], on, output)
         self._require_little_work(parts, node, "the join")
         before = frozenset[str]() if missing[0] else rows.merged  # what may be missing is the unit or NULL
-        return Rows(table=made, where=None, named=(*shown[0], *shown[1]), merged=before | merged)
+        return replace(rows, table=made, where=None, named=(*shown[0], *shown[1]), merged=before | merged)
 
     def _require_little_work(self, parts: Sequence[Part], node: exp.Expression, what: str) -> None:
         """Rows of one side, each with as many as a unit has on the other."""
@@ -257,17 +263,18 @@ class Items:
         return ColumnRef(column)
 
 
-def _nullable(column: Column) -> Column:
+def nullable(column: Column) -> Column:
+    """A column that is NULL where its side is missing."""
     domain = column.domain if column.domain is None or None in column.domain else (*column.domain, None)
     return replace(column, nullable=True, domain=domain)
 
 
 def _may_miss(named: Named, items: Items) -> Named:
     """A view of a side that may be missing: its columns may be NULL, its unit too."""
-    flag = ColumnRef(_nullable(items.flag()))
+    flag = ColumnRef(nullable(items.flag()))
     view = named.view
-    columns = tuple((n, ColumnRef(_nullable(e.column)) if isinstance(e, ColumnRef) else e) for n, e in view.columns)
-    marks = tuple((n, ColumnRef(_nullable(e.column)) if isinstance(e, ColumnRef) else e) for n, e in view.marks)
+    columns = tuple((n, ColumnRef(nullable(e.column)) if isinstance(e, ColumnRef) else e) for n, e in view.columns)
+    marks = tuple((n, ColumnRef(nullable(e.column)) if isinstance(e, ColumnRef) else e) for n, e in view.marks)
     of_units = tuple((n, cast(Expr, flag)) for n in view.units)
     return replace(named, view=replace(view, columns=columns, marks=(*marks, *of_units), units=()))
 

@@ -16,13 +16,14 @@ from sqlglot import exp
 from duckdp.catalog.table import Table, closest
 from duckdp.compiler import ways
 from duckdp.compiler.domains import Domains
-from duckdp.compiler.expression import Expr, measured
+from duckdp.compiler.expression import ColumnRef, Expr, measured
 from duckdp.compiler.frame import aliases_of, all_hold, boolean, both, check_select, has_aggregate, refuse_clause
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import MAX_DEPTH, refuse
 from duckdp.compiler.parse import MAX_NODES as MAX_PARTS
 from duckdp.compiler.relations.joining import Joining, Rows
+from duckdp.compiler.relations.joining_public import Item, PublicJoining
 from duckdp.compiler.relations.per_unit_select import Grouped
 from duckdp.compiler.relations.relation import MAX_NODES, Relation
 from duckdp.compiler.scalars import Scalars
@@ -43,7 +44,9 @@ class Subqueries:
     def __init__(self, tables: Mapping[str, Table], text: str, parameters: Sequence[object]) -> None:
         self.tables, self.text, self.parameters = tables, text, parameters
         self.domains = Domains()
+        self.filled: frozenset[str] | None = None  # columns of a public table on the left of the whole statement
         self.joining = Joining(self.domains, lambda scope: Scalars(scope.leaf, text, parameters), text)
+        self.publics = PublicJoining(self.domains, self.joining.reader, text)
 
     def scope(self, select: exp.Select) -> tuple[RowScope, Expr | None, list[exp.Expression]]:
         """The names of a SELECT's rows, which rows its FROM and subqueries of WHERE leave, and what else WHERE says.
@@ -56,6 +59,9 @@ class Subqueries:
         """
         rows, known = self._from(select, {})
         rows, rest = self._matched(select, rows, known)
+        if rows.table.public is not None:
+            self._refuse("Q205", ways.public_only(rows.table.name), select)
+        self.filled = rows.filled
         return rows.scope(self.text), rows.where, rest
 
     def _from(self, select: exp.Select, known: Views) -> tuple[Rows, Views]:
@@ -64,29 +70,57 @@ class Subqueries:
         clause = select.args.get("from_")
         if clause is None:
             self._refuse("Q205", "the query names no table. " + ways.names(list(self.tables)), select)
-        named = self._named(clause.this, known)
-        rows = Rows(table=named.view.table, where=named.view.where, named=(named,))
-        for node in select.args.get("joins") or ():
-            rows = self.joining.add(rows, node, self._named(node.this, known), select.args.get("where"))
+        nodes = [None, *(select.args.get("joins") or ())]
+        items = [Item(node=n, named=self._named(clause.this if n is None else n.this, known)) for n in nodes]
+        ordered = self.publics.ordered(items)
+        named = ordered.items[0].named
+        rows = Rows(
+            table=named.view.table, where=named.view.where, named=(named,), said=ordered.said, merged=ordered.merged
+        )
+        where = select.args.get("where")
+        for item in ordered.items[1:]:
+            if item.is_public and rows.table.public is None:
+                rows = self.publics.add(rows, item, where)
+            elif item.node is None or rows.table.public is not None:
+                self._refuse("Q204", ways.PUBLIC_PAIR, item.node or select)
+            else:
+                rows = self.joining.add(rows, item.node, item.named, where)
+        if ordered.filled:
+            columns = rows.named[1].view.columns
+            rows = replace(rows, filled=frozenset(e.column.name for _, e in columns if isinstance(e, ColumnRef)))
         return rows, known
 
     def _matched(self, select: exp.Select, rows: Rows, known: Views) -> tuple[Rows, list[exp.Expression]]:
         """The rows that EXISTS and IN leave, and the rest of WHERE."""
         where = select.args.get("where")
-        if where is None:
-            return rows, []
-        parts, rest = conjuncts(where), []
+        parts = [c for c in ([] if where is None else conjuncts(where)) if id(c) not in rows.used]
+        if where is not None and parts and not rows.used and not rows.said:
+            whole = [where.this]
+        else:
+            parts, whole = [*rows.said, *parts], None
+        rest = []
         for part in parts:
             test, exists = part, True
             while isinstance(test, (exp.Not, exp.Paren)):
                 test, exists = test.this, exists != isinstance(test, exp.Not)
             if isinstance(test, exp.Exists):
                 rows = self._existing(test, rows, known, exists=exists)
-            elif isinstance(test, exp.In) and test.args.get("query") and rows.scope(self.text).is_unit(test.this):
+            elif isinstance(test, exp.In) and test.args.get("query") and self._can_list(test, rows, known):
                 rows = self._listed(test, rows, known, exists=exists)
             else:
                 rest.append(part)
-        return rows, rest if len(rest) < len(parts) else [where.this]
+        return rows, rest if whole is None or len(rest) < len(parts) else whole
+
+    def _can_list(self, test: exp.In, rows: Rows, known: Views) -> bool:
+        """Whether IN is about a unit, or about public values."""
+        if rows.scope(self.text).is_unit(test.this):
+            return True
+        names = {t.name.lower() for t in test.args["query"].find_all(exp.Table)}
+        return bool(names) and all(self._is_public(name, known) for name in names)
+
+    def _is_public(self, name: str, known: Views) -> bool:
+        table = known[name].table if name in known else self.tables.get(name)
+        return table is not None and table.public is not None
 
     def _existing(self, test: exp.Exists, rows: Rows, known: Views, *, exists: bool) -> Rows:
         """EXISTS: what it looks for must be of the same unit."""
@@ -97,12 +131,20 @@ class Subqueries:
             self._refuse("Q204", ways.EXISTS, select)
         inner, known = self._from(select, known)
         inner, rest = self._matched(select, inner, known)
+        if inner.filled is not None:
+            self._refuse("Q204", ways.PUBLIC_FILLED, select)
+        if inner.table.public is not None and rows.table.public is None:
+            said = [c for part in rest for c in conjuncts(part)]
+            return self.publics.existing(rows, inner, said, test, exists=exists)
         return self.joining.existing(rows, inner, [c for part in rest for c in conjuncts(part)], test, exists=exists)
 
     def _listed(self, test: exp.In, rows: Rows, known: Views, *, exists: bool) -> Rows:
         """IN: the units of a subquery."""
         query = test.args["query"]
         view = self.view(query, known)
+        if view.table.public is not None and rows.table.public is None:
+            listed = Named(names=("the subquery",), view=view)
+            return self.publics.listed(rows, listed, test.this, query, exists=exists)
         if view.columns or view.marks or len(view.units) != 1:
             self._refuse("Q204", ways.in_units(rows.table.unit_key), query)
         inner = Rows(table=view.table, where=view.where, named=(Named(names=("the subquery",), view=view),))
@@ -190,6 +232,8 @@ class Subqueries:
                 self._refuse("Q204", ways.INNER_LIMIT, select.args[clause])
         found, known = self._from(select, known)
         found, rest = self._matched(select, found, known)
+        if found.filled is not None:
+            self._refuse("Q204", ways.PUBLIC_FILLED, select)
         scope = found.scope(self.text)
         aliases = aliases_of(select)
 

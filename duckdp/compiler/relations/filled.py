@@ -1,0 +1,55 @@
+"""public LEFT JOIN protected: every public row is kept, with the protected rows that match it, or alone.
+
+A public row that is kept alone is no unit's, and is there if, and only if, nobody has a matching row. So what is asked
+must not tell it from no row at all: one key, a column of the public table, of which every value is shown anyway, and
+aggregates that a row without values leaves as they are. Then the question is that about protected JOIN public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from sqlglot import exp
+
+from duckdp.compiler import ways
+from duckdp.compiler.expression import ColumnRef
+from duckdp.compiler.frame import is_aggregate
+from duckdp.compiler.parse import refuse
+from duckdp.compiler.query import Key
+from duckdp.compiler.scalars import Scalars
+from duckdp.compiler.scope import RowScope
+from duckdp.compiler.strictness import null_with
+
+
+def require_filled(
+    select: exp.Select, scope: RowScope, row: Scalars, keys: Sequence[Key], filled: frozenset[str], text: str
+) -> None:
+    """Refuse what a public row that is kept alone would change.
+
+    Args:
+        select: the whole statement.
+        scope: of its rows.
+        row: reads expressions over them.
+        keys: of its groups.
+        filled: names of columns of the public table.
+        text: the statement.
+
+    Raises:
+        QueryError: Q204.
+    """
+    refs = [k.expr.column.name for k in keys if isinstance(k.expr, ColumnRef) and k.domain is not None]
+    if len(keys) != 1 or refs != [n for n in refs if n in filled] or not refs or select.args.get("where") is not None:
+        refuse("Q204", ways.PUBLIC_KEYS, select.args.get("where") or select.args["from_"], text)
+    for node in (cast("exp.Expression", n) for n in select.walk()):
+        if not is_aggregate(node):
+            continue
+        inner = node.this if isinstance(node, exp.AggFunc) else next(iter(node.expressions), None)
+        if isinstance(inner, exp.Distinct) and len(inner.expressions) == 1:
+            inner = inner.expressions[0]
+        if inner is None or isinstance(inner, (exp.Star, exp.Distinct)) or isinstance(node, exp.CountIf):
+            refuse("Q204", ways.PUBLIC_COUNT, node, text)
+        if scope.is_unit(inner):
+            continue
+        if scope.mark(inner) is not None or not null_with(row(inner)) - filled:
+            refuse("Q204", ways.PUBLIC_COUNT, node, text)

@@ -1,0 +1,190 @@
+"""Rows of a protected table together with rows of a public one, which are no one's.
+
+Unit-local, whatever is asked: what a row becomes is a function of that row and of public rows. So any condition will
+do; nothing is compared with the privacy unit.
+
+Sensitivity does need figures: a row that is joined with F public rows counts F times. F is the most public rows that
+are alike in the columns that the condition says are equal to something (``Public.most_alike``), or all of them::
+
+    inner   F times as many rows of a unit, and as many that count
+    left    max(1, F) times; columns of the public side may be NULL
+    semi, anti, not in   as many as before: rows are chosen, none is repeated
+
+Where each row is a unit there is no unit to bound rows by, so F must be 1 (relations/joining_public.py): then a row is
+still a row, and replacing one replaces one.
+
+Work: rows times the public rows that are looked at for each, F of them, has a public bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from duckdp.catalog.table import Column, Table
+from duckdp.compiler.bound_values import Parameters
+from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
+from duckdp.compiler.notation import pretty
+from duckdp.compiler.printing import UNIT, print_expr, quote
+from duckdp.compiler.relations.joined import MOST_ROWS, Part
+from duckdp.compiler.relations.relation import Node, Relation, describe_below
+
+How = Literal["inner", "left", "semi", "anti", "not in"]
+_WORDS = {
+    "inner": "join with public",
+    "left": "left join with public",
+    "semi": "rows with a match in public",
+    "anti": "rows without a match in public",
+    "not in": "rows whose value is not in public",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithPublic(Node):
+    """Rows with those of a public table.
+
+    Attributes:
+        how: what becomes of a row.
+        rows: of a protected table or relation.
+        public: of a public table; no two columns of both have one name.
+        on: what must hold of a row and a public row, or None. Of "not in": the value of a row.
+    """
+
+    how: How
+    rows: Part
+    public: Part
+    on: Expr | None
+
+    @property
+    def inputs(self) -> tuple[Table, ...]:
+        """The protected side, and the public one."""
+        return (self.rows.table, self.public.table)
+
+    def identity(self) -> dict[str, Any]:
+        """By the protected side, and by what the public rows contain."""
+        public = self.public.table.public
+        assert public is not None
+        told = {"columns": [[c.name, c.source, c.type] for c in self.public.table.columns], "digest": public.digest}
+        side = {**self.public.identity(), "rows": {**told, "filter": self.public.table.filter}}
+        return {"with public": self.how, "rows": self.rows.identity(), "public": side, "on": show(self.on)}
+
+    def pruned(self, names: set[str]) -> WithPublic:
+        """The same without columns that nobody needs."""
+        needed = names | {c.name for c in columns(self.on)}
+        if self.how == "not in":
+            needed |= {c.name for c, _ in self.public.items}
+        return replace(self, rows=self.rows.pruned(needed), public=self.public.pruned(needed))
+
+    def print(self, columns_: tuple[Column, ...], parameters: Parameters) -> str:
+        """Both sides; the unit is the row's."""
+        needed = {c.name for c in columns_} | {c.name for c in columns(self.on)}
+        own = {c.name for c, _ in self.rows.items}
+        if self.how == "not in":
+            needed |= {c.name for c, _ in self.public.items}
+
+        def place(column: Column) -> str:
+            return f"{'l' if column.name in own else 'r'}.{quote(column.name)}"
+
+        rows, public = self.rows.print(needed, parameters), self.public.print(needed, parameters)
+        on = "TRUE" if self.on is None else print_expr(self.on, place, parameters)
+        items = [f"l.{UNIT} AS {UNIT}"] if self.rows.table.unit_key is not None else []
+        items += [f"{place(c)} AS {quote(c.name)}" for c in columns_]
+        head = f"SELECT {', '.join(items) or '1 AS one'} FROM {rows} AS l"
+        if self.how in ("inner", "left"):
+            return f"({head} {'LEFT JOIN' if self.how == 'left' else 'JOIN'} {public} AS r ON {on})"
+        if self.how == "not in":
+            (column, _), *_ = self.public.items
+            return f"({head} WHERE {on} NOT IN (SELECT r.{quote(column.name)} FROM {public} AS r))"
+        found = f"EXISTS (SELECT 1 FROM {public} AS r WHERE {on})"
+        return f"({head} WHERE {found if self.how == 'semi' else f'NOT {found}'})"
+
+    def describe(self) -> list[str]:
+        """The public rows, and what they are joined on."""
+        table = self.public.table
+        where = f" where {pretty(self.public.where)}" if self.public.where is not None else ""
+        on = f" on {pretty(self.on)}" if self.on is not None else ""
+        return [f"{_WORDS[self.how]} {table.name}{where}{on}", *describe_below(self.rows.table, self.rows.where)]
+
+    def notes(self) -> list[str]:
+        """What the protected side tells."""
+        return self.rows.table.node.notes() if isinstance(self.rows.table, Relation) else []
+
+
+def join_public(
+    how: How, rows: Part, public: Part, on: Expr | None, repeats: int, output: tuple[Column, ...]
+) -> Relation:
+    """The relation of rows with public ones.
+
+    Args:
+        how: what becomes of a row.
+        rows: of a protected table.
+        public: of a public one.
+        on: as of :class:`WithPublic`.
+        repeats: the most public rows that one row is joined with (:func:`most_joined`).
+        output: columns as they come out.
+    """
+    first = rows.table
+    times = {"inner": repeats, "left": max(1, repeats)}.get(how, 1)
+    of_unit = None if rows.rows is None else rows.rows * times
+    counted = min(first.max_rows * times, MOST_ROWS, of_unit if of_unit is not None else MOST_ROWS)
+    groups = min(first.max_groups * times, MOST_ROWS)
+    return Relation(
+        name=first.name,
+        relation=first.relation,
+        columns=output,
+        row_cap=first.row_cap * times,
+        unit_key=first.unit_key,
+        unit_type=first.unit_type,
+        max_rows=max(counted, 1),
+        max_groups=max(groups if of_unit is None else min(groups, of_unit), 1),
+        expected_rows=None,
+        unit=first.unit,
+        null_units=first.null_units,
+        node=WithPublic(how=how, rows=rows, public=public, on=on),
+        rows=of_unit,
+        apart=_apart(rows) if times == 1 else None,
+        units=first.units_cap,
+    )
+
+
+def most_joined(public: Part, on: Expr | None) -> int:
+    """The most rows of a public side that one row, whatever its values, can be joined with."""
+    table = public.table.public
+    assert table is not None
+    there = {c.name: e for c, e in public.items}
+    base: dict[str, Expr] = {c.name: ColumnRef(c) for c in public.table.columns}
+    fixed = [n for part in _conjuncts(on) for n in _fixed(part, there)]
+    fixed += [n for part in _conjuncts(public.where) for n in _fixed(part, base)]
+    return table.most_alike(fixed)
+
+
+def _fixed(part: Expr, there: dict[str, Expr]) -> list[str]:
+    """Columns of the public table that a condition makes equal to what is no column there.
+
+    Args:
+        part: a condition.
+        there: what the columns of the public side are, by name.
+    """
+    if not isinstance(part, Call) or not part.operator.startswith("eq_"):
+        return []
+    found = []
+    for one, other in (part.arguments, part.arguments[::-1]):
+        of = there.get(one.column.name) if isinstance(one, ColumnRef) else None
+        if isinstance(of, ColumnRef) and not {c.name for c in columns(other)} & set(there):
+            found.append(of.column.name)
+    return found
+
+
+def _conjuncts(expr: Expr | None) -> list[Expr]:
+    if isinstance(expr, Call) and expr.operator == "and":
+        return [part for argument in expr.arguments for part in _conjuncts(argument)]
+    return [] if expr is None else [expr]
+
+
+def _apart(rows: Part) -> tuple[str, ...] | None:
+    """Columns in which a unit's rows differ, by their names now."""
+    if not isinstance(rows.table, Relation) or rows.table.apart is None:
+        return None
+    names = {e.column.name: c.name for c, e in rows.items if isinstance(e, ColumnRef)}
+    found = tuple(names.get(name) for name in rows.table.apart)
+    return None if None in found else tuple(n for n in found if n is not None)
