@@ -133,6 +133,8 @@ CURATOR: Cases = {
         "domains": {},
     },
     "unprotect": lambda _: {"table": "nothing", "reason": "r"},
+    "publish": lambda _: {"table": "nothing", "columns": ["x"], "reason": "r"},
+    "unpublish": lambda _: {"table": "nothing", "reason": "r"},
     "table": lambda _: {"name": "t"},
     "budget": lambda _: {
         "epsilon": 100_000,

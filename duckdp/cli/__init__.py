@@ -2,7 +2,7 @@
 
 ::
 
-    common.py   errors, options, the curator     owner.py    suggest, protect, unprotect, refresh, catalog
+    common.py   errors, options, the curator     owner.py    suggest, protect, publish, refresh, catalog
     budgets.py  budget, grant, team, freeze      ledger.py   ledger show, log, verify, backup, repair
     history.py  ledger history, export           wording.py  ways out as commands
     analyst.py  explain, query, shell            tools.py    demo, bench
@@ -50,6 +50,8 @@ for command in (
     budgets.unfreeze,
     budgets.share,
     owner.unprotect,
+    owner.publish,
+    owner.unpublish,
     owner.refresh,
     collect.randomize,
     collect.randomized_counts,

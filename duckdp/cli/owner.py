@@ -121,14 +121,36 @@ def unprotect(source: str, ledger_path: str | None, table: str, reason: str) -> 
 
 @click.command()
 @source_argument
+@click.argument("table")
+@click.option("--column", "columns", multiple=True, help="A column that analysts may use; all by default.")
+@reason_option(required=False)
+def publish(source: str, ledger_path: str | None, table: str, columns: tuple[str, ...], reason: str | None) -> None:
+    """Declare that a table's rows are no one's, so that private questions may join with it."""
+    with open_curator(source, ledger_path) as curator:
+        click.echo(str(curator.publish(table, columns=columns or None, reason=reason)))
+
+
+@click.command()
+@source_argument
+@click.argument("table")
+@reason_option(required=True)
+def unpublish(source: str, ledger_path: str | None, table: str, reason: str) -> None:
+    """Take a public table out of what analysts may use."""
+    with open_curator(source, ledger_path) as curator:
+        curator.unpublish(table, reason=reason)
+    click.echo(f"{table} is no longer public, and no question can join with it")
+
+
+@click.command()
+@source_argument
 def catalog(source: str, ledger_path: str | None) -> None:
-    """What analysts may see: protected tables with their public figures."""
+    """What analysts may see: protected and public tables with their public figures."""
     from duckdp.catalog.table import describe_table
 
     with open_curator(source, ledger_path) as curator:
         if not curator.tables:
             click.echo("no table is protected; duckdp suggest SOURCE prints what to fill in")
-        for table in curator.tables.values():
+        for table in (*curator.tables.values(), *curator.published.values()):
             click.echo(describe_table(table))
 
 

@@ -136,8 +136,8 @@ def make_plan(
     open_keys = _require_keys(query, delta_atto if not nothing else 1) and not nothing
     unit_is_row = query.table.unit_key is None
     groups = _groups(query, size)
-    whole = query.table.filter is None and not isinstance(query.table, Relation)
-    everyone = query.where is None and not query.keys and whole and unit_is_row
+    everyone = query.where is None and not query.keys and query.table.filter is None and unit_is_row
+    everyone = everyone and not isinstance(query.table, Relation)  # which rows have a match is not public
     chosen = choose_measures(
         _aggregates(query),
         presence=open_keys,

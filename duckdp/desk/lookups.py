@@ -80,7 +80,8 @@ class Lookups:
 
     def known(self) -> Mapping[str, Table]:
         """Protected and public tables by lower-case name."""
-        return self._data.known_of(self._data.ledger.state_for(self.analyst))
+        self.require_grant()
+        return self._data.known_of(self._data.ledger.state())
 
     def table(self, name: object) -> Table:
         """A protected table by name.

@@ -73,7 +73,7 @@ class Front:
         _execute(self._con, self._binder, read_sql("front.sql"))
         for name in VIEWS:
             _execute(self._con, self._binder, f"CREATE VIEW {name} AS FROM {name}()")
-        for table in desk.tables().values():
+        for table in desk.known().values():
             self.add_stub(table)
         for lock in LOCKS:
             self._con.execute(lock)
@@ -182,7 +182,7 @@ def speak(con: duckdb.DuckDBPyConnection, desk: Desk) -> None:
     macros = read_sql("front.sql").replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO")
     _execute(con, binder, macros)
     views = {name: f"CREATE TEMP VIEW {name} AS FROM {name}()" for name in VIEWS}
-    views |= {name: stub_sql(table, temporary=True) for name, table in desk.tables().items()}
+    views |= {name: stub_sql(table, temporary=True) for name, table in desk.known().items()}
     for name, statement in views.items():
         if name not in present:
             _execute(con, binder, statement)
@@ -204,10 +204,11 @@ def _execute(con: duckdb.DuckDBPyConnection, binder: Binder, statement: str) -> 
 def stub_sql(table: Table, *, temporary: bool = False, replace: bool = False) -> str:
     """CREATE VIEW for a table's stub: its declared columns and base types, and an error in place of rows."""
     items = ", ".join(f"CAST(NULL AS {plain_type(c.type)}) AS {quote(c.name)}" for c in table.columns)
-    message = (
-        f"Q301: rows of {table.name} are private. Ask with FROM dp_query($$SELECT ...$$, epsilon := 0.1), or through a "
-        "duckdp session."
-    )
+    if table.public is None:
+        what = f"Q301: rows of {table.name} are private."
+    else:
+        what = f"Q205: {table.name} is public, and is read where a protected table is: join it with one."
+    message = f"{what} Ask with FROM dp_query($$SELECT ...$$, epsilon := 0.1), or through a duckdp session."
     kind = "CREATE OR REPLACE VIEW" if replace else f"CREATE {'TEMP ' if temporary else ''}VIEW"
     items = items or "CAST(NULL AS BOOLEAN) AS no_declared_column"
     return f"{kind} {quote(table.name)} AS SELECT {items} WHERE CAST(error('{message}') AS BOOLEAN)"

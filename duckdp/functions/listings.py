@@ -93,7 +93,7 @@ class Declarations(DpFunction):
         names = ["table", "column", "type", "lower", "upper", "domain", "nulls", "unit"]
 
         def run(_: str) -> Result:
-            return plain_result(names, [r for t in desk.tables().values() for r in _catalog_rows(t)])
+            return plain_result(names, [r for t in desk.known().values() for r in _catalog_rows(t)])
 
         return Planned(columns=[(n, "VARCHAR") for n in names], run=run)
 
@@ -104,7 +104,7 @@ def _page(names: Sequence[str], rows: Sequence[tuple[Any, ...]], types: Sequence
 
 
 def _catalog_rows(table: Table) -> list[tuple[Any, ...]]:
-    unit = "row" if table.unit_key is None else f"{name_unit(table)}, {table.max_rows} rows, {table.max_groups} groups"
+    unit = "public" if table.public is not None else _unit(table)
     rows = []
     for c in table.columns:
         listed = None if c.domain is None else ", ".join("NULL" if v is None else str(v) for v in c.domain[:50])
@@ -115,3 +115,7 @@ def _catalog_rows(table: Table) -> list[tuple[Any, ...]]:
         nulls = nulls if c.null_value is None else f"read as {c.null_value}"
         rows.append((table.name, c.name, plain_type(c.type), *bounds, listed, nulls, unit))
     return rows
+
+
+def _unit(table: Table) -> str:
+    return "row" if table.unit_key is None else f"{name_unit(table)}, {table.max_rows} rows, {table.max_groups} groups"

@@ -40,7 +40,8 @@ def stub_statements(table: Table) -> list[str]:
     """What shows a protected table to clients: its columns, and in comments all that is public of it."""
     name = quote(table.name)
     first, *rest = describe_table(table).splitlines()[1:]
-    told = f"protected: {first.strip()}" + "".join(f"; {line.strip()}" for line in rest[:1])
+    kind = "protected" if table.public is None else "public"
+    told = f"{kind}: {first.strip()}" + "".join(f"; {line.strip()}" for line in rest[:1])
     comments = [f"COMMENT ON VIEW {name} IS {sql_text(told)}"]
     for column in table.columns:
         comments.append(f"COMMENT ON COLUMN {name}.{quote(column.name)} IS {sql_text(describe_column(column))}")

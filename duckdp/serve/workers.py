@@ -102,7 +102,7 @@ class Worker:
 
     async def tell_tables(self) -> None:
         """Tell the process which tables are protected now, where that has changed."""
-        tables = {name: table.declaration for name, table in self._desk.tables().items()}
+        tables = {name: table.declaration for name, table in self._desk.known().items()}
         if tables == self._told and self._tables.is_set():
             return
         changed = [[name, text] for name, text in tables.items() if self._told.get(name) != text]

@@ -27,7 +27,7 @@ from duckdp.vault.source import content_digest
 
 MOST_VALUES = 10_000  # of a column that are a domain
 MOST_PAIRED = 12  # columns that are looked at in pairs
-EXACT = 2**53
+EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
 

@@ -313,7 +313,7 @@ WAYS = [
     (f"{N} WHERE atan(age, 1) = 1", "atan(x)", f"{N} WHERE atan(age) = 1"),
     (f"{N} WHERE length(name, 1) = 1", "plain form", f"{N} WHERE length(name) = 1"),
     (f"{N} WHERE born + 1 > seen", "date_diff", f"{N} WHERE date_diff('day', born, seen) > 1"),
-    (f"{N} WHERE age = 'a'", "Write a number", f"{N} WHERE age = 1"),
+    (f"{N} WHERE age = 'a'", "Take length(x)", f"{N} WHERE age = 1"),
     (f"{N} WHERE town = 'elsewhere'", "GROUP BY town", "SELECT town, count(*) FROM clinic GROUP BY town"),
     (f"{N} WHERE town IN ('Uri', 'elsewhere')", "NOT IN", f"{N} WHERE town NOT IN ('Bern', 'Genf', 'Uri')"),
     (
@@ -359,6 +359,64 @@ WAYS = [
 ]
 
 
+J = "SELECT count(*) FROM"
+# a statement over protected and public tables, its way out, and what it then is
+PUBLIC_WAYS: list[tuple[str, str, str | None]] = [
+    (
+        f"{J} days d SEMI JOIN visits v USING (day)",
+        "protected table first",
+        f"{J} visits v SEMI JOIN days d USING (day)",
+    ),
+    (
+        f"{J} visits v FULL JOIN days d USING (day)",
+        "protected table first",
+        f"{J} visits v LEFT JOIN days d USING (day)",
+    ),
+    (f"{J} visits v ASOF JOIN days d USING (day)", "Use JOIN", f"{J} visits v JOIN days d USING (day)"),
+    (f"{J} visits v LEFT JOIN days d", "Use JOIN", f"{J} visits v LEFT JOIN days d ON v.day = d.day"),
+    (f"{J} visits v, days v WHERE v.day = 1", "Give one an alias", f"{J} visits v, days d WHERE v.day = d.day"),
+    (f"{J} visits v JOIN days d USING (rate)", "Write ON", f"{J} visits v JOIN days d ON v.cost = d.rate"),
+    (f"{J} depts p JOIN visits v USING (day)", "Write ON", f"{J} depts p JOIN visits v ON v.day = p.site"),
+    (
+        f"{J} depts p JOIN days d ON TRUE",
+        "protected one",
+        f"{J} visits v JOIN depts p USING (dept) JOIN days d USING (day)",
+    ),
+    (f"{J} days", "Join it with a protected table", f"{J} visits JOIN days USING (day)"),
+    (
+        f"{J} visits WHERE day IN (SELECT day, rate FROM days)",
+        "one column",
+        f"{J} visits WHERE day IN (SELECT day FROM days)",
+    ),
+    (
+        f"{J} visits WHERE dept IN (SELECT day FROM days)",
+        "Take length(x)",
+        f"{J} visits WHERE day IN (FROM days SELECT day)",
+    ),
+    (
+        f"{J} (SELECT v.day FROM days d LEFT JOIN visits v ON v.day = d.day) x",
+        "Group by",
+        f"{J} visits v JOIN days d USING (day)",
+    ),
+    (f"{J} visits WHERE EXISTS (SELECT 1 FROM days d LEFT JOIN labs l ON d.day = l.day)", "Group by", None),
+    (
+        "SELECT d.day, count(*) FROM days d LEFT JOIN visits v ON d.day = v.day GROUP BY 1",
+        "count(v.x)",
+        "SELECT d.day, count(v.cost) FROM days d LEFT JOIN visits v ON d.day = v.day GROUP BY 1",
+    ),
+    (
+        "SELECT d.day, sum(coalesce(v.cost, 1)) FROM days d LEFT JOIN visits v ON d.day = v.day GROUP BY 1",
+        "count(v.x)",
+        "SELECT d.day, sum(v.cost) FROM days d LEFT JOIN visits v ON d.day = v.day GROUP BY 1",
+    ),
+    (
+        "SELECT v.day, count(v.cost) FROM days d LEFT JOIN visits v ON d.day = v.day GROUP BY 1",
+        "a column of the public table",
+        "SELECT d.day, count(v.cost) FROM days d LEFT JOIN visits v ON d.day = v.day AND v.paid GROUP BY 1",
+    ),
+]
+
+
 def _table(text: str) -> Table:
     """Rows are units, but where a statement names the unit."""
     return KEYED if "pid" in text else TABLE
@@ -399,6 +457,14 @@ def test_a_refusal_has_a_place_and_a_way_that_works(text: str, way: str, taken: 
         plan_for(taken, _table(taken), parameters=PARAMETERS, delta="1e-8")
 
 
+@pytest.mark.parametrize(("text", "way", "taken"), PUBLIC_WAYS)
+def test_a_refusal_with_public_tables_has_a_way_that_works(text: str, way: str, taken: str | None) -> None:
+    error, _ = _site(lambda: plan_of(text, tables()))
+    assert way in str(error)
+    if taken is not None:
+        plan_of(taken, tables())
+
+
 def test_every_refusal_is_tried() -> None:
     """One that is added without a statement above is found here."""
     reached = {_refused(text)[1] for text, _, _ in WAYS}
@@ -407,6 +473,9 @@ def test_every_refusal_is_tried() -> None:
     for text in ("sum(age)", "mode(age, age)", "quantile_cont(age, age)", "mad(age, age)", "avg(name)"):
         reached.add(_site(lambda text=text: read_block_aggregate(text, TABLE))[1])
     reached.add(_site(lambda: read_number("name", TABLE, "x"))[1])
+    reached |= {_site(lambda text=text: plan_of(text, tables()))[1] for text, _, _ in PUBLIC_WAYS}
+    rows = {**tables(unit_key=None, unit_type=None, max_rows=1, max_groups=1)}
+    reached.add(_site(lambda: plan_of(f"{INNER} visits v JOIN days d ON v.day = d.day", rows))[1])
     types = {**tables(), "labs": replace(tables()["labs"], unit_type="VARCHAR")}  # a key's type: no statement's fault
     for text in ("visits JOIN labs USING (pid)", "visits WHERE pid IN (SELECT pid FROM labs)"):
         reached.add(_site(lambda text=text: plan_of(f"{INNER} {text}", types))[1])

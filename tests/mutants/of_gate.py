@@ -9,6 +9,10 @@ _FROM, _GROUPED, _GROUPS, _DERIVED = (
     f"duckdp/compiler/relations/{n}.py" for n in ("subqueries", "per_unit_select", "unit_groups", "derived")
 )
 _JOINED, _JOINING, _MATCHED = (f"duckdp/compiler/relations/{n}.py" for n in ("joined", "joining", "matched"))
+_WITH_PUBLIC, _JOINING_PUBLIC, _FILLED = (
+    f"duckdp/compiler/relations/{n}.py" for n in ("with_public", "joining_public", "filled")
+)
+_T_PUBLIC, _T_PUBLISHING = ("tests/compiler/test_public.py",), ("tests/test_publishing.py",)
 _T_RELATIONS = ("tests/compiler/test_relations.py",)
 _SCALARS, _FACTS = (f"duckdp/compiler/{n}.py" for n in ("scalars", "facts"))
 _NODES, _AGGREGATES = (f"duckdp/compiler/{n}.py" for n in ("nodes", "aggregates"))
@@ -70,6 +74,16 @@ GATE: tuple[Mutant, ...] = (
     Mutant("matches: units not compared", _MATCHED, "WHERE other.{UNIT} = base.{UNIT}{on})", "WHERE TRUE{on})", _T_RELATIONS),
     Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(self.table.rows if isinstance(self.table, Relation) else None, self.other.rows)", "        return None, None", _T_RELATIONS),
     Mutant("matches: any condition will do", _JOINING, "if said is not None and not any(_compares_around(part, around, own) for part in said):", "if False:", _T_RELATIONS),
+    Mutant("public: a row counts once however many it meets", _WITH_PUBLIC, '    times = {"inner": repeats, "left": max(1, repeats)}.get(how, 1)', "    times = 1", _T_PUBLIC),
+    Mutant("public: columns equal to each other are fixed", _WITH_PUBLIC, "if isinstance(of, ColumnRef) and not {c.name for c in columns(other)} & set(there):", "if isinstance(of, ColumnRef):", _T_PUBLIC),
+    Mutant("public: every comparison is an equality", _WITH_PUBLIC, 'if not isinstance(part, Call) or not part.operator.startswith("eq_"):', "if not isinstance(part, Call):", _T_PUBLIC),
+    Mutant("public: rows that are units are repeated", _JOINING_PUBLIC, "if joins and rows.table.unit_key is None and looked > 1:", "if False:", _T_PUBLIC),
+    Mutant("public: other rows, the same question", _WITH_PUBLIC, '"digest": public.digest}', '"digest": ""}', _T_PUBLIC),
+    Mutant("public: a joined total is known", _PLAN, "everyone = everyone and not isinstance(query.table, Relation)", "everyone = bool(everyone)", _T_PUBLIC),
+    Mutant("public: rows that nobody has are counted", _FILLED, "        if scope.mark(inner) is not None or not null_with(row(inner)) - filled:\n", "        if False:\n", _T_PUBLIC),
+    Mutant("public: figures of rows of before", "duckdp/vault/dataset.py", "if base.public is not None and base.public.source != self._fingerprint:", "if False:", _T_PUBLISHING),
+    Mutant("public: what was charged is published", "duckdp/vault/publishing.py", "if other.public is None and (row.active or row.charged):", "if other.public is None and row.active:", _T_PUBLISHING),
+    Mutant("public: both kinds at once", "duckdp/vault/protection.py", "if other.name == table.name or other.relation == table.relation:", "if other.name == table.name:", _T_PUBLISHING),
     Mutant("scalars: options without a rule", _SCALARS, "        if any(v for k, v in node.args.items() if k not in allowed):\n", "        if False:\n", ("tests/compiler/test_rules.py::test_an_argument_that_has_no_rule_is_not_left_out",)),
     Mutant("views: clauses without a rule", _VIEWS, 'if any(v for k, v in body.args.items() if k not in ("expressions", "from_", "where")):', "if False:", ("tests/compiler/test_rules.py::test_a_view_of_rows_has_no_clause_but_where",)),
     Mutant("views: macros that win", _VIEWS, "        if macros:\n", "        if False:\n", _T_VIEWS),
@@ -122,7 +136,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("routing: errors that are not proved", _ROUTING, "        if one.estimated:\n", "        if False:\n", _T_ROUTING),
     Mutant("routing: older declarations", _ROUTING, "    if any(known[c.name] != c for c in read):\n", "    if False:\n", _T_ROUTING),
     Mutant("routing: rows with a NULL elsewhere", _ROUTING, "        if others:\n", "        if False:\n", _T_ROUTING),
-    Mutant("declarations: changed since the plan", _DATASET, "if self.tables_of(state or self.ledger.state()).get(base.name) != base:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
+    Mutant("declarations: changed since the plan", _DATASET, "if self.known_of(state or self.ledger.state()).get(base.name) != base:", "if False:", ("tests/test_session.py", "tests/test_owner.py", "tests/test_declarations.py")),
     Mutant("kept plans: what is alike is equal", _REMEMBERED, "return tuple(zip(map(type, values), texts, strict=True))", "return tuple(values)", _T_REMEMBERED),
     Mutant("kept plans: of past declarations", "duckdp/desk/lookups.py", "(state.catalog_version, state.neighbours, key)", "key", _T_REMEMBERED),
     Mutant("kept answers: of another plan", _DESK, "(id(plan), done.payload) if", "(0, done.payload) if", _T_REMEMBERED),

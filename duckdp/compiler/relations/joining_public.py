@@ -77,8 +77,12 @@ class PublicJoining:
     def __init__(self, domains: Domains, reader: Read, text: str) -> None:
         self.domains, self.reader, self.text = domains, reader, text
 
-    def _refuse(self, message: str, node: exp.Expression, code: str = "Q204") -> NoReturn:
+    def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
+
+    def _check(self, node: exp.Join) -> None:
+        if node.args.get("method") or any(v for k, v in node.args.items() if k not in _PLAIN):
+            self._refuse("Q204", ways.JOIN_METHOD, node)
 
     # ---- order ----------------------------------------------------------------------------------------------------
 
@@ -109,20 +113,19 @@ class PublicJoining:
             filled = item.how[0] == "LEFT"
             if not filled or (len(items) == 2 and before[0].named.view.where is None):
                 return Ordered(items=(start, other, *items[2:]), filled=filled)
-        self._refuse(ways.PUBLIC_FIRST, node)
+        self._refuse("Q204", ways.PUBLIC_FIRST, node)
 
     def _conditions(self, items: Sequence[Item]) -> list[exp.Expression]:
         """What an inner join of the last item says of it and those before it."""
         *before, last = items
         node = last.node
         assert node is not None
-        if node.args.get("method") or any(v for k, v in node.args.items() if k not in _PLAIN):
-            self._refuse(ways.JOIN_METHOD, node)
+        self._check(node)
         found = [] if node.args.get("on") is None else conjuncts(node.args["on"])
         for name in (c.name for c in node.args.get("using") or ()):
             holders = [i.named.names[0] for i in before if i.named.view.column(name) is not None]
             if len(holders) != 1:
-                self._refuse(ways.USING, node, "Q203")
+                self._refuse("Q203", ways.USING, node)
             found.append(exp.column(name, holders[0]).eq(exp.column(name, last.named.names[0])))
         return found
 
@@ -141,10 +144,10 @@ class PublicJoining:
         """
         node, other = item.node, item.named
         place = node if node is not None else exp.Join()
-        if node is not None and (node.args.get("method") or any(v for k, v in node.args.items() if k not in _PLAIN)):
-            self._refuse(ways.JOIN_METHOD, node)
+        if node is not None:
+            self._check(node)
         if other.names[0].lower() in [name.lower() for n in rows.named for name in n.names[:1]]:
-            self._refuse(f'FROM names "{other.names[0][:63]}" twice. Give one an alias: x AS b.', place, "Q203")
+            self._refuse("Q203", f'FROM names "{other.names[0][:63]}" twice. Give one an alias: x AS b.', place)
         side, kind = item.how
         how: How | None = "inner" if item.how in _INNER else None
         if side == "LEFT" and kind in ("", "OUTER"):
@@ -152,7 +155,7 @@ class PublicJoining:
         elif not side and kind in ("SEMI", "ANTI"):
             how = "semi" if kind == "SEMI" else "anti"
         if how is None or (node is None and how != "inner"):
-            self._refuse(ways.PUBLIC_FIRST, place)
+            self._refuse("Q204", ways.PUBLIC_FIRST, place)
         own, there, scope, parts = self._sides(rows, other)
         said = self._said(node, rows, other, how, place)
         pool = [*rows.said, *(conjuncts(where) if where is not None else ())] if how == "inner" else []
@@ -186,12 +189,12 @@ class PublicJoining:
             QueryError: Q203, Q204, Q403.
         """
         if len(inner.view.columns) != 1:
-            self._refuse(ways.IN_PUBLIC, node)
+            self._refuse("Q204", ways.IN_PUBLIC, node)
         own, there, _, parts = self._sides(rows, inner)
         found = self.reader(RowScope(rows.table, None, self.text, own, rows.merged))(value)
         listed = there.view.columns[0][1]
         if found.kind is not listed.kind:
-            self._refuse(f"IN {ways.not_a(listed.kind, found.kind)}", node, "Q203")
+            self._refuse("Q203", f"IN {ways.not_a(listed.kind, found.kind)}", node)
         if exists:
             on: Expr = Call(f"eq_{found.kind.value}", (found, listed), Kind.BOOLEAN)
             return self._made(rows, "semi", own, there, parts, on, node, frozenset())
@@ -221,12 +224,12 @@ class PublicJoining:
             return []
         on, using = node.args.get("on"), [c.name for c in node.args.get("using") or ()]
         if on is None and not using and how != "inner":
-            self._refuse(ways.JOIN_METHOD, place)
+            self._refuse("Q204", ways.JOIN_METHOD, place)
         found = [] if on is None else conjuncts(on)
         for name in using:
             before = [n for n in rows.named if n.view.column(name) is not None]
             if len(before) != 1:
-                self._refuse(ways.USING, place, "Q203")
+                self._refuse("Q203", ways.USING, place)
             found.append(exp.column(name, before[0].names[0]).eq(exp.column(name, other.names[0])))
         return found
 
@@ -248,12 +251,12 @@ class PublicJoining:
         if rows.table.row_cap * max(looked, 1) > MOST_LOOKED_AT:
             pairs = f"{rows.table.row_cap * looked:,}"
             what = f"rows here may be compared with {pairs} public rows; at most {MOST_LOOKED_AT:,}."
-            self._refuse(f"{what} {ways.PUBLIC_EQUAL}", node, "Q403")
+            self._refuse("Q403", f"{what} {ways.PUBLIC_EQUAL}", node)
         joins = how in ("inner", "left")
         if joins and rows.table.unit_key is None and looked > 1:
-            self._refuse(ways.public_repeats(public.table.name, looked), node)
+            self._refuse("Q204", ways.public_repeats(public.table.name, looked), node)
         if joins and rows.table.max_rows * looked > MOST_ROWS:
-            self._refuse(ways.PUBLIC_EQUAL, node, "Q403")
+            self._refuse("Q403", ways.PUBLIC_EQUAL, node)
         missing = how == "left"
         output = [c for c, _ in own_part.items]
         named = list(own)
