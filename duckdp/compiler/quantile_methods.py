@@ -4,7 +4,7 @@
 
     exponential   each draw is off by 1 / sinh(rate) rows, and by what the cuts it hangs on are off (quantile_levels)
     tree          the deviation of a sum of noisy counts, and a quarter of a leaf's rows (quantile_tree)
-    smooth        sqrt(2) u max_k (k + 1) exp(-beta k) / alpha, of Student's t with 2 degrees, on evenly spread rows
+    smooth        the mean of its noise, on evenly spread rows (mechanisms/smooth_error.py)
 
 They are means of distances, in rows, between the rank that is wanted and the one that a value has. On the last figure
 of a question nobody can rely: it is far larger where values leave a gap. "auto" takes the least of the first two; the
@@ -27,7 +27,7 @@ from duckdp.compiler.quantile_tree import TreeQuantilesTask, plan_tree
 from duckdp.compiler.query import Key
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import ParameterError
-from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
+from duckdp.mechanisms.smooth_error import mean_rank_error
 from duckdp.result import Estimate
 
 METHODS = ("auto", "exponential", "tree", "smooth")
@@ -61,7 +61,7 @@ class SmoothOne:
     @property
     def error(self) -> float:
         """About how far the rank is off, rows, where rows are spread evenly."""
-        return smooth_error(self.task.quantile)
+        return mean_rank_error(self.task.quantile.noise, self.task.quantile.max_rows)
 
     def describe(self) -> list[str]:
         """Lines of ``explain``; from public figures."""
@@ -142,14 +142,6 @@ def exponential_error(task: QuantilesTask) -> float:
         above = sum(task.leans(by, split) * off[by.index] for by in task.splits if by.level < split.level)
         off[split.index] = own + above
     return sum(off.values()) / len(off)
-
-
-def smooth_error(quantile: SmoothQuantile) -> float:
-    """Mean distance of the rank of a quantile by smooth sensitivity, rows, where rows are spread evenly."""
-    beta = float(quantile.beta)
-    k = max(0.0, 1 / beta - 1)
-    mean = 1.0 if quantile.delta_atto else math.sqrt(2)  # of |Z|: Laplace, Student's t with 2 degrees
-    return mean * quantile.max_rows * (k + 1) * math.exp(-beta * k) / float(quantile.alpha)
 
 
 def _smooth(

@@ -71,6 +71,7 @@ from duckdp.errors import InternalError
 _RESOLUTION = 2**80  # alpha and beta are whole multiples of 1 / _RESOLUTION
 _FLOAT_MARGIN = Fraction(1, 2**40)  # see Numerics
 _LEAST = {"student2": 2.0**-160, "student4": 2.0**-40, "laplace": 2.0**-160}  # of S, grid steps
+_MEAN = {"student2": math.sqrt(2), "student4": 1.0, "laplace": 1.0}  # of |Z|
 _CONTEXT = Context(prec=60)
 MISSED = 0.05  # chance that noise exceeds its stated half-width
 
@@ -139,6 +140,11 @@ class AdmissibleNoise:
         twice = 2 * Fraction(self.lifted(bound, float(top))) / self.alpha
         noise = scaled_floor(variate, twice)
         return min(max(min(max(value, 0), top) + (noise + 1) // 2, 0), top)
+
+    @property
+    def mean(self) -> float:
+        """The mean of |Z|."""
+        return _MEAN[self.family]
 
     def quantile(self, missed: float) -> float:
         """The z with P(|Z| > z) = missed, in (0, 1)."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from duckdp.mechanisms.admissible_noise import choose, half_width
+from duckdp.mechanisms.admissible_noise import AdmissibleNoise, choose, half_width
 from duckdp.mechanisms.scale_bound import choose_with_bound, predicted_width
 
 
@@ -48,3 +48,13 @@ def rank_error(epsilon: Fraction, unit: int = 1, *, interval: bool = False) -> f
     if interval:
         return predicted_width(choose_with_bound(epsilon, growth), growth)
     return half_width(choose(epsilon, growth), growth)
+
+
+def mean_rank_error(noise: AdmissibleNoise, unit: int) -> float:
+    """Predicted mean distance of the rank of one quantile with this noise, rows.
+
+    Args:
+        noise: of the release in one group.
+        unit: u, most rows of one privacy unit.
+    """
+    return noise.mean * even_growth(unit, noise.decay) / float(noise.alpha)

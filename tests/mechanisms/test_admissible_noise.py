@@ -16,7 +16,7 @@ from duckdp.errors import InternalError
 from duckdp.mechanisms import admissible_noise, scale_bound
 from duckdp.mechanisms.admissible_noise import AdmissibleNoise, candidates, choose, half_width, laplace, student
 from duckdp.mechanisms.scale_bound import ScaleBound, choose_with_bound, predicted_width
-from duckdp.mechanisms.smooth_error import even_growth, rank_error
+from duckdp.mechanisms.smooth_error import even_growth, mean_rank_error, rank_error
 from tests.privacy.statistics import FALSE_ALARM, clopper_pearson, fits, ks_p
 
 LAWS = {"student2": stats.t(2), "student4": stats.t(4), "laplace": stats.laplace()}
@@ -101,6 +101,7 @@ def test_tails_and_quantiles_are_those_of_the_laws() -> None:
     for family, law in LAWS.items():
         assert admissible_noise.tails(family, z) == pytest.approx(2 * law.sf(z), rel=1e-6)
         assert noise_of(family).quantile(0.05) == pytest.approx(law.ppf(0.975), rel=1e-9)
+        assert noise_of(family).mean == pytest.approx(2 * law.expect(lambda z: z, lb=0), rel=1e-6)
 
 
 def test_a_bound_is_lifted_to_where_the_numerics_hold() -> None:
@@ -126,6 +127,7 @@ def test_the_choice_has_the_least_predicted_width() -> None:
         k = np.arange(0, 3000)
         wanted = LAWS[best.family].ppf(0.975) * np.max((k + 1) * np.exp(-best.decay * k)) / float(best.alpha)
         assert rank_error(epsilon) == pytest.approx(wanted, rel=1e-6)
+        assert mean_rank_error(best, 2) == pytest.approx(2 * wanted * best.mean / best.quantile(0.05), rel=1e-6)
     assert rank_error(ONE, 3) == pytest.approx(3 * rank_error(ONE))
 
 

@@ -2,7 +2,7 @@
 
 As in ``test_kmeans_privacy.py``. Exact costs: mechanisms/test_mwem.py.
 
-DUCKDP_RUNS sets how often each table is asked (4,000).
+DUCKDP_RUNS sets how often each table is asked (3,000; of twins at most 600).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.privacy.statistics import epsilon_lower_bound
 
 pytestmark = pytest.mark.slow
 
-RUNS = min(20_000, int(os.environ.get("DUCKDP_RUNS", "4000")))
+RUNS = min(20_000, int(os.environ.get("DUCKDP_RUNS", "3000")))
 EPSILON = 1
 ROWS = [(i, "a") for i in range(4)]
 ONE_MORE = [(99, "b")] * 5
@@ -75,6 +75,6 @@ def test_the_empirical_epsilon_is_below_the_claim() -> None:
 
 @pytest.mark.parametrize("twin", ["a tenth of the noise", "rows for units"])
 def test_a_broken_twin_is_caught(twin: str) -> None:
-    found = _measure(min(RUNS, 1_500), twin)
+    found = _measure(min(RUNS, 600), twin)
     print(f"{twin}: epsilon of at least {found:.3f}, claimed {EPSILON}")
     assert found > EPSILON
