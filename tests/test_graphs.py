@@ -192,7 +192,9 @@ def audited(tmp_path: Path, times: int, *, twin: bool) -> float:
                 terms = f"epsilon := {EPSILON}, method := 'smooth', intervals := true, fresh := true"
                 call = f"FROM dp_mst_cost('roads', 'u', 'v', 'km', {terms})"
                 found.append([con.execute(call).fetchall()[0][0] for _ in range(times)])
-    return epsilon_lower_bound(*found)
+    bound = epsilon_lower_bound(*found)
+    print(f"{'twin' if twin else 'as shipped'}: epsilon of at least {bound:.3f}, claimed {EPSILON}, {times} runs")
+    return bound
 
 
 @pytest.mark.slow
@@ -202,7 +204,7 @@ def test_releases_through_sql_are_as_private_as_charged(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_twin_with_a_thirtieth_of_the_noise_is_caught(tmp_path: Path) -> None:
-    assert audited(tmp_path, 2_000, twin=True) > EPSILON
+    assert audited(tmp_path, 600, twin=True) > EPSILON
 
 
 def test_costs_that_are_read_by_other_constants_are_other_questions() -> None:

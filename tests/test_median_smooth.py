@@ -265,7 +265,9 @@ def audited(tmp_path: Path, twin: str | None, times: int) -> float:
                 call = f"FROM dp_median_smooth('t', 'x', {terms})"
                 rows = [con.execute(call).fetchall()[0] for _ in range(times)]
                 found.append([row[1] if twin != "the bound without noise" else row[4] - row[3] for row in rows])
-    return epsilon_lower_bound(*found)
+    bound = epsilon_lower_bound(*found)
+    print(f"{twin or 'as shipped'}: epsilon of at least {bound:.3f}, claimed {EPSILON}, {times} runs a table")
+    return bound
 
 
 @pytest.mark.slow
@@ -276,7 +278,7 @@ def test_releases_through_sql_are_as_private_as_charged(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", [t for t in TWINS if t])
 def test_twins_that_noise_less_are_caught(tmp_path: Path, twin: str) -> None:
-    assert audited(tmp_path, twin, 2_000) > EPSILON
+    assert audited(tmp_path, twin, 600) > EPSILON
 
 
 def test_intervals_that_are_read_by_other_constants_are_other_questions() -> None:

@@ -10,7 +10,7 @@ import math
 
 import pytest
 
-from duckdp.bench import main, run, sensitivity
+from duckdp.bench import main, run, sensitivity, weights_error
 from duckdp.bench.measure import Line, Report, as_markdown, as_text
 from duckdp.bench.memory import HAND, KEYED, PLAIN, ROW, measure
 from duckdp.bench.queries import Size
@@ -36,6 +36,15 @@ def test_smooth_sensitivity_is_measured_against_its_formulas(
     monkeypatch.setattr(sensitivity, "TOWNS", (5,))
     assert main(["sensitivity", "--rows", "300", "--draws", "3", "--markdown"]) in (0, 1)
     assert "spanning tree" in capsys.readouterr().out
+
+
+def test_weights_are_measured_against_what_is_promised() -> None:
+    """The source's bound holds, and falls with the cube root of epsilon times rows."""
+    found = weights_error.grid((10_000, 1_000_000), (1.0,), 1, questions=60)
+    assert len(found.rows) == 8
+    near, far = (weights_error.promised(16, rows, 1.0, 1000)[1] / rows for rows in (10**6, 10**9))
+    assert near / far == pytest.approx(10, rel=0.1)
+    assert all(row[-1] == "100%" for row in found.rows if row[3] == "source")  # far above the noise
 
 
 def test_quantiles_are_measured_by_every_way(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,11 @@ LOSSES = "tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_the_ch
 SHARES = "tests/privacy/test_losses.py::test_shares_of_every_plan_add_up_to_its_charge"
 
 
+def losses(*cases: str) -> tuple[str, ...]:
+    """The losses of these cases alone: all of them take most of a minute."""
+    return tuple(f"{LOSSES}[{case}]" for case in cases)
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A snippet of a file that stands there once, what replaces it, and the fast tests that must then fail."""

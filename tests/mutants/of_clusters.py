@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import LOSSES, Mutant
+from tests.mutants.mutant import Mutant, losses
 
 _TASK, _ROWS, _BLOCKS = (f"duckdp/compiler/{name}.py" for name in ("kmeans", "cluster_rows", "cluster_blocks"))
 _MEANS, _CENTER = (f"duckdp/mechanisms/{name}.py" for name in ("cluster_means", "center_of_vectors"))
 _T, _T_MEANS = ("tests/test_kmeans.py",), ("tests/mechanisms/test_cluster_means.py",)
 _T_CENTER = ("tests/mechanisms/test_center_of_vectors.py",)
 _T_IDENTITIES, _T_DRAWS = ("tests/privacy/test_identities.py",), ("tests/privacy/test_draws.py",)
-_T_ALONE, _T_LOSSES = ("tests/privacy/test_noise_alone.py",), (LOSSES,)
+_T_ALONE = ("tests/privacy/test_noise_alone.py",)
+_T_LOSSES = losses("centres of units", "centres of rows, replaced", "centres that are moved")
 
 CLUSTERS: tuple[Mutant, ...] = (
     Mutant(

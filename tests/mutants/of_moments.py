@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, losses
 
 _MOMENTS, _ROWS = "duckdp/mechanisms/second_moments.py", "duckdp/compiler/moment_rows.py"
 _TASK, _BARS = "duckdp/compiler/pair_moments.py", "duckdp/core/momentbars.py"
@@ -108,7 +108,7 @@ MOMENTS: tuple[Mutant, ...] = (
         _BINS,
         "levels = [level] * len(self.sizes)",
         "levels = [level]",
-        ("tests/privacy/test_losses.py",),
+        losses("bins of units", "bins of units, levels", "bins of rows, levels", "bins of rows, replaced"),
     ),
     Mutant(
         "bins: only those that are there",
@@ -173,14 +173,14 @@ MOMENTS: tuple[Mutant, ...] = (
         _STEPS,
         "zip(values, cube_noise(len(values), rate), strict=True)",
         "zip(values, cube_noise(1, rate) * len(values), strict=True)",
-        ("tests/privacy/test_draws.py", "tests/privacy/test_losses.py", *_T_STEPS),
+        (*_T_STEPS, *losses("logistic, of units", "logistic, of rows, replaced")),
     ),
     Mutant(
         "logistic: steps follow from exact sums",
         _STEPS,
         "return [value + z for value, z in",
         "return [value for value, z in",
-        ("tests/privacy/test_losses.py", "tests/privacy/test_noise_alone.py"),
+        ("tests/privacy/test_noise_alone.py", *losses("logistic, of units")),
     ),
     Mutant(
         "logistic: the target is not of its identity",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, losses
 
 _MECHANISM, _TASK, _ROWS = (
     "duckdp/mechanisms/exponential_quantiles.py",
@@ -33,8 +33,8 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("quantiles: cells at a level's end count twice", "duckdp/mechanisms/cell_measure.py", "int((self.lower - width / 2) * of)", "int(self.lower * of)", _T_MEASURE),
     Mutant("quantiles: draws by another measure than weights", _MECHANISM, "return start + amount if measure is None else", "return start + amount if measure is not None else", _T_MEASURE),
     Mutant("tree: noise for one level", _TREE, "laplace_scale(self.epsilon, self.shape[1] * self.l1)", "laplace_scale(self.epsilon, self.l1)", _T_TREE),
-    Mutant("tree: groups of a unit do not count", _TREE_TASK, "self.rows.unit * self.rows.shared * replaced", "self.rows.unit * replaced", ("tests/privacy/test_losses.py",)),
-    Mutant("tree: replaced units lose half", _TREE_TASK, "self.rows.unit * self.rows.shared * replaced", "self.rows.unit * self.rows.shared", ("tests/privacy/test_losses.py",)),
+    Mutant("tree: groups of a unit do not count", _TREE_TASK, "self.rows.unit * self.rows.shared * replaced", "self.rows.unit * replaced", losses("counted quantiles, in groups", "counted quantiles, replaced")),
+    Mutant("tree: replaced units lose half", _TREE_TASK, "self.rows.unit * self.rows.shared * replaced", "self.rows.unit * self.rows.shared", losses("counted quantiles, in groups", "counted quantiles, replaced")),
     Mutant("tree: a leaf is passed for half the margin", _TREE, "~(-behind > margins)", "~(-behind > margins * 0.1)", _T_TREE),
     Mutant("intervals: more for counts than is left", _TASK, "return Fraction(self.epsilon_nano // 4, NANO)", "return Fraction(self.epsilon_nano // 2, NANO)", _T),
     Mutant("intervals: two draws of a part for one", _INTERVALS, "return 1 if quantiles == 1 else 2", "return 1", _T),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, losses
 
 _TABLES, _NESTED = "duckdp/mechanisms/noisy_tables.py", "duckdp/core/nested_tables.py"
 _READ, _TASK, _CELLS = (
@@ -21,7 +21,17 @@ _NET, _NET_TASK = "duckdp/mechanisms/small_database.py", "duckdp/compiler/net_ta
 _T_NET, _T_NET_TASK = ("tests/mechanisms/test_small_database.py",), ("tests/test_small_database.py",)
 _MARGINALS = "duckdp/smooth/buy/marginal_task.py"
 _T_MARGINALS, _T_MIXED = ("tests/test_marginals.py",), ("tests/smooth/test_mixed.py",)
-_T_LOSSES, _T_ALONE = ("tests/privacy/test_losses.py",), ("tests/privacy/test_noise_alone.py",)
+_T_ALONE = ("tests/privacy/test_noise_alone.py",)
+_T_LOSSES = losses(
+    "ranges of units",
+    "ranges, gaussian",
+    "ranges of rows, replaced",
+    "categories of units",
+    "categories of rows",
+    "categories, replaced",
+    "marginals of units",
+    "marginals, replaced",
+)
 
 # fmt: off
 RANGES: tuple[Mutant, ...] = (

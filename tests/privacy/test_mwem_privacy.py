@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 RUNS = min(20_000, int(os.environ.get("DUCKDP_RUNS", "3000")))
 EPSILON = 1
 ROWS = [(i, "a") for i in range(4)]
-ONE_MORE = [(99, "b")] * 5
+ONE_MORE = [(99, "b")] * 60
 
 
 def _break(twin: str | None) -> None:
