@@ -1,7 +1,7 @@
 """Neighbouring tables through SQL: what a stream of counts from public weights tells stays below its epsilon.
 
 As in ``test_kmeans_privacy.py``: of every stream, opened anew, the answers to the same questions make one number. Exact
-losses: mechanisms/test_multiplicative_weights.py. Twins: a thirtieth of the noise; rows for units; what fits is answered
+losses: mechanisms/test_multiplicative_weights.py. Twins: a thirtieth of the noise; rows for units; what fits is told
 exactly.
 
 DUCKDP_RUNS sets how often each table is asked (3,000; of twins at most 600).
