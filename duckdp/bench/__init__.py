@@ -3,7 +3,8 @@
 ``duckdp bench smooth`` measures summaries, ``duckdp bench synthetic`` the tables of the paper's experiments,
 ``duckdp bench synthetic compare`` the default against every method on public sets, ``duckdp bench synthetic program``
 the linear program, ``duckdp bench synthetic dashboards`` dashboard queries, ``duckdp bench quantiles`` quantiles by
-every way we know, ``duckdp bench sensitivity`` smooth sensitivity and ``duckdp bench ledger`` ledgers of many charges.
+every way we know, ``duckdp bench sensitivity`` smooth sensitivity, ``duckdp bench questions`` ten thousand questions by
+every way, and ``duckdp bench ledger`` ledgers of many charges.
 
 Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
 
@@ -15,6 +16,7 @@ Everything is measured in one run, in turn, on generated data in a temporary fil
     compare.py   auto against every method: compare_sets.py, compare_scores.py
     quantile_errors.py  quantiles: errors and times of every way
     sensitivity.py  smooth sensitivity against its formulas: quantiles, intervals, spanning trees
+    many_questions.py  ten thousand questions of three kinds at one charge, by every way
     ledger.py    ledgers of 1,000 to 1,000,000 charges
     dashboards.py  three dashboard queries on synthetic tables, a join among them
 """
@@ -55,7 +57,7 @@ def main(argv: list[str]) -> int:
     Returns:
         0, or 1 when a limit was missed and --check was given.
     """
-    if argv and argv[0] in ("smooth", "synthetic", "ledger", "quantiles", "sensitivity"):
+    if argv and argv[0] in ("smooth", "synthetic", "ledger", "quantiles", "sensitivity", "questions"):
         return _others(argv)
     options = _options().parse_args(argv)
     size = Size(rows=options.rows, units=options.units, groups=options.groups)
@@ -89,6 +91,10 @@ def _others(argv: list[str]) -> int:
         from duckdp.bench.sensitivity import main as sensitivity
 
         return sensitivity(argv[1:])
+    if argv[0] == "questions":
+        from duckdp.bench.many_questions import main as questions
+
+        return questions(argv[1:])
     if argv[1:2] == ["dashboards"]:
         from duckdp.bench.dashboards import main as dashboards
 
@@ -113,7 +119,8 @@ def _options() -> argparse.ArgumentParser:
         epilog="More, each with --help of its own: duckdp bench smooth (summaries), duckdp bench synthetic (the "
         "paper's tables), duckdp bench synthetic compare (auto against every method), duckdp bench synthetic program "
         "(the linear program), duckdp bench synthetic dashboards (BI), duckdp bench quantiles (by every way), duckdp "
-        "bench sensitivity (smooth sensitivity), duckdp bench ledger (many charges).",
+        "bench questions (many, by every way), duckdp bench sensitivity (smooth sensitivity), duckdp bench ledger "
+        "(many charges).",
     )
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="which; all by default")
     for name, number in (("rows", 1_000_000), ("units", 400_000), ("groups", 10), ("repeat", 15)):
