@@ -105,14 +105,21 @@ class Synthesize(Explained):
         return [method_line, *whom, *others, f"cost: {task.loss}, once; reading the rows again is free"]
 
     def _before(self, desk: Desk, table: Table, task: TableTask) -> list[TableTask]:
-        """What the same words bought before timestamps had calendar parts; not where constraints are to be kept."""
-        try:
-            old = self._task(desk, table, calendar=False)
-        except DuckDPError:  # it could not be bought
-            return []
-        return [] if old.canonical == task.canonical or old.kept else [old]
+        """What the same words once bought: before a tree's noise was settled, and before that without calendar parts.
 
-    def _task(self, desk: Desk, table: Table, *, calendar: bool = True) -> TableTask:
+        Without those not where constraints are to be kept.
+        """
+        found: dict[str, TableTask] = {}
+        for calendar in (True, False):
+            try:
+                old = self._task(desk, table, calendar=calendar, settled=False)
+            except DuckDPError:  # it could not be bought
+                continue
+            if old.canonical != task.canonical and (calendar or not old.kept):
+                found[old.canonical] = old
+        return list(found.values())
+
+    def _task(self, desk: Desk, table: Table, *, calendar: bool = True, settled: bool = True) -> TableTask:
         """The purchase by the method that was asked for, or that suits; free."""
         with importing():
             from duckdp.synthetic.asked import Asked
@@ -132,6 +139,7 @@ class Synthesize(Explained):
             target=self.target,
             purpose=self.purpose,
             calendar=calendar,
+            settled=settled,
         )
         task = plan_table(asked, self.method)
         _require_few_cells(task.rows, len(task.columns))

@@ -31,6 +31,7 @@ class Asked:
         purpose: ``TABLES`` or ``KERNELS``, what the method is chosen for, and a tree's plan. No part of the question: a
             purchase that was begun, and what is stored, stay as they are.
         calendar: whether timestamps have calendar parts beside them; False for what was bought before they had.
+        settled: whether a tree's noise is settled by what a stage has; False for what was bought before it was.
         target: name of the column that others are to be linked with; None or "" for none: nobody pays unasked.
     """
 
@@ -45,6 +46,7 @@ class Asked:
     target: str | None = None
     purpose: str = TABLES
     calendar: bool = True
+    settled: bool = True
 
     @property
     def names(self) -> list[str]:

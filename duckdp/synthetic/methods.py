@@ -136,6 +136,7 @@ def choose_by_noise(asked: Asked) -> TableTask:
     if units.count < 2 or any(part.listed for part in units.parts):
         return tree_buy.task_over(asked, units, request)
     kernels = asked.purpose == KERNELS
-    if prefers_tree(units, request) if kernels else tree_over_moments(units, request) <= 1:
+    settled = asked.settled
+    if prefers_tree(units, request) if kernels else tree_over_moments(units, request, as_settled=settled) <= 1:
         return tree_buy.task_over(asked, units, request)
     return moments_buy.task_over(asked, units, request)

@@ -22,7 +22,7 @@ from duckdp.synthetic.moments.marginals import SHARE, choose_marginals
 from duckdp.synthetic.moments.plan import make_plan
 from duckdp.synthetic.tree.contingency import predicted_deviation
 from duckdp.synthetic.tree.plan import make_tree_plan
-from duckdp.synthetic.tree.spending import tree_terms
+from duckdp.synthetic.tree.spending import settled, tree_terms
 from duckdp.synthetic.unit.charge_terms import Terms, moment_terms, predicted
 from duckdp.synthetic.unit.completeness import may_show_null, null_share, without_nulls
 from duckdp.synthetic.unit.layout import UnitColumns
@@ -85,9 +85,16 @@ def moments_errors(units: UnitColumns, request: Request) -> Errors:
     return Errors(histogram=math.hypot(_LEFT_OPEN[marginals.degree], 2 * drowned), noise=noise)
 
 
-def tree_over_moments(units: UnitColumns, request: Request) -> float:
-    """The geometric mean of a tree's predicted errors over those of moments: below 1, the tree is better."""
-    tree, moments = tree_errors(units, request), moments_errors(units, request)
+def tree_over_moments(units: UnitColumns, request: Request, *, as_settled: bool = True) -> float:
+    """The geometric mean of a tree's predicted errors over those of moments: below 1, the tree is better.
+
+    Args:
+        units: the columns.
+        request: public parameters.
+        as_settled: whether the tree's noise is settled by what a stage has (``asked.Asked``).
+    """
+    grown = settled(request, len(units.parts)) if as_settled else request
+    tree, moments = tree_errors(units, grown), moments_errors(units, request)
     sampled = _SPREAD / request.expected_rows**0.5  # below it no mean's noise matters
     tree, moments = (replace(e, noise=max(e.noise, sampled)) for e in (tree, moments))
     whole = 2 * math.log(tree.histogram / moments.histogram) + math.log(tree.mean / moments.mean)

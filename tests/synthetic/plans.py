@@ -17,7 +17,18 @@ from duckdp.synthetic.unit.request import Request
 
 
 def plan_wide(
-    table, columns, *, epsilon_nano, delta_atto, neighbours, rows, method, target, purpose="tables", calendar=True
+    table,
+    columns,
+    *,
+    epsilon_nano,
+    delta_atto,
+    neighbours,
+    rows,
+    method,
+    target,
+    purpose="tables",
+    calendar=True,
+    settled=True,
 ):
     """A task of a method for many columns; of the one that suits among those, for "auto"."""
     asked = Asked(
@@ -30,6 +41,7 @@ def plan_wide(
         target=target,
         purpose=purpose,
         calendar=calendar,
+        settled=settled,
     )
     return choose_by_noise(asked) if method == AUTO else plan_table(asked, method)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import TypedDict
 
 from duckdp.synthetic.tree.contingency import predicted_deviation
-from duckdp.synthetic.unit.charge_terms import Terms, quieter_terms
+from duckdp.synthetic.unit.charge_terms import Terms, noise_terms, quieter_terms
 from duckdp.synthetic.unit.request import Request
 
 _BINS = ((5e-5, 80), (4e-4, 40), (0.01, 20), (0.1, 10))  # largest r, bins
+_STAGE = 0.25  # what a stage of tables has of the charge, about
 _COARSEST = 5  # bins of a number where r is larger
 # Of r, a share of the rows:
 CALM = 0.005  # below, pairs beyond a tree are bought too
@@ -124,8 +125,25 @@ def percent(share: float) -> Fraction:
 
 
 def tree_terms(request: Request, columns: int) -> Terms:
-    """Gaussian or Laplace noise, whichever is smaller for the one-way tables of so many columns, by formula."""
+    """Gaussian or Laplace noise, as was settled; else whichever is smaller for all one-way tables at the whole charge.
+
+    That was so in all releases before noise was settled, and is in those where it comes to the same.
+    """
+    if request.gaussian is not None:
+        return noise_terms(request, gaussian=request.gaussian)
     return quieter_terms(request, lambda terms: predicted_deviation(columns, 1.0, terms))
+
+
+def settled(request: Request, columns: int) -> Request:
+    """The request with the noise that is smaller for all one-way tables at a stage's share of the charge, by formula.
+
+    Laplace noise of a share s is 1 / s times as large, Gaussian noise 1 / sqrt(s) times. So of many stages Gaussian
+    noise is better long before it is for a single one.
+    """
+    if request.gaussian is not None:
+        return request
+    stage = quieter_terms(request, lambda terms: predicted_deviation(columns, _STAGE, terms)).gaussian
+    return request if stage == tree_terms(request, columns).gaussian else replace(request, gaussian=stage)
 
 
 def relative_noise(request: Request, columns: int, terms: Terms) -> float:

@@ -57,24 +57,26 @@ def quieter_terms(request: Request, deviation: Callable[[Terms], float]) -> Term
         request: the charge and the relation.
         deviation: of the noise that decides, under given terms.
     """
-    pure = Terms(epsilon_nano=request.epsilon_nano, delta_atto=request.delta_atto, neighbours=request.neighbours)
+    pure = noise_terms(request, gaussian=False)
     if not request.delta_atto or not rho_for(request.epsilon_nano, request.delta_atto):
         return pure
-    gaussian = Terms(
-        epsilon_nano=request.epsilon_nano, delta_atto=request.delta_atto, neighbours=request.neighbours, gaussian=True
+    return min((pure, noise_terms(request, gaussian=True)), key=deviation)
+
+
+def noise_terms(request: Request, *, gaussian: bool) -> Terms:
+    """The charge and the relation, with this kind of noise."""
+    return Terms(
+        epsilon_nano=request.epsilon_nano,
+        delta_atto=request.delta_atto,
+        neighbours=request.neighbours,
+        gaussian=gaussian,
     )
-    return min((pure, gaussian), key=deviation)
 
 
 def moment_terms(request: Request) -> Terms:
     """The terms that leave the means of all unit columns the less noisy, bought for half of the charge."""
     if request.gaussian is not None:
-        return Terms(
-            epsilon_nano=request.epsilon_nano,
-            delta_atto=request.delta_atto,
-            neighbours=request.neighbours,
-            gaussian=request.gaussian,
-        )
+        return noise_terms(request, gaussian=request.gaussian)
     d, half = request.columns, Fraction(1, 2)
     return quieter_terms(request, lambda terms: predicted(d, half, terms, request.expected_rows))
 

@@ -26,7 +26,8 @@ class Request:
         named: whether a user named it; False in stored releases of earlier versions alone, which took one unasked.
         signs: columns whose values are -1 and 1.
         groups: columns of which exactly one is 1 in every row, the others -1: the values of a domain.
-        gaussian: the noise of its moments, where that was settled for more columns than these; else None.
+        gaussian: the noise of its moments, where that was settled for more columns than these; of a tree's tables,
+            where a stage's share of the charge settled it (``tree.spending.settled``); else None.
         counted: whether the values of domains may be counted by themselves; False in releases of earlier versions.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from duckdp.catalog.constraints import Determined
 from duckdp.compiler.printing import Parameters
@@ -18,7 +18,7 @@ from duckdp.synthetic.tree.contingency import Tables
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.released import CLASSES, Grown
-from duckdp.synthetic.tree.spending import TreePlan, tree_terms
+from duckdp.synthetic.tree.spending import TreePlan, settled, tree_terms
 from duckdp.synthetic.unit.buy.purse import Keep, Purse
 from duckdp.synthetic.unit.buy.reading import UnitReader
 from duckdp.synthetic.unit.buy.unit_task import Purchase, UnitTask
@@ -67,6 +67,11 @@ class TreeTask(UnitTask):
         """The plan, and those that a purchase may have been begun by: the other purpose's, an earlier version's."""
         plans = [make(self.request, self.units, self.terms) for make in _PLANS]
         return (plans[1], plans[0], plans[2]) if self.kernels else (plans[0], plans[2], plans[1])
+
+    def _beside(self) -> dict[str, Any]:
+        """Its noise is part of the question where it is not what it was before it was settled."""
+        noise = self.request.gaussian
+        return {**super()._beside(), **({} if noise is None else {"gaussian": noise})}
 
     def buy(self, reader: UnitReader, keep: Keep) -> Purchase:
         """Buy the tree's tables, stage by stage."""
@@ -127,6 +132,7 @@ def task(asked: Asked) -> TreeTask:
 def task_over(asked: Asked, units: UnitColumns, request: Request) -> TreeTask:
     """The same, where the columns are laid out already; raises P107."""
     columns = len(units.parts)
+    request = settled(request, columns) if asked.settled else request
     terms = tree_terms(request, columns)
     least = [s for make in _PLANS for s in make(request, units, terms).least(columns)]
     require_shares(all(s == 0 or terms.cost(s) for s in least), columns, asked.epsilon_nano)
