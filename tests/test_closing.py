@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -147,6 +148,27 @@ def test_a_statement_of_an_analyst_that_runs_is_interrupted(curator: duckdp.Cura
         curator.close()
         with pytest.raises(duckdb.ConnectionException, match="B211: "):
             asked.result(600)
+
+
+def test_a_statement_that_begins_late_is_waited_for(curator: duckdp.Curator) -> None:
+    """DuckDB closes the connection of a statement that begins at that moment; nobody could end it any more."""
+    con, begun, ended = curator.connect("ana"), threading.Event(), threading.Event()
+
+    class Late:
+        def execute(self, _: str) -> None:
+            begun.set()
+            while not con._instance._closing:
+                time.sleep(0.001)
+            time.sleep(0.3)
+            ended.set()
+
+    con._inner = Late()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(con.execute, ENDLESS)
+        assert begun.wait(600)
+        curator.close()
+        assert ended.is_set()
+        assert asked.result(600) is None
 
 
 def test_a_finalizer_may_close(curator: duckdp.Curator) -> None:

@@ -28,7 +28,8 @@ from duckdp.desk.desk import Desk
 from duckdp.errors import DuckDPError, ExecutionError, ParameterError, QueryError
 from duckdp.front.binder import Binder
 from duckdp.front.crossing import LIST_TYPES
-from duckdp.front.guarded import Guarded, Instance, told, wrong_arguments
+from duckdp.front.guarded import Guarded, told, wrong_arguments
+from duckdp.front.instance import Instance
 from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.aside import aside
 from duckdp.process.forks import keep
@@ -113,9 +114,10 @@ class Front:
         problem: DuckDPError | None = None
 
         def run() -> tuple[list[Any], list[Any]]:
-            done = self._cursor.execute(text)
-            described = done.description or []
-            return described, done.fetchall() if described else []
+            with self._instance.asked():
+                done = self._cursor.execute(text)
+                described = done.description or []
+                return described, done.fetchall() if described else []
 
         with self._turn:  # one cursor for all, so that variables and temporary tables stay
             try:

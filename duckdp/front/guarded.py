@@ -11,23 +11,20 @@ This is for those who pass errors on (a server, a notebook for others): Python i
 from __future__ import annotations
 
 import re
-import time
-import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from types import GeneratorType
 from typing import Any
 
 import duckdb
 
-from duckdp.errors import ExecutionError, LedgerError, ParameterError
+from duckdp.errors import ExecutionError, ParameterError
+from duckdp.front.instance import Instance
 from duckdp.functions.macros import signature
 from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.aside import aside
 from duckdp.process.attempt import INTERRUPTED
-from duckdp.process.ending import close_busy
-from duckdp.process.forks import Home, closed, keep
 
 USER_FACING = (
     duckdb.ParserException,
@@ -127,7 +124,6 @@ _LONG = frozenset(
 )
 _LIVE: tuple[type, ...] = (duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation)
 _APPENDERS = ("Appender", "QueryAppender")
-END_SECONDS = 10.0  # for a statement that was interrupted
 
 
 def wrong_arguments(error: BaseException) -> ParameterError | None:
@@ -162,70 +158,6 @@ def told(error: BaseException, given: str = "") -> str:
         if part in given and part[0] in "/0":
             shown = shown.replace(part, "")
     return text if isinstance(error, USER_FACING) and not _MACHINE.search(shown) else WITHHELD
-
-
-class Instance:
-    """The DuckDB instance behind what is guarded, from its first connection to its end.
-
-    Attributes:
-        ended: an error inside DuckDB, or whoever owns it, has ended it.
-    """
-
-    def __init__(self) -> None:
-        self.ended = False
-        self._closing = False
-        self._home = Home()
-        self._connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
-
-    def keep(self, found: Any) -> Any:
-        """Note what lives in the instance: a connection ends with it, and nothing of it ends in a forked child."""
-        keep(found)
-        if isinstance(found, duckdb.DuckDBPyConnection):
-            self._connections.add(found)
-            if self._closing:  # perhaps after all others were closed
-                found.close()
-        return found
-
-    def require(self) -> None:
-        """Nothing, if it can be asked.
-
-        Raises:
-            LedgerError: B211, B212.
-        """
-        self._home.require("the connection")
-        if self._closing:
-            raise closed("the curator")
-
-    def problem(self) -> str | None:
-        """Why nothing can be asked of it, if so."""
-        try:
-            self.require()
-        except LedgerError as error:
-            return str(error)
-        return None
-
-    def refuse(self) -> None:
-        """Let nothing be asked of it any more; what fails from now on fails by that."""
-        self._closing = True
-
-    def interrupt(self) -> None:
-        """Interrupt all of the instance's statements that are running."""
-        for connection in list(self._connections):
-            with suppress(duckdb.Error):  # closed
-                connection.interrupt()
-
-    def close(self) -> None:
-        """Interrupt and close all connections; again is harmless, and in a forked child it is nothing.
-
-        A statement that cannot be interrupted is left behind, and its instance with it.
-        """
-        if self._home.left:
-            return
-        self._closing = True
-        self.interrupt()
-        until = time.monotonic() + END_SECONDS
-        for connection in list(self._connections):
-            close_busy(connection, self.interrupt, until)
 
 
 class Guarded:
@@ -330,13 +262,11 @@ class Guarded:
     @contextmanager
     def _guard(self, *given: object) -> Iterator[None]:
         """Only told errors leave; Ctrl-C is E102."""
-        refused = self._instance.problem()
-        if refused is not None:
-            raise duckdb.ConnectionException(refused)
         problem: duckdb.Error | None = None
         interrupted = False
         try:
-            yield
+            with self._instance.asked():
+                yield
         except KeyboardInterrupt:
             interrupted = True
         except duckdb.Error as error:

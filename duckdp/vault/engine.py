@@ -40,6 +40,8 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 BATCH = 10_000  # rows that are fetched at once; between two an interrupt is seen
 ARRAY_BATCH = 1 << 17  # rows of one array
 END_SECONDS = 10.0  # for a read that was interrupted
+_BEGIN_SECONDS = 1.0  # for a read to begin, once nothing is asked any more; one that nobody goes on with is closed
+_LOOK = 0.001  # seconds between two interrupts
 WHAT = "the curator"  # as errors name it
 
 Work = duckdb.DuckDBPyConnection | Watch
@@ -213,6 +215,10 @@ class Engine:
 
     def _close_instance(self) -> None:
         until = time.monotonic() + END_SECONDS
+        begun = time.monotonic() + _BEGIN_SECONDS
+        while any(w in self._cursors for w in list(self._running)) and time.monotonic() < begun:
+            self.interrupt()  # one that begins just now heard nothing, and DuckDB may close its connection: it runs on
+            time.sleep(_LOOK)
         busy = [c for c in [*self._cursors, self._con] if not close_busy(c, self.interrupt, until)]
         if busy:
             raise CatalogError(
