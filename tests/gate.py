@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from duckdp.catalog.table import Column, Table, kind_of
 from duckdp.compiler.emit import emit, key_codes, key_values, read_cells
@@ -72,10 +73,17 @@ def load(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row], name
     names = ", ".join(f"{_quoted(c.source)} {c.type}" for c in table.columns)
     con.execute(f"CREATE OR REPLACE TABLE memory.main.{_quoted(name or table.name)} (pid INTEGER, {names})")
     if rows:
-        marks = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
-        con.execute(
-            f"INSERT INTO memory.main.{_quoted(name or table.name)} VALUES {marks}", [v for r in rows for v in r]
-        )
+        into = f"INSERT INTO memory.main.{_quoted(name or table.name)}"
+        try:  # many parameters take long
+            con.register(
+                "__rows", pa.table({f"c{i}": pa.array(part) for i, part in enumerate(zip(*rows, strict=True))})
+            )
+        except (pa.ArrowException, OverflowError):  # a column of several types, or of values that Arrow has none for
+            marks = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
+            con.execute(f"{into} VALUES {marks}", [v for r in rows for v in r])
+        else:
+            con.execute(f"{into} FROM __rows")
+            con.unregister("__rows")
     return table
 
 

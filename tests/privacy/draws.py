@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -468,6 +469,11 @@ def _random_row(rng: random.Random) -> tuple[Any, ...]:
 
 def tables() -> dict[str, list[tuple[Any, ...]]]:
     """Rows by name: none, one, usual ones, extremes, what no declaration allows, and more than ``row_cap``."""
+    return {name: list(rows) for name, rows in _tables().items()}
+
+
+@cache
+def _tables() -> dict[str, list[tuple[Any, ...]]]:
     rng = random.Random(5)
     return {
         "empty": [],
