@@ -68,23 +68,30 @@ def clinic(**changed: Any) -> Table:
     return Table(**given)
 
 
+FEW = 15  # rows that are faster given as parameters
+
+
 def load(con: duckdb.DuckDBPyConnection, table: Table, rows: Sequence[Row], name: str | None = None) -> Table:
     """Create the base table; rows are (pid, columns...)."""
     names = ", ".join(f"{_quoted(c.source)} {c.type}" for c in table.columns)
     con.execute(f"CREATE OR REPLACE TABLE memory.main.{_quoted(name or table.name)} (pid INTEGER, {names})")
-    if rows:
-        into = f"INSERT INTO memory.main.{_quoted(name or table.name)}"
-        try:  # many parameters take long
-            con.register(
-                "__rows", pa.table({f"c{i}": pa.array(part) for i, part in enumerate(zip(*rows, strict=True))})
-            )
-        except (pa.ArrowException, OverflowError):  # a column of several types, or of values that Arrow has none for
-            marks = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
-            con.execute(f"{into} VALUES {marks}", [v for r in rows for v in r])
-        else:
-            con.execute(f"{into} FROM __rows")
-            con.unregister("__rows")
+    into = f"INSERT INTO memory.main.{_quoted(name or table.name)}"
+    if rows and not (len(rows) > FEW and _loaded(con, rows, into)):
+        marks = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
+        con.execute(f"{into} VALUES {marks}", [v for r in rows for v in r])
     return table
+
+
+def _loaded(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], into: str) -> bool:
+    """Insert rows as columns, unless one has values of several types, or of one that Arrow lacks."""
+    try:
+        parts = [pa.array(part) for part in zip(*rows, strict=True)]
+    except (pa.ArrowException, OverflowError):
+        return False
+    con.register("__rows", pa.table(parts, names=[f"c{i}" for i in range(len(parts))]))
+    con.execute(f"{into} FROM __rows")
+    con.unregister("__rows")
+    return True
 
 
 def plan_for(

@@ -566,7 +566,7 @@ ALIASES = {
 @pytest.mark.parametrize(("target", "name"), _cases(), ids=lambda x: x)
 def test_some_hostile_values(world: World, target: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(world.folder)
-    assert_refused(world, target, name, every=7)
+    assert_refused(world, target, name, every=13)
 
 
 @pytest.mark.slow

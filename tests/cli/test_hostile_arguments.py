@@ -112,7 +112,7 @@ def test_each_parameter(run: Run, clinic: Path, path: tuple[str, ...], monkeypat
         option.strip("-").replace("-", "_") for p in _command(path).params if isinstance(p, Option) for option in p.opts
     }
     for i, (parameter, arguments, place) in enumerate(_cases(path)):
-        for value in HOSTILE[(i + len(path[-1])) % 6 :: 6]:
+        for value in HOSTILE[(i + len(path[-1])) % 11 :: 11]:
             done = run(*[a.replace(place, value) for a in arguments])
             raw = done.exception is not None and not isinstance(done.exception, SystemExit)
             coded = re.match(r"(P|C|Q|B|E|N)\d{3}: ", done.stderr) is not None

@@ -119,8 +119,7 @@ def test_more_budget_or_rows_never_predict_more():
         assert errors == sorted(errors, reverse=True)
 
 
-@pytest.mark.parametrize("row_cap", [1, 10**7, 10**12])
-@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 100])
+@pytest.mark.parametrize(("row_cap", "epsilon"), [(1, 100), (1, 1e-6), (10**7, 0.01), (10**12, 1e-6), (10**12, 100)])
 def test_what_the_full_tensor_could_be_planned_for_still_is(row_cap, epsilon):
     for known in (numbers(2), [*numbers(2), LISTED["s"]]):
         for neighbours in Neighbours:

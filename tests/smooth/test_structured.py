@@ -251,7 +251,7 @@ def fill(con, laws, names, rows):
     con.execute(f"CREATE TABLE t AS SELECT {made}, ['u', 'v'][1 + (random() > 0.4)::INTEGER] AS s FROM range({rows})")
 
 
-@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("count", [2, 4])
 def test_half_widths_of_analytic_questions_are_at_most_three_times_the_errors_quantile(count):
     """Errors of 60 releases of one table; the quantile is that of the noise, of which 1.96 deviations hold 95%."""
     rng = generator(count)
