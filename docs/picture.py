@@ -45,6 +45,7 @@ WORDS = {
     "owner": "for the owner alone",
     "cli": "commands, prompt, story",
     "serve": "PostgreSQL's protocol",
+    "client": "its DB-API, error bars",
     "bench": "figures",
 }
 TITLES = {"smooth.buy": "smooth: reads", "synthetic.buy": "synthetic: reads", "cli": "cli, shell, demo"}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from duckdp.client.connection import connect
+    from duckdp.client.notebook import load_ipython_extension
     from duckdp.curator import Curator, open, register
     from duckdp.functions.explanation import Explanation
     from duckdp.result import Estimate, Result
@@ -20,12 +22,14 @@ _HOMES = {
     "Curator": "curator",
     "open": "curator",
     "register": "curator",
+    "connect": "client.connection",
+    "load_ipython_extension": "client.notebook",
     "Estimate": "result",
     "Result": "result",
     "Session": "session",
     "Explanation": "functions.explanation",
 }
-_MODULES = ("errors", "local", "owner", "smooth", "synthetic")
+_MODULES = ("client", "errors", "local", "owner", "smooth", "synthetic")
 
 __all__ = [
     "Curator",
@@ -33,7 +37,10 @@ __all__ = [
     "Explanation",
     "Result",
     "Session",
+    "client",
+    "connect",
     "errors",
+    "load_ipython_extension",
     "local",
     "open",
     "owner",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, overload
 
 import duckdb
 
@@ -24,6 +26,10 @@ from duckdp.session import Session
 from duckdp.vault.dataset import DataSet
 from duckdp.vault.protection import Protected, protect_tables
 from duckdp.vault.suggest import suggest
+
+if TYPE_CHECKING:
+    from duckdp.client.connection import Connection
+    from duckdp.serve.isolated import Isolated
 
 _LOG = logging.getLogger("duckdp")  # on stderr, unless told otherwise
 
@@ -81,6 +87,8 @@ class Curator(Budgeting, Records, Closing):
         self.data = DataSet(data, ledger=ledger, anchor=anchor, snapshot=snapshot, progress=progress)
         self.engine, self.ledger, self.life = self.data.engine, self.data.ledger, self.data.life
         self._fronts = Fronts(self.data)
+        self._isolated: Isolated | None = None
+        self._isolating = threading.Lock()
 
     @property
     def on_progress(self) -> Tell | None:
@@ -302,14 +310,34 @@ class Curator(Budgeting, Records, Closing):
             raise
         return Session(Desk(self.data, analyst), self._fronts)
 
-    def connect(self, analyst: str) -> duckdb.DuckDBPyConnection:
+    @overload
+    def connect(self, analyst: str, *, isolated: Literal[False] = False) -> duckdb.DuckDBPyConnection: ...
+    @overload
+    def connect(self, analyst: str, *, isolated: Literal[True]) -> Connection: ...
+    def connect(self, analyst: str, *, isolated: bool = False) -> duckdb.DuckDBPyConnection | Connection:
         """A DuckDB connection of the analyst's own, with the dp functions and no private row.
 
+        Args:
+            analyst: by name.
+            isolated: statements run in a process of their own, which the system confines (Linux alone), as the
+                server's do: what they take of memory and time, and what they break, is that process's. What comes back
+                is a connection of PEP 249 (``duckdp.client``), which answers private SELECTs too, at ``SET
+                dp.epsilon``; otherwise the analyst's DuckDB is inside this process: the owner's rehearsal.
+
         Raises:
-            BudgetError: B102, B103.
+            BudgetError: B102, B103. ParameterError: P107, nothing can be isolated here. ExecutionError: E101.
         """
         self.session(analyst)
-        return self.front(analyst).connection()
+        return self._isolation().connect(analyst) if isolated else self.front(analyst).connection()
+
+    def _isolation(self) -> Isolated:
+        from duckdp.serve.isolated import Isolated
+
+        with self._isolating:
+            if self._isolated is None:
+                self._isolated = Isolated(lambda name: Desk(self.data, name))
+                self.life.faces.append(self._isolated)
+            return self._isolated
 
     def front(self, analyst: str) -> Front:
         """The analyst's own DuckDB instance; one per analyst, never shared."""

@@ -21,7 +21,7 @@ CREATE TABLE pgc.known_types AS SELECT * FROM (VALUES
 CREATE TABLE pgc.pg_type AS SELECT
     t.*, 11 AS typnamespace, 10 AS typowner, CASE typcategory WHEN 'P' THEN 'p' ELSE 'b' END AS typtype, 0 AS typrelid,
     0 AS typbasetype, -1 AS typtypmod, false AS typnotnull, NULL::VARCHAR AS typdefault, ',' AS typdelim,
-    0 AS typcollation, CASE typcategory WHEN 'A' THEN 'array_in' ELSE '-' END AS typinput, '-' AS typreceive,
+    0 AS typcollation, CASE typcategory WHEN 'A' THEN 750 ELSE 0 END AS typinput, '-' AS typreceive,
     0 AS typndims, true AS typisdefined, false AS typispreferred, false AS typbyval
 FROM (
     SELECT oid, typname, typlen, typcategory, typarray, shown, 0 AS typelem FROM pgc.known_types
@@ -175,6 +175,9 @@ CREATE VIEW pgc.pg_depend AS SELECT 0 AS classid, 0 AS objid, 0 AS objsubid, 0 A
 CREATE VIEW pgc.pg_shdescription AS SELECT 0 AS objoid, 0 AS classoid, '' AS description WHERE false;
 CREATE VIEW pgc.pg_event_trigger AS SELECT 0 AS oid, '' AS evtname, '' AS evtevent, 0 AS evtowner, 0 AS evtfoid,
     '' AS evtenabled, NULL::VARCHAR[] AS evttags WHERE false;
+CREATE VIEW pgc.pg_indexes AS SELECT '' AS schemaname, '' AS tablename, '' AS indexname, NULL::VARCHAR AS tablespace,
+    '' AS indexdef WHERE false;
+CREATE VIEW pgc.pg_sequences AS SELECT '' AS schemaname, '' AS sequencename, '' AS sequenceowner WHERE false;
 CREATE VIEW pgc.pg_matviews AS SELECT '' AS schemaname, '' AS matviewname, '' AS matviewowner WHERE false;
 CREATE VIEW pgc.pg_stat_activity AS SELECT 0 AS pid, '' AS usename, '' AS datname, '' AS application_name, '' AS state,
     '' AS query WHERE false;
@@ -197,7 +200,8 @@ CREATE MACRO pgc.known_oid(given) AS CASE replace(CAST(given AS VARCHAR), 'pg_ca
 CREATE MACRO pgc.regclass_name(number) AS
     coalesce((SELECT its.name FROM pgc.relations AS its WHERE its.oid = number), CAST(number AS VARCHAR));
 CREATE MACRO pgc.to_regtype(given) AS (SELECT its.oid FROM pgc.pg_type AS its WHERE its.typname = given OR its.shown = given LIMIT 1);
-CREATE MACRO pgc.to_regproc(given) AS (SELECT its.oid FROM pgc.functions AS its WHERE its.name = given LIMIT 1);
+CREATE MACRO pgc.to_regproc(given) AS CASE replace(given, 'pg_catalog.', '') WHEN 'array_in' THEN 750
+    ELSE (SELECT its.oid FROM pgc.functions AS its WHERE its.name = given LIMIT 1) END;
 CREATE MACRO pgc.to_regnamespace(given) AS (SELECT its.oid FROM pgc.pg_namespace AS its WHERE its.nspname = given);
 CREATE MACRO pgc.pg_get_userbyid(number) AS pgc.person();
 CREATE MACRO pgc.version() AS 'PostgreSQL 16.0 (duckdp on DuckDB)';
@@ -242,6 +246,8 @@ CREATE MACRO pgc.has_function_privilege(a, b) AS true, (a, b, c) AS true;
 CREATE MACRO pgc.array_to_string(list, mark) AS CASE WHEN list IS NULL THEN NULL ELSE system.main.list_aggregate(
     CAST(list AS VARCHAR[]), 'string_agg', mark) END;
 CREATE MACRO pgc.array_upper(list, dimension) AS len(list);
+CREATE MACRO pgc._pg_expandarray(list) AS {'x': 0, 'n': 0};  -- of indexes' columns: there are none
+CREATE MACRO pgc.pg_get_keywords() AS TABLE SELECT keyword_name AS word, keyword_category[1] AS catcode FROM duckdb_keywords();
 CREATE MACRO pgc.quote_ident(given) AS CASE WHEN regexp_full_match(given, '[a-z_][a-z0-9_]*') THEN given
     ELSE '"' || replace(given, '"', '""') || '"' END;
 CREATE MACRO pgc.current_setting(given) AS coalesce(MAP {

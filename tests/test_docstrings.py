@@ -39,6 +39,7 @@ FOR_OTHERS = {
         "Result._repr_html_",
         "SyntheticReport._repr_html_",
     },
+    "PEP 249": {"Cursor.setinputsizes", "Cursor.setoutputsize"},
     "the documentation and the tests that compare": {"DEVIATIONS"},
 }
 

@@ -19,7 +19,7 @@ FLOORS = (
     ("arguments", "resources", "process", "core"),
     ("result",),
     ("ledger", "mechanisms"),
-    ("catalog", "local"),
+    ("catalog", "client", "local"),
     ("compiler",),
     ("smooth",),
     ("synthetic",),

@@ -161,7 +161,7 @@ def reason_option(*, required: bool) -> Callable[[F], F]:
 
 def format_option(function: F) -> F:
     """Give a command the option ``--format``."""
-    kinds = click.Choice(["table", "csv", "json"])
+    kinds = click.Choice(["table", "csv", "json", "markdown"])
     return click.option("--format", "style", type=kinds, default="table", show_default=True, help="How to print.")(
         function
     )

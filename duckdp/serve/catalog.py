@@ -22,9 +22,11 @@ from duckdp.resources import read_sql
 from duckdp.texts import sql_text
 
 _ASKED = re.compile(
-    r"\bpg_[a-z]+|::\s*\"?(?:reg|name\b|oid\b|char\b)|\bset_config\s*\(|\bcurrent_setting\s*\(", re.IGNORECASE
+    r"\bpg_[a-z]+|\bto_reg[a-z]+\s*\(|::\s*\"?(?:reg|name\b|oid\b|char\b)|\bset_config\s*\(|\bcurrent_setting\s*\(",
+    re.IGNORECASE,
 )
 _OIDS = {"regclass": "known_oid", "regproc": "to_regproc", "regtype": "to_regtype", "regnamespace": "to_regnamespace"}
+_PLAIN_LIST = re.compile(r"\{[^{}\\]*\}")  # PostgreSQL's spelling of a list of plain words
 _TEXTS = {"text", "name", "char", "bpchar", "varchar", "cstring", "aclitem", "information_schema.sql_identifier"}
 _NUMBERS = {"oid", "xid", "cid", "int4", "int8", "int2"}
 
@@ -105,7 +107,7 @@ def _changed(node: exp.Expression) -> exp.Expression:
 
 
 def _is_catalog(node: object) -> bool:
-    return isinstance(node, (exp.Identifier, exp.Column)) and node.name.lower() == "pg_catalog"
+    return isinstance(node, (exp.Identifier, exp.Column)) and node.name.lower() in ("pg_catalog", "information_schema")
 
 
 def _operator(node: exp.Operator) -> exp.Expression:
@@ -126,8 +128,14 @@ def _operator(node: exp.Operator) -> exp.Expression:
 
 def _cast(node: exp.Cast) -> exp.Expression:
     name = _type_name(node.to)
+    inner = node.this
+    if name.endswith("[]") and isinstance(inner, exp.Literal) and inner.is_string and _PLAIN_LIST.fullmatch(inner.name):
+        items = inner.name[1:-1].split(",") if len(inner.name) > 2 else []
+        base = name[:-2]
+        kind = exp.DataType.build(f"{'VARCHAR' if base in _TEXTS else base}[]", dialect="postgres")
+        return exp.cast(exp.Array(expressions=[exp.Literal.string(item.strip(' "')) for item in items]), kind)
     if name in _OIDS:
-        inner = _changed(node.this)
+        inner = _changed(inner)
         if (isinstance(inner, exp.Literal) and inner.is_string) or isinstance(inner, (exp.Parameter, exp.Placeholder)):
             return exp.Anonymous(this=_OIDS[name], expressions=[inner])
         return exp.Anonymous(this="regclass_name", expressions=[inner]) if name == "regclass" else inner

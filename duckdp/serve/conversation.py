@@ -19,7 +19,15 @@ from duckdp.serve.messages import Body, ProtocolError
 from duckdp.serve.running import Columns, Ran
 from duckdp.serve.settings import REPORTED
 from duckdp.serve.sqlstates import Refused, fields
-from duckdp.serve.statements import MOST_PARAMETERS, Statement, cast_parameters, count_parameters, read_statement, split
+from duckdp.serve.statements import (
+    MOST_PARAMETERS,
+    Statement,
+    cast_parameters,
+    count_parameters,
+    read_options,
+    read_statement,
+    split,
+)
 from duckdp.serve.values import TEXT, encoders, oid_of, read_parameter, type_of
 
 FLUSH = 1 << 16  # bytes that wait before they are sent
@@ -52,9 +60,10 @@ class Conversation(Acts):
         self._notes, self._out = notes, bytearray()
         self._portals: dict[str, Portal] = {}
         self._skipping = False  # after an error, until Sync
-        for name, value in (parameters or {}).items():
+        for name, value in [*read_options((parameters or {}).get("options", "")), *(parameters or {}).items()]:
             if name.lower() not in ("user", "database", "replication", "options") and not name.startswith("_pq_."):
                 self._quietly(name.lower(), value)
+        self.settings.begin()
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
 
@@ -221,7 +230,10 @@ class Conversation(Acts):
             if len(forms) != len(raw) or any(f not in (0, 1) for f in [*forms, *results]):
                 raise ProtocolError("formats do not fit the parameters")
             self._require_room(self._portals)
-            values = [read_parameter(o, bool(f), v) for o, f, v in zip(prepared.types, forms, raw, strict=True)]
+            try:
+                values = [read_parameter(o, bool(f), v) for o, f, v in zip(prepared.types, forms, raw, strict=True)]
+            except ProtocolError as error:
+                raise Refused("22P02", f"{error}") from None
             self._portals[portal] = Portal(prepared, values, results)
             self._say(say.BIND_COMPLETE)
 

@@ -23,6 +23,9 @@ from duckdp.texts import sql_text
 _NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 BATCH = 1_000  # rows that are fetched at once
 _CHANGES = frozenset(("insert", "update", "delete", "create", "merge", "copy"))
+# How DuckDB's postgres_query reads what it was given: the question within is asked, as it stands.
+_SCANNED = re.compile(r'SELECT ((?:"(?:[^"]|"")*"(?:, )?)+) FROM \((.*)\) AS __unnamed_subquery', re.DOTALL)
+_RETURNING = re.compile(r"\breturning\b", re.IGNORECASE)
 Columns = list[tuple[str, Type]]
 _EXPLAIN: Columns = [("explain_key", type_of("VARCHAR")), ("explain_value", type_of("VARCHAR"))]
 
@@ -80,6 +83,10 @@ class Runner:
         if not self._gives_rows(made):
             return None
         first = words(made, 1)[0]
+        if first in _CHANGES:  # DuckDB describes none of them, and gives rows of those alone that say so
+            if not _RETURNING.search(made):
+                return None
+            raise Refused("0A000", "RETURNING cannot be described before it runs.", "Send it as a simple query.")
         if first == "explain":
             return _EXPLAIN
         if first in ("pragma", "call", "show", "describe", "desc", "summarize", "execute"):
@@ -128,14 +135,16 @@ class Runner:
             if is_catalog_question(text):
                 text = rewritten(text)
             return text, [str(v) if isinstance(v, Untyped) else v for v in values]
-        question = substitute(inner.strip(), [_literal(v) for v in values])
+        scanned = _SCANNED.fullmatch(inner.strip())
+        question = substitute((scanned[2] if scanned else inner).strip(), [_literal(v) for v in values])
         terms = dict(self._settings.terms())
         if explained:
             terms = {k: v for k, v in terms.items() if k not in ("intervals", "fresh")}
         else:
             terms.setdefault("intervals", "false")
         given = "".join(f", {name} := {sql_text(value)}" for name, value in terms.items())
-        return f"FROM dp_{'explain' if explained else 'query'}({sql_text(question)}{given})", []
+        columns = f"SELECT {scanned[1]} " if scanned and not explained else ""
+        return f"{columns}FROM dp_{'explain' if explained else 'query'}({sql_text(question)}{given})", []
 
     def _is_private(self, text: str) -> bool:
         if not any(name in text.lower() for name in self.protected):

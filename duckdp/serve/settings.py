@@ -70,6 +70,11 @@ class Settings:
 
     user: str
     _set: dict[str, str] = field(default_factory=dict)
+    _first: dict[str, str] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """What is SET now came with the connection: it is what RESET goes back to."""
+        self._first = dict(self._set)
 
     def set(self, name: str, value: str | None) -> str | None:
         """Set, or reset, one; returns its proper name where clients want to be told of the change.
@@ -77,6 +82,9 @@ class Settings:
         Raises:
             Refused: 22023, a value that cannot be; 55P02, it is fixed.
         """
+        if name == "all" and value is None:
+            self.reset()
+            return None
         if name.startswith("dp."):
             self._set_term(name, value)
             return None
@@ -93,10 +101,7 @@ class Settings:
             raise Refused("22023", f"client_encoding {value[:63]} is not offered.", "Take UTF8.")
         if proper not in _DEFAULTS and "." not in proper and proper not in _TAKEN:
             raise Refused("42704", f'unrecognized configuration parameter "{name[:63]}"')
-        if value is None:
-            self._set.pop(proper, None)
-        else:
-            self._set[proper] = value[:1000]
+        self._put(proper, value)
         return proper if proper in REPORTED else None
 
     def show(self, name: str) -> str:
@@ -122,20 +127,24 @@ class Settings:
         return {n: self._set[f"dp.{n}"] for n in TERMS if f"dp.{n}" in self._set}
 
     def reset(self) -> None:
-        """Forget all that was SET before."""
-        self._set.clear()
+        """Forget all that was SET since the connection began."""
+        self._set = dict(self._first)
+
+    def _put(self, name: str, value: str | None) -> None:
+        value = self._first.get(name) if value is None else value
+        if value is None:
+            self._set.pop(name, None)
+        else:
+            self._set[name] = value[:1000]
 
     def _set_term(self, name: str, value: str | None) -> None:
         if name[3:] not in TERMS:
             raise _no_term(name)
-        if value is None:
-            self._set.pop(name, None)
-            return
-        if name in ("dp.intervals", "dp.fresh"):
+        if value is not None and name in ("dp.intervals", "dp.fresh"):
             if value.lower() not in ("on", "off", "true", "false", "1", "0", "yes", "no"):
                 raise Refused("22023", f"{name} is on or off, not {value[:63]}.")
             value = "true" if value.lower() in ("on", "true", "1", "yes") else "false"
-        self._set[name] = value[:1000]
+        self._put(name, value)
 
 
 def _no_term(name: str) -> Refused:

@@ -231,3 +231,15 @@ def count_parameters(text: str) -> int:
         at = _after_comment(text, piece.end()) if piece["block"] else piece.end()
         most = max(most, int(piece["number"] or 0))
     return most
+
+
+_OPTION = re.compile(r"(?:-c\s*|--)([A-Za-z_][\w.-]*)=((?:\\.|[^\s\\])*)")
+
+
+def read_options(text: str) -> list[tuple[str, str]]:
+    r"""The settings in a client's ``options``, as PostgreSQL's command line takes them.
+
+    >>> read_options("-c dp.epsilon=0.1 --application_name=a\\ b")
+    [('dp.epsilon', '0.1'), ('application_name', 'a b')]
+    """
+    return [(name.replace("-", "_"), re.sub(r"\\(.)", r"\1", value)) for name, value in _OPTION.findall(text)]

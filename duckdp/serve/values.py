@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import re
 import struct
 import uuid
 from collections.abc import Callable, Sequence
@@ -263,6 +264,9 @@ def read_parameter(oid: int, binary: bool, raw: bytes | None) -> object:
         raise ProtocolError("a parameter is not a value of its type") from None
 
 
+_ZONED_DATE = re.compile(r"(\d{4}-\d\d-\d\d) ?[+-]\d\d(?::?\d\d)?\Z")  # as JDBC sends a date
+
+
 def _from_text(oid: int, raw: str) -> object:
     match oid:
         case 16:
@@ -276,7 +280,7 @@ def _from_text(oid: int, raw: str) -> object:
         case 1700:
             return Decimal(raw)
         case 1082:
-            return dt.date.fromisoformat(raw)
+            return dt.date.fromisoformat(_ZONED_DATE.sub(r"\1", raw))
         case 1114 | 1184:
             return dt.datetime.fromisoformat(raw)
         case 17:

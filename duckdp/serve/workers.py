@@ -112,13 +112,18 @@ class Worker:
 
     def open(self, user: str, parameters: dict[str, str]) -> tuple[int, socket.socket, tuple[int, int]]:
         """A new client's number, the server's end of its conversation, and the key that cancels it."""
-        number, key = next(self._numbers), (self._process.pid & 0x7FFFFFFF, secrets.randbits(32))
         ours, theirs = socket.socketpair()
         with theirs:
-            said = json.dumps(["client", number, *key, user, parameters]).encode()
-            socket.send_fds(self._control, [said], [theirs.fileno()])
-        self.clients[number] = key
+            number, key = self.take(theirs, user, parameters)
         return number, ours, key
+
+    def take(self, sock: socket.socket, user: str, parameters: dict[str, str]) -> tuple[int, tuple[int, int]]:
+        """Give the process a socket on which a client speaks; the client's number, and the key that cancels it."""
+        number, key = next(self._numbers), (self._process.pid & 0x7FFFFFFF, secrets.randbits(32))
+        said = json.dumps(["client", number, *key, user, parameters]).encode()
+        socket.send_fds(self._control, [said], [sock.fileno()])
+        self.clients[number] = key
+        return number, key
 
     def close_client(self, number: int) -> None:
         """A client has gone: its statement ends."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import duckdb
 from sqlglot import exp
 
+from duckdp.client.problems import Error
 from duckdp.compiler.parse import names_tables, parse_statement
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import DuckDPError, QueryError
@@ -34,11 +35,13 @@ _TAG = "$dp$"
 QUIET = 3.0  # seconds between words about progress
 
 
-def explain_error(error: DuckDPError | duckdb.Error) -> str:
+def explain_error(error: DuckDPError | duckdb.Error | Error) -> str:
     """An error with its code: ours, also when DuckDB carried it, or Q105 and what DuckDB says.
 
     On the analyst's own instance there is no private row, so DuckDB's own words are harmless there.
     """
+    if isinstance(error, Error):
+        return str(error) if error.code else f"Q105: {error}"
     if isinstance(error, DuckDPError) and error.code != "Q105":
         return str(error)
     if isinstance(error, duckdb.InterruptException):
@@ -60,6 +63,7 @@ class Analyst:
     def __init__(self, curator: Curator, name: str, *, tell: Callable[[str], None]) -> None:
         self.session = curator.session(name)
         self.cursor = curator.connect(name)
+        self.name = name
         self.delta = "0"
         self._tell = tell
         self._told = 0.0
@@ -90,6 +94,44 @@ class Analyst:
         """
         parse_delta(text)
         self.delta = text
+
+    # ---- what there is ------------------------------------------------------------------------------------------
+
+    def left(self) -> str:
+        """What is left to be spent, in words."""
+        return self.session.remaining_text()
+
+    def tables(self) -> list[str]:
+        """Names of the protected tables."""
+        return list(self.session.tables())
+
+    def columns(self) -> list[str]:
+        """Names of the protected tables' columns."""
+        return [c.name for t in self.session.tables().values() for c in t.columns]
+
+    def own(self) -> list[str]:
+        """Names of the tables and views of the analyst's instance."""
+        rows = self.cursor.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE NOT internal UNION ALL "
+            "SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1"
+        ).fetchall()
+        return [str(row[0]) for row in rows]
+
+    def catalog(self) -> Result:
+        """What is declared, a row a column, the table's name first."""
+        return self.session.catalog()
+
+    def budget(self) -> Result:
+        """What was granted, was spent and is left."""
+        return self.session.budget()
+
+    def ledger(self) -> Result:
+        """The analyst's own charges, oldest first."""
+        return self.session.ledger()
+
+    def summaries(self) -> Result:
+        """Stored summaries and synthetic tables."""
+        return self.session.summaries()
 
     # ---- running ------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from duckdp.compiler.printing import quote
 from duckdp.errors import ParameterError
 from duckdp.functions import FUNCTIONS
 from duckdp.result import Result, plain_result
-from duckdp.shell.analyst import Analyst
-from duckdp.shell.output import FORMATS
+from duckdp.shell.asking import Asker
+from duckdp.shell.output import FORMATS, save
 
 WIDTH = 92  # characters of a line of help
 
@@ -23,11 +23,13 @@ class Prompt(Protocol):
     Attributes:
         analyst: runs statements.
         mode: how answers are printed.
+        last: the answer that was printed last.
         ended: the person wants to leave.
     """
 
-    analyst: Analyst
+    analyst: Asker
     mode: str
+    last: Result | None
     ended: bool
 
     def read(self, lines: Iterable[str]) -> None:
@@ -51,19 +53,15 @@ def _help(_: Prompt, __: str) -> str:
 
 
 def _tables(shell: Prompt, _: str) -> Result:
-    protected = [(name, "protected") for name in shell.analyst.session.tables()]
-    own = shell.analyst.cursor.execute(
-        "SELECT table_name FROM duckdb_tables() WHERE NOT internal UNION ALL "
-        "SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1"
-    ).fetchall()
-    known = {name for name, _ in protected}
-    return plain_result(["table", "kind"], protected + [(r[0], "own") for r in own if r[0] not in known])
+    protected = shell.analyst.tables()
+    own = [name for name in shell.analyst.own() if name not in protected]
+    return plain_result(["table", "kind"], [(n, "protected") for n in protected] + [(n, "own") for n in own])
 
 
 def _schema(shell: Prompt, name: str) -> Result:
-    if name.lower() not in shell.analyst.session.tables():
+    if name.lower() not in shell.analyst.tables():
         return shell.analyst.run(f"DESCRIBE {quote(_needed('table', name))}")
-    listed = shell.analyst.session.catalog()
+    listed = shell.analyst.catalog()
     rows = [row[1:] for row in listed if row[0] == name.lower()]
     return plain_result(listed.names[1:], rows)
 
@@ -81,15 +79,15 @@ def _delta(shell: Prompt, text: str) -> str:
 
 
 def _budget(shell: Prompt, _: str) -> Result:
-    return shell.analyst.session.budget()
+    return shell.analyst.budget()
 
 
 def _ledger(shell: Prompt, _: str) -> Result:
-    return shell.analyst.session.ledger()
+    return shell.analyst.ledger()
 
 
 def _summaries(shell: Prompt, _: str) -> Result:
-    return shell.analyst.session.summaries()
+    return shell.analyst.summaries()
 
 
 def _explain(shell: Prompt, text: str) -> Result:
@@ -101,6 +99,12 @@ def _mode(shell: Prompt, text: str) -> str | None:
         raise ParameterError("P107", "mode", text, f"must be one of {', '.join(FORMATS)}.")
     shell.mode = text
     return None
+
+
+def _save(shell: Prompt, path: str) -> str:
+    if shell.last is None:
+        raise ParameterError("P107", "file", path, "would hold nothing: ask something first.")
+    return save(shell.last, _needed("file", path))
 
 
 def _read(shell: Prompt, path: str) -> None:
@@ -132,7 +136,8 @@ COMMANDS: dict[str, tuple[str, str, Command]] = {
     ".epsilon": (".epsilon [X]", "what a statement costs; also SET VARIABLE dp_epsilon = X;", _epsilon),
     ".delta": (".delta [X]", "for keys without a declared domain, and Gaussian noise", _delta),
     ".explain": (".explain SELECT ...", "plan, cost and expected error; free", _explain),
-    ".mode": (".mode table|csv|json", "how answers are printed", _mode),
+    ".mode": (".mode table|csv|json", "or markdown: how answers are printed", _mode),
+    ".save": (".save FILE", "the last answer as a new .csv, .json, .md or .parquet, with its error columns", _save),
     ".read": (".read FILE", "run the statements of a file", _read),
     ".quit": (".quit", "leave; Ctrl-D does too", _quit),
 }

@@ -7,22 +7,28 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from duckdp.client.problems import Error
 from duckdp.errors import DuckDPError
 from duckdp.functions import FUNCTIONS
 from duckdp.functions.macros import complete
 from duckdp.result import MOST_SHOWN, Result
 from duckdp.shell.analyst import Analyst, explain_error
+from duckdp.shell.asking import Asker
 from duckdp.shell.commands import COMMANDS, run_command
 from duckdp.shell.history import History
 from duckdp.shell.output import escape, render
+from duckdp.shell.remote import Remote
 from duckdp.shell.statements import blank, split
 
 if TYPE_CHECKING:
+    from duckdp.client.connection import Connection
     from duckdp.curator import Curator
 
-WELCOME = """duckdp shell: you are the analyst {name}. Type SQL that ends with ; or .help, Ctrl-D to leave.
-This is the data owner's rehearsal of an analyst, not a security boundary: it runs in the process that holds
-the data."""
+WELCOME = "duckdp shell: you are the analyst {name}. Type SQL that ends with ; or .help, Ctrl-D to leave."
+REHEARSAL = (
+    "This is the data owner's rehearsal of an analyst, not a security boundary: it runs in the process that holds\n"
+    "the data."
+)
 HINTS = {
     "P101": "Set it for the session with .epsilon 0.1",
     "Q404": "Set it for the session with .delta 1e-8",
@@ -40,13 +46,32 @@ class Shell:
         err: prints everything else.
 
     Attributes:
-        mode: "table", "csv" or "json".
+        mode: one of ``FORMATS``.
+        last: the answer that was printed last.
         failed: statements that ended in an error.
         ended: the person wants to leave.
     """
 
     def __init__(self, curator: Curator, name: str, *, out: Callable[[str], None], err: Callable[[str], None]) -> None:
-        self.analyst = Analyst(curator, name, tell=err)
+        self._begin(Analyst(curator, name, tell=err), REHEARSAL, out, err)
+
+    @classmethod
+    def at(cls, con: Connection, name: str, *, out: Callable[[str], None], err: Callable[[str], None]) -> Shell:
+        """The prompt of an analyst at a server.
+
+        Args:
+            con: to the server.
+            name: of the analyst.
+            out: prints an answer.
+            err: prints everything else.
+        """
+        shell = cls.__new__(cls)
+        shell._begin(Remote(con, name), "", out, err)
+        return shell
+
+    def _begin(self, asker: Asker, words: str, out: Callable[[str], None], err: Callable[[str], None]) -> None:
+        self.analyst, self._welcome = asker, words
+        self.last: Result | None = None
         self.mode = "table"
         self.failed = 0
         self.ended = False
@@ -72,8 +97,10 @@ class Shell:
 
     def prompt(self) -> None:
         """Ask for lines until the person leaves."""
-        self._err(WELCOME.format(name=self.analyst.session.analyst))
-        self._err(self.analyst.session.remaining_text())
+        self._err(WELCOME.format(name=self.analyst.name))
+        if self._welcome:
+            self._err(self._welcome)
+        self._err(self.analyst.left())
         history = History(self._words(), more=complete)
         rest = ""
         while not self.ended:
@@ -97,7 +124,7 @@ class Shell:
                 self._print(run_command(self, text))
             else:
                 self._print(self.analyst.run(text, most=MOST_SHOWN if self.mode == "table" else None))
-        except (DuckDPError, duckdb.Error) as error:
+        except (DuckDPError, duckdb.Error, Error) as error:
             self._say_error(explain_error(error))
         except KeyboardInterrupt:
             self._say_error("E102: interrupted.")
@@ -116,6 +143,7 @@ class Shell:
         if isinstance(found, str):
             self._out(found)
         elif found is not None:
+            self.last = found
             text, footer = render(found, self.mode)
             if text:
                 self._out(text)
@@ -129,12 +157,11 @@ class Shell:
 
     def _ps1(self) -> str:
         try:
-            left = self.analyst.session.remaining_text()
-        except DuckDPError as error:
-            left = error.code
-        return f"{self.analyst.session.analyst} [{left}]> "
+            left = self.analyst.left()
+        except (DuckDPError, Error) as error:
+            left = error.code or "no answer"
+        return f"{self.analyst.name} [{left}]> "
 
     def _words(self) -> list[str]:
-        tables = self.analyst.session.tables()
-        columns = [c.name for t in tables.values() for c in t.columns]
+        tables, columns = self.analyst.tables(), self.analyst.columns()
         return [*tables, *columns, *FUNCTIONS, *COMMANDS, "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "count(*)"]

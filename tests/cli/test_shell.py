@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import cast
 
+import duckdb
 import pexpect
 import pytest
 
@@ -73,7 +74,8 @@ def test_dot_commands(process: Process, clinic: Path) -> None:
         ".help\n.tables\n.schema visits\n.budget\n.epsilon 0.1\n.delta 1e-8\n"
         "SELECT city, count(*) FROM visits GROUP BY 1;\n"
         ".explain SELECT count(*) FROM visits;\n.ledger\n.summaries\n.mode json\nSELECT 1 AS one;\n.mode csv\n"
-        "SELECT 2 AS two;\nCREATE TABLE t (a INT);\n.schema t\n.mode table\n.read more.sql\n.quit\n"
+        "SELECT 2 AS two;\n.mode markdown\nSELECT 'a|b' AS bar;\n.save kept.csv\n.save kept.parquet\n.save kept.csv\n"
+        ".save kept.txt\n.mode csv\nCREATE TABLE t (a INT);\n.schema t\n.mode table\n.read more.sql\n.quit\n"
         "SELECT 'never' AS x;\n",
     )
     for part in (
@@ -86,12 +88,17 @@ def test_dot_commands(process: Process, clinic: Path) -> None:
         "scale",
         '[{"one": 1}]',
         "two\n2\n",
+        "| bar |\n|---|\n| a\\|b |\n",
+        "1 rows in kept.parquet",
         "a,INTEGER",
         "from a file",
     ):
         assert part in done.stdout, part
     assert "never" not in done.stdout
     assert "P107: files read each other without end" in done.stderr
+    assert done.stderr.count("P107: file='kept.") == 2  # it is there already; and no such form
+    assert (clinic.parent / "kept.csv").read_text() == "bar\na|b\n"
+    assert duckdb.sql(f"FROM '{clinic.parent / 'kept.parquet'}'").fetchall() == [("a|b",)]
 
 
 def test_help_names_every_dp_function_by_what_it_costs() -> None:

@@ -166,6 +166,14 @@ def test_cursors_copy_transactions_and_prepared_statements(served: Served) -> No
         client.rollback()
         for i in range(8):  # prepared after the fifth
             assert client.execute("SELECT %s::BIGINT * 2", [i]).fetchone() == (2 * i,)
+        client.execute("CREATE TABLE changed (i INTEGER)")
+        for text in (
+            "INSERT INTO changed VALUES (%s)",
+            "UPDATE changed SET i = i + %s",
+            "DELETE FROM changed WHERE i < %s",
+        ):
+            assert client.execute(text, [3]).rowcount == (0 if "DELETE" in text else 1)  # DuckDB cannot describe these
+        assert client.execute("FROM changed").fetchall() == [(6,)]
         for form in ("TEXT", "CSV", "BINARY"):
             with client.cursor().copy(f"COPY (SELECT range, 'a,\"' FROM range(3)) TO STDOUT (FORMAT {form})") as copied:
                 data = b"".join(bytes(part) for part in copied)
