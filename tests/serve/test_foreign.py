@@ -87,7 +87,10 @@ def test_what_duckdbs_shell_asks_is_answered(client: psycopg.Connection[tuple[ob
     with client.cursor().copy(text) as copied:
         copied.set_types(["int8", "text"])
         assert list(copied.rows()) == [(i, f"x{i}") for i in range(2991, 3000)]
-    assert client.execute("SELECT sex, n FROM (SELECT sex, count(*) AS n FROM visits GROUP BY 1) AS q") is not None
+    asked = client.execute("SELECT sex, count(*) AS n FROM visits GROUP BY 1").fetchall()
+    within = 'COPY (SELECT "n" FROM (SELECT sex, count(*) AS n FROM visits GROUP BY 1) AS __unnamed_subquery) TO STDOUT'
+    with client.cursor().copy(within) as copied:  # as postgres_query does: the same question, so the same answer, free
+        assert b"".join(bytes(part) for part in copied).decode().split() == [str(n) for _, n in asked]
 
 
 def test_options_of_a_connection_are_what_reset_goes_back_to(client: psycopg.Connection[tuple[object, ...]]) -> None:
