@@ -371,6 +371,10 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_small_database', [
   coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR),
   size::VARCHAR], [TRY_CAST(columns AS VARCHAR[]), TRY_CAST(questions AS VARCHAR[])]));
 
+CREATE OR REPLACE MACRO dp_table_report(source)
+AS TABLE SELECT * FROM query(__dp_bind('dp_table_report', [
+  source::VARCHAR], []));
+
 CREATE OR REPLACE MACRO dp_above_threshold(t, candidates, threshold, epsilon := NULL, hits := 1, values := false,
   predicate := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_above_threshold', [

@@ -54,7 +54,7 @@ CREATE VIEW pgc.relations AS
     SELECT table_oid AS oid, table_name AS name, schema_oid AS place, schema_name, 'r' AS kind, comment, column_count AS width
     FROM duckdb_tables() WHERE NOT internal AND schema_name <> 'pgc' AND database_name IN (current_database(), 'temp')
     UNION ALL
-    SELECT view_oid, view_name, schema_oid, schema_name, CASE WHEN comment LIKE 'protected: %' THEN 'r' ELSE 'v' END, comment,
+    SELECT view_oid, view_name, schema_oid, schema_name, CASE WHEN comment LIKE 'protected: %' OR comment LIKE 'synthetic: %' THEN 'r' ELSE 'v' END, comment,
         column_count
     FROM duckdb_views() WHERE NOT internal AND schema_name <> 'pgc' AND database_name IN (current_database(), 'temp');
 

@@ -34,6 +34,7 @@ CALLS = {
     "dp_ledger": "dp_ledger()",
     "dp_summaries": "dp_summaries()",
     "dp_catalog": "dp_catalog()",
+    "dp_table_report": "dp_table_report('s')",
     "dp_bounds": "dp_bounds('visits', 'age', epsilon := 0.5)",
     "dp_explain_bounds": "dp_explain_bounds('visits', 'age', epsilon := 0.5)",
     "dp_rows_per_unit": "dp_rows_per_unit('visits', epsilon := 0.5)",

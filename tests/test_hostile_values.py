@@ -284,6 +284,7 @@ SESSION: Cases = {
         "fresh": False,
         "progress": None,
     },
+    "table_report": lambda _: {"source": "made"},
     "explain_synthesize": lambda _: {**TABLE, "table": "t"},
     "bounds": lambda _: {**CALL, "column": "x"},
     "rows_per_unit": lambda _: {**CALL, "table": "u"},

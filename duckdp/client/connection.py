@@ -43,7 +43,7 @@ class Connection:
     ) -> None:
         self._driver, self._name, self._cancel, self._ended = driver, name, cancel, ended
         self._turn = threading.RLock()
-        self._run("SET dp.intervals = on", ())
+        self.run("SET dp.intervals = on", ())
 
     # ---- PEP 249 --------------------------------------------------------------------------------------------------
 
@@ -53,11 +53,11 @@ class Connection:
 
     def commit(self) -> None:
         """End a transaction that BEGIN began; what was charged in it stays charged either way."""
-        self._run("COMMIT", ())
+        self.run("COMMIT", ())
 
     def rollback(self) -> None:
         """Undo what a transaction did to the analyst's own tables; charges stay."""
-        self._run("ROLLBACK", ())
+        self.run("ROLLBACK", ())
 
     def close(self) -> None:
         """End it; again is harmless."""
@@ -94,7 +94,7 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, sql: str, parameters: Sequence[object]) -> tuple[Result | None, int]:
+    def run(self, sql: str, parameters: Sequence[object]) -> tuple[Result | None, int]:
         """A statement's answer, None where it gives no rows, and how many rows it gave or changed."""
         with self._turn:
             driver = self._driver

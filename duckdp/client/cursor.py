@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from duckdp.client.problems import InterfaceError, ProgrammingError
 from duckdp.result import Result
@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    from duckdp.client.connection import Connection
-
 Described = tuple[str, str, None, None, None, None, None]
+
+
+class Runs(Protocol):
+    """A connection, as its cursors know it."""
+
+    def run(self, sql: str, parameters: Sequence[object]) -> tuple[Result | None, int]:
+        """A statement's answer, None where it gives no rows, and how many rows it gave or changed."""
 
 
 class Cursor:
@@ -28,7 +33,7 @@ class Cursor:
         arraysize: rows that ``fetchmany`` gives unless it is told.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Runs) -> None:
         self.connection = connection
         self.arraysize = 1
         self._result: Result | None = None
@@ -50,7 +55,7 @@ class Cursor:
         """
         self._require_open()
         self._result, self._rows, self._at, self._count = None, [], 0, -1
-        self._result, self._count = self.connection._run(sql, parameters)
+        self._result, self._count = self.connection.run(sql, parameters)
         self._rows = self._result.rows() if self._result is not None else []
         return self
 

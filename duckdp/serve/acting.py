@@ -44,14 +44,21 @@ class Acts(ABC):
         cursor: of the analyst's instance, for this client alone.
         protected: says which tables are protected now.
         user: who is spoken for.
+        fetch: told each statement before it runs on the instance.
 
     Attributes:
         settings: what was SET.
     """
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, protected: Callable[[], frozenset[str]], user: str) -> None:
+    def __init__(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        protected: Callable[[], frozenset[str]],
+        user: str,
+        fetch: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.settings = Settings(user)
-        self._runner, self._protected = Runner(cursor, protected(), self.settings), protected
+        self._runner, self._protected = Runner(cursor, protected(), self.settings, fetch), protected
         self._prepared: dict[str, Prepared] = {}
         self._cursors: dict[str, Ran] = {}
         self._state = "I"

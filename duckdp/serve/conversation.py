@@ -41,6 +41,7 @@ class Conversation(Acts):
         cursor: of the analyst's instance, for this client alone.
         protected: says which tables are protected now.
         user: who is spoken for.
+        fetch: told each statement before it runs on the instance, see ``Shown.fetch``.
         notes: what is to be told besides since it was last called.
         parameters: of the client's startup message.
     """
@@ -52,11 +53,12 @@ class Conversation(Acts):
         *,
         protected: Callable[[], frozenset[str]],
         user: str,
+        fetch: Callable[[str], None] = lambda _: None,
         notes: Callable[[], list[str]] = list,
         parameters: dict[str, str] | None = None,
     ) -> None:
         self._sock, self._file = sock, sock.makefile("rb", buffering=1 << 16)
-        super().__init__(cursor, protected, user)
+        super().__init__(cursor, protected, user, fetch)
         self._notes, self._out = notes, bytearray()
         self._portals: dict[str, Portal] = {}
         self._skipping = False  # after an error, until Sync

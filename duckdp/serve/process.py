@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import pkgutil
+import queue
 import signal
 import socket
 import sys
@@ -28,6 +29,7 @@ from duckdp.resources import read_sql
 from duckdp.serve.catalog import install, rewritten, stub_statements
 from duckdp.serve.conversation import Conversation
 from duckdp.serve.lockdown import lock
+from duckdp.serve.shown import Shown
 from duckdp.serve.sqlstates import fields
 from duckdp.serve.voice import Voice
 
@@ -50,7 +52,9 @@ class Process:
         self._control = control
         self._voice = Voice(calls, self._told)
         self._con = duckdb.connect(":memory:", config={**LOCKDOWN, "threads": 1})
+        self._shown = Shown(self._con)
         self._protected: frozenset[str] = frozenset()
+        self._news: queue.SimpleQueue[list[Any]] = queue.SimpleQueue()
         self._cursors: dict[int, duckdb.DuckDBPyConnection] = {}
 
     def run(self) -> None:
@@ -67,6 +71,7 @@ class Process:
             self._con.execute(setting)
         _warm(self._con)
         lock()
+        threading.Thread(target=self._take_news, daemon=True).start()
         self._control.send(b'["ready"]')
         while said := self._hear():
             self._heard(*said)
@@ -76,13 +81,20 @@ class Process:
         return (json.loads(data), fds) if data else None
 
     def _told(self, said: list[Any]) -> None:
-        """The server's list of protected tables: names and declarations that are new, and the names of all."""
-        for _, declaration in said[0]:
-            with self._con.cursor() as cursor, suppress(duckdb.Error):  # what the analyst made under that name stays
-                for statement in stub_statements(load_table(declaration)):
-                    cursor.execute(statement)
-        self._protected = frozenset(said[1])
-        self._control.send(b'["tables"]')
+        """What the server says unasked; taken in elsewhere, as that asks the server, whose answers come here."""
+        self._news.put(said)
+
+    def _take_news(self) -> None:
+        """What tables there are: protected ones whose declarations are new, names of all of them, synthetic ones."""
+        while True:
+            changed, protected, synthetic = self._news.get()
+            for _, declaration in changed:
+                with self._con.cursor() as cursor, suppress(duckdb.Error):  # what the analyst made of that name stays
+                    for statement in stub_statements(load_table(declaration)):
+                        cursor.execute(statement)
+            self._protected = frozenset(protected)
+            self._shown.tell([(str(name), int(charge), str(about)) for name, charge, about in synthetic])
+            self._control.send(b'["tables"]')
 
     def _heard(self, said: list[Any], fds: list[int]) -> None:
         match said:
@@ -105,6 +117,7 @@ class Process:
                     sock,
                     cursor,
                     protected=lambda: self._protected,
+                    fetch=self._shown.fetch,
                     user=user,
                     notes=lambda: self._voice.notes(number),
                     parameters=parameters,

@@ -72,10 +72,17 @@ class Runner:
         cursor: of the analyst's instance, this connection's own.
         protected: lower-case names of protected tables, as they are now.
         settings: of the connection.
+        fetch: told each statement before it runs, to bring what it names.
     """
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, protected: frozenset[str], settings: Settings) -> None:
-        self.cursor, self.protected, self._settings = cursor, protected, settings
+    def __init__(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        protected: frozenset[str],
+        settings: Settings,
+        fetch: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.cursor, self.protected, self._settings, self._fetch_rows = cursor, protected, settings, fetch
 
     def describe(self, text: str, values: Sequence[object]) -> Columns | None:
         """Columns that a statement would give; nothing is charged. None: none."""
@@ -102,6 +109,7 @@ class Runner:
         """Run a statement; a question of private rows is charged here."""
         made, given = self._made(text, values)
         gives_rows = self._gives_rows(made)
+        self._fetch_rows(made)
         done = self._first(text, values, made, lambda made: self.cursor.execute(made, given))
         word = (words(text, 2) or [""])[0]
         if not gives_rows or (word in _CHANGES and [d[0] for d in done.description or []] == ["Count"]):

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from itertools import count
@@ -36,6 +36,7 @@ READY_SECONDS = 60.0  # until a process is ready
 AT_ONCE = 8  # calls of one analyst that are worked on at the same time
 MOST_WAITING = 256  # calls of one analyst
 MOST_UNREAD = 2**28  # bytes of answers that a process has not read
+MOST_SHOWN = 500  # synthetic tables of one analyst that are served as tables
 MOST_LEFT = 1_000  # answers that are known to have left
 Answered = tuple[Any, list[str], bytes]
 
@@ -57,6 +58,9 @@ class Worker:
         self._binder = Binder(desk, answered=self._note)
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="duckdp-calls")
         self._told: dict[str, str] = {}
+        self._told_synthetic: list[list[Any]] = []
+        self._objects: list[list[Any]] = []
+        self._state: object = None
         self._tables = asyncio.Event()
         self._ready = asyncio.Event()
         self._calls: dict[int, tuple[int, Future[Answered]]] = {}  # whose, and its work
@@ -101,14 +105,25 @@ class Worker:
             raise OSError("the analyst's process did not come up") from None
 
     async def tell_tables(self) -> None:
-        """Tell the process which tables are protected now, where that has changed."""
+        """Tell the process which tables are protected now, and which are synthetic, where that has changed."""
         tables = {name: table.declaration for name, table in self._desk.known().items()}
-        if tables == self._told and self._tables.is_set():
+        synthetic = self._synthetic(tables)
+        if (tables, synthetic) == (self._told, self._told_synthetic) and self._tables.is_set():
             return
         changed = [[name, text] for name, text in tables.items() if self._told.get(name) != text]
-        self._told = tables
-        self._writer.write(frame([0, [changed, list(tables)], []]))
+        self._told, self._told_synthetic = tables, synthetic
+        self._writer.write(frame([0, [changed, list(tables), synthetic], []]))
         await self._writer.drain()
+
+    def _synthetic(self, protected: Collection[str]) -> list[list[Any]]:
+        """Stored synthetic tables: names as dp_synthesize takes them, charges, what they are about."""
+        state = self._desk.ledger_state()
+        if state is not self._state:
+            found = [o for o in self._desk.objects(MOST_SHOWN, "") if o.ready and o.kind == "synthetic"]
+            named = [(o.name if o.owner == self.analyst else f"{o.owner}.{o.name}", o) for o in found]
+            self._objects = [[n, o.charge_id, f"made by {' '.join(o.statement.split())}"] for n, o in named]
+            self._state = state
+        return [one for one in self._objects if one[0].lower() not in protected]
 
     def open(self, user: str, parameters: dict[str, str]) -> tuple[int, socket.socket, tuple[int, int]]:
         """A new client's number, the server's end of its conversation, and the key that cancels it."""
