@@ -28,8 +28,9 @@ VALUES: dict[Kind, list[str]] = {
     Kind.TIMESTAMP: ["TIMESTAMP '2020-01-31 10:00:00'", "TIMESTAMP '1999-02-01'", "TIMESTAMP '2024-12-31'"],
 }
 OPTIONS = {"left": "2", "right": "2", "substring": "1,2", "to_integer": "INTEGER", "units": "2"} | {
-    name: "month" for name in OPERATORS if name.startswith(("trunc_", "date_diff"))
+    name: "month" for name in OPERATORS if name.startswith(("trunc_", "date_diff", "date_sub"))
 }
+OPTIONS |= {"split_part": "1", "strftime_date": "%Y", "strftime_timestamp": "%Y", "shifted": "1,0,0"}
 
 
 def kinds_of(operator: Operator) -> tuple[Kind, ...]:

@@ -8,8 +8,10 @@ Measures of a number x in [lower, upper], u = (x - lower) / (upper - lower):
 
     cells   Bernstein cells of ``degree``: count, sum u and sum u^2 from one release (mechanisms/simplex.py)
     sum     of x on a grid
-    order   the place of an order statistic on a grid (compiler/quantile.py); no SELECT has one yet
+    order   the place of an order statistic on a grid (compiler/quantile.py); no SELECT has one
     units   how many privacy units there are
+    bins    rows in each of equal parts of x's range (compiler/binned.py)
+    values  how many values x has
 """
 
 from __future__ import annotations
@@ -24,13 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from duckdp.compiler import binned
+from duckdp.compiler.binned import Bins, Ends
 from duckdp.compiler.expression import Aggregate
+from duckdp.core.errorbars import Noise
 from duckdp.mechanisms.simplex import Moments, moments
 
 Floats = NDArray[np.float64]
-MeasureKind = Literal["cells", "sum", "order", "units"]
+MeasureKind = Literal["cells", "sum", "order", "units", "bins", "values"]
 COUNT, ARGUMENT, NUMBER = "a whole number", "the argument's", "DOUBLE"  # types of results
-QUANTILE_WAY = " Use dp_median_smooth('table', 'column', quantile := 0.5)."
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,9 @@ class Released:
         lower, upper: clamp of the argument.
         steps: grid steps of one row (cells), of 1.0 (sum), of the whole range (order).
         cells: float[k, n], as released.
+        option: what the aggregate asks beside its argument.
+        noise: of a cell, or None.
+        whole: the argument is a whole number.
     """
 
     kind: MeasureKind
@@ -51,6 +58,16 @@ class Released:
     upper: float
     steps: float
     cells: Floats
+    option: str = ""
+    noise: Noise | None = None
+    whole: bool = False
+
+    @property
+    def bins(self) -> Bins:
+        """What its cells are where it is one of bins."""
+        width = (self.upper - self.lower) / len(self.cells)
+        share = float(self.option or 0)
+        return Bins(self.cells / self.steps, self.lower, width, self.whole, share, self.noise, self.steps)
 
     @property
     def width(self) -> float:
@@ -79,7 +96,7 @@ class AggregateRow:
         nodes: what the parser makes of its calls.
         words: names of its calls that the parser has no node for.
         offered: the name that refusals offer and lists show, or "".
-        of: what it is an aggregate of: all rows, rows with a value, numbers, privacy units.
+        of: what it is an aggregate of: all rows, rows with a value, numbers, different values, privacy units.
         degree: the highest power of the argument it needs.
         alone: the kind of measure, if nothing else is asked of the same argument.
         value: value and gradient from the cells of a measure that serves it.
@@ -90,14 +107,16 @@ class AggregateRow:
         ratio: the two linear aggregates of the same argument whose quotient it is, for an exact interval.
         needs_count: it has no interval but its range where the count may be 0.
         statistic: the answer of a smooth summary that is the same figure, or "".
-        way: what to write instead, of one that no SELECT can ask for.
+        ends: of the interval, from the bins of a measure.
+        plain: its answers have no error bar: it is one of the values.
+        listed: it may be of texts with a domain, by their places there.
     """
 
     name: str
     nodes: tuple[type[exp.Expression], ...] = ()
     words: tuple[str, ...] = ()
     offered: str = ""
-    of: Literal["rows", "values", "numbers", "units"] = "numbers"
+    of: Literal["rows", "values", "numbers", "distinct", "units"] = "numbers"
     degree: int
     alone: MeasureKind = "cells"
     value: Callable[[Released], Valued]
@@ -108,7 +127,9 @@ class AggregateRow:
     ratio: tuple[str, str] | None = None
     needs_count: bool = False
     statistic: str = ""
-    way: str = ""
+    ends: Ends | None = None
+    plain: bool = False
+    listed: bool = False
 
     @property
     def counts(self) -> bool:
@@ -184,6 +205,16 @@ def _deviation(*, sample: bool) -> Callable[[Released], Valued]:
 def _placed(of: Released) -> Valued:
     """A place on the grid, in the argument's units."""
     return of.lower + of.width * (of.cells[0] / of.steps), of.constant(of.width / of.steps)
+
+
+def _of_bins(statistic: Callable[[Bins], Valued]) -> Callable[[Released], Valued]:
+    """A statistic of counts of rows, by cell in grid steps."""
+
+    def value(of: Released) -> Valued:
+        found, gradient = statistic(of.bins)
+        return found, gradient / of.steps
+
+    return value
 
 
 def _largest_variance(parts: int) -> Callable[[float, float], tuple[float, float]]:
@@ -295,23 +326,66 @@ ROWS: tuple[AggregateRow, ...] = (
     ),
     AggregateRow(
         name="median",
-        nodes=(exp.Median,),
         degree=0,
         alone="order",
         value=_placed,
         range=_within,
         type=ARGUMENT,
-        way=QUANTILE_WAY,
     ),
     AggregateRow(
         name="quantile",
-        nodes=(exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile),
         degree=0,
         alone="order",
         value=_placed,
         range=_within,
         type=ARGUMENT,
-        way=QUANTILE_WAY,
+    ),
+    AggregateRow(  # dp_quantiles finds places much finer, in groups with a domain
+        name="binned_quantile",
+        nodes=(exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile),
+        words=("approx_median",),
+        offered="median",
+        degree=0,
+        alone="bins",
+        value=_of_bins(binned.quantile),
+        range=_within,
+        type=ARGUMENT,
+        ends=binned.ends,
+    ),
+    AggregateRow(
+        name="binned_extreme",
+        nodes=(exp.Min, exp.Max),
+        offered="min",
+        degree=0,
+        alone="bins",
+        value=_of_bins(binned.extreme),
+        range=_within,
+        type=ARGUMENT,
+        listed=True,
+        ends=binned.ends,
+    ),
+    AggregateRow(
+        name="mode",
+        nodes=(exp.Mode,),
+        offered="mode",
+        degree=0,
+        alone="bins",
+        value=_of_bins(binned.mode),
+        range=_within,
+        type=ARGUMENT,
+        plain=True,
+        listed=True,
+    ),
+    AggregateRow(
+        name="count_distinct",
+        nodes=(exp.ApproxDistinct,),
+        of="distinct",
+        degree=0,
+        alone="values",
+        value=_total,
+        of_nothing=0.0,
+        type=COUNT,
+        linear=True,
     ),
 )
 AGGREGATES: dict[str, AggregateRow] = {row.name: row for row in ROWS}

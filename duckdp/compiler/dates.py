@@ -38,7 +38,15 @@ class DateNodes(ABC):
     def _part_node(self, row: Operator, node: exp.Expression) -> Expr:
         if any(v for k, v in node.args.items() if k != "this"):
             self._no_rule(node)  # week(date, mode) of other systems
-        return self._part(row.family, node, self(node.this))
+        return self._part_of(row.family, node, node.this)
+
+    @abstractmethod
+    def _age(self, name: str, node: exp.Expression) -> Expr | None: ...
+
+    def _part_of(self, name: str, node: exp.Expression, of: exp.Expression) -> Expr:
+        """A part of a date, or of an age."""
+        found = self._age(name, of)
+        return self._part(name, node, self(of)) if found is None else found
 
     def _part(self, name: str, node: exp.Expression, arg: Expr) -> Expr:
         found = f"{PART_NAMES.get(name)}_{arg.kind.value}"
@@ -78,7 +86,7 @@ class DateNodes(ABC):
 
     def _extract(self, node: exp.Expression) -> Expr:
         name = str(node.this.name).lower()
-        return self._part(name, node, self(node.expression))
+        return self._part_of(name, node, node.expression)
 
     date_methods: ClassVar[dict[type[exp.Expression], Callable[[DateNodes, exp.Expression], Expr]]] = {
         exp.DateTrunc: _trunc_date,

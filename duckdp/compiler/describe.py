@@ -62,6 +62,11 @@ def _measure(measure: Measure) -> str:
         return f"privacy units{where}"
     if measure.argument is None:
         return f"rows{where}"
+    if measure.kind == "values":
+        return f"different values of {pretty(measure.argument)}{where}"
+    if measure.kind == "bins":
+        span = f"of [{measure.lower:g}, {measure.upper:g})"
+        return f"rows in {_counted(measure.cells, 'equal part')} {span} by {pretty(measure.argument)}{where}"
     nulls = " and of its NULLs" if measure.null_cell else ""
     released = ("count", "count and sum", "count, sum and squares")[measure.degree]
     what = ("sum" if measure.kind == "sum" else released) + " of"

@@ -10,7 +10,8 @@ The layers, innermost first (row-level privacy skips 3 to 5)::
     5 kept       per unit the ``groups`` keys with the smallest keyed hash (when they can be more)
     6            sums per group, of which each stands once; open groups ordered by key
 
-Everything a unit adds depends on that unit's rows and public figures only.
+Everything a unit adds depends on that unit's rows and public figures only. Different values are counted beside layers 3
+to 5, from the prepared rows (compiler/distinct_values.py), and come to layer 6 as rows of their own.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from itertools import count
 from types import MappingProxyType
 
 from duckdp.catalog.table import Kind, Scalar
+from duckdp.compiler.distinct_values import with_values
 from duckdp.compiler.expression import Expr, columns
 from duckdp.compiler.measures import Measure, sum_range
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_expr, print_literal, print_rows, quote
 from duckdp.compiler.query import Key, Query
-from duckdp.core.reads import Add, AddByKey, PrivateQuery
+from duckdp.core.reads import Add, AddByKey, OfAllRows, Parts, PrivateQuery
 
 OPEN_RANGE = 9e18  # whole numbers that a BIGINT result can show
 
@@ -52,7 +54,7 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
         body = prepared
     else:
         sums = [f"system.main.sum(c{i}_{j})" for i, m in enumerate(plan.measures) for j in range(m.cells)]
-        body = _kept(plan, _units(plan, prepared, keys), keys, salt)
+        body = with_values(plan, prepared, _kept(plan, _units(plan, prepared, keys), keys, salt), keys, salt)
     tail = f" GROUP BY {', '.join(keys)}" if keys else ""
     if is_open := plan.domain_size is None:
         tail += f" ORDER BY {', '.join(f'{k} NULLS LAST' for k in keys)}"  # what is released comes in this order
@@ -60,8 +62,14 @@ def emit(plan: Plan, salt: int) -> PrivateQuery:
         sql=f"SELECT {', '.join([*keys, *sums])} FROM {body}{tail}",
         parameters=tuple(parameters.values),
         rows=plan.domain_size,
-        parts=AddByKey(keys=len(keys), ordered=is_open) if keys else Add(),
+        parts=_parts(plan, len(keys), ordered=is_open),
     )
+
+
+def _parts(plan: Plan, keys: int, *, ordered: bool) -> Parts:
+    if any(m.kind == "values" for m in plan.measures):
+        return OfAllRows("how many different values there are")
+    return AddByKey(keys=keys, ordered=ordered) if keys else Add()
 
 
 def key_codes(key: Key) -> tuple[Scalar, ...]:
@@ -232,12 +240,15 @@ def _exists(key: Key, value: str, parameters: Parameters) -> str:
 def _grid_value(measure: Measure, value: str) -> str:
     """A row's argument as its measure wants it, before the clamp: a DOUBLE, NULL where the argument is.
 
-    Cells: its place between the bounds, 0 to 1. Sum: on the grid.
+    Cells: its place between the bounds, 0 to 1. Sum: on the grid. Bins: the number of the bin. Values: itself.
     """
     if measure.kind == "sum":
         return f"system.main.floor(({value}) * {number(measure.steps)} + 0.5e0)"
-    if measure.degree == 0:
+    if measure.kind == "values" or (measure.degree == 0 and measure.kind == "cells"):
         return value
+    if measure.kind == "bins":
+        width = (measure.upper - measure.lower) / measure.cells
+        return f"system.main.floor((({value}) - {number(measure.lower)}) / {number(width)})"
     width = measure.upper - measure.lower
     return f"(({value}) - {number(measure.lower)}) / {number(width)}"
 
@@ -277,8 +288,19 @@ def _totals(i: int, measure: Measure) -> tuple[str, str, list[str]]:
     where = f" FILTER (WHERE f{i})" if measure.filter is not None else ""
     rows = f"system.main.count(){where}"
     present = rows if measure.argument is None else f"system.main.count(v{i}){where}"
+    if measure.kind == "bins":
+        also = f" AND f{i}" if measure.filter is not None else ""
+        return rows, present, [f"system.main.count() FILTER (WHERE {b}{also})" for b in _in_bins(i, measure.cells)]
     sums = [f"system.main.sum({t}){where}" for t in _row_terms(i, measure)]
     return rows, present, sums
+
+
+def _in_bins(i: int, count: int) -> list[str]:
+    """Conditions of which one holds for each DOUBLE, NaN (above all) and infinities included, and none for NULL."""
+    if count == 1:
+        return [f"v{i} IS NOT NULL"]
+    inner = [f"v{i} = {number(j)}" for j in range(1, count - 1)]
+    return [f"v{i} < 1e0", *inner, f"v{i} >= {number(count - 1)}"]
 
 
 def _row_sums(i: int, measure: Measure) -> list[str]:
@@ -286,15 +308,21 @@ def _row_sums(i: int, measure: Measure) -> list[str]:
     rows, present, sums = _totals(i, measure)
     if measure.kind == "sum":
         return sums
+    if measure.kind == "bins":
+        return [f"({s} * {2**measure.bits})" for s in sums]
+    if measure.kind == "values":
+        return [f"system.main.count(DISTINCT v{i}){' FILTER (WHERE f' + str(i) + ')' if measure.filter else ''}"]
     return [*sums, present, *([rows] if measure.null_cell else [])]
 
 
 def _units(plan: Plan, prepared: str, keys: list[str]) -> str:
     items = [UNIT, *keys]
     for i, measure in enumerate(plan.measures):
+        if measure.kind == "values":
+            continue
         rows, present, sums = _totals(i, measure)
         items += [f"{rows} AS r{i}"] if measure.null_cell or measure.kind == "units" else []
-        items += [f"{present} AS n{i}"] if measure.kind == "cells" else []
+        items += [f"{present} AS n{i}"] if measure.kind in ("cells", "bins") else []
         items += [f"COALESCE({s}, 0) AS s{i}_{j}" for j, s in enumerate(sums)]
     return f"(SELECT {', '.join(items)} FROM {prepared} GROUP BY {', '.join([UNIT, *keys])}) AS units"
 
@@ -314,6 +342,11 @@ def _unit_cells(i: int, measure: Measure, most: int) -> list[str]:
     """
     if measure.kind == "units":
         return [f"(CASE WHEN r{i} > 0 THEN 1 ELSE 0 END)"]
+    if measure.kind == "values":
+        return ["0"]  # distinct_values.py has them
+    if measure.kind == "bins":
+        rows, steps = f"CAST({2**measure.bits} AS HUGEINT)", f"{most} // system.main.greatest(n{i}, {most})"
+        return [f"CAST(s{i}_{j} * {rows} * {steps} AS BIGINT)" for j in range(measure.cells)]
     if measure.kind == "sum":
         low, high = sum_range(measure)
         low, high = most * min(low, 0), most * max(high, 0)

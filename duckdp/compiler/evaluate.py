@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind, Scalar
-from duckdp.compiler.aggregates import ARGUMENT, AggregateRow, Released, aggregate_row
+from duckdp.compiler.aggregates import ARGUMENT, aggregate_row
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.intervals import Intervals, is_exact, is_steady
@@ -26,11 +26,13 @@ from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.query import Key
-from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like
+from duckdp.compiler.released import SPREADS, Spread, expected_cells, named_value, released
+from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like, objects
 from duckdp.core.errorbars import linear_standard_error
 from duckdp.errors import InternalError, QueryError
 
 Floats = NDArray[np.float64]
+NORMAL_95 = 1.96  # deviations of a normal law in half of an interval: the error of what has an interval alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,7 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
     """Predicted 95% half-width of each output from public figures; None where it needs a number of rows.
 
     Of counts and sums it is the half-width itself. Else it is a prediction for a group of ``rows`` rows: an average,
-    and what is made of averages without dividing by them, has the widest of :data:`_SPREADS`, wherever in its bounds
+    and what is made of averages without dividing by them, has the widest of :data:`SPREADS`, wherever in its bounds
     it may be; a deviation, whose error has no bound, is that of a deviation of a quarter of the range.
 
     Args:
@@ -120,7 +122,7 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
     """
     exprs = {o.name: o.expr for o in plan.query.outputs}
     found: dict[str, float | None] = {}
-    evaluation = _expected(plan, rows, _SPREADS)
+    evaluation = _expected(plan, rows, SPREADS)
     for output in evaluation.all_outputs():
         if output.half_width is not None:
             expr = exprs[output.name]
@@ -133,30 +135,9 @@ def expected_half_widths(plan: Plan, rows: float | None) -> dict[str, float | No
     return found
 
 
-# How the rows of a group may lie in their bounds: a quarter of the range about its middle, all at an end, half at each.
-# By degree of the cells (mechanisms/simplex.py), the share of the rows in each; and the place of a sum.
-_SPREADS = (
-    (((1.0,), (1 / 2, 1 / 2), (5 / 16, 6 / 16, 5 / 16)), 1 / 2),
-    (((1.0,), (0.0, 1.0), (0.0, 0.0, 1.0)), 0.0),
-    (((1.0,), (1.0, 0.0), (1.0, 0.0, 0.0)), 1.0),
-    (((1.0,), (1 / 2, 1 / 2), (1 / 2, 0.0, 1 / 2)), 1 / 2),
-)
-_Spread = tuple[tuple[tuple[float, ...], ...], float]
-
-
-def _expected(plan: Plan, rows: float | None, spreads: tuple[_Spread, ...] = _SPREADS[:1]) -> _Evaluation:
+def _expected(plan: Plan, rows: float | None, spreads: tuple[Spread, ...] = SPREADS[:1]) -> _Evaluation:
     """Of groups with ``rows`` rows, one for each spread: from public figures only."""
-    groups: list[list[int]] = []
-    for weights, place in spreads:
-        cells: list[int] = []
-        for measure in plan.measures:
-            scale = (rows or 0) * measure.steps
-            if measure.kind == "cells":
-                cells += [int(scale * w) for w in (*weights[measure.degree], *[0.0] * measure.null_cell)]
-            else:
-                mean = measure.lower + (measure.upper - measure.lower) * place if measure.kind == "sum" else 1.0
-                cells.append(int(scale * mean))
-        groups.append(cells)
+    groups = [expected_cells(plan, rows, spread) for spread in spreads]
     key: list[Scalar] = [_stand_in(k.domain) for k in plan.query.keys]
     found = _Evaluation(plan, json.dumps({"keys": None, "cells": groups}), [key] * len(groups))
     found.margin = 1.0 if len(groups) > 1 else 0.0
@@ -191,7 +172,7 @@ class _Evaluation:
         else:
             kinds = [k.expr.kind for k in plan.query.keys]
             self.keys = [[decode_key(v, kind) for v, kind in zip(row, kinds, strict=True)] for row in raw["keys"]]
-        self.bars = Intervals(plan, self.cells, self._aggregate)
+        self.bars = Intervals(plan, self.cells, self._aggregate, self._bin_ends)
 
     def columns(self) -> list[OutputColumn]:
         outputs = self.all_outputs()
@@ -235,20 +216,34 @@ class _Evaluation:
     def _aggregate(self, aggregate: Aggregate) -> Vector:
         row = aggregate_row(aggregate)
         if is_zero(self.plan.query, aggregate):  # no row can count
+            if aggregate.kind is not Kind.NUMBER:
+                return Vector(objects([None] * self.n), None)
             return Vector(np.full(self.n, row.of_nothing), np.zeros_like(self.cells))
         start = 0
         for measure in self.plan.measures:
             if measure.serves(aggregate):
-                return self._from_measure(measure, row, slice(start, start + measure.cells))
+                return self._from_measure(measure, aggregate, slice(start, start + measure.cells))
             start += measure.cells
         raise InternalError("no measure serves an aggregate")
 
-    def _from_measure(self, measure: Measure, row: AggregateRow, where: slice) -> Vector:
-        gradient = np.zeros_like(self.cells)
-        value, gradient[where] = row.value(
-            Released(measure.kind, measure.degree, measure.lower, measure.upper, measure.steps, self.cells[where])
-        )
-        return Vector(value, gradient)
+    def _from_measure(self, measure: Measure, aggregate: Aggregate, where: slice) -> Vector:
+        row, gradient = aggregate_row(aggregate), np.zeros_like(self.cells)
+        value, gradient[where] = row.value(released(self.plan, measure, aggregate, self.cells[where]))
+        if aggregate.kind is not Kind.NUMBER or aggregate.labels:
+            named = [named_value(aggregate, v) for v in value.tolist()]
+            numbers = aggregate.kind is Kind.NUMBER
+            return Vector(np.array(named, dtype=np.float64) if numbers else objects(named), None)
+        return Vector(value, None if row.plain else gradient)
+
+    def _bin_ends(self, aggregate: Aggregate) -> tuple[Floats, Floats] | None:
+        """Ends of an interval that follows from bins; None of other aggregates."""
+        rule, start = aggregate_row(aggregate).ends, 0
+        for measure in self.plan.measures:
+            if rule is not None and measure.serves(aggregate):
+                where = slice(start, start + measure.cells)
+                return rule(released(self.plan, measure, aggregate, self.cells[where]).bins)
+            start += measure.cells
+        return None
 
     # ---- outputs and error bars -------------------------------------------------------------------------------
 
@@ -259,10 +254,11 @@ class _Evaluation:
 
     def _shape(self, expr: Expr, vector: Vector | None) -> Shape:
         """Of an expression with its vector; an aggregate is released whatever that is."""
-        noisy = vector is None or vector.gradient is not None
-        released = noisy and any(isinstance(n, Aggregate) for n in walk(expr))
-        integral = isinstance(expr, Aggregate) and (aggregate_row(expr).counts or self._integral_sum(expr))
-        return Shape(expr.kind, released and integral, released)
+        plain = isinstance(expr, Aggregate) and (expr.kind is not Kind.NUMBER or aggregate_row(expr).plain)
+        noisy = not plain and (vector is None or vector.gradient is not None)
+        found = noisy and any(isinstance(n, Aggregate) for n in walk(expr))
+        integral = isinstance(expr, Aggregate) and (aggregate_row(expr).counts or self._integral(expr))
+        return Shape(expr.kind, (found or plain) and integral, found)
 
     def _output(self, name: str, expr: Expr) -> OutputColumn:
         if isinstance(expr, KeyRef):
@@ -271,7 +267,9 @@ class _Evaluation:
         vector = self.vector(expr)
         kind, integral, released = self._shape(expr, vector)
         if vector.gradient is None:
-            return OutputColumn(name=name, kind=kind, integral=integral, values=list(vector.value))
+            shown = _plain(vector.value) if kind is Kind.NUMBER else list(vector.value)
+            values = [int(v) if integral and v is not None else v for v in shown]
+            return OutputColumn(name=name, kind=kind, integral=integral, values=values)
         if not released:
             return OutputColumn(name=name, kind=kind, integral=integral, values=_plain(vector.value))
         bars = self.bars
@@ -283,6 +281,8 @@ class _Evaluation:
         if self.margin and math.isfinite(upper - lower):
             lower, upper = lower - self.margin * (upper - lower), upper + self.margin * (upper - lower)
         low, high = (np.where(undefined, np.nan, e) for e in bars.ends(expr, vector.value, gradient, lower, upper))
+        if isinstance(expr, Aggregate) and aggregate_row(expr).ends is not None:
+            error = (high - low) / (2 * NORMAL_95)
         shown = np.clip(vector.value, lower, upper)
         pairs = zip(shown.tolist(), undefined.tolist(), strict=True)
         return OutputColumn(
@@ -300,15 +300,21 @@ class _Evaluation:
 
     def range(self, expr: Expr) -> tuple[float, float]:
         """Least and largest value that the true one can have."""
+        if isinstance(expr, Call) and row_of(expr).bounds:
+            span = facts(expr).interval
+            return span.lower, span.upper
         if not isinstance(expr, Aggregate) or is_zero(self.plan.query, expr):
             return -math.inf, math.inf
         measure = next(m for m in self.plan.measures if m.serves(expr))
         return aggregate_row(expr).range(measure.lower, measure.upper)
 
-    def _integral_sum(self, aggregate: Aggregate) -> bool:
-        if aggregate_row(aggregate).type != ARGUMENT:
+    def _integral(self, aggregate: Aggregate) -> bool:
+        row = aggregate_row(aggregate)
+        if row.type != ARGUMENT or aggregate.kind is not Kind.NUMBER:
             return False
-        if is_zero(self.plan.query, aggregate):
+        if aggregate.labels:
+            return all(isinstance(v, int) for v in aggregate.labels)
+        if is_zero(self.plan.query, aggregate) or row.alone == "bins":
             return aggregate.argument is not None and facts(aggregate.argument).integral
         measure = next(m for m in self.plan.measures if m.serves(aggregate))
         return measure.kind == "sum" and measure.bits == 0

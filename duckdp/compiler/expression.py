@@ -83,13 +83,16 @@ class Case:
 class Aggregate:
     """An aggregate over rows, in an output expression.
 
-    ``function`` is count_rows, count, count_units, sum, avg, var_samp, var_pop, stddev_samp or stddev_pop.
+    ``function`` is the name of a row of compiler/aggregates.py, ``option`` what is asked of it beside the argument.
+    Where its values are not numbers, the argument is their place among ``labels``, or days or seconds since 1970.
     """
 
     function: str
     argument: Expr | None
     filter: Expr | None
     kind: Kind = Kind.NUMBER
+    option: str = ""
+    labels: tuple[Scalar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +211,9 @@ def show(expr: Expr | None) -> str:
         case Case(branches=branches, default=default):
             arms = " ".join(f"when {show(c)} then {show(v)}" for c, v in branches)
             return f"case {arms} else {show(default) if default is not None else 'null'} end"
-        case Aggregate(function=f, argument=a, filter=where):
+        case Aggregate(function=f, argument=a, filter=where, option=option):
             inner = f"{f}({show(a)})" if a is not None or f == "count_rows" else f"{f}()"
+            inner = f"{inner[:-1]}, {option})" if option else inner
             return inner + (f" where {show(where)}" if where is not None else "")
         case KeyRef(index=i):
             return f"key{i}"

@@ -36,11 +36,21 @@ def check_select(statement: exp.Expression, text: str, *, inner: bool = False) -
     if not isinstance(statement, exp.Select):
         refuse("Q103", "only SELECT may name a protected table.", statement, text)
     for clause, value in statement.args.items():
-        if value and clause not in CLAUSES and not (inner and clause == "distinct"):
+        if value and clause not in CLAUSES and not (clause == "distinct" and (inner or _plain_distinct(statement))):
             refuse_clause(clause, value, statement, text)
     if not statement.expressions:
         refuse("Q302", "FROM without SELECT would return rows. Select aggregates.", statement, text)
     return statement
+
+
+def _plain_distinct(select: exp.Select) -> bool:
+    """SELECT DISTINCT of columns: a GROUP BY of all of them."""
+    others = ("group", "having")
+    return (
+        not select.args["distinct"].args.get("on")
+        and not any(select.args.get(k) for k in others)
+        and not any(has_aggregate(e) for e in select.expressions)
+    )
 
 
 def refuse_clause(clause: str, value: object, statement: exp.Expression, text: str) -> None:
@@ -71,6 +81,8 @@ def group_nodes(
 ) -> list[exp.Expression]:
     """The expressions of GROUP BY, positions and aliases resolved; of GROUP BY ALL those without an aggregate.
 
+    SELECT DISTINCT groups by all that it selects.
+
     Args:
         select: whose.
         aliases: of its expressions.
@@ -82,7 +94,7 @@ def group_nodes(
     """
     group = select.args.get("group")
     if group is None:
-        return []
+        return [e.unalias() for e in select.expressions] if select.args.get("distinct") else []
     for part, value in group.args.items():
         if value and part not in ("expressions", "all"):
             refuse("Q201", ways.LEVELS, group, text)

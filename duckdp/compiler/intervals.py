@@ -2,7 +2,8 @@
 
 Counts and sums: exact, by the law of their cells' noise (core/errorbars). Averages and quotients of counts and sums:
 Fieller's set (core/ratiobars), exact but for its hull. Variances and other expressions: to first order in the noise, by
-their gradient; a variance over a count that may be 0 has its whole range.
+their gradient; a variance over a count that may be 0 has its whole range. Order statistics: the bins that a test allows
+(compiler/binned.py).
 """
 
 from __future__ import annotations
@@ -32,10 +33,17 @@ class Intervals:
         plan: of the statement.
         cells: float[cells, n], as released.
         aggregate: value and gradient by cell of an aggregate.
+        bin_ends: ends of an interval that follows from bins; None of other aggregates.
     """
 
-    def __init__(self, plan: Plan, cells: Floats, aggregate: Callable[[Aggregate], Vector]) -> None:
-        self.plan, self.cells, self._aggregate = plan, cells, aggregate
+    def __init__(
+        self,
+        plan: Plan,
+        cells: Floats,
+        aggregate: Callable[[Aggregate], Vector],
+        bin_ends: Callable[[Aggregate], tuple[Floats, Floats] | None],
+    ) -> None:
+        self.plan, self.cells, self._aggregate, self._bin_ends = plan, cells, aggregate, bin_ends
         self.n = cells.shape[1]
         found = plan.cell_noises()
         self.noisy = [i for i, noise in enumerate(found) if noise is not None]
@@ -65,7 +73,8 @@ class Intervals:
             lower: least value that the true one can have.
             upper: the largest.
         """
-        found = self._ratio_ends(expr, lower, upper)
+        found = self._bin_ends(expr) if isinstance(expr, Aggregate) else None
+        found = self._ratio_ends(expr, lower, upper) if found is None else found
         if found is not None:
             return found
         width = self._half_widths(expr, gradient)

@@ -11,11 +11,17 @@ Sensitivities (u = rows of a unit that count per group, m = groups of a unit tha
                REPLACE     one group: span of {0} and the values (0 left out if every row counts)
                            groups: l1 = 2 Q, l2^2 = max(2 Q^2, span^2)
     units      1 per group: as cells with u D = 1
+    bins       as cells: a row is a corner of the simplex, D in one of the B cells
+    values     ADD_REMOVE  l1 = m u, l2^2 = m u^2           REPLACE  as cells with D = 1
 
 Proof sketch: a unit's contribution to a group lies in u times the row's range (it is scaled or clamped into it, also
 when rows are NULL or filtered: 0 is in the range); it reaches at most m groups; l1 adds, l2^2 adds. REPLACE changes
 one row: it leaves one group and enters another, so l1 and l2^2 of the two contributions add; or it stays in its
 group, where cells change by the difference of two points of the simplex (l1 <= 2 D, l2^2 <= 2 D^2) and sums by span.
+
+values: of each unit at most u different values count in a group, chosen by a keyed hash from its own, in at most m
+groups; the released number is that of the union. Without a unit the union loses at most the u values that were its own
+alone, and no other unit's choice moves: |A_1 + ... + A_n| - |A_2 + ... + A_n| <= |A_1| <= u. It is no sum over units.
 """
 
 from __future__ import annotations
@@ -27,15 +33,18 @@ from typing import Literal
 
 from duckdp.catalog.table import Table
 from duckdp.compiler.aggregates import aggregate_row
+from duckdp.compiler.binned import bins_of
 from duckdp.compiler.expression import Aggregate, Expr, show
 from duckdp.compiler.facts import facts
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import ParameterError
 
 MAX_BITS = 40  # fractional bits of a measure's grid; finer ones are far below any noise
+BIN_BITS = 16  # of bins: whole rows, but of units with more rows than count
 MIN_BITS = 6  # fractional bits of cells, of which coarser ones are refused
 RANGE_BITS = 61  # of a sum over row_cap rows, within the range of the noise
 LEAST_BOUND = 1e-100  # of what is summed: 1 / LEAST_BOUND grid steps are far inside a float
+_APART = ("bins", "values")  # kinds that serve no aggregate of another kind
 UNIT_SENSITIVITY = Sensitivity(l1=1, l2_squared=1, linf=1)
 
 
@@ -44,10 +53,11 @@ class Measure:
     """One released integer vector per group.
 
     Attributes:
-        kind: "cells" (Bernstein cells), "sum", or "units" (distinct privacy units).
+        kind: "cells" (Bernstein cells), "sum", "units" (distinct privacy units), "bins" (rows in equal parts of the
+            argument's range) or "values" (how many different ones).
         argument: number expression, or None for rows.
         filter: FILTER condition, or None.
-        degree: of the cells.
+        degree: of the cells; of bins one less than how many there are.
         null_cell: a further cell counts rows whose argument is NULL.
         lower, upper: clamp of the argument.
         bits: grid of 2**bits steps: per row (cells) or per unit of the argument (sum); may be negative.
@@ -56,7 +66,7 @@ class Measure:
         sensitivity: of the whole vector, grid units.
     """
 
-    kind: Literal["cells", "sum", "units"]
+    kind: Literal["cells", "sum", "units", "bins", "values"]
     argument: Expr | None = None
     filter: Expr | None = None
     degree: int = 0
@@ -71,7 +81,7 @@ class Measure:
     @property
     def cells(self) -> int:
         """How many numbers are released per group."""
-        return self.degree + 1 + self.null_cell if self.kind == "cells" else 1
+        return self.degree + 1 + self.null_cell if self.kind in ("cells", "bins") else 1
 
     @property
     def noisy_cells(self) -> int:
@@ -95,11 +105,14 @@ class Measure:
             return self.kind == "cells" and whole
         if aggregate.argument != self.argument:
             return False
+        if self.kind in _APART or row.alone in _APART:
+            return row.alone == self.kind
         return row.alone == "sum" if self.kind == "sum" else self.degree >= row.degree
 
     def describe(self) -> str:
         """One line for ``explain`` and the ledger."""
-        what = {"cells": f"cells[{self.degree}]", "sum": "sum", "units": "units"}[self.kind]
+        counted = f"[{self.degree}]" if self.kind in ("cells", "bins") else ""
+        what = f"{self.kind}{counted}"
         span = (
             f" in [{self.lower:g}, {self.upper:g}]"
             if self.argument is not None and (self.degree or self.kind == "sum")
@@ -133,9 +146,13 @@ def choose_measures(
     for a in wanted:
         if aggregate_row(a).of == "units" and not any(m.serves(a) for m in chosen):
             chosen.append(Measure(kind="units", filter=a.filter))
-    for argument, condition in dict.fromkeys((a.argument, a.filter) for a in wanted if a.argument is not None):
+    for a in wanted:
+        if aggregate_row(a).alone in _APART and not any(m.serves(a) for m in chosen):
+            chosen.append(_apart(a))
+    together = [a for a in wanted if a.argument is not None and aggregate_row(a).alone not in _APART]
+    for argument, condition in dict.fromkeys((a.argument, a.filter) for a in together):
         chosen.append(
-            _for_argument(argument, condition, [a for a in wanted if (a.argument, a.filter) == (argument, condition)])
+            _for_argument(argument, condition, [a for a in together if (a.argument, a.filter) == (argument, condition)])
         )
     for a in rows:
         if not any(m.serves(a) for m in chosen):
@@ -191,6 +208,18 @@ def sum_range(measure: Measure) -> tuple[int, int]:
     return math.floor(measure.lower * measure.steps), math.ceil(measure.upper * measure.steps)
 
 
+def _apart(aggregate: Aggregate) -> Measure:
+    """The measure of an aggregate that shares its own with none of another kind."""
+    assert aggregate.argument is not None
+    if aggregate_row(aggregate).alone == "values":
+        return Measure(kind="values", argument=aggregate.argument, filter=aggregate.filter)
+    known = facts(aggregate.argument)
+    count, lower, upper = bins_of(known.interval.lower, known.interval.upper, whole=known.integral)
+    return Measure(
+        kind="bins", argument=aggregate.argument, filter=aggregate.filter, degree=count - 1, lower=lower, upper=upper
+    )
+
+
 def _for_argument(argument: Expr | None, condition: Expr | None, group: list[Aggregate]) -> Measure:
     assert argument is not None
     rows = [aggregate_row(a) for a in group]
@@ -206,7 +235,7 @@ def _for_argument(argument: Expr | None, condition: Expr | None, group: list[Agg
 def _join_rows(chosen: list[Measure], rows: Aggregate) -> None:
     """Let count(*) join a measure with the same filter, else add one."""
     for i, measure in enumerate(chosen):
-        if measure.filter != rows.filter or measure.argument is None or measure.kind == "units":
+        if measure.filter != rows.filter or measure.argument is None or measure.kind not in ("cells", "sum"):
             continue
         nullable = facts(measure.argument).nullable
         if measure.kind == "sum":
@@ -219,14 +248,14 @@ def _join_rows(chosen: list[Measure], rows: Aggregate) -> None:
 
 def _set_grid(measure: Measure, row_cap: int, contribution: int, epsilon: float) -> Measure:
     """Finest grid with row_cap * value + 100 scale + slack < 2**62, from public figures only."""
-    if measure.kind == "units" or (measure.kind == "cells" and measure.degree == 0):
+    if measure.kind in ("units", "values") or (measure.kind == "cells" and measure.degree == 0):
         room = RANGE_BITS - math.log2(row_cap + 300 * contribution / epsilon)
         _require_room(room >= 0, row_cap)
         return replace(measure, bits=0, largest=1)
     room = math.floor(RANGE_BITS - math.log2(row_cap + 300 * contribution / epsilon))
     _require_room(room >= MIN_BITS, row_cap)
-    if measure.kind == "cells":
-        bits = min(MAX_BITS, room)
+    if measure.kind in ("cells", "bins"):
+        bits = min(MAX_BITS if measure.kind == "cells" else BIN_BITS, room)
         return replace(measure, bits=bits, largest=2**bits)
     largest = max(abs(measure.lower), abs(measure.upper))
     if 0 < largest < LEAST_BOUND:

@@ -22,6 +22,7 @@ OF_NOTHING = (KNOWN, UNDEFINED, KNOWN_OR_UNDEFINED)
 def plan_notes(plan: Plan) -> list[str]:
     """Public caveats of a plan's answers."""
     notes = plan.query.table.node.notes() if isinstance(plan.query.table, Relation) else []
+    notes = [*notes, *plan.query.told]
     if not plan.measures:
         return [_note_of_nothing(plan)]
     if (caveat := plan_caveat(plan) or _bounded(plan, rows=False)) is not None:

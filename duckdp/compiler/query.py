@@ -50,7 +50,7 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A validated question: everything the plan needs, nothing of the text."""
+    """A validated question: everything the plan needs, nothing of the text; ``told`` is noted beside its answers."""
 
     table: Table
     where: Expr | None
@@ -60,3 +60,4 @@ class Query:
     order: tuple[Order, ...] = ()
     limit: int | None = None
     offset: int = 0
+    told: tuple[str, ...] = ()

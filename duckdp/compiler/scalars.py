@@ -17,6 +17,7 @@ from sqlglot import exp
 from duckdp.arguments import plain
 from duckdp.catalog.table import Kind
 from duckdp.compiler import ways
+from duckdp.compiler.date_arithmetic import COMPARED, MomentNodes
 from duckdp.compiler.dates import DateNodes
 from duckdp.compiler.expression import Call, Case, Expr, Literal
 from duckdp.compiler.facts import facts, undefined
@@ -33,14 +34,14 @@ from duckdp.compiler.numbers import NumberNodes
 from duckdp.compiler.operators import OPERATORS, Operator
 from duckdp.compiler.parse import MAX_DEPTH, MAX_NODES, refuse
 from duckdp.compiler.spelling import instead, spell, spelled
+from duckdp.compiler.text_nodes import MAX_PATTERN, TextNodes
 from duckdp.compiler.types import as_type, common_type, exact, literal_type, type_of, typed
 
 MAX_LITERAL = 256  # bytes
-MAX_PATTERN = 64  # bytes
 Leaf = Callable[[exp.Expression], Expr | None]
 
 
-class Scalars(NumberNodes, DateNodes):
+class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
     """Translates scalar expressions of the parser into ours.
 
     Args:
@@ -139,11 +140,17 @@ class Scalars(NumberNodes, DateNodes):
         self._refuse("Q203", f"{what} where a {arg.kind.value} stands. {way}", node)
 
     def _plain(self, row: Operator, node: exp.Expression) -> Expr:
-        return self._operator(row.name, node, self._arguments(node))
+        if isinstance(node, (exp.Add, exp.Sub)) and (moved := self._interval_added(node)) is not None:
+            return moved
+        args = self._arguments(node)
+        if isinstance(node, (exp.Add, exp.Sub)) and (moved := self._moved(node, args)) is not None:
+            return moved
+        return self._operator(row.name, node, args)
 
     def _compared(self, row: Operator, node: exp.Expression) -> Expr:
         """Values of one kind, brought to a common type; where one of them is the result, it keeps its own."""
-        args = self._arguments(node)
+        lengths = self._lengths(node) if isinstance(node, COMPARED) else None
+        args = self._arguments(node) if lengths is None else lengths
         kind = self._common(args, node)
         met, kept = self._met(args, kind), row.gives is not Kind.BOOLEAN
         if kept and met[:1] != args[:1] and type_of(args[0]) != FLOAT:  # compared as FLOAT, not made one
@@ -304,7 +311,9 @@ class Scalars(NumberNodes, DateNodes):
             number = self._coerce(arg, Kind.NUMBER, node)
             whole = WHOLE_TYPES.get(target)
             return self._real(number, target) if whole is None else self._whole(number, whole, node)
-        same = {Kind.TEXT: (exp.DType.TEXT, exp.DType.VARCHAR), Kind.BOOLEAN: (exp.DType.BOOLEAN,)}
+        if target in (exp.DType.TEXT, exp.DType.VARCHAR):
+            return self.as_text(arg, node)
+        same: dict[Kind, tuple[exp.DType, ...]] = {Kind.BOOLEAN: (exp.DType.BOOLEAN,)}
         if target in same.get(arg.kind, ()):
             return arg
         self._refuse("Q202", ways.no_cast(arg, target), node)
@@ -321,19 +330,16 @@ class Scalars(NumberNodes, DateNodes):
         option = ",".join(map(str, constants))
         return self._operator(name, node, [self(node.this)], option)
 
-    def _trim(self, node: exp.Expression) -> Expr:
-        if any(v for k, v in node.args.items() if k != "this"):
-            self._no_rule(node)
-        return self._operator("trim", node, [self(node.this)])
-
     def _anonymous(self, node: exp.Expression) -> Expr:
         name = str(node.this).lower()
+        if (found := self._called(name, node)) is not None:
+            return found
         if name in ("date_part", "datepart") and len(node.expressions) == 2:
-            return self._part(node.expressions[0].name.lower(), node, self(node.expressions[1]))
+            return self._part_of(node.expressions[0].name.lower(), node, node.expressions[1])
         row = BY_WORD.get(name)
         if row is not None and (row.variadic or len(node.expressions) == len(row.takes)):
             if row.reading == "part":
-                return self._part(row.family, node, self(node.expressions[0]))
+                return self._part_of(row.family, node, node.expressions[0])
             if row.reading == "pattern":
                 text, pattern = (e.copy() for e in node.expressions)
                 return self._pattern(row, row.nodes[0](this=text, expression=pattern))
@@ -373,10 +379,11 @@ class Scalars(NumberNodes, DateNodes):
         exp.Left: _slice,
         exp.Right: _slice,
         exp.Substring: _slice,
-        exp.Trim: _trim,
         exp.Anonymous: _anonymous,
         **NumberNodes.number_methods,
         **DateNodes.date_methods,
+        **MomentNodes.moment_methods,
+        **TextNodes.text_methods,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from sqlglot import exp
@@ -187,23 +187,38 @@ class RowScope:
 
     def all_of(self, star: exp.Expression) -> list[Named]:
         """What * or a.* stands for."""
-        if star.args.get("except_") or any(v for k, v in star.args.items() if k not in ("this", "table")):
-            refuse("Q201", "* takes no EXCLUDE or REPLACE here. Write the columns out.", star, self.text)
+        mark = star.this if isinstance(star, exp.Column) else star
+        others = [*mark.args.items(), *star.args.items()]
+        if any(v for k, v in others if k not in ("this", "table", "except_")):
+            refuse("Q201", "* takes no REPLACE or RENAME here. Write the columns out.", star, self.text)
         found = self._candidates(star) if isinstance(star, exp.Column) else list(self.named)
+        if without := [c.name.lower() for c in mark.args.get("except_") or ()]:
+            found = [self._without(n, without) for n in found]
+            known = [n.lower() for one in self.named for n in (*one.view.units, *(c for c, _ in one.view.columns))]
+            missing = next((c for c in mark.args["except_"] if c.name.lower() not in known), None)
+            if missing is not None:
+                refuse("Q207", f'"{missing.name[:63]}" is no column of FROM. Write one that is, or *.', star, self.text)
         if not found:
             refuse(
                 "Q205", f'"{str(star.text("table"))[:63]}" is not a relation of this query. Write *.', star, self.text
             )
         return found
 
+    @staticmethod
+    def _without(named: Named, without: Sequence[str]) -> Named:
+        """A relation without columns of these lower-case names."""
+        view = named.view
+        kept = replace(
+            view,
+            columns=tuple((n, e) for n, e in view.columns if n.lower() not in without),
+            units=tuple(u for u in view.units if u.lower() not in without),
+            marks=tuple((n, e) for n, e in view.marks if n.lower() not in without),
+        )
+        return replace(named, view=kept)
+
     def knows(self, node: exp.Expression) -> bool:
         """Whether a column's name is one of these rows, whatever it is."""
         return isinstance(node, exp.Column) and any(_has(n.view, node.name) for n in self._candidates(node))
-
-    @property
-    def unit_name(self) -> str | None:
-        """A name of the privacy unit, as messages offer it."""
-        return next((unit for n in self.named for unit in n.view.units), None)
 
     def column(self, node: exp.Column) -> Expr:
         """What a column node names."""

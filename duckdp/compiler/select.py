@@ -15,10 +15,12 @@ from sqlglot import exp
 from duckdp.catalog.table import Kind, Table
 from duckdp.compiler import ways
 from duckdp.compiler.aggregates import BY_NODE, BY_WORD, OFFERED, AggregateRow
+from duckdp.compiler.date_arithmetic import names_today, told_today
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Aggregate, Call, ColumnRef, Expr, KeyRef, Literal, children, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.frame import aliases_of, all_hold, boolean, both, check_select, group_nodes
+from duckdp.compiler.known_aggregates import ASKED, ORDERED, PAIRS, each_quantile, filtered, ordered, pair, refused_as
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.operators import OPERATORS
 from duckdp.compiler.output_names import output_name
@@ -28,7 +30,7 @@ from duckdp.compiler.relations.filled import require_filled
 from duckdp.compiler.relations.relation import bounded_by, pruned
 from duckdp.compiler.relations.subqueries import Subqueries
 from duckdp.compiler.scalars import Scalars
-from duckdp.compiler.spelling import spelled
+from duckdp.compiler.spelling import spell, spelled
 from duckdp.compiler.types import type_of
 from duckdp.errors import QueryError
 
@@ -57,6 +59,12 @@ def _outer(query: Query) -> list[Expr | None]:
     return [*(o.expr for o in query.outputs), query.having, *(o.expr for o in query.order)]
 
 
+def _varying(nodes: list[exp.Expression]) -> list[exp.Expression]:
+    """Keys without constants: those make no groups, unless nothing else is there."""
+    constant = (exp.Literal, exp.Paren, exp.Neg, exp.Boolean, exp.Null)
+    return [n for n in nodes if not all(isinstance(part, constant) for part in n.walk())] or nodes
+
+
 def _is_null(flag: Expr) -> Expr:
     return Call("is_null_boolean", (flag,), Kind.BOOLEAN)
 
@@ -81,7 +89,7 @@ class _Reader:
         said = [self._boolean(self.row(node), self.select.args["where"], "WHERE") for node in self.conditions]
         condition = self.scope.simplified(all_hold(said))
         nodes = group_nodes(self.select, self.aliases, self.scope.is_column, self.text)
-        self.keys = tuple(self._key(n) for n in nodes)
+        self.keys = tuple(self._key(n) for n in _varying(nodes))
         if len({k.expr for k in self.keys}) != len(self.keys):
             self._refuse("Q201", "GROUP BY names the same key twice. Write it once.", self.select.args["group"])
         if self.filled is not None:
@@ -97,9 +105,10 @@ class _Reader:
             order=self._order(outputs),
             limit=self._count("limit"),
             offset=self._count("offset") or 0,
+            told=(told_today(),) if names_today(self.select) else (),
         )
         query = replace(query, table=pruned(query.table, [query.where, *(k.expr for k in self.keys), *_outer(query)]))
-        if not any(isinstance(n, Aggregate) for o in outputs for n in walk(o.expr)):
+        if not any(isinstance(n, Aggregate) for e in _outer(query) if e is not None for n in walk(e)):
             if not self.keys:
                 self._refuse(
                     "Q301", "there is no aggregate. Select count(*), sum, avg, variance or deviation.", self.select
@@ -139,7 +148,7 @@ class _Reader:
     def _outputs(self) -> tuple[Output, ...]:
         outputs: list[Output] = []
         names: set[str] = set()
-        for node in self.select.expressions:
+        for node in each_quantile(self.select.expressions):
             base = name = (node.alias if isinstance(node, exp.Alias) else output_name(node))[:120]
             suffix = 1
             while name.lower() in names:
@@ -151,8 +160,12 @@ class _Reader:
     def _order(self, outputs: tuple[Output, ...]) -> tuple[Order, ...]:
         clause = self.select.args.get("order")
         terms = []
-        for node in clause.expressions if clause is not None else ():
+        given = clause.expressions if clause is not None else []
+        for node in given:
             inner = node.this
+            if isinstance(inner, exp.Var) and inner.name.upper() == "ALL" and len(given) == 1:
+                down, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+                return tuple(Order(expr=o.expr, descending=down, nulls_first=first) for o in outputs)
             if isinstance(inner, exp.Var) or any(
                 v for k, v in node.args.items() if k not in ("this", "desc", "nulls_first")
             ):
@@ -232,28 +245,90 @@ class _Reader:
 
     # ---- aggregates -------------------------------------------------------------------------------------------
 
-    def _aggregate(self, node: exp.Expression) -> Aggregate | None:
+    def _aggregate(self, node: exp.Expression) -> Expr | None:
         if isinstance(node, exp.Filter):
             inner = self._aggregate(node.this)
             if inner is None:
                 self._refuse("Q201", "FILTER belongs to an aggregate. Write count(*) FILTER (WHERE ...).", node)
-            return self._filtered(inner, self._boolean(self.row(node.expression.this), node, "FILTER"))
+            return filtered(inner, self._boolean(self.row(node.expression.this), node, "FILTER"))
         if isinstance(node, exp.Anonymous) and (row := BY_WORD.get(str(node.this).lower())) is not None:
             return Aggregate(row.name, None, None) if row.of == "rows" else self._numeric(row, node, node.expressions)
-        if isinstance(node, exp.IgnoreNulls) and node.find(exp.AnyValue):  # sqlglot's form of it
-            self._refuse("Q206", f"aggregate any_value has no private form here.{OTHER_AGGREGATES}", node)
+        inside = node.this if isinstance(node, (exp.IgnoreNulls, exp.WithinGroup)) else node
+        if (word := refused_as(inside)) is not None:
+            called = spelled(inside, self.text) or type(inside).__name__.lower()
+            called = spell(node, self.text).split()[-1] if isinstance(node, exp.IgnoreNulls) else called
+            self._refuse("Q206", f"aggregate {called} has no private form here. {word}", node)
+        if isinstance(node, exp.WithinGroup):
+            return self._within_group(node)
         if not isinstance(node, exp.AggFunc):
             return None
         if isinstance(node, exp.Count):
             return self._count_aggregate(node)
         if isinstance(node, exp.CountIf):
             return Aggregate("count_rows", None, self._boolean(self.row(node.this), node, "count_if"))
+        if type(node) in PAIRS:
+            return self._pair(PAIRS[type(node)], node)
+        if isinstance(node, ORDERED):
+            return self._ordered(node, node.this, node.args.get("quantile") or node.args.get("expression"))
         row = BY_NODE.get(type(node))
-        if row is None or row.way:
+        if row is None:
             called = spelled(node, self.text) or node.sql_name().lower()
-            way = OTHER_AGGREGATES if row is None else row.way
-            self._refuse("Q206", f"aggregate {called} has no private form here.{way}", node)
+            self._refuse("Q206", f"aggregate {called} has no private form here.{OTHER_AGGREGATES}", node)
+        if row.of == "distinct":
+            return self._different(node.this)
         return self._numeric(row, node, [node.this])
+
+    def _pair(self, name: str, node: exp.Expression) -> Expr:
+        y, x = (self._number(a, name, node) for a in (node.this, node.expression))
+        return pair(name, y, x)
+
+    def _within_group(self, node: exp.WithinGroup) -> Expr:
+        """percentile_cont(0.5) WITHIN GROUP (ORDER BY x), and mode()."""
+        terms = node.expression.expressions if isinstance(node.expression, exp.Order) else []
+        if len(terms) != 1 or not isinstance(node.this, ORDERED) or node.this.expression is not None:
+            self._refuse("Q206", "WITHIN GROUP takes one column. Write quantile_cont(x, 0.5).", node)
+        term = terms[0]
+        return self._ordered(node.this, term.this, node.this.this, descending=bool(term.args.get("desc")))
+
+    def _ordered(
+        self,
+        node: exp.Expression,
+        inner: exp.Expression | None,
+        share: exp.Expression | None,
+        *,
+        descending: bool = False,
+    ) -> Expr:
+        """A quantile, least, greatest or commonest value."""
+        called = spelled(node, self.text) or type(node).__name__.lower()
+        if inner is None or isinstance(inner, exp.Distinct) or node.args.get("count") or node.expressions:
+            self._refuse("Q206", f"{called} takes one column here. Write {called}(x).", node)
+        option = ASKED.get(type(node))
+        if option is None:
+            option = self._share(share, node)
+            option = f"{1 - float(option):.12g}" if descending else option
+        row = BY_NODE[exp.Min if option in ("0", "1") else type(node)]
+        argument = self.row(inner)
+        if argument.kind is Kind.BOOLEAN and not row.plain:
+            argument = Call("number", (argument,), Kind.NUMBER)
+        found = ordered(row, option, argument, self.domains.find)
+        if isinstance(found, Aggregate):
+            return found
+        if found == "bounds" and argument.kind is Kind.NUMBER:
+            return self._number(inner, called, node)  # which refuses it
+        self._refuse("Q206", f"{called} {ways.ORDERED[found]}", node)
+
+    def _share(self, node: exp.Expression | None, of: exp.Expression) -> str:
+        found = None if node is None else self.outer(node)
+        value = found.value if isinstance(found, Literal) else None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+            self._refuse("Q203", "a quantile takes a constant from 0 to 1. Write quantile_cont(x, 0.5).", of)
+        return f"{float(value):.12g}"
+
+    def _different(self, inner: exp.Expression) -> Expr:
+        """How many values an expression has."""
+        if self.scope.is_unit(inner):
+            return Aggregate("count_units", None, None)
+        return Aggregate("count_distinct", self.row(inner), None)
 
     def _numeric(self, row: AggregateRow, node: exp.Expression, arguments: list[exp.Expression]) -> Aggregate:
         name = row.name
@@ -261,7 +336,11 @@ class _Reader:
             self._refuse("Q206", f"{name} takes one argument. {ways.call(name, 1)}", node)
         if isinstance(arguments[0], exp.Distinct):
             self._refuse("Q304", f"{name}(DISTINCT ...) has no bounded sensitivity here.", node)
-        argument = self.row(arguments[0])
+        return Aggregate(name, self._number(arguments[0], name, node), None)
+
+    def _number(self, inner: exp.Expression, name: str, node: exp.Expression) -> Expr:
+        """A number with finite bounds."""
+        argument = self.row(inner)
         if argument.kind is Kind.BOOLEAN:
             argument = Call("number", (argument,), Kind.NUMBER)
         if argument.kind is not Kind.NUMBER:
@@ -280,35 +359,29 @@ class _Reader:
                 "example least(greatest(x, 0), 100).",
                 node,
             )
-        return Aggregate(name, argument, None)
+        return argument
 
-    def _count_aggregate(self, node: exp.Count) -> Aggregate:
+    def _count_aggregate(self, node: exp.Count) -> Expr:
         inner = node.this
         if node.expressions:
             self._refuse("Q206", "count takes one argument. Write count(*) FILTER (WHERE a > 0 AND b > 0).", node)
         if inner is None or isinstance(inner, exp.Star):
             return Aggregate("count_rows", None, None)
         if isinstance(inner, exp.Distinct):
-            parts, key = inner.expressions, self.scope.unit_name
+            parts = inner.expressions
             mark = self.scope.mark(parts[0]) if len(parts) == 1 else None
             if mark is not None:
                 return Aggregate("count_units", None, Call("not", (_is_null(mark),), Kind.BOOLEAN))
-            if len(parts) != 1 or not self.scope.is_unit(parts[0]):
-                hint = f"count(DISTINCT {key}) is allowed." if key else "Here every row is a unit: use count(*)."
-                if key is None and self.table.unit_key is not None:
-                    hint = f"Let the subquery select {self.table.unit_key} too, and count that."
-                self._refuse("Q304", f"DISTINCT may count privacy units only. {hint}", node)
-            return Aggregate("count_units", None, None)
+            if len(parts) != 1 or isinstance(parts[0], exp.Tuple):
+                hint = "Count one column, or GROUP BY both."
+                self._refuse("Q304", f"count(DISTINCT ...) takes one column here. {hint}", node)
+            return self._different(parts[0])
         if self.scope.is_unit(inner):
             return Aggregate("count_rows", None, None)  # rows without a unit key are dropped everywhere
         argument = self.scope.mark(inner) or self.row(inner)
         if not facts(argument).nullable:
             return Aggregate("count_rows", None, None)
         return Aggregate("count", argument, None)
-
-    def _filtered(self, aggregate: Aggregate, condition: Expr) -> Aggregate:
-        both = condition if aggregate.filter is None else Call("and", (aggregate.filter, condition), Kind.BOOLEAN)
-        return Aggregate(aggregate.function, aggregate.argument, both)
 
     def _boolean(self, expr: Expr, node: exp.Expression, where: str) -> Expr:
         return boolean(expr, node, where, self.text)

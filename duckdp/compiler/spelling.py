@@ -11,16 +11,13 @@ from duckdp.compiler.nodes import FUNCTION_NAMES
 
 # What does the work of functions that have no rule, where their names do not tell.
 NEIGHBOURS = {
-    "age": "date_diff('day', x, y)",
-    "current_date": "a date: DATE '2020-01-31'",
-    "dayname": "dayofweek(x)",
+    "age": "date_part('year', age(x, y))",
     "last_day": "date_trunc('month', x)",
+    "lpad": "x || 'a'",
+    "regexp_extract": "split_part(x, '.', 1)",
+    "regexp_full_match": "regexp_matches(x, '^a$')",
+    "regexp_replace": "replace(x, 'a', 'b')",
     "list_contains": "x IN (1, 2)",
-    "monthname": "month(x)",
-    "now": "a timestamp: TIMESTAMP '2020-01-31 12:00:00'",
-    "regexp_matches": "x LIKE 'a%'",
-    "strftime": "date_trunc('month', x)",
-    "time_bucket": "date_trunc('month', x)",
 }
 # Words before a parenthesis that are no functions
 _KEYWORDS = frozenset(

@@ -63,11 +63,14 @@ CLAUSES = {
 }
 CLAUSE = "Write SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ... ORDER BY ... LIMIT ... OFFSET."
 DATES = "Use date_diff('day', x, y), a part such as year(x), or write the date out: DATE '2020-01-31'."
+INTERVAL = "Write x - INTERVAL 30 DAY, with x a date or timestamp."
+BOUNDED = "The data owner declares first and last date with protect(bounds=...); or compare it with a date."
+PASSED = "Write date_part('year', age(x, y)), or date_sub('year', y, x)."
 TUPLE = "a tuple is outside the allow-list. Write it out: a > 1 OR (a = 1 AND b > 2)."
 LEVELS = "ROLLUP, CUBE and GROUPING SETS are outside the allow-list. Ask for each level with a GROUP BY of its own."
 ALIAS = f"an alias has no place here. {SPACED}"
 NO_RULE: dict[type[exp.Expression], str] = {
-    exp.Interval: f"INTERVAL is outside the allow-list. {DATES}",
+    exp.Interval: f"INTERVAL stands beside a date or timestamp. {INTERVAL}",
     exp.Tuple: TUPLE,
     exp.Alias: ALIAS,
     exp.Rollup: LEVELS,
@@ -80,6 +83,14 @@ NEEDED = {
     Kind.TEXT: "Write a text in quotes: 'a'.",
     Kind.DATE: "Write a date: DATE '2020-01-31'.",
     Kind.TIMESTAMP: "Write a timestamp: TIMESTAMP '2020-01-31 12:00:00'.",
+}
+ORDERED = {
+    "bounds": "needs the first and last date. The data owner declares them with protect(bounds=...).",
+    "kind": "needs a number or a date. Take mode(x), or GROUP BY x with count(*).",
+    "domain": (
+        "would show a value that one person may be alone with. Ask for those that many have: "
+        "GROUP BY x ORDER BY count(*) DESC LIMIT 1."
+    ),
 }
 _NUMBER_OF = {
     Kind.TEXT: "Take length(x), or count(*) with x in GROUP BY or WHERE.",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from duckdp.compiler.clock import today
 from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
 from duckdp.compiler.known import is_known
@@ -142,7 +143,7 @@ class Select(Explained):
         if self.tolerance is None:
             terms = (self.epsilon, self.delta, self.error, self.mechanism)
             return desk.recall(
-                ("plan", self.statement, *terms, *self.parameters),
+                ("plan", today(), self.statement, *terms, *self.parameters),
                 lambda: self._price(desk, desk.read(self.statement, self.parameters), None).plan,
                 lambda plan: is_small(plan.query),
             )

@@ -115,8 +115,12 @@ class Text:
                 [
                     f"length({self.text(depth - 1)})",
                     f"{pick(PARTS)}({self.moment(depth - 1)})",
-                    f"hour({pick(['ta', 'tb'])})",
-                    f"minute({pick(['ta', 'tb'])})",
+                    f"{pick(['hour', 'minute', 'second'])}({pick(['ta', 'tb'])})",
+                    f"{pick(['isoyear', 'decade', 'century', 'epoch'])}({pick(['da', 'ta'])})",
+                    f"strpos({self.text(depth - 1)}, {pick(['a', 'b', 'é'])!r})",
+                    f"date_sub('{pick(['year', 'month', 'week', 'day'])}', {pick(['da, db', 'ta, tb'])})",
+                    f"date_part('year', age({pick(['ta', 'da'])}, {pick(['tb', 'db'])}))",
+                    "(da - db)",
                 ]
             )
         unit = pick(UNITS)
@@ -154,6 +158,10 @@ class Text:
             return f"({self.moment(depth - 1)} {sign} {self.moment(depth - 1)})"
         if kind == 14:
             return f"({self.boolean(depth - 1)} IS {pick(['TRUE', 'FALSE', 'NOT TRUE'])})"
+        if self.rng.random() < 0.4:
+            length = f"INTERVAL {self.rng.choice([0, 1, 40])} {pick(['DAY', 'HOUR', 'MONTH'])}"
+            expression = pick(["^a", "b$", "[A-Z]", "a.b", "(a|b){2}", "É"])
+            return pick([f"(ta - tb {sign[:2]} {length})", f"regexp_matches({self.text(depth - 1)}, {expression!r})"])
         return f"{pick(['starts_with', 'ends_with', 'contains'])}({self.text(depth - 1)}, {pick(['a', 'b', ''])!r})"
 
     def text(self, depth: int) -> str:
@@ -172,6 +180,14 @@ class Text:
                 f"substring({x}, {self.rng.randrange(4)}, {self.rng.randrange(4)})",
                 f"coalesce({x}, {self.text(depth - 1)})",
                 f"nullif({x}, 'a')",
+                f"({x} || {self.text(depth - 1)})",
+                f"concat({x}, {self.text(depth - 1)})",
+                f"replace({x}, {pick(['a', 'ab'])!r}, {pick(['', 'b', 'éé'])!r})",
+                f"split_part({x}, {pick(['.', 'a', 'ab'])!r}, {self.rng.randint(1, 3)})",
+                f"{pick(['reverse', 'ltrim', 'rtrim'])}({x})",
+                f"CAST({pick(['s', 'a', 'q', 't', 'da', 'ta'])} AS VARCHAR)",
+                f"{pick(['dayname', 'monthname'])}({pick(['da', 'ta'])})",
+                f"strftime({pick(['da', 'tb'])}, {pick(['%Y-%m', '%d.%m.%y', '%A %j', '%V %G %u', '%H:%M %p'])!r})",
                 f"CASE WHEN {self.boolean(depth - 1)} THEN {x} ELSE {self.text(depth - 1)} END",
             ]
         )
@@ -188,6 +204,7 @@ class Text:
                 f"CAST({self.moment(depth - 1)} AS {pick(['DATE', 'TIMESTAMP'])})",
                 f"coalesce({pick(['da', 'db'])}, {pick(['da', 'db'])})",
                 f"nullif({pick(['ta', 'tb'])}, tb)",
+                f"time_bucket(INTERVAL '1 {pick(['week', 'month', 'year', 'day'])}', {pick(['da', 'ta'])})",
             ]
         )
 

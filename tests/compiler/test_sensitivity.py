@@ -46,8 +46,14 @@ STATEMENTS = [
     "SELECT sum(income) FROM clinic",
     "SELECT sum(income), sex FROM clinic WHERE income < 3 GROUP BY sex",
     "SELECT sex, sum(least(greatest(score, -5), 5)) FROM clinic GROUP BY sex",
+    "SELECT count(DISTINCT visits), count(DISTINCT town), count(*) FROM clinic",
+    "SELECT sex, count(DISTINCT score), count(DISTINCT name) FILTER (WHERE smoker), avg(age) FROM clinic GROUP BY sex",
+    "SELECT name, count(DISTINCT visits), sum(income) FROM clinic GROUP BY name",
+    "SELECT median(age), min(income), max(born), mode(town) FROM clinic",
+    "SELECT visits, quantile_cont(cost, 0.9), min(age) FILTER (WHERE smoker), count(*) FROM clinic GROUP BY visits",
+    "SELECT sex, corr(income, cost), regr_slope(cost, age) FROM clinic GROUP BY sex",
 ]
-ROW_ONLY = [s for s in STATEMENTS if "DISTINCT" not in s]
+ROW_ONLY = [s for s in STATEMENTS if "DISTINCT pid" not in s]
 
 
 def _row(rng: random.Random, unit: int | None) -> Row:

@@ -117,7 +117,12 @@ SLICES = OPTIONS | {
     "left": ["0", "1", "256"],
     "right": ["0", "3", "256"],
     "substring": ["0,1", "1,0", "5,256", "256,256", "0,0"],
+    "split_part": ["1", "3", "16"],
+    "strftime_date": ["%Y-%m", "%A %d.%B %y", "%V/%G %j"],
+    "strftime_timestamp": ["%Y-%m-%dT%H:%M", "%a %b %I %p", "%w%u"],
 }
+EXPRESSIONS = ["", "a", "^I[0-9]{2}", "(a|b)*c", "(.*)(.*)(.*)x", "[^%]+$", "\\\\", "é|ß", "(?i)A"]
+SHIFTS = ["12,0,0", "-1,0,0", "0,30,0", "0,-400,0", "0,0,3600000000"]
 BOUNDS = [(None, None), (0.0, 100.0), (-5.0, 5.0), (2.0, 3.0), (0.0, 1e-3), (-1e100, 1e100)]
 
 
@@ -169,10 +174,17 @@ def _calls(name: str) -> Iterator[tuple[Expr, Kind]]:
             for pattern in PATTERNS:
                 constant = Literal(meant(pattern)[1] if "like" in name else pattern, Kind.TEXT)
                 yield Call(name, (args[0], constant), gives), kind
+        elif name == "regexp_matches":
+            for pattern, flags in product(EXPRESSIONS, ["", "i"]):
+                yield Call(name, (args[0], Literal(pattern, Kind.TEXT)), gives, flags), kind
+        elif name == "shifted":  # of columns with bounds alone
+            known = column("x", "TIMESTAMP", lower=dt.datetime(1800, 1, 31), upper=dt.datetime(2200, 2, 29 - 1))
+            for option in SHIFTS:
+                yield Call(name, (ColumnRef(known),), gives, option), kind
         elif name in SLICES:
             for option in SLICES[name]:
                 yield Call(name, tuple(args), gives, option), kind
-        elif name.startswith(("trunc_", "date_diff")):
+        elif name.startswith(("trunc_", "date_diff", "date_sub")):
             for unit in UNITS:
                 if not (unit in ("hour", "minute") and name == "trunc_date"):
                     yield Call(name, tuple(args), gives, unit), kind

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import LOSSES, Mutant
 
+_VALUES = "duckdp/compiler/distinct_values.py"
+_T_ORDER = ("tests/compiler/test_order_aggregates.py",)
 _EMIT, _PRINT, _QUANT = (f"duckdp/compiler/{n}.py" for n in ("emit", "printing", "quantile"))
 _REL, _PLAN, _SCAN = "duckdp/compiler/release.py", "duckdp/compiler/plan.py", "duckdp/smooth/sums/scan.py"
 _MISSING, _ENGINE = "duckdp/synthetic/lp/buy/null_patterns.py", "duckdp/vault/engine.py"
@@ -53,8 +55,15 @@ READS: tuple[Mutant, ...] = (
     Mutant("emit: units' NULLs are in the rest too", _EMIT, "weight * steps - sum(parts) - sum(nulls), *nulls]", "weight * steps - sum(parts), *nulls]", _T),
     Mutant("emit: places from nought", _EMIT, "places = count(1)", "places = count(0)", _T),
     Mutant("release: an open key by its place", _REL, "v if names is None else names[v] for v", "v for v", ("tests/privacy/test_parts.py::test_a_listed_key_is_released_by_name",)),
-    Mutant("parts: groups for one row", _EMIT, "parts=AddByKey(keys=len(keys), ordered=is_open) if keys else Add()", "parts=Add()", _T_SPLIT),
+    Mutant("parts: groups for one row", _EMIT, "return AddByKey(keys=keys, ordered=ordered) if keys else Add()", "return Add()", _T_SPLIT),
     Mutant("release: a key has the sign of a row's zero", _REL, "        return value + 0.0\n", "        return value\n", ("tests/privacy/test_parts.py::test_a_released_key_has_no_sign_of_zero",)),
+    # ---- different values, bins
+    Mutant("values: no bound on a unit's", _VALUES, "WHERE nth <= {most}", "WHERE nth >= 1", _T_ORDER),
+    Mutant("values: in all groups", _VALUES, "if keys and (size is None or size > plan.groups):", "if False:", _T),
+    Mutant("values: units choose the same ones", _VALUES, "{', '.join([*names, f'v{i}', secret])}", "{', '.join([f'v{i}', secret])}", _T_ORDER),
+    Mutant("values: parts add up", _EMIT, 'if any(m.kind == "values" for m in plan.measures):', "if False:", _T_ORDER),
+    Mutant("bins: a unit's rows not scaled", _EMIT, 'f"{most} // system.main.greatest(n{i}, {most})"', '"1"', _T),
+    Mutant("bins: intervals without room", "duckdp/compiler/binned.py", "room = of.room(of.share) + 1", "room = of.room(of.share) * 0.1", _T_ORDER),
     # ---- bounding
     Mutant("emit: a unit's sum unbounded above", _EMIT, "CASE WHEN s{i}_0 > {high} THEN {high} WHEN s{i}_0", "CASE WHEN s{i}_0", _T),
     Mutant("emit: a unit's sum unbounded below", _EMIT, "WHEN s{i}_0 < {low} THEN {low} ELSE s{i}_0", "ELSE s{i}_0", _T),

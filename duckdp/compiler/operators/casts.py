@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from duckdp.catalog.table import INTEGER_RANGES
+from duckdp.catalog.table import INTEGER_RANGES, Kind
 from duckdp.compiler.expression import Call
 from duckdp.compiler.number_types import INTEGER, always_of, of_first
 from duckdp.compiler.operators.dates import moments, of_days
@@ -20,13 +20,14 @@ from duckdp.compiler.operators.row import (
     N,
     Operator,
     S,
+    T,
     always,
     keeps_whole,
     spans,
     within,
 )
 from duckdp.compiler.operators.spans import everything
-from duckdp.compiler.vectors import Vector
+from duckdp.compiler.vectors import Vector, stepped
 from duckdp.core import interval as iv
 from duckdp.core.calendar import DAY
 from duckdp.core.interval import Interval
@@ -70,7 +71,31 @@ def _converted(call: Call, args: Sequence[Span]) -> Span:
     return everything() if ends is None else of_days(ends, DAY if call.kind is D else 1)
 
 
+def _cut(name: str, low: int) -> Operator:
+    """A released number, brought to the range [low, 1] that it must lie in: its error is that of what is cut."""
+    return Operator(
+        name=name,
+        takes=(N,),
+        gives=N,
+        sql=lambda a, _: f"(CASE WHEN {a[0]} < {low}e0 THEN {low}e0 WHEN {a[0]} > 1e0 THEN 1e0 ELSE {a[0]} END)",
+        interval=within(low, 1),
+        exact=True,
+        bounds=True,
+        released=stepped(lambda a: np.clip(a, low, 1)),
+        encloses=lambda _, a: Span(np.clip(a[0].low, low, 1), np.clip(a[0].high, low, 1)),
+    )
+
+
+def _text(kind: Kind, sql: str) -> Operator:
+    """A value as DuckDB writes it. Of numbers the reader takes whole ones alone, which a BIGINT holds."""
+    return Operator(name=f"text_{kind.value}", stem="text", takes=(kind,), gives=T, sql=lambda a, _: sql.format(a[0]))
+
+
 CASTS: tuple[Operator, ...] = (
+    _text(N, "CAST(TRY_CAST({} AS BIGINT) AS VARCHAR)"),
+    _text(B, "CAST({} AS VARCHAR)"),
+    _text(D, "CAST({} AS VARCHAR)"),
+    _text(S, "CAST({} AS VARCHAR)"),
     Operator(  # NaN is NULL, as in a column: see Operator.undefined
         name="defined",
         takes=(N,),
@@ -117,6 +142,8 @@ CASTS: tuple[Operator, ...] = (
         makes_null=True,
         bends=False,
     ),
+    _cut("within_one", -1),
+    _cut("within_share", 0),
     Operator(  # BOOLEAN to 0 or 1
         name="number",
         takes=(B,),

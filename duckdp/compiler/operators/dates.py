@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from sqlglot import exp
 from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call
 from duckdp.compiler.number_types import INTEGER, always_of
-from duckdp.compiler.operators.row import Args, D, N, Operator, S, always, within
+from duckdp.compiler.operators.row import Args, D, N, Operator, S, T, always, within
 from duckdp.compiler.operators.spans import Rule, everything
 from duckdp.core.calendar import DAY, PERIODS, part_range, truncated
 from duckdp.core.interval import REALS, Interval
@@ -73,6 +74,64 @@ def _difference(call: Call, args: Sequence[Span]) -> Span:
     return Span(least - room, most + room)
 
 
+FORMATS = {  # of strftime: the unit that each part of a format needs
+    "Y": "year",
+    "y": "year",
+    "m": "month",
+    "B": "month",
+    "b": "month",
+    "d": "day",
+    "j": "day",
+    "A": "day",
+    "a": "day",
+    "w": "day",
+    "u": "day",
+    "V": "day",
+    "G": "day",
+    "H": "hour",
+    "I": "hour",
+    "p": "hour",
+    "M": "minute",
+}
+_BETWEEN = re.compile(r"(%[A-Za-z]|[-/:._ T,]|[0-9])*")
+
+
+def _form(form: str) -> str:
+    if not _BETWEEN.fullmatch(form) or any(part not in FORMATS for part in re.findall("%(.)", form)):
+        raise KeyError(form)
+    return form
+
+
+def _shifted(moment: str, option: str) -> str:
+    """A moment so many months, days and microseconds later."""
+    months, days, micros = (int(n) for n in option.split(","))
+    parts = (
+        (months, "to_months", "INTEGER"),
+        (days, "to_days", "INTEGER"),
+        (micros, "to_microseconds", "BIGINT"),
+    )
+    return f"({' + '.join([moment, *(f'system.main.{f}(CAST({n} AS BIGINT))' for n, f, t in parts if n)])})"
+
+
+def _micros(args: Args) -> Interval:
+    span = _seconds(args, "")
+    return Interval(span.lower * 1e6, span.upper * 1e6)
+
+
+def _seconds(args: Args, _: str) -> Interval:
+    first, last = args[0].dates or (dt.date(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999))
+    least, most = ((_moment(d) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) for d in (first, last))
+    return Interval(math.floor(least / 1e6), math.ceil(most / 1e6))
+
+
+def _epoch(call: Call, args: Sequence[Span]) -> Span:
+    ends = moments(args[0], call.arguments[0].kind)
+    if ends is None:
+        return everything()
+    low, high = (np.floor_divide(end, 10**6).astype(float) for end in ends)
+    return Span(low, high + 1)
+
+
 def _years(args: Args, _: str) -> Interval:
     found = args[0].dates
     return Interval(found[0].year, found[1].year) if found is not None else Interval(1, 9999)
@@ -102,6 +161,7 @@ def _part(
     kinds: tuple[Kind, ...] = (D, S),
     words: tuple[str, ...] = (),
     interval: Callable[[Args, str], Interval] | None = None,
+    known: bool = True,
 ) -> list[Operator]:
     """The rows of one part, which ``extract``, ``date_part`` and a function of its name take."""
     return [
@@ -118,7 +178,7 @@ def _part(
             interval=interval or within(low, high),
             integral=always,
             number_type=always_of(INTEGER),
-            encloses=_of_part(name),
+            encloses=_of_part(name) if known else None,
         )
         for k in kinds
     ]
@@ -135,6 +195,66 @@ DATES: tuple[Operator, ...] = (
     *_part("dayofyear", 1, 366, exp.DayOfYear, words=("doy",)),
     *_part("hour", 0, 23, exp.Hour, kinds=(S,)),
     *_part("minute", 0, 59, exp.Minute, kinds=(S,)),
+    *_part("second", 0, 59, exp.Second, kinds=(S,), known=False),
+    *_part("isoyear", 0, 9999, kinds=(D, S), words=("isoyear",), known=False),
+    *_part("decade", 0, 999, kinds=(D, S), words=("decade",), known=False),
+    *_part("century", 1, 100, kinds=(D, S), words=("century",), known=False),
+    *(
+        Operator(  # whole units that have passed, as in an age
+            name=f"date_sub_{k.value}",
+            stem="date_sub",
+            takes=(k, k),
+            gives=N,
+            offered=("date_sub",),
+            sql=lambda a, unit: f"CAST(system.main.date_sub('{_unit(unit)}', {a[0]}, {a[1]}) AS DOUBLE)",
+            interval=_difference_image,
+            integral=always,
+            number_type=always_of(INTEGER),
+        )
+        for k in (D, S)
+    ),
+    *(
+        Operator(
+            name=f"strftime_{k.value}",
+            stem="strftime",
+            takes=(k,),
+            gives=T,
+            offered=("strftime",),
+            sql=lambda a, form: f"system.main.strftime({a[0]}, '{_form(form)}')",
+        )
+        for k in (D, S)
+    ),
+    Operator(  # exact as a DOUBLE until the year 2255
+        name="micros",
+        takes=(S,),
+        gives=N,
+        sql=lambda a, _: f"CAST(system.main.epoch_us({a[0]}) AS DOUBLE)",
+        interval=lambda args, _: _micros(args),
+        integral=always,
+        number_type=always_of(INTEGER),
+    ),
+    Operator(  # the reader takes columns whose bounds keep it within the calendar
+        name="shifted",
+        takes=(S,),
+        gives=S,
+        sql=lambda a, months_days_micros: _shifted(a[0], months_days_micros),
+    ),
+    *(
+        Operator(  # in seconds from 1970
+            name=f"epoch_{k.value}",
+            stem="epoch",
+            takes=(k,),
+            gives=N,
+            nodes=(exp.TimeToUnix,),
+            reading="part",
+            words=("epoch",),
+            offered=("epoch",),
+            sql=lambda a, _: f"system.main.epoch({a[0]})",
+            interval=_seconds,
+            encloses=_epoch,
+        )
+        for k in (D, S)
+    ),
     Operator(
         name="trunc_date",
         stem="trunc",

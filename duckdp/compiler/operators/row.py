@@ -142,6 +142,7 @@ class Operator:
         continuous: it bends, but neither jumps nor rounds: ``encloses`` holds in exact arithmetic too.
         cancels: its rounding errors may be larger than its result.
         by_value: how a text with it is translated depends on the value of a constant.
+        bounds: released, its value and interval are cut to the operator's interval.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Operator:
     continuous: bool = False
     cancels: bool = False
     by_value: bool = False
+    bounds: bool = False
 
     @property
     def family(self) -> str:

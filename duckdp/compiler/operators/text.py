@@ -39,7 +39,61 @@ def _matches(flags: str) -> Callable[[list[str], str], str]:
     return lambda a, _: f"system.main.regexp_full_match({a[0]}, {a[1]}, '{flags}')"
 
 
+def _flags(flags: str) -> str:
+    if flags not in ("", "i"):
+        raise KeyError(flags)
+    return flags
+
+
+def _short(sql: str) -> str:
+    """Texts stay as short as columns are read, whatever they are made of: work and memory have a public bound."""
+    return f"system.main.left({sql}, {MAX_TEXT})"
+
+
+def _split(a: list[str], place: str) -> str:
+    """With so many separators behind it that the part is there: an empty one where the text has fewer."""
+    more = " || ".join([a[0], *[a[1]] * int(place)])
+    return f"system.main.list_extract(system.main.string_split(({more}), {a[1]}), {int(place)})"
+
+
 TEXT: tuple[Operator, ...] = (
+    Operator(
+        name="concat",
+        takes=(T,),
+        gives=T,
+        variadic=True,
+        offered=("concat",),
+        sql=lambda a, _: _short(f"({' || '.join(a)})"),
+        shown=lambda a: f"({' || '.join(a)})",
+    ),
+    Operator(
+        name="replace",
+        takes=(T, T, T),
+        gives=T,
+        offered=("replace",),
+        sql=lambda a, _: _short(f"system.main.replace({', '.join(a)})"),
+    ),
+    Operator(name="split_part", takes=(T, T), gives=T, offered=("split_part",), sql=_split),
+    Operator(  # RE2: linear in the text; the reader bounds how often a pattern repeats
+        name="regexp_matches",
+        takes=(T, T),
+        gives=B,
+        offered=("regexp_matches",),
+        sql=lambda a, flags: f"system.main.regexp_matches({a[0]}, {a[1]}, '{_flags(flags)}')",
+    ),
+    Operator(
+        name="strpos",
+        takes=(T, T),
+        gives=N,
+        offered=("strpos", "instr"),
+        sql=lambda a, _: f"CAST(system.main.strpos({a[0]}, {a[1]}) AS DOUBLE)",
+        interval=within(0, 4 * MAX_TEXT),
+        integral=always,
+        number_type=always_of(INTEGER),
+    ),
+    Operator(name="ltrim", takes=(T,), gives=T, sql=function("ltrim"), offered=("ltrim",)),
+    Operator(name="rtrim", takes=(T,), gives=T, sql=function("rtrim"), offered=("rtrim",)),
+    Operator(name="reverse", takes=(T,), gives=T, sql=function("reverse"), nodes=(exp.Reverse,), offered=("reverse",)),
     Operator(
         name="lower",
         takes=(T,),

@@ -1,0 +1,201 @@
+"""Quantiles, least, greatest and commonest values, pairs of numbers and different values: DuckDB's, on exact cells.
+
+Intervals of order statistics hold what they say: with the noise of a release, and not with less room (broken twins).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pytest
+
+from duckdp.catalog.table import Table
+from duckdp.compiler import binned, distinct_values, emit
+from duckdp.compiler.binned import BINS, Bins, bins_of
+from duckdp.core.errorbars import Noise
+from tests.compiler.test_sensitivity import search
+from tests.gate import Row, clinic, exact_answer, load, plan_for
+
+WIDTH = 5000 / BINS  # of a bin of cost
+
+
+@pytest.fixture
+def table(con: duckdb.DuckDBPyConnection) -> Table:
+    """Visits of 40 persons, each with as many as count, within bounds and domains, with NULLs."""
+    rng, rows = random.Random(1), []
+    for i in range(400):
+        day = dt.date(1990, 1, 1) + dt.timedelta(days=rng.randrange(1000))
+        text = (rng.choice(["F", "M"]), rng.choice(["Bern", "Bern", "Genf"]), rng.choice(["a", "b", "c", None]))
+        numbers = (rng.choice([None, *range(20, 80)]), rng.uniform(0, 4000), rng.uniform(-3, 3))
+        rows.append(
+            (i % 40, *numbers, *text, day, None, rng.random() < 0.5, 1, rng.choice([1, 2]), rng.uniform(-9, 19))
+        )
+    return load(con, clinic(max_rows=10, max_groups=10), rows)
+
+
+def _values(text: str, table: Table, con: duckdb.DuckDBPyConnection) -> list[object]:
+    return [column.values[0] for column in exact_answer(plan_for(text, table, epsilon=100), con)]
+
+
+def test_places_are_those_of_duckdb_to_a_bin(table: Table, con: duckdb.DuckDBPyConnection) -> None:
+    for name in ("min(cost)", "max(cost)", "median(cost)", "quantile_cont(cost, 0.9)", "quantile_disc(cost, 0.2)"):
+        (found,) = _values(f"SELECT {name} FROM clinic", table, con)
+        [(wanted,)] = con.execute(f"SELECT {name} FROM clinic").fetchall()
+        assert abs(found - wanted) <= WIDTH, name  # type: ignore[operator]
+
+
+def test_what_has_a_bin_of_its_own_is_exact(table: Table, con: duckdb.DuckDBPyConnection) -> None:
+    text = "SELECT mode(town), min(sex), mode(level), mode(smoker), quantile_disc(age, 0.5) FROM clinic"
+    [wanted] = con.execute(text).fetchall()
+    assert _values(text, table, con) == list(wanted)
+    low, high = _values("SELECT min(age), max(age) FROM clinic", table, con)
+    [(least, most)] = con.execute("SELECT min(age), max(age) FROM clinic").fetchall()
+    assert least <= low <= least + 1  # type: ignore[operator] # without what is no more than noise
+    assert most - 1 <= high <= most  # type: ignore[operator]
+
+
+def test_dates_are_dates(table: Table, con: duckdb.DuckDBPyConnection) -> None:
+    found = _values("SELECT min(born), max(born), median(born) FROM clinic", table, con)
+    [wanted] = con.execute("SELECT min(born), max(born), quantile_disc(born, 0.5) FROM clinic").fetchall()
+    assert all(abs((one - two).days) <= 60 for one, two in zip(found, wanted, strict=True))  # type: ignore[operator]
+
+
+PAIRS = ("corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2", "regr_count", "regr_avgx")
+PAIRS += ("regr_avgy", "regr_sxx", "regr_syy", "regr_sxy")
+
+
+def test_pairs_are_duckdbs(table: Table, con: duckdb.DuckDBPyConnection) -> None:
+    for pair, where in (("age, cost", ""), ("cost, age", " FILTER (WHERE smoker)"), ("income, cost", "")):
+        text = f"SELECT {', '.join(f'{name}({pair}){where}' for name in PAIRS)} FROM clinic"
+        [wanted] = con.execute(text).fetchall()
+        for name, one, two in zip(PAIRS, _values(text, table, con), wanted, strict=True):
+            assert one == pytest.approx(two, rel=1e-3), (name, pair)
+
+
+def test_different_values_are_duckdbs(table: Table, con: duckdb.DuckDBPyConnection) -> None:
+    text = "SELECT count(DISTINCT name), count(DISTINCT age), count(DISTINCT cost) FILTER (WHERE smoker), count(*)"
+    [wanted] = con.execute(f"{text} FROM clinic").fetchall()
+    assert _values(f"{text} FROM clinic", table, con) == list(wanted)
+    grouped = f"{text.replace('SELECT', 'SELECT sex,')} FROM clinic GROUP BY sex ORDER BY sex"
+    found = exact_answer(plan_for(grouped, table), con)
+    assert list(zip(*(c.values for c in found), strict=True)) == con.execute(grouped).fetchall()
+
+
+def test_parts_of_the_rows_do_not_tell_how_many_values_there_are() -> None:
+    assert not emit.emit(plan_for("SELECT count(DISTINCT name) FROM clinic", clinic()), 1).parts.known
+    assert emit.emit(plan_for("SELECT median(age) FROM clinic", clinic()), 1).parts.known
+
+
+def test_a_list_of_quantiles_is_a_column_each() -> None:
+    plan = plan_for("SELECT quantile_cont(cost, [0.1, 0.9]) AS q, median(cost) FROM clinic", clinic())
+    assert [o.name for o in plan.query.outputs] == ["q_0.1", "q_0.9", "median(cost)"]
+    assert len(plan.measures) == 1  # one release for all
+
+
+# ---- intervals ------------------------------------------------------------------------------------------------------
+
+
+def _covered(share: float, room: float, rounds: int = 3000) -> float:
+    """How often the interval of a quantile has the true one, over draws of noise; the room is made so much wider."""
+    rng = np.random.default_rng(5)
+    rows = np.sort(rng.beta(2, 5, 900) * 10)
+    exact = np.histogram(rows, bins=BINS, range=(0, 10))[0]
+    noise = Noise("laplace", 8.0)
+    drawn = rng.geometric(1 - np.exp(-1 / 8), (2, BINS, rounds))
+    of = Bins(exact[:, None] + drawn[0] - drawn[1], 0.0, 10 / BINS, False, share, noise, 1.0)
+    if room != 1:
+        of = _Narrow(*(getattr(of, name) for name in of.__dataclass_fields__))
+    low, high = binned.ends(of)
+    true = rows[min(int(share * len(rows)), len(rows) - 1)]
+    return float(np.mean((low <= true) & (true <= high)))
+
+
+class _Narrow(Bins):
+    def room(self, share: float) -> np.ndarray:
+        return super().room(share) * 0.2 - 1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_intervals_of_places_hold(share: float) -> None:
+    assert _covered(share, 1) > 0.93  # 0.95 at least; five deviations of 3000 draws are 0.02
+
+
+def test_intervals_with_less_room_do_not() -> None:
+    assert _covered(0.5, 0.5) < 0.9
+
+
+def test_bins_hold_their_range() -> None:
+    rng = random.Random(2)
+    for _ in range(300):
+        low = rng.choice([0, -7, rng.uniform(-1e6, 1e6)])
+        high = low + rng.choice([0, 1, 127, 128, 10_000, rng.uniform(0, 1e5)])
+        for whole in (False, True):
+            if whole and np.floor(high) < np.ceil(low):
+                continue
+            count, first, last = bins_of(low, high, whole=whole)
+            assert first <= (np.ceil(low) if whole else low)
+            assert last > np.floor(high) if whole else last >= high
+            assert 1 <= count <= binned.MOST_BINS
+
+
+# ---- broken twins of what is printed --------------------------------------------------------------------------------
+
+
+def _reprinted(function: str, cut: str, instead: str) -> Callable[[pytest.MonkeyPatch], None]:
+    module = distinct_values if hasattr(distinct_values, function) else emit
+    old = getattr(module, function)
+
+    def changed(*given: object, **named: object) -> object:
+        found = old(*given, **named)
+        assert cut in str(found)
+        return [f.replace(cut, instead) for f in found] if isinstance(found, list) else found.replace(cut, instead)
+
+    return lambda patch: patch.setattr(module, function, changed)
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("SELECT count(DISTINCT cost) FROM clinic", _reprinted("_values", "WHERE nth <= 3", "")),
+        (
+            "SELECT visits, count(DISTINCT cost) FROM clinic GROUP BY visits",
+            _reprinted("_values", "WHERE place <= 2", ""),
+        ),
+        ("SELECT median(age) FROM clinic", _reprinted("_unit_cells", "* 3 // system.main.greatest(n0, 3)", "")),
+    ],
+)
+def test_contributions_that_are_not_bounded_are_caught(
+    text: str,
+    broken: Callable[[pytest.MonkeyPatch], None],
+    con: duckdb.DuckDBPyConnection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken(monkeypatch)
+    try:
+        assert search(con, plan_for(text, clinic()), random.Random(3), 60) > 1
+    except AssertionError as caught:
+        assert "too many new keys" in str(caught)
+
+
+def test_a_claim_for_one_value_is_caught(con: duckdb.DuckDBPyConnection) -> None:
+    plan = plan_for("SELECT count(DISTINCT cost) FROM clinic", clinic())
+    one = plan_for("SELECT count(DISTINCT cost) FROM clinic", clinic(max_rows=1))
+    assert search(con, replace(plan, measures=one.measures), random.Random(4), 60, runs=plan) > 1
+
+
+def _rows(values: list[list[object]]) -> list[Row]:
+    """A person for each list, with a row for each of its names."""
+    empty = (None,) * 12
+    return [(i, *empty[:5], name, *empty[6:]) for i, names in enumerate(values) for name in names]
+
+
+def test_units_choose_different_values(con: duckdb.DuckDBPyConnection) -> None:
+    """By a hash without the unit all persons with the same names would choose the same ones."""
+    table = load(con, clinic(max_rows=1), _rows([list("abcdefgh")] * 60))
+    (found,) = exact_answer(plan_for("SELECT count(DISTINCT name) FROM clinic", table), con)
+    assert found.values[0] > 5
