@@ -22,6 +22,7 @@ from duckdp.front.fronts import Fronts
 from duckdp.ledger.files import default_ledger
 from duckdp.ledger.places import Where
 from duckdp.process.ending import Closing
+from duckdp.process.importing import importing
 from duckdp.session import Session
 from duckdp.vault.dataset import DataSet
 from duckdp.vault.protection import Protected, protect_tables
@@ -331,7 +332,8 @@ class Curator(Budgeting, Records, Closing):
         return self._isolation().connect(analyst) if isolated else self.front(analyst).connection()
 
     def _isolation(self) -> Isolated:
-        from duckdp.serve.isolated import Isolated
+        with importing():
+            from duckdp.serve.isolated import Isolated
 
         with self._isolating:
             if self._isolated is None:

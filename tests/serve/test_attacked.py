@@ -57,13 +57,17 @@ def sent(served: Served, statements: list[str]) -> tuple[int, int]:
     """Send each, by both protocols; how many were refused, and how many connections ended with their process."""
     refused = ended = 0
     said: list[str] = []
+
+    def told(notice: psycopg.errors.Diagnostic) -> None:
+        said.append(str(notice.message_primary))
+
     client: psycopg.Connection[tuple[object, ...]] | None = None
     for text in statements:
         for binary in (False, True):
             if client is None or client.closed:
                 client = psycopg.connect(served.dsn(), autocommit=True)
                 client.execute("SET dp.epsilon = 0.001")
-                client.add_notice_handler(lambda notice: said.append(str(notice.message_primary)))
+                client.add_notice_handler(told)
             said.clear()
             stop = threading.Timer(SECONDS, client.cancel)
             stop.start()
