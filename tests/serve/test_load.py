@@ -77,7 +77,7 @@ def test_eight_clients_ask_small_private_questions(plain: Served) -> None:
     times.sort()
     half, most = (1000 * times[len(times) * share // 100] for share in (50, 99))
     print(
-        f"\n{len(times)} answers in {LOAD_SECONDS:.0f} s: {len(times) / LOAD_SECONDS:.0f} a second, p50 {half:.0f} ms, p99 "
+        f"\n{len(times)} answers in {LOAD_SECONDS:.0f} s: {len(times) / LOAD_SECONDS:.0f} a second, p50 {half:.0f}, p99 "
         f"{most:.0f} ms; processor ms an answer: server and processes {1000 * spent / len(times):.1f}, clients "
         f"{1000 * clients / len(times):.1f}"
     )
