@@ -174,7 +174,7 @@ CURATOR: Cases = {
     "refresh": lambda _: {"reason": "r"},
     "charges": lambda _: {"analyst": "ana", "limit": 10, "before": None},
     "session": lambda _: {"analyst": "ana"},
-    "connect": lambda _: {"analyst": "ana"},
+    "connect": lambda _: {"analyst": "ana", "isolated": False},
     "front": lambda _: {"analyst": "ana"},
     "close": "takes nothing",
 }

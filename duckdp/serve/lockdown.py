@@ -77,6 +77,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "futex": (202, 98),
     "sched_getaffinity": (204, 123),
     "set_tid_address": (218, 96),
+    "restart_syscall": (219, 128),  # by which the system goes on with a wait after the process was stopped
     "clock_gettime": (228, 113),
     "clock_getres": (229, 114),
     "clock_nanosleep": (230, 115),

@@ -65,6 +65,8 @@ def sent(served: Served, statements: list[str]) -> tuple[int, int]:
     for text in statements:
         for binary in (False, True):
             if client is None or client.closed:
+                if client is not None:
+                    client.close()
                 client = psycopg.connect(served.dsn(), autocommit=True)
                 client.execute("SET dp.epsilon = 0.001")
                 client.add_notice_handler(told)
@@ -83,6 +85,8 @@ def sent(served: Served, statements: list[str]) -> tuple[int, int]:
             shown = "\n".join(said)
             assert not [s for s in leaks(shown) if s in CELLS and s not in text], (text, shown)
             assert "Traceback" not in shown, text
+    if client is not None:
+        client.close()
     return refused, ended
 
 

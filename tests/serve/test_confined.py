@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -92,6 +94,30 @@ def test_threads_that_ran_before_are_confined_too(found: dict[str, int]) -> None
 def test_memory_is_bounded_and_threads_still_start(found: dict[str, int]) -> None:
     assert found["memory"] == 0
     assert found["threads"] == 1
+
+
+STOPPED = """
+import select, socket
+from duckdp.serve.lockdown import lock
+ours, theirs = socket.socketpair()
+waiting = select.poll()
+waiting.register(ours, select.POLLIN)
+lock()
+print("ready", flush=True)
+print(waiting.poll(1500), flush=True)
+"""
+
+
+def test_a_process_that_is_stopped_goes_on_afterwards() -> None:
+    """The system goes on with what was interrupted by a call of its own, which was refused: waits failed with EPERM."""
+    with subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True) as held:
+        assert held.stdout is not None
+        assert held.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        held.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        held.send_signal(signal.SIGCONT)
+        assert held.stdout.read() == "[]\n"
 
 
 def test_without_it_the_tries_do_what_they_should_not() -> None:
