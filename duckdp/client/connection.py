@@ -19,6 +19,7 @@ from duckdp.client.problems import Error, InterfaceError, OperationalError, prob
 from duckdp.client.types import name_of
 from duckdp.errors import ParameterError
 from duckdp.process.aside import aside
+from duckdp.process.forks import Home
 from duckdp.result import Result
 
 PORT = 5433  # of a server, unless its address says otherwise
@@ -42,7 +43,7 @@ class Connection:
         self, driver: Any, *, name: str, cancel: Callable[[], None], ended: Callable[[], None] = lambda: None
     ) -> None:
         self._driver, self._name, self._cancel, self._ended = driver, name, cancel, ended
-        self._turn = threading.RLock()
+        self._turn, self._home = threading.RLock(), Home()
         self.run("SET dp.intervals = on", ())
 
     # ---- PEP 249 --------------------------------------------------------------------------------------------------
@@ -60,9 +61,9 @@ class Connection:
         self.run("ROLLBACK", ())
 
     def close(self) -> None:
-        """End it; again is harmless."""
+        """End it; again is harmless, and in a forked child it is nothing."""
         driver, self._driver = self._driver, None
-        if driver is not None:
+        if driver is not None and not self._home.left:
             with suppress(Exception):  # it ended before
                 driver.close()
             self._ended()
@@ -87,6 +88,10 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"<duckdp.client.Connection{' (closed)' if self._driver is None else ''} {self._name}>"
+
+    def __del__(self) -> None:
+        if hasattr(self, "_home"):
+            self.close()
 
     def __enter__(self) -> Self:
         return self

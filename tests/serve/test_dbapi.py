@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import os
 import subprocess
 import sys
@@ -252,6 +253,16 @@ def test_the_shell_at_a_server_on_a_terminal(served: Served, tmp_path: Path) -> 
 
 
 # ---- isolated --------------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_nobody_holds_ends_quietly(owner: duckdp.Curator) -> None:
+    owner.connect("ana", isolated=True).execute("SELECT 1")
+    gc.collect()
+    worker = owner._isolation()._workers["ana"]
+    until = time.monotonic() + 60
+    while worker.clients and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not worker.clients
 
 
 def test_an_isolated_connection_answers_privately(owner: duckdp.Curator) -> None:
