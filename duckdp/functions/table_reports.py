@@ -39,7 +39,7 @@ class TableReport(DpFunction):
     source: SourceName = argument(about="a stored synthetic table")
 
     def plan(self, desk: Desk) -> Planned:
-        """A row a figure."""
+        """A row for each figure of the report."""
         desk.require_grant()
 
         def run(_: str) -> Result:
