@@ -19,6 +19,7 @@ from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.buy import grow
 from duckdp.synthetic.tree.buy.grow import grow_tree
 from duckdp.synthetic.tree.plan import make_tree_plan
+from duckdp.synthetic.tree.spending import settled
 from duckdp.synthetic.unit.buy.purse import Purse
 from duckdp.synthetic.unit.completeness import (
     SPURIOUS,
@@ -71,7 +72,7 @@ def nulls_of_trees(
     units = make_units(COLUMNS)
     unit = unit_rows(units, 3000, missing)
     asked = request(units.count, expected_rows=3000, epsilon=epsilon, delta=delta, neighbours=neighbours)
-    found = []
+    asked, found = settled(asked, len(units.parts)), []
     for _ in range(tables):
         purse = open_tree_purse(asked, len(units.parts))
         plan = make_tree_plan(asked, units, purse)
