@@ -340,22 +340,25 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_correlations', [
   predicate::VARCHAR], [TRY_CAST(columns AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_sample_aggregate(t, aggregate, epsilon := NULL, blocks := NULL, low := NULL, high := NULL,
-  method := 'auto', predicate := NULL, fresh := false)
+  method := 'auto', predicate := NULL, more := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_sample_aggregate', [
   t::VARCHAR, aggregate::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), blocks::VARCHAR,
-  low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], []));
+  low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR,
+  CASE WHEN TRY_CAST(more AS VARCHAR[]) IS NULL THEN more::VARCHAR END, fresh::VARCHAR], [TRY_CAST(more AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_sample_aggregate(t, aggregate, epsilon := NULL, blocks := NULL, low := NULL, high := NULL,
   method := 'auto', predicate := NULL, fresh := false)
 AS (SELECT value FROM query(__dp_bind('dp_sample_aggregate', [
   t::VARCHAR, aggregate::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), blocks::VARCHAR,
-  low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR, fresh::VARCHAR], [])));
+  low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR, NULL::VARCHAR,
+  fresh::VARCHAR], [TRY_CAST(more AS VARCHAR[])])));
 
 CREATE OR REPLACE MACRO dp_explain_sample_aggregate(t, aggregate, epsilon := NULL, blocks := NULL, low := NULL,
-  high := NULL, method := 'auto', predicate := NULL)
+  high := NULL, method := 'auto', predicate := NULL, more := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain_sample_aggregate', [
   t::VARCHAR, aggregate::VARCHAR, coalesce(epsilon::VARCHAR, getvariable('dp_epsilon')::VARCHAR), blocks::VARCHAR,
-  low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR], []));
+  low::VARCHAR, high::VARCHAR, method::VARCHAR, predicate::VARCHAR,
+  CASE WHEN TRY_CAST(more AS VARCHAR[]) IS NULL THEN more::VARCHAR END], [TRY_CAST(more AS VARCHAR[])]));
 
 CREATE OR REPLACE MACRO dp_small_database(t, columns, questions, epsilon := NULL, size := NULL, fresh := false)
 AS TABLE SELECT * FROM query(__dp_bind('dp_small_database', [

@@ -190,7 +190,7 @@ SPREAD = {"x": "x", "bins": 3, "delta": 0, "groups": None}
 COUNTS = {"most": 5, "delta": 0, "groups": None}
 MATRIX = {"columns": ["x", "x * x"], "delta": 0, "groups": None}
 LINES = {"target": "x * x", "features": ["x"], "delta": 0, "ridge": 0.0, "groups": None}
-BLOCKS = {"aggregate": "avg(x)", "blocks": 5, "low": 0.0, "high": 9.0, "method": "auto"}
+BLOCKS = {"aggregate": "avg(x)", "blocks": 5, "low": 0.0, "high": 9.0, "method": "auto", "more": ["mad(x)"]}
 CENTERS = {"columns": ["x"], "k": 2, "method": "auto", "moves": 1, "blocks": None}
 WORKLOAD = {"columns": ["name"], "questions": ["name = 'n1'"], "epsilon": 1, "rounds": 1}
 NET = {"table": "t", "columns": ["x"], "questions": ["x > 0"]}

@@ -128,13 +128,21 @@ class BlockTask(OneRead):
         """The grid of each argument; none of one that is counted by value."""
         return () if self.row.name == "entropy" else tuple(_axis(a, self.row.bits) for a in self.arguments)
 
+    @property
+    def cells(self) -> list[str]:
+        """What is read of a block's rows, as SQL."""
+        p = "" if self.fraction is None else number(self.fraction)
+        return [cell.format(p=p) for cell in self.row.cells]
+
     def query(self, salt: int) -> PrivateQuery:
         """The private read: (block, cells...), at most one row for each block."""
         parameters = Parameters()
         keyed, names = self.table.unit_key is not None, [f"c{i}" for i in range(len(self.arguments))]
         listed = ", ".join(f"q.{name}" for name in names)
         known = " AND ".join(f"q.{name} IS NOT NULL" for name in names)
-        given = f"(SELECT q.* FROM {self._rows(parameters)} AS q WHERE {known})"
+        axes = self.axes or [None] * len(self.arguments)
+        rows = print_given(self.table, self.arguments, axes, self.where, parameters)
+        given = f"(SELECT q.* FROM {rows} AS q WHERE {known})"
         if keyed:
             placed = f"SELECT {print_block('q.unit', salt, self.blocks)} AS block, {listed} FROM {given} AS q"
         else:
@@ -145,9 +153,7 @@ class BlockTask(OneRead):
             )
         if self.row.by_value:
             placed = f"SELECT q.block, q.c0, system.main.count_star() AS n FROM ({placed}) AS q GROUP BY ALL"
-        p = "" if self.fraction is None else number(self.fraction)
-        cells = ", ".join(cell.format(p=p) for cell in self.row.cells)
-        sql = f"SELECT block, {cells} FROM ({placed}) AS placed GROUP BY block"
+        sql = f"SELECT block, {', '.join(self.cells)} FROM ({placed}) AS placed GROUP BY block"
         parts = AddByKey(keys=1, ordered=False) if keyed and self.row.sums else OfAllRows(_APART)
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=self.blocks, parts=parts)
 
@@ -160,7 +166,7 @@ class BlockTask(OneRead):
         values = [CELLS // 2] * self.blocks
         for block, *cells in rows:
             if 0 <= block < self.blocks:
-                values[block] = self._cell(cells)
+                values[block] = self.cell(cells)
         return values
 
     def read(self, payload: str) -> float:
@@ -179,22 +185,7 @@ class BlockTask(OneRead):
         found = self.mechanism_of_blocks
         return half_width(found.noise) * self.unit if isinstance(found, BlockMean) else None
 
-    def _rows(self, parameters: Parameters) -> str:
-        """(unit, c0, ...) of the rows that fulfil the predicate."""
-        rows = print_rows(self.table, columns(*self.arguments, self.where), parameters, unit=True)
-
-        def printed(expr: Expr) -> str:
-            return print_expr(expr, lambda c: f"r.{quote(c.name)}", parameters)
-
-        items = [] if self.table.unit_key is None else [f"r.{UNIT} AS unit"]
-        axes: Sequence[Axis | None] = self.axes or [None] * len(self.arguments)
-        for i, (argument, axis) in enumerate(zip(self.arguments, axes, strict=True)):
-            value = printed(argument)
-            items.append(f"{value if axis is None else _on_grid(value, axis)} AS c{i}")
-        where = "" if self.where is None else f" WHERE {printed(self.where)}"
-        return f"(SELECT {', '.join(items)} FROM {rows} AS r{where})"
-
-    def _cell(self, cells: Sequence[Any]) -> int:
+    def cell(self, cells: Sequence[Any]) -> int:
         """A block's value on the grid of the range: in the middle where there is none."""
         try:
             value = self.row.value(cells, self.axes)
@@ -206,6 +197,23 @@ class BlockTask(OneRead):
             self.span.upper - self.span.lower
         )
         return min(max(math.floor(share * CELLS + 0.5), 0), CELLS)
+
+
+def print_given(
+    table: Table, arguments: Sequence[Expr], axes: Sequence[Axis | None], where: Expr | None, parameters: Parameters
+) -> str:
+    """(unit, c0, c1, ...) of the rows that fulfil a predicate: arguments as cells of their grids, or as they are."""
+    rows = print_rows(table, columns(*arguments, where), parameters, unit=True)
+
+    def printed(expr: Expr) -> str:
+        return print_expr(expr, lambda c: f"r.{quote(c.name)}", parameters)
+
+    items = [] if table.unit_key is None else [f"r.{UNIT} AS unit"]
+    for i, (argument, axis) in enumerate(zip(arguments, axes, strict=True)):
+        value = printed(argument)
+        items.append(f"{value if axis is None else _on_grid(value, axis)} AS c{i}")
+    asked = "" if where is None else f" WHERE {printed(where)}"
+    return f"(SELECT {', '.join(items)} FROM {rows} AS r{asked})"
 
 
 def predicted_error(blocks: int, rows: int, *, combination: Combination, epsilon: float, changed: int) -> float:

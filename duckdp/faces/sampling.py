@@ -29,12 +29,14 @@ class BlockCalls(Files):
         high: float | None = None,
         method: Method = "auto",
         predicate: str | None = None,
+        more: Sequence[str] | None = None,
         fresh: bool = False,
     ) -> Result:
         """An aggregate of all rows, such as ``corr(x, y)``, from those of ``blocks`` of privacy units.
 
         Values of blocks are clamped to ``low`` .. ``high``, by default what follows from declarations, and combined by
-        ``method``: "mean" (with an interval), "median" or "center"; "auto" chooses by public figures.
+        ``method``: "mean" (with an interval), "median" or "center"; "auto" chooses by public figures. ``more``
+        aggregates are of the same blocks, a row for each.
         """
         return self._ask("dp_sample_aggregate", locals())
 
@@ -50,6 +52,7 @@ class BlockCalls(Files):
         high: float | None = None,
         method: Method = "auto",
         predicate: str | None = None,
+        more: Sequence[str] | None = None,
     ) -> Result:
         """What :meth:`sample_aggregate` would do and cost; free."""
         return self._ask("dp_explain_sample_aggregate", locals())

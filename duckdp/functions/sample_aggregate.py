@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from duckdp.catalog.table import Table, describe_unit, name_unit
 from duckdp.compiler.block_aggregate import BlockAggregate, read_block_aggregate
-from duckdp.compiler.block_values import BlockTask, best_combination, epsilon_of
+from duckdp.compiler.block_values import BlockTask, Combination, best_combination, epsilon_of
+from duckdp.compiler.block_vectors import BlockVectorTask
 from duckdp.compiler.expression import show
 from duckdp.core.interval import Interval
 from duckdp.core.types import Neighbours, parse_epsilon
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 MOST_BLOCKS = 10_000  # more of them cross and are put in order: a tenth of a second
 _LEAST_BLOCKS = 10  # where nobody says how many
 _NARROWEST = 1e-100  # a range: what is narrower has no cells that doubles tell apart
+_MOST_TOGETHER = 20  # aggregates of one call
+_MOST_CENTERED = 500  # blocks whose vectors have a centre: distances of all pairs are found, a second
 _KEPT = 0.95  # level of what explain promises
 _COMBINED = "what is combined is of blocks: a block of few rows errs more, and that is not in the interval"
 _OF_RANKS = "no interval: how far apart the values of blocks near their median lie is private"
@@ -38,6 +41,8 @@ _FEW_RANKS = "so few, at this epsilon, that it may lie outside of all of them: 9
 AggregateText = Annotated[
     str, Kind(word="the text of an aggregate", sql="aggregate", about="one aggregate of rows: corr(x, y), mad(x), ...")
 ]
+_MORE = Kind(word="a list of texts", about="more aggregates of the same blocks, a row for each", listed=True)
+AggregateTexts = Annotated[Sequence[str], _MORE]
 Method = Annotated[Literal["auto", "mean", "median", "center"], CHOICE]
 
 
@@ -59,10 +64,14 @@ class SampleAggregate(Explained):
     high: Number | None = option(None, about="largest value of the aggregate")
     method: Method = option("auto", about="how blocks are combined; auto: as public figures predict the least error")
     predicate: Predicate | None = option(None)
+    more: AggregateTexts | None = option(None, tabled=True)
     fresh: Fresh = option(False, explained=False)
 
     def plan(self, desk: Desk) -> Planned:
-        """One number; a mean of blocks with its interval."""
+        """One number, or one for each aggregate; means of blocks with their intervals."""
+        return self._one(desk) if self.more is None else self._several(desk)
+
+    def _one(self, desk: Desk) -> Planned:
         task = self._task(desk)
         mean = task.combination == "mean"
 
@@ -77,19 +86,61 @@ class SampleAggregate(Explained):
         columns = [("value", "DOUBLE")]
         return Planned(columns=with_errors(columns) if mean else columns, run=run, intervals=mean, rows=1)
 
+    def _several(self, desk: Desk) -> Planned:
+        """A row for each aggregate."""
+        task = self._tasks(desk)
+        mean, size = task.combination == "mean", len(task.parts)
+
+        def run(nonce: str) -> Result:
+            listed = ", ".join([self.aggregate, *(self.more or [])])
+            text = f"dp_sample_aggregate({task.table.name}, {listed}{predicate_text(self.predicate)})"
+            done = desk.perform(task, table=task.table, statement=text, fresh=self.fresh, nonce=nonce)
+            found = [_estimate(part, own) for part, own in zip(task.parts, task.each(done.payload), strict=True)]
+            names = ResultColumn(name="aggregate", type="VARCHAR", values=[p.text for p in task.parts])
+            numbers = ResultColumn(name="value", type="DOUBLE", values=[e.value for e in found], estimates=found)
+            notes = [_COMBINED] if mean else [_why(task.parts[0])]
+            return desk.dress([names, numbers], task.loss, done, notes=notes)
+
+        value = [("value", "DOUBLE")]
+        columns = [("aggregate", "VARCHAR"), *(with_errors(value) if mean else value)]
+        return Planned(columns=columns, run=run, intervals=mean, rows=size)
+
     def explain(self, desk: Desk) -> Sequence[str]:
         """The blocks, how they are combined, and the error where it is known before."""
+        return self._explain_one(desk) if self.more is None else self._explain_several(desk)
+
+    def _explain_several(self, desk: Desk) -> Sequence[str]:
+        task = self._tasks(desk)
+        first = task.parts[0]
+        widths = [part.half_width() for part in task.parts]
+        whole = "their vectors' centre of attention in l1" if task.combination == "center" else _told(first)
+        share = "for all" if task.combination == "center" else f"for each of {len(task.parts)} a part of epsilon"
+        return [
+            f"release {len(task.parts)} numbers, {task.mechanism}, {task.loss}",
+            *(f"  {line}" for line in describe_unit(task.table, task.neighbours.value)),
+            f"  reads: {task.table.name}{_rows_told(first)}",
+            f"  blocks: {task.blocks:,}; {_placed_told(first)}",
+            *(f"  of each: {_ranged_told(part)}" for part in task.parts),
+            f"  combined: {whole}; {share}",
+            f"cost: {task.loss}",
+            "expected error (95%):",
+            *(
+                f"  {part.text}: {_why(part) if width is None else f'± {width:g}'}"
+                for part, width in zip(task.parts, widths, strict=True)
+            ),
+            desk.remaining_text(task.loss),
+            *([f"note: {_COMBINED}"] if widths[0] is not None else []),
+        ]
+
+    def _explain_one(self, desk: Desk) -> Sequence[str]:
         task = self._task(desk)
-        unit = "each row" if task.table.unit_key is None else f"all rows of one {name_unit(task.table)}"
-        where = "" if task.where is None else f" where {show(task.where)}"
         width = task.half_width()
         return [
             f"release one number, {task.mechanism}, {task.loss}",
             *(f"  {line}" for line in describe_unit(task.table, task.neighbours.value)),
-            f"  reads: {task.table.name}{where}",
-            f"  blocks: {task.blocks:,}; a hash puts {unit} into one of them, so at most {task.changed} of them change",
-            f"  of each: {task.text} in [{task.span.lower:g}, {task.span.upper:g}]; "
-            f"{(task.span.lower + task.span.upper) / 2:g} where a block has none",
+            f"  reads: {task.table.name}{_rows_told(task)}",
+            f"  blocks: {task.blocks:,}; {_placed_told(task)}",
+            f"  of each: {_ranged_told(task)}",
             f"  combined: {_told(task)}",
             f"cost: {task.loss}",
             "expected error (95%):",
@@ -102,11 +153,48 @@ class SampleAggregate(Explained):
         table = desk.table(self.table)
         read = read_block_aggregate(self.aggregate, table)
         epsilon_nano, blocks, span = parse_epsilon(self.epsilon), self._blocks(table), self._span(read)
-        if self.method not in ("auto", "mean", "median", "center"):
-            raise ParameterError("P107", "method", self.method, "must be auto, mean, median or center.")
-        rows = table.expected_rows or table.row_cap
-        changed = 1 if desk.neighbours is Neighbours.ADD_REMOVE else 2
-        best = best_combination(blocks, rows, epsilon=epsilon_of(epsilon_nano), changed=changed)
+        return self._part(desk, table, read, span, epsilon_nano, blocks, self._combination(desk, table, epsilon_nano))
+
+    def _tasks(self, desk: Desk) -> BlockVectorTask:
+        table, texts = desk.table(self.table), [self.aggregate, *(self.more or [])]
+        if not 2 <= len(texts) <= _MOST_TOGETHER:
+            rule = f"must be 1 to {_MOST_TOGETHER - 1} more aggregates."
+            raise ParameterError("P107", "more", len(texts) - 1, rule)
+        reads = [read_block_aggregate(text, table) for text in texts]
+        whole, blocks = parse_epsilon(self.epsilon), self._blocks(table)
+        each = whole // len(texts)
+        if each == 0:
+            raise ParameterError("P101", "epsilon", self.epsilon, f"is too small for {len(texts)} aggregates.")
+        spans = [self._span(read) if read.range is None else read.range for read in reads]
+        combination = self._combination(desk, table, each)
+        if combination == "center" and blocks > _MOST_CENTERED:
+            if self.method == "center":
+                rule = f"must be at most {_MOST_CENTERED:,} for the centre of several aggregates."
+                raise ParameterError("P107", "blocks", blocks, rule)
+            combination = "median"
+        parts = [
+            self._part(desk, table, read, span, each, blocks, combination)
+            for read, span in zip(reads, spans, strict=True)
+        ]
+        named = [part.text for part in parts]
+        if len(set(named)) < len(named):
+            again = next(name for i, name in enumerate(named) if name in named[:i])
+            raise ParameterError("P107", "more", again, "stands twice.")
+        task = BlockVectorTask(parts=tuple(parts), epsilon_nano=whole)
+        if combination == "center":
+            _ = task.center
+        return task
+
+    def _part(
+        self,
+        desk: Desk,
+        table: Table,
+        read: BlockAggregate,
+        span: Interval,
+        epsilon_nano: int,
+        blocks: int,
+        combination: Combination,
+    ) -> BlockTask:
         return BlockTask(
             table=table,
             row=read.row,
@@ -115,10 +203,18 @@ class SampleAggregate(Explained):
             where=read_where(self.predicate, table),
             blocks=blocks,
             span=span,
-            combination=best if self.method == "auto" else self.method,
+            combination=combination,
             epsilon_nano=epsilon_nano,
             neighbours=desk.neighbours,
         )
+
+    def _combination(self, desk: Desk, table: Table, epsilon_nano: int) -> Combination:
+        if self.method not in ("auto", "mean", "median", "center"):
+            raise ParameterError("P107", "method", self.method, "must be auto, mean, median or center.")
+        if self.method != "auto":
+            return self.method
+        rows, changed = table.expected_rows or table.row_cap, 1 if desk.neighbours is Neighbours.ADD_REMOVE else 2
+        return best_combination(self._blocks(table), rows, epsilon=epsilon_of(epsilon_nano), changed=changed)
 
     def _blocks(self, table: Table) -> int:
         if self.blocks is None:
@@ -154,6 +250,21 @@ def _estimate(task: BlockTask, payload: str) -> Estimate:
     low, high = (min(max(end, task.span.lower), task.span.upper) for end in (center - width, center + width))
     error = math.sqrt(found.noise.variance()) * task.unit
     return Estimate(value=value, standard_error=error, low=low, high=high, note=_COMBINED)
+
+
+def _rows_told(task: BlockTask) -> str:
+    return "" if task.where is None else f" where {show(task.where)}"
+
+
+def _placed_told(task: BlockTask) -> str:
+    unit = "each row" if task.table.unit_key is None else f"all rows of one {name_unit(task.table)}"
+    return f"a hash puts {unit} into one of them, so at most {task.changed} of them change"
+
+
+def _ranged_told(task: BlockTask) -> str:
+    span = task.span
+    middle = (span.lower + span.upper) / 2
+    return f"{task.text} in [{span.lower:g}, {span.upper:g}]; {middle:g} where a block has none"
 
 
 def _why(task: BlockTask) -> str:

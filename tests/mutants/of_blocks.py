@@ -9,6 +9,7 @@ _MEAN, _MEDIAN = "duckdp/mechanisms/block_mean.py", "duckdp/mechanisms/block_med
 _CENTER, _AGGREGATE = "duckdp/mechanisms/center_of_attention.py", "duckdp/compiler/block_aggregate.py"
 _T, _T_LAWS = ("tests/test_sample_aggregate.py",), ("tests/mechanisms/test_block_mechanisms.py",)
 _T_IDENTITIES, _T_DRAWS = ("tests/privacy/test_identities.py",), ("tests/privacy/test_draws.py",)
+_VECTORS, _T_VECTORS = "duckdp/compiler/block_vectors.py", ("tests/test_block_vectors.py",)
 _T_PARTS = ("tests/privacy/test_parts.py",)
 
 BLOCKS: tuple[Mutant, ...] = (
@@ -54,8 +55,8 @@ BLOCKS: tuple[Mutant, ...] = (
     Mutant(
         "blocks: numbers that are none of theirs",
         _BLOCKS,
-        "            if 0 <= block < self.blocks:\n                values[block] = self._cell(cells)",
-        "            values[block] = self._cell(cells)",
+        "            if 0 <= block < self.blocks:\n                values[block] = self.cell(cells)",
+        "            values[block] = self.cell(cells)",
         _T_DRAWS,
     ),
     Mutant(
@@ -140,5 +141,48 @@ BLOCKS: tuple[Mutant, ...] = (
         "if k <= most else self.cells",
         "if k <= most else 0",
         _T_LAWS,
+    ),
+    Mutant(
+        "block vectors: rows of a unit in any block",
+        _VECTORS,
+        "print_block('q.unit', salt",
+        "print_block(listed, salt",
+        _T_VECTORS,
+    ),
+    Mutant(
+        "block vectors: rows by one aggregate's arguments",
+        _VECTORS,
+        'print_block(f"{listed}, q.copy", salt',
+        'print_block(f"q.{names[0]}, q.copy", salt',
+        _T_VECTORS,
+    ),
+    Mutant("block vectors: equal rows are one", _VECTORS, "system.main.range(q.n)", "system.main.range(1)", _T_VECTORS),
+    Mutant(
+        "block vectors: rows known to any",
+        _VECTORS,
+        '" AND ".join(f"p.{name} IS NOT NULL"',
+        '" OR ".join(f"p.{name} IS NOT NULL"',
+        _T_VECTORS,
+    ),
+    Mutant(
+        "block vectors: the centre of one change",
+        _VECTORS,
+        "epsilon_nano=self.epsilon_nano, changed=changed",
+        "epsilon_nano=self.epsilon_nano, changed=1",
+        _T_VECTORS,
+    ),
+    Mutant(
+        "block vectors: a part for the whole epsilon",
+        "duckdp/functions/sample_aggregate.py",
+        "each = whole // len(texts)",
+        "each = whole",
+        ("tests/test_block_vectors.py",),
+    ),
+    Mutant(
+        "block vectors: which ones is not of its identity",
+        _VECTORS,
+        "dump_table(self.table), asked,",
+        "dump_table(self.table),",
+        ("tests/privacy/test_identities.py",),
     ),
 )

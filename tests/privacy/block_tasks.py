@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duckdp.compiler.block_aggregate import read_block_aggregate
 from duckdp.compiler.block_values import BlockTask, Combination
+from duckdp.compiler.block_vectors import BlockVectorTask
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
 from duckdp.core.interval import Interval
@@ -38,3 +40,18 @@ def blocks(
         epsilon_nano=epsilon_nano,
         neighbours=neighbours,
     )
+
+
+def block_vectors(
+    table: Any,
+    aggregates: Sequence[str],
+    where: str | None = None,
+    *,
+    spans: Mapping[str, tuple[float, float] | None] | None = None,
+    epsilon_nano: int = NANO,
+    **terms: Any,
+) -> BlockVectorTask:
+    known = spans or {}
+    each = epsilon_nano // len(aggregates)
+    parts = (blocks(table, a, where, span=known.get(a), epsilon_nano=each, **terms) for a in aggregates)
+    return BlockVectorTask(parts=tuple(parts), epsilon_nano=epsilon_nano)

@@ -24,6 +24,7 @@ import pytest
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.compiler.bin_counts import BinCounts
 from duckdp.compiler.block_values import BlockTask
+from duckdp.compiler.block_vectors import BlockVectorTask
 from duckdp.compiler.bounds import BoundsTask, plan_bounds
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.common_keys import HeavyHittersTask
@@ -62,7 +63,7 @@ from duckdp.synthetic.tree.buy import TreeTask
 from duckdp.synthetic.unit.buy.unit_task import UnitTask
 from duckdp.vault.engine import read_batches
 from tests.gate import clinic, load, plan_for
-from tests.privacy.block_tasks import blocks
+from tests.privacy.block_tasks import block_vectors, blocks
 from tests.privacy.choices import chosen, hitters, small_database, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair_moments
@@ -384,6 +385,14 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("mean of values", lambda: blocks(ROWS, "entropy(town)", span=(0, 2))),
         Case("median of units", lambda: blocks(KEYED, "quantile_disc(score * 0 + cost, 0.9)", combination="median")),
         Case("center of rows, replaced", lambda: blocks(ROWS, "mode(age)", combination="center", neighbours=REPLACE)),
+    ),
+    BlockVectorTask: (
+        Case("means of units", lambda: block_vectors(KEYED, ("corr(age, cost)", "entropy(town)", "avg(age)"))),
+        Case(
+            "medians of rows, replaced",
+            lambda: block_vectors(ROWS, ("avg(age)", "mode(age)"), combination="median", neighbours=REPLACE),
+        ),
+        Case("centers of rows", lambda: block_vectors(ROWS, ("avg(age)", "mad(cost)"), combination="center")),
     ),
     PairMoments: (
         Case("a pair, in groups", lambda: pair_moments(KEYED, ("age", "cost"), keys="sex, level")),

@@ -33,9 +33,9 @@ OTHERS = {
     "TableTask",
     "Ledger",  # the protocols; what was stored
     *("SmoothQuantile", "ScaleBound"),  # those inside QuantileTask and SmoothQuantilesTask
-    *("BlockMean", "BlockMedian", "CenterOfAttention"),  # those inside BlockTask
+    *("BlockMean", "BlockMedian", "CenterOfAttention"),  # those inside BlockTask and BlockVectorTask
     "SecondMoments",  # the one inside PairMoments
-    *("CenterOfVectors", "ClusterMeans"),  # those inside KMeansTask
+    *("CenterOfVectors", "ClusterMeans"),  # those inside KMeansTask and BlockVectorTask
     "QuantileTree",  # the one inside TreeQuantilesTask
 }
 Databases = dict[str, duckdb.DuckDBPyConnection]

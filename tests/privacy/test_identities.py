@@ -33,7 +33,7 @@ from duckdp.smooth.buy.wishes import Wishes
 from duckdp.synthetic.lp.buy.synthesis_task import SynthesisTask, plan_synthesis
 from duckdp.synthetic.theorem.buy import TheoremTask, plan_theorem
 from tests.gate import COLUMNS, clinic, column, plan_for
-from tests.privacy.block_tasks import blocks
+from tests.privacy.block_tasks import block_vectors, blocks
 from tests.privacy.choices import chosen, hitters, small_database, top_k
 from tests.privacy.clusters import kmeans
 from tests.privacy.draws import TASKS
@@ -359,6 +359,11 @@ def _blocks() -> Iterator[Any]:
         {"table": clinic(unit_key=None)},
     )
     yield from _varied(blocks, base, *changes)
+    two = ("quantile_cont(age, 0.5)", "mad(cost)")
+    several = {k: v for k, v in base.items() if k not in ("aggregate", "span")} | {"aggregates": two, "spans": {}}
+    asked = ({"aggregates": two[::-1]}, {"aggregates": (*two, "avg(age)")}, {"spans": {two[0]: (0, 101)}})
+    other = ({"aggregates": (two[0], "mad(age)")}, *(c for c in changes if not c.keys() & {"aggregate", "span"}))
+    yield from _varied(block_vectors, several, *asked, *other)
 
 
 def _clusters() -> Iterator[Any]:

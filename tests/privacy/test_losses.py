@@ -25,6 +25,7 @@ from duckdp.compiler import logistic_steps, measures
 from duckdp.compiler import plan as plan_module
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
 from duckdp.compiler.block_values import BlockTask
+from duckdp.compiler.block_vectors import BlockVectorTask
 from duckdp.compiler.bounds import BoundsTask
 from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.common_keys import HeavyHittersTask
@@ -67,6 +68,7 @@ ELSEWHERE = {
     AboveThreshold,
     SparseStream,
     BlockTask,
+    BlockVectorTask,
     WeightedStream,
     WorkloadTask,
     NetTask,

@@ -1,0 +1,166 @@
+"""Several aggregates of the same blocks by sample and aggregate, as a task: a vector for each block, then combined.
+
+Claim:        between neighbours at most ``changed`` of the m vectors differ, as of one aggregate's values.
+Proof sketch: 1. A row has one block, whatever aggregates are asked: with a key that of its unit, as in
+              ``block_values``; else that of all arguments of all aggregates together, NULLs among them, and of the
+              copy, by the same argument: equal rows are those that are equal in all of them. (With a block for each
+              aggregate's own arguments a row would change as many vectors as there are aggregates.)
+              2. A block's vector is a function of its rows: each number as in ``block_values``, of the rows where none
+              of its own arguments is NULL.
+Privacy:      epsilon. "mean" and "median" combine each number by itself, for an equal part of epsilon: they add up.
+              "center" combines the vectors by the centre of attention in l1 for the whole (``center_of_vectors``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from duckdp.catalog.table import Table, dump_table
+from duckdp.compiler.block_values import CELLS, BlockTask, Combination, print_block, print_given
+from duckdp.compiler.expression import Expr, show
+from duckdp.compiler.printing import Parameters
+from duckdp.core.accountant import pure_rho
+from duckdp.core.reads import OfAllRows, PrivateQuery
+from duckdp.core.task import OneRead
+from duckdp.core.types import Loss, Neighbours
+from duckdp.mechanisms.center_of_vectors import CenterOfVectors
+
+_TOGETHER = "rows are put into blocks once for several aggregates, whose values come by block"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockVectorTask(OneRead):
+    """Planned aggregates of blocks (core/task.py).
+
+    Attributes:
+        parts: two or more, of one table, predicate, number of blocks and combination; each for an equal part of
+            epsilon.
+        epsilon_nano: the charge, in 1e-9.
+    """
+
+    parts: tuple[BlockTask, ...]
+    epsilon_nano: int
+
+    @property
+    def table(self) -> Table:
+        """The protected table that is read."""
+        return self.parts[0].table
+
+    @property
+    def where(self) -> Expr | None:
+        """Which rows; None: all."""
+        return self.parts[0].where
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return self.parts[0].blocks
+
+    @property
+    def combination(self) -> Combination:
+        """How the values are combined."""
+        return self.parts[0].combination
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Relation of the data set."""
+        return self.parts[0].neighbours
+
+    @property
+    def loss(self) -> Loss:
+        """What they cost together."""
+        return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name in the ledger."""
+        return self.parts[0].mechanism
+
+    @property
+    def canonical(self) -> str:
+        """The question's identity: equal for equal questions, and for no others."""
+        asked = [[part.text, repr(part.span.lower), repr(part.span.upper)] for part in self.parts]
+        terms = [self.blocks, self.combination, self.epsilon_nano, self.neighbours.value]
+        return json.dumps(["block vectors", dump_table(self.table), asked, show(self.where), *terms])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger."""
+        return {"aggregates": [p.text for p in self.parts], "where": show(self.where), "blocks": self.blocks}
+
+    @cached_property
+    def center(self) -> CenterOfVectors:
+        """What makes one private vector of all blocks', where that is asked.
+
+        Raises:
+            ParameterError: P101.
+        """
+        changed, size = self.parts[0].changed, len(self.parts)
+        return CenterOfVectors(epsilon_nano=self.epsilon_nano, changed=changed, cells=CELLS, size=size)
+
+    def query(self, salt: int) -> PrivateQuery:
+        """The private read: (block, cells of the first aggregate, of the second, ...), one row for each block."""
+        parameters = Parameters()
+        arguments = [argument for part in self.parts for argument in part.arguments]
+        axes = [axis for part in self.parts for axis in part.axes or [None] * len(part.arguments)]
+        given = print_given(self.table, arguments, axes, self.where, parameters)
+        names = [f"c{i}" for i in range(len(arguments))]
+        listed = ", ".join(f"q.{name}" for name in names)
+        if self.table.unit_key is not None:
+            placed = f"SELECT {print_block('q.unit', salt, self.blocks)} AS block, {listed} FROM {given} AS q"
+        else:
+            counted = f"(SELECT {listed}, system.main.count_star() AS n FROM {given} AS q GROUP BY ALL)"
+            copied = f"(SELECT {listed}, system.main.unnest(system.main.range(q.n)) AS copy FROM {counted} AS q)"
+            keys = print_block(f"{listed}, q.copy", salt, self.blocks)
+            placed = f"SELECT {keys} AS block, {listed} FROM {copied} AS q"
+        steps, shown, joined, first = [f"placed AS MATERIALIZED ({placed})"], ["b.block"], "", 0
+        for i, part in enumerate(self.parts):
+            own = names[first : first + len(part.arguments)]
+            first += len(own)
+            values = ", ".join(f"{cell} AS x{j}" for j, cell in enumerate(part.cells))
+            steps.append(f"a{i} AS (SELECT block, {values} FROM ({_known(part, own)}) AS known GROUP BY block)")
+            shown += [f"a{i}.x{j}" for j in range(len(part.cells))]
+            joined += f" LEFT JOIN a{i} ON a{i}.block = b.block"
+        every = "(SELECT DISTINCT block FROM placed) AS b"
+        sql = f"WITH {', '.join(steps)} SELECT {', '.join(shown)} FROM {every}{joined}"
+        parts = OfAllRows(_TOGETHER)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=self.blocks, parts=parts)
+
+    def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
+        """A private vector of those of blocks. ``rows``: of :meth:`query`, exact and private."""
+        vectors = self.values(rows)
+        if self.combination == "center":
+            return json.dumps({"cells": self.center.release(vectors)})
+        each = zip(self.parts, zip(*vectors, strict=True), strict=True)
+        return json.dumps({"cells": [part.mechanism_of_blocks.release(values) for part, values in each]})
+
+    def values(self, rows: Iterable[tuple[Any, ...]]) -> list[list[int]]:
+        """Each block's vector, in cells of the ranges; as private as the rows."""
+        found = [[CELLS // 2] * len(self.parts) for _ in range(self.blocks)]
+        for block, *cells in rows:
+            if 0 <= block < self.blocks:
+                first = 0
+                for i, part in enumerate(self.parts):
+                    size = len(part.cells)
+                    found[block][i] = part.cell(cells[first : first + size])
+                    first += size
+        return found
+
+    def each(self, payload: str) -> list[str]:
+        """What was released of each aggregate, as its part of the task reads it."""
+        halves = 2 if self.combination == "center" else 1  # the centre of one number is in half cells
+        return [json.dumps({"cells": halves * cells}) for cells in json.loads(payload)["cells"]]
+
+
+def _known(part: BlockTask, names: Sequence[str]) -> str:
+    """(block, c0, ...) of the placed rows where an aggregate's own arguments are known; counted by value if it is."""
+    listed = ", ".join(f"p.{name} AS c{i}" for i, name in enumerate(names))
+    known = " AND ".join(f"p.{name} IS NOT NULL" for name in names)
+    rows = f"SELECT p.block, {listed} FROM placed AS p WHERE {known}"
+    if part.row.by_value:
+        return f"SELECT q.block, q.c0, system.main.count_star() AS n FROM ({rows}) AS q GROUP BY ALL"
+    return rows
