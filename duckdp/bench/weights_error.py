@@ -29,7 +29,7 @@ from duckdp.mechanisms.multiplicative_weights import MultiplicativeWeights, mend
 VALUES = 4  # of a column
 COLUMNS = (2, 5)  # of the cells
 QUESTIONS = 1_000  # k, of one release
-RUNS = 20
+RUNS = 20  # releases of each line
 SHIPPED_HITS = 10  # the default of dp_pmw_open
 _UPDATES = 4  # c is so many ln(cells) (rows / D)^2
 

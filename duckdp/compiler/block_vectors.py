@@ -52,7 +52,7 @@ class BlockVectorTask(OneRead):
 
     @property
     def where(self) -> Expr | None:
-        """Which rows; None: all."""
+        """A predicate of the rows, or None: all rows count."""
         return self.parts[0].where
 
     @property
@@ -72,7 +72,7 @@ class BlockVectorTask(OneRead):
 
     @property
     def loss(self) -> Loss:
-        """What they cost together."""
+        """The cost of all aggregates together."""
         return Loss(epsilon_nano=self.epsilon_nano, rho_pico=pure_rho(self.epsilon_nano))
 
     @property

@@ -24,11 +24,11 @@ from duckdp.errors import CatalogError, QueryError
 from duckdp.mechanisms.exponential_quantiles import PLACES, below_terms
 
 ORDER = "which values have given ranks among all"  # what parts do not tell
-_BLOCK = 2**11  # parts into which a block of the grid is cut
+_BITS = 11  # of a cell's number: a block of the grid is cut into 2^11
 
 _WINDOWS = """\
-WITH cells AS MATERIALIZED (SELECT * FROM {rows} AS source(g, x)),
-blocks0 AS MATERIALIZED (SELECT g, x // {block} AS b, system.main.count_star() AS c FROM cells GROUP BY ALL),
+WITH cells AS {kept} (SELECT * FROM {rows} AS source(g, x)),
+blocks0 AS MATERIALIZED (SELECT g, x >> {block} AS b, system.main.count_star() AS c FROM cells GROUP BY ALL),
 ends0 AS MATERIALIZED (
   SELECT g, b, c, system.main.sum(c) OVER (PARTITION BY g ORDER BY b) AS last FROM blocks0),
 sizes AS (SELECT g, system.main.max(last) AS n FROM ends0 GROUP BY g),
@@ -59,9 +59,9 @@ near{i} AS MATERIALIZED (
   ON e.g = r.g AND e.last > r.first AND e.last - e.c < r.final),
 kept{j} AS MATERIALIZED (
   SELECT k.g, k.x, n.b AS parent, n.before
-  FROM {kept} AS k JOIN near{i} AS n ON k.g = n.g AND k.x // {coarser} = n.b),
+  FROM {kept} AS k JOIN near{i} AS n ON k.g = n.g AND k.x >> {coarser} = n.b),
 blocks{j} AS (
-  SELECT g, parent, x // {block} AS b, system.main.any_value(before) AS before, system.main.count_star() AS c
+  SELECT g, parent, x >> {block} AS b, system.main.any_value(before) AS before, system.main.count_star() AS c
   FROM kept{j} GROUP BY ALL),
 ends{j} AS MATERIALIZED (
   SELECT g, b, c, before + system.main.sum(c) OVER (PARTITION BY g, parent ORDER BY b) AS last FROM blocks{j}),"""
@@ -156,7 +156,7 @@ class OrderRows:
         """Rows (-1 - part, rows before it, up to its end, 0) and, near ranks, (group, cell, rows before it, rows)."""
         parameters = Parameters()
         rows = self._print(salt, parameters)
-        widths, deepest = self._widths(), len(self._widths()) - 1
+        shifts, deepest = self._shifts(), len(self._shifts()) - 1
         whole = (self.steps + 1) * PLACES
         cuts = {(p.group, cut) for p in wanted for cut in (p.low, p.high) if 0 < cut < whole}
         marks = {place: i for i, place in enumerate(sorted(cuts))}
@@ -164,6 +164,8 @@ class OrderRows:
         def marked(group: int, cut: int) -> int:
             return marks.get((group, cut), _NOTHING if cut <= 0 else _EVERYTHING)
 
+        # kept between the passes over them, where there are three or more than arithmetic makes them
+        again = marks or self.keys or self.table.unit_key is not None
         aims = [p.aim for p in wanted]
         listed = {
             "part": list(range(len(wanted))),
@@ -176,12 +178,13 @@ class OrderRows:
             "reach": [aim.reach for aim in aims],
         }
         levels = [
-            _LEVEL.format(i=i, j=i + 1, kept=f"kept{i}" if i else "cells", block=widths[i + 1], coarser=widths[i])
-            for i in range(len(widths) - 1)
+            _LEVEL.format(i=i, j=i + 1, kept=f"kept{i}" if i else "cells", block=shifts[i + 1], coarser=shifts[i])
+            for i in range(len(shifts) - 1)
         ]
         sql = _WINDOWS.format(
             rows=rows,
-            block=widths[0],
+            kept="MATERIALIZED" if again else "NOT MATERIALIZED",
+            block=shifts[0],
             marks=self._print_marks(marks, parameters) if marks else "",
             below=_RANK.format(mark="p.m1", known="lower.below" if marks else "0"),
             upto=_RANK.format(mark="p.m2", known="upper.below" if marks else "0"),
@@ -227,12 +230,12 @@ class OrderRows:
         """SQL of a cell's number among those of all groups."""
         return f"g * {self.steps + 1} + x" if self.keys else "x"
 
-    def _widths(self) -> list[int]:
-        """Grid steps of the blocks, from coarse to single cells."""
-        widths = [1]
-        while widths[0] * _BLOCK <= self.steps:
-            widths.insert(0, widths[0] * _BLOCK)
-        return widths
+    def _shifts(self) -> list[int]:
+        """Bits of a cell's number that blocks leave out, from coarse to single cells."""
+        shifts = [0]
+        while 1 << (shifts[0] + _BITS) <= self.steps:
+            shifts.insert(0, shifts[0] + _BITS)
+        return shifts
 
     def _print_marks(self, marks: dict[tuple[int, int], int], parameters: Parameters) -> str:
         """Rows below each cut: those of cells before its own, and those of its own at places below it."""

@@ -143,7 +143,7 @@ class AdmissibleNoise:
 
     @property
     def mean(self) -> float:
-        """The mean of |Z|."""
+        """The mean of |Z|, dimensionless: how far noise of width 1 is off."""
         return _MEAN[self.family]
 
     def quantile(self, missed: float) -> float:
