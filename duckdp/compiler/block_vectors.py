@@ -24,12 +24,12 @@ from duckdp.compiler.block_values import CELLS, BlockTask, Combination, print_bl
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.printing import Parameters
 from duckdp.core.accountant import pure_rho
-from duckdp.core.reads import OfAllRows, PrivateQuery
+from duckdp.core.reads import AddByKey, OfAllRows, PrivateQuery
 from duckdp.core.task import OneRead
 from duckdp.core.types import Loss, Neighbours
 from duckdp.mechanisms.center_of_vectors import CenterOfVectors
 
-_TOGETHER = "rows are put into blocks once for several aggregates, whose values come by block"
+_TOGETHER = "copies of equal rows are numbered, or values are put in order or counted, within blocks of all rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,8 @@ class BlockVectorTask(OneRead):
             joined += f" LEFT JOIN a{i} ON a{i}.block = b.block"
         every = "(SELECT DISTINCT block FROM placed) AS b"
         sql = f"WITH {', '.join(steps)} SELECT {', '.join(shown)} FROM {every}{joined}"
-        parts = OfAllRows(_TOGETHER)
+        adds = self.table.unit_key is not None and all(part.row.sums for part in self.parts)
+        parts = AddByKey(keys=1, ordered=False) if adds else OfAllRows(_TOGETHER)
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=self.blocks, parts=parts)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:

@@ -387,12 +387,12 @@ TASKS: dict[type, tuple[Case, ...]] = {
         Case("center of rows, replaced", lambda: blocks(ROWS, "mode(age)", combination="center", neighbours=REPLACE)),
     ),
     BlockVectorTask: (
-        Case("means of units", lambda: block_vectors(KEYED, ("corr(age, cost)", "entropy(town)", "avg(age)"))),
+        Case("means of units", lambda: block_vectors(KEYED, ("corr(age, cost)", "avg(age)"))),
         Case(
             "medians of rows, replaced",
             lambda: block_vectors(ROWS, ("avg(age)", "mode(age)"), combination="median", neighbours=REPLACE),
         ),
-        Case("centers of rows", lambda: block_vectors(ROWS, ("avg(age)", "mad(cost)"), combination="center")),
+        Case("centers of rows", lambda: block_vectors(ROWS, ("entropy(smoker)", "mad(cost)"), combination="center")),
     ),
     PairMoments: (
         Case("a pair, in groups", lambda: pair_moments(KEYED, ("age", "cost"), keys="sex, level")),
