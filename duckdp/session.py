@@ -84,7 +84,7 @@ class Session(Calls):
         if not self.desk.names_protected(text):
             leave_out()
             return self._fronts.of(self.analyst).sql(text)
-        return self._select(locals()).answer(self.desk)
+        return self._select(locals()).answer(self.desk, lambda: self._fronts.of(self.analyst))
 
     @noted_text("EXPLAIN ", "explained")
     def explain(

@@ -19,6 +19,10 @@ import pyarrow as pa
 import pytest
 
 import duckdp
+from duckdp.compiler.outer.apart import take_apart
+from duckdp.compiler.outer.several import SeveralTask, plan_parts, task_of
+from duckdp.compiler.parse import parse_statement
+from duckdp.compiler.pricing import Terms
 from duckdp.core.reads import Add, PrivateQuery
 from duckdp.core.task import Stages, Task
 from duckdp.core.types import NANO
@@ -100,6 +104,16 @@ def counted(owner: duckdp.Curator) -> Task:
     )
 
 
+def several(owner: duckdp.Curator) -> Task:
+    text = "SELECT (SELECT count(*) FROM t WHERE flag), (SELECT avg(a) FROM t WHERE b < 0.5), (SELECT sum(d) FROM t)"
+    found = take_apart(parse_statement(text), {"t": owner.table("t")}, text)
+    assert found is not None
+    terms, neighbours = Terms(epsilon=1), owner.session("ana").desk.neighbours
+    task = task_of([price.plan for price in plan_parts(found.parts, terms, neighbours)])
+    assert isinstance(task, SeveralTask)
+    return task
+
+
 ASKED = {
     "tree": wide("tree"),
     "tree with a target": wide("tree", target="flag", epsilon_nano=NANO),
@@ -110,6 +124,7 @@ ASKED = {
     "linear program": linear,
     "theorem": theorem,
     "degree from the count": counted,
+    "parts of a statement": several,
 }
 
 
@@ -248,7 +263,7 @@ def test_no_draw_can_be_exchanged_once_something_followed_it(tmp_path: Path, spy
         check_moments(owner, spy, what, 6)
 
 
-@pytest.mark.parametrize("what", ["theorem", "degree from the count"])
+@pytest.mark.parametrize("what", ["theorem", "degree from the count", "parts of a statement"])
 def test_nor_where_a_count_decides_what_follows(owner: duckdp.Curator, spy: Spy, what: str) -> None:
     check_moments(owner, spy, what, 20)
 

@@ -55,6 +55,18 @@ PUBLIC_EQUAL = "Say in the condition that a column of the public table equals so
 IN_PUBLIC = "IN takes a subquery that gives one column. Write x IN (SELECT y FROM public WHERE ...)."
 NO_JOIN = "; or the data owner protects a table that holds the join."
 JOIN_OF_ROWS = f"each row is a unit of its own here, and a join pairs rows. {ONE_TABLE}{NO_JOIN}"
+MIXED = (
+    "this stands in one FROM with private rows, and is none: an answer, or a table of your own. Aggregate the private "
+    "rows in a subquery or CTE of their own, and join its answer."
+)
+ROWS = (
+    "rows of a protected table are private, and this would show them. Aggregate them: SELECT key, count(*) FROM ... "
+    "GROUP BY key."
+)
+ASKING = (
+    "a query over private answers calls no dp function, query() or query_table(). Ask that by itself, keep its answer "
+    "with CREATE TABLE ... AS, and read the table here."
+)
 SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, and ask about all rows."
 CLAUSES = {
     "sample": SAMPLE,

@@ -26,6 +26,7 @@ def charge_request(
     *,
     beside: Sequence[str | None],
     table: Table,
+    others: Sequence[Table] = (),
     statement: str,
     state: DataSetState,
     reservation: int | None,
@@ -41,6 +42,7 @@ def charge_request(
         task: what to release.
         beside: what else makes it another question; part of its identity, which kept ledgers hold.
         table: the declaration it was planned for.
+        others: further ones, of a task in parts.
         statement: as the analyst wrote it.
         state: the ledger's, by which the rows and declarations are current.
         reservation: within which it is charged, if any.
@@ -51,6 +53,8 @@ def charge_request(
     Raises:
         CatalogError: C103, C104, the declaration is no longer that of the data set.
     """
+    for other in others:
+        data.version_of(other, state)
     return ChargeRequest(
         analyst=analyst,
         key=digest(json.dumps([task.canonical, state.data_version, task.mechanism, *beside])),

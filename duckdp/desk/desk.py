@@ -63,6 +63,7 @@ class Desk(Lookups):
         task: Task,
         *,
         table: Table,
+        others: Sequence[Table] = (),
         statement: str,
         fresh: bool = False,
         kind: Kind = "query",
@@ -77,6 +78,7 @@ class Desk(Lookups):
         Args:
             task: what to release.
             table: the declaration it was planned for.
+            others: further ones, of a task in parts.
             statement: for the ledger, as the analyst wrote it.
             fresh: make this question differ from any before; with a name, pay again where its last charge is final.
                 Of a question that costs nothing no second answer is kept: it is public.
@@ -102,6 +104,7 @@ class Desk(Lookups):
                 task,
                 beside=(kind, name, unique),
                 table=table,
+                others=others,
                 statement=statement,
                 state=state,
                 reservation=self.reservation_id,

@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from duckdp.catalog.table import Table
+from duckdp.compiler.outer.apart import Apart
+from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import is_small
 from duckdp.compiler.query import Query
@@ -107,6 +109,14 @@ class Lookups:
             lambda: read_select(parse_statement(text), self.known(), text, parameters),
             is_small,
         )
+
+    def read_whole(self, text: str, parameters: Sequence[object] = ()) -> Query | Apart:
+        """Validate a statement over protected tables: one question, or several and what follows from their answers."""
+        if not isinstance(text, str):
+            raise ParameterError("P107", "text", text, "must be the text of one statement.")
+        if not isinstance(parameters, (list, tuple)):
+            raise ParameterError("P107", "parameters", parameters, "must be a list of the values of ? and $1.")
+        return read_whole(parse_statement(text), self.tables(), text, parameters)
 
     def recall(self, words: Sequence[object], make: Callable[[], T], worth: Callable[[T], bool]) -> T:
         """What follows from an analyst's words and today's declarations, all public; made once while they stand.

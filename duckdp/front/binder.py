@@ -28,6 +28,7 @@ from duckdp.front.crossing import (
     arrow_type,
     rows_of,
     select_columns,
+    select_parts,
     select_rows,
 )
 from duckdp.functions.calling import Lists, Texts, describe_texts, plan_texts
@@ -116,6 +117,17 @@ class Binder:
         vars(again).update(vars(found))
         return again
 
+    def hold(self, answer: Answer) -> str:
+        """A token by which columns of an answer that is at hand are fetched, while it is remembered."""
+        token = self._seal(json.dumps(["", [], [], secrets.token_hex(16), ""]))
+        self._remember(token, answer)
+        return token
+
+    def drop(self, token: str) -> None:
+        """Forget an answer that was held."""
+        with self._lock:
+            self._answers.pop(token, None)
+
     def close(self) -> None:
         """Answer no call any more."""
         self._desk = None
@@ -136,12 +148,14 @@ class Binder:
             token = self._seal(json.dumps(call, ensure_ascii=False))
             asking.leave_out()  # nothing was asked yet
             self._keep(token, since, planned)
+        if planned.after is not None:
+            return planned.after(select_parts(token, planned.parts))
         select = select_rows if are_few(planned.rows, len(planned.columns)) else select_columns
         return select(token, planned.columns)
 
     def _rows(self, token: str) -> Rows:
         answer = self._answer(token)
-        if _cells(answer) > 100 * FEW_CELLS:
+        if _cells(answer) > 100 * FEW_CELLS or len(set(map(len, answer))) > 1:
             raise ParameterError("P107", "token", "...", "is of a larger answer, which crosses by columns.")
         return rows_of(answer)
 

@@ -90,11 +90,17 @@ def select_rows(token: str, columns: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def select_columns(token: str, columns: Sequence[tuple[str, str]]) -> str:
-    """The SELECT of an answer of any size."""
+def select_parts(token: str, parts: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
+    """The SELECT of each table of an answer in several."""
+    starts = [sum(map(len, parts[:i])) for i in range(len(parts))]
+    return [select_columns(token, part, start) for part, start in zip(parts, starts, strict=True)]
+
+
+def select_columns(token: str, columns: Sequence[tuple[str, str]], start: int = 0) -> str:
+    """The SELECT of an answer of any size, or of columns of it from a place on."""
     items = [
         f"CAST(unnest({FETCH.get(kind, TEXT_FETCH)}('{token}', {i})) AS {plain_type(kind)}) AS {quote(name)}"
-        for i, (name, kind) in enumerate(columns)
+        for i, (name, kind) in enumerate(columns, start)
     ]
     return (
         f"SELECT {', '.join(items)} FROM (SELECT __dp_ask('{token}') AS problem) AS asked WHERE "

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
@@ -27,14 +27,14 @@ from duckdp.compiler.printing import quote
 from duckdp.desk.desk import Desk
 from duckdp.errors import DuckDPError, ExecutionError, ParameterError, QueryError
 from duckdp.front.binder import Binder
-from duckdp.front.crossing import LIST_TYPES
+from duckdp.front.crossing import LIST_TYPES, Crossing, select_parts
 from duckdp.front.guarded import Guarded, told, wrong_arguments
 from duckdp.front.instance import Instance
 from duckdp.functions.spec import FUNCTIONS
 from duckdp.process.aside import aside
 from duckdp.process.forks import keep
 from duckdp.resources import read_sql
-from duckdp.result import Result, plain_result
+from duckdp.result import Result, ResultColumn, plain_result
 
 # At connect, so that they hold for every cursor (SET of a Python setting holds for one). No temporary files: an analyst
 # could fill the disk, in the directory that the curator was started from.
@@ -110,6 +110,42 @@ class Front:
             QueryError: Q105, DuckDB refused. Its text is passed on, where it speaks of the statement.
             ExecutionError: E102, interrupted.
         """
+        described, rows = self._rows_of(text)
+        return plain_result([d[0] for d in described], rows, [str(d[1]) for d in described])
+
+    def bound(self, text: str) -> list[tuple[str, str]]:
+        """Names and types of a SELECT's columns, as it would run on the instance now; it is not run.
+
+        Raises:
+            QueryError: Q105, DuckDB refuses it. ExecutionError: E102.
+        """
+        _, rows = self._rows_of(f"DESCRIBE {text}", ours=True)
+        return [(str(row[0]), str(row[1])) for row in rows]
+
+    def over(
+        self,
+        columns: Sequence[ResultColumn],
+        parts: Sequence[Sequence[tuple[str, str]]],
+        after: Callable[[Sequence[str]], str],
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT of ours over tables that are at hand.
+
+        Args:
+            columns: of all tables, one after another.
+            parts: (name, type) of the columns of each table.
+            after: the SELECT, from those that give the tables.
+
+        Raises:
+            QueryError: Q105, an operation of it fails. ExecutionError: E102.
+        """
+        token = self._binder.hold([Crossing(column.type, column.values) for column in columns])
+        try:
+            return self._rows_of(after(select_parts(token, parts)), ours=True)[1]
+        finally:
+            self._binder.drop(token)
+
+    def _rows_of(self, text: str, *, ours: bool = False) -> tuple[list[Any], list[Any]]:
+        """What DuckDB says of the columns of a statement, and its rows; ``ours``: no text is shown where it fails."""
         self._require()
         problem: DuckDPError | None = None
 
@@ -127,14 +163,15 @@ class Front:
             except duckdb.Error as error:
                 self._instance.ended |= isinstance(error, duckdb.FatalException)
                 message = told(error, text).removeprefix("Q105: ")
-                problem = (
-                    self._binder.refusal(str(error)) or wrong_arguments(error) or QueryError("Q105", message, sql=text)
+                refusal = QueryError(
+                    "Q105", message.partition("\n\nLINE ")[0] if ours else message, sql=None if ours else text
                 )
+                problem = self._binder.refusal(str(error)) or wrong_arguments(error) or refusal
         if problem is not None and problem.code == "Q105":
             self._require()  # closed meanwhile
         if problem is not None:
             raise problem
-        return plain_result([d[0] for d in described], rows, [str(d[1]) for d in described])
+        return described, rows
 
     def variable(self, name: str) -> str | None:
         """A variable that the analyst SET through :meth:`sql`, as text; None when it is not set."""

@@ -28,6 +28,8 @@ class Planned:
         intervals: whether error columns are among ``columns``, and the caveat where there is one.
         note: whether the last of ``columns`` is the caveat, whatever it is.
         rows: at most so many rows, by public figures; None: any number.
+        parts: of an answer in several tables, the columns of each; ``columns`` are all of them, one after another.
+        after: the SELECT over such tables that is the result, from the SELECTs that give them.
     """
 
     columns: list[tuple[str, str]]
@@ -35,6 +37,8 @@ class Planned:
     intervals: bool = False
     note: bool = False
     rows: int | None = None
+    parts: Sequence[Sequence[tuple[str, str]]] = ()
+    after: Callable[[Sequence[str]], str] | None = None
 
 
 def lines_of(lines: Sequence[str]) -> Planned:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,11 @@ from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.expression import Aggregate
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import plan_caveat
+from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.plan import Plan, domain_size, is_small
 from duckdp.compiler.pricing import Price, Terms, missed_note, price
 from duckdp.compiler.query import Output, Query
+from duckdp.errors import ParameterError
 from duckdp.functions.explanation import Explanation, explain_price, explain_route, routed_result
 from duckdp.functions.kinds import (
     Delta,
@@ -29,6 +31,7 @@ from duckdp.functions.kinds import (
     Width,
     Widths,
 )
+from duckdp.functions.over_answers import Outer, Runs, plan_outer
 from duckdp.functions.planned import Planned, predicate_text, read_where, with_errors
 from duckdp.functions.routing import Route, find_route, require_paid
 from duckdp.functions.spec import Explained, argument, dp_function, option
@@ -106,6 +109,8 @@ class Select(Explained):
     def plan(self, desk: Desk) -> Planned:
         """With a tolerance from a summary, where one is precise enough; else what is paid for."""
         found = self._found(desk)
+        if isinstance(found, Outer):
+            return self._in_parts(desk, found)
         if isinstance(found, Result):
             columns = [(n, t) for n, t, _ in found.typed(intervals=self.intervals)]
             return Planned(columns=columns, run=lambda _: found, intervals=self.intervals, rows=1)
@@ -118,11 +123,37 @@ class Select(Explained):
         rows = 1 if not plan.query.keys else domain_size(plan.query)
         return Planned(columns=self._columns(plan), run=run, intervals=self.intervals, rows=rows)
 
-    def answer(self, desk: Desk) -> Result:
-        """The same at once: a result brings its columns."""
+    def _in_parts(self, desk: Desk, outer: Outer) -> Planned:
+        """A query over answers: they come as tables of their own, for a SELECT that runs where it was asked."""
+        parts = outer.columns(intervals=self.intervals)
+
+        def run(nonce: str) -> Result:
+            released = outer.release(desk, self.statement, fresh=self.fresh, nonce=nonce)
+            return outer.crossing(desk, released, intervals=self.intervals)
+
+        return Planned(
+            columns=[column for part in parts for column in part],
+            run=run,
+            parts=parts,
+            after=lambda selects: outer.text(selects, intervals=self.intervals),
+        )
+
+    def answer(self, desk: Desk, front: Callable[[], Runs] | None = None) -> Result:
+        """The same at once: a result brings its columns.
+
+        Args:
+            desk: whose.
+            front: makes the analyst's own instance, where a query over answers is computed.
+
+        Raises:
+            QueryError: Q204, there is none.
+        """
         found = self._found(desk)
         if isinstance(found, Result):
             return found
+        if isinstance(found, Outer):
+            assert front is not None
+            return found.answer(desk, front(), self.statement, fresh=self.fresh)
         return self._compared(found, desk.answer(found, statement=self.statement, fresh=self.fresh))
 
     def explain(self, desk: Desk) -> Sequence[str]:
@@ -131,27 +162,44 @@ class Select(Explained):
 
     def explanation(self, desk: Desk) -> Explanation:
         """Plan, cost and expected error, and with a tolerance which way it goes and why."""
-        query = desk.read(self.statement, self.parameters)
+        query = desk.read_whole(self.statement, self.parameters)
+        if isinstance(query, Apart):
+            return self._outer(desk, query).explanation(desk)
         route = self._route(desk, query)
         if route is not None and route.summary is not None:
             return explain_route(query, route, desk.remaining_text())
         found = self._price(desk, query, route)
         return explain_price(found, desk.remaining_text(found.plan.loss), () if route is None else route.why)
 
-    def _found(self, desk: Desk) -> Result | Plan:
-        """The answer of a summary, or the plan that is paid for."""
+    def _found(self, desk: Desk) -> Result | Plan | Outer:
+        """The answer of a summary, or what is paid for."""
         if self.tolerance is None:
             terms = (self.epsilon, self.delta, self.error, self.mechanism)
             return desk.recall(
                 ("plan", today(), self.statement, *terms, *self.parameters),
-                lambda: self._price(desk, desk.read(self.statement, self.parameters), None).plan,
-                lambda plan: is_small(plan.query),
+                lambda: self._planned(desk),
+                lambda found: all(is_small(p.query) for p in ([found] if isinstance(found, Plan) else found.plans)),
             )
-        query = desk.read(self.statement, self.parameters)
+        query = desk.read_whole(self.statement, self.parameters)
+        if isinstance(query, Apart):
+            return self._outer(desk, query)
         route = self._route(desk, query)
         if route is not None and route.summary is not None:
             return routed_result(query, route)
         return self._price(desk, query, route).plan
+
+    def _planned(self, desk: Desk) -> Plan | Outer:
+        query = desk.read_whole(self.statement, self.parameters)
+        return self._outer(desk, query) if isinstance(query, Apart) else self._price(desk, query, None).plan
+
+    def _outer(self, desk: Desk, apart: Apart) -> Outer:
+        if self.tolerance is not None:
+            rule = "is for one SELECT of avg or sum over all rows. Leave it out, and give epsilon."
+            raise ParameterError("P106", "tolerance", self.tolerance, rule)
+        return plan_outer(apart, self._terms(), desk.neighbours)
+
+    def _terms(self) -> Terms:
+        return Terms(epsilon=self.epsilon, delta=self.delta, error=self.error, mechanism=self.mechanism)
 
     def _compared(self, plan: Plan, found: Result) -> Result:
         """With a note where the error asked for was predicted and came out wider."""
@@ -164,7 +212,7 @@ class Select(Explained):
         return find_route(query, desk.usable_summaries(query.table), self.tolerance)
 
     def _price(self, desk: Desk, query: Query, route: Route | None) -> Price:
-        terms = Terms(epsilon=self.epsilon, delta=self.delta, error=self.error, mechanism=self.mechanism)
+        terms = self._terms()
         require_paid(route, self.tolerance, terms.stated or is_known(query))
         return price(query, terms, desk.neighbours)
 

@@ -16,8 +16,9 @@ from duckdp.catalog.table import Table
 from duckdp.compiler import spelling, ways
 from duckdp.compiler.block_aggregate import read_block_aggregate
 from duckdp.compiler.nodes import FUNCTION_NAMES
+from duckdp.compiler.outer.apart import take_apart
 from duckdp.compiler.pair_moments import read_number
-from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.parse import parse_scalar, parse_statement
 from duckdp.compiler.scope import read_predicate
 from duckdp.errors import QueryError
 from tests.gate import clinic, plan_for
@@ -548,6 +549,11 @@ def test_every_refusal_is_tried() -> None:
     types = {**tables(), "labs": replace(tables()["labs"], unit_type="VARCHAR")}  # a key's type: no statement's fault
     for text in ("visits JOIN labs USING (pid)", "visits WHERE pid IN (SELECT pid FROM labs)"):
         reached.add(_site(lambda text=text: plan_of(f"{INNER} {text}", types))[1])
+    for line in (Path(__file__).parents[1] / "fixtures" / "outer" / "refused.sql").read_text().splitlines()[1:]:
+        text = line.split(" | ", 2)[2].removesuffix(";")
+        reached.add(_site(lambda text=text: take_apart(parse_statement(text), tables(), text))[1])
+    text = "SELECT n + $1 FROM (SELECT count(*) AS n FROM visits)"
+    reached.add(_site(lambda: take_apart(parse_statement(text), tables(), text, [[1]]))[1])
     missed = [s for s in _sites() if not any(name == s[0] and s[1] <= line <= s[2] for name, line in reached)]
     assert sorted(missed) == []
 

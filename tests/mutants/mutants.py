@@ -18,6 +18,7 @@ from tests.mutants.of_mwem import MWEM
 from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_order import ORDER
+from tests.mutants.of_outer import OUTER
 from tests.mutants.of_quantiles import QUANTILES
 from tests.mutants.of_ranges import RANGES
 from tests.mutants.of_reads import READS
@@ -34,6 +35,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "limits": LIMITS,
     "units": UNITS,
     "gate": GATE,
+    "outer": OUTER,
     "numerics": NUMERICS,
     "hostile": HOSTILE,
     "statements": STATEMENTS,

@@ -32,8 +32,12 @@ from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.kmeans import KMeansTask
 from duckdp.compiler.logistic_steps import LogisticSteps
 from duckdp.compiler.net_task import NetTask
+from duckdp.compiler.outer.apart import take_apart
+from duckdp.compiler.outer.several import SeveralTask, plan_parts, task_of
 from duckdp.compiler.pair_moments import PairMoments
+from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.per_unit import PerUnitTask, plan_per_unit
+from duckdp.compiler.pricing import Terms
 from duckdp.compiler.quantile import QuantileTask, plan_quantile
 from duckdp.compiler.quantile_levels import QuantilesTask
 from duckdp.compiler.quantile_tree import TreeQuantilesTask
@@ -102,6 +106,18 @@ class Case:
 
 def _select(text: str, table: Any = KEYED, **options: Any) -> Callable[[], SelectTask]:
     return lambda: SelectTask(plan=plan_for(text, table, **options))
+
+
+def _parts(text: str, table: Any = KEYED, *, neighbours: Neighbours = ADD_REMOVE, **terms: Any) -> Callable[[], Any]:
+    """The releases of a query over their answers, as one task."""
+
+    def made() -> Any:
+        apart = take_apart(parse_statement(text), {"clinic": table}, text)
+        assert apart is not None
+        prices = plan_parts(apart.parts, Terms(**{"epsilon": 1, "delta": "1e-8", **terms}), neighbours)
+        return task_of([price.plan for price in prices])
+
+    return made
 
 
 def _quantile(table: Any, name: str, delta: int, neighbours: Neighbours = ADD_REMOVE) -> Callable[[], QuantileTask]:
@@ -207,6 +223,12 @@ NUMBERS = ["age", "cost", "income"]
 MANY = ("age", "cost", "income", "cost * age", "smoker", "least(age, 50)")
 MIXED = ["age", "cost", "income", "sex", "smoker", "level", "town"]
 
+SEVERAL = (
+    "SELECT (SELECT count(*) FROM clinic), (SELECT avg(cost) FROM clinic WHERE age > 20), "
+    "(SELECT sum(n) FROM (SELECT sex, town, count(*) AS n FROM clinic GROUP BY sex, town))"
+)
+OPEN = "SELECT name, count(*) AS n FROM clinic GROUP BY name"
+
 TASKS: dict[type, tuple[Case, ...]] = {
     SelectTask: (
         Case("aggregates, laplace", _select(f"SELECT {EVERY}, count(DISTINCT pid) FROM clinic")),
@@ -231,6 +253,12 @@ TASKS: dict[type, tuple[Case, ...]] = {
             _select("SELECT name, sum(age) FROM clinic GROUP BY name", mechanism="gaussian"),
             True,
         ),
+    ),
+    SeveralTask: (
+        Case("parts, laplace", _parts(SEVERAL, mechanism="laplace")),
+        Case("parts, gaussian", _parts(SEVERAL, mechanism="gaussian")),
+        Case("parts, of rows, replaced", _parts(SEVERAL, ROWS, neighbours=REPLACE)),
+        Case("parts with open keys", _parts(f"{SEVERAL}, (SELECT max(n) FROM ({OPEN}))"), True),
     ),
     QuantileTask: (
         Case("student", _quantile(KEYED, "cost", 0)),

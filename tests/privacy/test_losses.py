@@ -31,6 +31,7 @@ from duckdp.compiler.choice import PredicateChoice, ValueChoice
 from duckdp.compiler.common_keys import HeavyHittersTask
 from duckdp.compiler.edges import SpanningTreeTask
 from duckdp.compiler.net_task import NetTask
+from duckdp.compiler.outer import several
 from duckdp.compiler.per_unit import PerUnitTask
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.quantile import QuantileTask
@@ -237,7 +238,8 @@ def largest_share(case: Case) -> float:
 def _holder(task: Any, name: str) -> Any:
     """The part of a task that has an attribute."""
     parts = [task, *(getattr(task, part, None) for part in ("plan", "request", "largest", "one", "summary"))]
-    parts.append(getattr(parts[1], "query", None))
+    parts += getattr(task, "plans", ())  # of several, which are of one table here
+    parts += [getattr(part, "query", None) for part in parts]
     return next(part for part in parts if hasattr(part, name))
 
 
@@ -318,6 +320,15 @@ def test_twin_whose_measures_each_spend_the_whole(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(additive, "laplace_scale", lambda epsilon, l1: scales(2 * epsilon, l1))
     assert _over("SelectTask", "aggregates, gaussian")
     assert _over("SelectTask", "aggregates, laplace")
+
+
+def test_twin_whose_parts_each_spend_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(several, "_shares", lambda whole, weights: [whole for _ in weights])
+    task = _case("SeveralTask", "parts, laplace").make()
+    assert task.loss.epsilon_nano == 3 * NANO  # it would be charged all the same
+    monkeypatch.setattr(several, "total", lambda losses: losses[0])
+    assert _over("SeveralTask", "parts, laplace")
+    assert _over("SeveralTask", "parts, gaussian")
 
 
 def test_twin_whose_sums_leave_out_0(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,8 +212,10 @@ def check_task(task: Any, world: World, change: Callable[[PrivateQuery, Rows], R
 
 
 def task_table(task: Any) -> Any:
-    for name in ("table", "summary", "plan"):
+    for name in ("table", "summary", "plan", "plans"):
         found = getattr(task, name, None)
+        if name == "plans" and found:  # of several, which are of one table here
+            return found[0].query.table
         if found is not None:
             return found if name == "table" else found.query.table if name == "plan" else found.table
     raise AssertionError("a task without a table")

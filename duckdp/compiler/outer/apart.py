@@ -1,0 +1,252 @@
+"""Takes a statement apart: which SELECTs in it are releases, and what is left to be done with their answers.
+
+Each SELECT is one of three, by what stands in its FROM:
+
+- *private*: it reads rows of units, and gives rows of units (or groups with the unit in GROUP BY). It is part of the
+  release that reads it, and of nothing else.
+- *release*: it reads rows of units and aggregates without the unit. It is asked, and a table with its answer stands in
+  its place (:mod:`duckdp.compiler.outer.block`).
+- *outer*: it reads answers, and tables of the analyst's own. It is post-processing.
+
+Names are looked up as SQL does: a CTE comes before a table of its name in everything that follows it. What joins rows
+of units with anything that is outer is refused, so is whatever of the outer part might name a protected table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal as OneOf
+from typing import NoReturn
+
+from sqlglot import exp
+
+from duckdp.catalog.table import Table
+from duckdp.compiler import ways
+from duckdp.compiler.outer.block import Block, Parts, aggregates, groups_of
+from duckdp.compiler.outer.constants import with_values
+from duckdp.compiler.outer.trees import duplicate, rebuilt
+from duckdp.compiler.parse import refuse
+from duckdp.compiler.query import Query
+from duckdp.compiler.relations.subqueries import Subqueries
+
+MOST_BLOCKS = 64  # SELECTs that are releases, equal ones too: each is read
+RESERVED = "__dp_"
+Role = OneOf["private", "release", "outer"]
+#: Functions that take SQL or names as texts.
+_ASKING = frozenset(("query", "query_table"))
+_WITH = frozenset(("with_",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Apart:
+    """A statement over private answers, in parts: what it releases, and what follows from that.
+
+    Attributes:
+        parts: what is released, each once, as validated questions without HAVING, ORDER BY and LIMIT.
+        outer: the rest, over tables ``__dp_1``, ``__dp_2``, ... with columns ``__dp_c1``, ...; never changed.
+    """
+
+    parts: tuple[Query, ...]
+    outer: exp.Query
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Names:
+    """What CTEs stand for, by lower-case name: those of rows of units as they were written, and the others' names."""
+
+    private: Mapping[str, exp.CTE]
+    outer: frozenset[str]
+
+
+def take_apart(
+    statement: exp.Expression, tables: Mapping[str, Table], text: str, parameters: Sequence[object] = ()
+) -> Apart | None:
+    """The releases of a statement over private answers, and its outer part; None: it is no query, or releases nothing.
+
+    Args:
+        statement: tree from ``parse_statement``; left as it is.
+        tables: protected tables by lower-case name.
+        text: the statement, for places in messages.
+        parameters: values of ? and $1.
+
+    Raises:
+        QueryError: Q1xx to Q4xx, at the offending node.
+    """
+    if not isinstance(statement, exp.Query):
+        return None
+    reader = _Reader(tables, text, parameters)
+    outer = reader.read(statement)
+    if not reader.parts.queries:
+        return None
+    assert isinstance(outer, exp.Query)
+    return Apart(parts=tuple(reader.parts.queries), outer=outer)
+
+
+def is_one_question(statement: exp.Expression, tables: Mapping[str, Table]) -> bool:
+    """Whether the outermost FROM of a statement is of private rows, as far as can be told without reading it."""
+    while isinstance(statement, exp.Subquery):
+        statement = statement.this
+    clause = statement.args.get("from_")
+    if not isinstance(statement, exp.Query):
+        return True
+    item = None if clause is None else clause.this
+    return isinstance(item, exp.Table) and item.name.lower() in tables
+
+
+class _Reader:
+    def __init__(self, tables: Mapping[str, Table], text: str, parameters: Sequence[object]) -> None:
+        self.tables, self.text, self.parameters = tables, text, parameters
+        self.parts = Parts(tables, text, parameters)
+        self.roles: dict[int, Role] = {}  # by the node's id: each stands at one place, with one set of names
+        self.known: dict[int, tuple[_Names, ...]] = {}
+        self.blocks = 0
+
+    def read(self, statement: exp.Expression) -> exp.Expression:
+        for node in statement.find_all(exp.Identifier, exp.Anonymous):
+            if str(node.this).lower().startswith(RESERVED):
+                self._refuse("Q205", f"names that begin with {RESERVED} are duckdp's. Choose another.", node)
+        found = self._over(statement, _Names(private={}, outer=frozenset()))
+        self._check(found)
+        return with_values(found, self.parameters, self.text)
+
+    def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
+        refuse(code, message, node, self.text)
+
+    # ---- what a query is ----------------------------------------------------------------------------------------
+
+    def _role(self, node: exp.Expression, names: _Names) -> Role:
+        """What a query gives: rows of units, an answer of its own, or what is made of answers."""
+        if id(node) not in self.roles:
+            self.roles[id(node)] = self._found_role(node, self._with(node, names)[-1])
+        return self.roles[id(node)]
+
+    def _found_role(self, node: exp.Expression, names: _Names) -> Role:
+        if isinstance(node, exp.Subquery):
+            return self._role(node.this, names)
+        if isinstance(node, exp.SetOperation):
+            roles = [self._role(side, names) for side in (node.this, node.expression)]
+            return "private" if roles == ["private", "private"] else "outer"
+        if not isinstance(node, exp.Select) or not self._reads_rows(node, names):
+            return "outer"
+        if node.args.get("distinct") or node.args.get("group") or any(aggregates(e) for e in node.expressions):
+            return "private" if self._of_units(node, names) else "release"
+        return "release" if node.args.get("having") else "private"
+
+    def _reads_rows(self, select: exp.Select, names: _Names) -> bool:
+        """Whether FROM holds rows of units; with anything else it is refused."""
+        clause = select.args.get("from_")
+        items = [] if clause is None else [clause.this, *(j.this for j in select.args.get("joins") or ())]
+        private = [self._is_private(item, names) for item in items]
+        if not any(private):
+            return False
+        if not all(private):
+            self._refuse("Q204", ways.MIXED, items[private.index(False)])
+        own = select.args.get("with_")  # its own are among the names already
+        inner = {c.alias.lower() for c in select.find_all(exp.CTE) if c.parent is not own}
+        for table in select.find_all(exp.Table):
+            name = table.name.lower()
+            if name in names.outer and name not in inner and not table.db:
+                self._refuse("Q204", ways.MIXED, table)
+        return True
+
+    def _is_private(self, item: exp.Expression, names: _Names) -> bool:
+        if isinstance(item, exp.Table):
+            name = item.name.lower()
+            if name in names.outer and not item.db:
+                return False
+            return name in names.private or name in self.tables
+        return isinstance(item, exp.Subquery) and self._role(item, names) == "private"
+
+    def _of_units(self, select: exp.Select, names: _Names) -> bool:
+        """Whether each row that a SELECT with groups gives is of one unit."""
+        asked = asked_alone(select, names.private)
+        scope, _, _ = Subqueries(self.tables, self.text, self.parameters).scope(asked)
+        return any(scope.is_unit(node) for node in groups_of(asked, scope, self.text))
+
+    def _with(self, node: exp.Expression, names: _Names) -> tuple[_Names, ...]:
+        """The names that are known before each CTE of a query, and after the last."""
+        if id(node) not in self.known:
+            self.known[id(node)] = self._named(node.args.get("with_"), names)
+        return self.known[id(node)]
+
+    def _named(self, clause: exp.Expression | None, names: _Names) -> tuple[_Names, ...]:
+        if clause is None:
+            return (names,)
+        found = []
+        for cte in clause.expressions:
+            name = cte.alias.lower()
+            itself = clause.args.get("recursive") and any(t.name.lower() == name for t in cte.this.find_all(exp.Table))
+            before = _added(names, cte, "outer") if itself else names
+            found.append(before)
+            names = _added(names, cte, self._role(cte.this, before))
+        return (*found, names)
+
+    # ---- the outer part -----------------------------------------------------------------------------------------
+
+    def _over(self, node: exp.Expression, names: _Names) -> exp.Expression:
+        """A tree in which every release is a table with its answer, and no CTE of private rows is left."""
+        if isinstance(node, exp.Table) and self._is_private(node, names):
+            self._refuse("Q301", ways.ROWS, node)
+        if not isinstance(node, exp.Query):
+            return rebuilt(node, lambda part: self._over(part, names))
+        known = self._with(node, names)
+        made = self._query(node, names, known[-1])
+        clause = node.args.get("with_")
+        kept = [] if clause is None else self._ctes(clause, known)
+        if clause is not None and kept:
+            made.set("with_", exp.With(expressions=kept, recursive=clause.args.get("recursive")))
+        return made
+
+    def _query(self, node: exp.Expression, names: _Names, known: _Names) -> exp.Expression:
+        """A query without its CTEs."""
+        role = self._role(node, names) if isinstance(node, exp.Select) else "outer"
+        if role == "private":
+            self._refuse("Q301", ways.ROWS, node)
+        if role == "outer" or not isinstance(node, exp.Select):
+            return rebuilt(node, lambda part: self._over(part, known), _WITH)
+        self.blocks += 1
+        if self.blocks > MOST_BLOCKS:
+            self._refuse("Q403", f"more than {MOST_BLOCKS} SELECTs here read private rows. Name one with WITH.", node)
+        asked = asked_alone(node, known.private)
+        return Block(node, asked, self.parts, lambda inner: self._over(inner, known)).over()
+
+    def _ctes(self, clause: exp.Expression, known: Sequence[_Names]) -> list[exp.Expression]:
+        """The CTEs that are no rows of units, each over what was known before it."""
+        kept = []
+        for cte, before in zip(clause.expressions, known[:-1], strict=True):
+            if self._role(cte.this, before) != "private":
+                kept.append(rebuilt(cte, partial(self._over, names=before)))
+        return kept
+
+    def _check(self, tree: exp.Expression) -> None:
+        """Nothing in the outer part asks for a protected table, or for anything, by a text.
+
+        The analyst's instance holds no private row, whatever it is asked: this keeps the list of releases whole.
+        """
+        for node in tree.find_all(exp.Anonymous):
+            name = str(node.this).lower()
+            if name in _ASKING or name.startswith("dp_"):
+                self._refuse("Q202", ways.ASKING, node)
+        for table in tree.find_all(exp.Table):
+            if table.name.lower().startswith("dp_"):
+                self._refuse("Q202", ways.ASKING, table)
+
+
+def _added(names: _Names, cte: exp.CTE, role: Role) -> _Names:
+    """The names after a CTE."""
+    name = cte.alias.lower()
+    private = {n: c for n, c in names.private.items() if n != name}
+    if role == "private":
+        return _Names(private=private | {name: cte}, outer=names.outer - {name})
+    return _Names(private=private, outer=names.outer | {name})
+
+
+def asked_alone(select: exp.Select, private: Mapping[str, exp.CTE]) -> exp.Select:
+    """A SELECT with the CTEs of private rows that it may name, and no others."""
+    made = rebuilt(select, duplicate, _WITH)
+    if private:
+        made.set("with_", exp.With(expressions=[duplicate(c) for c in private.values()]))
+    assert isinstance(made, exp.Select)
+    return made

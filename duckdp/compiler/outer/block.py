@@ -1,0 +1,330 @@
+"""One SELECT that is a release, in two: the question that is asked, and the SELECT over its answer.
+
+::
+
+    SELECT sex, count(*) AS n, 100.0 * count(*) / sum(count(*)) OVER () AS share FROM care GROUP BY sex HAVING n > 10
+
+    asked:  SELECT sex, count(*) FROM care GROUP BY sex
+    over:   SELECT c1 AS sex, c2 AS n, 100.0 * c2 / sum(c2) OVER () AS share FROM __dp_1 WHERE n > 10
+
+The columns are called ``__dp_c1``, ``__dp_c2``: nobody's names begin so. The groups of the answer are those of the
+question, so what stood between GROUP BY and ORDER BY is a SELECT without groups: HAVING becomes WHERE; windows,
+QUALIFY, DISTINCT, ORDER BY and LIMIT stay what they are.
+
+An output that the gate has a rule for, whole, is asked whole: it comes with its interval. Of the others the aggregates
+are asked. Equal ones of one question are one figure (:class:`Parts`), drawn once and paid once, however often named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from duckdp.catalog.table import Table, dump_table
+from duckdp.compiler.expression import Expr, show
+from duckdp.compiler.frame import aliases_of, group_nodes, has_aggregate, is_aggregate
+from duckdp.compiler.outer.trees import column, duplicate, rebuilt
+from duckdp.compiler.output_names import output_name, printed
+from duckdp.compiler.parse import refuse
+from duckdp.compiler.query import Output, Query
+from duckdp.compiler.relations.subqueries import Subqueries
+from duckdp.compiler.scalars import Scalars
+from duckdp.compiler.scope import RowScope
+from duckdp.compiler.select import read_select
+from duckdp.errors import QueryError
+
+MOST_TRIED = 64  # outputs of which each is read by itself first
+MOST_PARTS = 16  # releases of one statement: each has a read, and a share of epsilon
+_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_AFTER = frozenset(("expressions", "group", "having", "order", "limit", "offset", "qualify", "distinct", "windows"))
+_DONE = frozenset(("expressions", "from_", "joins", "laterals", "where", "group", "having", "with_"))
+
+
+def table_name(number: int) -> str:
+    """The table that holds the answer of a part, counted from 0."""
+    return f"__dp_{number + 1}"
+
+
+def column_name(number: int) -> str:
+    """The column of an output of a part, counted from 0."""
+    return f"__dp_c{number + 1}"
+
+
+class Parts:
+    """What a statement releases, each question once.
+
+    Args:
+        tables: protected tables by lower-case name.
+        text: the statement, for places in messages.
+        parameters: values of ? and $1.
+
+    Attributes:
+        queries: the questions so far.
+    """
+
+    def __init__(self, tables: Mapping[str, Table], text: str, parameters: Sequence[object]) -> None:
+        self.tables, self.text, self.parameters = tables, text, parameters
+        self.queries: list[Query] = []
+        self._outputs: list[list[exp.Expression]] = []  # of each query, as they were first written
+        self._written: dict[str, int] = {}  # by the text of a question without outputs
+
+    def read(self, base: exp.Select, outputs: Sequence[exp.Expression]) -> Query:
+        """A question as the gate reads it.
+
+        Args:
+            base: its SELECT without outputs.
+            outputs: what it gives.
+
+        Raises:
+            QueryError: Q1xx to Q3xx.
+        """
+        asked = rebuilt(base, duplicate)
+        asked.set("expressions", [duplicate(e) for e in outputs])
+        return read_select(asked, self.tables, self.text, self.parameters)
+
+    def add(self, base: exp.Select, outputs: Sequence[exp.Expression], node: exp.Expression) -> tuple[int, list[int]]:
+        """Which part a question is of, and where its outputs stand there: what is of the same groups is one part.
+
+        Raises:
+            QueryError: Q1xx to Q3xx; Q403, too many parts.
+        """
+        written = printed(base)
+        number = self._written.get(written)
+        if number is not None:  # with what it gives already: of a relation, only columns that are needed are read
+            query = self.read(base, [*self._outputs[number], *outputs])
+            shown = query.outputs[len(self._outputs[number]) :]
+        else:
+            query = self.read(base, outputs)
+            shown = query.outputs
+            number = next((i for i, q in enumerate(self.queries) if _groups(q) == _groups(query)), len(self.queries))
+            self._written[written] = number
+        if number == len(self.queries):
+            if number == MOST_PARTS:
+                rule = f"the statement has more than {MOST_PARTS} releases, which share its epsilon. Split it."
+                refuse("Q403", rule, node, self.text)
+            self.queries.append(replace(query, outputs=()))
+            self._outputs.append([])
+        known = list(self.queries[number].outputs)
+        places = []
+        for output, part in zip(shown, outputs, strict=True):
+            said = show(output.expr)
+            place = next((i for i, o in enumerate(known) if show(o.expr) == said), len(known))
+            if place == len(known):
+                known.append(Output(name=_unused(output.name, known), expr=output.expr))
+                self._outputs[number].append(part)
+            places.append(place)
+        self.queries[number] = replace(query, outputs=tuple(known))
+        return number, places
+
+
+def _groups(query: Query) -> tuple[object, ...]:
+    """What two questions have in common of which all figures are one release."""
+    keys = [(show(k.expr), k.domain, k.other) for k in query.keys]
+    return dump_table(query.table), show(query.where), keys
+
+
+def _unused(name: str, outputs: Sequence[Output]) -> str:
+    taken, found, suffix = {o.name.lower() for o in outputs}, name, 0
+    while found.lower() in taken:
+        suffix += 1
+        found = f"{name}_{suffix}"
+    return found
+
+
+def groups_of(select: exp.Select, scope: RowScope, text: str) -> list[exp.Expression]:
+    """The expressions that a SELECT groups by, or is DISTINCT by where it does not group.
+
+    Raises:
+        QueryError: Q201, Q203.
+    """
+    if select.args.get("group") is None:
+        grouped = any(aggregates(e) for e in select.expressions)
+        return [e.unalias() for e in select.expressions] if select.args.get("distinct") and not grouped else []
+    nodes = group_nodes(select, aliases_of(select), lambda n: scope.is_column(n) or scope.is_unit(n), text)
+    if select.args["group"].args.get("all"):
+        return [n for n in nodes if not n.find(exp.Window)]
+    return nodes
+
+
+class Block:
+    """Takes one SELECT in two.
+
+    Args:
+        select: as it stands in the statement.
+        asked: the same with the CTEs of private rows that it may name.
+        parts: of the statement.
+        inner: takes a subquery within it apart.
+    """
+
+    def __init__(
+        self,
+        select: exp.Select,
+        asked: exp.Select,
+        parts: Parts,
+        inner: Callable[[exp.Expression], exp.Expression],
+    ) -> None:
+        self.select, self.asked, self.parts, self.inner = select, asked, parts, inner
+        self.text = parts.text
+        scope, _, _ = Subqueries(parts.tables, parts.text, parts.parameters).scope(asked)
+        self.scope, self.row = scope, Scalars(scope.leaf, parts.text, parts.parameters)
+        self.aliases = aliases_of(select)
+        self.base = asked
+        self.keys: list[exp.Expression] = []
+        self.key_exprs: list[Expr] = []
+        self.outputs: list[exp.Expression] = []  # besides the keys
+        self.slots: list[tuple[exp.Column, int]] = []  # columns of the answer, to be named when their places are known
+
+    def over(self) -> exp.Select:
+        """The SELECT over the answer; the question is added to the parts.
+
+        Raises:
+            QueryError: Q1xx to Q3xx.
+        """
+        for node in groups_of(self.select, self.scope, self.text):
+            expr = self.row(node)
+            if expr not in self.key_exprs:
+                self.keys.append(node)
+                self.key_exprs.append(expr)
+        self.base = self._base()
+        made = rebuilt(self.select, self._clause, _DONE)
+        made.set("expressions", [self._output(e) for e in _nodes(self.select)])
+        having = self.select.args.get("having")
+        if having is not None:
+            made.set("where", exp.Where(this=self._rest(having.this)))
+        number, places = self.parts.add(self.base, [*self.keys, *self.outputs], self.select)
+        for slot, place in self.slots:
+            slot.set("this", exp.to_identifier(column_name(places[place]), quoted=True))
+        made.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(table_name(number), quoted=True))))
+        assert isinstance(made, exp.Select)
+        return made
+
+    def _base(self) -> exp.Select:
+        """What is asked, without outputs."""
+        base = rebuilt(self.asked, duplicate, _AFTER)
+        if self.keys:
+            base.set("group", exp.Group(expressions=[duplicate(k) for k in self.keys]))
+        assert isinstance(base, exp.Select)
+        return base
+
+    # ---- what is left over the answer ---------------------------------------------------------------------------
+
+    def _clause(self, node: exp.Expression) -> exp.Expression:
+        return self._rest(node, ordered=isinstance(node, exp.Order))
+
+    def _output(self, node: exp.Expression) -> exp.Expression:
+        """A column of the SELECT, under the name that it has without us."""
+        inner = node.unalias()
+        assert isinstance(inner, exp.Expression)
+        made = self._slot(inner) if self._is_whole(inner) else self._rest(inner)
+        name = node.args["alias"] if isinstance(node, exp.Alias) else exp.to_identifier(output_name(node), quoted=True)
+        return exp.Alias(this=made, alias=duplicate(name))
+
+    def _is_whole(self, node: exp.Expression) -> bool:
+        """Whether an output can be asked as it stands, with an interval of its own."""
+        if not aggregates(node) or node.find(exp.Window, exp.Query) or len(self.select.expressions) > MOST_TRIED:
+            return False
+        try:
+            self.parts.read(self.base, [*self.keys, node])
+        except QueryError:
+            return False
+        return True
+
+    def _slot(self, node: exp.Expression) -> exp.Column:
+        """The column that the answer gives for a part of the question."""
+        known = next((i for i, n in enumerate(self.outputs) if n == node), len(self.outputs))
+        if known == len(self.outputs):
+            self.outputs.append(node)
+        return self._named(len(self.keys) + known)
+
+    def _named(self, place: int) -> exp.Column:
+        found = column("")
+        self.slots.append((found, place))
+        return found
+
+    def _rest(self, node: exp.Expression, *, ordered: bool = False) -> exp.Expression:
+        """An expression over the answer.
+
+        Args:
+            node: of the statement.
+            ordered: an alias comes before a column of its name, as in ORDER BY.
+        """
+        if isinstance(node, exp.Query):
+            return self.inner(node)
+        if isinstance(node, exp.Window):
+            return self._window(node, ordered=ordered)
+        if _is_aggregation(node):
+            return self._slot(node)
+        plain = isinstance(node, exp.Column) and not node.table and not isinstance(node.this, exp.Star)
+        alias = plain and node.name.lower() in self.aliases
+        if alias and (ordered or not self.scope.is_column(node)):
+            return duplicate(node)
+        key = self._key(node)
+        if key is not None:
+            return self._named(key)
+        if isinstance(node, exp.Column):
+            self.row(node)  # unknown names and units have messages of their own
+            what = f'column "{node.name[:63]}" is private and stands outside an aggregate.'
+            refuse("Q301", f"{what} Put it inside sum, avg or count, or in GROUP BY.", node, self.text)
+        return rebuilt(node, lambda part: self._rest(part, ordered=ordered))
+
+    def _window(self, node: exp.Window, *, ordered: bool) -> exp.Expression:
+        """A window function is of the groups: what it is of is read, it is not."""
+
+        def rest(part: exp.Expression) -> exp.Expression:
+            return self._rest(part, ordered=ordered)
+
+        made = rebuilt(node, rest, frozenset(("this",)))
+        made.set("this", self._windowed(node.this, rest))
+        return made
+
+    def _windowed(self, node: exp.Expression, rest: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+        """The function of a window, with arguments over the answer."""
+        if isinstance(node, _WRAPPERS):
+            made = rebuilt(node, rest, frozenset(("this",)))
+            made.set("this", self._windowed(node.this, rest))
+            return made
+        return rebuilt(node, rest)
+
+    def _key(self, node: exp.Expression) -> int | None:
+        """Which key an expression is."""
+        if not self.keys or has_aggregate(node) or not node.find(exp.Column) or node.find(exp.Window, exp.Query):
+            return None
+        try:
+            expr = self.row(node)
+        except QueryError:
+            return None
+        return next((i for i, k in enumerate(self.key_exprs) if k == expr), None)
+
+
+def _nodes(select: exp.Select) -> list[exp.Expression]:
+    return [e for e in select.expressions if isinstance(e, exp.Expression)]
+
+
+def aggregates(node: exp.Expression) -> bool:
+    """Whether an expression makes a SELECT one of groups: by an aggregate that is no window's and no subquery's."""
+    if isinstance(node, exp.Query):
+        return False
+    if isinstance(node, exp.Window):
+        inner = node.this
+        while isinstance(inner, _WRAPPERS):
+            inner = inner.this
+        parts = [*inner.iter_expressions(), *(e for k, e in _parts(node) if k != "this")]
+        return any(aggregates(part) for part in parts)
+    return _is_aggregation(node) or any(aggregates(part) for part in node.iter_expressions())
+
+
+def _parts(node: exp.Expression) -> list[tuple[str, exp.Expression]]:
+    found = []
+    for key, value in node.args.items():
+        found += [(key, v) for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expression)]
+    return found
+
+
+def _is_aggregation(node: exp.Expression) -> bool:
+    """Whether a node is an aggregate, with its FILTER and the like."""
+    inner = node
+    while isinstance(inner, _WRAPPERS):
+        inner = inner.this
+    return is_aggregate(inner)

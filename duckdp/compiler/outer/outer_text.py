@@ -1,0 +1,55 @@
+"""The text that is run over released tables: printed from the tree, for the analyst's own instance only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from duckdp.compiler.outer.block import table_name
+from duckdp.compiler.outer.trees import duplicate
+from duckdp.compiler.parse import parse_statement
+from duckdp.errors import QueryError
+
+
+def printed_outer(outer: exp.Query) -> str:
+    """The outer part of a statement as DuckDB reads it.
+
+    What is printed is read and printed again: where that gives another text, the first may not mean what was written.
+
+    Raises:
+        QueryError: Q101, it cannot be printed so.
+    """
+    assert isinstance(outer, exp.Expression)
+    try:
+        text = _printed(outer)
+        if _printed(parse_statement(text)) == text:
+            return text
+    except (SqlglotError, QueryError):
+        pass
+    raise QueryError(
+        "Q101",
+        "the part over private answers is not SQL that duckdp can write again. Keep the answers with CREATE TABLE ... "
+        "AS FROM dp_query(...), and ask the tables.",
+    )
+
+
+def _printed(tree: exp.Expression) -> str:
+    made = duplicate(tree)
+    for node in made.find_all(exp.Bracket):
+        node.set("offset", 1)  # our parser keeps an index as it was written; the printer would shift it
+    return made.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
+
+
+def with_tables(outer: str, selects: Sequence[str]) -> str:
+    """The outer part with SELECTs that give the answers of its releases, each computed once.
+
+    >>> with_tables("SELECT c1 FROM __dp_1", ["SELECT 1 AS c1"])
+    'WITH "__dp_1" AS MATERIALIZED (SELECT 1 AS c1) SELECT c1 FROM __dp_1'
+    """
+    ours = ", ".join(f'"{table_name(i)}" AS MATERIALIZED ({select})' for i, select in enumerate(selects))
+    for word in ("WITH RECURSIVE ", "WITH "):
+        if outer.startswith(word):
+            return f"{word}{ours}, {outer[len(word) :]}"
+    return f"WITH {ours} {outer}"

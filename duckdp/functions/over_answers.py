@@ -1,0 +1,223 @@
+"""A statement over private answers, planned: what it releases, for which share each, and what follows for free.
+
+What follows runs on the analyst's own instance, where no private row is, over tables of what was released: as a part
+of the SELECT that stands for a call of ``dp_query``, or after the charge of ``Session.sql``. Its text is bound there
+before anything is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from duckdp.catalog.table import plain_type
+from duckdp.compiler.answers import answer_columns
+from duckdp.compiler.evaluate import describe_outputs
+from duckdp.compiler.notes import plan_caveat, plan_notes
+from duckdp.compiler.outer.apart import Apart
+from duckdp.compiler.outer.block import column_name
+from duckdp.compiler.outer.outer_bars import Barred, with_bars
+from duckdp.compiler.outer.outer_text import printed_outer, with_tables
+from duckdp.compiler.outer.several import payloads_of, plan_parts, task_of, total
+from duckdp.compiler.plan import Plan
+from duckdp.compiler.pricing import Price, Terms
+from duckdp.compiler.printing import quote
+from duckdp.core.types import Neighbours
+from duckdp.functions.explanation import Explanation, explain_price
+from duckdp.result import SUFFIXES, Estimate, Result, ResultColumn
+
+if TYPE_CHECKING:
+    from duckdp.desk.desk import Desk, Performed
+
+Columns = list[tuple[str, str]]
+
+
+class Runs(Protocol):
+    """The analyst's own DuckDB instance, as whoever computes with released figures needs it."""
+
+    def bound(self, text: str) -> Columns:
+        """Names and types of a SELECT's columns; it is not run."""
+
+    def over(
+        self, columns: Sequence[ResultColumn], parts: Sequence[Columns], after: Callable[[Sequence[str]], str]
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT over tables: all their columns, which of them each has, and the SELECT from theirs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """What a statement released, ready to be computed with.
+
+    Attributes:
+        columns: of each part, as the answer of its question.
+        done: how it came; None: nothing was read.
+    """
+
+    columns: list[list[ResultColumn]]
+    done: Performed | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    """A statement over private answers, planned.
+
+    Attributes:
+        prices: of each part, for its share.
+        plain, barred: the outer part without error columns, and with them.
+        text, barred_text: the same, printed.
+    """
+
+    prices: tuple[Price, ...]
+    plain: str
+    barred: Barred
+    barred_text: str
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plan of each part, in the order of the text."""
+        return [price.plan for price in self.prices]
+
+    @property
+    def caveat(self) -> str | None:
+        """What a reader of the figures must know wherever they go."""
+        return next((c for c in map(plan_caveat, self.plans) if c is not None), None)
+
+    # ---- as SQL -------------------------------------------------------------------------------------------------
+
+    def columns(self, *, intervals: bool) -> list[Columns]:
+        """(name, type) of the columns that the table of each part has: outputs, then their errors."""
+        found = []
+        for plan in self.plans:
+            shape = describe_outputs(plan)
+            part = [(column_name(i), kind) for i, (_, kind, _) in enumerate(shape)]
+            noisy = [i for i, (_, _, released) in enumerate(shape) if released] if intervals else []
+            part += [(f"{column_name(i)}_{suffix}", "DOUBLE") for i in noisy for suffix in SUFFIXES]
+            found.append(part)
+        return found
+
+    def text(self, selects: Sequence[str], *, intervals: bool) -> str:
+        """The SELECT over the answers that these SELECTs give."""
+        return with_tables(self.barred_text if intervals else self.plain, selects)
+
+    # ---- what is charged ----------------------------------------------------------------------------------------
+
+    def release(self, desk: Desk, statement: str, *, fresh: bool, nonce: str | None = None) -> Released:
+        """Charge for all parts, once, and read and store each; or what was stored before."""
+        plans = self.plans
+        task, done = task_of(plans), None
+        if task is not None:
+            tables = [plan.query.table for plan in plans if plan.measures]
+            done = desk.perform(task, table=tables[0], others=tables[1:], statement=statement, fresh=fresh, nonce=nonce)
+        payloads = payloads_of(plans, None if done is None else done.payload)
+        return Released(columns=[answer_columns(p, one) for p, one in zip(plans, payloads, strict=True)], done=done)
+
+    def crossing(self, desk: Desk, released: Released, *, intervals: bool) -> Result:
+        """The columns of all parts side by side, as :meth:`columns` has them; each part has rows of its own."""
+        found = []
+        for columns, part in zip(released.columns, self.columns(intervals=intervals), strict=True):
+            typed = Result(columns=columns).typed(intervals=intervals)
+            found += [
+                ResultColumn(name=name, type=kind, values=values)
+                for (name, kind), (_, _, values) in zip(part, typed, strict=True)
+            ]
+        return self.told(desk, found, released.done)
+
+    def told(self, desk: Desk, columns: Sequence[ResultColumn], done: Performed | None) -> Result:
+        """A result with its cost and notes."""
+        notes = list(dict.fromkeys(note for plan in self.plans for note in plan_notes(plan)))
+        if done is None:
+            return Result(
+                columns=columns, source="known without the data", remaining=desk.remaining_text(), notes=notes
+            )
+        loss = total([plan.loss for plan in self.plans if plan.measures])
+        return desk.dress(columns, loss, done, notes=notes, caveat=self.caveat)
+
+    # ---- at once ------------------------------------------------------------------------------------------------
+
+    def answer(self, desk: Desk, front: Runs, statement: str, *, fresh: bool) -> Result:
+        """The statement's result: bound before the charge, computed after it.
+
+        Raises:
+            QueryError: Q105, DuckDB refuses the outer part, or an operation of it on released figures fails.
+        """
+        columns = self.columns(intervals=True)
+        named = front.bound(self.text([_empty(part) for part in columns], intervals=True))
+        released = self.release(desk, statement, fresh=fresh)
+        crossing = self.crossing(desk, released, intervals=True)
+        rows = front.over(crossing.columns, columns, lambda selects: self.text(selects, intervals=True))
+        shown = self._shown(named, rows, released.columns)
+        return self.told(desk, shown, released.done)
+
+    def _shown(
+        self, named: Columns, rows: list[tuple[Any, ...]], parts: list[list[ResultColumn]]
+    ) -> list[ResultColumn]:
+        """The outputs, with the errors of those that are released figures."""
+        width = len(named) - len(SUFFIXES) * len(self.barred.figures)
+        values = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in named]
+        bars = iter(range(width, len(named), len(SUFFIXES)))
+        found = []
+        for place, (name, kind) in enumerate(named[:width]):
+            figure = self.barred.figures.get(place)
+            estimates = None
+            if figure is not None:
+                start = next(bars)
+                own = parts[figure.part][figure.place].estimates or []
+                errors = zip(*(values[start + i] for i in range(len(SUFFIXES))), strict=True)
+                estimates = [_estimate(v, e, own) for v, e in zip(values[place], errors, strict=True)]
+            found.append(ResultColumn(name=name, type=kind, values=values[place], estimates=estimates))
+        return found
+
+    # ---- in words -----------------------------------------------------------------------------------------------
+
+    def explanation(self, desk: Desk) -> Explanation:
+        """The plan of each release, its share, and what follows for free."""
+        loss = total([plan.loss for plan in self.plans if plan.measures])
+        each = [explain_price(price, "") for price in self.prices]
+        many = len(each) > 1
+        lines = [f"{i}: {one.plan}" if many else one.plan for i, one in enumerate(each, 1)]
+        after = f"then, free, on the analyst's own instance: {self.plain}"
+        return Explanation(
+            plan="\n".join([*lines, after]),
+            cost=str(loss) if loss.epsilon_nano else "nothing",
+            errors={_numbered(n, i, many=many): w for i, one in enumerate(each, 1) for n, w in one.errors.items()},
+            formulas={_numbered(n, i, many=many): f for i, one in enumerate(each, 1) for n, f in one.formulas.items()},
+            remaining=desk.remaining_text(loss),
+            notes=list(dict.fromkeys(note for one in each for note in one.notes)),
+        )
+
+
+def plan_outer(apart: Apart, terms: Terms, neighbours: Neighbours) -> Outer:
+    """Plan a statement over private answers.
+
+    Raises:
+        QueryError, ParameterError: as :func:`duckdp.compiler.outer.several.plan_parts`.
+    """
+    prices = plan_parts(apart.parts, terms, neighbours)
+    released = [[noisy for _, _, noisy in describe_outputs(price.plan)] for price in prices]
+    barred = with_bars(apart.outer, released)
+    return Outer(
+        prices=tuple(prices),
+        plain=printed_outer(apart.outer),
+        barred=barred,
+        barred_text=printed_outer(barred.outer),
+    )
+
+
+def _numbered(name: str, number: int, *, many: bool) -> str:
+    return f"{name} ({number})" if many else name
+
+
+def _empty(columns: Columns) -> str:
+    """A typed table without rows."""
+    items = ", ".join(f"CAST(NULL AS {plain_type(kind)}) AS {quote(name)}" for name, kind in columns)
+    return f"SELECT {items} WHERE false"
+
+
+def _estimate(value: Any, errors: tuple[Any, ...], own: Sequence[Estimate]) -> Estimate:
+    error, low, high = errors
+    if value is None or low is None:
+        return next((e for e in own if e.value is None), Estimate(value=value))
+    like = next((e for e in own if e.value is not None), None)
+    exact, note = (True, None) if like is None else (like.exact, like.note)
+    return Estimate(value=value, standard_error=error, low=low, high=high, exact=exact, note=note)

@@ -1,0 +1,217 @@
+"""Queries over private answers: what is released, and that the rest means what DuckDB means by it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from duckdp.compiler import ways
+from duckdp.compiler.evaluate import describe_outputs
+from duckdp.compiler.outer.apart import Apart, take_apart
+from duckdp.compiler.outer.block import MOST_PARTS, column_name
+from duckdp.compiler.outer.outer_bars import with_bars
+from duckdp.compiler.outer.outer_text import printed_outer, with_tables
+from duckdp.compiler.outer.several import SeveralTask, payloads_of, plan_parts, task_of
+from duckdp.compiler.outer.whole import read_whole
+from duckdp.compiler.parse import parse_statement
+from duckdp.compiler.pricing import Terms
+from duckdp.compiler.query import Query
+from duckdp.core.types import Neighbours
+from duckdp.errors import DuckDPError, QueryError
+from tests.gate import exact_answer, exact_payload, exact_rows
+from tests.relational import COLUMNS, load_data, tables
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "outer"
+
+
+def statements(name: str) -> list[str]:
+    """The lines of a fixture."""
+    lines = (FOLDER / name).read_text().splitlines()
+    return [line.removesuffix(";") for line in lines if line and not line.startswith("--")]
+
+
+TABLES = tables(max_rows=50, max_groups=50)
+#: Within the bounds, no more rows of a unit than count; every unit has rows, no NULL key.
+DATA = {
+    "visits": [
+        (i % 7, i % 10, 0.25 * (i % 40), -2 + (i % 5), "abc"[i % 3], i % 4 == 0, "2024-01-02") for i in range(60)
+    ],
+    "labs": [(i % 7, i % 8, 0.5 * (i % 9) - 2, "abc"[(i // 2) % 3], i % 5 < 2) for i in range(45)],
+}
+COUNTS = "SELECT dept, count(*) AS n, sum(cost) AS s FROM visits GROUP BY dept"
+OUTER = statements("over.sql")
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as made:
+        load_data(made, DATA)
+        made.execute("CREATE SCHEMA reference")
+        for name in COLUMNS:
+            made.execute(f"CREATE VIEW reference.{name} AS FROM memory.main.{name} WHERE pid IS NOT NULL")
+        yield made
+
+
+def apart(text: str, parameters: Sequence[object] = ()) -> Apart:
+    found = take_apart(parse_statement(text), TABLES, text, parameters)
+    assert found is not None, text
+    return found
+
+
+def planned(found: Apart, **terms: Any) -> list[Any]:
+    given = Terms(**({"epsilon": 1, "delta": "1e-8"} | terms))
+    return [price.plan for price in plan_parts(found.parts, given, Neighbours.ADD_REMOVE)]
+
+
+def over_exact(con: duckdb.DuckDBPyConnection, text: str, *, bars: bool) -> list[tuple[Any, ...]]:
+    """The outer part over exact figures: what an analyst would get without any noise."""
+    found = apart(text)
+    selects, released = [], []
+    for number, plan in enumerate(planned(found)):
+        shape = describe_outputs(plan)
+        columns = exact_answer(plan, con)
+        names = [column_name(i) for i in range(len(columns))]
+        rows = list(zip(*(c.values for c in columns), strict=True))
+        more = [f"{n}_{s}" for n in names for s in ("standard_error", "low", "high")]
+        items = ", ".join([f'"{n}" {kind}' for n, (_, kind, _) in zip(names, shape, strict=True)])
+        con.execute(f"CREATE OR REPLACE TEMP TABLE part_{number} ({items})")
+        if rows:
+            con.executemany(f"INSERT INTO part_{number} VALUES ({', '.join('?' * len(names))})", rows)
+        bars_of = ", ".join(f'0.0 AS "{name}"' for name in more)
+        selects.append(f"SELECT *, {bars_of} FROM temp.main.part_{number}")
+        released.append([noisy for _, _, noisy in shape])
+    barred = with_bars(found.outer, released)
+    outer = barred.outer if bars else found.outer
+    cursor = con.execute(with_tables(printed_outer(outer), selects))
+    width = len(cursor.description or ()) - 3 * len(barred.figures) * bars
+    return [row[:width] for row in cursor.fetchall()]
+
+
+def alike(one: Any, other: Any) -> bool:
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)) and not isinstance(one, bool):
+        return math.isclose(float(one), float(other), rel_tol=1e-9, abs_tol=1e-9)
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("text", OUTER)
+def test_over_exact_figures_it_is_duckdbs_own_answer(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    con.execute("SET schema = 'reference'")
+    try:
+        wanted = con.execute(text).fetchall()
+    finally:
+        con.execute("SET schema = 'main'")
+    wanted = [tuple(float(v) if hasattr(v, "as_tuple") else v for v in row) for row in wanted]
+    for bars in (False, True):
+        found = over_exact(con, text, bars=bars)
+        found = [tuple(float(v) if hasattr(v, "as_tuple") else v for v in row) for row in found]
+        if "ORDER BY" not in text.rpartition(")")[2] or "ROW" in text:
+            found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
+        assert len(found) == len(wanted) > 0, text
+        assert all(alike(a, b) for row, own in zip(found, wanted, strict=True) for a, b in zip(row, own, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (f"SELECT (SELECT sum(n) FROM ({COUNTS})) - (SELECT sum(n) FROM ({COUNTS}))", 1),
+        ("SELECT count(*) - (SELECT count(*) FROM visits AS other) FROM visits AS v", 1),
+        ("SELECT count(*) - (SELECT count(*) FROM visits WHERE 5 < day) FROM visits WHERE day > 5", 2),
+        ("SELECT avg(cost) * (SELECT count(*) FROM visits) - (SELECT sum(cost) FROM visits) FROM visits", 1),
+        (
+            "WITH a AS (SELECT pid, count(*) AS n FROM visits GROUP BY pid), b AS (SELECT pid, count(*) AS m FROM "
+            "visits GROUP BY pid) SELECT (SELECT sum(n) FROM a) - (SELECT sum(m) FROM b)",
+            1,
+        ),
+        ("SELECT (SELECT count(*) FROM visits) - (SELECT count(*) FROM labs)", 2),
+    ],
+)
+def test_equal_questions_are_one_release(text: str, parts: int) -> None:
+    found = apart(text)
+    assert len(found.parts) == parts
+    plans = planned(found)
+    assert len({plan.canonical() for plan in plans}) == parts
+
+
+def test_shares_add_up_to_what_was_typed() -> None:
+    one, two = "SELECT count(*) FROM visits", "SELECT avg(cost) FROM visits WHERE paid"
+    three, none = "SELECT sum(level) FROM labs", "SELECT count(*) FROM labs WHERE false"
+    text = f"SELECT ({one}), ({two}), ({three}), ({none})"
+    plans = planned(apart(text), epsilon="1.000000001")
+    task = task_of(plans)
+    assert isinstance(task, SeveralTask)
+    assert task.loss.epsilon_nano == 1_000_000_001
+    assert len(task.plans) == 3  # nothing is read for the last
+    assert len(task.parameters["parts"]) == 3
+
+
+def test_the_order_of_parts_in_the_text_is_none_of_the_question() -> None:
+    one = "SELECT (SELECT count(*) FROM visits) + (SELECT count(*) FROM labs)"
+    two = "SELECT (SELECT count(*) FROM labs) - (SELECT count(*) FROM visits)"
+    tasks = [task_of(planned(apart(text))) for text in (one, two)]
+    assert tasks[0] is not None
+    assert tasks[1] is not None
+    assert tasks[0].canonical == tasks[1].canonical
+
+
+def test_one_part_is_the_plain_question() -> None:
+    plain = "SELECT dept, count(*), sum(cost) FROM visits GROUP BY dept"
+    task = task_of(planned(apart(f"SELECT max(n) FROM ({COUNTS})")))
+    query = read_whole(parse_statement(plain), TABLES, plain)
+    assert isinstance(query, Query)
+    assert task is not None
+    assert (
+        task.canonical == plan_parts([query], Terms(epsilon=1, delta="1e-8"), Neighbours.ADD_REMOVE)[0].plan.canonical()
+    )
+
+
+def test_payloads_come_back_to_their_parts(con: duckdb.DuckDBPyConnection) -> None:
+    text = (
+        "SELECT (SELECT count(*) FROM visits) + (SELECT count(*) FROM labs) + (SELECT count(*) FROM labs WHERE false)"
+    )
+    plans = planned(apart(text))
+    task = task_of(plans)
+    assert isinstance(task, SeveralTask)
+    joint = json.dumps([exact_payload(plan, exact_rows(plan, con)) for plan in task.plans])
+    wanted = [exact_payload(plan, exact_rows(plan, con)) for plan in plans]
+    assert payloads_of(plans, joint) == wanted
+
+
+@pytest.mark.parametrize("line", statements("refused.sql"))
+def test_what_is_refused(line: str) -> None:
+    code, way, text = line.split(" | ", 2)
+    with pytest.raises(QueryError) as caught:
+        read_whole(parse_statement(text), TABLES, text)
+    assert caught.value.code.startswith(code), caught.value
+    assert way == "-" or way in str(caught.value)
+    assert "__dp_1" not in str(caught.value)
+
+
+def test_no_protected_table_is_left_in_any_outer_part() -> None:
+    """Each relation that an outer part names is a released table, one of its CTEs, or made of constants."""
+    for text in OUTER:
+        printed = printed_outer(apart(text).outer)
+        tree = sqlglot.parse_one(printed, read="duckdb")
+        ctes = {c.alias.lower() for c in tree.find_all(exp.CTE)}
+        named = {t.name.lower() for t in tree.find_all(exp.Table) if isinstance(t.this, exp.Identifier)}
+        assert {n for n in named - ctes if not n.startswith("__dp_")} <= set(), printed
+        assert not {c.name.lower() for c in tree.find_all(exp.Column)} & {"pid", "cost", "level"}, printed
+
+
+def test_too_little_for_each_part_is_refused_before_anything() -> None:
+    text = "SELECT (SELECT count(*) FROM visits) + (SELECT count(*) FROM labs)"
+    with pytest.raises(DuckDPError, match=r"^P101"):
+        planned(apart(text), epsilon="0.000001")
+    with pytest.raises(DuckDPError, match=r"^P106"):
+        planned(apart(text), epsilon=None, error={"n": 3})
+    plans = planned(apart(text), epsilon=None, error=50)
+    assert all(plan.loss.epsilon_nano > 0 for plan in plans)
+    assert MOST_PARTS == 16
+    assert ways.MIXED

@@ -1,0 +1,35 @@
+"""Faults in queries over private answers: what is a release, what is one, what it costs, what the outer part may name."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_APART, _BLOCK, _SEVERAL, _BARS, _TEXT = (
+    f"duckdp/compiler/outer/{n}.py" for n in ("apart", "block", "several", "outer_bars", "outer_text")
+)
+_OVER, _CHARGING = "duckdp/functions/over_answers.py", "duckdp/desk/charging.py"
+_T_OUTER, _T_OVER = ("tests/compiler/test_outer.py",), ("tests/test_over_answers.py",)
+_T_LOSSES = ("tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_the_charge_and_nearly_that",)
+
+# fmt: off
+OUTER: tuple[Mutant, ...] = (
+    Mutant("outer: rows of units as an answer", _APART, '        if role == "private":\n            self._refuse("Q301"', '        if False:\n            self._refuse("Q301"', _T_OUTER),
+    Mutant("outer: rows joined with an answer", _APART, "        if not all(private):\n", "        if False:\n", _T_OUTER),
+    Mutant("outer: a CTE of an answer taken for a table", _APART, "            if name in names.outer and name not in inner and not table.db:\n", "            if False:\n", _T_OUTER),
+    Mutant("outer: groups of a unit as a release", _APART, 'return "private" if self._of_units(node, names) else "release"', 'return "release"', _T_OUTER),
+    Mutant("outer: protected tables left in the outer part", _APART, "        if isinstance(node, exp.Table) and self._is_private(node, names):\n", "        if False:\n", _T_OUTER),
+    Mutant("outer: functions that take texts", _APART, 'if name in _ASKING or name.startswith("dp_"):', "if False:", _T_OUTER),
+    Mutant("outer: our own names", _APART, "if str(node.this).lower().startswith(RESERVED):", "if False:", _T_OUTER),
+    Mutant("outer: SELECTs without end", _APART, "        if self.blocks > MOST_BLOCKS:\n", "        if False:\n", _T_OUTER),
+    Mutant("outer: equal questions drawn apart", _BLOCK, "(i for i, q in enumerate(self.queries) if _groups(q) == _groups(query))", "(i for i, q in enumerate(self.queries) if False)", _T_OUTER),
+    Mutant("outer: windows taken for aggregates", _BLOCK, "        if isinstance(node, exp.Window):\n            return self._window", "        if False:\n            return self._window", _T_OUTER),
+    Mutant("outer: HAVING forgotten", _BLOCK, "        if having is not None:\n", "        if False:\n", _T_OUTER),
+    Mutant("outer: shares that leave a rest", _SEVERAL, "return [parts[0] + whole - sum(parts), *parts[1:]]", "return parts", _T_OUTER),
+    Mutant("outer: every part the whole", _SEVERAL, "parts = [whole * weight // sum(weights) for weight in weights]", "parts = [whole for _ in weights]", _T_OUTER),
+    Mutant("outer: one part is charged", _SEVERAL, "epsilon_nano=sum(loss.epsilon_nano for loss in losses)", "epsilon_nano=max(loss.epsilon_nano for loss in losses)", (*_T_OUTER, *_T_LOSSES)),
+    Mutant("outer: the order of the text", _SEVERAL, "reading = sorted((plan for plan in plans if plan.measures), key=Plan.canonical)", "reading = [plan for plan in plans if plan.measures]", _T_OUTER),
+    Mutant("outer: all stages at the end", _SEVERAL, "found.append(stages.run(partial(_drawn, task, query, stages)))", "found.append(stages._drawn(partial(_drawn, task, query, stages)))", _T_OVER),
+    Mutant("outer: a * shows our columns", _BARS, "or len(set(names)) < len(names) or _shown_whole(outer):", "or len(set(names)) < len(names):", _T_OUTER),
+    Mutant("outer: an index is shifted", _TEXT, 'node.set("offset", 1)', "pass", _T_OUTER),
+    Mutant("outer: bound after the charge", _OVER, "        named = front.bound(self.text([_empty(part) for part in columns], intervals=True))\n        released = self.release(desk, statement, fresh=fresh)\n", "        released = self.release(desk, statement, fresh=fresh)\n        named = front.bound(self.text([_empty(part) for part in columns], intervals=True))\n", _T_OVER),
+)
