@@ -63,6 +63,10 @@ ROWS = (
     "rows of a protected table are private, and this would show them. Aggregate them: SELECT key, count(*) FROM ... "
     "GROUP BY key."
 )
+EACH_QUANTILE = (
+    "a list of quantiles gives several columns, in a query over answers too. Write quantile_cont(x, 0.5) AS a, "
+    "quantile_cont(x, 0.9) AS b."
+)
 ASKING = (
     "a query over private answers calls no dp function, query() or query_table(). Ask that by itself, keep its answer "
     "with CREATE TABLE ... AS, and read the table here."

@@ -23,6 +23,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from duckdp.catalog.table import Table, dump_table
+from duckdp.compiler import ways
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.frame import aliases_of, group_nodes, has_aggregate, is_aggregate
 from duckdp.compiler.outer.trees import column, duplicate, rebuilt
@@ -82,7 +83,10 @@ class Parts:
         """
         asked = rebuilt(base, duplicate)
         asked.set("expressions", [duplicate(e) for e in outputs])
-        return read_select(asked, self.tables, self.text, self.parameters)
+        query = read_select(asked, self.tables, self.text, self.parameters)
+        if len(query.outputs) != len(outputs):
+            refuse("Q206", ways.EACH_QUANTILE, outputs[-1], self.text)
+        return query
 
     def add(self, base: exp.Select, outputs: Sequence[exp.Expression], node: exp.Expression) -> tuple[int, list[int]]:
         """Which part a question is of, and where its outputs stand there: what is of the same groups is one part.
