@@ -25,6 +25,7 @@ from duckdp.process.ending import Closing
 from duckdp.process.importing import importing
 from duckdp.session import Session
 from duckdp.vault.dataset import DataSet
+from duckdp.vault.linking import require_unlinked
 from duckdp.vault.protection import Protected, protect_tables
 from duckdp.vault.suggest import suggest
 
@@ -135,6 +136,8 @@ class Curator(Budgeting, Records, Closing):
         other: Mapping[str, object] | None = None,
         like: str | None = None,
         constraints: Iterable[str] = (),
+        link: str | None = None,
+        unique: Iterable[str] = (),
         reason: str | None = None,
     ) -> Table:
         """Declare a table; every figure here is public and none is read off the data. Idempotent.
@@ -164,6 +167,10 @@ class Curator(Budgeting, Records, Closing):
             constraints: what holds in every row, and in those of synthetic tables: ``"admitted <= discharged"``,
                 ``"net + tax = total"``, ``"diagnosis -> department"`` (rows of one diagnosis are of one department).
                 Told, like all of this, and never compared with the data.
+            link: ``"visit_id -> visits.visit_id"``, for a table without a unit_key of its own: a row is of the unit of
+                the row that it names. Rows that name none do not count. The key is ``unique`` there.
+            unique: columns in which no value stands twice among rows with a unit: keys that links name, or the
+                unit_key itself. This is compared with the data, here and at each refresh.
             reason: for the log, which keeps the difference too, when a declaration changes.
 
         Raises:
@@ -184,6 +191,8 @@ class Curator(Budgeting, Records, Closing):
             "other": other,
             "like": like,
             "constraints": constraints,
+            "link": link,
+            "unique": unique,
         }
         name = declared(Curator.protect, {"table": table})["table"]
         done = self.protect_tables({name: wanted}, reason=reason)[0]
@@ -202,7 +211,7 @@ class Curator(Budgeting, Records, Closing):
             reason: for the log.
         """
         tables = {name: declared(Curator.protect, given) for name, given in tables.items()}
-        done = protect_tables(self.engine, self.ledger, tables, keep=keep, reason=reason)
+        done = protect_tables(self.data, tables, keep=keep, reason=reason)
         for protected in done:
             self._fronts.add_stub(protected.table)
         return done
@@ -234,7 +243,25 @@ class Curator(Budgeting, Records, Closing):
             raise CatalogError(
                 "C101", f'table "{table[:63]}" is public. Take it out with curator.unpublish.', table=table
             )
+        require_unlinked(self.tables, table.lower())
         self.ledger.drop_table(table.lower(), reason)
+
+    def link(self, table: str, column: str, *, to: str, key: str | None = None, **declared: object) -> Protected:
+        """Declare a table whose rows have their unit from another: ``protect(table, link="column -> to.key", ...)``.
+
+        Args:
+            table: which has no unit_key of its own.
+            column: names a row of the other table.
+            to: the other table, declared with ``unique=[key]``.
+            key: its column; of the same name by default.
+            **declared: further arguments of :meth:`protect`.
+
+        Raises:
+            CatalogError, ParameterError: those of :meth:`protect`.
+        """
+        told = {**declared, "link": f"{column} -> {to}.{column if key is None else key}"}
+        reason = told.pop("reason", None)
+        return self.protect_tables({table: told}, reason=reason)[0]  # type: ignore[arg-type]
 
     def publish(self, table: str, *, columns: Iterable[str] | None = None, reason: str | None = None) -> Table:
         """Declare a table whose rows are no one's: codes, calendars, price lists. Any join with it is allowed.

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from duckdp.catalog.link import Link
 from duckdp.catalog.public import Public
 from duckdp.core.interval import REALS, Interval
 from duckdp.errors import CatalogError, ParameterError
@@ -116,6 +117,9 @@ class Table:
         base: columns the filter may use.
         constraints: what holds in every row, as texts (``catalog.constraints``); synthetic tables keep it.
         public: what is known of its rows, where they are no one's; None: it is protected.
+        link: how its rows come by their unit, where they have no unit_key of their own: it is the other table's.
+        unique: columns in which no value stands twice among rows with a unit; compared with the data.
+        checked: fingerprint of the source of which that was seen.
     """
 
     name: str
@@ -133,6 +137,9 @@ class Table:
     null_units: tuple[Scalar, ...] = ()
     constraints: tuple[str, ...] = ()
     public: Public | None = None
+    link: Link | None = None
+    unique: tuple[str, ...] = ()
+    checked: str | None = None
 
     @cached_property
     def declaration(self) -> str:
@@ -145,7 +152,7 @@ class Table:
 
         Not what the owner calls the kind of unit; nor constraints, which synthetic tables alone keep, and tell.
         """
-        return write_json({k: v for k, v in self._declared.items() if k not in ("unit", "constraints")})
+        return write_json({k: v for k, v in self._declared.items() if k not in ("unit", "constraints", "checked")})
 
     @property
     def bases(self) -> tuple[Table, ...]:
@@ -155,7 +162,7 @@ class Table:
     @property
     def most_rows(self) -> int:
         """The most rows of one unit that public figures leave possible."""
-        return self.row_cap
+        return 1 if self.unit_key is not None and self.unit_key in self.unique else self.row_cap
 
     @property
     def units_cap(self) -> int:
@@ -165,7 +172,7 @@ class Table:
     @cached_property
     def _declared(self) -> dict[str, Any]:
         # declarations and questions from before these existed keep their texts
-        later = ("unit", "null_units", "constraints", "public")
+        later = ("unit", "null_units", "constraints", "public", "link", "unique", "checked")
         return {k: v for k, v in asdict(self).items() if not (k in later and v in (None, ()))}
 
     def column(self, name: str) -> Column | None:
@@ -183,11 +190,15 @@ def dump_table(table: Table) -> str:
 
 def load_table(text: str) -> Table:
     """Read a table from its stored declaration."""
-    raw = json.loads(text, object_hook=_decode)
+    return _load_raw(json.loads(text, object_hook=_decode))
+
+
+def _load_raw(raw: dict[str, Any]) -> Table:
     columns = tuple(_load_column(c) for c in raw.pop("columns"))
     base = tuple(_load_column(c) for c in raw.pop("base"))
-    lists: dict[str, Any] = {k: tuple(raw.get(k, ())) for k in ("relation", "null_units", "constraints")}
+    lists: dict[str, Any] = {k: tuple(raw.get(k, ())) for k in ("relation", "null_units", "constraints", "unique")}
     lists["public"] = None if raw.get("public") is None else Public.load(raw["public"])
+    lists["link"] = None if raw.get("link") is None else Link.load(raw["link"], _load_raw)
     return Table(**{**raw, **lists, "columns": columns, "base": base})
 
 
@@ -231,6 +242,8 @@ def describe_table(table: Table) -> str:
     expected = f", about {table.expected_rows:,} expected" if table.expected_rows is not None else ""
     lines = [f"{table.name}: protected. All of this is public:", f"  a privacy unit is {unit}"]
     lines += [f"  {name_nulls(table)}"] if table.null_units else []
+    lines += [f"  linked: {table.link}"] if table.link is not None else []
+    lines += [f"  unique: {', '.join(table.unique)}"] if table.unique else []
     lines.append(f"  {cap}{expected}")
     return "\n".join([*lines, *_column_lines(table), *(f"  in every row: {text}" for text in table.constraints)])
 

@@ -164,6 +164,8 @@ def _base(table: Table) -> str:
 
 
 def _key(table: Table) -> str:
+    if table.link is not None:  # another way to a unit, whatever it is called
+        return str(table.link).lower()
     return (table.unit_key or "").lower()
 
 

@@ -119,19 +119,48 @@ def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters
     if isinstance(table, Relation):
         return table.node.print(columns, parameters)
     items = [f"{print_column(c, parameters, 'base')} AS {quote(c.name)}" for c in columns]
-    conditions = []
     if unit and table.unit_key is not None:
-        items.append(f"base.{quote(table.unit_key)} AS {UNIT}")
+        items.append(f"{_unit_of(table)} AS {UNIT}")
+    return f"(SELECT {', '.join(items) or '1 AS one'} FROM {_rows_that_count(table, parameters)})"
+
+
+def print_keyed_scan(table: Table, key: str, value: str | None, parameters: Parameters) -> str:
+    """The rows that count and have a key: its raw value ``k``, and how it is read ``v``, as a parenthesised SELECT.
+
+    Args:
+        table: a declared table.
+        key: one of its columns.
+        value: how questions read it, over ``base``; None: as it is.
+        parameters: of the statement.
+    """
+    raw = f"base.{quote(key)}"
+    rows = _rows_that_count(table, parameters, f"{raw} IS NOT NULL")
+    return f"(SELECT {raw} AS k, {raw if value is None else value} AS v FROM {rows})"
+
+
+def _unit_of(table: Table) -> str:
+    """The unit of a row of the scan."""
+    return f"base.{quote(str(table.unit_key))}" if table.link is None else f"owner.{UNIT}"
+
+
+def _rows_that_count(table: Table, parameters: Parameters, *more: str) -> str:
+    """FROM and WHERE of a scan. A linked table's rows have the unit of the row that they name; orphans have none."""
+    conditions = list(more)
+    relation = f"{'.'.join(quote(part) for part in table.relation)} AS base"
+    if table.link is not None:
+        link, parent = table.link, table.link.parent
+        key = f"base.{quote(link.key)}"
+        owners = _rows_that_count(parent, parameters, f"{key} IS NOT NULL")
+        named = f"(SELECT DISTINCT {key} AS key, {_unit_of(parent)} AS {UNIT} FROM {owners}) AS owner"
+        relation += f" JOIN {named} ON base.{quote(link.column)} = owner.key"
     if table.unit_key is not None:
-        conditions.append(f"base.{quote(table.unit_key)} IS NOT NULL")
+        conditions.append(f"{_unit_of(table)} IS NOT NULL")
     if table.null_units:
         nobody = ", ".join(_unit_literal(table, v, parameters) for v in table.null_units)
         conditions.append(f"base.{quote(str(table.unit_key))} NOT IN ({nobody})")
     if table.filter is not None:
         conditions.append(_view_filter(table, parameters))
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    relation = ".".join(quote(part) for part in table.relation)
-    return f"(SELECT {', '.join(items) or '1 AS one'} FROM {relation} AS base{where})"
+    return f"{relation} WHERE {' AND '.join(conditions)}" if conditions else relation
 
 
 def _unit_literal(table: Table, value: Scalar, parameters: Parameters) -> str:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from duckdp.catalog.link import KeyId
 from duckdp.catalog.table import Kind, Table, closest
 from duckdp.compiler import ways
 from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal
@@ -42,6 +43,7 @@ class View:
             it comes from, never of its name.
         where: which rows, or None: all.
         marks: names of columns that are the privacy unit or NULL, each with a flag: TRUE where it is the unit, or NULL.
+        keys: names of columns that name rows of a table, each of which is of one unit, with what they name.
     """
 
     table: Table
@@ -49,6 +51,11 @@ class View:
     units: tuple[str, ...] = ()
     where: Expr | None = None
     marks: tuple[tuple[str, Expr], ...] = ()
+    keys: tuple[tuple[str, KeyId], ...] = ()
+
+    def key(self, name: str) -> KeyId | None:
+        """What a column names rows of."""
+        return next((k for n, k in self.keys if n.lower() == name.lower()), None)
 
     def column(self, name: str) -> Expr | None:
         """The expression of a column, ignoring case."""
@@ -66,7 +73,10 @@ class View:
 def view_of(table: Table) -> View:
     """All rows and declared columns of a table, and its unit."""
     columns = tuple((c.name, ColumnRef(c)) for c in table.columns)
-    return View(table=table, columns=columns, units=() if table.unit_key is None else (table.unit_key,))
+    named: dict[str, KeyId] = {source: (table.relation, source) for source in table.unique}
+    named |= {} if table.link is None else {table.link.column: table.link.target}
+    keys = tuple((c.name, named[c.source]) for c in table.columns if c.source in named)
+    return View(table=table, columns=columns, units=() if table.unit_key is None else (table.unit_key,), keys=keys)
 
 
 def view_from(
@@ -77,6 +87,7 @@ def view_from(
     select: exp.Select,
     text: str,
     marks: Sequence[tuple[str, Expr]] = (),
+    keys: Sequence[tuple[str, KeyId]] = (),
 ) -> View:
     """A view; no two of its columns may have the same name.
 
@@ -87,7 +98,9 @@ def view_from(
     twice = next((n for n in names if names.count(n) > 1), None)
     if twice is not None:
         refuse("Q203", f'a subquery gives two columns named "{twice[:63]}". Give each a name: x AS a.', select, text)
-    return View(table=table, columns=tuple(columns), units=tuple(units), where=where, marks=tuple(marks))
+    return View(
+        table=table, columns=tuple(columns), units=tuple(units), where=where, marks=tuple(marks), keys=tuple(keys)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +170,15 @@ class RowScope:
             return None
         found = next((e for n in self._candidates(node) if (e := n.view.mark(node.name)) is not None), None)
         return found if found is not None or self.around is None else self.around.mark(node)
+
+    def key(self, node: exp.Expression) -> KeyId | None:
+        """What a column names rows of; each of them is of one unit, so equal keys are of one unit."""
+        if not isinstance(node, exp.Column) or node.args.get("db") or node.args.get("catalog"):
+            return None
+        found = [n for n in self._candidates(node) if _has(n.view, node.name)]
+        if not found and self.around is not None:
+            return self.around.key(node)
+        return found[0].view.key(node.name) if len(found) == 1 or node.name.lower() in self.merged else None
 
     def is_column(self, node: exp.Expression) -> bool:
         """Whether a name without qualifier is a column (else it may be an alias)."""

@@ -21,7 +21,8 @@ def require_stored(engine: Engine, table: Table) -> None:
     Raises:
         CatalogError: C105.
     """
-    read = {c.source for c in (*table.columns, *table.base)} | {table.unit_key}
+    read = {c.source for c in (*table.columns, *table.base)} | {table.unit_key, *table.unique}
+    read |= {table.link.column} if table.link is not None else set()
     for column in engine.source.columns(engine.schema_cursor(), table.relation):
         if column.generated and column.name in read:
             raise CatalogError(

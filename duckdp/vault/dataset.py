@@ -16,6 +16,7 @@ from duckdp.vault.accepting import accept_changed, accept_first
 from duckdp.vault.computed import require_stored
 from duckdp.vault.engine import Engine
 from duckdp.vault.life import Life
+from duckdp.vault.linking import check_all
 from duckdp.vault.publishing import publish_table, republished
 from duckdp.vault.source import Source
 
@@ -91,6 +92,11 @@ class DataSet:
         """Public tables by lower-case name."""
         return {name: t for name, t in self.known_of(self.ledger.state()).items() if t.public is not None}
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the source that is open and was accepted."""
+        return self._fingerprint
+
     def publish(self, name: object, *, columns: Iterable[str] | None, reason: str | None) -> Table:
         """Declare that a table's rows are no one's.
 
@@ -134,6 +140,14 @@ class DataSet:
                     raise CatalogError(
                         "C103", "the declaration changed since the query was planned. Run it again.", table=base.name
                     )
+                checks = base.link is not None or bool(base.unique)
+                if checks and base.checked != self._fingerprint:
+                    raise CatalogError(
+                        "C104",
+                        f'what is unique in "{base.name}" was not seen of today\'s data. The data owner calls '
+                        "curator.refresh(reason=...).",
+                        table=base.name,
+                    )
                 if base.public is not None and base.public.source != self._fingerprint:
                     raise CatalogError(
                         "C104",
@@ -173,6 +187,7 @@ class DataSet:
         tables = self.tables.values()
         fingerprint, version = accept_changed(self.engine, self.ledger, tables, reason, self.on_progress)
         fresh = [republished(self.engine, table, fingerprint) for table in self.published.values()]
+        fresh += check_all(self.engine, self.tables.values(), fingerprint)
         self.ledger.save_tables({table.name: table.declaration for table in fresh}, reason=reason)
         self._fingerprint = fingerprint
         return version

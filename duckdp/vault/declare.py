@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from duckdp.catalog.constraints import check_constraints
@@ -25,9 +26,21 @@ from duckdp.compiler.printing import UNIT
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.vault.computed import require_stored
 from duckdp.vault.engine import Engine
+from duckdp.vault.linking import check_unique, make_link, unit_told
 from duckdp.vault.views import read_view
 
-FIGURES = ("row_cap", "expected_rows", "unit_key", "unit", "null_units", "max_rows", "max_groups", "constraints")
+FIGURES = (
+    "row_cap",
+    "expected_rows",
+    "unit_key",
+    "unit",
+    "null_units",
+    "max_rows",
+    "max_groups",
+    "constraints",
+    "link",
+    "unique",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +68,7 @@ def declare_table(
     told: Mapping[str, Any],
     named: Mapping[str, Mapping[str, Any]],
     order: Iterable[str],
+    known: Mapping[str, Table] = MappingProxyType({}),
 ) -> Table:
     """Build and check a table's declaration; see ``Curator.protect`` for the arguments.
 
@@ -64,22 +78,35 @@ def declare_table(
         told: those of FIGURES that were given.
         named: "bounds", "domains", "nulls", "other" by lower-case column name.
         order: lower-case names of the columns to declare.
+        known: protected tables by name, that links may name.
 
     Raises:
         CatalogError: C102, C105. ParameterError: P104, P107.
     """
     table, raw = found.name, {c.name.lower(): c for c in found.columns}
     unit_key = told.get("unit_key")
-    if unit_key is None:
+    link, unique = None, check_unique(table, told.get("unique") or (), found.columns)
+    if told.get("link") is not None:
+        if unit_key is not None or told.get("unit") is not None or told.get("null_units"):
+            rule = "gives rows the unit of another table. Leave out unit_key, unit and null_units."
+            raise ParameterError("P107", "link", told["link"], rule)
+        link = make_link(engine, table, found.relation, found.columns, told["link"], known)
+    elif unit_key is None:
         _require_keyless(**{k: told.get(k) for k in ("max_rows", "max_groups", "unit", "null_units")})
     elif not isinstance(unit_key, str) or unit_key.lower() not in raw:
-        known = closest(str(unit_key), [c.name for c in raw.values()])
+        near = closest(str(unit_key), [c.name for c in raw.values()])
         raise CatalogError(
-            "C102", f'"{table}" has no column "{str(unit_key)[:63]}". {known}', table=table, column=str(unit_key)
+            "C102", f'"{table}" has no column "{str(unit_key)[:63]}". {near}', table=table, column=str(unit_key)
         )
     key = None if unit_key is None else _key(engine, found, raw[unit_key.lower()], told)
+    parent = None if link is None else known[link.parent.name]
+    if parent is not None:
+        key = RawColumn(name=str(parent.unit_key), type=str(parent.unit_type), nullable=True)
+        _require_rows(told)
     by_column = [named[what] for what in ("bounds", "domains", "nulls", "other")]
     wanted = list(order)
+    if link is not None and link.column.lower() not in wanted:
+        wanted.append(link.column.lower())
     if unit_key is not None and unit_key.lower() in wanted:
         raise CatalogError(
             "C105",
@@ -102,8 +129,10 @@ def declare_table(
         expected_rows=None if guess is None else check_positive("expected_rows", guess),
         filter=found.filter,
         base=found.base,
-        unit=None if unit is None else check_unit(unit),
+        unit=unit_told(parent) if parent is not None else None if unit is None else check_unit(unit),
         null_units=check_null_units(key.type, () if null_units is None else null_units) if key else (),
+        link=link,
+        unique=unique,
         constraints=check_constraints(table, told.get("constraints") or (), columns),
     )
     require_stored(engine, declared)
@@ -142,7 +171,9 @@ def require_schema(engine: Engine, table: Table) -> None:
     cursor = engine.schema_cursor()
     present = {c.name: c for c in engine.source.columns(cursor, table.relation)}
     wanted = {c.source: c.type for c in (*table.columns, *table.base)}
-    if table.unit_key is not None:
+    if table.link is not None:
+        wanted[table.link.column] = table.link.type
+    elif table.unit_key is not None:
         wanted[table.unit_key] = table.unit_type or ""
     filled = {c.source for c in table.columns if not c.nullable and c.null_value is None}
     for name, kind in wanted.items():
@@ -239,6 +270,12 @@ def _key(engine: Engine, found: Resolved, unit: RawColumn, told: Mapping[str, An
             "to the data: its copy has none.",
             table=table,
         )
+    _require_rows(told)
+    return unit
+
+
+def _require_rows(told: Mapping[str, Any]) -> None:
+    """How many rows of a unit count must be said."""
     if told.get("max_rows") is None:
         raise ParameterError(
             "P107", "max_rows", None, "must be given with unit_key: rows of a unit that count per group."
@@ -246,7 +283,6 @@ def _key(engine: Engine, found: Resolved, unit: RawColumn, told: Mapping[str, An
     for name in ("max_rows", "max_groups"):
         if told.get(name) is not None:
             check_positive(name, told[name], 2**20)
-    return unit
 
 
 def _column(table: str, raw: RawColumn, bounds: object, domain: object, null: object, other: object) -> Column:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duckdp.catalog.naming import BY_COLUMN, name_columns, take_over
 from duckdp.catalog.table import Table, load_table, missing_table
 from duckdp.catalog.units import Declared, require_one_unit
 from duckdp.errors import CatalogError, ParameterError, printable
-from duckdp.ledger import DataSetState, DeclarationRow, Ledger
+from duckdp.ledger import DataSetState, DeclarationRow
 from duckdp.vault.declare import FIGURES, Resolved, declare_table, resolve
 from duckdp.vault.engine import Engine
+from duckdp.vault.linking import check_all, relinked
 from duckdp.vault.suggest.keys import is_person
+
+if TYPE_CHECKING:
+    from duckdp.vault.dataset import DataSet
 
 KNOWN = (*FIGURES, *BY_COLUMN, "columns", "like", "remove")
 MOST_SHOWN = 20  # values of a domain in a difference
@@ -56,13 +60,12 @@ class Protected:
 
 
 def protect_tables(
-    engine: Engine, ledger: Ledger, wanted: Mapping[str, Mapping[str, Any]], *, keep: bool, reason: str | None
+    data: DataSet, wanted: Mapping[str, Mapping[str, Any]], *, keep: bool, reason: str | None
 ) -> list[Protected]:
     """Declare tables, all or none.
 
     Args:
-        engine: knows the schema.
-        ledger: keeps the declarations.
+        data: the data set: its schema, rows for what is declared unique, and ledger.
         wanted: arguments of ``Curator.protect`` by table; with ``keep`` also ``remove``, a list of columns.
         keep: what is not named of a declared table stays as it is; otherwise the declaration is replaced.
         reason: for the log.
@@ -70,6 +73,7 @@ def protect_tables(
     Raises:
         CatalogError: C101 to C103, C105, C106, C109, C111. ParameterError: P104, P105, P107.
     """
+    engine, ledger = data.engine, data.ledger
     loaded = {name: load_table(text) for name, text in ledger.tables().items()}
     standing = {name: table for name, table in loaded.items() if table.public is None}
     made: dict[str, Table] = {}
@@ -78,6 +82,11 @@ def protect_tables(
         if table.name in made:
             raise CatalogError("C111", f'two tables are called "{table.name}". Protect one of them.', table=table.name)
         made[table.name] = table
+    made |= relinked(standing, made)
+    if any(table.link is not None or table.unique for table in made.values()):
+        data.require_current()
+        done = check_all(engine, made.values(), data.fingerprint)
+        made = {name: next(t for t in done if t.name == name) for name in made}
 
     def review(state: DataSetState, rows: list[DeclarationRow]) -> dict[str, list[str]]:
         known = [Declared(table=load_table(r.declaration), stands=r.active, charged=r.charged) for r in rows]
@@ -111,8 +120,11 @@ def _require_private(made: Mapping[str, Table], published: Iterable[Table]) -> N
 def arguments_of(table: Table) -> dict[str, Any]:
     """The arguments of ``Curator.protect`` that declare a table as it is."""
     figures = {name: getattr(table, name) for name in FIGURES}
+    figures["link"] = None if table.link is None else str(table.link)
     if table.unit_key is None:
         figures = {k: v for k, v in figures.items() if k in ("row_cap", "expected_rows", "constraints")}
+    elif table.link is not None:
+        figures = {k: v for k, v in figures.items() if k not in ("unit_key", "unit", "null_units")}
     by_column: dict[str, dict[str, Any]] = {what: {} for what in BY_COLUMN}
     for c in table.columns:
         for what, figure in (
@@ -170,7 +182,11 @@ def _declare(
     old = standing.get(found.name) if keep else None
     if old is not None and old.relation == found.relation:
         kept = arguments_of(old)
-        told = {k: v for k, v in kept.items() if k in FIGURES} | told
+        told = {k: v for k, v in kept.items() if k in FIGURES and v is not None} | told
+        if "unit_key" in given and "link" not in given:
+            told.pop("link", None)
+        elif "link" in given and "unit_key" not in given:
+            told = {k: v for k, v in told.items() if k not in ("unit_key", "unit", "null_units")}
     else:
         kept = {}
     if "row_cap" not in told:
@@ -188,7 +204,7 @@ def _declare(
             raise missing_table(str(given["like"])[:63], standing)
         take_over(found.name, merged, found.columns, unit_key, other)
     order = [*merged["kept"], *merged["bounds"], *merged["domains"], *merged["columns"], *merged["nulls"]]
-    return declare_table(engine, found, told, merged, dict.fromkeys(order))
+    return declare_table(engine, found, told, merged, dict.fromkeys(order), standing)
 
 
 def _merge(

@@ -9,6 +9,9 @@ and the time would tell. Unless one side has one row of a unit, each side keeps 
 conditions: chosen by a keyed hash of the unit's own rows (``print_chosen``), so whose rows are chosen is nobody else's
 affair, and a product has a public bound.
 
+Where a condition compares a column in which no value stands twice (``Table.unique``), a row meets at most one of that
+side: all rows are joined then, in time that is their number's, and there are no more than of the other side.
+
 Facts, sides with F1 and F2 rows of a unit, u1 and u2 of them counting, N1 and N2 units::
 
     inner   F1 F2             u1 u2                 min(N1, N2)
@@ -21,17 +24,18 @@ unit or NULL: it is told by a flag, TRUE where the side is there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.bound_values import Parameters
-from duckdp.compiler.expression import Expr, columns, show
+from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import print_derived
-from duckdp.compiler.relations.relation import Node, Relation, describe_below, pruned
+from duckdp.compiler.relations.relation import Node, Relation, describe_below, names_once, pruned, rows_of_unit
 
 JOIN_ROWS = 128  # of a unit on each side, where both may have several
 MOST_ROWS = 2**20  # of a unit that count
@@ -56,7 +60,13 @@ class Part:
     @property
     def rows(self) -> int | None:
         """The most rows of a unit, whatever the data."""
-        return self.table.rows if isinstance(self.table, Relation) else None
+        return rows_of_unit(self.table)
+
+    @property
+    def once(self) -> frozenset[str]:
+        """Names of columns of the side in which no value stands twice."""
+        names = names_once(self.table)
+        return frozenset(c.name for c, e in self.items if isinstance(e, ColumnRef) and e.column.name in names)
 
     def identity(self) -> dict[str, Any]:
         """What the side is, as a part of a question's identity."""
@@ -95,12 +105,14 @@ class Joined(Node):
         kind: whose rows are kept where nothing matches.
         left, right: the sides; no two of their columns have one name.
         on: what else must hold, over the sides' columns.
+        single: whether a row of the right side meets at most one of the left, and a row of the left one of the right.
     """
 
     kind: Kind
     left: Part
     right: Part
     on: Expr | None
+    single: tuple[bool, bool] = (False, False)
 
     @property
     def inputs(self) -> tuple[Table, ...]:
@@ -110,7 +122,7 @@ class Joined(Node):
     @property
     def most(self) -> tuple[int | None, int | None]:
         """Rows of a unit that each side keeps; None: all."""
-        return kept_rows(self.left.rows, self.right.rows)
+        return (None, None) if any(self.single) else kept_rows(self.left.rows, self.right.rows)
 
     def identity(self) -> dict[str, Any]:
         """By its sides, and the rows that they keep of a unit."""
@@ -178,12 +190,14 @@ def join(kind: Kind, left: Part, right: Part, on: Expr | None, output: Sequence[
         on: what else must hold.
         output: all columns of both sides, as they come out.
     """
-    node = Joined(kind=kind, left=left, right=right, on=on)
+    single = meets_one(left, right, on)
+    node = Joined(kind=kind, left=left, right=right, on=on, single=single)
     f = [m if m is not None else p.rows for p, m in zip((left, right), node.most, strict=True)]
     u1, u2 = left.table.max_rows, right.table.max_rows
     n1, n2 = left.table.units_cap, right.table.units_cap
-    rows = None if f[0] is None or f[1] is None else _together(kind, f[0], f[1])
-    counted = min(_together(kind, u1, u2), MOST_ROWS, rows or MOST_ROWS)
+    f1, f2 = (math.inf if n is None else n for n in f)
+    rows = _known(_together(kind, f1, f2, single))
+    counted = min(int(_together(kind, u1, u2, single)), MOST_ROWS, rows or MOST_ROWS)
     units = {"inner": min(n1, n2), "left": n1, "right": n2, "full": n1 + n2}[kind]
     first = left.table
     groups = max(left.table.max_groups, right.table.max_groups)
@@ -201,12 +215,52 @@ def join(kind: Kind, left: Part, right: Part, on: Expr | None, output: Sequence[
         node=node,
         rows=rows,
         units=units,
+        once=_once(left, right, single),
     )
 
 
-def _together(kind: Kind, left: int, right: int) -> int:
+def meets_one(left: Part, right: Part, on: Expr | None) -> tuple[bool, bool]:
+    """Whether a row of the right side meets at most one of the left, and a row of the left at most one of the right.
+
+    It does where a condition says that a column in which no value stands twice is equal to one of the other side.
+    """
+    names = [{c.name for c, _ in part.items} for part in (left, right)]
+    found = [False, False]
+    for part in conjuncts_of(on):
+        if not isinstance(part, Call) or not part.operator.startswith("eq_"):
+            continue
+        for one, other in (part.arguments, part.arguments[::-1]):
+            read = {c.name for c in columns(other)}
+            for side, own in enumerate((left, right)):
+                if isinstance(one, ColumnRef) and one.column.name in own.once and read <= names[1 - side]:
+                    found[side] = True
+    return found[0], found[1]
+
+
+def conjuncts_of(expr: Expr | None) -> list[Expr]:
+    """The conditions that must all hold for a condition to hold."""
+    if isinstance(expr, Call) and expr.operator == "and":
+        return [part for argument in expr.arguments for part in conjuncts_of(argument)]
+    return [] if expr is None else [expr]
+
+
+def _once(left: Part, right: Part, single: tuple[bool, bool]) -> tuple[str, ...]:
+    """Columns in which no value stands twice in what is joined: of a side whose rows each meet at most one."""
+    kept = [*(left.once if single[1] else ()), *(right.once if single[0] else ())]
+    return tuple(sorted(kept))
+
+
+def _known(rows: float) -> int | None:
+    return None if math.isinf(rows) else int(rows)
+
+
+def _together(kind: Kind, left: float, right: float, single: tuple[bool, bool]) -> float:
+    """The most rows of a unit with so many on each side, at least one."""
+    pairs = min(left * right, right if single[0] else math.inf, left if single[1] else math.inf)
     if kind == "inner":
-        return left * right
+        return pairs
+    keeps_left = left if single[1] else min(left * max(1, right), pairs + left)
+    keeps_right = right if single[0] else min(right * max(1, left), pairs + right)
     if kind == "right":
-        return right * max(1, left)
-    return left * max(1, right) + (right if kind == "full" else 0)
+        return keeps_right
+    return keeps_left + (right if kind == "full" else 0)

@@ -20,7 +20,7 @@ from duckdp.compiler.expression import ColumnRef, Expr, show
 from duckdp.compiler.frame import boolean, both
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.relations.derived import column_name, derive
-from duckdp.compiler.relations.joined import JOIN_ROWS, Kind, Part, join
+from duckdp.compiler.relations.joined import JOIN_ROWS, Joined, Kind, Part, join
 from duckdp.compiler.relations.matched import Matched, match
 from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.scalars import Scalars
@@ -128,18 +128,26 @@ class Joining:
         on, using = node.args.get("on"), [c.name for c in node.args.get("using") or ()]
         left, right = rows.scope(self.text), RowScope(other.view.table, None, self.text, (other,))
         if using:
-            if not any(left.is_unit(exp.column(n)) and other.view.is_unit(n) for n in using):
+            keyed = (
+                left.key(exp.column(n)) is not None and left.key(exp.column(n)) == other.view.key(n) for n in using
+            )
+            if not any(left.is_unit(exp.column(n)) and other.view.is_unit(n) for n in using) and not any(keyed):
                 self._refuse("Q204", ways.join_units(rows.table.unit_key), node)
             found = [self._same(n, rows, other, both_sides, node) for n in using if not other.view.is_unit(n)]
             return both(*found), frozenset(n.lower() for n in using)
         said = conjuncts(on) if on is not None else [] if where is None else conjuncts(where)
         if not any(_compares(part, left, right) for part in said):
             self._refuse("Q204", ways.join_units(rows.table.unit_key), node)
-        if on is None:
-            return None, frozenset()
+        if on is None:  # of what WHERE says, keys belong to the join
+            said = [part for part in said if id(part) in self._keys_of(rows, other, where)]
         read = self.reader(both_sides)
         parts = [boolean(read(part), part, "ON", self.text) for part in said]
         return both(*(p for p in parts if p != TRUE)), frozenset()
+
+    def _keys_of(self, rows: Rows, other: Named, where: exp.Expression | None) -> frozenset[int]:
+        """Ids of the conditions of WHERE that say that keys of both sides name the same row."""
+        left, right = rows.scope(self.text), RowScope(other.view.table, None, self.text, (other,))
+        return frozenset(id(c) for c in (conjuncts(where) if where else ()) if _same_keys(c, left, right))
 
     def _same(self, name: str, rows: Rows, other: Named, scope: RowScope, node: exp.Join) -> Expr:
         """That a column of USING is equal on both sides."""
@@ -166,9 +174,13 @@ class Joining:
         ]
         output = [nullable(c) if m else c for i, m in zip(items, missing, strict=True) for c, _ in i.found]
         made = join(how, parts[0], parts[1], on, output)
-        self._require_little_work(parts, node, "the join")
+        if not (isinstance(made.node, Joined) and any(made.node.single)):
+            self._require_little_work(parts, node, "the join")
+        comma = node.args.get("on") is None and not node.args.get("using")
+        used = rows.used | (self._keys_of(rows, other, where) if comma else frozenset())
         before = frozenset[str]() if missing[0] else rows.merged  # what may be missing is the unit or NULL
-        return replace(rows, table=made, where=None, named=(*shown[0], *shown[1]), merged=before | merged)
+        named = (*shown[0], *shown[1])
+        return replace(rows, table=made, where=None, named=named, merged=before | merged, used=used)
 
     def _require_little_work(self, parts: Sequence[Part], node: exp.Expression, what: str) -> None:
         """Rows of one side, each with as many as a unit has on the other."""
@@ -279,6 +291,17 @@ def _may_miss(named: Named, items: Items) -> Named:
     return replace(named, view=replace(view, columns=columns, marks=(*marks, *of_units), units=()))
 
 
+def _same_keys(node: exp.Expression, left: RowScope, right: RowScope) -> bool:
+    """Whether a condition says that keys of both sides name the same row, which is of one unit."""
+    if not isinstance(node, exp.EQ):
+        return False
+    for one, two in ((node.this, node.expression), (node.expression, node.this)):
+        key = left.key(one)
+        if key is not None and key == right.key(two) and not right.knows(one) and not left.knows(two):
+            return True
+    return False
+
+
 def _compares(node: exp.Expression, left: RowScope, right: RowScope) -> bool:
     """Whether a condition says that the units of both sides are equal."""
     if not isinstance(node, exp.EQ):
@@ -288,7 +311,8 @@ def _compares(node: exp.Expression, left: RowScope, right: RowScope) -> bool:
         return (scope.is_unit(part) or scope.mark(part) is not None) and not other.knows(part)
 
     pairs = ((node.this, node.expression), (node.expression, node.this))
-    return any(names_unit(one, left, right) and names_unit(two, right, left) for one, two in pairs)
+    units = any(names_unit(one, left, right) and names_unit(two, right, left) for one, two in pairs)
+    return units or _same_keys(node, left, right)
 
 
 def _compares_around(node: exp.Expression, around: RowScope, own: RowScope) -> bool:
@@ -302,4 +326,8 @@ def _compares_around(node: exp.Expression, around: RowScope, own: RowScope) -> b
     def inner(part: exp.Expression) -> bool:
         return own.is_unit(part) or own.mark(part) is not None
 
-    return any(inner(a) and outer(b) for a, b in ((node.this, node.expression), (node.expression, node.this)))
+    def same_key(a: exp.Expression, b: exp.Expression) -> bool:
+        return own.key(a) is not None and own.knows(a) and not own.knows(b) and own.key(a) == around.key(b)
+
+    pairs = ((node.this, node.expression), (node.expression, node.this))
+    return any((inner(a) and outer(b)) or same_key(a, b) for a, b in pairs)

@@ -19,10 +19,8 @@ from duckdp.compiler.expression import Call, Expr, columns, show
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import print_derived
-from duckdp.compiler.relations.joined import Part, kept_rows
-from duckdp.compiler.relations.relation import Node, Relation, describe_below, pruned
-
-_CONJUNCTIONS = frozenset({"and"})
+from duckdp.compiler.relations.joined import Part, conjuncts_of, kept_rows
+from duckdp.compiler.relations.relation import Node, Relation, describe_below, names_once, pruned, rows_of_unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +50,7 @@ class Matched(Node):
     def conditions(self) -> tuple[list[Expr], list[Expr]]:
         """What must hold of a row of the other side alone, and what must hold of a pair."""
         there = {c.name for c, _ in self.other.items}
-        parts = _conjuncts(self.on)
+        parts = conjuncts_of(self.on)
         alone = [{c.name for c in columns(part)} <= there for part in parts]
         return [p for p, a in zip(parts, alone, strict=True) if a], [
             p for p, a in zip(parts, alone, strict=True) if not a
@@ -61,9 +59,17 @@ class Matched(Node):
     @property
     def most(self) -> tuple[int | None, int | None]:
         """Rows of a unit that each side keeps; None: all."""
-        if not self.conditions[1]:
+        if all(self._is_hashed(part) for part in self.conditions[1]):
             return None, None
-        return kept_rows(self.table.rows if isinstance(self.table, Relation) else None, self.other.rows)
+        return kept_rows(rows_of_unit(self.table), self.other.rows)
+
+    def _is_hashed(self, part: Expr) -> bool:
+        """Whether a condition says that something of one side equals something of the other: found in one pass."""
+        if not isinstance(part, Call) or not part.operator.startswith("eq_"):
+            return False
+        there = {c.name for c, _ in self.other.items}
+        sides = [{c.name in there for c in columns(argument)} for argument in part.arguments]
+        return sides in ([{True}, {False}], [{False}, {True}])
 
     def identity(self) -> dict[str, Any]:
         """By the rows, by where matches are looked for, by what must hold, and by the rows that are kept of a unit."""
@@ -133,18 +139,12 @@ class Matched(Node):
         return list(dict.fromkeys(found))
 
 
-def _conjuncts(expr: Expr | None) -> list[Expr]:
-    if isinstance(expr, Call) and expr.operator in _CONJUNCTIONS:
-        return [part for argument in expr.arguments for part in _conjuncts(argument)]
-    return [] if expr is None else [expr]
-
-
 def match(table: Table, where: Expr | None, other: Part, on: Expr | None, *, exists: bool) -> Relation:
     """The relation of the rows that have a match, or have none; see :class:`Matched` for the arguments."""
     own = table if isinstance(table, Relation) else None
     node = Matched(table=table, where=where, other=other, on=on, exists=exists)
     kept = node.most[0]
-    rows = kept if kept is not None else own.rows if own else None
+    rows = kept if kept is not None else rows_of_unit(table)
     return Relation(
         name=table.name,
         relation=table.relation,
@@ -159,5 +159,6 @@ def match(table: Table, where: Expr | None, other: Part, on: Expr | None, *, exi
         node=node,
         rows=rows,
         apart=own.apart if own else None,
+        once=tuple(sorted(names_once(table))),
         units=min(table.units_cap, other.table.units_cap) if exists else table.units_cap,
     )

@@ -71,12 +71,14 @@ class Relation(Table):
         rows: the most rows that one unit can have in it, whatever the data; None: not known.
         apart: names of columns that no two rows of one unit have in common; None: not known.
         units: a public upper bound of the units that occur; None: that of the rows.
+        once: names of columns in which no value stands twice.
     """
 
     node: Node
     rows: int | None = None
     apart: tuple[str, ...] | None = None
     units: int | None = None
+    once: tuple[str, ...] = ()
 
     @cached_property
     def bases(self) -> tuple[Table, ...]:
@@ -102,6 +104,20 @@ class Relation(Table):
     def _declared(self) -> dict[str, Any]:
         figures = {"max_rows": self.max_rows, "max_groups": self.max_groups, "row_cap": self.row_cap}
         return {"relation": self.node.identity(), **figures}
+
+
+def rows_of_unit(table: Table) -> int | None:
+    """The most rows that one unit can have, whatever the data; None: not known."""
+    if isinstance(table, Relation):
+        return table.rows
+    return 1 if table.unit_key is not None and table.unit_key in table.unique and table.link is None else None
+
+
+def names_once(table: Table) -> frozenset[str]:
+    """Names of columns in which no value stands twice, among rows with a unit."""
+    if isinstance(table, Relation):
+        return frozenset(table.once)
+    return frozenset(c.name for c in table.columns if c.source in table.unique)
 
 
 def bounded_by(table: Table, keys: Sequence[Expr]) -> Table:

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from duckdp.catalog.link import KeyId
 from duckdp.catalog.table import Table, closest
 from duckdp.compiler import ways
 from duckdp.compiler.domains import Domains
@@ -216,7 +217,9 @@ class Subqueries:
         if view.units or len(names) > len(old):
             self._refuse("Q203", "these columns cannot be renamed by position. Use AS in its SELECT.", node)
         given = [*names, *old[len(names) :]]
-        return replace(view, columns=tuple((n, e) for n, (_, e) in zip(given, view.columns, strict=True)))
+        columns = tuple((n, e) for n, (_, e) in zip(given, view.columns, strict=True))
+        keys = tuple((n, k) for n, before in zip(given, old, strict=True) if (k := view.key(before)) is not None)
+        return replace(view, columns=columns, keys=keys)
 
     # ---- one subquery -------------------------------------------------------------------------------------------
 
@@ -259,6 +262,7 @@ class Subqueries:
         columns: list[tuple[str, Expr]] = []
         units: list[str] = []
         marks: list[tuple[str, Expr]] = []
+        keys: list[tuple[str, KeyId]] = []
         for node in select.expressions:
             inner = node.unalias()
             if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
@@ -266,13 +270,16 @@ class Subqueries:
                     columns += named.view.columns
                     units += [u for u in named.view.units if u.lower() not in scope.merged or u not in units]
                     marks += named.view.marks
+                    keys += named.view.keys
             elif scope.is_unit(inner):
                 units.append(node.alias or inner.name)
             elif (mark := scope.mark(inner)) is not None:
                 marks.append((node.alias or inner.name, mark))
             else:
                 columns.append((node.alias or output_name(node), row(inner)))
-        return view_from(scope.table, columns, units, where, select, self.text, marks)
+                key = scope.key(inner)
+                keys += [] if key is None else [(columns[-1][0], key)]
+        return view_from(scope.table, columns, units, where, select, self.text, marks, keys)
 
     def _check_order(self, select: exp.Select, view: View, row: Scalars) -> None:
         """ORDER BY of a subquery orders nothing that is kept: its terms must exist, and are dropped."""

@@ -34,7 +34,7 @@ from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import Facts
 from duckdp.compiler.printing import UNIT, number, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import column_name, column_of, derive, print_derived, type_name
-from duckdp.compiler.relations.relation import Node, Relation, describe_below, pruned
+from duckdp.compiler.relations.relation import Node, Relation, describe_below, pruned, rows_of_unit
 from duckdp.compiler.types import type_of
 from duckdp.core import interval as iv
 from duckdp.core.interval import Interval
@@ -174,9 +174,7 @@ def group_by_unit(
     aggregates = tuple((column, one) for one, column in taken.items())
     sizes = [_size(c) for c, _ in made]
     groups = None if any(s is None for s in sizes) else math.prod(s for s in sizes if s is not None)
-    rows = min(
-        (n for n in (groups, table.rows if isinstance(table, Relation) else None) if n is not None), default=None
-    )
+    rows = min((n for n in (groups, rows_of_unit(table)) if n is not None), default=None)
     most = table.max_groups if rows is None else min(rows, table.max_groups)
     return Relation(
         name=table.name,
@@ -198,7 +196,7 @@ def group_by_unit(
 
 def most_of(table: Table) -> int:
     """The most rows of a unit that an aggregate over a relation tells apart."""
-    found = table.rows if isinstance(table, Relation) else None
+    found = rows_of_unit(table)
     return table.max_rows if found is None or found > MOST_TOLD else found
 
 

@@ -26,7 +26,7 @@ from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.printing import UNIT, print_expr, quote
-from duckdp.compiler.relations.joined import MOST_ROWS, Part
+from duckdp.compiler.relations.joined import MOST_ROWS, Part, conjuncts_of
 from duckdp.compiler.relations.relation import Node, Relation, describe_below
 
 How = Literal["inner", "left", "semi", "anti", "not in"]
@@ -144,6 +144,7 @@ def join_public(
         rows=of_unit,
         apart=_apart(rows) if times == 1 else None,
         units=first.units_cap,
+        once=tuple(sorted(rows.once)) if times == 1 else (),
     )
 
 
@@ -153,8 +154,8 @@ def most_joined(public: Part, on: Expr | None) -> int:
     assert table is not None
     there = {c.name: e for c, e in public.items}
     base: dict[str, Expr] = {c.name: ColumnRef(c) for c in public.table.columns}
-    fixed = [n for part in _conjuncts(on) for n in _fixed(part, there)]
-    fixed += [n for part in _conjuncts(public.where) for n in _fixed(part, base)]
+    fixed = [n for part in conjuncts_of(on) for n in _fixed(part, there)]
+    fixed += [n for part in conjuncts_of(public.where) for n in _fixed(part, base)]
     return table.most_alike(fixed)
 
 
@@ -173,12 +174,6 @@ def _fixed(part: Expr, there: dict[str, Expr]) -> list[str]:
         if isinstance(of, ColumnRef) and not {c.name for c in columns(other)} & set(there):
             found.append(of.column.name)
     return found
-
-
-def _conjuncts(expr: Expr | None) -> list[Expr]:
-    if isinstance(expr, Call) and expr.operator == "and":
-        return [part for argument in expr.arguments for part in _conjuncts(argument)]
-    return [] if expr is None else [expr]
 
 
 def _apart(rows: Part) -> tuple[str, ...] | None:
