@@ -116,8 +116,11 @@ CURATOR: Cases = {
         "other": {"name": "z"},
         "like": None,
         "constraints": [],
+        "link": None,
+        "unique": [],
         "reason": "r",
     },
+    "link": lambda _: {"table": "w", "column": "x", "to": "t", "key": "id", "row_cap": 1000, "max_rows": 2},
     "protect_tables": lambda _: {
         "tables": {"w": {"row_cap": 1000, "unit_key": "id", "unit": "person", "max_rows": 2}},
         "keep": False,

@@ -28,11 +28,13 @@ def declaration(
         ParameterError: P107.
     """
     wanted: dict[str, Any] = {k: v for k, v in told.items() if k in FIGURES or k == "like"}
-    wanted |= {k: given[k] for k in ("unit_key", "unit", "like") if given.get(k) is not None}
+    wanted |= {k: given[k] for k in ("unit_key", "unit", "like", "link") if given.get(k) is not None}
     wanted |= {k: _whole(k, given[k]) for k in WHOLE if given.get(k) is not None}
     if given.get("null_unit"):
         unit_type = types.get(str(wanted.get("unit_key", unit_key)).lower())
         wanted["null_units"] = [_value(v, unit_type) for v in given["null_unit"]]
+    if given.get("unique"):
+        wanted["unique"] = [] if given["unique"][-1] == "" else list(given["unique"])  # "" takes all of them away
     listed = [*wanted.get("constraints", ()), *given.get("constraint", ())]
     if listed:
         wanted["constraints"] = [] if listed[-1] == "" else listed  # "" takes all of them away

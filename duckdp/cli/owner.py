@@ -42,6 +42,8 @@ def suggest(source: str, ledger_path: str | None, table: str | None, form: str) 
 @click.option(
     "--constraint", multiple=True, metavar="TEXT", help="What holds in every row: 'a <= b', 'a + b = c', 'a -> b'."
 )
+@click.option("--link", metavar="COLUMN -> TABLE.KEY", help="Rows are of the unit of the row that they name there.")
+@click.option("--unique", multiple=True, metavar="COLUMN", help="A column in which no value stands twice.")
 @click.option("--like", metavar="TABLE", help="Columns it declares by the same name and type are declared alike.")
 @click.option("--remove", multiple=True, metavar="COLUMN", help="Take a column out of the declaration.")
 @click.option("--replace", is_flag=True, help="Forget what was declared and is not named here.")
