@@ -34,7 +34,7 @@ class Link:
 
     @property
     def target(self) -> KeyId:
-        """What the key names."""
+        """Relation and column that the key is of."""
         return self.parent.relation, self.key
 
     def __str__(self) -> str:

@@ -94,7 +94,7 @@ class DataSet:
 
     @property
     def fingerprint(self) -> str:
-        """Of the source that is open and was accepted."""
+        """Fingerprint of the source that is open and was accepted."""
         return self._fingerprint
 
     def publish(self, name: object, *, columns: Iterable[str] | None, reason: str | None) -> Table:

@@ -72,7 +72,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("joins: all rows of a unit on both sides", _JOINED, "return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS", "return None, None", _T_RELATIONS),
     Mutant("joins: what may be missing is never NULL", _JOINING, "return replace(column, nullable=True, domain=domain)", "return replace(column, domain=domain)", _T_RELATIONS),
     Mutant("matches: units not compared", _MATCHED, "WHERE other.{UNIT} = base.{UNIT}{on})", "WHERE TRUE{on})", _T_RELATIONS),
-    Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(self.table.rows if isinstance(self.table, Relation) else None, self.other.rows)", "        return None, None", _T_RELATIONS),
+    Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(rows_of_unit(self.table), self.other.rows)", "        return None, None", _T_RELATIONS),
     Mutant("matches: any condition will do", _JOINING, "if said is not None and not any(_compares_around(part, around, own) for part in said):", "if False:", _T_RELATIONS),
     Mutant("links: orphans are somebody's", "duckdp/compiler/printing.py", 'relation += f" JOIN {named} ON', 'relation += f" LEFT JOIN {named} ON', ("tests/compiler/test_links.py",)),
     Mutant("links: keys are unique by word alone", "duckdp/vault/linking.py", "        if not found[0][0]:\n", "        if False:\n", ("tests/test_linking.py",)),

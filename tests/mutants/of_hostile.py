@@ -128,8 +128,8 @@ HOSTILE: tuple[Mutant, ...] = (
     # ---- identities: equal texts, equal questions
     Mutant("identity: keys left out", _PLAN, '"keys": [[show(k.expr), digest_domain(k.domain), repr(k.other)] for k in self.query.keys],', '"keys": [],', _IDENTITIES),
     Mutant("identity: measures left out", _PLAN, '                "measures": [m.describe() for m in self.measures],\n', '                "measures": [],\n', _IDENTITIES),
-    Mutant("identity: bounds left out", _CATALOG, 'if k not in ("unit", "constraints")})', 'if k not in ("unit", "constraints", "columns")})', (*_IDENTITIES, "tests/test_sources.py", "tests/test_session.py")),
-    Mutant("identity: units that are nobody left out", _CATALOG, 'if k not in ("unit", "constraints")})', 'if k not in ("unit", "constraints", "null_units")})', (*_IDENTITIES, "tests/test_null_units.py")),
+    Mutant("identity: bounds left out", _CATALOG, 'if k not in ("unit", "constraints", "checked")})', 'if k not in ("unit", "constraints", "checked", "columns")})', (*_IDENTITIES, "tests/test_sources.py", "tests/test_session.py")),
+    Mutant("identity: units that are nobody left out", _CATALOG, 'if k not in ("unit", "constraints", "checked")})', 'if k not in ("unit", "constraints", "checked", "null_units")})', (*_IDENTITIES, "tests/test_null_units.py")),
     Mutant("quantile: the column out of the identity", _QUANT, "parts = [dump_table(self.table), self.column.name, show(self.where)", "parts = [dump_table(self.table), show(self.where)", _IDENTITIES),
     Mutant("quantile: which one out of the identity", _QUANT, "show(self.where), str(q.quantile), self.neighbours.value]", "show(self.where), self.neighbours.value]", _IDENTITIES),
     Mutant("quantile: epsilon out of the identity", _QUANT, "*parts, q.epsilon_nano, q.delta_atto, q.grid_cells])", "*parts, q.delta_atto, q.grid_cells])", _IDENTITIES),

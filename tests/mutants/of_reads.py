@@ -41,7 +41,7 @@ READS: tuple[Mutant, ...] = (
     Mutant("printing: dates not clamped", _PRINT, "THEN {lower} WHEN {value} > {upper} THEN {upper} ELSE {value} END)\"\n\n\ndef _whole", "THEN {lower} ELSE {value} END)\"\n\n\ndef _whole", ("tests/compiler/test_totality.py", "tests/compiler/test_sensitivity.py")),
     Mutant("printing: long text whole", _PRINT, "THEN system.main.left({text}, {MAX_TEXT})", "THEN {text}", ("tests/compiler/test_totality.py", "tests/test_sources.py")),
     Mutant("printing: collation of the column", _PRINT, " END COLLATE \"binary\")'", " END)'", ("tests/compiler/test_totality.py::test_texts_are_compared_byte_by_byte_whatever_the_owners_collation",)),
-    Mutant("printing: rows without a unit count", _PRINT, 'conditions.append(f"base.{quote(table.unit_key)} IS NOT NULL")', "pass", ("tests/test_null_units.py::test_every_read_drops_them", "tests/compiler/test_emit_equals.py")),
+    Mutant("printing: rows without a unit count", _PRINT, 'conditions.append(f"{_unit_of(table)} IS NOT NULL")', "pass", ("tests/test_null_units.py::test_every_read_drops_them", "tests/compiler/test_emit_equals.py")),
     Mutant("printing: a view's filter ignored", _PRINT, "    if table.filter is not None:\n        conditions.append(_view_filter(table, parameters))\n", "", ("tests/compiler/test_sensitivity.py", "tests/test_declarations.py")),
     # ---- parts
     Mutant("parts: the largest one", _CORE_READS, "return sum(values) if values else None", "return max(values) if values else None", _T_PARTS),
