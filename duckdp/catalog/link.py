@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from duckdp.errors import ParameterError
-
-if TYPE_CHECKING:
-    from duckdp.catalog.table import Table
 
 _FORM = re.compile(r"\s*(.+?)\s*->\s*(.+?)\.([^.]+?)\s*\Z", re.DOTALL)
 KeyId = tuple[tuple[str, str, str], str]  # (relation, column) that a key names rows of
@@ -30,18 +27,19 @@ class Link:
     column: str
     type: str
     key: str
-    parent: Table
+    parent: Any  # a Table, which holds links
 
     @property
     def target(self) -> KeyId:
         """Relation and column that the key is of."""
-        return self.parent.relation, self.key
+        relation: tuple[str, str, str] = self.parent.relation
+        return relation, self.key
 
     def __str__(self) -> str:
         return f"{self.column} -> {self.parent.name}.{self.key}"
 
     @classmethod
-    def load(cls, raw: Mapping[str, Any], table: Callable[[dict[str, Any]], Table]) -> Self:
+    def load(cls, raw: Mapping[str, Any], table: Callable[[dict[str, Any]], object]) -> Self:
         """What a declaration's JSON says."""
         return cls(**{**raw, "parent": table(dict(raw["parent"]))})
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from duckdp.catalog.constraints import check_constraints
+from duckdp.catalog.link import Link
 from duckdp.catalog.table import (
     INTEGER_RANGES,
     Column,
@@ -85,15 +86,11 @@ def declare_table(
     """
     table, raw = found.name, {c.name.lower(): c for c in found.columns}
     unit_key = told.get("unit_key")
-    link, unique = None, check_unique(table, told.get("unique") or (), found.columns)
-    if told.get("link") is not None:
-        if unit_key is not None or told.get("unit") is not None or told.get("null_units"):
-            rule = "gives rows the unit of another table. Leave out unit_key, unit and null_units."
-            raise ParameterError("P107", "link", told["link"], rule)
-        link = make_link(engine, table, found.relation, found.columns, told["link"], known)
-    elif unit_key is None:
+    unique = check_unique(table, told.get("unique") or (), found.columns)
+    link = None if told.get("link") is None else _link(engine, found, told, known)
+    if link is None and unit_key is None:
         _require_keyless(**{k: told.get(k) for k in ("max_rows", "max_groups", "unit", "null_units")})
-    elif not isinstance(unit_key, str) or unit_key.lower() not in raw:
+    elif unit_key is not None and (not isinstance(unit_key, str) or unit_key.lower() not in raw):
         near = closest(str(unit_key), [c.name for c in raw.values()])
         raise CatalogError(
             "C102", f'"{table}" has no column "{str(unit_key)[:63]}". {near}', table=table, column=str(unit_key)
@@ -137,6 +134,13 @@ def declare_table(
     )
     require_stored(engine, declared)
     return declared
+
+
+def _link(engine: Engine, found: Resolved, told: Mapping[str, Any], known: Mapping[str, Table]) -> Link:
+    if any(told.get(k) for k in ("unit_key", "unit", "null_units")):
+        rule = "gives rows the unit of another table. Leave out unit_key, unit and null_units."
+        raise ParameterError("P107", "link", told["link"], rule)
+    return make_link(engine, found.name, found.relation, found.columns, told["link"], known)
 
 
 def _require_known(
