@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.evaluate import expected_half_widths
+from duckdp.compiler.expression import Aggregate, Expr
 from duckdp.compiler.intervals import is_exact
 from duckdp.compiler.known import is_known
 from duckdp.compiler.notes import OF_NOTHING, output_note
@@ -176,5 +178,12 @@ def _formulas(plan: Plan) -> dict[str, str]:
         name: f"it {note if note in OF_NOTHING else 'is undefined at typical values'}" for name, note in told.items()
     }
     return none | {
-        name: f"about {width * 1e6:.4g} / n, n rows in the group" for name, width in at.items() if width is not None
+        name: f"at least {width:.4g}" if _in_bins(exprs[name]) else f"about {width * 1e6:.4g} / n, n rows in the group"
+        for name, width in at.items()
+        if width is not None
     }
+
+
+def _in_bins(expr: Expr) -> bool:
+    """Whether it comes out to a part of the bounds at best, however many rows there are."""
+    return isinstance(expr, Aggregate) and aggregate_row(expr).ends is not None

@@ -328,7 +328,15 @@ class _Reader:
         """How many values an expression has."""
         if self.scope.is_unit(inner):
             return Aggregate("count_units", None, None)
+        unit = self.table.unit_key
+        if isinstance(inner, exp.Column) and not self.scope.knows(inner) and unit not in self._units():
+            way = "Here every row is a unit: use count(*)."
+            way = way if unit is None else f"Let the subquery select {unit} too, and count that."
+            self._refuse("Q304", f"DISTINCT counts declared columns, or privacy units. {way}", inner)
         return Aggregate("count_distinct", self.row(inner), None)
+
+    def _units(self) -> list[str]:
+        return [unit for named in self.scope.named for unit in named.view.units]
 
     def _numeric(self, row: AggregateRow, node: exp.Expression, arguments: list[exp.Expression]) -> Aggregate:
         name = row.name
