@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 import duckdp
+from duckdp import client
 from duckdp.serve import strangers, workers
 from duckdp.serve.channel import HEAD, read_body, read_head
 from duckdp.serve.serving import users_beside
@@ -103,6 +104,8 @@ def test_removed_users_are_let_go(short: Served) -> None:
                 time.sleep(0.2)
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(short.dsn("eve"))
+    with pytest.raises(client.OperationalError, match="password authentication failed"):
+        duckdp.connect(f"postgres://ana:wrong@127.0.0.1:{short.port}/clinic")
 
 
 def test_users_that_are_added_at_once_are_all_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
