@@ -30,6 +30,7 @@ from duckdp.serve.statements import (
 )
 from duckdp.serve.values import TEXT, encoders, oid_of, read_parameter, type_of
 
+_REFUSED = "bad allocation"  # how DuckDB says that the system gave no memory; its own limit it words otherwise
 FLUSH = 1 << 16  # bytes that wait before they are sent
 
 
@@ -42,6 +43,7 @@ class Conversation(Acts):
         protected: says which tables are protected now.
         user: who is spoken for.
         fetch: told each statement before it runs on the instance, see ``Shown.fetch``.
+        exhausted: told when the system gave no more memory, and the client knows: what is left of it is unsafe.
         notes: what is to be told besides since it was last called.
         parameters: of the client's startup message.
     """
@@ -54,6 +56,7 @@ class Conversation(Acts):
         protected: Callable[[], frozenset[str]],
         user: str,
         fetch: Callable[[str], None] = lambda _: None,
+        exhausted: Callable[[], None] = lambda: None,
         notes: Callable[[], list[str]] = list,
         parameters: dict[str, str] | None = None,
     ) -> None:
@@ -61,6 +64,7 @@ class Conversation(Acts):
         super().__init__(cursor, protected, user, fetch)
         self._notes, self._out = notes, bytearray()
         self._portals: dict[str, Portal] = {}
+        self._exhausted, self._left = exhausted, True
         self._skipping = False  # after an error, until Sync
         for name, value in [*read_options((parameters or {}).get("options", "")), *(parameters or {}).items()]:
             if name.lower() not in ("user", "database", "replication", "options") and not name.startswith("_pq_."):
@@ -117,10 +121,13 @@ class Conversation(Acts):
     def _ready(self) -> None:
         self._say(say.ready(self._state))
         self._flush()
+        if not self._left:
+            self._exhausted()
 
     def _failed(self, error: BaseException, text: str, before: int = 0) -> None:
         """Tell an error; ``before``: characters of what was sent that stand before the statement."""
         self._notes()
+        self._left = self._left and not (isinstance(error, duckdb.OutOfMemoryException) and _REFUSED in str(error))
         found = fields(error, text)
         if "P" in found:
             found["P"] = str(int(found["P"]) + before)

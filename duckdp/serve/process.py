@@ -118,6 +118,7 @@ class Process:
                     cursor,
                     protected=lambda: self._protected,
                     fetch=self._shown.fetch,
+                    exhausted=lambda: os._exit(1),
                     user=user,
                     notes=lambda: self._voice.notes(number),
                     parameters=parameters,

@@ -86,9 +86,9 @@ def start(source: str, ledger: str, *options: str) -> Served:
     return Served(int(line.split(" -p ")[1].split()[0]), process, source, ledger)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server that runs for all tests that spend little, log in rightly, and leave what they find."""
+    """A server that runs for the tests of a file."""
     found = start(*make_clinic(tmp_path_factory.mktemp("served")))
     yield found
     assert found.stop() == 0
