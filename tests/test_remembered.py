@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import duckdp
 from duckdp.desk import lookups
 from duckdp.desk.remembered import MOST_KEPT, MOST_TEXT, Remembered, key_of
 from duckdp.errors import BudgetError, DuckDPError
+from duckdp.functions.releases import Select
 
 GROUPS = "SELECT sex, count(*) AS n, avg(age) AS a FROM visits GROUP BY sex ORDER BY sex"
 ALIKE: tuple[Any, ...] = (1, 1.0, True, Decimal(1), Decimal("1.0"), "1", 0.0, -0.0, 0, False, None)
@@ -133,3 +137,21 @@ def test_nobody_is_told_of_what_is_kept_who_may_not_ask(curator: duckdp.Curator,
     for ask in (plan_of, lambda: session.sql(GROUPS, epsilon=1), lambda: session.explain(GROUPS, epsilon=1)):
         with pytest.raises(BudgetError, match="B103"):
             ask()
+
+
+def test_a_plan_of_the_same_words_is_made_once_a_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of one question, and of a query over answers; the day on which words are read is one of them."""
+    frame = pa.table({"pid": [1, 2, 3], "x": [1, 2, 3]})
+    with duckdp.open({"t": frame}, ledger=str(tmp_path / "day.ledger")) as owner:
+        owner.protect("t", unit_key="pid", max_rows=1, row_cap=10, bounds={"x": (0, 3)})
+        owner.budget(epsilon=1)
+        owner.grant("ana", epsilon=1)
+        desk = owner.session("ana").desk
+        for text in ("SELECT count(*) FROM t", "SELECT max(n) FROM (SELECT count(*) AS n FROM t)"):
+            asked = Select(statement=text, epsilon=1)
+            assert asked._found(desk) is asked._found(desk)
+            assert desk.read_whole(text) is desk.read_whole(text)
+            before = desk.read_whole(text)
+            with monkeypatch.context() as patch:
+                patch.setattr(lookups, "today", lambda: dt.date(2100, 1, 1))
+                assert desk.read_whole(text) is not before

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from duckdp.catalog.table import Table
+from duckdp.compiler.clock import today
 from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
@@ -105,7 +106,7 @@ class Lookups:
         if not isinstance(parameters, (list, tuple)):
             raise ParameterError("P107", "parameters", parameters, "must be a list of the values of ? and $1.")
         return self.recall(
-            ("read", text, *parameters),
+            ("question", today().isoformat(), text, *parameters),
             lambda: read_select(parse_statement(text), self.known(), text, parameters),
             is_small,
         )
@@ -116,7 +117,11 @@ class Lookups:
             raise ParameterError("P107", "text", text, "must be the text of one statement.")
         if not isinstance(parameters, (list, tuple)):
             raise ParameterError("P107", "parameters", parameters, "must be a list of the values of ? and $1.")
-        return read_whole(parse_statement(text), self.tables(), text, parameters)
+        return self.recall(
+            ("read", today().isoformat(), text, *parameters),
+            lambda: read_whole(parse_statement(text), self.known(), text, parameters),
+            lambda found: all(map(is_small, found.parts if isinstance(found, Apart) else (found,))),
+        )
 
     def recall(self, words: Sequence[object], make: Callable[[], T], worth: Callable[[T], bool]) -> T:
         """What follows from an analyst's words and today's declarations, all public; made once while they stand.

@@ -176,7 +176,7 @@ class Select(Explained):
         if self.tolerance is None:
             terms = (self.epsilon, self.delta, self.error, self.mechanism)
             return desk.recall(
-                ("plan", today(), self.statement, *terms, *self.parameters),
+                ("plan", today().isoformat(), self.statement, *terms, *self.parameters),
                 lambda: self._planned(desk),
                 lambda found: all(is_small(p.query) for p in ([found] if isinstance(found, Plan) else found.plans)),
             )
