@@ -41,7 +41,7 @@ COMPARED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
 
 @dataclass(frozen=True)
 class Span:
-    """A constant interval."""
+    """An interval of an analyst's text: how far a moment is moved, or how long something lasts."""
 
     months: int
     days: int

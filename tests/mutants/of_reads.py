@@ -59,7 +59,7 @@ READS: tuple[Mutant, ...] = (
     Mutant("release: a key has the sign of a row's zero", _REL, "        return value + 0.0\n", "        return value\n", ("tests/privacy/test_parts.py::test_a_released_key_has_no_sign_of_zero",)),
     # ---- different values, bins
     Mutant("values: no bound on a unit's", _VALUES, "WHERE nth <= {most}", "WHERE nth >= 1", _T_ORDER),
-    Mutant("values: in all groups", _VALUES, "if keys and (size is None or size > plan.groups):", "if False:", _T),
+    Mutant("values: in all groups", _VALUES, "if keys and (size is None or size > plan.groups):", "if False:", _T_ORDER),
     Mutant("values: units choose the same ones", _VALUES, "{', '.join([*names, f'v{i}', secret])}", "{', '.join([f'v{i}', secret])}", _T_ORDER),
     Mutant("values: parts add up", _EMIT, 'if any(m.kind == "values" for m in plan.measures):', "if False:", _T_ORDER),
     Mutant("bins: a unit's rows not scaled", _EMIT, 'f"{most} // system.main.greatest(n{i}, {most})"', '"1"', _T),
