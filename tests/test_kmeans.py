@@ -136,11 +136,18 @@ def test_twins_of_reads_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shares_are_all_of_the_charge() -> None:
-    for terms in ({}, {"moves": 0}, {"start": "public", "moves": 5}, {"start": "blocks", "blocks": 9, "moves": 2}):
+    for terms in (
+        {},
+        {"moves": 0},
+        {"moves": 4},
+        {"start": "public", "moves": 5},
+        {"start": "blocks", "blocks": 9, "moves": 2},
+    ):
         task = kmeans(KEYED, **terms)  # type: ignore[arg-type]
         cells, move, counts = task.shares
         first = {"cells": len(task.cuts), "public": 0, "blocks": 1}[task.start]
         assert 1 - 1e-6 < first * cells + task.moves * move + counts <= 1
+        assert min(cells if first else 1, move if task.moves else 1, counts) > 0
         assert task.reads == first + task.moves + 1
     with pytest.raises(ParameterError, match="P101"):
         kmeans(KEYED, epsilon_nano=9).require()
