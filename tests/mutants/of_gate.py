@@ -84,7 +84,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("links: another way to a unit after charges", "duckdp/catalog/units.py", "    if table.link is not None:  # another way to a unit, whatever it is called\n", "    if False:\n", ("tests/test_linking.py",)),
     Mutant("public: a row counts once however many it meets", _WITH_PUBLIC, '    times = {"inner": repeats, "left": max(1, repeats)}.get(how, 1)', "    times = 1", _T_PUBLIC),
     Mutant("public: columns equal to each other are fixed", _WITH_PUBLIC, "if isinstance(of, ColumnRef) and not {c.name for c in columns(other)} & set(there):", "if isinstance(of, ColumnRef):", _T_PUBLIC),
-    Mutant("public: every comparison is an equality", _WITH_PUBLIC, 'if not isinstance(part, Call) or not part.operator.startswith("eq_"):', "if not isinstance(part, Call):", _T_PUBLIC),
+    Mutant("public: every comparison is an equality", _WITH_PUBLIC, "if not isinstance(part, Call) or not row_of(part).equates:", "if not isinstance(part, Call):", _T_PUBLIC),
     Mutant("public: rows that are units are repeated", _JOINING_PUBLIC, "if joins and rows.table.unit_key is None and looked > 1:", "if False:", _T_PUBLIC),
     Mutant("public: other rows, the same question", _WITH_PUBLIC, '"digest": public.digest}', '"digest": ""}', _T_PUBLIC),
     Mutant("public: a joined total is known", _PLAN, "everyone = everyone and not isinstance(query.table, Relation)", "everyone = bool(everyone)", _T_PUBLIC),

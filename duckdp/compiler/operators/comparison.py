@@ -38,8 +38,9 @@ def _comparison(
     *,
     meets: bool = False,
     nulls: bool = False,
+    equates: bool = False,
 ) -> list[Operator]:
-    """The rows of one sign; ``nulls``: NULL is a value like another."""
+    """The rows of one sign; ``nulls``: NULL is a value like another; ``equates``: see :class:`Operator`."""
     return [
         Operator(
             name=f"{name}_{k.value}",
@@ -54,6 +55,7 @@ def _comparison(
             released=released,
             encloses=_of_pair(k, encloses),
             null_with="none" if nulls else "any",
+            equates=equates,
         )
         for k in Kind
     ]
@@ -88,7 +90,7 @@ def _unequal(a: Span, b: Span) -> Span:
 
 
 COMPARISON: tuple[Operator, ...] = (
-    *_comparison("eq", exp.EQ, "=", sp.equal, _by(operator.eq), meets=True),
+    *_comparison("eq", exp.EQ, "=", sp.equal, _by(operator.eq), meets=True, equates=True),
     *_comparison("ne", exp.NEQ, "<>", _unequal, _by(operator.ne), meets=True),
     *_comparison("lt", exp.LT, "<", sp.below, _by(operator.lt)),
     *_comparison("le", exp.LTE, "<=", sp.ordered, _by(operator.le)),

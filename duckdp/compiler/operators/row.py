@@ -124,6 +124,7 @@ class Operator:
         digits: how last digits come about.
         whole: exact arithmetic of whole numbers.
         signs: it is the sum of its arguments, each with its sign.
+        equates: it holds where its two arguments are equal, and of no NULL.
         role: it is the product, or the quotient, of its two arguments, or holds where all of them do.
         as_cast: what a cast to a whole number does first.
         period: the result is the start of the period, named by the option, that holds the argument.
@@ -173,6 +174,7 @@ class Operator:
     digits: Digits = Digits.KEPT
     whole: Callable[..., int] | None = None
     signs: tuple[float, ...] = ()
+    equates: bool = False
     role: Literal["", "product", "quotient", "conjunction"] = ""
     as_cast: bool = False
     period: bool = False

@@ -33,6 +33,7 @@ from duckdp.catalog.table import Column, Table
 from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import print_derived
 from duckdp.compiler.relations.relation import Node, Relation, describe_below, names_once, pruned, rows_of_unit
@@ -227,7 +228,7 @@ def meets_one(left: Part, right: Part, on: Expr | None) -> tuple[bool, bool]:
     names = [{c.name for c, _ in part.items} for part in (left, right)]
     found = [False, False]
     for part in conjuncts_of(on):
-        if not isinstance(part, Call) or not part.operator.startswith("eq_"):
+        if not isinstance(part, Call) or not row_of(part).equates:
             continue
         for one, other in (part.arguments, part.arguments[::-1]):
             read = {c.name for c in columns(other)}
@@ -239,7 +240,7 @@ def meets_one(left: Part, right: Part, on: Expr | None) -> tuple[bool, bool]:
 
 def conjuncts_of(expr: Expr | None) -> list[Expr]:
     """The conditions that must all hold for a condition to hold."""
-    if isinstance(expr, Call) and expr.operator == "and":
+    if isinstance(expr, Call) and row_of(expr).role == "conjunction":
         return [part for argument in expr.arguments for part in conjuncts_of(argument)]
     return [] if expr is None else [expr]
 

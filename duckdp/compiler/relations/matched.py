@@ -17,6 +17,7 @@ from duckdp.catalog.table import Column, Table
 from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.expression import Call, Expr, columns, show
 from duckdp.compiler.notation import pretty
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import print_derived
 from duckdp.compiler.relations.joined import Part, conjuncts_of, kept_rows
@@ -65,7 +66,7 @@ class Matched(Node):
 
     def _is_hashed(self, part: Expr) -> bool:
         """Whether a condition says that something of one side equals something of the other: found in one pass."""
-        if not isinstance(part, Call) or not part.operator.startswith("eq_"):
+        if not isinstance(part, Call) or not row_of(part).equates:
             return False
         there = {c.name for c, _ in self.other.items}
         sides = [{c.name in there for c in columns(argument)} for argument in part.arguments]

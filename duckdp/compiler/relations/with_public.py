@@ -25,6 +25,7 @@ from duckdp.catalog.table import Column, Table
 from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
+from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_expr, quote
 from duckdp.compiler.relations.joined import MOST_ROWS, Part, conjuncts_of
 from duckdp.compiler.relations.relation import Node, Relation, describe_below
@@ -166,7 +167,7 @@ def _fixed(part: Expr, there: dict[str, Expr]) -> list[str]:
         part: a condition.
         there: what the columns of the public side are, by name.
     """
-    if not isinstance(part, Call) or not part.operator.startswith("eq_"):
+    if not isinstance(part, Call) or not row_of(part).equates:
         return []
     found = []
     for one, other in (part.arguments, part.arguments[::-1]):
