@@ -149,3 +149,31 @@ def test_links_by_command(tmp_path: Path, data: duckdb.DuckDBPyConnection) -> No
     assert run(main, ["protect", file, "visits", *keyed]).exit_code == 0
     made = run(main, ["protect", file, "labs", "--row-cap", "2000", "--max-rows", "9", "--link", "vid -> visits.vid"])
     assert made.exit_code == 0 and "linked: vid -> visits.vid" in made.output, made.output
+
+
+def test_a_table_is_not_looked_at_without_the_keys_that_it_has_its_unit_by(
+    owner: duckdp.Curator, data: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    """A refresh that was refused leaves today's rows in place; no later declaration makes them answer."""
+    owner.close()
+    data.execute("INSERT INTO visits SELECT 7, 100 + i, 1 FROM range(50) t(i)")
+    again = duckdp.open(data, ledger=tmp_path / "l.db")
+    with again, pytest.raises(CatalogError, match="stands there twice"):
+        again.refresh(reason="more visits")
+    with duckdp.open(data, ledger=tmp_path / "l.db") as later:
+        with pytest.raises(CatalogError, match="stands there twice"):
+            later.amend("labs", max_rows=20)
+        with pytest.raises(CatalogError):
+            later.session("ann").sql("SELECT count(DISTINCT pid) AS n FROM labs", epsilon=1)
+
+
+def test_a_parent_does_not_call_its_unit_like_a_column_of_a_child(tmp_path: Path) -> None:
+    con = duckdb.connect()
+    con.execute("CREATE TABLE p AS SELECT i::INT k, (i % 5)::INT u, (i % 3)::INT w FROM range(20) t(i)")
+    con.execute("CREATE TABLE c AS SELECT i::INT k, (i % 4)::INT w FROM range(20) t(i)")
+    with duckdp.open(con, ledger=tmp_path / "p.db") as curator:
+        curator.protect("p", unit_key="u", unique=["k"], row_cap=100, max_rows=3)
+        curator.link("c", "k", to="p", row_cap=100, max_rows=3, bounds={"w": (0, 3)})
+        with pytest.raises(CatalogError, match="of its own") as caught:
+            curator.protect("p", unit_key="w", unique=["k"], row_cap=100, max_rows=3)
+        assert caught.value.code == "C105"

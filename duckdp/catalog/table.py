@@ -162,7 +162,8 @@ class Table:
     @property
     def most_rows(self) -> int:
         """The most rows of one unit that public figures leave possible."""
-        return 1 if self.unit_key is not None and self.unit_key in self.unique else self.row_cap
+        own = self.link is None and self.unit_key is not None and self.unit_key in self.unique
+        return 1 if own else self.row_cap
 
     @property
     def units_cap(self) -> int:

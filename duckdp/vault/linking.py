@@ -140,6 +140,14 @@ def relinked(tables: Mapping[str, Table], changed: Mapping[str, Table]) -> dict[
                 )
             if table.link.parent == carrier(parent):
                 continue
+            own = {c.source.lower() for c in table.columns} | {c.lower() for c in table.unique}
+            if parent.unit_key.lower() in own:
+                raise CatalogError(
+                    "C105",
+                    f'"{name}" has a column "{parent.unit_key}" of its own, and its unit from "{parent.name}". Give '
+                    f'"{name}" unit_key="{parent.unit_key}" and no link, or keep the unit_key of "{parent.name}".',
+                    table=parent.name,
+                )
             link = replace(table.link, parent=carrier(parent))
             found[name] = replace(
                 table,
@@ -198,30 +206,40 @@ def check_all(engine: Engine, tables: Iterable[Table], fingerprint: str) -> list
 def checked(engine: Engine, table: Table, fingerprint: str) -> Table:
     """A table whose unique columns were looked at: no value stands twice, as it is stored and as questions read it.
 
+    Neither does one of the keys that its unit comes by, of all the tables that it is linked to: questions about it
+    read these, and ask for no other's mark.
+
     Raises:
         CatalogError: C105, with nothing of a value.
     """
     if not table.unique and table.link is None:
         return table
-    con = engine.schema_cursor()
     for column in table.unique:
         declared = next((c for c in table.columns if c.source == column), None)
         parameters = Parameters()
-        rows = print_keyed_scan(
-            table, column, None if declared is None else print_column(declared, parameters, "base"), parameters
-        )
-        sql = f"SELECT count(*) = count(DISTINCT k) AND count(*) = count(DISTINCT v) FROM {rows} AS r"
-        found, message = attempt(con, sql, values=parameters.values)
-        if message is not None:
-            raise CatalogError(
-                "C103", f'column "{column}" of "{table.name}" cannot be read.', table=table.name, column=column
-            )
-        if not found[0][0]:
-            raise CatalogError(
-                "C105",
-                f'column "{column}" of "{table.name}" is declared unique, and a value stands there twice (or bounds '
-                "make two values one). Correct the rows, or leave it out of unique.",
-                table=table.name,
-                column=column,
-            )
+        value = None if declared is None else print_column(declared, parameters, "base")
+        _require_once(engine, table, column, value, parameters)
+    below = table
+    while below.link is not None:  # whatever became of the table itself since it was declared
+        _require_once(engine, below.link.parent, below.link.key, None, Parameters())
+        below = below.link.parent
     return replace(table, checked=fingerprint)
+
+
+def _require_once(engine: Engine, table: Table, column: str, value: str | None, parameters: Parameters) -> None:
+    """C105 unless no value stands twice in a column, as it is stored and as questions read it."""
+    sql = "SELECT count(*) = count(DISTINCT k) AND count(*) = count(DISTINCT v) FROM "
+    sql += f"{print_keyed_scan(table, column, value, parameters)} AS r"
+    found, message = attempt(engine.schema_cursor(), sql, values=parameters.values)
+    if message is not None:
+        raise CatalogError(
+            "C103", f'column "{column}" of "{table.name}" cannot be read.', table=table.name, column=column
+        )
+    if not found[0][0]:
+        raise CatalogError(
+            "C105",
+            f'column "{column}" of "{table.name}" is declared unique, and a value stands there twice (or bounds '
+            "make two values one). Correct the rows, or leave it out of unique.",
+            table=table.name,
+            column=column,
+        )

@@ -23,14 +23,14 @@ LONG = "x" * 300
 COSTLY = {
     "levenshtein": "SELECT count(*) FROM visits WHERE levenshtein(name, town) < 3",
     "jaro": "SELECT count(*) FROM visits WHERE jaro_similarity(name, town) < 0.3",
-    "regexp": "SELECT count(*) FROM visits WHERE regexp_matches(name, '(a+)+$')",
+    "regexp": "SELECT count(*) FROM visits WHERE regexp_matches(name, '(a{100}){100}')",
+    "regexp of a column": "SELECT count(*) FROM visits WHERE regexp_matches(name, town)",
     "similar to": "SELECT count(*) FROM visits WHERE name SIMILAR TO '(a+)+'",
     "repeat": "SELECT count(*) FROM visits WHERE length(repeat(name, 1000000)) > 3",
     "range": "SELECT sum(len(range(age * 1000000))) FROM visits",
     "list": "SELECT count(*) FROM visits WHERE list_contains([1, 2], age)",
     "lpad": "SELECT count(*) FROM visits WHERE lpad(name, 1000000, 'x') = name",
     "format": "SELECT count(*) FROM visits WHERE format('{:>1000000}', name) = name",
-    "concat": "SELECT count(*) FROM visits WHERE name || name || name = town",
     "sleep": "SELECT count(*) FROM visits WHERE sleep_ms(1000) IS NULL",
     "md5": "SELECT count(*) FROM visits WHERE md5(name) = 'x'",
     "pattern from a column": "SELECT count(*) FROM visits WHERE name LIKE town",
@@ -59,7 +59,8 @@ COSTLY = {
 @pytest.mark.parametrize("what", COSTLY)
 def test_costly_text_is_refused_fast(what: str, shared: World) -> None:
     session = shared.curator.session("ana")
-    for work in (session.sql, session.explain):
+    # that a name of the outer part is not known yet, DuckDB says, whom explain does not ask
+    for work in (session.sql,) if what == "aliases in a circle" else (session.sql, session.explain):
         start = time.process_time()  # other work on the machine does not count
         with pytest.raises(DuckDPError) as caught:
             work(COSTLY[what], epsilon=1)

@@ -215,3 +215,37 @@ def test_too_little_for_each_part_is_refused_before_anything() -> None:
     assert all(plan.loss.epsilon_nano > 0 for plan in plans)
     assert MOST_PARTS == 16
     assert ways.MIXED
+
+
+def doubled(how: str, times: int) -> str:
+    """A statement whose columns, unfolded, are 2 ** times as large as they look."""
+    seed = "SELECT count(*) AS a FROM visits"
+    steps = range(times)
+    if how == "aliases":
+        return f"SELECT count(*) AS a0, {', '.join(f'a{i} + a{i} AS a{i + 1}' for i in steps)} FROM visits"
+    if how == "aliases beside a star":
+        parts = ", ".join(f"a{i} + a{i} + 0 * count(*) OVER () AS a{i + 1}" for i in steps)
+        return f"SELECT a AS a0, {parts} FROM ({seed})"
+    if how == "CTEs":
+        ctes = ", ".join(f"c{i + 1} AS (SELECT a + a AS a FROM c{i})" for i in steps)
+        return f"WITH c0 AS ({seed}), {ctes} SELECT a FROM c{times} WHERE a > 1"
+    if how == "unions":
+        ctes = ", ".join(f"c{i + 1} AS (SELECT 1 AS a UNION ALL SELECT a + a FROM c{i})" for i in steps)
+        return f"WITH c0 AS ({seed}), {ctes} SELECT a FROM c{times} WHERE a > 1"
+    if how == "columns":
+        ctes = ", ".join(f"c{i + 1} AS (SELECT COLUMNS(*) + COLUMNS(*) FROM c{i})" for i in steps)
+        return f"WITH c0 AS ({seed}), {ctes} SELECT * FROM c{times}"
+    item, text = ("a + a", seed) if how == "subqueries" else ("b + b", seed)
+    for i in steps:
+        text = f"SELECT {item} AS a FROM ({text}) AS t{i}" + ("" if how == "subqueries" else "(b)")
+    return f"{text} WHERE a > 1"
+
+
+@pytest.mark.parametrize(
+    "how", ["aliases", "aliases beside a star", "CTEs", "unions", "columns", "subqueries", "renamed"]
+)
+def test_what_unfolds_to_more_than_a_statement_may_be_is_refused(how: str) -> None:
+    """DuckDB takes all memory there is while it binds or plans it, before anything is charged."""
+    with pytest.raises(QueryError, match=r"^Q104"):
+        apart(doubled(how, 24))
+    assert apart(doubled(how, 6))

@@ -27,6 +27,10 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         "a star is refused all the same, as a node without a rule; only the words are another's",
     ),
     (
+        Mutant("links: orphans are somebody's", "duckdp/compiler/printing.py", 'relation += f" JOIN {named} ON', 'relation += f" LEFT JOIN {named} ON', ()),
+        "rows that name nobody have a NULL as their unit, and such rows are dropped at the scan",
+    ),
+    (
         Mutant("quantile: no clamp to the grid", "duckdp/compiler/quantile.py", "(CASE WHEN {raw} >= {cells} THEN {cells} WHEN", "(CASE WHEN", ()),
         "values are within the column's bounds by then (compiler/printing.py), and the mechanism's SQL moves them into the grid",
     ),

@@ -51,9 +51,10 @@ def _short(sql: str) -> str:
 
 
 def _split(a: list[str], place: str) -> str:
-    """With so many separators behind it that the part is there: an empty one where the text has fewer."""
-    more = " || ".join([a[0], *[a[1]] * int(place)])
-    return f"system.main.list_extract(system.main.string_split(({more}), {a[1]}), {int(place)})"
+    """An empty part where the text has fewer."""
+    split = f"system.main.string_split(({a[0]} || system.main.left({a[1]}, 0)), {a[1]})"  # NULL by either argument
+    found = f"system.main.list_resize({split}, {int(place)}, '')"
+    return f"system.main.list_extract({found}, {int(place)})"
 
 
 TEXT: tuple[Operator, ...] = (

@@ -27,6 +27,7 @@ from duckdp.compiler import ways
 from duckdp.compiler.outer.block import Block, Parts, aggregates, groups_of
 from duckdp.compiler.outer.constants import with_values
 from duckdp.compiler.outer.trees import duplicate, rebuilt
+from duckdp.compiler.outer.unfolded import require_small
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Query
 from duckdp.compiler.relations.subqueries import Subqueries
@@ -81,6 +82,7 @@ def take_apart(
     if not reader.parts.queries:
         return None
     assert isinstance(outer, exp.Query)
+    require_small(outer, text)
     return Apart(parts=tuple(reader.parts.queries), outer=outer)
 
 
