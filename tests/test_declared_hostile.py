@@ -50,6 +50,7 @@ GOOD_LISTS = {
     "candidates": ["x > 1", "x < 0"],
     "quantiles": ["0.5"],
     "questions": ["x > 1"],
+    "more": ["sum(x)"],
 }
 ODD = (
     "NULL",

@@ -48,7 +48,7 @@ def key_of(values: Sequence[object]) -> tuple[object, ...] | None:
     """
     if not all(type(value) in _PLAIN for value in values):
         return None
-    texts = [value if isinstance(value, str) else repr(value) for value in values]
+    texts = [v if isinstance(v, str) else hex(v) if isinstance(v, int) else repr(v) for v in values]  # of any length
     if sum(map(len, texts)) > MOST_TEXT:
         return None
     return tuple(zip(map(type, values), texts, strict=True))

@@ -182,7 +182,6 @@ STATEMENTS = (
     "CALL visits()",
     "SELECT count(*) FROM visits AS v(a, b)",
     "SELECT count(*) FROM src.main.visits",
-    "SELECT count(*) FROM visits UNION SELECT 1",
     "SET VARIABLE x = (SELECT count(*) FROM visits)",
     "TABLE visits",
     "SELECT count(*) OVER () FROM visits",

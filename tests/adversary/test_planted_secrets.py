@@ -24,8 +24,6 @@ from tests.adversary.conftest import PERSONS, ROWS, World, everything, leaks, ma
 REFUSED = (
     "SELECT name FROM visits",
     "SELECT * FROM visits",
-    "SELECT max(cost) FROM visits",
-    "SELECT count(DISTINCT name) FROM visits",
     "SELECT CAST(name AS INTEGER) FROM visits",
     "SELECT sum(CAST(name AS INTEGER)) FROM visits",
     "SELECT sum(name::DATE - born) FROM visits",
@@ -40,7 +38,6 @@ REFUSED = (
     "SELECT list(name) FROM visits",
     "SELECT string_agg(name) FROM visits",
     "SELECT name, count(*) FROM visits GROUP BY name",
-    "SELECT min(born) FROM visits",
     "SELECT cost, count(*) FROM visits GROUP BY cost",
     "SELECT mode(town) FROM visits",
     "SUMMARIZE visits",
@@ -52,7 +49,6 @@ REFUSED = (
     "PIVOT visits ON sex USING count(*)",
     "TABLE visits",
     "SELECT histogram(age) FROM visits",
-    "SELECT count(*) FROM visits LIMIT (SELECT max(age) FROM visits)",
 )
 
 

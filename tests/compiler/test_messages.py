@@ -380,7 +380,7 @@ WAYS = [
     (f"{N} WHERE atan(age, 1) = 1", "atan(x)", f"{N} WHERE atan(age) = 1"),
     (f"{N} WHERE length(name, 1) = 1", "plain form", f"{N} WHERE length(name) = 1"),
     (f"{N} WHERE seen + 1 > born", "date_diff", f"{N} WHERE date_diff('day', born, seen) > 1"),
-    (f"{N} WHERE age = 'a'", "Take length(x)", f"{N} WHERE age = 1"),
+    (f"{N} WHERE age = 'a'", "Write a number", f"{N} WHERE age = 1"),
     (f"{N} WHERE town = 'elsewhere'", "GROUP BY town", "SELECT town, count(*) FROM clinic GROUP BY town"),
     (f"{N} WHERE town IN ('Uri', 'elsewhere')", "NOT IN", f"{N} WHERE town NOT IN ('Bern', 'Genf', 'Uri')"),
     (

@@ -96,7 +96,7 @@ def test_draws_follow_the_laws_of_their_tables(family: str) -> None:
     one = change(1, ADD_REMOVE)
     plan = plan_laplace if family == "laplace" else plan_gaussian
     law = plan(NESTED, SHARES, one, Fraction(1))
-    drawn = _draws(law, 400)
+    drawn = _draws(law, 900)
     assert len(drawn[0]) == NESTED.cells == 2 + 4 + 3 + 6
 
     def p_value(twin: float) -> float:

@@ -108,7 +108,7 @@ def _select(text: str, table: Any = KEYED, **options: Any) -> Callable[[], Selec
     return lambda: SelectTask(plan=plan_for(text, table, **options))
 
 
-def _parts(text: str, table: Any = KEYED, *, neighbours: Neighbours = ADD_REMOVE, **terms: Any) -> Callable[[], Any]:
+def parts(text: str, table: Any = KEYED, *, neighbours: Neighbours = ADD_REMOVE, **terms: Any) -> Callable[[], Any]:
     """The releases of a query over their answers, as one task."""
 
     def made() -> Any:
@@ -255,10 +255,10 @@ TASKS: dict[type, tuple[Case, ...]] = {
         ),
     ),
     SeveralTask: (
-        Case("parts, laplace", _parts(SEVERAL, mechanism="laplace")),
-        Case("parts, gaussian", _parts(SEVERAL, mechanism="gaussian")),
-        Case("parts, of rows, replaced", _parts(SEVERAL, ROWS, neighbours=REPLACE)),
-        Case("parts with open keys", _parts(f"{SEVERAL}, (SELECT max(n) FROM ({OPEN}))"), True),
+        Case("parts, laplace", parts(SEVERAL, mechanism="laplace")),
+        Case("parts, gaussian", parts(SEVERAL, mechanism="gaussian")),
+        Case("parts, of rows, replaced", parts(SEVERAL, ROWS, neighbours=REPLACE)),
+        Case("parts with open keys", parts(f"{SEVERAL}, (SELECT max(n) FROM ({OPEN}))"), True),
     ),
     QuantileTask: (
         Case("student", _quantile(KEYED, "cost", 0)),

@@ -37,6 +37,7 @@ OTHERS = {
     "SecondMoments",  # the one inside PairMoments
     *("CenterOfVectors", "ClusterMeans"),  # those inside KMeansTask and BlockVectorTask
     "QuantileTree",  # the one inside TreeQuantilesTask
+    "Outer",  # a statement whose releases are a SelectTask or SeveralTask
 }
 Databases = dict[str, duckdb.DuckDBPyConnection]
 CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases]

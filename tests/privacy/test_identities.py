@@ -36,7 +36,7 @@ from tests.gate import COLUMNS, clinic, column, plan_for
 from tests.privacy.block_tasks import block_vectors, blocks
 from tests.privacy.choices import chosen, hitters, small_database, top_k
 from tests.privacy.clusters import kmeans
-from tests.privacy.draws import TASKS
+from tests.privacy.draws import OPEN, SEVERAL, TASKS, parts
 from tests.privacy.pair_moments import bin_counts, count_moments, logistic, pair_moments
 from tests.privacy.quantiles import quantiles, tree_quantiles
 from tests.privacy.smooth_tasks import smooth_quantiles, spanning_tree
@@ -599,12 +599,22 @@ def _wide() -> Iterator[Any]:
     yield from _varied(make, base, *changes)
 
 
+def _several() -> Iterator[Any]:
+    for text in (SEVERAL, SEVERAL.replace("20", "21"), f"SELECT (SELECT count(*) FROM clinic), ({OPEN} LIMIT 1)"):
+        yield parts(text)()
+    yield parts(SEVERAL, epsilon=2)()
+    yield parts(SEVERAL, mechanism="gaussian")()
+    yield parts(SEVERAL, clinic(unit_key=None))()
+    yield parts(SEVERAL, clinic(unit_key=None), neighbours=Neighbours.REPLACE)()
+
+
 FAMILIES = (
     _selects,
     _quantiles,
     _many_quantiles,
     _tree_quantiles,
     _smooth_quantiles,
+    _several,
     _trees,
     _bounds,
     _per_units,

@@ -120,7 +120,7 @@ def test_a_spent_budget_is_said(owner: duckdp.Curator) -> None:
         ("(SELECT 1)", "Q204"),
         ("avg(x)", "Q301"),
         ("random()", "Q202"),
-        ("now()", "Q202"),
+        ("now()", "Q203"),
         ("x; DROP TABLE t", "Q102"),
         ("", "Q101"),
         ("x +", "Q101"),

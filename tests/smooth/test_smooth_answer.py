@@ -182,7 +182,7 @@ def test_error_falls_with_the_degree_and_is_seen_at_the_corners():
         ("age IN (SELECT 1)", "Q204"),
         ("random()", "Q202"),
         ("random() * age", "Q202"),
-        ("now()", "Q202"),
+        ("now()", "Q203"),
         ("getenv('HOME')", "Q202"),
         ("*", "Q302"),
         ("other.age", "Q205"),
