@@ -44,7 +44,7 @@ def curator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator
         )
         owner.protect("labs", unit_key="patient", max_rows=2, row_cap=5000, bounds={"level": (0, 1)})
         owner.budget(epsilon=10_000, delta=1e-5)
-        for name in ("ana", "ben", "cem", "dan", "eva", "fay"):
+        for name in ("ana", "ben", "cem", "dan", "eva", "fay", "gus"):
             owner.grant(name, epsilon=1000, delta=1e-6)
         yield owner
 
@@ -168,6 +168,36 @@ def test_the_analysts_own_names_are_theirs_and_no_way_to_rows(curator: duckdp.Cu
         assert SECRET not in found, text
     assert dan.sql(f"SELECT max(sex) AS s FROM ({BY_SEX})", epsilon=1).rows() == [("m",)]
     assert charges(curator) == before + 1  # all of them are of the one release
+
+
+def test_macros_of_the_analysts_own_ask_nothing_beside(curator: duckdp.Curator) -> None:
+    """What asks while the outer part is bound is refused before the charge, whatever hides it; elsewhere it asks."""
+    gus = curator.session("gus")
+    asked = "dp_noisy_count('visits', epsilon := 0.25)"
+    for statement in (
+        f"CREATE MACRO hidden() AS TABLE SELECT * FROM {asked}",
+        f"CREATE MACRO number() AS (SELECT count(*) FROM {asked})",
+        f"CREATE MACRO said() AS TABLE SELECT * FROM query($$ FROM {asked} $$)",
+        f"CREATE MACRO round(x) AS (SELECT count(*) FROM {asked})",
+        "CREATE VIEW spent AS FROM dp_ledger",
+    ):
+        gus.sql(statement)
+    before = charges(curator)
+    for text in (
+        f"SELECT * FROM ({BY_SEX}) AS t, hidden()",
+        f"SELECT number(), n FROM ({BY_SEX}) AS t",
+        f"SELECT * FROM ({BY_SEX}) AS t, said()",
+        f"SELECT round(n) FROM ({BY_SEX}) AS t",
+        f"SELECT * FROM ({BY_SEX}) AS t, spent",
+        f"SELECT * FROM ({BY_SEX}) AS t, \"dp_noisy_count\"('visits', epsilon := 0.25)",
+        f"SELECT * FROM ({BY_SEX}) AS t, \"query\"($$ FROM {asked} $$)",
+    ):
+        with pytest.raises(DuckDPError, match=r"^Q202"):
+            gus.sql(text, epsilon=1)
+    assert charges(curator) == before
+    assert gus.sql(f"SELECT n + 0 AS n FROM ({BY_SEX})", epsilon=1).cost == "epsilon=1"
+    assert len(gus.sql("FROM hidden()").rows()) == 1  # by itself it asks, and is charged
+    assert charges(curator) == before + 2
 
 
 def fail_between(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch, epsilon: int) -> None:

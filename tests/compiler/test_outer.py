@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,98 @@ def test_no_protected_table_is_left_in_any_outer_part() -> None:
         named = {t.name.lower() for t in tree.find_all(exp.Table) if isinstance(t.this, exp.Identifier)}
         assert {n for n in named - ctes if not n.startswith("__dp_")} <= set(), printed
         assert not {c.name.lower() for c in tree.find_all(exp.Column)} & {"pid", "cost", "level"}, printed
+
+
+#: CTEs that a later WITH hides, from a CTE that reads them.
+HIDDEN = (
+    "SELECT n FROM (WITH visits AS (SELECT 1 AS z) SELECT count(*) AS n FROM b) x",
+    "SELECT n FROM (WITH visits AS (SELECT * FROM visits WHERE paid) SELECT count(*) AS n FROM b) x",
+    "SELECT n FROM (WITH visits AS (SELECT * FROM labs) SELECT count(*) AS n FROM visits WHERE pid IN (SELECT pid FROM b))",
+    "SELECT n FROM (WITH VISITS AS (SELECT 1 AS z), c AS (SELECT * FROM b) SELECT count(*) AS n FROM c) x",
+    "SELECT n FROM (WITH visits AS (SELECT * FROM visits WHERE paid) SELECT count(*) AS n FROM visits) x",
+)
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_a_cte_means_what_it_meant_where_it_was_written(text: str) -> None:
+    whole = f"WITH visits AS (SELECT * FROM visits WHERE day > 4), b AS (SELECT * FROM visits) {text}"
+    with pytest.raises(QueryError, match=r"^Q204.*different names"):
+        take_apart(parse_statement(whole), TABLES, whole)
+
+
+def test_a_cte_is_named_once() -> None:
+    text = "WITH a AS (SELECT * FROM visits), a AS (SELECT * FROM labs) SELECT n FROM (SELECT count(*) AS n FROM a)"
+    with pytest.raises(QueryError, match=r"^Q203.*twice"):
+        take_apart(parse_statement(text), TABLES, text)
+
+
+def scoped(draw: random.Random, depth: int) -> str:
+    """A query whose CTEs hide tables and each other."""
+
+    def name() -> str:
+        return draw.choice(("visits", "visits", "labs", "a", "b"))
+
+    def rows(deep: int) -> str:
+        within = f"WITH {name()} AS ({rows(0)}) " if deep and draw.random() < 0.3 else ""
+        more = f" AND pid IN ({rows(0).replace('*', 'pid')})" if deep and draw.random() < 0.3 else ""
+        return f"{within}SELECT * FROM {name()} WHERE day > {draw.randrange(8)}{more}"
+
+    def body() -> str:
+        kind = draw.random()
+        return rows(1) if kind < 0.75 else f"SELECT count(*) AS n FROM {name()}" if kind < 0.85 else "SELECT 1 AS z"
+
+    names = draw.sample(("visits", "labs", "a", "b"), draw.randrange(1, 3))
+    ctes = ", ".join(f"{one} AS ({body()})" for one in names)
+    counted = rows(1).replace("*", "count(*) AS n")
+    return f"WITH {ctes} {f'SELECT n FROM ({scoped(draw, depth - 1)}) AS x' if depth else counted}"
+
+
+def test_names_are_looked_up_as_sql_does(con: duckdb.DuckDBPyConnection) -> None:
+    """Whatever hides what: what is answered is what DuckDB answers."""
+    draw, agreed, refused = random.Random(4), 0, 0
+    for _ in range(400):
+        text = scoped(draw, draw.randrange(1, 3))
+        try:
+            if take_apart(parse_statement(text), TABLES, text) is None:
+                continue
+            found = over_exact(con, text, bars=False)
+        except (QueryError, duckdb.Error):
+            refused += 1
+            continue
+        con.execute("SET schema = 'reference'")
+        try:
+            wanted = con.execute(text).fetchall()
+        finally:
+            con.execute("SET schema = 'main'")
+        assert found == wanted, text
+        agreed += 1
+    assert agreed > 60, (agreed, refused)
+
+
+SPELLINGS = (
+    "{0}(1)",
+    '"{0}"(1)',
+    'main."{0}"(1)',
+    'system.main."{0}"(1)',
+    '"SYSTEM"."main"."{0}"(1)',
+    "e'x'.\"{0}\"(1)",
+)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_no_spelling_of_a_function_that_asks_is_let_through(spelling: str) -> None:
+    for name in ("dp_noisy_count", "DP_Query", "query", "QUERY", "query_table", "Query_Table", "dp_größe"):
+        call = spelling.format(name)
+        froms = [] if spelling.startswith("e'") else [f"SELECT * FROM ({COUNTS}) AS x, {call} AS y"]
+        for text in (
+            *froms,
+            f"SELECT {call}, n FROM ({COUNTS}) AS x",
+            f"SELECT n FROM ({COUNTS}) AS x WHERE n > (SELECT {call})",
+            f"SELECT {call} OVER () FROM ({COUNTS}) AS x",
+            f"SELECT [{call} FOR i IN [1]] FROM ({COUNTS}) AS x",
+        ):
+            with pytest.raises(QueryError, match=r"^Q202"):
+                take_apart(parse_statement(text), TABLES, text)
 
 
 def test_too_little_for_each_part_is_refused_before_anything() -> None:
