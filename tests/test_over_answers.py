@@ -190,7 +190,7 @@ def test_macros_of_the_analysts_own_ask_nothing_beside(curator: duckdp.Curator) 
         f"SELECT round(n) FROM ({BY_SEX}) AS t",
         f"SELECT * FROM ({BY_SEX}) AS t, spent",
         f"SELECT * FROM ({BY_SEX}) AS t, \"dp_noisy_count\"('visits', epsilon := 0.25)",
-        f"SELECT * FROM ({BY_SEX}) AS t, \"query\"($$ FROM {asked} $$)",
+        f'SELECT * FROM ({BY_SEX}) AS t, "query"($$ FROM {asked} $$)',
     ):
         with pytest.raises(DuckDPError, match=r"^Q202"):
             gus.sql(text, epsilon=1)

@@ -59,6 +59,10 @@ MIXED = (
     "this stands in one FROM with private rows, and is none: an answer, or a table of your own. Aggregate the private "
     "rows in a subquery or CTE of their own, and join its answer."
 )
+HIDDEN = (
+    "this CTE reads one whose name a later WITH gives to another, and would mean something else here. Give the CTEs "
+    "different names."
+)
 ROWS = (
     "rows of a protected table are private, and this would show them. Aggregate them: SELECT key, count(*) FROM ... "
     "GROUP BY key."

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from duckdp.compiler import ways
 from duckdp.desk.desk import Desk
-from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError
+from duckdp.errors import CODES, CatalogError, DuckDPError, LedgerError, ParameterError, QueryError
 from duckdp.front.crossing import (
     FEW_CELLS,
     Answer,
@@ -65,6 +66,7 @@ class Binder:
         self._planned: OrderedDict[str, tuple[object, Planned]] = OrderedDict()
         self._lock = threading.Lock()
         self._turns: dict[str, tuple[threading.Lock, int]] = {}
+        self._silent = threading.local()
         self._refusals: deque[DuckDPError] = deque(maxlen=32)
 
     # ---- what DuckDB calls --------------------------------------------------------------------------------------
@@ -128,6 +130,19 @@ class Binder:
         with self._lock:
             self._answers.pop(token, None)
 
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Refuse each call that this thread binds, which is the thread that runs a statement: Q202.
+
+        The outer part of a query is bound before its charge, and what it releases was read off its text: a macro or
+        view of the analyst's own must ask for nothing beside.
+        """
+        self._silent.on = True
+        try:
+            yield
+        finally:
+            self._silent.on = False
+
     def close(self) -> None:
         """Answer no call any more."""
         self._desk = None
@@ -139,6 +154,8 @@ class Binder:
 
     def _bind(self, name: str, arguments: Texts, lists: Lists) -> str:
         desk = self._open_desk()
+        if getattr(self._silent, "on", False):
+            raise QueryError("Q202", ways.ASKING)
         with desk.asking(lambda: describe_texts(name, arguments, lists)) as asking:
             desk.require_grant()
             _require_short(json.dumps([name, arguments, lists], ensure_ascii=False))  # reading it takes time

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, cast
 
@@ -117,7 +117,7 @@ class Front:
         """Names and types of a SELECT's columns, as it would run on the instance now; it is not run.
 
         Raises:
-            QueryError: Q105, DuckDB refuses it. ExecutionError: E102.
+            QueryError: Q105, DuckDB refuses it; Q202, a macro or view calls a dp function. ExecutionError: E102.
         """
         _, rows = self._rows_of(f"DESCRIBE {text}", ours=True)
         return [(str(row[0]), str(row[1])) for row in rows]
@@ -150,7 +150,7 @@ class Front:
         problem: DuckDPError | None = None
 
         def run() -> tuple[list[Any], list[Any]]:
-            with self._instance.asked():
+            with self._instance.asked(), self._binder.silent() if ours else nullcontext():
                 done = self._cursor.execute(text)
                 described = done.description or []
                 return described, done.fetchall() if described else []

@@ -210,7 +210,7 @@ def test_no_protected_table_is_left_in_any_outer_part() -> None:
 HIDDEN = (
     "SELECT n FROM (WITH visits AS (SELECT 1 AS z) SELECT count(*) AS n FROM b) x",
     "SELECT n FROM (WITH visits AS (SELECT * FROM visits WHERE paid) SELECT count(*) AS n FROM b) x",
-    "SELECT n FROM (WITH visits AS (SELECT * FROM labs) SELECT count(*) AS n FROM visits WHERE pid IN (SELECT pid FROM b))",
+    "SELECT n FROM (WITH visits AS (FROM labs) SELECT count(*) AS n FROM visits WHERE pid IN (SELECT pid FROM b)) x",
     "SELECT n FROM (WITH VISITS AS (SELECT 1 AS z), c AS (SELECT * FROM b) SELECT count(*) AS n FROM c) x",
     "SELECT n FROM (WITH visits AS (SELECT * FROM visits WHERE paid) SELECT count(*) AS n FROM visits) x",
 )
@@ -246,7 +246,8 @@ def scoped(draw: random.Random, depth: int) -> str:
 
     names = draw.sample(("visits", "labs", "a", "b"), draw.randrange(1, 3))
     ctes = ", ".join(f"{one} AS ({body()})" for one in names)
-    counted = rows(1).replace("*", "count(*) AS n")
+    more = f" AND pid IN ({rows(1).replace('*', 'pid')})" if draw.random() < 0.3 else ""
+    counted = f"SELECT count(*) AS n FROM {name()} WHERE day > {draw.randrange(8)}{more}"
     return f"WITH {ctes} {f'SELECT n FROM ({scoped(draw, depth - 1)}) AS x' if depth else counted}"
 
 

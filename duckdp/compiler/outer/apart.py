@@ -8,8 +8,10 @@ Each SELECT is one of three, by what stands in its FROM:
   its place (:mod:`duckdp.compiler.outer.block`).
 - *outer*: it reads answers, and tables of the analyst's own. It is post-processing.
 
-Names are looked up as SQL does: a CTE comes before a table of its name in everything that follows it. What joins rows
-of units with anything that is outer is refused, so is whatever of the outer part might name a protected table.
+Names are looked up as SQL does: a CTE comes before a table of its name in everything that follows it. A release is
+asked with the CTEs of private rows that are known where it stands, in their order: one that reads another whose name
+was given away since would mean something else there, and is refused. So is what joins rows of units with anything that
+is outer, and whatever of the outer part might name a protected table.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from duckdp.catalog.table import Table
 from duckdp.compiler import ways
 from duckdp.compiler.outer.block import Block, Parts, aggregates, groups_of
 from duckdp.compiler.outer.constants import with_values
-from duckdp.compiler.outer.trees import duplicate, rebuilt
+from duckdp.compiler.outer.trees import duplicate, named_outside, rebuilt
 from duckdp.compiler.outer.unfolded import require_small
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Query
@@ -55,10 +57,17 @@ class Apart:
 
 @dataclass(frozen=True, kw_only=True)
 class _Names:
-    """What CTEs stand for, by lower-case name: those of rows of units as they were written, and the others' names."""
+    """What CTEs stand for, by lower-case name.
+
+    Attributes:
+        private: those of rows of units as they were written, in order: each means what it says after those before it.
+        outer: the others.
+        hidden: those of rows of units that read one whose name stands for another by now; never read.
+    """
 
     private: Mapping[str, exp.CTE]
-    outer: frozenset[str]
+    outer: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
 
 
 def take_apart(
@@ -109,7 +118,7 @@ class _Reader:
         for node in statement.find_all(exp.Identifier, exp.Anonymous):
             if str(node.this).lower().startswith(RESERVED):
                 self._refuse("Q205", f"names that begin with {RESERVED} are duckdp's. Choose another.", node)
-        found = self._over(statement, _Names(private={}, outer=frozenset()))
+        found = self._over(statement, _Names(private={}))
         self._check(found)
         return with_values(found, self.parameters, self.text)
 
@@ -146,16 +155,17 @@ class _Reader:
         if not all(private):
             self._refuse("Q204", ways.MIXED, items[private.index(False)])
         own = select.args.get("with_")  # its own are among the names already
-        inner = {c.alias.lower() for c in select.find_all(exp.CTE) if c.parent is not own}
-        for table in select.find_all(exp.Table):
-            name = table.name.lower()
-            if name in names.outer and name not in inner and not table.db:
-                self._refuse("Q204", ways.MIXED, table)
+        for part in select.iter_expressions():
+            for table in () if part is own else named_outside(part):
+                if not self._is_private(table, names) and table.name.lower() in names.outer:
+                    self._refuse("Q204", ways.MIXED, table)
         return True
 
     def _is_private(self, item: exp.Expression, names: _Names) -> bool:
         if isinstance(item, exp.Table):
             name = item.name.lower()
+            if name in names.hidden and not item.db:
+                self._refuse("Q204", ways.HIDDEN, item)
             if name in names.outer and not item.db:
                 return False
             return name in names.private or name in self.tables
@@ -179,6 +189,8 @@ class _Reader:
         found = []
         for cte in clause.expressions:
             name = cte.alias.lower()
+            if sum(c.alias.lower() == name for c in clause.expressions) > 1:
+                self._refuse("Q203", f'WITH names "{cte.alias[:63]}" twice. Name each CTE once.', cte)
             itself = clause.args.get("recursive") and any(t.name.lower() == name for t in cte.this.find_all(exp.Table))
             before = _added(names, cte, "outer") if itself else names
             found.append(before)
@@ -228,7 +240,7 @@ class _Reader:
         The analyst's instance holds no private row, whatever it is asked: this keeps the list of releases whole.
         """
         for node in tree.find_all(exp.Anonymous):
-            name = str(node.this).lower()
+            name = node.name.lower()  # of a quoted name, too
             if name in _ASKING or name.startswith("dp_"):
                 self._refuse("Q202", ways.ASKING, node)
         for table in tree.find_all(exp.Table):
@@ -239,10 +251,21 @@ class _Reader:
 def _added(names: _Names, cte: exp.CTE, role: Role) -> _Names:
     """The names after a CTE."""
     name = cte.alias.lower()
-    private = {n: c for n, c in names.private.items() if n != name}
-    if role == "private":
-        return _Names(private=private | {name: cte}, outer=names.outer - {name})
-    return _Names(private=private, outer=names.outer | {name})
+    lost: set[str] = set()  # in their order: what reads one that is lost is lost
+    for known, before in names.private.items():
+        if known == name or not lost.isdisjoint(_read_by(before)):
+            lost.add(known)
+    private = {n: c for n, c in names.private.items() if n not in lost}
+    hidden = (names.hidden | lost) - {name}
+    if role != "private":
+        return _Names(private=private, outer=names.outer | {name}, hidden=hidden)
+    if name in lost and not lost.isdisjoint(_read_by(cte)):
+        return _Names(private=private, outer=names.outer - {name}, hidden=hidden | {name})
+    return _Names(private=private | {name: cte}, outer=names.outer - {name}, hidden=hidden)
+
+
+def _read_by(cte: exp.CTE) -> set[str]:
+    return {table.name.lower() for table in named_outside(cte)}
 
 
 def asked_alone(select: exp.Select, private: Mapping[str, exp.CTE]) -> exp.Select:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
@@ -36,6 +36,26 @@ def rebuilt(
 def duplicate(node: exp.Expression) -> exp.Expression:
     """A tree like this one, without comments."""
     return rebuilt(node, duplicate)
+
+
+def named_outside(node: exp.Expression, own: frozenset[str] = frozenset()) -> Iterator[exp.Table]:
+    """The tables of no schema that a tree names, without those that stand for a CTE of its own.
+
+    Args:
+        node: read as SQL does: a CTE stands for its name in what follows it, and in itself if it is recursive.
+        own: CTEs that are known already, by lower-case name.
+    """
+    plain = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.db
+    if isinstance(node, exp.Table) and plain and node.name.lower() not in own:
+        yield node
+    clause = node.args.get("with_")
+    for cte in [] if clause is None else clause.expressions:
+        after = own | {cte.alias.lower()}
+        yield from named_outside(cte, after if clause.args.get("recursive") else own)
+        own = after
+    for part in node.iter_expressions():
+        if part is not clause:
+            yield from named_outside(part, own)
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
