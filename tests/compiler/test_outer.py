@@ -254,7 +254,7 @@ def scoped(draw: random.Random, depth: int) -> str:
 def test_names_are_looked_up_as_sql_does(con: duckdb.DuckDBPyConnection) -> None:
     """Whatever hides what: what is answered is what DuckDB answers."""
     draw, agreed, refused = random.Random(4), 0, 0
-    for _ in range(400):
+    for _ in range(200):
         text = scoped(draw, draw.randrange(1, 3))
         try:
             if take_apart(parse_statement(text), TABLES, text) is None:
@@ -270,7 +270,7 @@ def test_names_are_looked_up_as_sql_does(con: duckdb.DuckDBPyConnection) -> None
             con.execute("SET schema = 'main'")
         assert found == wanted, text
         agreed += 1
-    assert agreed > 60, (agreed, refused)
+    assert agreed > 30, (agreed, refused)
 
 
 SPELLINGS = (

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 _APART, _BLOCK, _SEVERAL, _BARS, _TEXT = (
     f"duckdp/compiler/outer/{n}.py" for n in ("apart", "block", "several", "outer_bars", "outer_text")
 )
+_TREES, _FRONT, _BINDER = "duckdp/compiler/outer/trees.py", "duckdp/front/front.py", "duckdp/front/binder.py"
 _OVER, _CHARGING = "duckdp/functions/over_answers.py", "duckdp/desk/charging.py"
 _T_OUTER, _T_OVER = ("tests/compiler/test_outer.py",), ("tests/test_over_answers.py",)
 _T_LOSSES = ("tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_the_charge_and_nearly_that",)
@@ -19,6 +20,15 @@ OUTER: tuple[Mutant, ...] = (
     Mutant("outer: groups of a unit as a release", _APART, 'return "private" if self._of_units(node, names) else "release"', 'return "release"', _T_OUTER),
     Mutant("outer: protected tables left in the outer part", _APART, "        if isinstance(node, exp.Table) and self._is_private(node, names):\n", "        if False:\n", _T_OUTER),
     Mutant("outer: functions that take texts", _APART, 'if name in _ASKING or name.startswith("dp_"):', "if False:", _T_OUTER),
+    Mutant("outer: quoted names of functions", _APART, "name = node.name.lower()  # of a quoted name, too", "name = str(node.this).lower()", _T_OUTER),
+    Mutant("outer: a macro asks beside", _FRONT, "self._binder.silent() if ours else nullcontext()", "nullcontext()", _T_OVER),
+    Mutant("outer: what binds is never silent", _BINDER, 'getattr(self._silent, "on", False)', "False", _T_OVER),
+    Mutant("outer: a silence without end", _BINDER, "            self._silent.on = False\n", "            pass\n", _T_OVER),
+    Mutant("outer: a hidden CTE is read", _APART, "            if name in names.hidden and not item.db:\n", "            if False:\n", _T_OUTER),
+    Mutant("outer: only the name itself is lost", _APART, "if known == name or not lost.isdisjoint(_read_by(before)):", "if known == name:", _T_OUTER),
+    Mutant("outer: a CTE that reads what it hides", _APART, "if name in lost and not lost.isdisjoint(_read_by(cte)):", "if False:", _T_OUTER),
+    Mutant("outer: a CTE named twice", _APART, "if sum(c.alias.lower() == name for c in clause.expressions) > 1:", "if False:", _T_OUTER),
+    Mutant("outer: names of CTEs within", _TREES, "        own = after\n", "        pass\n", _T_OUTER),
     Mutant("outer: our own names", _APART, "if str(node.this).lower().startswith(RESERVED):", "if False:", _T_OUTER),
     Mutant("outer: SELECTs without end", _APART, "        if self.blocks > MOST_BLOCKS:\n", "        if False:\n", _T_OUTER),
     Mutant("outer: equal questions drawn apart", _BLOCK, "(i for i, q in enumerate(self.queries) if _groups(q) == _groups(query))", "(i for i, q in enumerate(self.queries) if False)", _T_OUTER),
