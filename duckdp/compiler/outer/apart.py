@@ -186,10 +186,9 @@ class _Reader:
     def _named(self, clause: exp.Expression | None, names: _Names) -> tuple[_Names, ...]:
         if clause is None:
             return (names,)
-        found = []
-        for cte in clause.expressions:
-            name = cte.alias.lower()
-            if sum(c.alias.lower() == name for c in clause.expressions) > 1:
+        found, given = [], [cte.alias.lower() for cte in clause.expressions]
+        for cte, name in zip(clause.expressions, given, strict=True):
+            if given.count(name) > 1:
                 self._refuse("Q203", f'WITH names "{cte.alias[:63]}" twice. Name each CTE once.', cte)
             itself = clause.args.get("recursive") and any(t.name.lower() == name for t in cte.this.find_all(exp.Table))
             before = _added(names, cte, "outer") if itself else names
@@ -253,7 +252,7 @@ def _added(names: _Names, cte: exp.CTE, role: Role) -> _Names:
     name = cte.alias.lower()
     lost: set[str] = set()  # in their order: what reads one that is lost is lost
     for known, before in names.private.items():
-        if known == name or not lost.isdisjoint(_read_by(before)):
+        if known == name or (lost and not lost.isdisjoint(_read_by(before))):
             lost.add(known)
     private = {n: c for n, c in names.private.items() if n not in lost}
     hidden = (names.hidden | lost) - {name}
