@@ -16,7 +16,7 @@ _T_LOSSES = ("tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_th
 OUTER: tuple[Mutant, ...] = (
     Mutant("outer: rows of units as an answer", _APART, '        if role == "private":\n            self._refuse("Q301"', '        if False:\n            self._refuse("Q301"', _T_OUTER),
     Mutant("outer: rows joined with an answer", _APART, "        if not all(private):\n", "        if False:\n", _T_OUTER),
-    Mutant("outer: a CTE of an answer taken for a table", _APART, "            if name in names.outer and name not in inner and not table.db:\n", "            if False:\n", _T_OUTER),
+    Mutant("outer: a CTE of an answer taken for a table", _APART, "if not self._is_private(table, names) and table.name.lower() in names.outer:", "if False:", _T_OUTER),
     Mutant("outer: groups of a unit as a release", _APART, 'return "private" if self._of_units(node, names) else "release"', 'return "release"', _T_OUTER),
     Mutant("outer: protected tables left in the outer part", _APART, "        if isinstance(node, exp.Table) and self._is_private(node, names):\n", "        if False:\n", _T_OUTER),
     Mutant("outer: functions that take texts", _APART, 'if name in _ASKING or name.startswith("dp_"):', "if False:", _T_OUTER),
