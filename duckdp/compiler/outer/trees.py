@@ -49,9 +49,10 @@ def named_outside(node: exp.Expression, own: frozenset[str] = frozenset()) -> It
     if isinstance(node, exp.Table) and plain and node.name.lower() not in own:
         yield node
     clause = node.args.get("with_")
+    recursive = clause is not None and bool(clause.args.get("recursive"))
     for cte in [] if clause is None else clause.expressions:
         after = own | {cte.alias.lower()}
-        yield from named_outside(cte, after if clause.args.get("recursive") else own)
+        yield from named_outside(cte, after if recursive else own)
         own = after
     for part in node.iter_expressions():
         if part is not clause:
