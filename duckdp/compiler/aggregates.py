@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from duckdp.compiler import binned
+from duckdp.compiler.aggregate_ranges import largest_deviation, largest_variance, within
 from duckdp.compiler.binned import Bins, Ends
 from duckdp.compiler.expression import Aggregate
 from duckdp.core.errorbars import Noise
@@ -217,19 +218,6 @@ def _of_bins(statistic: Callable[[Bins], Valued]) -> Callable[[Released], Valued
     return value
 
 
-def _largest_variance(parts: int) -> Callable[[float, float], tuple[float, float]]:
-    """Of values half at each end; of two in a sample, 2 in place of 4."""
-    return lambda lower, upper: (0.0, (upper - lower) ** 2 / parts)
-
-
-def _largest_deviation(parts: int) -> Callable[[float, float], tuple[float, float]]:
-    return lambda lower, upper: (0.0, math.sqrt((upper - lower) ** 2 / parts))
-
-
-def _within(lower: float, upper: float) -> tuple[float, float]:
-    return lower, upper
-
-
 # ---- the table ------------------------------------------------------------------------------------------------------
 
 ROWS: tuple[AggregateRow, ...] = (
@@ -262,7 +250,7 @@ ROWS: tuple[AggregateRow, ...] = (
         offered="avg",
         degree=1,
         value=_mean,
-        range=_within,
+        range=within,
         ratio=("sum", "count"),
         needs_count=True,
         statistic="mean",
@@ -273,7 +261,7 @@ ROWS: tuple[AggregateRow, ...] = (
         offered="var_samp",
         degree=2,
         value=_variance(sample=True),
-        range=_largest_variance(2),
+        range=largest_variance(2),
         needs_count=True,
     ),
     AggregateRow(
@@ -282,7 +270,7 @@ ROWS: tuple[AggregateRow, ...] = (
         offered="var_pop",
         degree=2,
         value=_variance(sample=False),
-        range=_largest_variance(4),
+        range=largest_variance(4),
         needs_count=True,
     ),
     AggregateRow(
@@ -291,7 +279,7 @@ ROWS: tuple[AggregateRow, ...] = (
         offered="stddev_samp",
         degree=2,
         value=_deviation(sample=True),
-        range=_largest_deviation(2),
+        range=largest_deviation(2),
         needs_count=True,
     ),
     AggregateRow(
@@ -300,7 +288,7 @@ ROWS: tuple[AggregateRow, ...] = (
         offered="stddev_pop",
         degree=2,
         value=_deviation(sample=False),
-        range=_largest_deviation(4),
+        range=largest_deviation(4),
         needs_count=True,
     ),
     AggregateRow(
@@ -329,7 +317,7 @@ ROWS: tuple[AggregateRow, ...] = (
         degree=0,
         alone="order",
         value=_placed,
-        range=_within,
+        range=within,
         type=ARGUMENT,
     ),
     AggregateRow(
@@ -337,7 +325,7 @@ ROWS: tuple[AggregateRow, ...] = (
         degree=0,
         alone="order",
         value=_placed,
-        range=_within,
+        range=within,
         type=ARGUMENT,
     ),
     AggregateRow(  # dp_quantiles finds places much finer, in groups with a domain
@@ -348,7 +336,7 @@ ROWS: tuple[AggregateRow, ...] = (
         degree=0,
         alone="bins",
         value=_of_bins(binned.quantile),
-        range=_within,
+        range=within,
         type=ARGUMENT,
         ends=binned.ends,
     ),
@@ -359,7 +347,7 @@ ROWS: tuple[AggregateRow, ...] = (
         degree=0,
         alone="bins",
         value=_of_bins(binned.extreme),
-        range=_within,
+        range=within,
         type=ARGUMENT,
         listed=True,
         ends=binned.ends,
@@ -371,7 +359,7 @@ ROWS: tuple[AggregateRow, ...] = (
         degree=0,
         alone="bins",
         value=_of_bins(binned.mode),
-        range=_within,
+        range=within,
         type=ARGUMENT,
         plain=True,
         listed=True,

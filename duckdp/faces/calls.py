@@ -384,11 +384,6 @@ class Calls(SparseCalls, BlockCalls, StatisticCalls):
         return self._ask("dp_summaries", locals())
 
     @checks_itself
-    def table_report(self, source: str) -> Result:
-        """How well a stored synthetic table meets its release, beside the release's own error bars; free."""
-        return self._ask("dp_table_report", locals())
-
-    @checks_itself
     def catalog(self) -> Result:
         """Declared tables and columns, with their public figures; free."""
         return self._ask("dp_catalog", locals())
