@@ -9,7 +9,7 @@ Range = Callable[[float, float], tuple[float, float]]
 
 
 def largest_variance(parts: int) -> Range:
-    """Of values half at each end, where parts is 4; of two in a sample, 2."""
+    """The variance of values half at each end, where parts is 4; of two values in a sample, 2."""
     return lambda lower, upper: (0.0, (upper - lower) ** 2 / parts)
 
 
