@@ -301,7 +301,7 @@ class Statements:
         if depth == 0:
             return self.base()
         makes = [self.projected, self.grouped, self.grouped, self.distinct, self.joined, self.joined, self.matched]
-        makes += [self.with_public, self.with_public, self.tested]
+        makes += [self.with_public, self.with_public, self.tested, self.stacked]
         make = self.rng.choice(makes)
         found = make(depth - 1)
         called = self.name()
@@ -397,6 +397,29 @@ class Statements:
         if kind == ",":
             return Source(f"SELECT {', '.join(items)} FROM {of[0]}, {of[1]} WHERE {same}", columns, unit)
         return Source(f"SELECT {', '.join(items)} FROM {of[0]} {kind} JOIN {of[1]} ON {same}", columns, unit)
+
+    def stacked(self, depth: int) -> Source:
+        """Rows of two sources, one below the other; one of equal rows of a unit."""
+        one, two, unit = self.below(depth), self.below(0), self.name()
+        columns: dict[str, str] = {}
+        items: list[list[str]] = [[f"{one.unit} AS {unit}"], [str(two.unit)]]
+        for kinds in self.rng.sample(["in", "t", "b"], 2):
+            names = [[n for n, k in s.columns.items() if k in kinds] for s in (one, two)]
+            if all(names):
+                called, picked = self.name(), [self.rng.choice(n) for n in names]
+                columns[called] = "n" if "n" in kinds else kinds
+                items[0].append(f"{picked[0]} AS {called}")
+                items[1].append(picked[1])
+        if not columns:
+            columns[self.name()] = "n"
+            items[0].append(f"3 AS {next(iter(columns))}")
+            items[1].append("2.5")
+        if self.rng.random() < 0.3:
+            unit, items = None, [i[1:] for i in items]
+        where = f" WHERE {self.condition(two)}" if self.rng.random() < 0.5 else ""
+        word = self.rng.choice(["UNION ALL", "UNION ALL", "UNION"]) if unit else "UNION ALL"
+        left = f"SELECT {', '.join(items[0])} FROM {one.sql}"
+        return Source(f"{left} {word} SELECT {', '.join(items[1])} FROM {two.sql}{where}", columns, unit)
 
     def matched(self, depth: int) -> Source:
         """Rows whose unit has, or has not, something elsewhere."""

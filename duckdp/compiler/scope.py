@@ -44,6 +44,7 @@ class View:
         where: which rows, or None: all.
         marks: names of columns that are the privacy unit or NULL, each with a flag: TRUE where it is the unit, or NULL.
         keys: names of columns that name rows of a table, each of which is of one unit, with what they name.
+        order: the names of all columns, units and marks among them, as they were written.
     """
 
     table: Table
@@ -52,6 +53,7 @@ class View:
     where: Expr | None = None
     marks: tuple[tuple[str, Expr], ...] = ()
     keys: tuple[tuple[str, KeyId], ...] = ()
+    order: tuple[str, ...] = ()
 
     def key(self, name: str) -> KeyId | None:
         """What a column names rows of."""
@@ -76,7 +78,9 @@ def view_of(table: Table) -> View:
     named: dict[str, KeyId] = {source: (table.relation, source) for source in table.unique}
     named |= {} if table.link is None else {table.link.column: table.link.target}
     keys = tuple((c.name, named[c.source]) for c in table.columns if c.source in named)
-    return View(table=table, columns=columns, units=() if table.unit_key is None else (table.unit_key,), keys=keys)
+    units = () if table.unit_key is None else (table.unit_key,)
+    order = (*units, *(c.name for c in table.columns))
+    return View(table=table, columns=columns, units=units, keys=keys, order=order)
 
 
 def view_from(
@@ -88,6 +92,8 @@ def view_from(
     text: str,
     marks: Sequence[tuple[str, Expr]] = (),
     keys: Sequence[tuple[str, KeyId]] = (),
+    *,
+    order: Sequence[str],
 ) -> View:
     """A view; no two of its columns may have the same name.
 
@@ -99,7 +105,13 @@ def view_from(
     if twice is not None:
         refuse("Q203", f'a subquery gives two columns named "{twice[:63]}". Give each a name: x AS a.', select, text)
     return View(
-        table=table, columns=tuple(columns), units=tuple(units), where=where, marks=tuple(marks), keys=tuple(keys)
+        table=table,
+        columns=tuple(columns),
+        units=tuple(units),
+        where=where,
+        marks=tuple(marks),
+        keys=tuple(keys),
+        order=tuple(order),
     )
 
 
@@ -235,6 +247,7 @@ class RowScope:
             columns=tuple((n, e) for n, e in view.columns if n.lower() not in without),
             units=tuple(u for u in view.units if u.lower() not in without),
             marks=tuple((n, e) for n, e in view.marks if n.lower() not in without),
+            order=tuple(n for n in view.order if n.lower() not in without),
         )
         return replace(named, view=kept)
 

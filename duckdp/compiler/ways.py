@@ -35,6 +35,28 @@ EXISTS = (
     "EXISTS looks for rows. Write EXISTS (SELECT 1 FROM ... WHERE ...), without groups, aggregates, ORDER BY or LIMIT."
 )
 INNER_DISTINCT = "DISTINCT here is outside the allow-list. Use GROUP BY with the same columns, the unit among them."
+INNER_SETS = (
+    "INTERSECT and EXCEPT of rows are outside the allow-list. Choose the rows that have, or have not, a match: "
+    "WHERE EXISTS (SELECT 1 FROM b WHERE b.unit = a.unit AND ...), or NOT EXISTS."
+)
+UNION_PLAIN = "this form of UNION is outside the allow-list. Write UNION ALL, with the columns in the same order."
+UNION_PUBLIC = (
+    "rows of a public table are no one's, and stand in no UNION with private rows. Aggregate the private rows first: "
+    "SELECT key, count(*) FROM protected GROUP BY key UNION ALL SELECT ... FROM public."
+)
+UNION_OF_ROWS = (
+    "each row is a unit of its own here, and UNION ALL could give it twice. Ask one by one: "
+    "SELECT count(*) FROM a UNION ALL SELECT count(*) FROM b."
+)
+UNION_UNIT = (
+    "a column is the privacy unit in one branch of UNION ALL and a value in this one. Select the unit, or NULL, in the "
+    "same place of each branch."
+)
+UNION_MIXED = (
+    "this UNION puts private rows beside rows of another kind: an answer, constants, or a table of your own. Aggregate "
+    "the private rows first, and write the UNION of answers."
+)
+UNION_ORDER = "ORDER BY of a UNION takes its columns. Leave it out: the order of rows is not kept."
 PUBLIC_FIRST = (
     "a row of a public table would show whether somebody has, or has not, a matching row. Put the protected table "
     "first, FROM protected LEFT JOIN public ON ...; or group by the public column, whose values are all shown."
@@ -197,6 +219,11 @@ def public_repeats(name: str, times: int) -> str:
 def public_only(name: str) -> str:
     """That no protected table is asked about."""
     return f'"{name}" is public: there is nothing to protect. Join it with a protected table.'
+
+
+def union_kinds(one: Kind, two: Kind) -> str:
+    """That a column has two kinds."""
+    return f"a column of this UNION is a {one.value} in one branch and a {two.value} here. {NEEDED[one]}"
 
 
 def join_types(unit: str, one: str, two: str) -> str:

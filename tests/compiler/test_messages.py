@@ -430,6 +430,7 @@ WAYS = [
 
 
 J = "SELECT count(*) FROM"
+U = f"{J} (SELECT day FROM visits UNION ALL SELECT"
 # a statement over protected and public tables, its way out, and what it then is
 PUBLIC_WAYS: list[tuple[str, str, str | None]] = [
     (
@@ -441,6 +442,23 @@ PUBLIC_WAYS: list[tuple[str, str, str | None]] = [
         f"{J} visits v FULL JOIN days d USING (day)",
         "protected table first",
         f"{J} visits v LEFT JOIN days d USING (day)",
+    ),
+    (f"{U} day FROM days)", "Aggregate the private rows first", f"{U} day FROM labs)"),
+    (f"{U} pid FROM labs)", "Select the unit, or NULL", f"{U} NULL FROM labs)"),
+    (f"{U} dept FROM labs)", "Write a number", f"{U} length(dept) FROM labs)"),
+    (f"{U} day, ok FROM labs)", "Write as many in each", f"{U} day FROM labs)"),
+    (f"{U} day FROM labs LIMIT 3)", "GROUP BY key ORDER BY 2", None),
+    (f"{U} day FROM labs ORDER BY level)", "Leave it out", f"{U} day FROM labs ORDER BY day)"),
+    (f"{J} (SELECT day FROM visits UNION ALL BY NAME SELECT day FROM labs)", "Write UNION ALL", f"{U} day FROM labs)"),
+    (
+        f"{J} (SELECT day FROM visits UNION SELECT day FROM labs)",
+        "SELECT DISTINCT pid, x",
+        f"{J} (SELECT pid, day FROM visits UNION SELECT pid, day FROM labs)",
+    ),
+    (
+        f"{J} (SELECT pid FROM visits EXCEPT SELECT pid FROM labs)",
+        "NOT EXISTS",
+        f"{J} visits a WHERE NOT EXISTS (SELECT 1 FROM labs b WHERE b.pid = a.pid)",
     ),
     (f"{J} visits v ASOF JOIN days d USING (day)", "Use JOIN", f"{J} visits v JOIN days d USING (day)"),
     (f"{J} visits v LEFT JOIN days d", "Use JOIN", f"{J} visits v LEFT JOIN days d ON v.day = d.day"),
@@ -546,8 +564,10 @@ def test_every_refusal_is_tried() -> None:
     reached |= {_site(lambda text=text: plan_of(text, tables()))[1] for text, _, _ in PUBLIC_WAYS}
     rows = {**tables(unit_key=None, unit_type=None, max_rows=1, max_groups=1)}
     reached.add(_site(lambda: plan_of(f"{INNER} visits v JOIN days d ON v.day = d.day", rows))[1])
+    reached.add(_site(lambda: plan_of(f"{U} day FROM labs)", rows))[1])
     types = {**tables(), "labs": replace(tables()["labs"], unit_type="VARCHAR")}  # a key's type: no statement's fault
-    for text in ("visits JOIN labs USING (pid)", "visits WHERE pid IN (SELECT pid FROM labs)"):
+    joins = ("visits JOIN labs USING (pid)", "visits WHERE pid IN (SELECT pid FROM labs)")
+    for text in (*joins, f"{U.removeprefix(INNER)} day FROM labs)"):
         reached.add(_site(lambda text=text: plan_of(f"{INNER} {text}", types))[1])
     for line in (Path(__file__).parents[1] / "fixtures" / "outer" / "refused.sql").read_text().splitlines()[1:]:
         text = line.split(" | ", 2)[2].removesuffix(";")

@@ -14,6 +14,8 @@ _WITH_PUBLIC, _JOINING_PUBLIC, _FILLED = (
 )
 _T_PUBLIC, _T_PUBLISHING = ("tests/compiler/test_public.py",), ("tests/test_publishing.py",)
 _T_RELATIONS = ("tests/compiler/test_relations.py",)
+_STACKED, _STACKING = (f"duckdp/compiler/relations/{n}.py" for n in ("stacked", "stacking"))
+_T_STACKED = ("tests/compiler/test_stacked.py",)
 _SCALARS, _FACTS = (f"duckdp/compiler/{n}.py" for n in ("scalars", "facts"))
 _NODES, _AGGREGATES = (f"duckdp/compiler/{n}.py" for n in ("nodes", "aggregates"))
 _SIMPLEX, _T_ROWS = "duckdp/mechanisms/simplex.py", ("tests/compiler/test_rows.py",)
@@ -74,6 +76,15 @@ GATE: tuple[Mutant, ...] = (
     Mutant("matches: units not compared", _MATCHED, "WHERE other.{UNIT} = base.{UNIT}{on})", "WHERE TRUE{on})", _T_RELATIONS),
     Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(rows_of_unit(self.table), self.other.rows)", "        return None, None", _T_RELATIONS),
     Mutant("matches: any condition will do", _JOINING, "if said is not None and not any(_compares_around(part, around, own) for part in said):", "if False:", _T_RELATIONS),
+    Mutant("unions: rows of one branch bound a unit", _STACKED, "max_rows=min(sum(t.max_rows for t in tables), most)", "max_rows=min(first.max_rows, most)", _T_STACKED),
+    Mutant("unions: groups of one branch bound a unit", _STACKED, "max_groups=min(sum(t.max_groups for t in tables), most)", "max_groups=min(first.max_groups, most)", _T_STACKED),
+    Mutant("unions: units of one branch", _STACKED, "row_cap=sum(t.row_cap for t in tables)", "row_cap=first.row_cap", _T_STACKED),
+    Mutant("unions: equal rows once", _STACKED, "' UNION ALL '.join(branches)", "' UNION '.join(branches)", _T_STACKED),
+    Mutant("unions: the bounds of one branch", _STACKED, "iv.hull(*(k.interval for k in known))", "known[0].interval", _T_STACKED),
+    Mutant("unions: public rows", _STACKING, "        if view.table.public is not None:\n", "        if False:\n", _T_STACKED),
+    Mutant("unions: a unit beside values", _STACKING, "            if flag is None and not is_null(value):\n", "            if False:\n", _T_STACKED),
+    Mutant("unions: rows that are units", _STACKING, "        if view.table.unit_key is None:\n", "        if False:\n", _T_STACKED),
+    Mutant("unions: keys of two types", _STACKING, "        if view.table.unit_type != first.table.unit_type:\n", "        if False:\n", _T_STACKED),
     Mutant("links: keys are unique by word alone", "duckdp/vault/linking.py", "    if not found[0][0]:\n", "    if False:\n", ("tests/test_linking.py",)),
     Mutant("links: a child is looked at alone", "duckdp/vault/linking.py", "    while below.link is not None:  # whatever", "    while False:  # whatever", ("tests/test_linking.py",)),
     Mutant("outer: whatever it unfolds to", "duckdp/compiler/outer/apart.py", "    require_small(outer, text)\n", "", ("tests/compiler/test_outer.py",)),

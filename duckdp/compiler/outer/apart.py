@@ -138,6 +138,8 @@ class _Reader:
             return self._role(node.this, names)
         if isinstance(node, exp.SetOperation):
             roles = [self._role(side, names) for side in (node.this, node.expression)]
+            if len({role == "private" for role in roles}) > 1:
+                self._refuse("Q204", ways.UNION_MIXED, node)
             return "private" if roles == ["private", "private"] else "outer"
         if not isinstance(node, exp.Select) or not self._reads_rows(node, names):
             return "outer"

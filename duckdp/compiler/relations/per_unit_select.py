@@ -62,16 +62,18 @@ class Grouped:
             self.keys[expr] = key_column(expr, self.domains)
         columns: list[tuple[str, Expr]] = []
         units: list[str] = []
+        order: list[str] = []
         for node in self.select.expressions:
             inner = node.unalias()
             if self.scope.is_unit(inner):
                 units.append(node.alias or inner.name)
             else:
                 columns.append((node.alias or output_name(node), self.over(inner)))
+            order.append(node.alias or output_name(node))
         having = self.select.args.get("having")
         condition = None if having is None else boolean(self.over(having.this), having, "HAVING", self.text)
         relation = group_by_unit(self.scope.table, self.where, self.keys, self.taken)
-        return view_from(relation, columns, units, condition, self.select, self.text)
+        return view_from(relation, columns, units, condition, self.select, self.text, order=order)
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)

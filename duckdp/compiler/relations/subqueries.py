@@ -27,6 +27,7 @@ from duckdp.compiler.relations.joining import Joining, Rows
 from duckdp.compiler.relations.joining_public import Item, PublicJoining
 from duckdp.compiler.relations.per_unit_select import Grouped
 from duckdp.compiler.relations.relation import MAX_NODES, Relation
+from duckdp.compiler.relations.stacking import Stacking
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import Named, RowScope, View, conjuncts, view_from, view_of
 
@@ -48,6 +49,7 @@ class Subqueries:
         self.filled: frozenset[str] | None = None  # columns of a public table on the left of the whole statement
         self.joining = Joining(self.domains, lambda scope: Scalars(scope.leaf, text, parameters), text)
         self.publics = PublicJoining(self.domains, self.joining.reader, text)
+        self.stacking = Stacking(self.domains, text)
 
     def scope(self, select: exp.Select) -> tuple[RowScope, Expr | None, list[exp.Expression]]:
         """The names of a SELECT's rows, which rows its FROM and subqueries of WHERE leave, and what else WHERE says.
@@ -156,7 +158,7 @@ class Subqueries:
 
     # ---- names --------------------------------------------------------------------------------------------------
 
-    def _with(self, select: exp.Select, known: Views) -> Views:
+    def _with(self, select: exp.Query, known: Views) -> Views:
         clause = select.args.get("with_")
         if clause is None:
             return known
@@ -219,7 +221,7 @@ class Subqueries:
         given = [*names, *old[len(names) :]]
         columns = tuple((n, e) for n, (_, e) in zip(given, view.columns, strict=True))
         keys = tuple((n, k) for n, before in zip(given, old, strict=True) if (k := view.key(before)) is not None)
-        return replace(view, columns=columns, keys=keys)
+        return replace(view, columns=columns, keys=keys, order=tuple(given))
 
     # ---- one subquery -------------------------------------------------------------------------------------------
 
@@ -229,6 +231,13 @@ class Subqueries:
         Raises:
             QueryError: Q1xx to Q3xx.
         """
+        if isinstance(node, exp.Subquery) and not any(v for k, v in node.args.items() if k != "this"):
+            node = node.this
+        if isinstance(node, exp.SetOperation):
+            known = self._with(node, known)
+            stacked = self.stacking.view(node, lambda part: self.view(part, known))
+            self._check_size(stacked, node)
+            return stacked
         select = check_select(node, self.text, inner=True)
         for clause in ("limit", "offset"):
             if select.args.get(clause) is not None:
@@ -263,23 +272,28 @@ class Subqueries:
         units: list[str] = []
         marks: list[tuple[str, Expr]] = []
         keys: list[tuple[str, KeyId]] = []
+        order: list[str] = []
         for node in select.expressions:
             inner = node.unalias()
             if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
                 for named in scope.all_of(inner):
+                    own = [u for u in named.view.units if u.lower() not in scope.merged or u not in units]
                     columns += named.view.columns
-                    units += [u for u in named.view.units if u.lower() not in scope.merged or u not in units]
+                    units += own
                     marks += named.view.marks
                     keys += named.view.keys
-            elif scope.is_unit(inner):
-                units.append(node.alias or inner.name)
+                    order += [n for n in named.view.order if n in own or not named.view.is_unit(n)]
+                continue
+            order.append(node.alias or output_name(node))
+            if scope.is_unit(inner):
+                units.append(order[-1])
             elif (mark := scope.mark(inner)) is not None:
-                marks.append((node.alias or inner.name, mark))
+                marks.append((order[-1], mark))
             else:
-                columns.append((node.alias or output_name(node), row(inner)))
+                columns.append((order[-1], row(inner)))
                 key = scope.key(inner)
-                keys += [] if key is None else [(columns[-1][0], key)]
-        return view_from(scope.table, columns, units, where, select, self.text, marks, keys)
+                keys += [] if key is None else [(order[-1], key)]
+        return view_from(scope.table, columns, units, where, select, self.text, marks, keys, order=order)
 
     def _check_order(self, select: exp.Select, view: View, row: Scalars) -> None:
         """ORDER BY of a subquery orders nothing that is kept: its terms must exist, and are dropped."""
@@ -290,7 +304,7 @@ class Subqueries:
             if small_int(inner) is None and not named:
                 row(inner)
 
-    def _check_size(self, view: View, select: exp.Select) -> None:
+    def _check_size(self, view: View, select: exp.Expression) -> None:
         """Views of views multiply what is computed: a statement of one page could be one of a million."""
         sizes = [measured(e) for e in (*(e for _, e in view.columns), view.where) if e is not None]
         nodes = view.table.nodes if isinstance(view.table, Relation) else 0
