@@ -57,6 +57,7 @@ class Session(Calls):
         mechanism: MechanismChoice = "auto",
         fresh: bool = False,
         tolerance: float | Mapping[str, float] | None = None,
+        min_units: int | None = None,
         parameters: Sequence[object] = (),
     ) -> Result:
         """Answer one statement privately; a statement over no protected table runs on the analyst's own instance.
@@ -71,6 +72,8 @@ class Session(Calls):
             fresh: pay again for a new answer instead of getting the stored one.
             tolerance: answer for free from a summary bought before, where its 95% half-width is at most this, for all
                 outputs or by name; the result names it as its source. Else the statement is charged.
+            min_units: show only groups of at least so many privacy units: a noisy count of them is released with the
+                rest, of the same epsilon, and one that has fewer is shown with a chance of at most 5%.
             parameters: values of ? and $1.
 
         Raises:
@@ -96,6 +99,7 @@ class Session(Calls):
         error: float | Mapping[str, float] | None = None,
         mechanism: MechanismChoice = "auto",
         tolerance: float | Mapping[str, float] | None = None,
+        min_units: int | None = None,
         parameters: Sequence[object] = (),
     ) -> Explanation:
         """Plan, cost and expected error of a statement, and with a tolerance which way it goes and why; free."""

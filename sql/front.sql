@@ -22,16 +22,17 @@ AS TABLE SELECT * FROM query(__dp_bind('dp_explain_noisy_count', [
   predicate::VARCHAR, unit::VARCHAR, error::VARCHAR], []));
 
 CREATE OR REPLACE MACRO dp_query(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
-  fresh := false, intervals := true, tolerance := NULL)
+  fresh := false, intervals := true, tolerance := NULL, min_units := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_query', [
   statement::VARCHAR, coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
-  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, fresh::VARCHAR, intervals::VARCHAR, tolerance::VARCHAR], []));
+  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, fresh::VARCHAR, intervals::VARCHAR, tolerance::VARCHAR,
+  min_units::VARCHAR], []));
 
 CREATE OR REPLACE MACRO dp_explain(statement, epsilon := NULL, delta := 0, error := NULL, mechanism := 'auto',
-  tolerance := NULL)
+  tolerance := NULL, min_units := NULL)
 AS TABLE SELECT * FROM query(__dp_bind('dp_explain', [
   statement::VARCHAR, coalesce(epsilon::VARCHAR, CASE WHEN error IS NULL THEN getvariable('dp_epsilon')::VARCHAR END),
-  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, tolerance::VARCHAR], []));
+  delta::VARCHAR, error::VARCHAR, mechanism::VARCHAR, tolerance::VARCHAR, min_units::VARCHAR], []));
 
 CREATE OR REPLACE MACRO dp_median_smooth(t, x, epsilon := NULL, delta := 0, predicate := NULL, quantile := 0.5,
   groups := NULL, intervals := false, fresh := false)

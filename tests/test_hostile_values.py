@@ -182,7 +182,15 @@ CURATOR: Cases = {
     "close": "takes nothing",
 }
 
-TERMS = {"epsilon": 1, "delta": 1e-8, "error": None, "mechanism": "auto", "parameters": (), "tolerance": None}
+TERMS = {
+    "epsilon": 1,
+    "delta": 1e-8,
+    "error": None,
+    "mechanism": "auto",
+    "parameters": (),
+    "tolerance": None,
+    "min_units": None,
+}
 CALL = {"table": "t", "epsilon": 1, "predicate": None, "fresh": False}
 WEIGHTS = {"epsilon": 1, "hits": 3, "threshold": None}
 TOLD = {"table": "u", "epsilon": 1, "predicate": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from duckdp.catalog.table import name_nulls, name_unit
+from duckdp.compiler.least_units import told_units
 from duckdp.compiler.measures import Measure
 from duckdp.compiler.notation import pretty as pretty
 from duckdp.compiler.plan import Plan
@@ -27,6 +28,8 @@ def describe_plan(plan: Plan) -> str:
     for measure, noise in zip(plan.measures, plan.noises, strict=True):
         scale = "public, exact" if noise is None else f"noise of scale {noise.scale / measure.steps:.6g}"
         lines.append(f"  measure: {_measure(measure)}, {scale}")
+    if (shown := told_units(plan)) is not None:
+        lines.append(f"  then, free: {shown}")
     if plan.loss.delta_atto:
         lines.append(f"  delta: {show_decimal(plan.loss.delta_atto, 18)}")
     return "\n".join(lines)

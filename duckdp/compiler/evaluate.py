@@ -27,6 +27,7 @@ from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.query import Key
 from duckdp.compiler.released import SPREADS, Spread, expected_cells, named_value, released
+from duckdp.compiler.shown_rows import shown_rows
 from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like, objects
 from duckdp.core.errorbars import linear_standard_error
 from duckdp.errors import InternalError, QueryError
@@ -176,7 +177,7 @@ class _Evaluation:
 
     def columns(self) -> list[OutputColumn]:
         outputs = self.all_outputs()
-        rows = self._selected()
+        rows = shown_rows(self.plan, self.vector, self.n)
         return outputs if rows == list(range(self.n)) else [_take(o, rows) for o in outputs]
 
     def all_outputs(self) -> list[OutputColumn]:
@@ -319,23 +320,6 @@ class _Evaluation:
         measure = next(m for m in self.plan.measures if m.serves(aggregate))
         return measure.kind == "sum" and measure.bits == 0
 
-    # ---- rows -------------------------------------------------------------------------------------------------
-
-    def _selected(self) -> list[int]:
-        rows = list(range(self.n))
-        query = self.plan.query
-        if query.having is not None:
-            keep = self.vector(query.having).value
-            rows = [i for i in rows if keep[i] is True or keep[i] is np.True_]
-        for term in reversed(query.order):
-            values = self.vector(term.expr).value
-            rows.sort(key=lambda i: _sort_key(values[i]), reverse=term.descending)
-            nulls = [i for i in rows if _missing(values[i])]
-            others = [i for i in rows if not _missing(values[i])]
-            rows = nulls + others if term.nulls_first else others + nulls
-        end = None if query.limit is None else query.offset + query.limit
-        return rows[query.offset : end]
-
 
 def _take(column: OutputColumn, rows: list[int]) -> OutputColumn:
     index = np.array(rows, dtype=np.int64)
@@ -374,14 +358,6 @@ def _applied(call: Call, args: list[Vector], cells: int) -> Vector:
 
 def _plain(values: Floats) -> list[Any]:
     return [None if isinstance(v, float) and math.isnan(v) else v for v in values.tolist()]
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _sort_key(value: Any) -> Any:
-    return (0, 0) if _missing(value) else (1, value)
 
 
 def decode_key(value: Any, kind: Kind) -> Scalar:

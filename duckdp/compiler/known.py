@@ -37,7 +37,13 @@ def is_zero(query: Query, aggregate: Aggregate) -> bool:
 def is_known(query: Query) -> bool:
     """Whether the whole answer follows from the declarations: nothing is read, and nothing charged."""
     exprs = [o.expr for o in query.outputs] + [o.expr for o in query.order]
-    found = [n for e in [*exprs, query.having] if e is not None for n in walk(e) if isinstance(n, Aggregate)]
+    found = [
+        n
+        for e in [*exprs, query.having, query.group_size]
+        if e is not None
+        for n in walk(e)
+        if isinstance(n, Aggregate)
+    ]
     if counts_nothing(query):
         return True
     return bool(found) and all(k.domain is not None for k in query.keys) and all(is_zero(query, a) for a in found)

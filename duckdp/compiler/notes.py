@@ -8,6 +8,7 @@ from duckdp.compiler.evaluate import expected_half_widths
 from duckdp.compiler.expression import Aggregate, Expr, walk
 from duckdp.compiler.facts import facts
 from duckdp.compiler.known import is_zero
+from duckdp.compiler.least_units import told_units
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.relations.relation import Relation
 
@@ -29,6 +30,8 @@ def plan_notes(plan: Plan) -> list[str]:
         notes.append(caveat)
     if plan.tau is not None:
         notes.append(f"groups with fewer than about {plan.tau} units are not shown")
+    if (shown := told_units(plan)) is not None:
+        notes.append(shown)
     listed = [k for k in plan.query.keys if k.domain is not None and k.other is None]
     labelled = [k for k in plan.query.keys if k.domain is not None and k.other is not None]  # a label takes no NULL
     missed = ["NULL"] if any(facts(k.expr).nullable and None not in (k.domain or ()) for k in listed + labelled) else []

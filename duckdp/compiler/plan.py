@@ -230,8 +230,7 @@ def is_small(query: Query) -> bool:
 def _aggregates(query: Query) -> list[Aggregate]:
     """All that are not known without data."""
     exprs = [o.expr for o in query.outputs] + [o.expr for o in query.order]
-    if query.having is not None:
-        exprs.append(query.having)
+    exprs += [e for e in (query.having, query.group_size) if e is not None]
     return [n for e in exprs for n in walk(e) if isinstance(n, Aggregate) and not is_zero(query, n)]
 
 

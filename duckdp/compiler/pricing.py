@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.evaluate import expected_half_widths
@@ -24,12 +24,13 @@ _SAME = 1 + 1e-6  # of a half-width: what is no wider for anyone who reads it
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What the analyst asked for: epsilon, or error in its place."""
+    """What the analyst asked for: epsilon, or error in its place, and of how many units a group must be."""
 
     epsilon: object = None
     delta: object = 0
     error: float | Mapping[str, float] | None = None
     mechanism: MechanismChoice = "auto"
+    min_units: int | None = None
 
     @property
     def stated(self) -> bool:
@@ -77,6 +78,7 @@ def price(query: Query, terms: Terms, neighbours: Neighbours) -> Price:
         ParameterError: P101, P102, P106 (the wanted error cannot be met or predicted).
     """
     delta = parse_delta(terms.delta)
+    query = replace(query, min_units=terms.min_units)
     rows = _rows_per_group(query)
 
     def plan_at(epsilon_nano: int) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duckdp.catalog.table import Scalar, Table
-from duckdp.compiler.expression import Expr
+from duckdp.compiler.expression import Aggregate, Expr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,10 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A validated question: everything the plan needs, nothing of the text; ``told`` is noted beside its answers."""
+    """A validated question: everything the plan needs, nothing of the text; ``told`` is noted beside its answers.
+
+    With ``min_units`` a group is shown only if it has at least so many privacy units (compiler/least_units.py).
+    """
 
     table: Table
     where: Expr | None
@@ -61,3 +64,11 @@ class Query:
     limit: int | None = None
     offset: int = 0
     told: tuple[str, ...] = ()
+    min_units: int | None = None
+
+    @property
+    def group_size(self) -> Aggregate | None:
+        """How many privacy units a group has, where that decides whether it is shown; a row is one without a key."""
+        if self.min_units is None:
+            return None
+        return Aggregate("count_rows" if self.table.unit_key is None else "count_units", None, None)

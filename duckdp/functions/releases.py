@@ -24,6 +24,7 @@ from duckdp.functions.kinds import (
     Fresh,
     Mechanism,
     Predicate,
+    Size,
     Statement,
     TableName,
     Tolerance,
@@ -104,6 +105,9 @@ class Select(Explained):
     fresh: Fresh = option(False, explained=False)
     intervals: Flag = option(True, only="sql", explained=False, about="whether the error columns come too")
     tolerance: Tolerance | None = option(None)
+    min_units: Size | None = option(
+        None, about="show groups of at least so many privacy units alone, at 95% confidence"
+    )
     parameters: Values = option((), only="python")
 
     def plan(self, desk: Desk) -> Planned:
@@ -174,7 +178,7 @@ class Select(Explained):
     def _found(self, desk: Desk) -> Result | Plan | Outer:
         """The answer of a summary, or what is paid for."""
         if self.tolerance is None:
-            terms = (self.epsilon, self.delta, self.error, self.mechanism)
+            terms = (self.epsilon, self.delta, self.error, self.mechanism, self.min_units)
             return desk.recall(
                 ("plan", today().isoformat(), self.statement, *terms, *self.parameters),
                 lambda: self._planned(desk),
@@ -199,7 +203,8 @@ class Select(Explained):
         return plan_outer(apart, self._terms(), desk.neighbours)
 
     def _terms(self) -> Terms:
-        return Terms(epsilon=self.epsilon, delta=self.delta, error=self.error, mechanism=self.mechanism)
+        terms = Terms(epsilon=self.epsilon, delta=self.delta, error=self.error, mechanism=self.mechanism)
+        return replace(terms, min_units=self.min_units)
 
     def _compared(self, plan: Plan, found: Result) -> Result:
         """With a note where the error asked for was predicted and came out wider."""
@@ -209,6 +214,9 @@ class Select(Explained):
     def _route(self, desk: Desk, query: Query) -> Route | None:
         if self.tolerance is None:
             return None
+        if self.min_units is not None:
+            rule = "goes without tolerance: a summary does not tell how many units a group has. Leave one of them out."
+            raise ParameterError("P107", "min_units", self.min_units, rule)
         return find_route(query, desk.usable_summaries(query.table), self.tolerance)
 
     def _price(self, desk: Desk, query: Query, route: Route | None) -> Price:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from duckdp.serve.sqlstates import Refused
 
 #: Terms of private statements, by the argument of dp_query that each one is; see docs/sql.md.
-TERMS = ("epsilon", "delta", "error", "tolerance", "mechanism", "intervals", "fresh")
+TERMS = ("epsilon", "delta", "error", "tolerance", "mechanism", "min_units", "intervals", "fresh")
 VERSION = "16.0 (duckdp)"
 #: Reported at the beginning, and when they change.
 REPORTED = (

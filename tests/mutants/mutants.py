@@ -22,6 +22,7 @@ from tests.mutants.of_outer import OUTER
 from tests.mutants.of_quantiles import QUANTILES
 from tests.mutants.of_ranges import RANGES
 from tests.mutants.of_reads import READS
+from tests.mutants.of_shares import SHARES
 from tests.mutants.of_smooth import SMOOTH
 from tests.mutants.of_sparse import SPARSE
 from tests.mutants.of_statements import STATEMENTS
@@ -52,6 +53,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "mwem": MWEM,
     "moments": MOMENTS,
     "ranges": RANGES,
+    "shares": SHARES,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

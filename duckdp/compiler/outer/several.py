@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -139,7 +139,7 @@ def plan_parts(queries: Sequence[Query], terms: Terms, neighbours: Neighbours) -
     for query in queries:
         own, spare = next(shares) if not is_known(query) else (NANO, 0)
         epsilon_share, delta_share = Decimal(own).scaleb(-9), Decimal(spare).scaleb(-18)
-        own_terms = Terms(epsilon=epsilon_share, delta=delta_share, mechanism=terms.mechanism)
+        own_terms = replace(terms, epsilon=epsilon_share, delta=delta_share)
         found.append(price(query, own_terms, neighbours))
     return found
 
