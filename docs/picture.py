@@ -47,6 +47,7 @@ WORDS = {
     "serve": "PostgreSQL's protocol",
     "client": "its DB-API, error bars",
     "bench": "figures",
+    "dashboard": "the owner's page",
 }
 TITLES = {"smooth.buy": "smooth: reads", "synthetic.buy": "synthetic: reads", "cli": "cli, shell, demo"}
 SHARED = {

@@ -35,6 +35,13 @@ FOR_OTHERS = {
         "Word.get_metavar",
         "Word.shell_complete",
     },
+    "http.server": {
+        "Live.handle_error",
+        "_Request.do_GET",
+        "_Request.do_HEAD",
+        "_Request.log_message",
+        "_Request.send_error",
+    },
     "PEP 249": {"Cursor.setinputsizes", "Cursor.setoutputsize"},
     "the documentation and the tests that compare": {"DEVIATIONS"},
 }

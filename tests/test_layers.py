@@ -30,7 +30,7 @@ FLOORS = (
     ("serve", "session"),
     ("curator",),
     ("",),  # the package itself: its public names
-    ("bench", "demo", "owner", "shell"),
+    ("bench", "dashboard", "demo", "owner", "shell"),
     ("cli",),
     ("__main__",),
 )

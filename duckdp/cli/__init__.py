@@ -6,7 +6,7 @@
     budgets.py  budget, grant, team, freeze      ledger.py   ledger show, log, verify, backup, repair
     history.py  ledger history, export           wording.py  ways out as commands
     analyst.py  explain, query, shell            tools.py    demo, bench
-    serving.py  serve, user
+    serving.py  serve, user                       page.py     dashboard
     ask.py      every dp function as a command       collect.py  randomized response of a file's column
 
 Heavy imports happen inside the commands: ``--help`` and ``--version`` are fast.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import click
 
 import duckdp
-from duckdp.cli import analyst, ask, budgets, collect, ledger, owner, serving, tools
+from duckdp.cli import analyst, ask, budgets, collect, ledger, owner, page, serving, tools
 from duckdp.cli.common import Commands
 
 
@@ -45,6 +45,7 @@ for command in (
     ask.ask,
     owner.catalog,
     ledger.ledger,
+    page.dashboard,
     budgets.revoke,
     budgets.freeze,
     budgets.unfreeze,

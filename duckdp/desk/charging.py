@@ -1,4 +1,7 @@
-"""What is asked of the ledger for a release, of whatever kind: the charge, and which question it is for."""
+"""What is asked of the ledger for a release, of whatever kind: the charge, and which question it is for.
+
+Its parameters say beside those of the task which protected tables it is about, for the owner's eyes.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def charge_request(
         key=digest(json.dumps([task.canonical, state.data_version, task.mechanism, *beside])),
         loss=task.loss,
         mechanism=task.mechanism,
-        parameters=json.dumps(task.parameters),
+        parameters=json.dumps({**task.parameters, "tables": _names(table, *others)}),
         statement=storable(statement),
         kind=kind,
         name=name,
@@ -69,3 +72,8 @@ def charge_request(
         again=again,
         reservation=reservation,
     )
+
+
+def _names(*tables: Table) -> list[str]:
+    """The protected tables that are read for some relations, by name."""
+    return sorted({base.name for table in tables for base in table.bases})

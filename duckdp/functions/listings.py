@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from duckdp.catalog.table import Table, name_unit, plain_type
+from duckdp.catalog.listed import catalog_rows
 from duckdp.functions.kinds import Size, Word
 from duckdp.functions.planned import Planned, with_note
 from duckdp.functions.spec import DpFunction, dp_function, option
@@ -93,7 +93,7 @@ class Declarations(DpFunction):
         names = ["table", "column", "type", "lower", "upper", "domain", "nulls", "unit"]
 
         def run(_: str) -> Result:
-            return plain_result(names, [r for t in desk.known().values() for r in _catalog_rows(t)])
+            return plain_result(names, [r for t in desk.known().values() for r in catalog_rows(t)])
 
         return Planned(columns=[(n, "VARCHAR") for n in names], run=run)
 
@@ -101,21 +101,3 @@ class Declarations(DpFunction):
 def _page(names: Sequence[str], rows: Sequence[tuple[Any, ...]], types: Sequence[str], note: str | None) -> Result:
     """A part of a listing, and in a note how to get what follows; SQL has it as a column."""
     return replace(plain_result(names, rows, types), notes=[] if note is None else [note], caveat=note)
-
-
-def _catalog_rows(table: Table) -> list[tuple[Any, ...]]:
-    unit = "public" if table.public is not None else _unit(table)
-    rows = []
-    for c in table.columns:
-        listed = None if c.domain is None else ", ".join("NULL" if v is None else str(v) for v in c.domain[:50])
-        if listed is not None and c.domain is not None:
-            listed += (", ..." if len(c.domain) > 50 else "") + ("" if c.other is None else f"; others as {c.other}")
-        bounds = [None if b is None else str(b) for b in (c.lower, c.upper)]
-        nulls = "left out" if c.nullable else "none"
-        nulls = nulls if c.null_value is None else f"read as {c.null_value}"
-        rows.append((table.name, c.name, plain_type(c.type), *bounds, listed, nulls, unit))
-    return rows
-
-
-def _unit(table: Table) -> str:
-    return "row" if table.unit_key is None else f"{name_unit(table)}, {table.max_rows} rows, {table.max_groups} groups"

@@ -7,11 +7,12 @@ cost does not grow with the ledger.
 from __future__ import annotations
 
 from duckdp.core.types import Loss
-from duckdp.ledger import caps, chain
+from duckdp.ledger import caps, chain, objects
+from duckdp.ledger import charges as stored
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import ChargeRow, Event
+from duckdp.ledger.types import ChargeRow, Event, ObjectRow
 
 
 class Listings:
@@ -54,6 +55,17 @@ class Listings:
         """A charge by its id."""
         found = self.charges(limit=1, before=charge_id + 1) if charge_id > 0 else []
         return found[0] if found and found[0].id == charge_id else None
+
+    def inventory(self) -> list[tuple[ObjectRow, list[str]]]:
+        """All named summaries and synthetic tables, by analyst and name, each with who else may read it.
+
+        For the owner: no grant is asked for, and those of revoked analysts are there.
+        """
+        return self._store.read(inventory)
+
+    def payload(self, charge_id: int) -> str | None:
+        """What a charge released, whoever's it is; None if it released nothing. For the owner, as :meth:`inventory`."""
+        return self._store.give(lambda tx: payload(tx, charge_id))
 
 
 def charges(
@@ -104,6 +116,23 @@ def log(tx: Tx, limit: int, before: int | None = None) -> list[Event]:
             raise Damage("an entry of the log was altered")
     names = [name for name in Event.__dataclass_fields__ if name != "number"]
     return [Event(number=row["action"], **{name: row[name] for name in names}) for row in rows]
+
+
+def inventory(tx: Tx) -> list[tuple[ObjectRow, list[str]]]:
+    """See :meth:`Listings.inventory`."""
+    found = []
+    for analyst in caps.all_analysts(tx):
+        for row in objects.own(tx, analyst["name"]):
+            asked = "SELECT reader FROM share WHERE analyst = ? AND name = ? ORDER BY reader"
+            found.append((row, [r["reader"] for r in tx.rows(asked, row.owner, row.name)]))
+    return found
+
+
+def payload(tx: Tx, charge_id: int) -> str | None:
+    """See :meth:`Listings.payload`."""
+    known = type(charge_id) is int and 1 <= charge_id <= tx.dataset()["charges"]
+    row = stored.by_id(tx, charge_id) if known else None
+    return None if row is None or row["state"] != "released" else stored.release_of(tx, row).payload
 
 
 def _charge_row(row: Row) -> ChargeRow:

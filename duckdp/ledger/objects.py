@@ -154,6 +154,12 @@ def objects(tx: Tx, analyst: str, limit: int | None = None, after: str = "") -> 
     return [_object(tx, name.decode(), charge_id) for name, charge_id in (*own, *others)]
 
 
+def own(tx: Tx, analyst: str) -> list[ObjectRow]:
+    """An analyst's own objects by name, whether their grant stands or not: for the owner."""
+    found = directory.listed(tx, directory.named(analyst))
+    return [_object(tx, name.decode(), charge_id) for name, charge_id in found]
+
+
 def knows(tx: Tx, analyst: str, name: str) -> bool:
     """See :meth:`duckdp.ledger.Ledger.knows`."""
     entries = (directory.named(analyst, name), directory.shared(analyst, name))

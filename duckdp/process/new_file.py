@@ -10,8 +10,8 @@ from contextlib import suppress
 from duckdp.errors import ParameterError
 
 
-def write_new(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file that does not exist yet, whole or not at all.
+def write_new(path: str | os.PathLike[str], text: str, *, private: bool = False) -> None:
+    """Write a file that does not exist yet, whole or not at all; ``private``: only the present user can read it.
 
     Raises:
         ParameterError: P107, no path. OSError: the file exists or cannot be written.
@@ -23,7 +23,7 @@ def write_new(path: str | os.PathLike[str], text: str) -> None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     beside = f"{target}.{secrets.token_hex(8)}.part"
     try:
-        with open(beside, "x", encoding="utf-8") as file:
+        with open(beside, "x", encoding="utf-8", opener=_own if private else None) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -31,6 +31,11 @@ def write_new(path: str | os.PathLike[str], text: str) -> None:
     finally:
         with suppress(OSError):
             os.unlink(beside)
+
+
+def _own(path: str, flags: int) -> int:
+    """Open a file that nobody else can read, from its first moment on."""
+    return os.open(path, flags, 0o600)
 
 
 def _place(beside: str, target: str) -> None:

@@ -143,6 +143,11 @@ class SyntheticReport:
     @cached_property
     def html(self) -> str:
         """The report as one page that loads nothing."""
+        return page.page(self.title, self.body)
+
+    @cached_property
+    def body(self) -> list[str]:
+        """The report as parts of a page, without its title."""
         body = [page.paragraph(line, mark=self.follows is False and i == 0) for i, line in enumerate(self._head())]
         for about, names, rows in self._tables():
             body += [page.heading(about), page.table(names, rows)]
@@ -152,7 +157,7 @@ class SyntheticReport:
             body += [page.bars([f"level {level.level}" for level in self.levels], [("misfit / noise", values)])]
         for found in self.histograms:
             body += [page.heading(f"Rows by {found.column}"), page.bars(found.labels, [("rows", found.counts)])]
-        return page.page(self.title, body)
+        return body
 
     def __str__(self) -> str:
         return self.text
