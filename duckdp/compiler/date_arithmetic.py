@@ -34,6 +34,7 @@ _UNITS = {  # months, days and microseconds
 _PASSED, _YEARS = ("date_sub", "datesub"), ("year", "years")  # names of calls, and of a part
 _WHOLE = ("year", "quarter", "month", "week", "day")
 _MOST = 1_000_000  # units of one interval
+MAX_FORMAT = 64  # characters of strftime's: each row's work grows with them
 _BUCKETS = {(0, 7, 0): "week", (12, 0, 0): "year", (3, 0, 0): "quarter", (1, 0, 0): "month", (0, 1, 0): "day"}
 _BUCKETS |= {(0, 0, 3_600_000_000): "hour", (0, 0, 60_000_000): "minute"}
 COMPARED = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
@@ -173,9 +174,11 @@ class MomentNodes(ABC):
         arg = self(node.this)
         text = form.name if isinstance(form, exp.Literal) and form.is_string else ""
         parts = re.findall("%(.)", text)
-        if not parts or any(p not in FORMATS for p in parts) or not re.fullmatch(r"(%\w|[-/:._ T,0-9])*", text):
+        plain = len(text) <= MAX_FORMAT and re.fullmatch(r"(%\w|[-/:._ T,0-9])*", text)
+        if not parts or any(p not in FORMATS for p in parts) or not plain:
             known = " ".join(f"%{p}" for p in FORMATS)
-            refuse("Q202", f"strftime takes a constant format. Use {known} with - / : . between.", node, self.text)
+            what = f"strftime takes a constant format of at most {MAX_FORMAT} characters"
+            refuse("Q202", f"{what}. Use {known} with - / : . between.", node, self.text)
         if arg.kind not in (Kind.DATE, Kind.TIMESTAMP):
             refuse("Q203", f"strftime {ways.not_a(Kind.TIMESTAMP, arg.kind)}", node, self.text)
         order = ("year", "month", "day", "hour", "minute")

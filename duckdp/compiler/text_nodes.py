@@ -117,7 +117,8 @@ class TextNodes(ABC):
         given = [node.args.get("min_value"), node.args.get("max_value")]
         low, high = (self(g) if isinstance(g, exp.Expression) else None for g in given)
         count = small_int(node.args.get("num_buckets"))
-        ends = [e.value for e in (low, high) if isinstance(e, Literal) and isinstance(e.value, (int, float))]
+        values = [e.value for e in (low, high) if isinstance(e, Literal)]
+        ends = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
         if len(ends) != 2 or count is None or not 1 <= count <= 1000 or not ends[0] < ends[1]:
             way = "Write width_bucket(x, 0, 100, 10)."
             refuse("Q202", f"width_bucket takes a range and a number of parts up to 1000. {way}", node, self.text)

@@ -27,7 +27,7 @@ from duckdp.compiler.printing import UNIT
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.vault.computed import require_stored
 from duckdp.vault.engine import Engine
-from duckdp.vault.linking import check_unique, make_link, unit_told
+from duckdp.vault.linking import check_unique, make_link, require_keys, require_plain, require_rows, unit_told
 from duckdp.vault.views import read_view
 
 FIGURES = (
@@ -169,10 +169,11 @@ def require_schema(engine: Engine, table: Table) -> None:
     """Require that the present schema is the one of a stored declaration.
 
     Raises:
-        CatalogError: C103; C105, a column of it is generated.
+        CatalogError: C103; C105, a column of it is generated, or keys are collated.
     """
-    require_stored(engine, table)
     cursor = engine.schema_cursor()
+    require_rows(engine, table)
+    require_stored(engine, table)
     present = {c.name: c for c in engine.source.columns(cursor, table.relation)}
     wanted = {c.source: c.type for c in (*table.columns, *table.base)}
     if table.link is not None:
@@ -196,6 +197,7 @@ def require_schema(engine: Engine, table: Table) -> None:
             table=table.name,
             column=name,
         )
+    require_keys(engine, table)
 
 
 def resolve(engine: Engine, table: object) -> Resolved:
@@ -267,13 +269,7 @@ def _key(engine: Engine, found: Resolved, unit: RawColumn, told: Mapping[str, An
             "ALTER its type, or name another column.",
             table=table,
         )
-    if unit.type.upper() == "VARCHAR" and engine.source.collated(engine.schema_cursor(), found.relation):
-        raise CatalogError(
-            "C105",
-            f'"{table}" has collated columns, so two keys may count as one. Hand over an open connection '
-            "to the data: its copy has none.",
-            table=table,
-        )
+    require_plain(engine, table, found.relation, unit.type)
     _require_rows(told)
     return unit
 

@@ -82,14 +82,65 @@ def make_link(
             "are, integers, VARCHAR or UUID. ALTER one of them.",
             table=name,
         )
-    if own.type.upper() == "VARCHAR" and any(engine.source.collated(cursor, r) for r in (relation, parent.relation)):
-        raise CatalogError(
-            "C105",
-            f'"{name}" or "{to}" has collated columns, so two keys may count as one. Hand over an open connection '
-            "to the data: its copy has none.",
-            table=name,
-        )
+    for each, at in ((name, relation), (to, parent.relation)):
+        require_plain(engine, each, at, own.type)
     return Link(column=own.name, type=own.type, key=unique, parent=carrier(parent))
+
+
+def require_plain(engine: Engine, name: str, relation: tuple[str, str, str], key_type: str) -> None:
+    """Refuse keys that are compared by a collation: what is two keys as stored would be one.
+
+    Raises:
+        CatalogError: C105.
+    """
+    if key_type.upper() == "VARCHAR" and engine.source.collated(engine.schema_cursor(), relation):
+        rule = "so two keys may count as one. Hand over an open connection to the data: its copy has none."
+        raise CatalogError("C105", f'"{name}" has collated columns, {rule}', table=name)
+
+
+def require_rows(engine: Engine, table: Table) -> None:
+    """Require that a table is still one of rows that are stored: a view of its name would run where private rows are.
+
+    Raises:
+        CatalogError: C103.
+    """
+    if table.relation not in engine.source.relations(engine.schema_cursor()).values():
+        what = "is no table of the source any more. The data owner unprotects it, or makes it a table again."
+        raise CatalogError("C103", f'"{table.name}" {what}', table=table.name)
+
+
+def require_keys(engine: Engine, table: Table) -> None:
+    """Require that the keys by which a table's rows have their unit are still compared as they are.
+
+    Of all the tables that it is linked to: each key has the type that it was declared with on both sides, so that no
+    cast makes one of two keys, or fails for one, and no collation.
+
+    Raises:
+        CatalogError: C103, C105.
+    """
+    below = table
+    while below.link is not None:
+        link, parent = below.link, below.link.parent
+        require_rows(engine, parent)
+        for name, relation, column in (
+            (below.name, below.relation, link.column),
+            (parent.name, parent.relation, link.key),
+        ):
+            types = {c.name: c.type for c in engine.source.columns(engine.schema_cursor(), relation)}
+            if types.get(column) != link.type:
+                what = (
+                    f'was {link.type} and is {types.get(column, "gone")}; rows of "{table.name}" have their unit by it'
+                )
+                raise CatalogError(
+                    "C103",
+                    f'column "{column}" of "{name}" {what}. ALTER it back.',
+                    table=name,
+                    column=column,
+                )
+            require_plain(engine, name, relation, link.type)
+        below = parent
+    if below.unit_key is not None:
+        require_plain(engine, below.name, below.relation, str(below.unit_type))
 
 
 def carrier(parent: Table) -> Table:
@@ -219,6 +270,7 @@ def checked(engine: Engine, table: Table, fingerprint: str) -> Table:
         parameters = Parameters()
         value = None if declared is None else print_column(declared, parameters, "base")
         _require_once(engine, table, column, value, parameters)
+    require_keys(engine, table)
     below = table
     while below.link is not None:  # whatever became of the table itself since it was declared
         _require_once(engine, below.link.parent, below.link.key, None, Parameters())

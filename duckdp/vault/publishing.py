@@ -23,6 +23,7 @@ from duckdp.process.attempt import attempt
 from duckdp.vault.computed import require_stored
 from duckdp.vault.declare import Resolved, resolve
 from duckdp.vault.engine import Engine
+from duckdp.vault.linking import require_rows
 from duckdp.vault.source import content_digest
 
 MOST_VALUES = 10_000  # of a column that are a domain
@@ -81,6 +82,7 @@ def republished(engine: Engine, table: Table, fingerprint: str) -> Table:
     Raises:
         CatalogError: C101, C102, C103: the source has it no more, or with other types.
     """
+    require_rows(engine, table)
     cursor = engine.schema_cursor()
     raw = {c.name: c for c in engine.source.columns(cursor, table.relation)}
     for column in table.columns:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Call
 from duckdp.compiler.number_types import INTEGER, always_of
-from duckdp.compiler.operators.row import Args, D, N, Operator, S, T, always, within
+from duckdp.compiler.operators.row import Args, D, N, Operator, S, T, always, short, within
 from duckdp.compiler.operators.spans import Rule, everything
 from duckdp.core.calendar import DAY, PERIODS, part_range, truncated
 from duckdp.core.interval import REALS, Interval
@@ -220,7 +220,7 @@ DATES: tuple[Operator, ...] = (
             takes=(k,),
             gives=T,
             offered=("strftime",),
-            sql=lambda a, form: f"system.main.strftime({a[0]}, '{_form(form)}')",
+            sql=lambda a, form: short(f"system.main.strftime({a[0]}, '{_form(form)}')"),
         )
         for k in (D, S)
     ),

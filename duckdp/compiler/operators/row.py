@@ -17,7 +17,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from duckdp.catalog.table import Kind
+from duckdp.catalog.table import MAX_TEXT, Kind
 from duckdp.compiler.expression import Call, Expr, NumberType
 from duckdp.compiler.number_types import TypeOf, of_double
 from duckdp.compiler.vectors import Released
@@ -214,6 +214,11 @@ def infix(sign: str) -> Callable[[list[str], str], str]:
 def function(name: str) -> Callable[[list[str], str], str]:
     """SQL of a function of DuckDB's."""
     return lambda a, _: f"system.main.{name}({', '.join(a)})"
+
+
+def short(sql: str) -> str:
+    """A text that stays as short as columns are read, whatever it is made of: work and memory have a public bound."""
+    return f"system.main.left({sql}, {MAX_TEXT})"
 
 
 def between(sign: str) -> Callable[[list[str]], str]:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from duckdp.catalog.table import MAX_TEXT
 from duckdp.compiler.number_types import INTEGER, always_of
-from duckdp.compiler.operators.row import B, N, Operator, T, always, function, within
+from duckdp.compiler.operators.row import B, N, Operator, T, always, function, short, within
 
 
 def _regular(pattern: str) -> str:
@@ -45,11 +45,6 @@ def _flags(flags: str) -> str:
     return flags
 
 
-def _short(sql: str) -> str:
-    """Texts stay as short as columns are read, whatever they are made of: work and memory have a public bound."""
-    return f"system.main.left({sql}, {MAX_TEXT})"
-
-
 def _split(a: list[str], place: str) -> str:
     """An empty part where the text has fewer."""
     split = f"system.main.string_split(({a[0]} || system.main.left({a[1]}, 0)), {a[1]})"  # NULL by either argument
@@ -64,7 +59,7 @@ TEXT: tuple[Operator, ...] = (
         gives=T,
         variadic=True,
         offered=("concat",),
-        sql=lambda a, _: _short(f"({' || '.join(a)})"),
+        sql=lambda a, _: short(f"({' || '.join(a)})"),
         shown=lambda a: f"({' || '.join(a)})",
     ),
     Operator(
@@ -72,7 +67,7 @@ TEXT: tuple[Operator, ...] = (
         takes=(T, T, T),
         gives=T,
         offered=("replace",),
-        sql=lambda a, _: _short(f"system.main.replace({', '.join(a)})"),
+        sql=lambda a, _: short(f"system.main.replace({', '.join(a)})"),
     ),
     Operator(name="split_part", takes=(T, T), gives=T, offered=("split_part",), sql=_split),
     Operator(  # RE2: linear in the text; the reader bounds how often a pattern repeats

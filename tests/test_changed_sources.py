@@ -1,0 +1,153 @@
+"""What a declaration rests on is required of changed data too: nothing is answered where it no longer holds.
+
+A file is changed between two openings: tables become views, which would run where private rows are; keys get other
+types, whose casts make one of two, or fail for one row; keys are compared by a collation.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import duckdp
+from duckdp.errors import CatalogError, ExecutionError
+
+MADE = """
+CREATE TABLE visits AS SELECT {key} AS vid, {unit} AS pid FROM range(100) t(i);
+CREATE TABLE labs AS SELECT {of} AS vid, {own} AS lid, i % 9 AS level FROM range(500) t(i);
+CREATE TABLE notes AS SELECT {note} AS lid FROM range(900) t(i);
+CREATE TABLE towns AS SELECT i AS level FROM range(5) t(i);
+"""
+NUMBERS = {"key": "i::INT", "unit": "(i // 2)::INT", "of": "(i % 100)::INT", "own": "i::INT", "note": "(i % 500)::INT"}
+TEXTS = {name: f"'v' || ({value})" for name, value in NUMBERS.items()}
+TABLES = ("visits", "labs", "notes")
+
+
+FOLDED = "vid VARCHAR COLLATE NOCASE, pid VARCHAR"
+
+
+def _again(table: str, columns: str, select: str) -> list[str]:
+    """A table made anew with other columns."""
+    return [
+        f"CREATE TABLE made ({columns})",
+        f"INSERT INTO made SELECT {select} FROM {table}",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE made RENAME TO {table}",
+    ]
+
+
+def _view(table: str, select: str) -> list[str]:
+    return [f"ALTER TABLE {table} RENAME TO before", f"CREATE VIEW {table} AS SELECT {select} FROM before"]
+
+
+CHANGES: dict[str, tuple[str, list[str], str]] = {  # which world, what is done to it, the error's code
+    "a table is a view with a window": ("numbers", _view("labs", "vid, lid, count(*) OVER () AS level"), "C103"),
+    "a parent is a view with a window": ("numbers", _view("visits", "vid, (count(*) OVER ())::INT AS pid"), "C103"),
+    "a public table is a view of private rows": (
+        "numbers",
+        ["DROP TABLE towns", "CREATE VIEW towns AS SELECT count(*) AS level FROM labs"],
+        "C103",
+    ),
+    "two keys are one by a cast": (
+        "numbers",
+        ["ALTER TABLE visits ALTER vid TYPE VARCHAR", "INSERT INTO visits SELECT '0' || i, 900 FROM range(50) t(i)"],
+        "C103",
+    ),
+    "a cast of a key fails": (
+        "numbers",
+        ["ALTER TABLE visits ALTER vid TYPE VARCHAR", "INSERT INTO visits VALUES ('abc', 9)"],
+        "C103",
+    ),
+    "a key of the middle has another type": ("numbers", ["ALTER TABLE labs ALTER lid TYPE VARCHAR"], "C103"),
+    "the last key has another type": ("numbers", ["ALTER TABLE notes ALTER lid TYPE BIGINT"], "C103"),
+    "a unit has another type": ("numbers", ["ALTER TABLE visits ALTER pid TYPE BIGINT"], "C103"),
+    "a key of a child is collated": ("texts", _again("notes", "lid VARCHAR COLLATE NOCASE", "lid"), "C105"),
+    "a key of a parent is collated": (
+        "texts",
+        _again("visits", FOLDED, "*"),
+        "C105",
+    ),
+    "a unit is collated": ("texts", _again("visits", "vid VARCHAR, pid VARCHAR COLLATE NOCASE", "*"), "C105"),
+}
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders with data that are declared: "numbers" and "texts", by what their keys are."""
+    found = {}
+    for name, how in (("numbers", NUMBERS), ("texts", TEXTS)):
+        folder = found[name] = tmp_path_factory.mktemp(name)
+        with duckdb.connect(str(folder / "x.duckdb")) as con:
+            con.execute(MADE.format(**how))
+        with _opened(folder) as curator:
+            curator.protect("visits", unit_key="pid", unique=["vid"], row_cap=1000, max_rows=10)
+            curator.link(
+                "labs", "vid", to="visits", unique=["lid"], row_cap=1000, max_rows=50, bounds={"level": (0, 9)}
+            )
+            curator.link("notes", "lid", to="labs", row_cap=1000, max_rows=50)
+            curator.publish("towns")
+            curator.budget(epsilon=100)
+            curator.grant("ann", epsilon=100)
+    return found
+
+
+def _opened(folder: Path) -> duckdp.Curator:
+    return duckdp.open(str(folder / "x.duckdb"), ledger=folder / "l.db")
+
+
+def _changed(world: Path, folder: Path, statements: list[str]) -> None:
+    """A copy of a world, with other data."""
+    shutil.copytree(world, folder)
+    with duckdb.connect(str(folder / "x.duckdb")) as con:
+        for statement in statements:
+            con.execute(statement)
+
+
+def _codes(curator: duckdp.Curator) -> set[str]:
+    """How questions about all tables end."""
+    found = set()
+    for table in TABLES:
+        try:
+            curator.session("ann").sql(f"SELECT count(*) FROM {table}", epsilon=1)
+            found.add("answered")
+        except (CatalogError, ExecutionError) as error:
+            found.add(error.code)
+    return found
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_refresh_requires_what_the_declarations_rest_on(name: str, worlds: dict[str, Path], tmp_path: Path) -> None:
+    world, statements, code = CHANGES[name]
+    _changed(worlds[world], tmp_path / "w", statements)
+    with _opened(tmp_path / "w") as curator:
+        with pytest.raises(CatalogError) as caught:
+            curator.refresh(reason="changed")
+        assert caught.value.code == code
+        assert _codes(curator) == {"C104"}
+        assert not curator.ledger.charges()
+
+
+def test_a_refresh_of_more_rows_is_answered(worlds: dict[str, Path], tmp_path: Path) -> None:
+    _changed(worlds["texts"], tmp_path / "w", ["INSERT INTO visits VALUES ('v777', 'v3')"])
+    with _opened(tmp_path / "w") as curator:
+        curator.refresh(reason="more rows")
+        assert _codes(curator) == {"answered"}
+
+
+def test_broken_twin_that_looks_at_the_columns_alone(
+    worlds: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Questions over a view, and over keys of which two are one, are answered then."""
+    for module in ("declare", "publishing", "linking"):
+        monkeypatch.setattr(f"duckdp.vault.{module}.require_rows", lambda *_: None)
+    for module in ("declare", "linking"):
+        monkeypatch.setattr(f"duckdp.vault.{module}.require_keys", lambda *_: None)
+    for name in ("a table is a view with a window", "a key of a child is collated"):
+        world, statements, _ = CHANGES[name]
+        _changed(worlds[world], tmp_path / name, statements)
+        with _opened(tmp_path / name) as curator:
+            curator.refresh(reason="changed")
+            assert "answered" in _codes(curator)
