@@ -27,6 +27,10 @@ SQL_TYPES = {
     Kind.DATE: "DATE",
     Kind.TIMESTAMP: "TIMESTAMP",
 }
+#: Types of which any value is a number or boolean of Python's.
+AS_THEY_ARE = frozenset(
+    ("DOUBLE", "FLOAT", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+)
 FIRST_DATE, LAST_DATE = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 
 
@@ -122,6 +126,16 @@ def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters
     if unit and table.unit_key is not None:
         items.append(f"{_unit_of(table)} AS {UNIT}")
     return f"(SELECT {', '.join(items) or '1 AS one'} FROM {_rows_that_count(table, parameters)})"
+
+
+def print_as_they_are(table: Table, columns: Sequence[Column], parameters: Parameters) -> str:
+    """A SELECT of a public table's rows, no value of which is cleaned; what has no plain type of Python's as text."""
+    items = []
+    for c in columns:
+        value = f"base.{quote(c.source)}"
+        value = f"system.main.timezone('UTC', {value})" if c.type.upper() == ZONED else value
+        items.append(value if c.type in AS_THEY_ARE else f"CAST({value} AS VARCHAR)")
+    return f"SELECT {', '.join(items)} FROM {_rows_that_count(table, parameters)}"
 
 
 def print_keyed_scan(table: Table, key: str, value: str | None, parameters: Parameters) -> str:

@@ -81,6 +81,10 @@ MIXED = (
     "this stands in one FROM with private rows, and is none: an answer, or a table of your own. Aggregate the private "
     "rows in a subquery or CTE of their own, and join its answer."
 )
+CORRELATED = (
+    "this SELECT over private rows names a column of the query around it: it would be asked for each row of that. "
+    "Group the private rows by the column in a subquery in FROM, and join its answer."
+)
 HIDDEN = (
     "this CTE reads one whose name a later WITH gives to another, and would mean something else here. Give the CTEs "
     "different names."
@@ -224,6 +228,14 @@ def public_only(name: str) -> str:
 def union_kinds(one: Kind, two: Kind) -> str:
     """That a column has two kinds."""
     return f"a column of this UNION is a {one.value} in one branch and a {two.value} here. {NEEDED[one]}"
+
+
+def public_cells(sizes: str, most: int) -> str:
+    """That public tables are too large to come to where answers are."""
+    return (
+        f"the outer part reads {sizes}, more than {most:,} values. Name fewer of their columns, join them with private "
+        "rows in a SELECT of their own, or ask the data owner to publish a view of fewer columns."
+    )
 
 
 def join_types(unit: str, one: str, two: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from duckdp.catalog.table import Table
+from duckdp.catalog.table import Column, Table
 from duckdp.compiler.clock import today
 from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.whole import read_whole
@@ -94,6 +94,15 @@ class Lookups:
         """
         self.require_grant()
         return self._data.table(name)
+
+    def public_values(self, table: Table, columns: Sequence[Column]) -> list[list[Any]]:
+        """Columns of a public table, as they stand today.
+
+        Raises:
+            BudgetError: B102, B103. CatalogError: C103, C104, C108.
+        """
+        self.require_grant()
+        return self._data.public_values(table, columns)
 
     def names_protected(self, text: str) -> bool:
         """Whether a statement names a protected or public table anywhere."""

@@ -246,7 +246,7 @@ def stub_sql(table: Table, *, temporary: bool = False, replace: bool = False) ->
     if table.public is None:
         what = f"Q301: rows of {table.name} are private."
     else:
-        what = f"Q205: {table.name} is public, and is read where a protected table is: join it with one."
+        what = f"Q205: {table.name} is public, and is read where a protected table is."
     message = f"{what} Ask with FROM dp_query($$SELECT ...$$, epsilon := 0.1), or through a duckdp session."
     kind = "CREATE OR REPLACE VIEW" if replace else f"CREATE {'TEMP ' if temporary else ''}VIEW"
     items = items or "CAST(NULL AS BOOLEAN) AS no_declared_column"

@@ -19,6 +19,7 @@ from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.block import column_name
 from duckdp.compiler.outer.outer_bars import Barred, with_bars
 from duckdp.compiler.outer.outer_text import printed_outer, with_tables
+from duckdp.compiler.outer.public_rows import PublicRows
 from duckdp.compiler.outer.several import payloads_of, plan_parts, task_of, total
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Price, Terms
@@ -65,10 +66,12 @@ class Outer:
     Attributes:
         prices: of each part, for its share.
         plain, barred: the outer part without error columns, and with them.
-        text, barred_text: the same, printed.
+        barred_text: the latter, printed.
+        public: the public tables that it reads.
     """
 
     prices: tuple[Price, ...]
+    public: tuple[PublicRows, ...] = ()
     plain: str
     barred: Barred
     barred_text: str
@@ -86,7 +89,7 @@ class Outer:
     # ---- as SQL -------------------------------------------------------------------------------------------------
 
     def columns(self, *, intervals: bool) -> list[Columns]:
-        """(name, type) of the columns that the table of each part has: outputs, then their errors."""
+        """(name, type) of the columns of each part's table, outputs, then their errors; and of each public table."""
         found = []
         for plan in self.plans:
             shape = describe_outputs(plan)
@@ -94,11 +97,11 @@ class Outer:
             noisy = [i for i, (_, _, released) in enumerate(shape) if released] if intervals else []
             part += [(f"{column_name(i)}_{suffix}", "DOUBLE") for i in noisy for suffix in SUFFIXES]
             found.append(part)
-        return found
+        return found + [[(c.name, c.type) for c in rows.columns] for rows in self.public]
 
     def text(self, selects: Sequence[str], *, intervals: bool) -> str:
         """The SELECT over the answers that these SELECTs give."""
-        return with_tables(self.barred_text if intervals else self.plain, selects)
+        return with_tables(self.barred_text if intervals else self.plain, selects, len(self.public))
 
     # ---- what is charged ----------------------------------------------------------------------------------------
 
@@ -113,23 +116,26 @@ class Outer:
         return Released(columns=[answer_columns(p, one) for p, one in zip(plans, payloads, strict=True)], done=done)
 
     def crossing(self, desk: Desk, released: Released, *, intervals: bool) -> Result:
-        """The columns of all parts side by side, as :meth:`columns` has them; each part has rows of its own."""
-        found = []
-        for columns, part in zip(released.columns, self.columns(intervals=intervals), strict=True):
-            typed = Result(columns=columns).typed(intervals=intervals)
-            found += [
-                ResultColumn(name=name, type=kind, values=values)
-                for (name, kind), (_, _, values) in zip(part, typed, strict=True)
-            ]
+        """The columns of all parts side by side, as :meth:`columns` has them; each part has rows of its own.
+
+        Raises:
+            CatalogError: C103, C104, C108: a public table is not as it was.
+        """
+        values = [[v for _, _, v in Result(columns=c).typed(intervals=intervals)] for c in released.columns]
+        values += [desk.public_values(rows.table, rows.columns) for rows in self.public]
+        found = [
+            ResultColumn(name=name, type=kind, values=column)
+            for part, columns in zip(self.columns(intervals=intervals), values, strict=True)
+            for (name, kind), column in zip(part, columns, strict=True)
+        ]
         return self.told(desk, found, released.done)
 
     def told(self, desk: Desk, columns: Sequence[ResultColumn], done: Performed | None) -> Result:
         """A result with its cost and notes."""
         notes = list(dict.fromkeys(note for plan in self.plans for note in plan_notes(plan)))
         if done is None:
-            return Result(
-                columns=columns, source="known without the data", remaining=desk.remaining_text(), notes=notes
-            )
+            source = "known without the data" if self.prices else "public tables"
+            return Result(columns=columns, source=source, remaining=desk.remaining_text(), notes=notes)
         loss = total([plan.loss for plan in self.plans if plan.measures])
         return desk.dress(columns, loss, done, notes=notes, caveat=self.caveat)
 
@@ -176,7 +182,9 @@ class Outer:
         each = [explain_price(price, "") for price in self.prices]
         many = len(each) > 1
         lines = [f"{i}: {one.plan}" if many else one.plan for i, one in enumerate(each, 1)]
-        after = f"then, free, on the analyst's own instance: {self.plain}"
+        after = "then, free, on the analyst's own instance" if each else "free, on the analyst's own instance"
+        read = ", ".join(rows.table.name for rows in self.public)
+        after += f", with the rows of public {read}: {self.plain}" if read else f": {self.plain}"
         return Explanation(
             plan="\n".join([*lines, after]),
             cost=str(loss) if loss.epsilon_nano else "nothing",
@@ -201,6 +209,7 @@ def plan_outer(apart: Apart, terms: Terms, neighbours: Neighbours) -> Outer:
         plain=printed_outer(apart.outer),
         barred=barred,
         barred_text=printed_outer(barred.outer),
+        public=apart.public,
     )
 
 

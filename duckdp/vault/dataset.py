@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from duckdp.catalog.table import Table, load_table, missing_table
+from duckdp.catalog.table import Column, Table, load_table, missing_table
 from duckdp.compiler.parse import names_any
 from duckdp.core.types import Neighbours
 from duckdp.core.watch import Tell
@@ -17,6 +18,7 @@ from duckdp.vault.computed import require_stored
 from duckdp.vault.engine import Engine
 from duckdp.vault.life import Life
 from duckdp.vault.linking import check_all
+from duckdp.vault.public_values import public_values
 from duckdp.vault.publishing import publish_table, republished
 from duckdp.vault.source import Source
 
@@ -107,6 +109,16 @@ class DataSet:
         self.require_current()
         fingerprint = self._fingerprint
         return publish_table(self.engine, self.ledger, name, columns=columns, fingerprint=fingerprint, reason=reason)
+
+    def public_values(self, table: Table, columns: Sequence[Column]) -> list[list[Any]]:
+        """Columns of a public table as they stand, side by side.
+
+        Raises:
+            CatalogError: C103, C104: it is not as it was declared; C108.
+        """
+        self.life.require()
+        self.version_of(table, self.require_current())
+        return public_values(self.engine, table, columns)
 
     def table(self, name: object) -> Table:
         """The declaration of a protected table, by its name.

@@ -128,6 +128,10 @@ JOINED = [
     "SELECT count(*) FROM doses a JOIN doses b ON a.sid = b.sid AND a.did < b.did",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM notes GROUP BY pid) GROUP BY n",
     "SELECT count(*) FROM (SELECT sid AS s, mg FROM doses WHERE mg > 1) d JOIN stays t ON d.s = t.sid",
+    "SELECT count(*), sum(mg), sum(n) FROM (SELECT pid, count(*) AS n FROM notes GROUP BY pid) p JOIN stays s "
+    "ON s.pid = p.pid JOIN doses d ON d.sid = s.sid",
+    "SELECT count(*), sum(mg) FROM doses d JOIN (SELECT pid, count(*) AS n FROM stays GROUP BY pid) p ON d.pid = p.pid "
+    "RIGHT JOIN stays s ON s.sid = d.sid",
 ]
 
 
@@ -229,6 +233,10 @@ def test_figures_of_links() -> None:
     ):
         found = plan_of(f"SELECT count(*) FROM {text}", known).query.table
         assert isinstance(found, Relation) and found.max_rows == counted, text
+    per = "(SELECT pid, count(*) AS n FROM stays GROUP BY pid) p"  # one row of a unit repeats none of the other side
+    found = plan_of(f"SELECT sum(n) FROM {per} JOIN stays s ON s.pid = p.pid JOIN doses d USING (sid)", known)
+    assert isinstance(found.query.table, Relation)
+    assert found.query.table.max_rows == 3 and "joined" not in str(found.query.table.node.notes())
     one = {"stays": replace(known["stays"], unique=("sid", "pid")), "doses": known["doses"]}
     found = plan_of("SELECT count(*) FROM stays a JOIN stays b USING (pid)", one).query.table
     assert isinstance(found, Relation) and found.rows == 1

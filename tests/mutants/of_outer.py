@@ -10,15 +10,22 @@ _APART, _BLOCK, _SEVERAL, _BARS, _TEXT = (
 _TREES, _FRONT, _BINDER = "duckdp/compiler/outer/trees.py", "duckdp/front/front.py", "duckdp/front/binder.py"
 _OVER, _CHARGING = "duckdp/functions/over_answers.py", "duckdp/desk/charging.py"
 _T_OUTER, _T_OVER = ("tests/compiler/test_outer.py",), ("tests/test_over_answers.py",)
+_T_PUBLISHED = ("tests/test_publishing.py",)
 _T_LOSSES = ("tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_the_charge_and_nearly_that",)
 
 # fmt: off
 OUTER: tuple[Mutant, ...] = (
     Mutant("outer: rows of units as an answer", _APART, '        if role == "private":\n            self._refuse("Q301"', '        if False:\n            self._refuse("Q301"', _T_OUTER),
-    Mutant("outer: rows joined with an answer", _APART, "        if not all(private):\n", "        if False:\n", _T_OUTER),
-    Mutant("outer: a CTE of an answer taken for a table", _APART, "if not self._is_private(table, names) and table.name.lower() in names.outer:", "if False:", _T_OUTER),
+    Mutant("outer: rows joined with an answer", _APART, '            if role == "outer":\n                self._refuse("Q204", ways.MIXED, item)', '            if False:\n                self._refuse("Q204", ways.MIXED, item)', _T_OUTER),
+    Mutant("outer: a CTE of an answer taken for a table", _APART, 'if self._reads(table, names) == "outer" and table.name.lower() in names.outer:', "if False:", _T_OUTER),
+    Mutant("outer: private rows read as public ones", "duckdp/vault/public_values.py", "    if table.public is None:\n", "    if False:\n", _T_PUBLISHED),
+    Mutant("outer: public rows of another state", "duckdp/vault/dataset.py", "        self.version_of(table, self.require_current())\n        return public_values", "        return public_values", _T_PUBLISHED),
+    Mutant("outer: public rows without end", "duckdp/compiler/outer/public_rows.py", "if sum(rows.cells for rows in found) > MOST_CELLS:", "if False:", _T_PUBLISHED),
+    Mutant("outer: columns of public rows by their places", "duckdp/compiler/outer/public_rows.py", 'table.args["alias"].args.get("columns") or ', "", _T_PUBLISHED),
+    Mutant("outer: a table of ours taken for a public one", _APART, 'return "outer" if table is None else "private" if table.public is None else "public"', 'return "outer" if table is None else "public"', (*_T_OUTER, *_T_PUBLISHED)),
+    Mutant("join: a unit with one row repeats none", "duckdp/compiler/relations/joined.py", "found = [left.rows == 1, right.rows == 1]", "found = [True, True]", ("tests/compiler/test_links.py",)),
     Mutant("outer: groups of a unit as a release", _APART, 'return "private" if self._of_units(node, names) else "release"', 'return "release"', _T_OUTER),
-    Mutant("outer: protected tables left in the outer part", _APART, "        if isinstance(node, exp.Table) and self._is_private(node, names):\n", "        if False:\n", _T_OUTER),
+    Mutant("outer: protected tables left in the outer part", _APART, '            if role == "private":\n                self._refuse("Q301", ways.ROWS, node)\n            if', "            if", _T_OUTER),
     Mutant("outer: functions that take texts", _APART, 'if name in _ASKING or name.startswith("dp_"):', "if False:", _T_OUTER),
     Mutant("outer: quoted names of functions", _APART, "name = node.name.lower()  # of a quoted name, too", "name = str(node.this).lower()", _T_OUTER),
     Mutant("outer: a macro asks beside", _FRONT, "self._binder.silent() if ours else nullcontext()", "nullcontext()", _T_OVER),

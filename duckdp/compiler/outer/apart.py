@@ -1,12 +1,14 @@
 """Takes a statement apart: which SELECTs in it are releases, and what is left to be done with their answers.
 
-Each SELECT is one of three, by what stands in its FROM:
+Each SELECT is one of four, by what stands in its FROM:
 
 - *private*: it reads rows of units, and gives rows of units (or groups with the unit in GROUP BY). It is part of the
   release that reads it, and of nothing else.
 - *release*: it reads rows of units and aggregates without the unit. It is asked, and a table with its answer stands in
   its place (:mod:`duckdp.compiler.outer.block`).
-- *outer*: it reads answers, and tables of the analyst's own. It is post-processing.
+- *public*: it reads published tables, whose rows are no one's. Within a private SELECT it is part of that; else it is
+  computed where answers are, and the rows come there (:mod:`duckdp.compiler.outer.public_rows`).
+- *outer*: it reads answers, published tables, and tables of the analyst's own. It is post-processing.
 
 Names are looked up as SQL does: a CTE comes before a table of its name in everything that follows it. A release is
 asked with the CTEs of private rows that are known where it stands, in their order: one that reads another whose name
@@ -28,18 +30,21 @@ from duckdp.catalog.table import Table
 from duckdp.compiler import ways
 from duckdp.compiler.outer.block import Block, Parts, aggregates, groups_of
 from duckdp.compiler.outer.constants import with_values
+from duckdp.compiler.outer.public_rows import PublicRows, PublicTables
 from duckdp.compiler.outer.trees import duplicate, named_outside, rebuilt
 from duckdp.compiler.outer.unfolded import require_small
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Query
 from duckdp.compiler.relations.subqueries import Subqueries
+from duckdp.errors import QueryError
 
 MOST_BLOCKS = 64  # SELECTs that are releases, equal ones too: each is read
 RESERVED = "__dp_"
-Role = OneOf["private", "release", "outer"]
+Role = OneOf["private", "release", "public", "outer"]
 #: Functions that take SQL or names as texts.
 _ASKING = frozenset(("query", "query_table"))
 _WITH = frozenset(("with_",))
+_NAMED = frozenset(("this", "db", "catalog", "alias"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +54,12 @@ class Apart:
     Attributes:
         parts: what is released, each once, as validated questions without HAVING, ORDER BY and LIMIT.
         outer: the rest, over tables ``__dp_1``, ``__dp_2``, ... with columns ``__dp_c1``, ...; never changed.
+        public: the published tables that it reads, as ``__dp_public_1``, ...
     """
 
     parts: tuple[Query, ...]
     outer: exp.Query
+    public: tuple[PublicRows, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +67,15 @@ class _Names:
     """What CTEs stand for, by lower-case name.
 
     Attributes:
-        private: those of rows of units as they were written, in order: each means what it says after those before it.
+        private: those of rows of units, or of public ones, as they were written, in order: each means what it says
+            after those before it.
+        public: those of public rows.
         outer: the others.
         hidden: those of rows of units that read one whose name stands for another by now; never read.
     """
 
     private: Mapping[str, exp.CTE]
+    public: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
 
@@ -73,7 +83,7 @@ class _Names:
 def take_apart(
     statement: exp.Expression, tables: Mapping[str, Table], text: str, parameters: Sequence[object] = ()
 ) -> Apart | None:
-    """The releases of a statement over private answers, and its outer part; None: it is no query, or releases nothing.
+    """The releases of a statement over private answers, and its outer part; None: it is no query, or reads nothing.
 
     Args:
         statement: tree from ``parse_statement``; left as it is.
@@ -88,11 +98,11 @@ def take_apart(
         return None
     reader = _Reader(tables, text, parameters)
     outer = reader.read(statement)
-    if not reader.parts.queries:
+    if not reader.parts.queries and not reader.public.tables:
         return None
     assert isinstance(outer, exp.Query)
     require_small(outer, text)
-    return Apart(parts=tuple(reader.parts.queries), outer=outer)
+    return Apart(parts=tuple(reader.parts.queries), outer=outer, public=reader.public.read(outer, text))
 
 
 def is_one_question(statement: exp.Expression, tables: Mapping[str, Table]) -> bool:
@@ -103,13 +113,14 @@ def is_one_question(statement: exp.Expression, tables: Mapping[str, Table]) -> b
     if not isinstance(statement, exp.Query):
         return True
     item = None if clause is None else clause.this
-    return isinstance(item, exp.Table) and item.name.lower() in tables
+    table = tables.get(item.name.lower()) if isinstance(item, exp.Table) else None
+    return table is not None and table.public is None
 
 
 class _Reader:
     def __init__(self, tables: Mapping[str, Table], text: str, parameters: Sequence[object]) -> None:
         self.tables, self.text, self.parameters = tables, text, parameters
-        self.parts = Parts(tables, text, parameters)
+        self.parts, self.public = Parts(tables, text, parameters), PublicTables()
         self.roles: dict[int, Role] = {}  # by the node's id: each stands at one place, with one set of names
         self.known: dict[int, tuple[_Names, ...]] = {}
         self.blocks = 0
@@ -140,9 +151,12 @@ class _Reader:
             roles = [self._role(side, names) for side in (node.this, node.expression)]
             if len({role == "private" for role in roles}) > 1:
                 self._refuse("Q204", ways.UNION_MIXED, node)
-            return "private" if roles == ["private", "private"] else "outer"
-        if not isinstance(node, exp.Select) or not self._reads_rows(node, names):
+            same = roles[0] == roles[1] and roles[0] in ("private", "public")
+            return roles[0] if same else "outer"
+        if not isinstance(node, exp.Select):
             return "outer"
+        if not self._reads_rows(node, names):
+            return "public" if self._is_public(node, names) else "outer"
         if node.args.get("distinct") or node.args.get("group") or any(aggregates(e) for e in node.expressions):
             return "private" if self._of_units(node, names) else "release"
         return "release" if node.args.get("having") else "private"
@@ -151,27 +165,41 @@ class _Reader:
         """Whether FROM holds rows of units; with anything else it is refused."""
         clause = select.args.get("from_")
         items = [] if clause is None else [clause.this, *(j.this for j in select.args.get("joins") or ())]
-        private = [self._is_private(item, names) for item in items]
-        if not any(private):
+        roles = [self._reads(item, names) for item in items]
+        if "private" not in roles:
             return False
-        if not all(private):
-            self._refuse("Q204", ways.MIXED, items[private.index(False)])
+        for item, role in zip(items, roles, strict=True):
+            if role == "outer":
+                self._refuse("Q204", ways.MIXED, item)
         own = select.args.get("with_")  # its own are among the names already
         for part in select.iter_expressions():
             for table in () if part is own else named_outside(part):
-                if not self._is_private(table, names) and table.name.lower() in names.outer:
+                if self._reads(table, names) == "outer" and table.name.lower() in names.outer:
                     self._refuse("Q204", ways.MIXED, table)
         return True
 
-    def _is_private(self, item: exp.Expression, names: _Names) -> bool:
+    def _is_public(self, select: exp.Select, names: _Names) -> bool:
+        """Whether a SELECT over no rows of units reads public rows, and nothing else anywhere."""
+        clause, own = select.args.get("from_"), select.args.get("with_")
+        if clause is None or self._reads(clause.this, names) != "public":
+            return False
+        parts = [part for part in select.iter_expressions() if part is not own]
+        return all(self._reads(table, names) == "public" for part in parts for table in named_outside(part))
+
+    def _reads(self, item: exp.Expression, names: _Names) -> Role:
+        """What stands in FROM: rows of units, public ones, or neither ("outer")."""
         if isinstance(item, exp.Table):
             name = item.name.lower()
             if name in names.hidden and not item.db:
                 self._refuse("Q204", ways.HIDDEN, item)
             if name in names.outer and not item.db:
-                return False
-            return name in names.private or name in self.tables
-        return isinstance(item, exp.Subquery) and self._role(item, names) == "private"
+                return "outer"
+            if name in names.private and not item.db:
+                return "public" if name in names.public else "private"
+            table = self.tables.get(name)
+            return "outer" if table is None else "private" if table.public is None else "public"
+        role = self._role(item, names) if isinstance(item, exp.Subquery) else "outer"
+        return role if role in ("private", "public") else "outer"
 
     def _of_units(self, select: exp.Select, names: _Names) -> bool:
         """Whether each row that a SELECT with groups gives is of one unit."""
@@ -202,14 +230,18 @@ class _Reader:
 
     def _over(self, node: exp.Expression, names: _Names) -> exp.Expression:
         """A tree in which every release is a table with its answer, and no CTE of private rows is left."""
-        if isinstance(node, exp.Table) and self._is_private(node, names):
-            self._refuse("Q301", ways.ROWS, node)
+        if isinstance(node, exp.Table):
+            role = self._reads(node, names)
+            if role == "private":
+                self._refuse("Q301", ways.ROWS, node)
+            if role == "public" and (node.db or node.name.lower() not in names.public):
+                return self._public(node, names)
         if not isinstance(node, exp.Query):
             return rebuilt(node, lambda part: self._over(part, names))
         known = self._with(node, names)
         made = self._query(node, names, known[-1])
         clause = node.args.get("with_")
-        kept = [] if clause is None else self._ctes(clause, known)
+        kept = [] if clause is None else self._ctes(clause, known, made)
         if clause is not None and kept:
             made.set("with_", exp.With(expressions=kept, recursive=clause.args.get("recursive")))
         return made
@@ -219,21 +251,38 @@ class _Reader:
         role = self._role(node, names) if isinstance(node, exp.Select) else "outer"
         if role == "private":
             self._refuse("Q301", ways.ROWS, node)
-        if role == "outer" or not isinstance(node, exp.Select):
+        if role != "release" or not isinstance(node, exp.Select):
             return rebuilt(node, lambda part: self._over(part, known), _WITH)
         self.blocks += 1
         if self.blocks > MOST_BLOCKS:
             self._refuse("Q403", f"more than {MOST_BLOCKS} SELECTs here read private rows. Name one with WITH.", node)
         asked = asked_alone(node, known.private)
-        return Block(node, asked, self.parts, lambda inner: self._over(inner, known)).over()
+        try:
+            return Block(node, asked, self.parts, lambda inner: self._over(inner, known)).over()
+        except QueryError as error:
+            if error.code not in ("Q205", "Q207") or not _within(node):
+                raise
+        self._refuse("Q204", ways.CORRELATED, node)
 
-    def _ctes(self, clause: exp.Expression, known: Sequence[_Names]) -> list[exp.Expression]:
-        """The CTEs that are no rows of units, each over what was known before it."""
-        kept = []
-        for cte, before in zip(clause.expressions, known[:-1], strict=True):
-            if self._role(cte.this, before) != "private":
-                kept.append(rebuilt(cte, partial(self._over, names=before)))
-        return kept
+    def _public(self, node: exp.Table, names: _Names) -> exp.Table:
+        """A public table, by a name of ours."""
+        found = self.public.stand_in(node, self.tables[node.name.lower()])
+        for key, value in rebuilt(node, partial(self._over, names=names), _NAMED).args.items():
+            found.set(key, value)
+        return found
+
+    def _ctes(self, clause: exp.Expression, known: Sequence[_Names], made: exp.Expression) -> list[exp.Expression]:
+        """The CTEs that are no rows of units, each over what was known before it; of public rows where it is named."""
+        each = list(zip(clause.expressions, known[:-1], strict=True))
+        roles = [self._role(cte.this, before) for cte, before in each]
+        kept: dict[int, exp.Expression] = {}
+        for wanted in ("release", "outer"), ("public",):
+            for place in reversed(range(len(each))) if wanted == ("public",) else range(len(each)):
+                cte, before = each[place]
+                named = {table.name.lower() for tree in (made, *kept.values()) for table in named_outside(tree)}
+                if roles[place] in wanted and (wanted != ("public",) or cte.alias.lower() in named):
+                    kept[place] = rebuilt(cte, partial(self._over, names=before))
+        return [kept[place] for place in sorted(kept)]
 
     def _check(self, tree: exp.Expression) -> None:
         """Nothing in the outer part asks for a protected table, or for anything, by a text.
@@ -249,6 +298,13 @@ class _Reader:
                 self._refuse("Q202", ways.ASKING, table)
 
 
+def _within(node: exp.Expression) -> bool:
+    """Whether a query stands where a value is asked for each row of another, and not in FROM."""
+    while isinstance(node.parent, exp.Subquery):
+        node = node.parent
+    return node.parent is not None and not isinstance(node.parent, (exp.From, exp.Join, exp.CTE, exp.SetOperation))
+
+
 def _added(names: _Names, cte: exp.CTE, role: Role) -> _Names:
     """The names after a CTE."""
     name = cte.alias.lower()
@@ -258,11 +314,13 @@ def _added(names: _Names, cte: exp.CTE, role: Role) -> _Names:
             lost.add(known)
     private = {n: c for n, c in names.private.items() if n not in lost}
     hidden = (names.hidden | lost) - {name}
-    if role != "private":
-        return _Names(private=private, outer=names.outer | {name}, hidden=hidden)
+    public = names.public & private.keys()
+    if role not in ("private", "public"):
+        return _Names(private=private, public=public, outer=names.outer | {name}, hidden=hidden)
     if name in lost and not lost.isdisjoint(_read_by(cte)):
-        return _Names(private=private, outer=names.outer - {name}, hidden=hidden | {name})
-    return _Names(private=private | {name: cte}, outer=names.outer - {name}, hidden=hidden)
+        return _Names(private=private, public=public, outer=names.outer - {name}, hidden=hidden | {name})
+    public |= {name} if role == "public" else frozenset()
+    return _Names(private=private | {name: cte}, public=public, outer=names.outer - {name}, hidden=hidden)
 
 
 def _read_by(cte: exp.CTE) -> set[str]:

@@ -6,8 +6,8 @@
     SELECT a.n, a.n / 2, a.c2_low AS n_low, ... FROM (SELECT c2 AS n, c2_low, ... FROM __dp_1) AS a
 
 Only where nothing that is written means something else by it: the outermost SELECT neither groups nor is DISTINCT, and
-what it reads are releases as they stand, of which no ``*`` elsewhere shows all columns. Else an output has no interval,
-which is never wrong.
+what it reads are releases as they stand, and public tables, of which no ``*`` elsewhere shows all columns. Else an
+output has no interval, which is never wrong.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from duckdp.compiler.outer.block import aggregates, column_name, table_name
+from duckdp.compiler.outer.public_rows import is_public_rows
 from duckdp.compiler.outer.trees import column, duplicate
 from duckdp.result import SUFFIXES
 
+_PUBLIC = -1  # the part of what is no release
 _ODD = (exp.Pivot, exp.Columns, exp.Lateral, exp.Unnest)
 
 
@@ -47,7 +49,7 @@ class Barred:
 
 @dataclass(frozen=True, kw_only=True)
 class _Source:
-    """What stands in FROM: its name, the SELECT that gives it, None for the table itself, and its part."""
+    """What stands in FROM: its name, the SELECT that gives it, None for the table itself, and its part, or _PUBLIC."""
 
     name: str
     block: exp.Select | None
@@ -115,6 +117,8 @@ def _columns(outer: exp.Query) -> list[exp.Column]:
 
 
 def _source(item: exp.Expression, named: Mapping[str, exp.Expression]) -> _Source | None:
+    if is_public_rows(item):
+        return _Source(name=item.alias_or_name, block=None, part=_PUBLIC)
     part = _part(item)
     if part is not None:
         return _Source(name=item.alias_or_name, block=None, part=part)
@@ -186,6 +190,8 @@ def _origin(node: exp.Expression, sources: Sequence[_Source]) -> tuple[_Source |
         return None, None
     found = []
     for source in sources:
+        if source.part == _PUBLIC:  # DuckDB refuses a name that it shares with another
+            continue
         if node.table and node.table.lower() != source.name.lower():
             continue
         if source.block is None:

@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from duckdp.compiler.outer.block import table_name
+from duckdp.compiler.outer.public_rows import public_name
 from duckdp.compiler.outer.trees import duplicate
 from duckdp.compiler.parse import parse_statement
 from duckdp.errors import QueryError
@@ -42,13 +43,20 @@ def _printed(tree: exp.Expression) -> str:
     return made.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
 
 
-def with_tables(outer: str, selects: Sequence[str]) -> str:
+def with_tables(outer: str, selects: Sequence[str], public: int = 0) -> str:
     """The outer part with SELECTs that give the answers of its releases, each computed once.
+
+    Args:
+        outer: its text.
+        selects: of the releases, and after them of the public tables.
+        public: how many of them are of public tables.
 
     >>> with_tables("SELECT c1 FROM __dp_1", ["SELECT 1 AS c1"])
     'WITH "__dp_1" AS MATERIALIZED (SELECT 1 AS c1) SELECT c1 FROM __dp_1'
     """
-    ours = ", ".join(f'"{table_name(i)}" AS MATERIALIZED ({select})' for i, select in enumerate(selects))
+    releases = len(selects) - public
+    names = [*map(table_name, range(releases)), *map(public_name, range(public))]
+    ours = ", ".join(f'"{name}" AS MATERIALIZED ({one})' for name, one in zip(names, selects, strict=True))
     for word in ("WITH RECURSIVE ", "WITH "):
         if outer.startswith(word):
             return f"{word}{ours}, {outer[len(word) :]}"

@@ -223,10 +223,11 @@ def join(kind: Kind, left: Part, right: Part, on: Expr | None, output: Sequence[
 def meets_one(left: Part, right: Part, on: Expr | None) -> tuple[bool, bool]:
     """Whether a row of the right side meets at most one of the left, and a row of the left at most one of the right.
 
-    It does where a condition says that a column in which no value stands twice is equal to one of the other side.
+    It does where a unit has at most one row on a side, whatever the data, as units are always compared; and where a
+    condition says that a column in which no value stands twice is equal to one of the other side.
     """
     names = [{c.name for c, _ in part.items} for part in (left, right)]
-    found = [False, False]
+    found = [left.rows == 1, right.rows == 1]
     for part in conjuncts_of(on):
         if not isinstance(part, Call) or not row_of(part).equates:
             continue

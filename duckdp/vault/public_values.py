@@ -1,0 +1,46 @@
+"""Rows of public tables on their way to where answers are: they are no one's, and nobody is charged for them.
+
+Nothing else is read without a charge: the SELECT is printed here, from a declaration that the data owner published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from duckdp.catalog.table import Column, Table
+from duckdp.compiler.printing import Parameters, print_as_they_are
+from duckdp.errors import CatalogError, InternalError
+from duckdp.process.attempt import attempt
+from duckdp.vault.engine import Engine
+
+MOST_BYTES = 256 * 2**20  # of one table's texts
+
+
+def public_values(engine: Engine, table: Table, columns: Sequence[Column]) -> list[list[Any]]:
+    """Columns of a public table as they stand, side by side; what is no number and no boolean as its text.
+
+    Raises:
+        CatalogError: C108, it cannot be read, or its texts are longer than :data:`MOST_BYTES` together.
+    """
+    if table.public is None:
+        raise InternalError("a private read needs a charge")
+    parameters = Parameters()
+    select = print_as_they_are(table, columns, parameters)
+    names = [f"c{i}" for i in range(len(columns))]
+    sizes = " + ".join(f"coalesce(sum(strlen(CAST({n} AS VARCHAR))), 0)" for n in names)
+    cursor = engine.schema_cursor()
+    try:
+        found, message = attempt(
+            cursor, f"SELECT {sizes} FROM ({select}) AS p({', '.join(names)})", values=parameters.values
+        )
+        if message is None and found[0][0] <= MOST_BYTES:
+            found, message = attempt(cursor, select, values=parameters.values)
+        elif message is None:
+            message = "too long"
+    finally:
+        cursor.close()
+    if message is not None:
+        rule = f'"{table.name}" cannot be read in full. Join it with a protected table.'
+        raise CatalogError("C108", rule, table=table.name)
+    return [list(column) for column in zip(*found, strict=True)] or [[] for _ in columns]
