@@ -301,7 +301,7 @@ class Statements:
         if depth == 0:
             return self.base()
         makes = [self.projected, self.grouped, self.grouped, self.distinct, self.joined, self.joined, self.matched]
-        makes += [self.with_public, self.with_public, self.tested, self.stacked]
+        makes += [self.with_public, self.with_public, self.tested, self.stacked, self.windowed]
         make = self.rng.choice(makes)
         found = make(depth - 1)
         called = self.name()
@@ -397,6 +397,29 @@ class Statements:
         if kind == ",":
             return Source(f"SELECT {', '.join(items)} FROM {of[0]}, {of[1]} WHERE {same}", columns, unit)
         return Source(f"SELECT {', '.join(items)} FROM {of[0]} {kind} JOIN {of[1]} ON {same}", columns, unit)
+
+    def windowed(self, depth: int) -> Source:
+        """Rows with a window over those of their unit, chosen by it at times; what ties is told by no order."""
+        of, called, unit = self.below(depth), self.name(), self.name()
+        number, key, total = self.numeric(of), self.rng.choice(list(of.columns)), ", ".join(of.columns)
+        by, all_by = f"PARTITION BY {of.unit} ORDER BY {key}", f"PARTITION BY {of.unit} ORDER BY {total}"
+        last = "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"
+        function = self.rng.choice(["sum", "avg", "min", "max", "count"])
+        forms = {
+            f"{self.rng.choice(['rank', 'dense_rank'])}() OVER ({by} DESC)": "i",
+            f"row_number() OVER ({all_by})": "i",
+            f"ntile(3) OVER ({all_by})": "i",
+            f"{self.rng.choice(['lag', 'lead', 'first_value'])}({number}) OVER ({all_by})": "n",
+            f"{function}({number}) OVER ({self.rng.choice([by, f'PARTITION BY {of.unit}'])})": "n",
+            f"{function}({number}) OVER ({all_by} {last})": "n",
+        }
+        form = self.rng.choice(list(forms))
+        names = self.rng.sample(list(of.columns), min(2, len(of.columns)))
+        chosen = f" QUALIFY row_number() OVER ({all_by}) <= 2" if self.rng.random() < 0.3 else ""
+        items = ", ".join([f"{of.unit} AS {unit}", *names, f"{form} AS {called}"])
+        where = f" WHERE {self.condition(of)}" if self.rng.random() < 0.3 else ""
+        columns = {n: of.columns[n] for n in names} | {called: forms[form]}
+        return Source(f"SELECT {items} FROM {of.sql}{where}{chosen}", columns, unit)
 
     def stacked(self, depth: int) -> Source:
         """Rows of two sources, one below the other; one of equal rows of a unit."""

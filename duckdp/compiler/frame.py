@@ -13,6 +13,7 @@ from duckdp.compiler.expression import Call, Expr, Literal
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.parse import refuse
 
+WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)  # of a call of an aggregate
 CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset", "with_", "joins"}
 
 
@@ -36,11 +37,18 @@ def check_select(statement: exp.Expression, text: str, *, inner: bool = False) -
     if not isinstance(statement, exp.Select):
         refuse("Q103", "only SELECT may name a protected table.", statement, text)
     for clause, value in statement.args.items():
-        if value and clause not in CLAUSES and not (clause == "distinct" and (inner or _plain_distinct(statement))):
+        if value and clause not in CLAUSES and not _has_place(clause, statement, inner=inner):
             refuse_clause(clause, value, statement, text)
     if not statement.expressions:
         refuse("Q302", "FROM without SELECT would return rows. Select aggregates.", statement, text)
     return statement
+
+
+def _has_place(clause: str, select: exp.Select, *, inner: bool) -> bool:
+    """Whether a clause that stands in some SELECTs alone may stand in this one."""
+    if clause == "qualify":
+        return inner
+    return clause == "distinct" and (inner or _plain_distinct(select))
 
 
 def _plain_distinct(select: exp.Select) -> bool:
@@ -121,6 +129,34 @@ def is_aggregate(node: exp.Expression) -> bool:
 def has_aggregate(node: exp.Expression) -> bool:
     """Whether an expression calls an aggregate, itself or in its parts."""
     return bool(node.find(exp.AggFunc)) or any(is_aggregate(n) for n in node.find_all(exp.Anonymous))
+
+
+def aggregates(node: exp.Expression) -> bool:
+    """Whether an expression makes a SELECT one of groups: by an aggregate that is no window's and no subquery's."""
+    if isinstance(node, exp.Query):
+        return False
+    if isinstance(node, exp.Window):
+        inner = node.this
+        while isinstance(inner, WRAPPERS):
+            inner = inner.this
+        parts = [*inner.iter_expressions(), *(e for k, e in _parts(node) if k != "this")]
+        return any(aggregates(part) for part in parts)
+    return is_aggregation(node) or any(aggregates(part) for part in node.iter_expressions())
+
+
+def _parts(node: exp.Expression) -> list[tuple[str, exp.Expression]]:
+    found = []
+    for key, value in node.args.items():
+        found += [(key, v) for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expression)]
+    return found
+
+
+def is_aggregation(node: exp.Expression) -> bool:
+    """Whether a node is an aggregate, with its FILTER and the like."""
+    inner = node
+    while isinstance(inner, WRAPPERS):
+        inner = inner.this
+    return is_aggregate(inner)
 
 
 def boolean(expr: Expr, node: exp.Expression, where: str, text: str) -> Expr:

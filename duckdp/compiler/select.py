@@ -27,7 +27,8 @@ from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Key, Order, Output, Query
 from duckdp.compiler.relations.filled import require_filled
-from duckdp.compiler.relations.relation import bounded_by, pruned
+from duckdp.compiler.relations.narrowed import bounded_by
+from duckdp.compiler.relations.relation import pruned
 from duckdp.compiler.relations.subqueries import Subqueries
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.spelling import spell, spelled
@@ -96,9 +97,10 @@ class _Reader:
             require_filled(self.select, self.scope, self.row, self.keys, self.filled, self.text)
         outputs = self._outputs()
         having = self.select.args.get("having")
+        where = both(self.inherited, condition)
         query = Query(
-            table=bounded_by(self.table, [k.expr for k in self.keys]),
-            where=both(self.inherited, condition),
+            table=bounded_by(self.table, [k.expr for k in self.keys], where),
+            where=where,
             keys=self.keys,
             outputs=outputs,
             having=self._boolean(self._released(having.this), having, "HAVING") if having is not None else None,

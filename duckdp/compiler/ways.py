@@ -16,10 +16,28 @@ SUBQUERY = (
     "this subquery over a protected table is outside the allow-list. Ask the inner question and go on with its answer: "
     f"{_ANSWER}"
 )
-WINDOW = (
-    "window functions are outside the allow-list. Use them on an answer: SELECT *, rank() OVER (ORDER BY n) FROM "
-    "dp_query($$SELECT key, count(*) AS n FROM ... GROUP BY key$$)."
+_ON_ANSWER = (
+    "Use it on an answer: SELECT *, rank() OVER (ORDER BY n) FROM dp_query($$SELECT key, count(*) AS n FROM ... "
+    "GROUP BY key$$)."
 )
+WINDOW = (
+    "a window has no place here. Over the rows of each unit it stands in the SELECT or QUALIFY of a subquery, "
+    f"partitioned by the unit. {_ON_ANSWER}"
+)
+WINDOW_OF_GROUPS = (
+    "a subquery that groups the rows of each unit takes no windows. Put it into a subquery of its own, and the windows "
+    "around it: SELECT ... OVER (...) FROM (SELECT ... GROUP BY unit, day)."
+)
+WINDOW_OF_ROWS = f"each row is a unit of its own here, and a window looks at other rows. {_ON_ANSWER}"
+QUALIFY = "QUALIFY chooses rows by a window, and there is none. Write WHERE."
+LAST_VALUE = (
+    "which row is the last, or n-th, up to the current one is not told where rows tie. Add ROWS BETWEEN UNBOUNDED "
+    "PRECEDING AND UNBOUNDED FOLLOWING; or take first_value with ORDER BY ... DESC."
+)
+WINDOW_DISTINCT = (
+    "count(DISTINCT ...) has no form as a window. Use GROUP BY the unit in a subquery, and join it on the unit."
+)
+WINDOW_DEFAULT = "lag and lead take a constant of the argument's kind as the third argument. Write lag(x, 1, 0)."
 ONE_TABLE = "Ask one table at a time with FROM dp_query($$SELECT ...$$), and combine the answers"
 RECURSIVE = "WITH RECURSIVE over a protected table is outside the allow-list. Write the CTE without itself."
 INNER_LIMIT = (
@@ -173,6 +191,33 @@ def in_utc(text: str) -> str:
     except (ValueError, OverflowError):
         return NEEDED[Kind.TIMESTAMP]
     return f"Write the instant in UTC: TIMESTAMP '{moment.isoformat(sep=' ')}'."
+
+
+def window_units(unit: str | None) -> str:
+    """That a window looks at rows of several units."""
+    return (
+        f"this window may look at rows of several units. Write OVER (PARTITION BY {unit} ORDER BY ...), with {unit} or "
+        "among other columns; or aggregate first, and use the window on the answer."
+    )
+
+
+def window_form(unit: str | None) -> str:
+    """That a window is written in a form without a rule."""
+    return (
+        "this form of a window is outside the allow-list. Write f(x) OVER "
+        f"(PARTITION BY {unit} ORDER BY a, b DESC ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), with numbers up to 1000."
+    )
+
+
+def window_number(called: str, least: int, most: int) -> str:
+    """That a window function takes a constant."""
+    form = "ntile(4)" if called == "ntile" else f"{called}(x, 1)"
+    return f"{called} takes a whole number from {least} to {most:,} here. Write {form}."
+
+
+def window_of_unit(unit: str | None) -> str:
+    """That a window function would give the unit as a value."""
+    return f"{unit} names the privacy unit, and is the same in all rows of its window. Select {unit} itself."
 
 
 def inner_groups(unit: str | None, *, distinct: bool) -> str:

@@ -230,7 +230,7 @@ WAYS = [
         "Take count",
         f"{INNER} (SELECT max(age) FROM clinic GROUP BY pid)",
     ),
-    (f"{INNER} (SELECT rank() OVER () FROM clinic GROUP BY pid)", "dp_query(", None),
+    (f"{INNER} (SELECT rank() OVER () FROM clinic GROUP BY pid)", "windows around it", None),
     (
         f"{INNER} (SELECT abs(1) FILTER (WHERE true) FROM clinic GROUP BY pid)",
         "count(*) FILTER",
@@ -430,6 +430,7 @@ WAYS = [
 
 
 J = "SELECT count(*) FROM"
+W, V = "SELECT count(x) FROM (SELECT", "OVER (PARTITION BY pid ORDER BY day"
 U = f"{J} (SELECT day FROM visits UNION ALL SELECT"
 # a statement over protected and public tables, its way out, and what it then is
 PUBLIC_WAYS: list[tuple[str, str, str | None]] = [
@@ -443,6 +444,38 @@ PUBLIC_WAYS: list[tuple[str, str, str | None]] = [
         "protected table first",
         f"{J} visits v LEFT JOIN days d USING (day)",
     ),
+    (
+        f"{W} row_number() OVER () AS x FROM visits)",
+        "PARTITION BY pid",
+        f"{W} rank() OVER (PARTITION BY pid) x FROM visits)",
+    ),
+    (f"{W} sum(day) OVER v AS x FROM visits)", "ROWS BETWEEN", f"{W} sum(day) {V}) AS x FROM visits)"),
+    (
+        f"{W} sum(day) {V} GROUPS 1 PRECEDING) AS x FROM visits)",
+        "ROWS",
+        f"{W} sum(day) {V} ROWS 1 PRECEDING) x FROM visits)",
+    ),
+    (f"{W} sum(day) {V} ROWS day PRECEDING) AS x FROM visits)", "ROWS", None),
+    (f"{W} rank() {V} ROWS 1 PRECEDING) AS x FROM visits)", "ROWS BETWEEN", None),
+    (f"{W} rank() OVER (PARTITION BY pid ORDER BY ALL) AS x FROM visits)", "ORDER BY a", None),
+    (f"{W} rank(day) {V}) AS x FROM visits)", "Write f(x)", None),
+    (f"{W} ntile() {V}) AS x FROM visits)", "Write f(x)", f"{W} ntile(4) {V}) AS x FROM visits)"),
+    (f"{W} lag(day, day) {V}) AS x FROM visits)", "Write lag(x, 1)", f"{W} lag(day, 2) {V}) AS x FROM visits)"),
+    (f"{W} lag(day, 1, 'a') {V}) AS x FROM visits)", "lag(x, 1, 0)", f"{W} lag(day, 1, 0) {V}) AS x FROM visits)"),
+    (f"{W} lag(pid) {V}) AS x FROM visits)", "Select pid itself", None),
+    (
+        f"{W} last_value(day) {V}) AS x FROM visits)",
+        "UNBOUNDED FOLLOWING",
+        f"{W} first_value(day) {V} DESC) AS x FROM visits)",
+    ),
+    (f"{W} count(DISTINCT day) {V}) AS x FROM visits)", "GROUP BY the unit", None),
+    (f"{W} day AS x FROM visits QUALIFY x = 1)", "Write WHERE", f"{W} day AS x FROM visits WHERE day = 1)"),
+    (
+        f"{W} count(*) AS x FROM visits GROUP BY pid QUALIFY x = 1)",
+        "windows around it",
+        f"{W} lag(n) OVER (PARTITION BY pid) x FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid, day))",
+    ),
+    (f"{W} rank() {V}) AS x FROM visits GROUP BY pid)", "windows around it", None),
     (f"{U} day FROM days)", "Aggregate the private rows first", f"{U} day FROM labs)"),
     (f"{U} pid FROM labs)", "Select the unit, or NULL", f"{U} NULL FROM labs)"),
     (f"{U} dept FROM labs)", "Write a number", f"{U} length(dept) FROM labs)"),
@@ -564,7 +597,8 @@ def test_every_refusal_is_tried() -> None:
     reached |= {_site(lambda text=text: plan_of(text, tables()))[1] for text, _, _ in PUBLIC_WAYS}
     rows = {**tables(unit_key=None, unit_type=None, max_rows=1, max_groups=1)}
     reached.add(_site(lambda: plan_of(f"{INNER} visits v JOIN days d ON v.day = d.day", rows))[1])
-    reached.add(_site(lambda: plan_of(f"{U} day FROM labs)", rows))[1])
+    for text in (f"{U} day FROM labs)", f"{W} rank() OVER () AS x FROM visits)"):
+        reached.add(_site(lambda text=text: plan_of(text, rows))[1])
     types = {**tables(), "labs": replace(tables()["labs"], unit_type="VARCHAR")}  # a key's type: no statement's fault
     joins = ("visits JOIN labs USING (pid)", "visits WHERE pid IN (SELECT pid FROM labs)")
     for text in (*joins, f"{U.removeprefix(INNER)} day FROM labs)"):

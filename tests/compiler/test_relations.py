@@ -141,7 +141,7 @@ def test_a_cte_shadows_a_table() -> None:
         ("SELECT count(*) FROM (SELECT day FROM visits ORDER BY cost LIMIT 3)", "Q204"),
         ("SELECT count(*) FROM (SELECT day FROM visits OFFSET 3)", "Q204"),
         ("SELECT count(*) FROM (SELECT day FROM visits ORDER BY nothing)", "Q207"),
-        ("SELECT count(*) FROM (SELECT day, row_number() OVER () AS r FROM visits)", "Q201"),
+        ("SELECT count(*) FROM (SELECT day, row_number() OVER () AS r FROM visits)", "Q204"),
         ("SELECT count(*) FROM (SELECT day FROM visits QUALIFY true)", "Q201"),
         ("SELECT count(*) FROM (SELECT day FROM visits USING SAMPLE 3)", "Q201"),
         ("WITH RECURSIVE a AS (SELECT day FROM visits) SELECT count(*) FROM a", "Q204"),
@@ -218,8 +218,8 @@ EXTREMES = "SELECT avg(x) FROM (SELECT pid, min(level) AS x FROM labs GROUP BY p
 
 
 def _double_sums(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unit_groups, "_value", lambda _, value: value)
-    patch.setattr(unit_groups, "_aggregate", lambda i, taken: f"system.main.{taken.function}(v{i})")
+    patch.setattr(unit_groups, "print_value", lambda _, value: value)
+    patch.setattr(unit_groups, "print_aggregate", lambda i, taken: f"system.main.{taken.function}(v{i})")
 
 
 def _null_units(patch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def _no_clamps(patch: pytest.MonkeyPatch) -> None:
 
 
 def _signs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(unit_groups, "_value", lambda _, value: value)
+    patch.setattr(unit_groups, "print_value", lambda _, value: value)
     patch.setattr(unit_groups, "print_derived", lambda _, value, __: value)
 
 

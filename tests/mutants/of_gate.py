@@ -16,6 +16,8 @@ _T_PUBLIC, _T_PUBLISHING = ("tests/compiler/test_public.py",), ("tests/test_publ
 _T_RELATIONS = ("tests/compiler/test_relations.py",)
 _STACKED, _STACKING = (f"duckdp/compiler/relations/{n}.py" for n in ("stacked", "stacking"))
 _T_STACKED = ("tests/compiler/test_stacked.py",)
+_WINDOWED, _WINDOWING, _NARROWED = (f"duckdp/compiler/relations/{n}.py" for n in ("windowed", "windowing", "narrowed"))
+_T_WINDOWS = ("tests/compiler/test_windows.py",)
 _SCALARS, _FACTS = (f"duckdp/compiler/{n}.py" for n in ("scalars", "facts"))
 _NODES, _AGGREGATES = (f"duckdp/compiler/{n}.py" for n in ("nodes", "aggregates"))
 _SIMPLEX, _T_ROWS = "duckdp/mechanisms/simplex.py", ("tests/compiler/test_rows.py",)
@@ -54,7 +56,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("parse: statements of any length", _PARSE, 'if len(text.encode("utf-8", "surrogatepass")) > MAX_STATEMENT:', "if False:", _T_PARSE),
     Mutant("parse: predicates with clauses", _PARSE, "or extra or len(statement.expressions) != 1:", "or len(statement.expressions) != 1:", _T_GATE),
     Mutant("parse: numbers glued to names", _PARSE, "    if token.token_type is TokenType.VAR:\n", "    if False:\n", _T_GATE),
-    Mutant("select: clauses that have no rule", _FRAME, "if value and clause not in CLAUSES and not", "if False and not", _T_GATE),
+    Mutant("select: clauses that have no rule", _FRAME, "if value and clause not in CLAUSES and not _has", "if False and not _has", _T_GATE),
     Mutant("select: tables with options", _FROM, 'if not value or part in ("this", "alias"):', "if True:", _T_GATE),
     Mutant("scope: other relations", _SCOPE, "return [n for n in self.named if not qualifier or qualifier in (name.lower() for name in n.names[:own])]", "return list(self.named)", ("tests/compiler/test_rules.py::test_a_column_is_one_of_this_table",)),
     # ---- subqueries
@@ -66,13 +68,13 @@ GATE: tuple[Mutant, ...] = (
     Mutant("relations: no clamp to what is claimed", _DERIVED, "if column.lower is not None and column.kind is not Kind.BOOLEAN:", "if False:", _T_RELATIONS),
     Mutant("relations: zeros with a sign", _DERIVED, "return f\"({value} + 0e0)\" if column.kind is Kind.NUMBER else value", "return value", _T_RELATIONS),
     Mutant("relations: sums as they come", _GROUPS, "return f\"CAST(CASE {ends} ELSE {on_grid} END AS BIGINT)\"", "return f\"({value} * {number(steps)})\"", _T_RELATIONS),
-    Mutant("relations: averages of all rows", _GROUPS, "system.main.count(v{i}){where} AS DOUBLE) * \"", "system.main.count(){where} AS DOUBLE) * \"", _T_RELATIONS),
+    Mutant("relations: averages of all rows", _GROUPS, "system.main.count(v{i}){of} AS DOUBLE) * \"", "system.main.count(){of} AS DOUBLE) * \"", _T_RELATIONS),
     Mutant("relations: more rows of a unit than are claimed", _GROUPS, "return 2 + column.nullable", "return 1", _T_RELATIONS),
     Mutant("joins: units not compared", _JOINED, 'ON l.{UNIT} = r.{UNIT}{on}"', 'ON TRUE{on}"', _T_RELATIONS),
     Mutant("joins: the unit of one side for both", _JOINED, '"full": f"COALESCE(l.{UNIT}, r.{UNIT})"', '"full": f"l.{UNIT}"', _T_RELATIONS),
     Mutant("joins: any condition will do", _JOINING, "if not any(_compares(part, left, right) for part in said):", "if False:", _T_RELATIONS),
     Mutant("joins: all rows of a unit on both sides", _JOINED, "return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS", "return None, None", _T_RELATIONS),
-    Mutant("joins: what may be missing is never NULL", _JOINING, "return replace(column, nullable=True, domain=domain)", "return replace(column, domain=domain)", _T_RELATIONS),
+    Mutant("joins: what may be missing is never NULL", _DERIVED, "return replace(column, nullable=True, domain=domain)", "return replace(column, domain=domain)", _T_RELATIONS),
     Mutant("matches: units not compared", _MATCHED, "WHERE other.{UNIT} = base.{UNIT}{on})", "WHERE TRUE{on})", _T_RELATIONS),
     Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(rows_of_unit(self.table), self.other.rows)", "        return None, None", _T_RELATIONS),
     Mutant("matches: any condition will do", _JOINING, "if said is not None and not any(_compares_around(part, around, own) for part in said):", "if False:", _T_RELATIONS),
@@ -85,6 +87,16 @@ GATE: tuple[Mutant, ...] = (
     Mutant("unions: a unit beside values", _STACKING, "            if flag is None and not is_null(value):\n", "            if False:\n", _T_STACKED),
     Mutant("unions: rows that are units", _STACKING, "        if view.table.unit_key is None:\n", "        if False:\n", _T_STACKED),
     Mutant("unions: keys of two types", _STACKING, "        if view.table.unit_type != first.table.unit_type:\n", "        if False:\n", _T_STACKED),
+    Mutant("windows: rows of all units", _WINDOWED, "[f'w.{UNIT}', *map(shown, window.partition)]", "['1', *map(shown, window.partition)]", _T_WINDOWS),
+    Mutant("windows: any partition will do", _WINDOWING, "        if not any(self.scope.is_unit(p) for p in by):\n", "        if False:\n", _T_WINDOWS),
+    Mutant("windows: ties as they lie", _WINDOWED, '    terms += ["w.place"] if window.is_placed else []\n', "", _T_WINDOWS),
+    Mutant("windows: places by one column", _WINDOWED, "for name in sorted(own))", "for name in sorted(own)[:1])", _T_WINDOWS),
+    Mutant("windows: no clamp to what is claimed", _WINDOWED, "print_derived(c, f'g.r{i}', parameters)", "f'g.r{i}'", _T_WINDOWS),
+    Mutant("windows: frames are never empty", _WINDOWED, "        if not window.may_be_empty:\n            return column\n", "        if True:\n            return column\n", _T_WINDOWS),
+    Mutant("windows: rows that are units", _WINDOWING, "        if rows.table.unit_key is None:\n", "        if False:\n", _T_WINDOWS),
+    Mutant("windows: any form", _WINDOWING, "if any(v for k, v in node.args.items() if k not in _RULED) or", "if", _T_WINDOWS),
+    Mutant("windows: the last of rows that tie", _WINDOWING, 'if function in ("last_value", "nth_value") and frame is None:', "if False:", _T_WINDOWS),
+    Mutant("windows: a condition that may hold bounds rows", _NARROWED, 'if isinstance(expr, Call) and row_of(expr).role == "conjunction":', "if isinstance(expr, Call) and not expr.operator.split('_')[0] in (*_TURNED, 'in', 'between'):", _T_WINDOWS),
     Mutant("links: keys are unique by word alone", "duckdp/vault/linking.py", "    if not found[0][0]:\n", "    if False:\n", ("tests/test_linking.py",)),
     Mutant("links: a child is looked at alone", "duckdp/vault/linking.py", "    while below.link is not None:  # whatever", "    while False:  # whatever", ("tests/test_linking.py",)),
     Mutant("outer: whatever it unfolds to", "duckdp/compiler/outer/apart.py", "    require_small(outer, text)\n", "", ("tests/compiler/test_outer.py",)),

@@ -28,7 +28,8 @@ from sqlglot import exp
 
 from duckdp.catalog.table import Table
 from duckdp.compiler import ways
-from duckdp.compiler.outer.block import Block, Parts, aggregates, groups_of
+from duckdp.compiler.frame import aggregates
+from duckdp.compiler.outer.block import Block, Parts, groups_of
 from duckdp.compiler.outer.constants import with_values
 from duckdp.compiler.outer.public_rows import PublicRows, PublicTables
 from duckdp.compiler.outer.trees import duplicate, named_outside, rebuilt

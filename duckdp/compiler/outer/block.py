@@ -25,7 +25,7 @@ from sqlglot import exp
 from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler import ways
 from duckdp.compiler.expression import Expr, show
-from duckdp.compiler.frame import aliases_of, group_nodes, has_aggregate, is_aggregate
+from duckdp.compiler.frame import WRAPPERS, aggregates, aliases_of, group_nodes, has_aggregate, is_aggregation
 from duckdp.compiler.outer.trees import column, duplicate, rebuilt
 from duckdp.compiler.output_names import output_name, printed
 from duckdp.compiler.parse import refuse
@@ -38,7 +38,6 @@ from duckdp.errors import QueryError
 
 MOST_TRIED = 64  # outputs of which each is read by itself first
 MOST_PARTS = 16  # releases of one statement: each has a read, and a share of epsilon
-_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _AFTER = frozenset(("expressions", "group", "having", "order", "limit", "offset", "qualify", "distinct", "windows"))
 _DONE = frozenset(("expressions", "from_", "joins", "laterals", "where", "group", "having", "with_"))
 
@@ -258,7 +257,7 @@ class Block:
             return self.inner(node)
         if isinstance(node, exp.Window):
             return self._window(node, ordered=ordered)
-        if _is_aggregation(node):
+        if is_aggregation(node):
             return self._slot(node)
         plain = isinstance(node, exp.Column) and not node.table and not isinstance(node.this, exp.Star)
         alias = plain and node.name.lower() in self.aliases
@@ -285,7 +284,7 @@ class Block:
 
     def _windowed(self, node: exp.Expression, rest: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
         """The function of a window, with arguments over the answer."""
-        if isinstance(node, _WRAPPERS):
+        if isinstance(node, WRAPPERS):
             made = rebuilt(node, rest, frozenset(("this",)))
             made.set("this", self._windowed(node.this, rest))
             return made
@@ -304,31 +303,3 @@ class Block:
 
 def _nodes(select: exp.Select) -> list[exp.Expression]:
     return [e for e in select.expressions if isinstance(e, exp.Expression)]
-
-
-def aggregates(node: exp.Expression) -> bool:
-    """Whether an expression makes a SELECT one of groups: by an aggregate that is no window's and no subquery's."""
-    if isinstance(node, exp.Query):
-        return False
-    if isinstance(node, exp.Window):
-        inner = node.this
-        while isinstance(inner, _WRAPPERS):
-            inner = inner.this
-        parts = [*inner.iter_expressions(), *(e for k, e in _parts(node) if k != "this")]
-        return any(aggregates(part) for part in parts)
-    return _is_aggregation(node) or any(aggregates(part) for part in node.iter_expressions())
-
-
-def _parts(node: exp.Expression) -> list[tuple[str, exp.Expression]]:
-    found = []
-    for key, value in node.args.items():
-        found += [(key, v) for v in (value if isinstance(value, list) else [value]) if isinstance(v, exp.Expression)]
-    return found
-
-
-def _is_aggregation(node: exp.Expression) -> bool:
-    """Whether a node is an aggregate, with its FILTER and the like."""
-    inner = node
-    while isinstance(inner, _WRAPPERS):
-        inner = inner.this
-    return is_aggregate(inner)

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from duckdp.compiler.outer.block import aggregates, column_name, table_name
+from duckdp.compiler.frame import aggregates
+from duckdp.compiler.outer.block import column_name, table_name
 from duckdp.compiler.outer.public_rows import is_public_rows
 from duckdp.compiler.outer.trees import column, duplicate
 from duckdp.result import SUFFIXES

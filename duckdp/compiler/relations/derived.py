@@ -97,6 +97,12 @@ def column_of(
     )
 
 
+def nullable(column: Column) -> Column:
+    """A column that is NULL too where a row, or the side of a join that it is of, is missing."""
+    domain = column.domain if column.domain is None or None in column.domain else (*column.domain, None)
+    return replace(column, nullable=True, domain=domain)
+
+
 def print_derived(column: Column, value: str, parameters: Parameters) -> str:
     """A value within what its column claims; of a number without bounds: that it is finite.
 

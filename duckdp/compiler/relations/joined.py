@@ -36,6 +36,7 @@ from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import print_derived
+from duckdp.compiler.relations.narrowed import conjuncts_of, most_left
 from duckdp.compiler.relations.relation import Node, Relation, describe_below, names_once, pruned, rows_of_unit
 
 JOIN_ROWS = 128  # of a unit on each side, where both may have several
@@ -61,13 +62,23 @@ class Part:
     @property
     def rows(self) -> int | None:
         """The most rows of a unit, whatever the data."""
-        return rows_of_unit(self.table)
+        known = [n for n in (rows_of_unit(self.table), most_left(self.table, self.where)) if n is not None]
+        return min(known, default=None)
 
     @property
     def once(self) -> frozenset[str]:
         """Names of columns of the side in which no value stands twice."""
         names = names_once(self.table)
         return frozenset(c.name for c, e in self.items if isinstance(e, ColumnRef) and e.column.name in names)
+
+    @property
+    def apart(self) -> tuple[str, ...] | None:
+        """Names of columns of the side that no two rows of a unit have in common; None: not known."""
+        if not isinstance(self.table, Relation) or self.table.apart is None:
+            return None
+        names = {e.column.name: c.name for c, e in self.items if isinstance(e, ColumnRef)}
+        found = [names.get(name) for name in self.table.apart]
+        return None if None in found else tuple(n for n in found if n is not None)
 
     def identity(self) -> dict[str, Any]:
         """What the side is, as a part of a question's identity."""
@@ -237,13 +248,6 @@ def meets_one(left: Part, right: Part, on: Expr | None) -> tuple[bool, bool]:
                 if isinstance(one, ColumnRef) and one.column.name in own.once and read <= names[1 - side]:
                     found[side] = True
     return found[0], found[1]
-
-
-def conjuncts_of(expr: Expr | None) -> list[Expr]:
-    """The conditions that must all hold for a condition to hold."""
-    if isinstance(expr, Call) and row_of(expr).role == "conjunction":
-        return [part for argument in expr.arguments for part in conjuncts_of(argument)]
-    return [] if expr is None else [expr]
 
 
 def _once(left: Part, right: Part, single: tuple[bool, bool]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import ColumnRef, Expr, show
 from duckdp.compiler.frame import boolean, both
 from duckdp.compiler.parse import refuse
-from duckdp.compiler.relations.derived import column_name, derive
+from duckdp.compiler.relations.derived import column_name, derive, nullable
 from duckdp.compiler.relations.joined import JOIN_ROWS, Joined, Kind, Part, join
 from duckdp.compiler.relations.matched import Matched, match
 from duckdp.compiler.relations.relation import Relation
@@ -273,12 +273,6 @@ class Items:
             column = self.of_expr[expr] = derive(name, expr, self.domains)
             self.found.append((column, expr))
         return ColumnRef(column)
-
-
-def nullable(column: Column) -> Column:
-    """A column that is NULL where its side is missing."""
-    domain = column.domain if column.domain is None or None in column.domain else (*column.domain, None)
-    return replace(column, nullable=True, domain=domain)
 
 
 def _may_miss(named: Named, items: Items) -> Named:

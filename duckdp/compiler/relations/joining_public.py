@@ -19,8 +19,9 @@ from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Call, ColumnRef, Expr
 from duckdp.compiler.frame import boolean, both
 from duckdp.compiler.parse import refuse
+from duckdp.compiler.relations.derived import nullable
 from duckdp.compiler.relations.joined import MOST_ROWS, Part
-from duckdp.compiler.relations.joining import Items, Read, Rows, nullable
+from duckdp.compiler.relations.joining import Items, Read, Rows
 from duckdp.compiler.relations.with_public import How, join_public, most_joined
 from duckdp.compiler.scope import Named, RowScope, conjuncts
 

@@ -20,7 +20,8 @@ from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import print_derived
-from duckdp.compiler.relations.joined import Part, conjuncts_of, kept_rows
+from duckdp.compiler.relations.joined import Part, kept_rows
+from duckdp.compiler.relations.narrowed import conjuncts_of
 from duckdp.compiler.relations.relation import Node, Relation, describe_below, names_once, pruned, rows_of_unit
 
 

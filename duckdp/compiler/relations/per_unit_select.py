@@ -106,7 +106,7 @@ class Grouped:
         if isinstance(node, exp.IgnoreNulls) and node.find(exp.AnyValue):  # sqlglot's form of it
             self._refuse("Q206", ways.inner_aggregate("any_value"), node)
         if isinstance(node, exp.Window):
-            self._refuse("Q201", ways.WINDOW, node)
+            self._refuse("Q201", ways.WINDOW_OF_GROUPS, node)
         if isinstance(node, exp.Column) and not node.table and not self._is_column(node):
             alias = self.aliases.get(node.name.lower())
             if alias is not None:
@@ -133,11 +133,21 @@ class Grouped:
         condition = None
         if outer is not None:
             condition = boolean(self.row(outer.expression.this), outer, "FILTER", self.text)
-        taken = self._taken(node, condition, _limit(outer or node))
+        taken = self.aggregate_of(node, condition, _limit(outer or node))
         column = self.taken.setdefault(taken, aggregate_column(taken, self.scope.table))
         return ColumnRef(column)
 
-    def _taken(self, node: exp.Expression, condition: Expr | None, most: int | None) -> Taken:
+    def aggregate_of(self, node: exp.Expression, condition: Expr | None, most: int | None) -> Taken:
+        """The aggregate that a call names.
+
+        Args:
+            node: the call, without FILTER.
+            condition: of FILTER.
+            most: of a count: what stands for itself and all above; None: as many as a unit's rows.
+
+        Raises:
+            QueryError: Q203, Q206, Q402.
+        """
         if isinstance(node, exp.CountIf):
             own = boolean(self.row(node.this), node, "count_if", self.text)
             where = own if condition is None else Call("and", (own, condition), Kind.BOOLEAN)

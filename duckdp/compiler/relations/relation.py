@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.bound_values import Parameters
-from duckdp.compiler.expression import ColumnRef, Expr, columns
+from duckdp.compiler.expression import Expr, columns
 from duckdp.compiler.notation import pretty
 
 MAX_NODES = 16  # of one relation: each is a pass over rows
@@ -118,18 +118,6 @@ def names_once(table: Table) -> frozenset[str]:
     if isinstance(table, Relation):
         return frozenset(table.once)
     return frozenset(c.name for c in table.columns if c.source in table.unique)
-
-
-def bounded_by(table: Table, keys: Sequence[Expr]) -> Table:
-    """A table whose rows are grouped at the end: one row of a unit counts in each group that can have no more.
-
-    Where the keys are all the columns in which a unit's rows differ, it has one row in a group. A label for other
-    values makes one group of many keys.
-    """
-    if not isinstance(table, Relation) or table.apart is None:
-        return table
-    own = {k.column.name for k in keys if isinstance(k, ColumnRef) and k.column.other is None}
-    return replace(table, max_rows=1) if own >= set(table.apart) else table
 
 
 def pruned(table: Table, exprs: Sequence[Expr | None], names: Iterable[str] = ()) -> Table:

@@ -18,7 +18,16 @@ from duckdp.catalog.table import Table, closest
 from duckdp.compiler import ways
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import ColumnRef, Expr, measured
-from duckdp.compiler.frame import aliases_of, all_hold, boolean, both, check_select, has_aggregate, refuse_clause
+from duckdp.compiler.frame import (
+    aggregates,
+    aliases_of,
+    all_hold,
+    boolean,
+    both,
+    check_select,
+    has_aggregate,
+    refuse_clause,
+)
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import MAX_DEPTH, refuse
@@ -28,6 +37,7 @@ from duckdp.compiler.relations.joining_public import Item, PublicJoining
 from duckdp.compiler.relations.per_unit_select import Grouped
 from duckdp.compiler.relations.relation import MAX_NODES, Relation
 from duckdp.compiler.relations.stacking import Stacking
+from duckdp.compiler.relations.windowing import Windowing, has_windows
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import Named, RowScope, View, conjuncts, view_from, view_of
 
@@ -258,9 +268,14 @@ class Subqueries:
         row = Scalars(leaf, self.text, self.parameters)
         said = [boolean(row(part), part, "WHERE", self.text) for part in rest]
         rows = both(found.where, scope.simplified(all_hold(said)))
-        grouped = select.args.get("group") is not None or any(has_aggregate(e) for e in select.expressions)
+        grouped = select.args.get("group") is not None or any(aggregates(e) for e in select.expressions)
         if grouped or select.args.get("distinct") or select.args.get("having") is not None:
+            if select.args.get("qualify") is not None:
+                self._refuse("Q201", ways.WINDOW_OF_GROUPS, select.args["qualify"])
             view = Grouped(select, scope, row, rows, self.domains, self.text).view()
+        elif has_windows(select):
+            windows = Windowing(select, found, rows, self.domains, self.text, tuple(self.parameters))
+            view, row = windows.view(self._projected(select, windows.scope, windows.row, None)), windows.row
         else:
             view = self._projected(select, scope, row, rows)
         self._check_order(select, view, row)

@@ -34,6 +34,7 @@ from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import Facts
 from duckdp.compiler.printing import UNIT, number, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import column_name, column_of, derive, print_derived, type_name
+from duckdp.compiler.relations.narrowed import most_left
 from duckdp.compiler.relations.relation import Node, Relation, describe_below, pruned, rows_of_unit
 from duckdp.compiler.types import type_of
 from duckdp.core import interval as iv
@@ -114,7 +115,7 @@ class UnitGroups(Node):
         taken = [(c, t) for c, t in self.taken if c.name in wanted]
         rows = self._rows([t for _, t in taken], parameters)
         keys = [f"k{i}" for i in range(len(self.keys))]
-        grouped = ", ".join([UNIT, *keys, *(f"{_aggregate(i, t)} AS a{i}" for i, (_, t) in enumerate(taken))])
+        grouped = ", ".join([UNIT, *keys, *(f"{print_aggregate(i, t)} AS a{i}" for i, (_, t) in enumerate(taken))])
         items = [f"g.{UNIT} AS {UNIT}"]
         items += [f"g.k{i} AS {quote(c.name)}" for i, (c, _) in enumerate(self.keys) if c.name in wanted]
         items += [f"{print_derived(c, f'g.a{i}', parameters)} AS {quote(c.name)}" for i, (c, _) in enumerate(taken)]
@@ -132,7 +133,7 @@ class UnitGroups(Node):
         items = [f"base.{UNIT} AS {UNIT}"]
         items += [f"{print_derived(c, show_sql(e), parameters)} AS k{i}" for i, (c, e) in enumerate(self.keys)]
         for i, one in enumerate(taken):
-            items += [] if one.argument is None else [f"{_value(one, show_sql(one.argument))} AS v{i}"]
+            items += [] if one.argument is None else [f"{print_value(one, show_sql(one.argument))} AS v{i}"]
             items += [] if one.filter is None else [f"{show_sql(one.filter)} AS f{i}"]
         where = "" if self.where is None else f" WHERE {show_sql(self.where)}"
         return f"(SELECT {', '.join(items)} FROM {rows} AS base{where}) AS rows_of"
@@ -140,7 +141,7 @@ class UnitGroups(Node):
     def describe(self) -> list[str]:
         """What a row is, what it has, and what is below."""
         by = "".join(f", {pretty(e)}" for _, e in self.keys)
-        what = [f"with {', '.join(map(_pretty, (t for _, t in self.taken)))}"] if self.taken else []
+        what = [f"with {', '.join(map(pretty_taken, (t for _, t in self.taken)))}"] if self.taken else []
         return [f"one row per {self.table.unit_key}{by}", *what, *describe_below(self.table, self.where)]
 
     def notes(self) -> list[str]:
@@ -152,10 +153,10 @@ class UnitGroups(Node):
         for column, one in self.taken:
             if one.function in ("count_rows", "count"):
                 top = f"{column.upper:g}"
-                found.append(f"{_pretty(one)} of one {unit} is at most {top}, which stands for {top} or more")
+                found.append(f"{pretty_taken(one)} of one {unit} is at most {top}, which stands for {top} or more")
             elif one.function == "sum":
                 span = f"[{column.lower:g}, {column.upper:g}]"
-                found.append(f"{_pretty(one)} of one {unit} is clamped to {span}, max_rows times its bounds")
+                found.append(f"{pretty_taken(one)} of one {unit} is clamped to {span}, max_rows times its bounds")
         return found
 
 
@@ -174,7 +175,8 @@ def group_by_unit(
     aggregates = tuple((column, one) for one, column in taken.items())
     sizes = [_size(c) for c, _ in made]
     groups = None if any(s is None for s in sizes) else math.prod(s for s in sizes if s is not None)
-    rows = min((n for n in (groups, rows_of_unit(table)) if n is not None), default=None)
+    below = (groups, rows_of_unit(table), most_left(table, where))
+    rows = min((n for n in below if n is not None), default=None)
     most = table.max_groups if rows is None else min(rows, table.max_groups)
     return Relation(
         name=table.name,
@@ -268,8 +270,8 @@ def _steps(argument: Expr) -> float:
     return 2.0 ** min(MAX_BITS, 51 - math.ceil(math.log2(largest)))
 
 
-def _value(taken: Taken, value: str) -> str:
-    """An argument as its aggregate wants it."""
+def print_value(taken: Taken, value: str) -> str:
+    """An argument of an aggregate as the aggregate wants it, by its SQL: of sums, on their grid."""
     assert taken.argument is not None
     if taken.argument.kind is not Kind.NUMBER or taken.function == "count":
         return value
@@ -283,7 +285,8 @@ def _value(taken: Taken, value: str) -> str:
     return f"CAST(CASE {ends} ELSE {on_grid} END AS BIGINT)"
 
 
-def _pretty(taken: Taken) -> str:
+def pretty_taken(taken: Taken) -> str:
+    """An aggregate as SQL has it, for explain and notes."""
     called = {"count_rows": "count", "count_distinct": "count"}.get(taken.function, taken.function)
     distinct = "DISTINCT " if taken.function == "count_distinct" else ""
     inner = "*" if taken.argument is None else f"{distinct}{pretty(taken.argument)}"
@@ -298,17 +301,23 @@ def _median_scale(taken: Taken) -> int | None:
     return of.scale if fits and taken.function == "median" else None
 
 
-def _aggregate(i: int, taken: Taken) -> str:
-    """The aggregate over rows of a group, before the clamp; numbers as DOUBLE."""
-    where = f" FILTER (WHERE f{i})" if taken.filter is not None else ""
+def print_aggregate(i: int, taken: Taken, over: str = "") -> str:
+    """The aggregate of ``v{i}`` over rows where ``f{i}``, before the clamp; numbers as DOUBLE.
+
+    Args:
+        i: number of the aggregate.
+        taken: which.
+        over: " OVER (...)" of a window; else rows are those of a group.
+    """
+    of = f" FILTER (WHERE f{i}){over}" if taken.filter is not None else over
     if taken.function in COUNTS:
         inner = {"count_rows": "", "count": f"v{i}", "count_distinct": f"DISTINCT v{i}"}[taken.function]
-        return f"CAST(system.main.count({inner}){where} AS DOUBLE)"
+        return f"CAST(system.main.count({inner}){of} AS DOUBLE)"
     if taken.function == "median":
-        return f"CAST(system.main.median(v{i}){where} AS DOUBLE)"
+        return f"CAST(system.main.median(v{i}){of} AS DOUBLE)"
     if taken.function not in SUMS:
-        return f"system.main.{taken.function}(v{i}){where}"
+        return f"system.main.{taken.function}(v{i}){of}"
     assert taken.argument is not None
-    total = f"CAST(system.main.sum(v{i}){where} AS DOUBLE)"
-    rows = f"CAST(system.main.count(v{i}){where} AS DOUBLE) * " if taken.function == "avg" else ""
+    total = f"CAST(system.main.sum(v{i}){of} AS DOUBLE)"
+    rows = f"CAST(system.main.count(v{i}){of} AS DOUBLE) * " if taken.function == "avg" else ""
     return f"({total} / ({rows}{number(_steps(taken.argument))}))"

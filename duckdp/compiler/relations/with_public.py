@@ -27,7 +27,8 @@ from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_expr, quote
-from duckdp.compiler.relations.joined import MOST_ROWS, Part, conjuncts_of
+from duckdp.compiler.relations.joined import MOST_ROWS, Part
+from duckdp.compiler.relations.narrowed import conjuncts_of
 from duckdp.compiler.relations.relation import Node, Relation, describe_below
 
 How = Literal["inner", "left", "semi", "anti", "not in"]
@@ -143,7 +144,7 @@ def join_public(
         null_units=first.null_units,
         node=WithPublic(how=how, rows=rows, public=public, on=on),
         rows=of_unit,
-        apart=_apart(rows) if times == 1 else None,
+        apart=rows.apart if times == 1 else None,
         units=first.units_cap,
         once=tuple(sorted(rows.once)) if times == 1 else (),
     )
@@ -175,12 +176,3 @@ def _fixed(part: Expr, there: dict[str, Expr]) -> list[str]:
         if isinstance(of, ColumnRef) and not {c.name for c in columns(other)} & set(there):
             found.append(of.column.name)
     return found
-
-
-def _apart(rows: Part) -> tuple[str, ...] | None:
-    """Columns in which a unit's rows differ, by their names now."""
-    if not isinstance(rows.table, Relation) or rows.table.apart is None:
-        return None
-    names = {e.column.name: c.name for c, e in rows.items if isinstance(e, ColumnRef)}
-    found = tuple(names.get(name) for name in rows.table.apart)
-    return None if None in found else tuple(n for n in found if n is not None)

@@ -1,0 +1,111 @@
+"""How many rows of a unit a condition can leave, where columns are known that tell its rows apart.
+
+``Relation.apart`` names columns that no two rows of one unit have in common. A condition that fixes each of them to few
+values leaves as many rows as these have combinations: of ``row_number() OVER (PARTITION BY unit ...) <= 3`` three. It
+bounds rows by what the text says, so less noise is needed; privacy rests on the bounding at the end, not on this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from duckdp.catalog.table import Column, Kind, Table
+from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal
+from duckdp.compiler.operators import row_of
+from duckdp.compiler.relations.relation import Relation
+
+_TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+
+
+def conjuncts_of(expr: Expr | None) -> list[Expr]:
+    """The conditions that must all hold for a condition to hold."""
+    if isinstance(expr, Call) and row_of(expr).role == "conjunction":
+        return [part for argument in expr.arguments for part in conjuncts_of(argument)]
+    return [] if expr is None else [expr]
+
+
+def most_left(table: Table, where: Expr | None, own: Collection[str] = ()) -> int | None:
+    """The most rows of a unit that a condition leaves, of rows that are alike in some columns; None: not known.
+
+    Args:
+        table: whose rows.
+        where: the condition, over its columns.
+        own: names of columns in which the rows are alike.
+    """
+    if not isinstance(table, Relation) or table.apart is None:
+        return None
+    columns = {c.name: c for c in table.columns}
+    parts = conjuncts_of(where)
+    sizes = [1 if name in own else _values(columns.get(name), parts) for name in table.apart]
+    return None if any(s is None for s in sizes) else math.prod(s for s in sizes if s is not None)
+
+
+def bounded_by(table: Table, keys: Sequence[Expr], where: Expr | None) -> Table:
+    """A table whose rows are grouped at the end: as many rows of a unit count in a group as it can have there at most.
+
+    A label for other values makes one group of many keys, so such a key tells nothing apart.
+
+    Args:
+        table: whose rows.
+        keys: of the groups.
+        where: which rows.
+    """
+    if not isinstance(table, Relation):
+        return table
+    own = {k.column.name for k in keys if isinstance(k, ColumnRef) and k.column.other is None}
+    in_group, together = most_left(table, where, own), most_left(table, where)
+    if in_group is not None:
+        table = replace(table, max_rows=min(table.max_rows, max(in_group, 1)))
+    if together is not None:
+        table = replace(table, max_groups=min(table.max_groups, max(together, 1)))
+    return table
+
+
+def _values(column: Column | None, parts: Sequence[Expr]) -> int | None:
+    """How many values of a column conditions leave, none of them NULL; None: not known."""
+    if column is None:
+        return None
+    lower, upper = -math.inf, math.inf
+    if column.kind is Kind.NUMBER and column.lower is not None:
+        lower, upper = column.interval.lower, math.inf
+    found: int | None = None
+    for part in parts:
+        if not isinstance(part, Call):
+            continue
+        name = part.operator.split("_")[0]
+        args = part.arguments
+        if name == "in" and _is(args[0], column) and all(isinstance(a, Literal) for a in args[1:]):
+            found = min(len(args) - 1, found or len(args) - 1)
+            continue
+        if name == "between" and _is(args[0], column):
+            ends = [a.value if isinstance(a, Literal) else None for a in args[1:]]
+            lower, upper = max(lower, _number(ends[0], -math.inf)), min(upper, _number(ends[1], math.inf))
+            continue
+        if name not in _TURNED or len(args) != 2:
+            continue
+        if _is(args[1], column):
+            name, args = _TURNED[name], args[::-1]
+        if not _is(args[0], column) or not isinstance(args[1], Literal):
+            continue
+        if name == "eq":
+            found = 1
+        elif name in ("lt", "le"):
+            end = _number(args[1].value, math.inf)
+            upper = min(upper, end - 1 if name == "lt" and end.is_integer() else end)
+        else:
+            start = _number(args[1].value, -math.inf)
+            lower = max(lower, start + 1 if name == "gt" and start.is_integer() else start)
+    if column.kind is Kind.NUMBER and column.integral and math.isfinite(upper - lower):
+        span = max(0, math.floor(upper) - math.ceil(lower) + 1)
+        found = span if found is None else min(found, span)
+    return found
+
+
+def _is(expr: Expr, column: Column) -> bool:
+    return isinstance(expr, ColumnRef) and expr.column.name == column.name
+
+
+def _number(value: object, otherwise: float) -> float:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else otherwise
