@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import duckdp
-from duckdp.errors import CatalogError, ExecutionError
+from duckdp.errors import CatalogError, ExecutionError, ParameterError
 
 MADE = """
 CREATE TABLE visits AS SELECT {key} AS vid, {unit} AS pid FROM range(100) t(i);
@@ -134,6 +134,16 @@ def test_a_refresh_of_more_rows_is_answered(worlds: dict[str, Path], tmp_path: P
     _changed(worlds["texts"], tmp_path / "w", ["INSERT INTO visits VALUES ('v777', 'v3')"])
     with _opened(tmp_path / "w") as curator:
         curator.refresh(reason="more rows")
+        assert _codes(curator) == {"answered"}
+
+
+@pytest.mark.parametrize("reason", ["", " ", "x" * 1001, "\ud800"])
+def test_a_refresh_without_a_reason_changes_nothing(reason: str, worlds: dict[str, Path], tmp_path: Path) -> None:
+    """It ended all answers: the rows that are open were forgotten before the reason was looked at."""
+    shutil.copytree(worlds["numbers"], tmp_path / "w")
+    with _opened(tmp_path / "w") as curator:
+        with pytest.raises(ParameterError):
+            curator.refresh(reason=reason)
         assert _codes(curator) == {"answered"}
 
 

@@ -13,6 +13,7 @@ from duckdp.core.watch import Tell
 from duckdp.errors import BudgetError, CatalogError, ParameterError
 from duckdp.ledger import DataSetState
 from duckdp.ledger.places import Where
+from duckdp.ledger.words import check_reason
 from duckdp.vault.accepting import accept_changed, accept_first
 from duckdp.vault.computed import require_stored
 from duckdp.vault.engine import Engine
@@ -191,8 +192,10 @@ class DataSet:
 
         Raises:
             CatalogError: C103, a protected table no longer has its declared schema; C105, C107, C108.
+            ParameterError: P107, the reason is none; all stays as it is.
         """
         self.life.require()
+        check_reason(reason)
         self._fingerprint = ""  # nothing is answered (C104) until all is read and accepted below
         with self._lock:
             self._stored.clear()
