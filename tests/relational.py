@@ -539,18 +539,27 @@ class Statements:
 
 def difference(con: duckdb.DuckDBPyConnection, text: str, known: Mapping[str, Table], data: Data) -> str | None:
     """How the exact answer differs from DuckDB's own answer to the text, or None. Bounds must be wide."""
+    load_reference(con, data)
+    return differs(con, text, plan_of(text, known))
+
+
+def load_reference(con: duckdb.DuckDBPyConnection, data: Data) -> None:
+    """Create the base tables, and the rows that count as an analyst's text names them in a schema of their own."""
     load_data(con, data)
-    plan = plan_of(text, known)
+    for name in COLUMNS:
+        con.execute(f"CREATE OR REPLACE VIEW reference.{name} AS FROM memory.main.{name} WHERE pid IS NOT NULL")
+    for name in PUBLIC:
+        con.execute(f"CREATE OR REPLACE VIEW reference.{name} AS FROM memory.main.{name}")
+
+
+def differs(con: duckdb.DuckDBPyConnection, text: str, plan: Plan) -> str | None:
+    """How a plan's exact answer differs from DuckDB's own answer to the text over what is loaded, or None."""
     columns = exact_answer(plan, con)
     width = len(plan.query.keys)
     found = {
         tuple(c.values[i] for c in columns[:width]): tuple(c.values[i] for c in columns[width:])
         for i in range(len(columns[0].values))
     }
-    for name in COLUMNS:
-        con.execute(f"CREATE OR REPLACE VIEW reference.{name} AS FROM memory.main.{name} WHERE pid IS NOT NULL")
-    for name in PUBLIC:
-        con.execute(f"CREATE OR REPLACE VIEW reference.{name} AS FROM memory.main.{name}")
     con.execute("SET schema = 'reference'")
     try:
         rows = con.execute(text).fetchall()

@@ -1,0 +1,62 @@
+"""Statements of a wide grammar: refused by a code of ours or answered, never anything else; nothing without a rule."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+
+from duckdp.catalog.table import Kind
+from duckdp.compiler.expression import Literal
+from duckdp.compiler.scalars import Scalars
+from duckdp.errors import QueryError
+from tests.adversary.grammar import Fuzzed, Grammar, run
+from tests.relational import load_data, random_data, tables
+
+WORLD = tables()
+FEW = 150
+SECONDS = float(os.environ.get("DUCKDP_FUZZ_SECONDS", "60"))  # of the slow test
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as made:
+        load_data(made, random_data(random.Random(1), wild=True))
+        yield made
+
+
+def test_a_sample(con: duckdb.DuckDBPyConnection) -> None:
+    found = run(con, Grammar(random.Random(2026)), WORLD, lambda done: done >= FEW)
+    assert found.wrong == []
+    assert found.outcomes["answered"] > 0 and len(found.outcomes) > 5
+
+
+@pytest.mark.slow
+def test_for_as_long_as_is_asked(con: duckdb.DuckDBPyConnection) -> None:
+    """DUCKDP_FUZZ_SECONDS of it; what was read is printed."""
+    end = time.monotonic() + SECONDS
+    found = run(con, Grammar(random.Random()), WORLD, lambda _: time.monotonic() > end)
+    print(f"{sum(found.outcomes.values()):,} statements: {dict(found.outcomes.most_common())}")
+    assert found.wrong == []
+
+
+def test_a_gate_that_takes_what_it_does_not_know_is_caught(
+    con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin: what has no rule is read as a constant."""
+    honest = Scalars.__call__
+
+    def lax(self: Scalars, node: Any) -> Any:
+        try:
+            return honest(self, node)
+        except QueryError:
+            return Literal(1, Kind.NUMBER)
+
+    monkeypatch.setattr(Scalars, "__call__", lax)
+    found: Fuzzed = run(con, Grammar(random.Random(7)), WORLD, lambda done: done >= FEW)
+    assert any(what == "no rule" for what, _ in found.wrong)
