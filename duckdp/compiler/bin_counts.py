@@ -120,11 +120,10 @@ class BinCounts(OneRead):
             groups = 1 if table.unit_key is None else min(table.max_groups, len(self.groups))
             level = Sensitivity(l1=groups * rows, l2_squared=groups * rows**2, linf=rows)
         levels = [level] * len(self.sizes)
-        terms = {"epsilon_nano": self.epsilon_nano, "delta_atto": self.delta_atto}
-        family = best_family(levels, **terms)
-        if family == "laplace":
-            terms["delta_atto"] = 0
-        return calibrate(levels, **terms, threshold_delta_atto=0, family=family)
+        epsilon, delta = self.epsilon_nano, self.delta_atto
+        family = best_family(levels, epsilon_nano=epsilon, delta_atto=delta)
+        delta = 0 if family == "laplace" else delta
+        return calibrate(levels, epsilon_nano=epsilon, delta_atto=delta, threshold_delta_atto=0, family=family)
 
     @property
     def noises(self) -> tuple[Noise, ...]:

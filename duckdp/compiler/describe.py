@@ -70,6 +70,9 @@ def _measure(measure: Measure) -> str:
     if measure.kind == "bins":
         span = f"of [{measure.lower:g}, {measure.upper:g})"
         return f"rows in {_counted(measure.cells, 'equal part')} {span} by {pretty(measure.argument)}{where}"
+    if measure.kind == "centred":
+        span = f"[{measure.lower:g}, {measure.upper:g}]"
+        return f"sum of {pretty(measure.argument)} in {span} about the middle, for the rows counted beside it{where}"
     nulls = " and of its NULLs" if measure.null_cell else ""
     released = ("count", "count and sum", "count, sum and squares")[measure.degree]
     what = ("sum" if measure.kind == "sum" else released) + " of"

@@ -240,7 +240,7 @@ def _exists(key: Key, value: str, parameters: Parameters) -> str:
 def _grid_value(measure: Measure, value: str) -> str:
     """A row's argument as its measure wants it, before the clamp: a DOUBLE, NULL where the argument is.
 
-    Cells: its place between the bounds, 0 to 1. Sum: on the grid. Bins: the number of the bin. Values: itself.
+    Cells, centred: its place between the bounds, 0 to 1. Sum: on the grid. Bins: number of the bin. Values: itself.
     """
     if measure.kind == "sum":
         return f"system.main.floor(({value}) * {number(measure.steps)} + 0.5e0)"
@@ -254,7 +254,10 @@ def _grid_value(measure: Measure, value: str) -> str:
 
 
 def _row_terms(i: int, measure: Measure) -> list[str]:
-    """Integers of one row for all cells but the last, clamped; 0 (of a sum: NULL) where the argument is NULL."""
+    """Integers of one row for all cells but the last, clamped; 0 (of a sum: NULL) where the argument is NULL.
+
+    Of a centred sum those of the argument's place: the rows are taken off where they are counted.
+    """
     if measure.kind == "sum":
         low, high = sum_range(measure)
         return [_clamp(f"v{i}", low, high)]
@@ -312,6 +315,8 @@ def _row_sums(i: int, measure: Measure) -> list[str]:
         return [f"({s} * {2**measure.bits})" for s in sums]
     if measure.kind == "values":
         return [f"system.main.count(DISTINCT v{i}){' FILTER (WHERE f' + str(i) + ')' if measure.filter else ''}"]
+    if measure.kind == "centred":
+        return [f"(2 * {sums[0]} - CAST({present} AS HUGEINT) * {2**measure.bits})"]
     return [*sums, present, *([rows] if measure.null_cell else [])]
 
 
@@ -322,7 +327,7 @@ def _units(plan: Plan, prepared: str, keys: list[str]) -> str:
             continue
         rows, present, sums = _totals(i, measure)
         items += [f"{rows} AS r{i}"] if measure.null_cell or measure.kind == "units" else []
-        items += [f"{present} AS n{i}"] if measure.kind in ("cells", "bins") else []
+        items += [f"{present} AS n{i}"] if measure.kind in ("cells", "bins", "centred") else []
         items += [f"COALESCE({s}, 0) AS s{i}_{j}" for j, s in enumerate(sums)]
     return f"(SELECT {', '.join(items)} FROM {prepared} GROUP BY {', '.join([UNIT, *keys])}) AS units"
 
@@ -357,6 +362,9 @@ def _unit_cells(i: int, measure: Measure, most: int) -> list[str]:
         f"CAST(CASE WHEN {rows} > {most} THEN s{i}_{j} * {share} ELSE s{i}_{j} END AS BIGINT)"
         for j in range(measure.degree)
     ]
+    if measure.kind == "centred":
+        weight = f"CAST(system.main.least({rows}, {most}) AS HUGEINT)"
+        return [f"CAST(2 * {cells[0]} - {weight} * {2**measure.bits} AS BIGINT)"]
     cells.append(f"system.main.least({rows}, {most})")
     if measure.null_cell:
         steps, nulls = 2**measure.bits, f"(r{i} - n{i})"

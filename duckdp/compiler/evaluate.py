@@ -26,8 +26,9 @@ from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.query import Key
-from duckdp.compiler.released import SPREADS, Spread, expected_cells, named_value, released
+from duckdp.compiler.released import expected_cells, named_value, places_of, released, valued
 from duckdp.compiler.shown_rows import shown_rows
+from duckdp.compiler.spreads import SPREADS, Spread
 from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like, objects
 from duckdp.core.errorbars import linear_standard_error
 from duckdp.errors import InternalError, QueryError
@@ -220,16 +221,14 @@ class _Evaluation:
             if aggregate.kind is not Kind.NUMBER:
                 return Vector(objects([None] * self.n), None)
             return Vector(np.full(self.n, row.of_nothing), np.zeros_like(self.cells))
-        start = 0
         for measure in self.plan.measures:
             if measure.serves(aggregate):
-                return self._from_measure(measure, aggregate, slice(start, start + measure.cells))
-            start += measure.cells
+                return self._from_measure(measure, aggregate, places_of(self.plan, measure))
         raise InternalError("no measure serves an aggregate")
 
-    def _from_measure(self, measure: Measure, aggregate: Aggregate, where: slice) -> Vector:
+    def _from_measure(self, measure: Measure, aggregate: Aggregate, where: list[int]) -> Vector:
         row, gradient = aggregate_row(aggregate), np.zeros_like(self.cells)
-        value, gradient[where] = row.value(released(self.plan, measure, aggregate, self.cells[where]))
+        value, gradient[where] = valued(self.plan, measure, aggregate, self.cells[where])
         if aggregate.kind is not Kind.NUMBER or aggregate.labels:
             named = [named_value(aggregate, v) for v in value.tolist()]
             numbers = aggregate.kind is Kind.NUMBER

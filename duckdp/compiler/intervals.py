@@ -131,6 +131,8 @@ class Intervals:
             row = aggregate_row(expr)
             if noise is None:
                 return np.zeros(self.n)
+            if measure.kind == "centred":  # of its own noise and the count's
+                return linear_half_width(gradient, self.noises, LEVEL)
             if measure.cells == 1:
                 return np.full(self.n, half_width(noise, LEVEL) / measure.steps)
             if row.counts and not measure.fixed_total:

@@ -13,6 +13,7 @@ Sensitivities (u = rows of a unit that count per group, m = groups of a unit tha
     units      1 per group: as cells with u D = 1
     bins       as cells: a row is a corner of the simplex, D in one of the B cells
     values     ADD_REMOVE  l1 = m u, l2^2 = m u^2           REPLACE  as cells with D = 1
+    centred    ADD_REMOVE  l1 = m u D, l2^2 = m (u D)^2     REPLACE  l1 = 2 D, l2^2 = 4 D^2
 
 Proof sketch: a unit's contribution to a group lies in u times the row's range (it is scaled or clamped into it, also
 when rows are NULL or filtered: 0 is in the range); it reaches at most m groups; l1 adds, l2^2 adds. REPLACE changes
@@ -22,12 +23,18 @@ group, where cells change by the difference of two points of the simplex (l1 <= 
 values: of each unit at most u different values count in a group, chosen by a keyed hash from its own, in at most m
 groups; the released number is that of the union. Without a unit the union loses at most the u values that were its own
 alone, and no other unit's choice moves: |A_1 + ... + A_n| - |A_2 + ... + A_n| <= |A_1| <= u. It is no sum over units.
+
+centred: where one measure tells how many rows there are, the average of another argument that is never NULL needs no
+count of its own. Of a row 2 u - 1 is added, u its place between the bounds, in D steps: a number in [-D, D]. A unit
+with more than u rows is scaled as in cells, so it adds a number in u [-D, D]. A replaced row stays in its group and
+goes from one end to the other, or leaves one group and enters another. At equal shares, in variances of one cell, the
+average has 1/4 + v^2 / 2 (v the mean of 2 u - 1) against (1 + v^2) / 2 from two cells of its own: never more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -54,10 +61,11 @@ class Measure:
 
     Attributes:
         kind: "cells" (Bernstein cells), "sum", "units" (distinct privacy units), "bins" (rows in equal parts of the
-            argument's range) or "values" (how many different ones).
+            argument's range), "values" (how many different ones) or "centred" (sum about the middle of the range,
+            beside a measure that counts the rows).
         argument: number expression, or None for rows.
         filter: FILTER condition, or None.
-        degree: of the cells; of bins one less than how many there are.
+        degree: of the cells; of bins one less than how many there are; of a centred sum 1.
         null_cell: a further cell counts rows whose argument is NULL.
         lower, upper: clamp of the argument.
         bits: grid of 2**bits steps: per row (cells) or per unit of the argument (sum); may be negative.
@@ -66,7 +74,7 @@ class Measure:
         sensitivity: of the whole vector, grid units.
     """
 
-    kind: Literal["cells", "sum", "units", "bins", "values"]
+    kind: Literal["cells", "sum", "units", "bins", "values", "centred"]
     argument: Expr | None = None
     filter: Expr | None = None
     degree: int = 0
@@ -157,7 +165,29 @@ def choose_measures(
     for a in rows:
         if not any(m.serves(a) for m in chosen):
             _join_rows(chosen, a)
-    return chosen
+    return chosen if public_rows else _with_one_count(chosen)
+
+
+def counter_of(measures: Sequence[Measure], centred: Measure) -> Measure:
+    """The measure that tells how many rows a centred sum is of."""
+    return next(m for m in measures if _counts_rows(m) and m.filter == centred.filter)
+
+
+def _counts_rows(measure: Measure) -> bool:
+    """Whether its cells are those of rows without NULLs, one or two of them, so that ratios to it have exact sets."""
+    whole = measure.argument is None or not (measure.null_cell or facts(measure.argument).nullable)
+    return measure.kind == "cells" and measure.degree <= 1 and whole
+
+
+def _with_one_count(chosen: list[Measure]) -> list[Measure]:
+    """One measure counts the rows of all averages that are of the same rows; of the others the sums are released."""
+    found: list[Measure] = []
+    first = sorted(filter(_counts_rows, chosen), key=lambda m: m.degree)
+    for measure in chosen:
+        counter = next((m for m in first if m.filter == measure.filter), measure)
+        own = not _counts_rows(measure) or measure.degree == 0 or measure is counter
+        found.append(measure if own else replace(measure, kind="centred"))
+    return found
 
 
 def bound_measure(
@@ -200,6 +230,8 @@ def bound_measure(
             measure, fixed_total=True, sensitivity=Sensitivity(l1=l1, l2_squared=l1**2, linf=measure.largest)
         )
     d = measure.largest
+    if measure.kind == "centred":
+        return replace(measure, sensitivity=Sensitivity(l1=2 * d, l2_squared=4 * d * d, linf=2 * d))
     return replace(measure, sensitivity=Sensitivity(l1=2 * d, l2_squared=2 * d * d, linf=d))
 
 
@@ -254,8 +286,8 @@ def _set_grid(measure: Measure, row_cap: int, contribution: int, epsilon: float)
         return replace(measure, bits=0, largest=1)
     room = math.floor(RANGE_BITS - math.log2(row_cap + 300 * contribution / epsilon))
     _require_room(room >= MIN_BITS, row_cap)
-    if measure.kind in ("cells", "bins"):
-        bits = min(MAX_BITS if measure.kind == "cells" else BIN_BITS, room)
+    if measure.kind in ("cells", "bins", "centred"):
+        bits = min(BIN_BITS if measure.kind == "bins" else MAX_BITS, room)
         return replace(measure, bits=bits, largest=2**bits)
     largest = max(abs(measure.lower), abs(measure.upper))
     if 0 < largest < LEAST_BOUND:

@@ -12,11 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from duckdp.catalog.table import MAX_DOMAIN, dump_table
 from duckdp.compiler.expression import Aggregate, show, walk
+from duckdp.compiler.importance import importances, split_weight
 from duckdp.compiler.known import counts_nothing, is_zero
 from duckdp.compiler.measures import Measure, bound_measure, choose_measures
 from duckdp.compiler.query import Query
@@ -24,7 +25,7 @@ from duckdp.compiler.relations.relation import Relation
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import Loss, Neighbours, Sensitivity, show_decimal
 from duckdp.errors import ParameterError, QueryError
-from duckdp.mechanisms.additive import Calibration, Family, best_family, calibrate
+from duckdp.mechanisms.additive import Calibration, Family, best_family, best_parts, calibrate
 from duckdp.mechanisms.threshold import threshold
 
 MAX_MEASURES = 64  # that one epsilon is shared by; with more each has little of it
@@ -147,6 +148,8 @@ def make_plan(
     if len(chosen) > MAX_MEASURES:
         message = f"the statement needs {len(chosen)} measures; at most {MAX_MEASURES} share an epsilon. Split it."
         raise QueryError("Q403", message)
+    weights = importances(chosen, _figures(query), presence=open_keys)
+    parts = best_parts(weights, "laplace")
     measures = [
         bound_measure(
             m,
@@ -155,12 +158,12 @@ def make_plan(
             groups=groups,
             grouped=bool(query.keys),
             everyone=everyone,
-            epsilon=epsilon_nano * 1e-9 / len(chosen),
+            epsilon=epsilon_nano * 1e-9 * part / sum(parts),
         )
-        for m in chosen
+        for m, part in zip(chosen, parts, strict=True)
     ]
     _require_few_cells(query, size, sum(m.cells for m in measures))
-    noisy = [m.sensitivity for m in measures if m.noisy_cells]
+    noisy = [(m.sensitivity, weight) for m, weight in zip(measures, weights, strict=True) if m.noisy_cells]
     calibration = _calibrate(noisy, epsilon_nano, delta_atto, mechanism, open_keys=open_keys)
     drawn = iter(calibration.noises)
     noises = tuple(next(drawn) if m.noisy_cells else None for m in measures)
@@ -227,11 +230,23 @@ def is_small(query: Query) -> bool:
     return (domain_size(query) or 0) <= _KEPT
 
 
+def noise_weight(plan: Plan) -> float:
+    """What a statement weighs among others that share an epsilon (compiler/importance.py)."""
+    found = importances(plan.measures, _figures(plan.query), presence=plan.tau is not None)
+    return split_weight(a for a, noise in zip(found, plan.noises, strict=True) if noise is not None)
+
+
 def _aggregates(query: Query) -> list[Aggregate]:
     """All that are not known without data."""
+    return [aggregate for figure in _figures(query) for aggregate in figure]
+
+
+def _figures(query: Query) -> list[list[Aggregate]]:
+    """Of each expression over released values the aggregates that are not known without data."""
     exprs = [o.expr for o in query.outputs] + [o.expr for o in query.order]
     exprs += [e for e in (query.having, query.group_size) if e is not None]
-    return [n for e in exprs for n in walk(e) if isinstance(n, Aggregate) and not is_zero(query, n)]
+    figures = [[n for n in walk(e) if isinstance(n, Aggregate) and not is_zero(query, n)] for e in exprs]
+    return [figure for figure in figures if figure]
 
 
 def _groups(query: Query, size: int | None) -> int:
@@ -241,22 +256,32 @@ def _groups(query: Query, size: int | None) -> int:
 
 
 def _calibrate(
-    noisy: list[Sensitivity], epsilon_nano: int, delta_atto: int, mechanism: MechanismChoice, *, open_keys: bool
+    noisy: list[tuple[Sensitivity, float]],
+    epsilon_nano: int,
+    delta_atto: int,
+    mechanism: MechanismChoice,
+    *,
+    open_keys: bool,
 ) -> Calibration:
     if mechanism not in ("auto", "laplace", "gaussian"):
         raise ParameterError("P107", "mechanism", mechanism, "must be auto, laplace or gaussian.")
     if not noisy:
         return Calibration(family="laplace", noises=(), loss=Loss(epsilon_nano=0))
+    sensitivities, weights = [s for s, _ in noisy], [w for _, w in noisy]
     half = delta_atto // 2 if open_keys else 0  # Gaussian noise over open keys: half for each
     spare = 0 if open_keys and half == 0 else delta_atto - half
-    best = best_family(noisy, epsilon_nano=epsilon_nano, delta_atto=spare) if mechanism == "auto" else mechanism
-    family: Family = best
+    auto = partial(best_family, sensitivities, epsilon_nano=epsilon_nano, delta_atto=spare, importances=weights)
+    family: Family = auto() if mechanism == "auto" else mechanism
     if family == "gaussian" and open_keys and half == 0:
         rule = "is shared by Gaussian noise and the keys, so it must be at least 2e-18. Or take Laplace noise."
         raise ParameterError("P102", "delta", show_decimal(delta_atto, 18), rule)
-    for_keys = 0 if not open_keys else delta_atto if family == "laplace" else half
     return calibrate(
-        noisy, epsilon_nano=epsilon_nano, delta_atto=delta_atto, threshold_delta_atto=for_keys, family=family
+        sensitivities,
+        epsilon_nano=epsilon_nano,
+        delta_atto=delta_atto,
+        threshold_delta_atto=0 if not open_keys else delta_atto if family == "laplace" else half,
+        family=family,
+        importances=weights,
     )
 
 

@@ -118,6 +118,8 @@ def cell_range(measure: Measure, row_cap: int) -> tuple[int, int]:
     if measure.kind == "sum":
         low, high = sum_range(measure)
         return row_cap * min(low, 0), row_cap * max(high, 0)
+    if measure.kind == "centred":
+        return -row_cap * measure.largest, row_cap * measure.largest
     return 0, row_cap * measure.largest
 
 

@@ -8,6 +8,12 @@ Privacy:      laplace: epsilon_i = l1_i / scale_i, pure; the shares add up to th
 Assumes:      l1_i and l2_i bound the change of measure i between neighbours (compiler/measures.py says why).
 Proof sketch: laplace: ratio of point masses <= exp(||x - x'||_1 / scale). gaussian: the discrete Gaussian has the
               Renyi divergence of the continuous one (Canonne, Kamath, Steinke 2020, Theorem 4).
+Split:        with importance A_i, what the noise of measure i weighs in the squared errors of all figures
+              (compiler/importance.py), the total is sum_i A_i / p_i^2 for Laplace noise, whose deviation goes as
+              1 / epsilon, and sum_i A_i / q_i for Gaussian noise, whose variance goes as 1 / rho. Both are convex in
+              shares that add up to 1; where their derivatives are equal p_i ~ A_i^(1/3) and q_i ~ A_i^(1/2), and the
+              totals are (sum A_i^(1/3))^3 and (sum A_i^(1/2))^2. Shares are whole parts of 1,000 or so, from public
+              figures alone; measures of equal importance have equal ones.
 Numerics:     shares are integers (epsilon 1e-9, rho 1e-12) rounded down; scales are floats rounded up until OpenDP's
               own privacy map gives at most the share. Sampling is exact and sees no value (core/noise.py); sums are
               Python's integers, which have no range.
@@ -29,6 +35,8 @@ from duckdp.core.types import NANO, PICO, Loss, Sensitivity
 from duckdp.errors import ParameterError
 
 Family = Literal["laplace", "gaussian"]
+_FAMILIES: tuple[Family, Family] = ("laplace", "gaussian")
+_PARTS = 1000  # of a cost, of which each measure has some: finer ones change the total error by less than 10^-5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +55,7 @@ def calibrate(
     delta_atto: int,
     threshold_delta_atto: int,
     family: Family,
+    importances: Sequence[float] | None = None,
 ) -> Calibration:
     """Noise for measures that share one epsilon.
 
@@ -56,44 +65,64 @@ def calibrate(
         delta_atto: delta of the whole statement, in 1e-18.
         threshold_delta_atto: the part of it that a threshold on keys spends.
         family: "laplace" or "gaussian"; the latter needs delta beyond the threshold's.
+        importances: of each measure, > 0, for the least total error; equal ones by default.
 
     Raises:
         ParameterError: P101 (a share is below 1e-9), P102.
     """
     count = len(sensitivities)
+    parts = best_parts(importances or [1.0] * count, family)
     if family == "laplace":
-        share = epsilon_nano // count
-        if share == 0:
+        shares = [epsilon_nano * part // sum(parts) for part in parts]
+        if min(shares) == 0:
             raise ParameterError(
                 "P101", "epsilon", epsilon_nano / NANO, f"is too small to be shared by {count} measures."
             )
-        scales = [laplace_scale(Fraction(share, NANO), s.l1) for s in sensitivities]
+        scales = [laplace_scale(Fraction(e, NANO), s.l1) for e, s in zip(shares, sensitivities, strict=True)]
         rho = pure_rho(epsilon_nano)
         loss_delta = threshold_delta_atto
     else:
         if delta_atto <= threshold_delta_atto:
             raise ParameterError("P102", "delta", delta_atto, "Gaussian noise needs delta > 0.")
         rho = rho_for(epsilon_nano, delta_atto - threshold_delta_atto)
-        if rho < count:
+        shares = [rho * part // sum(parts) for part in parts]
+        if min(shares) == 0:
             raise ParameterError(
                 "P101", "epsilon", epsilon_nano / NANO, "is too small for Gaussian noise at this delta."
             )
-        scales = [gaussian_scale(Fraction(rho // count, PICO), s.l2_squared) for s in sensitivities]
+        scales = [gaussian_scale(Fraction(r, PICO), s.l2_squared) for r, s in zip(shares, sensitivities, strict=True)]
         loss_delta = delta_atto
     loss = Loss(epsilon_nano=epsilon_nano, delta_atto=loss_delta, rho_pico=rho, delta_zcdp_atto=threshold_delta_atto)
     return Calibration(family=family, noises=tuple(Noise(family, s) for s in scales), loss=loss)
 
 
-def best_family(sensitivities: Sequence[Sensitivity], *, epsilon_nano: int, delta_atto: int) -> Family:
+def best_parts(importances: Sequence[float], family: Family) -> list[int]:
+    """The parts of the cost that make the total error least: whole numbers, at least 1, which add up to 1,000 or so.
+
+    >>> best_parts([1.0, 8.0], "laplace"), best_parts([2.0, 2.0, 2.0], "gaussian")
+    ([333, 667], [333, 333, 333])
+    """
+    roots = [importance ** (1 / 3 if family == "laplace" else 1 / 2) for importance in importances]
+    return [max(1, round(_PARTS * root / sum(roots))) for root in roots]
+
+
+def best_family(
+    sensitivities: Sequence[Sensitivity],
+    *,
+    epsilon_nano: int,
+    delta_atto: int,
+    importances: Sequence[float] | None = None,
+) -> Family:
     """The family with the smaller standard deviations at the same (epsilon, delta), by formula."""
     if delta_atto == 0:
         return "laplace"
     rho = rho_for(epsilon_nano, delta_atto) / PICO
     if rho <= 0:
         return "laplace"
-    k, epsilon = len(sensitivities), epsilon_nano / NANO
-    laplace = sum(math.log(math.sqrt(2) * s.l1 * k / epsilon) for s in sensitivities)
-    gaussian = sum(math.log(math.sqrt(s.l2_squared * k / (2 * rho))) for s in sensitivities)
+    epsilon, given = epsilon_nano / NANO, importances or [1.0] * len(sensitivities)
+    pure, zcdp = ([part / sum(parts) for part in parts] for parts in (best_parts(given, f) for f in _FAMILIES))
+    laplace = sum(math.log(math.sqrt(2) * s.l1 / (p * epsilon)) for s, p in zip(sensitivities, pure, strict=True))
+    gaussian = sum(math.log(math.sqrt(s.l2_squared / (2 * q * rho))) for s, q in zip(sensitivities, zcdp, strict=True))
     return "gaussian" if gaussian < laplace else "laplace"
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from duckdp.compiler.emit import emit
 from duckdp.compiler.evaluate import known_payload
 from duckdp.compiler.known import is_known
-from duckdp.compiler.plan import Plan, make_plan
+from duckdp.compiler.plan import Plan, make_plan, noise_weight
 from duckdp.compiler.pricing import Price, Terms, price
 from duckdp.compiler.query import Query
 from duckdp.compiler.release import SelectTask
@@ -115,7 +115,7 @@ def payloads_of(plans: Sequence[Plan], payload: str | None) -> list[str]:
 def plan_parts(queries: Sequence[Query], terms: Terms, neighbours: Neighbours) -> list[Price]:
     """Plan the parts of a statement for what was typed, each for its share.
 
-    A share is by the number of measures, so that a figure has the noise that it had in one SELECT with all of them.
+    Epsilon is shared as the measures of one statement share it, for the least total error (compiler/importance.py).
 
     Args:
         queries: the parts.
@@ -132,7 +132,8 @@ def plan_parts(queries: Sequence[Query], terms: Terms, neighbours: Neighbours) -
     if len(reading) <= 1 or terms.error is not None:
         return [price(query, terms, neighbours) for query in queries]
     epsilon, delta = parse_epsilon(terms.epsilon), parse_delta(terms.delta)
-    weights = [_measures(query, delta, neighbours) for query in reading]
+    asked = [replace(query, min_units=terms.min_units) for query in reading]
+    weights = _weights(asked, delta, neighbours)
     epsilons, deltas = _shares(epsilon, weights), _shares(delta, [1] * len(reading))
     shares = iter(zip(epsilons, deltas, strict=True))
     found = []
@@ -144,10 +145,11 @@ def plan_parts(queries: Sequence[Query], terms: Terms, neighbours: Neighbours) -
     return found
 
 
-def _measures(query: Query, delta: int, neighbours: Neighbours) -> int:
-    """How many noisy measures a part has; at any price."""
-    plan = make_plan(query, epsilon_nano=NANO, delta_atto=delta, neighbours=neighbours)
-    return max(1, sum(noise is not None for noise in plan.noises))
+def _weights(queries: Sequence[Query], delta: int, neighbours: Neighbours) -> list[int]:
+    """What the parts weigh, in whole numbers of a thousand or so; at any price."""
+    plans = [make_plan(query, epsilon_nano=NANO, delta_atto=delta, neighbours=neighbours) for query in queries]
+    weights = [noise_weight(plan) for plan in plans]
+    return [max(1, round(1000 * weight / (sum(weights) or 1))) for weight in weights]
 
 
 def _shares(whole: int, weights: Sequence[int]) -> list[int]:
