@@ -60,14 +60,14 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("log of 1/delta: halved", _ACC, "return int(log.scaleb(_LOG_DIGITS, context)) + 1", "return int(log.scaleb(_LOG_DIGITS, context)) // 2", _T_ACC),
     Mutant("accountant: negative losses", _ACC, "    if min(units) < 0:\n        raise InternalError(\"a privacy loss", "    if False:\n        raise InternalError(\"a privacy loss", _T_ACC),
     # ---- calibration of several measures
-    Mutant("laplace: every measure gets all", _ADD, "share = epsilon_nano // count", "share = epsilon_nano", _T_SPLIT),
-    Mutant("gaussian: every measure gets all", _ADD, "Fraction(rho // count, PICO)", "Fraction(rho, PICO)", _T_SPLIT),
+    Mutant("laplace: every measure gets all", _ADD, "epsilon_nano * part // sum(parts) for part in parts]", "epsilon_nano for part in parts]", _T_SPLIT),
+    Mutant("gaussian: every measure gets all", _ADD, "[rho * part // sum(parts) for part in parts]", "[rho for part in parts]", _T_SPLIT),
     Mutant("gaussian: the threshold's delta again", _ADD, "rho = rho_for(epsilon_nano, delta_atto - threshold_delta_atto)", "rho = rho_for(epsilon_nano, delta_atto)", _T_SPLIT),
     Mutant("laplace: rho of the charge halved", _ADD, "        rho = pure_rho(epsilon_nano)\n", "        rho = pure_rho(epsilon_nano) // 2\n", _T_SPLIT),
     Mutant("laplace: the threshold's delta free", _ADD, "        loss_delta = threshold_delta_atto\n", "        loss_delta = 0\n", _T_SPLIT),
     Mutant("gaussian: delta free", _ADD, "        loss_delta = delta_atto\n", "        loss_delta = threshold_delta_atto\n", _T_SPLIT),
-    Mutant("laplace scale from l2", _ADD, "laplace_scale(Fraction(share, NANO), s.l1)", "laplace_scale(Fraction(share, NANO), max(1, int(s.l2_squared**0.5)))", _T_SPLIT),
-    Mutant("gaussian scale from linf", _ADD, ", s.l2_squared) for s in sensitivities]\n        loss_delta", ", s.linf**2) for s in sensitivities]\n        loss_delta", _T_SPLIT),
+    Mutant("laplace scale from l2", _ADD, "laplace_scale(Fraction(e, NANO), s.l1)", "laplace_scale(Fraction(e, NANO), max(1, int(s.l2_squared**0.5)))", _T_SPLIT),
+    Mutant("gaussian scale from linf", _ADD, "gaussian_scale(Fraction(r, PICO), s.l2_squared)", "gaussian_scale(Fraction(r, PICO), s.linf**2)", _T_SPLIT),
     Mutant("zcdp: the threshold's delta left out", _ADD, "delta_zcdp_atto=threshold_delta_atto", "delta_zcdp_atto=0", _T_SPLIT),
     # ---- scales
     Mutant("laplace scale below", _NOISE, "near if near == math.inf or Fraction(near) >= exact else math.nextafter(near, math.inf)", "math.nextafter(near, 0)", ("tests/core/test_noise.py",)),

@@ -55,8 +55,8 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         "units change by 1, anything else by as much or more, so its noise is no smaller and its threshold no lower",
     ),
     (
-        Mutant("laplace: a share too small is 1e-9", "duckdp/mechanisms/additive.py", "        if share == 0:\n            raise", "        share = max(1, share)\n        if share == 0:\n            raise", ()),
-        "a statement has at most 64 measures and at least 1,000 units of epsilon: no share is below 15",
+        Mutant("laplace: a share too small is 1e-9", "duckdp/mechanisms/additive.py", "        if min(shares) == 0:\n            raise ParameterError(\n                \"P101\", \"epsilon\", epsilon_nano / NANO, f", "        shares = [max(1, s) for s in shares]\n        if min(shares) == 0:\n            raise ParameterError(\n                \"P101\", \"epsilon\", epsilon_nano / NANO, f", ()),
+        "a statement has at most 64 measures, none of which weighs less than 0.01, and at least 1,000 units of epsilon",
     ),
     (
         Mutant("emit: groups chosen by their size", "duckdp/compiler/emit.py", 'order = f"{draw}, ', 'order = f"c0_0 DESC, {draw}, ', ()),
