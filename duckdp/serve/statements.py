@@ -123,6 +123,7 @@ _WORDS = {
 
 def read_statement(text: str) -> Statement:
     """What the wire does with one statement (:func:`split`)."""
+    text = plain_dates(text)
     first = words(text, 3)
     bare = text.strip()
     word = first[0] if first else ""
@@ -207,6 +208,46 @@ def substitute(text: str, values: list[str]) -> str:
         ]
         at = end
     return "".join([*found, text[at:]])
+
+
+_DATES = re.compile(
+    r"""to_(?P<kind>date|timestamp)\s*\(\s*'(?P<day>\d{4}-\d\d-\d\d)(?P<time>[ ]\d\d:\d\d:\d\d(?:\.\d{1,6})?)?'\s*,
+    \s*'(?P<form>YYYY-MM-DD(?:[ ]HH24:MI:SS(?:\.[UM]S)?)?)'\s*\)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_FORMS = {0: "YYYY-MM-DD", 1: "YYYY-MM-DD HH24:MI:SS", 2: "YYYY-MM-DD HH24:MI:SS.US"}
+_CALLED = re.compile(
+    _PIECES.pattern + r"| (?<![\w.\"])(?P<called>to_(?:date|timestamp)\s*\()", re.VERBOSE | re.DOTALL | re.I
+)
+
+
+def plain_dates(text: str) -> str:
+    """PostgreSQL's ``to_date`` and ``to_timestamp`` of constants, as BI tools write ranges of time, as literals.
+
+    Blanks fill what becomes shorter, so that places in messages stay right. Others stay as they are.
+
+    >>> plain_dates("day >= TO_DATE('1975-03-01', 'YYYY-MM-DD') AND 'TO_DATE('")
+    "day >= DATE '1975-03-01'                   AND 'TO_DATE('"
+    """
+    found, at = [], 0
+    while piece := _CALLED.search(text, at):
+        end = _after_comment(text, piece.end()) if piece["block"] else piece.end()
+        call = _DATES.match(text, piece.start()) if piece["called"] else None
+        if call is not None and _is_of_form(call):
+            kind = "DATE" if call["kind"].lower() == "date" else "TIMESTAMP"
+            time = call["time"] or "" if kind == "TIMESTAMP" else ""
+            found += [text[at : piece.start()], f"{kind} '{call['day']}{time}'".ljust(len(call[0]))]
+            end = call.end()
+        else:
+            found.append(text[at:end])
+        at = end
+    return "".join([*found, text[at:]])
+
+
+def _is_of_form(call: re.Match[str]) -> bool:
+    """Whether a constant is written as its form says."""
+    time = call["time"] or ""
+    return call["form"].upper() == _FORMS[0 if not time else 2 if "." in time else 1]
 
 
 _TYPED = re.compile(r"\$(\d+)\s*::\s*([a-z_]+)|\bcast\s*\(\s*\$(\d+)\s+as\s+([a-z_]+)", re.IGNORECASE)
