@@ -98,6 +98,7 @@ class Subqueries:
                 self._refuse("Q204", ways.PUBLIC_PAIR, item.node or select)
             else:
                 rows = self.joining.add(rows, item.node, item.named, where)
+            self._require_few(rows, item.node or select)
         if ordered.filled:
             columns = rows.named[1].view.columns
             rows = replace(rows, filled=frozenset(e.column.name for _, e in columns if isinstance(e, ColumnRef)))
@@ -122,7 +123,13 @@ class Subqueries:
                 rows = self._listed(test, rows, known, exists=exists)
             else:
                 rest.append(part)
+            self._require_few(rows, part)
         return rows, rest if whole is None or len(rest) < len(parts) else whole
+
+    def _require_few(self, rows: Rows, node: exp.Expression) -> None:
+        """Q104, if rows are made in more steps than a relation may have: each is a pass over rows, and is planned."""
+        if isinstance(rows.table, Relation) and rows.table.nodes > MAX_NODES:
+            self._refuse("Q104", f"a SELECT here joins or matches more than {MAX_NODES} times. Ask for less.", node)
 
     def _can_list(self, test: exp.In, rows: Rows, known: Views) -> bool:
         """Whether IN is about a unit, or about public values."""
