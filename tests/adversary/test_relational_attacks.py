@@ -247,10 +247,12 @@ def _naive(text: str, values: list[float]) -> object:
             rows = con.execute(text).fetchall()
         except duckdb.Error as error:
             return type(error)
-    return [
-        [(isinstance(v, float) and not math.isfinite(v)) or (isinstance(v, (str, bool)) and v) for v in row]
-        for row in rows
-    ]
+    return [[_told_by(value) for value in row] for row in rows]
+
+
+def _told_by(value: object) -> object:
+    """A key or a flag itself; of a figure whether it is a number."""
+    return value if isinstance(value, (str, bool)) else isinstance(value, float) and not math.isfinite(value)
 
 
 def test_an_engine_without_a_gate_tells() -> None:
