@@ -7,11 +7,12 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from duckdp.arguments import Scalar
+from duckdp.arguments import Scalar, checks_itself
 from duckdp.desk.asking import noted
 from duckdp.faces.asks import Asks
 from duckdp.process.importing import importing
 from duckdp.process.new_file import write_new
+from duckdp.result import Result
 
 if TYPE_CHECKING:
     from duckdp.synthetic.report.table_report import SyntheticReport
@@ -69,3 +70,8 @@ class Files(Asks):
         if path is not None:
             write_new(path, report.html)
         return report
+
+    @checks_itself
+    def table_report(self, source: str) -> Result:
+        """How well a stored synthetic table meets its release, beside the release's own error bars; free."""
+        return self._ask("dp_table_report", locals())

@@ -115,8 +115,3 @@ class SparseCalls(Files):
     def pmw_answer(self, handle: int, predicate: str) -> Result:
         """About how many units fulfil a predicate, by a handle's weights or measured; it paid for the answer."""
         return self._ask("dp_pmw_answer", locals())
-
-    @checks_itself
-    def table_report(self, source: str) -> Result:
-        """How well a stored synthetic table meets its release, beside the release's own error bars; free."""
-        return self._ask("dp_table_report", locals())
