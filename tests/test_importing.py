@@ -73,6 +73,30 @@ print(wrong)
 """
 
 
+#: What a first question does without: each takes longer to import than the question to answer.
+FIRST = """
+import sys
+import duckdb, duckdp
+
+con = duckdb.connect(sys.argv[1])
+con.execute("CREATE TABLE t AS SELECT range AS id, range % 10 AS x FROM range(100)")
+con.close()
+with duckdp.open(sys.argv[1]) as curator:
+    curator.protect("t", unit_key="id", max_rows=1, row_cap=200, bounds={"x": (0, 10)})
+    curator.budget(epsilon=1)
+    curator.grant("ana", epsilon=1)
+    curator.session("ana").sql("SELECT count(*), avg(x) FROM t", epsilon=0.1)
+late = ("scipy.stats", "scipy.optimize", "scipy.sparse", "opendp.prelude", "polars", "duckdp.smooth")
+print([name for name in late if name in sys.modules])
+"""
+
+
+def test_a_first_question_imports_nothing_that_it_does_without(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FIRST, str(tmp_path / "clinic.duckdb")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
+
+
 def test_two_threads_that_import_from_two_sides(tmp_path: Path) -> None:
     """Without the lock they end in Python's own errors, or wait for each other."""
     script = tmp_path / "crossing.py"

@@ -78,8 +78,8 @@ def _side(lines: list[str], sign: str) -> str:
 
 
 def make_copy(folder: Path) -> None:
-    """The package, its tests and its pages."""
-    skipped = shutil.ignore_patterns("__pycache__", "ledgers", "mutants", "pictures", "*.parquet")
+    """The package, its tests and its pages, with what is compiled of them: each command would compile them anew."""
+    skipped = shutil.ignore_patterns("ledgers", "mutants", "pictures", "*.parquet")
     for name in COPIED:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)

@@ -39,7 +39,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from duckdp.core.accountant import cost, epsilon_for
 from duckdp.core.types import ATTO, NANO, AccountantKind, Loss
@@ -137,6 +136,8 @@ def _multiples(losses: Losses, step: float) -> dict[int, int]:
 
 def _convolved(law: Floats, multiple: int, count: int, epsilon: float) -> tuple[Floats, float]:
     """The law after ``count`` more losses of +-multiple steps; with the probability that went beyond its end."""
+    from scipy import stats  # late: it takes longer to import than all else that a first question wants
+
     chance = 1 / (1 + math.exp(-epsilon))
     ups = np.arange(count + 1)
     weights = stats.binom.pmf(ups, count, chance)

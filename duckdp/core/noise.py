@@ -204,19 +204,20 @@ def _draw(count: int, scale: float, build: Any) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _laplace(scale: float) -> Any:
-    from opendp import prelude as dp  # late: it takes longer to import than duckdp may
+    from opendp import domains, measurements, metrics, mod  # late, and not its prelude: that imports whole data frames
 
-    dp.enable_features("contrib")
-    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale)
+    mod.enable_features("contrib")
+    domain, metric = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l1_distance(T="i64")
+    return measurements.make_laplace(domain, metric, scale)
 
 
 @lru_cache(maxsize=256)
 def _gaussian(sigma: float) -> Any:
-    from opendp import prelude as dp  # late: it takes longer to import than duckdp may
+    from opendp import domains, measurements, metrics, mod
 
-    dp.enable_features("contrib")
-    domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    return dp.m.make_gaussian(domain, metric, sigma, MO="ZeroConcentratedDivergence")
+    mod.enable_features("contrib")
+    domain, metric = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
+    return measurements.make_gaussian(domain, metric, sigma, MO="ZeroConcentratedDivergence")
 
 
 @lru_cache(maxsize=1024)

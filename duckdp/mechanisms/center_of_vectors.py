@@ -62,7 +62,6 @@ from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from duckdp.core.types import NANO
 from duckdp.core.variates import scaled_floor, standard_student2
@@ -162,6 +161,8 @@ class CenterOfVectors:
         """int[m, m]: how far entries are apart."""
         if not self.points:
             return sum_of_gaps(entries, entries)
+        from scipy.optimize import linear_sum_assignment  # late: few ask for it, and it takes long to import
+
         apart = np.zeros((len(entries), len(entries)), dtype=np.int64)
         sets = entries.reshape(len(entries), self.points, -1)
         for i, one in enumerate(sets):

@@ -63,8 +63,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from duckdp.mechanisms.admissible_noise import AdmissibleNoise
 
@@ -166,6 +164,9 @@ def _forests(edges: Edges, vertices: int, count: int) -> list[Edges]:
 
     One at least, and none after the first that has no row.
     """
+    from scipy.sparse import csr_array  # late: few ask for it, and it takes long to import
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
     found: list[Edges] = []
     left = np.arange(len(edges.weight))
     pair = edges.first * vertices + edges.second
