@@ -131,7 +131,21 @@ INTERVAL = "Write x - INTERVAL 30 DAY, with x a date or timestamp."
 BOUNDED = "The data owner declares first and last date with protect(bounds=...); or compare it with a date."
 PASSED = "Write date_part('year', age(x, y)), or date_sub('year', y, x)."
 TUPLE = "a tuple is outside the allow-list. Write it out: a > 1 OR (a = 1 AND b > 2)."
-LEVELS = "ROLLUP, CUBE and GROUPING SETS are outside the allow-list. Ask for each level with a GROUP BY of its own."
+LEVELS = (
+    "ROLLUP, CUBE and GROUPING SETS stand in a SELECT whose groups hold several units, not in one of each unit's rows, "
+    "nor inside each other. Ask for each level with a GROUP BY of its own."
+)
+LEVELS_WINDOW = (
+    "windows, QUALIFY and DISTINCT have no place beside ROLLUP, CUBE and GROUPING SETS. Put the groups into a "
+    "subquery: SELECT *, rank() OVER (ORDER BY n) FROM (SELECT a, b, count(*) AS n FROM ... GROUP BY ROLLUP (a, b))."
+)
+LEVELS_UNIT = (
+    "the privacy unit is no grouping set: each group would be one person. Leave it out, or group by it in a subquery."
+)
+LEVELS_TWICE = "GROUP BY names a key in two ways here. Write it by its name, its alias or its position in all sets."
+LEVELS_ORDER = (
+    "ORDER BY takes outputs here, beside ROLLUP, CUBE and GROUPING SETS. Select it, and write ORDER BY 1, 2 DESC."
+)
 ALIAS = f"an alias has no place here. {SPACED}"
 NO_RULE: dict[type[exp.Expression], str] = {
     exp.Interval: f"INTERVAL stands beside a date or timestamp. {INTERVAL}",
@@ -191,6 +205,11 @@ def in_utc(text: str) -> str:
     except (ValueError, OverflowError):
         return NEEDED[Kind.TIMESTAMP]
     return f"Write the instant in UTC: TIMESTAMP '{moment.isoformat(sep=' ')}'."
+
+
+def levels_many(most: int) -> str:
+    """That a statement has too many grouping sets."""
+    return f"at most {most} grouping sets share a charge: each is a release. Name those that you need: GROUPING SETS."
 
 
 def window_units(unit: str | None) -> str:

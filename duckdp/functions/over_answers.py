@@ -164,11 +164,11 @@ class Outer:
         bars = iter(range(width, len(named), len(SUFFIXES)))
         found = []
         for place, (name, kind) in enumerate(named[:width]):
-            figure = self.barred.figures.get(place)
+            figures = self.barred.figures.get(place)
             estimates = None
-            if figure is not None:
+            if figures is not None:
                 start = next(bars)
-                own = parts[figure.part][figure.place].estimates or []
+                own = [e for f in figures for e in parts[f.part][f.place].estimates or []]
                 errors = zip(*(values[start + i] for i in range(len(SUFFIXES))), strict=True)
                 estimates = [_estimate(v, e, own) for v, e in zip(values[place], errors, strict=True)]
             found.append(ResultColumn(name=name, type=kind, values=values[place], estimates=estimates))
@@ -227,6 +227,6 @@ def _estimate(value: Any, errors: tuple[Any, ...], own: Sequence[Estimate]) -> E
     error, low, high = errors
     if value is None or low is None:
         return next((e for e in own if e.value is None), Estimate(value=value))
-    like = next((e for e in own if e.value is not None), None)
-    exact, note = (True, None) if like is None else (like.exact, like.note)
+    like = [e for e in own if e.value is not None]
+    exact, note = all(e.exact for e in like), next((e.note for e in like if e.note is not None), None)
     return Estimate(value=value, standard_error=error, low=low, high=high, exact=exact, note=note)

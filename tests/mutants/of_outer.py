@@ -13,8 +13,17 @@ _T_OUTER, _T_OVER = ("tests/compiler/test_outer.py",), ("tests/test_over_answers
 _T_PUBLISHED = ("tests/test_publishing.py",)
 _T_LOSSES = ("tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_the_charge_and_nearly_that",)
 
+_LEVELS, _T_LEVELS = "duckdp/compiler/outer/levels.py", ("tests/compiler/test_levels.py", *_T_OUTER)
+
 # fmt: off
 OUTER: tuple[Mutant, ...] = (
+    Mutant("levels: people as grouping sets", _LEVELS, "        if self.scope.is_unit(node):\n", "        if False:\n", _T_LEVELS),
+    Mutant("levels: sets without end", _LEVELS, "        if math.prod(len(p) for p in parts) > MOST_SETS:\n", "        if False:\n", _T_LEVELS),
+    Mutant("levels: a cube without end", _LEVELS, "            if 2 ** len(units) > MOST_SETS:\n", "            if False:\n", _T_LEVELS),
+    Mutant("levels: keys that are in no set stay", _LEVELS, "        if key is not None and key in gone:\n", "        if False:\n", _T_LEVELS),
+    Mutant("levels: grouping() the other way round", _LEVELS, "(self._key(e) in gone)", "(self._key(e) not in gone)", _T_LEVELS),
+    Mutant("bars: of one branch for all", _BARS, "if all(p in one for one in found)]", "]", _T_LEVELS),
+    Mutant("bars: of rows of which one stays", _BARS, 'if not isinstance(outer, exp.Union) or outer.args.get("distinct"):', "if not isinstance(outer, exp.SetOperation):", _T_LEVELS),
     Mutant("outer: rows of units as an answer", _APART, '        if role == "private":\n            self._refuse("Q301"', '        if False:\n            self._refuse("Q301"', _T_OUTER),
     Mutant("outer: rows joined with an answer", _APART, '            if role == "outer":\n                self._refuse("Q204", ways.MIXED, item)', '            if False:\n                self._refuse("Q204", ways.MIXED, item)', _T_OUTER),
     Mutant("outer: a CTE of an answer taken for a table", _APART, 'if self._reads(table, names) == "outer" and table.name.lower() in names.outer:', "if False:", _T_OUTER),

@@ -19,7 +19,7 @@ is outer, and whatever of the outer part might name a protected table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal as OneOf
 from typing import NoReturn
@@ -31,6 +31,7 @@ from duckdp.compiler import ways
 from duckdp.compiler.frame import aggregates
 from duckdp.compiler.outer.block import Block, Parts, groups_of
 from duckdp.compiler.outer.constants import with_values
+from duckdp.compiler.outer.levels import TOLD, Levels, has_levels
 from duckdp.compiler.outer.public_rows import PublicRows, PublicTables
 from duckdp.compiler.outer.trees import duplicate, named_outside, rebuilt
 from duckdp.compiler.outer.unfolded import require_small
@@ -103,7 +104,9 @@ def take_apart(
         return None
     assert isinstance(outer, exp.Query)
     require_small(outer, text)
-    return Apart(parts=tuple(reader.parts.queries), outer=outer, public=reader.public.read(outer, text))
+    told = (TOLD,) if reader.leveled else ()
+    parts = tuple(replace(query, told=(*query.told, *told)) for query in reader.parts.queries)
+    return Apart(parts=parts, outer=outer, public=reader.public.read(outer, text))
 
 
 def is_one_question(statement: exp.Expression, tables: Mapping[str, Table]) -> bool:
@@ -113,6 +116,8 @@ def is_one_question(statement: exp.Expression, tables: Mapping[str, Table]) -> b
     clause = statement.args.get("from_")
     if not isinstance(statement, exp.Query):
         return True
+    if has_levels(statement):
+        return False
     item = None if clause is None else clause.this
     table = tables.get(item.name.lower()) if isinstance(item, exp.Table) else None
     return table is not None and table.public is None
@@ -125,6 +130,7 @@ class _Reader:
         self.roles: dict[int, Role] = {}  # by the node's id: each stands at one place, with one set of names
         self.known: dict[int, tuple[_Names, ...]] = {}
         self.blocks = 0
+        self.leveled: list[exp.Expression] = []
 
     def read(self, statement: exp.Expression) -> exp.Expression:
         for node in statement.find_all(exp.Identifier, exp.Anonymous):
@@ -204,6 +210,8 @@ class _Reader:
 
     def _of_units(self, select: exp.Select, names: _Names) -> bool:
         """Whether each row that a SELECT with groups gives is of one unit."""
+        if has_levels(select):
+            return False  # whose sets hold no unit, or are refused
         asked = asked_alone(select, names.private)
         scope, _, _ = Subqueries(self.tables, self.text, self.parameters).scope(asked)
         return any(scope.is_unit(node) for node in groups_of(asked, scope, self.text))
@@ -254,6 +262,8 @@ class _Reader:
             self._refuse("Q301", ways.ROWS, node)
         if role != "release" or not isinstance(node, exp.Select):
             return rebuilt(node, lambda part: self._over(part, known), _WITH)
+        if has_levels(node):
+            return self._over(self._leveled(node, known), known)
         self.blocks += 1
         if self.blocks > MOST_BLOCKS:
             self._refuse("Q403", f"more than {MOST_BLOCKS} SELECTs here read private rows. Name one with WITH.", node)
@@ -264,6 +274,15 @@ class _Reader:
             if error.code not in ("Q205", "Q207") or not _within(node):
                 raise
         self._refuse("Q204", ways.CORRELATED, node)
+
+    def _leveled(self, node: exp.Select, known: _Names) -> exp.Expression:
+        """A SELECT for each grouping set; kept, as what is known of a tree is known by its place in memory."""
+        asked = asked_alone(node, known.private)
+        scope, _, _ = Subqueries(self.tables, self.text, self.parameters).scope(asked)
+        found = Levels(node, scope, self.text, self.parameters).union()
+        assert isinstance(found, exp.Expression)
+        self.leveled.append(found)
+        return found
 
     def _public(self, node: exp.Table, names: _Names) -> exp.Table:
         """A public table, by a name of ours."""

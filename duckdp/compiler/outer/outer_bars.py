@@ -5,9 +5,9 @@
     SELECT a.n, a.n / 2 FROM (SELECT c2 AS n FROM __dp_1) AS a
     SELECT a.n, a.n / 2, a.c2_low AS n_low, ... FROM (SELECT c2 AS n, c2_low, ... FROM __dp_1) AS a
 
-Only where nothing that is written means something else by it: the outermost SELECT neither groups nor is DISTINCT, and
-what it reads are releases as they stand, and public tables, of which no ``*`` elsewhere shows all columns. Else an
-output has no interval, which is never wrong.
+Only where nothing that is written means something else by it: the outermost SELECT, or each of a UNION ALL, neither
+groups nor is DISTINCT, and what it reads are releases as they stand, and public tables, of which no ``*`` elsewhere
+shows all columns. Else an output has no interval, which is never wrong.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Barred:
 
     Attributes:
         outer: the tree; three columns for each figure stand after all others, in the order of the figures.
-        figures: by the place of an output.
+        figures: by the place of an output: in each SELECT of a UNION ALL, or in the one that there is.
     """
 
     outer: exp.Query
-    figures: Mapping[int, Figure]
+    figures: Mapping[int, tuple[Figure, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,28 +67,54 @@ def with_bars(outer: exp.Query, released: Sequence[Sequence[bool]]) -> Barred:
     assert isinstance(outer, exp.Expression)
     made = duplicate(outer)
     assert isinstance(made, exp.Query)
-    sources = _sources(made)
-    if not sources or not isinstance(made, exp.Select) or not _expanded(made, sources):
+    branches = _branches(made)
+    found = [_figures(branch, released) for branch in branches]
+    common = [p for p in found[0] if all(p in one for one in found)] if found else []
+    if not common:
         return Barred(outer=outer, figures={})
-    figures: dict[int, Figure] = {}
-    added = []
+    names = [node.alias_or_name for node in branches[0].expressions]
+    for branch, figures in zip(branches, found, strict=True):
+        added = [_bar(figures[place], names[place], suffix) for place in common for suffix in SUFFIXES]
+        branch.set("expressions", [*branch.expressions, *added])
+    return Barred(outer=made, figures={place: tuple(one[place][1] for one in found) for place in common})
+
+
+def _branches(outer: exp.Query) -> list[exp.Select]:
+    """The SELECTs of UNION ALL, or the one that there is; none where something else is written."""
+    if isinstance(outer, exp.Select):
+        return [outer]
+    plain = ("this", "expression", "distinct", "order", "limit", "offset")
+    if not isinstance(outer, exp.Union) or outer.args.get("distinct"):
+        return []
+    if any(v for k, v in outer.args.items() if k not in plain):
+        return []
+    found = [_branches(side) if isinstance(side, exp.Query) else [] for side in (outer.this, outer.expression)]
+    whole = all(found) and all(len(one.expressions) == len(found[0][0].expressions) for b in found for one in b)
+    return [*found[0], *found[1]] if whole else []
+
+
+def _figures(made: exp.Select, released: Sequence[Sequence[bool]]) -> dict[int, tuple[_Source, Figure]]:
+    """Which outputs of a SELECT are released figures, by their places; ``*`` is written out."""
+    sources = _sources(made)
+    figures: dict[int, tuple[_Source, Figure]] = {}
+    if not sources or not _expanded(made, sources):
+        return figures
     for place, node in enumerate(made.expressions):
         source, found = _origin(node.unalias(), sources)
-        if source is None or found is None or not released[source.part][found]:
-            continue
-        figures[place] = Figure(part=source.part, place=found)
-        shown = node.alias_or_name
-        for suffix in SUFFIXES:
-            own = f"{column_name(found)}_{suffix}"
-            bar = column(own)
-            if source.block is not None:
-                bar = column(own, source.name)
-                _expose(source.block, own)
-            added.append(exp.Alias(this=bar, alias=exp.to_identifier(f"{shown}_{suffix}", quoted=True)))
-    if not figures:
-        return Barred(outer=outer, figures={})
-    made.set("expressions", [*made.expressions, *added])
-    return Barred(outer=made, figures=figures)
+        if source is not None and found is not None and released[source.part][found]:
+            figures[place] = source, Figure(part=source.part, place=found)
+    return figures
+
+
+def _bar(found: tuple[_Source, Figure], shown: str, suffix: str) -> exp.Expression:
+    """An error column of a figure."""
+    source, figure = found
+    own = f"{column_name(figure.place)}_{suffix}"
+    bar = column(own)
+    if source.block is not None:
+        bar = column(own, source.name)
+        _expose(source.block, own)
+    return exp.Alias(this=bar, alias=exp.to_identifier(f"{shown}_{suffix}", quoted=True))
 
 
 def _sources(outer: exp.Query) -> list[_Source]:
