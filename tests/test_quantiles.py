@@ -185,7 +185,7 @@ def test_neighbouring_tables_differ_by_epsilon(table: Any, size: int) -> None:
     assert epsilon_lower_bound(drawn(task, rows, 6000, twin), drawn(task, other, 6000, twin)) > 2
 
 
-def test_levels_units_and_groups_share_the_charge() -> None:
+def test_grouping_sets_units_and_groups_share_the_charge() -> None:
     for table, keys, parts in ((KEYED, None, 1), (KEYED, "town, smoker", 2), (ROWS, "town", 1)):
         for quantiles in ((0.5,), (0, 0.25, 0.5, 0.75, 1), tuple(i / 100 for i in range(1, 100))):
             for neighbours, times in ((Neighbours.ADD_REMOVE, 1), (REPLACE, 2)):

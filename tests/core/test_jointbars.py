@@ -66,7 +66,7 @@ def test_the_quantile_is_an_upper_bound() -> None:
 
 
 @pytest.mark.parametrize("level", [0.0, 0.9995, 1.0, -1])
-def test_levels_beyond_the_draws_are_refused(level: float) -> None:
+def test_grouping_sets_beyond_the_draws_are_refused(level: float) -> None:
     with pytest.raises(ParameterError) as refused:
         joint_factor(np.eye(2), np.ones(2), lambda u: u, 2, level)
     assert (refused.value.code, refused.value.name) == ("P107", "level")

@@ -95,6 +95,6 @@ def test_scale_comes_through():
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.1, 1.5, True, "x"])
-def test_levels_are_checked(level):
+def test_grouping_sets_are_checked(level):
     with pytest.raises(ParameterError):
         width([np.ones(1)], [1.0], [1], level)

@@ -38,7 +38,7 @@ def prefix_error(bins: int, sizes: tuple[int, ...]) -> float:
     return float(np.mean((draws @ np.cumsum(estimate_matrix(bins, sizes), axis=0).T) ** 2))
 
 
-def test_levels_are_chosen_where_they_help() -> None:
+def test_grouping_sets_are_chosen_where_they_help() -> None:
     assert best_sizes(1) == best_sizes(10) == (1,)
     many = best_sizes(250)
     assert len(many) > 1

@@ -13,7 +13,7 @@ _T_OUTER, _T_OVER = ("tests/compiler/test_outer.py",), ("tests/test_over_answers
 _T_PUBLISHED = ("tests/test_publishing.py",)
 _T_LOSSES = ("tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_the_charge_and_nearly_that",)
 
-_LEVELS, _T_LEVELS = "duckdp/compiler/outer/levels.py", ("tests/compiler/test_levels.py", *_T_OUTER)
+_LEVELS, _T_LEVELS = "duckdp/compiler/outer/grouping_sets.py", ("tests/compiler/test_grouping_sets.py", *_T_OUTER)
 
 # fmt: off
 OUTER: tuple[Mutant, ...] = (

@@ -82,7 +82,7 @@ def plain(levels, linf=2**20):
     return Sensitivity(l1=r * linf, l2_squared=r * linf**2, linf=linf)
 
 
-def test_levels_cut_the_noise_of_smooth_queries():
+def test_grouping_sets_cut_the_noise_of_smooth_queries():
     levels = levels_of(2, 16)
     flat = choose_noise("auto", plain(levels), levels=levels, epsilon_nano=NANO)
     smooth = choose_noise("auto", plain(levels), levels=levels, epsilon_nano=NANO, smoothness=2)

@@ -31,7 +31,7 @@ from duckdp.compiler import ways
 from duckdp.compiler.frame import aggregates
 from duckdp.compiler.outer.block import Block, Parts, groups_of
 from duckdp.compiler.outer.constants import with_values
-from duckdp.compiler.outer.levels import TOLD, Levels, has_levels
+from duckdp.compiler.outer.grouping_sets import TOLD, Levels, has_levels
 from duckdp.compiler.outer.public_rows import PublicRows, PublicTables
 from duckdp.compiler.outer.trees import duplicate, named_outside, rebuilt
 from duckdp.compiler.outer.unfolded import require_small

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from duckdp.compiler.outer.apart import Apart, take_apart
-from duckdp.compiler.outer.levels import MOST_SETS, TOLD
+from duckdp.compiler.outer.grouping_sets import MOST_SETS, TOLD
 from duckdp.compiler.outer.outer_bars import Figure, with_bars
 from duckdp.compiler.outer.outer_text import printed_outer
 from duckdp.compiler.outer.several import plan_parts, task_of
