@@ -26,6 +26,7 @@ from duckdp.core.types import NANO, Neighbours
 from duckdp.mechanisms import quantile_intervals
 from duckdp.mechanisms.cell_measure import CellMeasure
 from duckdp.mechanisms.exponential_quantiles import PLACES, Aim, Part, draw_cell
+from duckdp.vault.shared_reads import SharedReads
 from tests.gate import clinic, load
 from tests.mechanisms.test_quantiles import part_of
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
@@ -506,3 +507,54 @@ def test_refusals_of_methods_are_coded_and_free(curator: duckdp.Curator, call: s
         curator.connect("ana").execute(f"FROM dp_quantiles('t', 'age', {call})").fetchall()
     assert words in str(error.value)
     assert curator.session("ana").remaining_text().startswith("epsilon=400")
+
+
+# ---- what the reads of one release share
+
+
+def test_reads_that_share_copies_give_what_each_gives_alone() -> None:
+    """Bit for bit: of units and rows, with groups or none, where values are missing; and of two releases in turn."""
+    rng = random.Random(11)
+    for table, keys in ((ROWS, None), (KEYED, "town, smoker"), (ROWS, "smoker")):
+        task, other = planned(table, "cost", (0.25, 0.5), keys), planned(table, "age", (0.5,), keys)
+        end = (task.rows.steps + 1) * PLACES
+        with duckdb.connect() as con:
+            load(con, clinic(), [(rng.randrange(9), *_random_row(rng)) for _ in range(300)])
+            shared = SharedReads(con.cursor)
+            for _ in range(3):
+                cut = rng.randrange(end)
+                wanted = [
+                    WantedPart(group=g, low=low, high=high, aim=wide(cells=task.rows.steps + 1))
+                    for g in range(len(task.rows.groups))
+                    for low, high in ((0, cut), (cut, end))
+                ]
+                ends = [sorted({rng.randrange(task.rows.steps) for _ in range(3)}) for _ in task.rows.groups]
+                for rows in (task.rows, other.rows):
+                    own = [sorted({end % rows.steps for end in each}) for each in ends]
+                    for query in (rows.windows(wanted if rows is task.rows else [], 7), rows.counts(own, 7)):
+                        alone = con.execute(query.sql, list(query.parameters)).fetchall()
+                        assert sorted(shared.cursor.execute(*shared.prepare(query)).fetchall()) == sorted(alone)
+            shared.close()
+
+
+def test_nothing_is_left_of_what_a_release_copied(curator: duckdp.Curator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies are made once for the reads of a release; its connection is closed, whether it ended well or not."""
+    made: list[SharedReads] = []
+    begin = SharedReads.__init__
+
+    def noted(self: SharedReads, connect: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+        begin(self, connect)
+        made.append(self)
+
+    monkeypatch.setattr(SharedReads, "__init__", noted)
+    ana = curator.session("ana")
+    ana.quantiles("t", "age", [0.5], epsilon=7, method="exponential")
+    with monkeypatch.context() as patch, pytest.raises(duckdp.errors.DuckDPError):
+        patch.setattr("duckdp.compiler.quantile_levels.laplace_noise", lambda *_: 1 / 0)
+        ana.quantiles("t", "age", [0.5], epsilon=8, method="exponential")
+    assert len(made) == 2
+    for shared in made:
+        assert [kept.name for kept in shared._made] == ["cells", "blocks"]
+        with pytest.raises(duckdb.Error):
+            shared.cursor.execute("FROM cells")
+    assert not curator.engine._shared

@@ -17,67 +17,32 @@ from typing import Any, Generic, Protocol, TypeVar
 from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.emit import key_codes, print_keyed
 from duckdp.compiler.expression import ColumnRef, Expr
+from duckdp.compiler.order_statements import (
+    BLOCKS,
+    COUNTED,
+    EVERYTHING,
+    FIRST,
+    JOINED,
+    LEVEL,
+    MARKS,
+    NEXT,
+    NOTHING,
+    RANK,
+    WINDOWS,
+    bucket,
+    narrow,
+    unnested,
+)
 from duckdp.compiler.printing import SQL_TYPES, UNIT, Parameters, number, print_chosen
 from duckdp.compiler.query import Key, Query
-from duckdp.core.reads import AddByKey, OfAllRows, PrivateQuery
+from duckdp.core.reads import AddByKey, Kept, OfAllRows, Parts, PrivateQuery
 from duckdp.errors import CatalogError, QueryError
 from duckdp.mechanisms.exponential_quantiles import PLACES, below_terms
 
 ORDER = "which values have given ranks among all"  # what parts do not tell
 _BITS = 11  # of a cell's number: a block of the grid is cut into 2^11
-
-_WINDOWS = """\
-WITH cells AS {kept} (SELECT * FROM {rows} AS source(g, x)),
-blocks0 AS MATERIALIZED (SELECT g, x >> {block} AS b, system.main.count_star() AS c FROM cells GROUP BY ALL),
-ends0 AS MATERIALIZED (
-  SELECT g, b, c, system.main.sum(c) OVER (PARTITION BY g ORDER BY b) AS last FROM blocks0),
-sizes AS (SELECT g, system.main.max(last) AS n FROM ends0 GROUP BY g),
-{marks}
-parts AS (
-  SELECT p.*, {below} AS below, {upto} AS upto
-  FROM (SELECT {columns}) AS p LEFT JOIN sizes ON sizes.g = p.g{joins}),
-aims AS MATERIALIZED (
-  SELECT p.*, (CASE WHEN inward = 0 THEN below + (a * (upto - below)) // d
-    WHEN a = 0 THEN below + system.main.least(inward, (upto - below) // 2)
-    ELSE upto - system.main.least(inward, (upto - below) // 2) END) AS middle FROM parts AS p),
-ranks AS MATERIALIZED (
-  SELECT part, g, below, upto, system.main.greatest(below, middle - reach - 1) AS first,
-    system.main.least(upto, middle + reach + 2) AS final FROM aims),
-{levels}
-SELECT -1 - part, below, upto, 0 FROM ranks
-UNION ALL
-SELECT DISTINCT e.g, e.b, e.last - e.c, e.c FROM {deepest} AS e JOIN ranks AS r
-ON e.g = r.g AND e.last > r.first AND e.last - e.c < r.final"""
-
-_NOTHING, _EVERYTHING = -1, -2  # marks of cuts before and after all rows
-_RANK = f"(CASE WHEN {{mark}} = {_EVERYTHING} THEN COALESCE(n, 0) WHEN {{mark}} >= 0 THEN {{known}} ELSE 0 END)"
-_JOINED = " LEFT JOIN marks AS lower ON lower.mark = p.m1 LEFT JOIN marks AS upper ON upper.mark = p.m2"
-
-_LEVEL = """\
-near{i} AS MATERIALIZED (
-  SELECT DISTINCT e.g, e.b, e.last - e.c AS before FROM ends{i} AS e JOIN ranks AS r
-  ON e.g = r.g AND e.last > r.first AND e.last - e.c < r.final),
-kept{j} AS MATERIALIZED (
-  SELECT k.g, k.x, n.b AS parent, n.before
-  FROM {kept} AS k JOIN near{i} AS n ON k.g = n.g AND k.x >> {coarser} = n.b),
-blocks{j} AS (
-  SELECT g, parent, x >> {block} AS b, system.main.any_value(before) AS before, system.main.count_star() AS c
-  FROM kept{j} GROUP BY ALL),
-ends{j} AS MATERIALIZED (
-  SELECT g, b, c, before + system.main.sum(c) OVER (PARTITION BY g, parent ORDER BY b) AS last FROM blocks{j}),"""
-
-_MARKS = """\
-counted AS MATERIALIZED (
-  SELECT {bucket} AS bucket, system.main.count_star() AS c
-  FROM (SELECT {number} AS y FROM cells) AS cells GROUP BY ALL),
-cells_at AS MATERIALIZED (
-  SELECT m.mark, COALESCE(system.main.sum(c) FILTER (bucket >= m.base AND bucket < m.here), 0) AS before,
-    COALESCE(system.main.sum(c) FILTER (bucket = m.here), 0) AS rows
-  FROM (SELECT {marked}) AS m CROSS JOIN (SELECT * FROM counted UNION ALL SELECT -1, 0) AS counted GROUP BY m.mark),
-marks AS MATERIALIZED (
-  SELECT t.mark, system.main.any_value(before)
-    + system.main.sum(system.main.greatest(0, (rows - remainder + step - 1) // step)) AS below
-  FROM (SELECT {terms}) AS t JOIN cells_at ON cells_at.mark = t.mark GROUP BY t.mark),"""
+_COUNTED = 4_094  # blocks in all groups: so many DuckDB counts in an array (its perfect_ht_threshold)
+_LEAST_BLOCKS = 256  # in each of many groups
 
 
 class Ranks(Protocol):
@@ -155,17 +120,14 @@ class OrderRows:
     def windows(self, wanted: Sequence[WantedPart[Ranks]], salt: int) -> PrivateQuery:
         """Rows (-1 - part, rows before it, up to its end, 0) and, near ranks, (group, cell, rows before it, rows)."""
         parameters = Parameters()
-        rows = self._print(salt, parameters)
-        shifts, deepest = self._shifts(), len(self._shifts()) - 1
+        shifts, deepest = self._shifts, len(self._shifts) - 1
         whole = (self.steps + 1) * PLACES
         cuts = {(p.group, cut) for p in wanted for cut in (p.low, p.high) if 0 < cut < whole}
         marks = {place: i for i, place in enumerate(sorted(cuts))}
 
         def marked(group: int, cut: int) -> int:
-            return marks.get((group, cut), _NOTHING if cut <= 0 else _EVERYTHING)
+            return marks.get((group, cut), NOTHING if cut <= 0 else EVERYTHING)
 
-        # kept between the passes over them, where there are three or more than arithmetic makes them
-        again = marks or self.keys or self.table.unit_key is not None
         aims = [p.aim for p in wanted]
         listed = {
             "part": list(range(len(wanted))),
@@ -177,24 +139,22 @@ class OrderRows:
             "inward": [aim.inward for aim in aims],
             "reach": [aim.reach for aim in aims],
         }
-        levels = [
-            _LEVEL.format(i=i, j=i + 1, kept=f"kept{i}" if i else "cells", block=shifts[i + 1], coarser=shifts[i])
-            for i in range(len(shifts) - 1)
-        ]
-        sql = _WINDOWS.format(
-            rows=rows,
-            kept="MATERIALIZED" if again else "NOT MATERIALIZED",
-            block=shifts[0],
+        levels = []
+        for i in range(deepest):
+            levels.append((NEXT if i else FIRST).format(i=i, j=i + 1, coarser=shifts[i]))
+            levels.append(LEVEL.format(j=i + 1, block=shifts[i + 1]))
+        body = WINDOWS.format(
+            high=self._high,
             marks=self._print_marks(marks, parameters) if marks else "",
-            below=_RANK.format(mark="p.m1", known="lower.below" if marks else "0"),
-            upto=_RANK.format(mark="p.m2", known="upper.below" if marks else "0"),
-            columns=_unnested(listed, parameters),
-            joins=_JOINED if marks else "",
+            below=RANK.format(mark="p.m1", known="lower.below" if marks else "0"),
+            upto=RANK.format(mark="p.m2", known="upper.below" if marks else "0"),
+            columns=unnested(listed, parameters),
+            joins=JOINED if marks else "",
             levels="\n".join(levels).rstrip(",") if levels else "none AS (SELECT 0)",
             deepest=f"ends{deepest}",
         )
         most = sum(1 + min(2 * aim.reach + 8, self.steps + 1) for aim in aims)
-        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most, parts=OfAllRows(ORDER))
+        return self._shared(body, parameters, salt, rows=most, parts=OfAllRows(ORDER))
 
     def counts(self, ends: Sequence[Sequence[int]], salt: int) -> PrivateQuery:
         """Rows (place, rows): how many lie between neighbouring ends, in all groups one after the other.
@@ -203,43 +163,69 @@ class OrderRows:
             ends: for each group cells, ascending: rows up to each of them, and after the last, are counted.
             salt: chooses each unit's rows.
         """
-        parameters = Parameters()
-        rows = self._print(salt, parameters)
-        width = self.steps + 1
+        width = self._high << self._shifts[0]
         cuts = [g * width + end for g, own in enumerate(ends) for end in (0, *(e + 1 for e in own))][1:]
-        source = f"(SELECT {self._number} AS y FROM {rows} AS source(g, x)) AS cells"
-        sql = f"SELECT {_bucket(cuts)} AS place, system.main.count_star() FROM {source} GROUP BY ALL"
-        return PrivateQuery(
-            sql=sql,
-            parameters=tuple(parameters.values),
-            rows=len(cuts) + 1,
-            parts=AddByKey(keys=1, ordered=False),
-        )
+        parts = AddByKey(keys=1, ordered=False)
+        body = f"{self._print_counted(cuts)}\nSELECT bucket AS place, c FROM counted"
+        return self._shared(body, Parameters(), salt, rows=len(cuts) + 1, parts=parts)
 
     def leaves(self, width: int, most: int, salt: int) -> PrivateQuery:
         """Rows (group * most + leaf, rows) of leaves with so many cells each, where there are rows."""
         parameters = Parameters()
         rows = self._print(salt, parameters)
         place = f"g * {most} + x // {width}"
-        sql = f"SELECT {place} AS place, system.main.count_star() FROM {rows} AS source(g, x) GROUP BY ALL"
+        where = "WHERE x IS NOT NULL GROUP BY ALL"
+        sql = f"SELECT {place} AS place, system.main.count_star() FROM {rows} AS source(g, x) {where}"
         parts = AddByKey(keys=1, ordered=False)
         return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most * len(self.groups), parts=parts)
 
-    @property
-    def _number(self) -> str:
-        """SQL of a cell's number among those of all groups."""
-        return f"g * {self.steps + 1} + x" if self.keys else "x"
-
-    def _shifts(self) -> list[int]:
+    @cached_property
+    def _shifts(self) -> tuple[int, ...]:
         """Bits of a cell's number that blocks leave out, from coarse to single cells."""
-        shifts = [0]
-        while 1 << (shifts[0] + _BITS) <= self.steps:
-            shifts.insert(0, shifts[0] + _BITS)
-        return shifts
+        most = max(_LEAST_BLOCKS, _COUNTED // len(self.groups)) - 1
+        shifts = [(self.steps // (most + 1)).bit_length()]
+        while shifts[-1]:
+            shifts.append(max(0, shifts[-1] - _BITS))
+        return tuple(shifts)
+
+    @property
+    def _high(self) -> int:
+        """Blocks of a group at the coarsest level."""
+        return (self.steps >> self._shifts[0]) + 1
+
+    def _shared(self, body: str, parameters: Parameters, salt: int, *, rows: int, parts: Parts) -> PrivateQuery:
+        """A read of cells and of blocks of them, which the release's other reads start from too."""
+        own, count = Parameters(), len(parameters.values)
+        cells = Kept(name="cells", sql=self._print_cells(salt, own), parameters=tuple(own.values))
+        blocks = Kept(name="blocks", sql=BLOCKS)
+        alone = f"cells AS MATERIALIZED ({self._print_cells(salt, parameters)}),\nblocks AS MATERIALIZED ({BLOCKS})"
+        return PrivateQuery(
+            sql=f"WITH {alone},\n{body}",
+            parameters=tuple(parameters.values),
+            rows=rows,
+            parts=parts,
+            kept=(cells, blocks),
+            rest=f"WITH {body}",
+            rest_count=count,
+        )
+
+    def _print_cells(self, salt: int, parameters: Parameters) -> str:
+        """(h, l) of the rows that count: the block that a cell lies in, of all groups' blocks, and its place there."""
+        low = self._shifts[0]
+        block = f"CAST(g * {self._high} + (x >> {low}) AS {narrow(len(self.groups) * self._high)})"
+        place = f"CAST(x & {(1 << low) - 1} AS {narrow(1 << low)})"
+        return f"SELECT {block} AS h, {place} AS l FROM {self._print(salt, parameters)} AS source(g, x)"
+
+    def _print_counted(self, cuts: Sequence[int]) -> str:
+        """How many rows lie between cuts, ascending: of blocks that have one within them, by their cells."""
+        low = self._shifts[0]
+        within = sorted({cut >> low for cut in cuts if cut & ((1 << low) - 1)})
+        inside = f"h IN ({', '.join(map(str, within))})" if within else "false"
+        return COUNTED.format(bucket=bucket(cuts), low=low, inside=inside)
 
     def _print_marks(self, marks: dict[tuple[int, int], int], parameters: Parameters) -> str:
         """Rows below each cut: those of cells before its own, and those of its own at places below it."""
-        width, at = self.steps + 1, {}
+        width, at = self._high << self._shifts[0], {}
         cuts = sorted({y for g, cut in marks for c in [g * width + cut // PLACES] for y in (g * width, c, c + 1)})
         cuts = [y for y in cuts if y > 0]
         for number_of, y in enumerate(cuts, 1):
@@ -256,27 +242,29 @@ class OrderRows:
             "remainder": [r if w else 2 * PLACES for _, r, w in terms],
             "step": [w or 1 for _, _, w in terms],
         }
-        return _MARKS.format(
-            bucket=_bucket(cuts),
-            number=self._number,
-            marked=_unnested(marked, parameters),
-            terms=_unnested(listed, parameters),
+        return MARKS.format(
+            counted=self._print_counted(cuts),
+            marked=unnested(marked, parameters),
+            terms=unnested(listed, parameters),
         )
 
     def _print(self, salt: int, parameters: Parameters) -> str:
-        """(g, x) of the rows that count, as a parenthesised SELECT."""
+        """(g, x) of the rows that count, as a parenthesised SELECT; x is NULL of rows without a value."""
         query = Query(table=self.table, where=self.where, keys=self.keys, outputs=())
         names, rows = print_keyed(query, ColumnRef(self.column), parameters)
         g, join = "CAST(0 AS BIGINT)", ""
-        if names:
-            g, join = (
-                "d.g",
-                f" JOIN {self._domain(parameters)} ON "
-                + " AND ".join(f"d.{name} IS NOT DISTINCT FROM prepared.{name}" for name in names),
-            )
+        if names and all(key.listed and None not in (key.domain or ()) for key in self.keys):
+            g = "0"
+            for name, key in zip(names, self.keys, strict=True):
+                place = f"(CAST(prepared.{name} AS BIGINT) - 1)"  # of a listed value: from 1
+                g = place if g == "0" else f"({g} * {len(key.domain or ())} + {place})"
+        elif names:
+            on = " AND ".join(f"d.{name} IS NOT DISTINCT FROM prepared.{name}" for name in names)
+            g, join = "d.g", f" JOIN {self._domain(parameters)} ON {on}"
         keyed = self.table.unit_key is not None
         unit = f"prepared.{UNIT} AS {UNIT}, " if keyed else ""
-        rows = f"(SELECT {unit}{g} AS g, {self.cell('prepared.x')} AS x FROM {rows}{join} WHERE prepared.x IS NOT NULL)"
+        where = " WHERE prepared.x IS NOT NULL" if keyed else ""
+        rows = f"(SELECT {unit}{g} AS g, {self.cell('prepared.x')} AS x FROM {rows}{join}{where})"
         if not keyed:
             return rows
         if not names:
@@ -291,12 +279,12 @@ class OrderRows:
         return f"(SELECT r.g, r.x FROM {print_chosen(each, ['g', 'x'], salt, self.unit)} AS r)"
 
     def cell(self, value: str) -> str:
-        """SQL of the grid cell that a value, printed as SQL, lies in."""
+        """SQL of the grid cell that a value, printed as SQL, lies in; NULL of NULL."""
         span = self.column.interval
         share = f"({value} - {number(span.lower)}) / {number(span.upper - span.lower)}"
         raw = f"system.main.floor({share} * {number(self.steps)} + 0.5e0)"
         top = self.steps
-        return f"CAST((CASE WHEN {raw} >= {top} THEN {top} WHEN {raw} > 0 THEN {raw} ELSE 0 END) AS BIGINT)"
+        return f"CAST((CASE WHEN {raw} >= {top} THEN {top} WHEN {raw} <= 0 THEN 0 ELSE {raw} END) AS BIGINT)"
 
     def _domain(self, parameters: Parameters) -> str:
         """The groups as a relation named ``d``: their numbers and keys."""
@@ -345,21 +333,3 @@ def bounded_column(table: Table, name: object) -> Column:
 def group_count(keys: Sequence[Key]) -> int:
     """How many groups the domains of keys have."""
     return prod(len(key.domain or ()) for key in keys)
-
-
-def _unnested(listed: dict[str, list[int]], parameters: Parameters) -> str:
-    return ", ".join(
-        f"system.main.unnest(CAST({parameters.bind(values)} AS BIGINT[])) AS {name}" for name, values in listed.items()
-    )
-
-
-def _bucket(cuts: Sequence[int]) -> str:
-    """How many of the cuts, ascending, are at or below y, group * width + cell: a search that is written out."""
-
-    def search(low: int, high: int) -> str:
-        if low == high:
-            return str(low)
-        middle = (low + high) // 2
-        return f"CASE WHEN y < {cuts[middle]} THEN {search(low, middle)} ELSE {search(middle + 1, high)} END"
-
-    return f"({search(0, len(cuts))})"

@@ -153,6 +153,21 @@ class OfAllRows(Parts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Kept:
+    """Rows that several reads of one release start from: within the private instance, for as long as the release takes.
+
+    Attributes:
+        name: of the temporary table.
+        sql: one SELECT, printed from plan objects, of private rows or of what is kept before it.
+        parameters: values of $1, $2, ...
+    """
+
+    name: str
+    sql: str
+    parameters: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class PrivateQuery:
     """SQL of our own for the private instance.
 
@@ -163,6 +178,9 @@ class PrivateQuery:
             them (keys that must pass a threshold; the points of a large summary, added up as they come).
         arrays: rows cross in batches, each a tuple of NumPy arrays of DOUBLE or INTEGER, one per column, NULL as NaN.
         parts: how results of parts of the rows combine.
+        kept: what may be copied once for all reads of a release; ``sql`` does without.
+        rest: the same read of these copies; its parameters are the first of ``parameters``.
+        rest_count: how many those are.
     """
 
     sql: str
@@ -170,6 +188,9 @@ class PrivateQuery:
     rows: int | None = 1
     arrays: bool = False
     parts: Parts
+    kept: tuple[Kept, ...] = ()
+    rest: str = ""
+    rest_count: int = 0
 
     def combine(self, parts: Sequence[Iterable[Row]]) -> Iterator[Row]:
         """What this read gives on the whole, from what it gave on each part; see :meth:`Parts.combine`."""

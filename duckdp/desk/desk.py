@@ -139,7 +139,8 @@ class Desk(Lookups):
             keep=lambda number, payload: ledger.store_stage(charge, number, payload),
         )
         try:
-            stored = ledger.store_release(charge, work(stages))
+            with data.engine.sharing(charge):
+                stored = ledger.store_release(charge, work(stages))
         except BaseException as error:  # noqa: BLE001 - see laundered
             problem = data.life.told(laundered(error, charge.id), charge.id)
         if problem is not None:

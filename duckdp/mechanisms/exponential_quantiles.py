@@ -46,6 +46,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -104,7 +105,7 @@ class Aim:
 
     def weigher(self) -> Weigher:
         """What gives distances their weights."""
-        return Weigher(rate=self.rate * _SAFE / self.b, most=self.most)
+        return _weigher(self.rate * _SAFE / self.b, self.most)
 
 
 @dataclass(eq=False)
@@ -138,6 +139,12 @@ class Weigher:
             known = int(_CONTEXT.multiply(power, Decimal(1 << _SCALE)))
             self._tables[digit, place] = known
         return known
+
+
+@lru_cache(maxsize=16)
+def _weigher(rate: Fraction, most: int) -> Weigher:
+    """One for all draws at one rate, as those of groups are."""
+    return Weigher(rate=rate, most=most)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from duckdp.process.ending import Ending, close_busy
 from duckdp.process.folders import Folder
 from duckdp.process.forks import Home, closed, keep
 from duckdp.vault.decoding import read_in_full
+from duckdp.vault.shared_reads import SharedReads
 from duckdp.vault.source import Source
 
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -66,6 +67,7 @@ class Engine:
         # between any two.
         self._running: dict[Work, object] = {}  # for whom
         self._stopped: set[Work] = set()
+        self._shared: dict[int, SharedReads] = {}  # by charge
         self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
         self._con = self._connect()
         try:
@@ -90,6 +92,17 @@ class Engine:
         self._cursors.add(cursor)
         return cursor
 
+    @contextmanager
+    def sharing(self, charge: Charge) -> Iterator[None]:
+        """While it lasts, the reads of a charge (:meth:`run`) share what they copy; then nothing is left of it."""
+        shared = self._shared[charge.id] = SharedReads(self.schema_cursor)
+        try:
+            yield
+        finally:
+            self._shared.pop(charge.id, None)
+            if not self._home.left:
+                shared.close()
+
     def run(self, query: PrivateQuery, charge: Charge) -> Iterator[tuple[Any, ...]]:
         """Run a private read that has been paid for.
 
@@ -106,7 +119,8 @@ class Engine:
         if not isinstance(charge, Charge):
             raise InternalError("a private read needs a charge")
         failed: str | None = None
-        cursor = self.schema_cursor()
+        shared = self._shared.get(charge.id) if query.kept else None
+        cursor = self.schema_cursor() if shared is None else shared.cursor
         self._running[cursor] = asker()
         crossed = 0
         try:
@@ -115,7 +129,8 @@ class Engine:
                 _require_few(1, query.rows)
                 yield from read_batches(cursor, query)
                 return
-            result = cursor.execute(query.sql, list(query.parameters))
+            sql, parameters = (query.sql, list(query.parameters)) if shared is None else shared.prepare(query)
+            result = cursor.execute(sql, parameters)
             while rows := result.fetchmany(BATCH):
                 self._go_on(cursor)
                 crossed += len(rows)
@@ -129,7 +144,7 @@ class Engine:
             failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"
         finally:
             self._ended(cursor)
-            if not self._home.left:
+            if shared is None and not self._home.left:
                 cursor.close()
         if failed is not None:
             raise ExecutionError(failed, charge.id)

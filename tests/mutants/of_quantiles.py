@@ -9,6 +9,7 @@ _MECHANISM, _TASK, _ROWS = (
     "duckdp/compiler/quantile_levels.py",
     "duckdp/compiler/order_rows.py",
 )
+_STATEMENTS = "duckdp/compiler/order_statements.py"
 _INTERVALS = "duckdp/mechanisms/quantile_intervals.py"
 _T, _T_LAW = ("tests/test_quantiles.py",), ("tests/mechanisms/test_quantiles.py",)
 _T_MEASURE = ("tests/mechanisms/test_cell_measure.py",)
@@ -24,7 +25,10 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("quantiles: every level for the whole epsilon", _TASK, "int(total * r / sum(roots) * (1 - 1e-12))", "int(total * (1 - 1e-12))", _T),
     Mutant("quantiles: replaced units lose half", _TASK, "(2 if self.neighbours is Neighbours.REPLACE else 1)", "1", _T),
     Mutant("quantiles: groups of a unit do not count", _TASK, "return self.rows.shared * (", "return (", _T),
-    Mutant("quantiles: parts begin before their cut", _ROWS, "(rows - remainder + step - 1) // step", "(rows - remainder + step) // step", _T),
+    Mutant("quantiles: parts begin before their cut", _STATEMENTS, "(rows - remainder + step - 1) // step", "(rows - remainder + step) // step", _T),
+    Mutant("quantiles: a block is counted among those above", _ROWS, "within = sorted({cut >> low for cut in cuts if cut & ((1 << low) - 1)})", "within = list[int]()", _T),
+    Mutant("quantiles: rows without a value are the least", _ROWS, "WHEN {raw} <= 0 THEN 0 ELSE {raw} END)", "WHEN {raw} > 0 THEN {raw} ELSE 0 END)", _T),
+    Mutant("quantiles: copies of another release", "duckdp/vault/shared_reads.py", "if self._made[place : place + 1] != [kept]:", "if len(self._made) <= place:", _T),
     Mutant("quantiles: all of a unit's rows", _ROWS, "print_chosen(each, ['g', 'x'], salt, self.unit)", "print_chosen(each, ['g', 'x'], salt, 10**6)", _T),
     Mutant("quantiles: all of a unit's groups", _ROWS, "WHERE r.place <= {self.shared})", "WHERE r.place > 0)", _T),
     Mutant("quantiles: groups are not of its identity", _TASK, "[show(k.expr) for k in rows.keys]]", "[]]", _T_IDENTITIES),
