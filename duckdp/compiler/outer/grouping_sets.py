@@ -11,9 +11,9 @@
 Each set is a question of its own, whose rows and groups of a unit are bounded in that set alone: in the grand total a
 unit has one group, and its noise is scaled to that. So it is for aggregates of every kind, those too that do not add up
 (different values, medians, averages). What is released is the list of these questions, with a share of the charge for
-each (:mod:`duckdp.compiler.outer.several`, whose proof it rests on): in set s the sensitivity is m_s u D in l1, with m_s
-groups of a unit that count there, under the noise of its own share, and the shares add up to the charge. Totals are
-released by themselves, so they are no sums of the parts that are shown.
+each (:mod:`duckdp.compiler.outer.several`, whose proof it rests on): in set s the sensitivity is m_s u D in l1, with
+m_s groups of a unit that count there, under the noise of its own share, and the shares add up to the charge. Totals
+are released by themselves, so they are no sums of the parts that are shown.
 """
 
 from __future__ import annotations
