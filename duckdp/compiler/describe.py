@@ -9,15 +9,16 @@ from duckdp.compiler.notation import pretty as pretty
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.query import Key, Query
 from duckdp.compiler.relations.relation import Relation
-from duckdp.core.types import show_decimal
+from duckdp.core.errorbars import Noise
+from duckdp.core.types import NANO, PICO, show_decimal
 
 
-def describe_plan(plan: Plan) -> str:
-    """The plan as an indented text, one step a line."""
+def describe_plan(plan: Plan) -> list[str]:
+    """The plan, a step a line, indented by what it belongs to; of public figures alone."""
     query = plan.query
     if not plan.measures:
         where = f" where {pretty(query.where)}" if query.where is not None else ""
-        return f"read nothing: no row of {query.table.name}{where} counts, by the declared bounds and domains"
+        return [f"read nothing: no row of {query.table.name}{where} counts, by the declared bounds and domains"]
     lines = [
         f"release {_counted(plan.cells, 'number')} per group, {plan.family} noise, {plan.loss}",
         f"  protects: {_unit(plan)}",
@@ -27,12 +28,32 @@ def describe_plan(plan: Plan) -> str:
     lines += [f"  key: {pretty(key.expr)} ({_key(key, plan.tau)})" for key in query.keys]
     for measure, noise in zip(plan.measures, plan.noises, strict=True):
         scale = "public, exact" if noise is None else f"noise of scale {noise.scale / measure.steps:.6g}"
-        lines.append(f"  measure: {_measure(measure)}, {scale}")
-    if (shown := told_units(plan)) is not None:
-        lines.append(f"  then, free: {shown}")
+        lines.append(f"  measure: {_measure(measure)}, {scale}{_share(plan, measure, noise)}")
     if plan.loss.delta_atto:
         lines.append(f"  delta: {show_decimal(plan.loss.delta_atto, 18)}")
-    return "\n".join(lines)
+    return [*lines, *(f"  then, free: {step}" for step in _afterwards(plan))]
+
+
+def _share(plan: Plan, measure: Measure, noise: Noise | None) -> str:
+    """Which part of the charge a measure has, where several share it."""
+    if noise is None or sum(n is not None for n in plan.noises) < 2:
+        return ""
+    if plan.family == "laplace":
+        share = measure.sensitivity.l1 / noise.scale / (plan.loss.epsilon_nano / NANO)
+    else:
+        share = measure.sensitivity.l2_squared / (2 * noise.scale**2) / (plan.loss.rho_pico / PICO)
+    return f", {share:.0%} of the cost"
+
+
+def _afterwards(plan: Plan) -> list[str]:
+    """What is done with released figures."""
+    query = plan.query
+    shown = told_units(plan)
+    shown = None if shown is None else shown.partition(":")[0]  # a note says the rest
+    clauses = ["HAVING"] if query.having is not None else []
+    clauses += ["ORDER BY"] if query.order else []
+    clauses += ["LIMIT"] if query.limit is not None or query.offset else []
+    return [*([] if shown is None else [shown]), *([f"{', '.join(clauses)} of released figures"] if clauses else [])]
 
 
 def _read(query: Query) -> list[str]:

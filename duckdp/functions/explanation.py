@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from duckdp.catalog.table import describe_unit
 from duckdp.compiler.describe import describe_plan, pretty
+from duckdp.compiler.drawn import drawn
 from duckdp.compiler.notes import bounding_note, drops_rows, plan_notes, summary_note
 from duckdp.compiler.pricing import Price
 from duckdp.compiler.quantile import QuantileTask
@@ -57,7 +58,7 @@ def explain_price(found: Price, remaining: str, lines: Sequence[str] = ()) -> Ex
     """A statement that is paid for, or known without the data; ``lines`` say why no summary answers it."""
     plan = found.plan
     return Explanation(
-        plan="\n".join([describe_plan(plan), *lines]),
+        plan="\n".join([drawn(describe_plan(plan)), *lines]),
         cost=str(plan.loss) if plan.measures else "nothing",
         errors=found.errors,
         formulas=found.formulas,

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from duckdp.catalog.table import plain_type
 from duckdp.compiler.answers import answer_columns
+from duckdp.compiler.describe import describe_plan
+from duckdp.compiler.drawn import drawn
 from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.notes import plan_caveat, plan_notes
 from duckdp.compiler.outer.apart import Apart
@@ -181,12 +183,17 @@ class Outer:
         loss = total([plan.loss for plan in self.plans if plan.measures])
         each = [explain_price(price, "") for price in self.prices]
         many = len(each) > 1
-        lines = [f"{i}: {one.plan}" if many else one.plan for i, one in enumerate(each, 1)]
+        lines = [
+            f"  {f'{i}: ' if many and line[0] != ' ' else ''}{line}"
+            for i, plan in enumerate(self.plans, 1)
+            for line in describe_plan(plan)
+        ]
+        head = f"{len(each)} releases, charged together, {loss}" if many else "a query over an answer"
         after = "then, free, on the analyst's own instance" if each else "free, on the analyst's own instance"
         read = ", ".join(rows.table.name for rows in self.public)
         after += f", with the rows of public {read}: {self.plain}" if read else f": {self.plain}"
         return Explanation(
-            plan="\n".join([*lines, after]),
+            plan=drawn([head, *lines, f"  {after}"]) if each else after,
             cost=str(loss) if loss.epsilon_nano else "nothing",
             errors={_numbered(n, i, many=many): w for i, one in enumerate(each, 1) for n, w in one.errors.items()},
             formulas={_numbered(n, i, many=many): f for i, one in enumerate(each, 1) for n, f in one.formulas.items()},

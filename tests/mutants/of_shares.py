@@ -28,4 +28,5 @@ SHARES: tuple[Mutant, ...] = (
     Mutant("centred: all rows of a unit", _EMIT, 'weight = f"CAST(system.main.least({rows}, {most}) AS HUGEINT)"', 'weight = f"CAST({rows} AS HUGEINT)"', _T_SHARES),
     Mutant("centred: sums below 0 are cut", _RELEASE, "return -row_cap * measure.largest, row_cap * measure.largest", "return 0, row_cap * measure.largest", _T_SHARES),
     Mutant("centred: intervals without the count's noise", _INTERVALS, 'if measure.kind == "centred":  # of', 'if False:  # of', _T_SHARES),
+    Mutant("drawn: what was typed as branches", "duckdp/compiler/drawn.py", '.replace("\\n", " ")', "", ("tests/compiler/test_drawn.py",)),
 )
