@@ -11,7 +11,9 @@ inner edge the rows are more than noise.
 **ends** From the first to the last bin that a test at 95% allows: S(j) - w <= 0 <= S(j + 1) + w, w the half-width of
 the noise in S, and one row more, as quantiles between two rows are either's. At the bin of the true quantile both hold
 with probability 0.95 at least, whatever the rows: the noise of S(e) is a public linear form of the cells' (each of the
-two fails on one side only). So it is no approximation, but for the width of a bin.
+two fails on one side only). So it is no approximation, but for the width of a bin. A quantile that DuckDB would
+interpolate between two rows of different bins lies between them: both are allowed with at least 0.90, by the sum of what
+either may miss, and no more than that is claimed there.
 """
 
 from __future__ import annotations
