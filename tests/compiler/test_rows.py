@@ -214,12 +214,14 @@ def test_aggregates_of_exact_cells_are_those_of_the_rows(name: str) -> None:
 
 # ---- one place ------------------------------------------------------------------------------------------------------
 
-# The last two hold the aggregates of a unit's own rows, a table of their own.
+# The last four hold the aggregates and the window functions of a unit's own rows, tables of their own.
 TABLES = (
     "compiler/operators",
     "compiler/aggregates.py",
     "compiler/relations/unit_groups.py",
     "compiler/relations/per_unit_select.py",
+    "compiler/relations/windowed.py",
+    "compiler/relations/windowing.py",
 )
 NAMED = ("operator", "function")  # of Call and of Aggregate
 NAMES = {*OPERATORS, *(row.family for row in ROWS), *AGGREGATES}

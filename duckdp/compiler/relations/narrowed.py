@@ -8,7 +8,7 @@ bounds rows by what the text says, so less noise is needed; privacy rests on the
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from duckdp.catalog.table import Column, Kind, Table
@@ -16,6 +16,7 @@ from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.relations.relation import Relation
 
+_NONE, _ALL = -math.inf, math.inf
 _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
 
@@ -69,34 +70,20 @@ def _values(column: Column | None, parts: Sequence[Expr]) -> int | None:
         return None
     lower, upper = -math.inf, math.inf
     if column.kind is Kind.NUMBER and column.lower is not None:
-        lower, upper = column.interval.lower, math.inf
+        lower = column.interval.lower
     found: int | None = None
     for part in parts:
         if not isinstance(part, Call):
             continue
-        name = part.operator.split("_")[0]
-        args = part.arguments
-        if name == "in" and _is(args[0], column) and all(isinstance(a, Literal) for a in args[1:]):
-            found = min(len(args) - 1, found or len(args) - 1)
+        stem, args = part.operator.split("_")[0], part.arguments
+        if stem in _TURNED and _is(args[-1], column):
+            stem, args = _TURNED[stem], args[::-1]
+        leaves, given = _LEAVES.get(stem), [a.value for a in args[1:] if isinstance(a, Literal)]
+        if leaves is None or not _is(args[0], column) or len(given) < len(args) - 1:
             continue
-        if name == "between" and _is(args[0], column):
-            ends = [a.value if isinstance(a, Literal) else None for a in args[1:]]
-            lower, upper = max(lower, _number(ends[0], -math.inf)), min(upper, _number(ends[1], math.inf))
-            continue
-        if name not in _TURNED or len(args) != 2:
-            continue
-        if _is(args[1], column):
-            name, args = _TURNED[name], args[::-1]
-        if not _is(args[0], column) or not isinstance(args[1], Literal):
-            continue
-        if name == "eq":
-            found = 1
-        elif name in ("lt", "le"):
-            end = _number(args[1].value, math.inf)
-            upper = min(upper, end - 1 if name == "lt" and end.is_integer() else end)
-        else:
-            start = _number(args[1].value, -math.inf)
-            lower = max(lower, start + 1 if name == "gt" and start.is_integer() else start)
+        least, most, values = leaves(given)
+        lower, upper = max(lower, least), min(upper, most)
+        found = values if found is None else min(found, values or found)
     if column.kind is Kind.NUMBER and column.integral and math.isfinite(upper - lower):
         span = max(0, math.floor(upper) - math.ceil(lower) + 1)
         found = span if found is None else min(found, span)
@@ -109,3 +96,21 @@ def _is(expr: Expr, column: Column) -> bool:
 
 def _number(value: object, otherwise: float) -> float:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else otherwise
+
+
+def _next(value: object, step: int, otherwise: float) -> float:
+    """The whole number beside a whole number; another number itself."""
+    found = _number(value, otherwise)
+    return found + step if found.is_integer() else found
+
+
+#: Least and greatest value that a comparison with constants leaves, and how many there are, where it lists them.
+_LEAVES: Mapping[str, Callable[[Sequence[object]], tuple[float, float, int | None]]] = {
+    "eq": lambda _: (_NONE, _ALL, 1),
+    "in": lambda given: (_NONE, _ALL, len(given)),
+    "between": lambda given: (_number(given[0], _NONE), _number(given[1], _ALL), None),
+    "le": lambda given: (_NONE, _number(given[0], _ALL), None),
+    "lt": lambda given: (_NONE, _next(given[0], -1, _ALL), None),
+    "ge": lambda given: (_number(given[0], _NONE), _ALL, None),
+    "gt": lambda given: (_next(given[0], 1, _NONE), _ALL, None),
+}
