@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.errors import ErrorLevel
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from duckdp.errors import QueryError
 
 _CALLED: dict[type, str] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max"}
 _RESERVED = DuckDB.Generator.RESERVED_KEYWORDS  # which the printer quotes
@@ -22,8 +24,16 @@ def output_name(node: exp.Expression) -> str:
 
 
 def printed(node: exp.Expression) -> str:
-    """An expression as sqlglot prints it."""
-    return node.sql(dialect="duckdb", normalize_functions="lower", unsupported_level=ErrorLevel.IGNORE)
+    """An expression as sqlglot prints it.
+
+    Raises:
+        QueryError: Q101, it cannot: what it read, it may write as what it does not read.
+    """
+    try:
+        return node.sql(dialect="duckdb", normalize_functions="lower", unsupported_level=ErrorLevel.IGNORE)
+    except (SqlglotError, AttributeError, TypeError, ValueError, IndexError, KeyError):
+        pass
+    raise QueryError("Q101", "a part of this is no SQL that duckdp can write again. Write it in another way.")
 
 
 def _of_call(node: exp.Expression) -> str | None:

@@ -87,7 +87,9 @@ class _Reader:
         self.keys: tuple[Key, ...] = ()
 
     def read(self) -> Query:
-        said = [self._boolean(self.row(node), self.select.args["where"], "WHERE") for node in self.conditions]
+        said = [
+            self._boolean(self.row(node), self.select.args.get("where") or node, "WHERE") for node in self.conditions
+        ]
         condition = self.scope.simplified(all_hold(said))
         nodes = group_nodes(self.select, self.aliases, self.scope.is_column, self.text)
         self.keys = tuple(self._key(n) for n in _varying(nodes))
@@ -281,6 +283,8 @@ class _Reader:
         return self._numeric(row, node, [node.this])
 
     def _pair(self, name: str, node: exp.Expression) -> Expr:
+        if node.expression is None:
+            self._refuse("Q203", f"{name} takes two arguments, not 1. {ways.call(name, 2)}", node)
         y, x = (self._number(a, name, node) for a in (node.this, node.expression))
         return pair(name, y, x)
 

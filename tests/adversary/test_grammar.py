@@ -15,7 +15,7 @@ from duckdp.catalog.table import Kind
 from duckdp.compiler.expression import Literal
 from duckdp.compiler.scalars import Scalars
 from duckdp.errors import QueryError
-from tests.adversary.grammar import Fuzzed, Grammar, run
+from tests.adversary.grammar import Fuzzed, Grammar, plans_of, run
 from tests.relational import load_data, random_data, tables
 
 WORLD = tables()
@@ -34,6 +34,22 @@ def test_a_sample(con: duckdb.DuckDBPyConnection) -> None:
     found = run(con, Grammar(random.Random(2026)), WORLD, lambda done: done >= FEW)
     assert found.wrong == []
     assert found.outcomes["answered"] > 0 and len(found.outcomes) > 5
+
+
+#: What the long test found: each ended in an exception of ours or of the parser's.
+FOUND = [
+    "SELECT corr(level, 0.5) / regr_slope(DISTINCT day, 1 // ok) FROM visits v",
+    "SELECT (nullif(1 // day, 2), 3) FROM visits GROUP BY regr_slope(DISTINCT day, 1 // day)",
+    "SELECT count(*) FROM depts JOIN visits ON ('2024-02-01') AND (cost IS NULL)",
+    "SELECT regr_count(cost), regr_r2(cost), regr_slope(cost), corr(cost), covar_pop(cost) FROM visits",
+    "SELECT covar_samp(cost) FROM visits",
+]
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_what_was_found_is_refused(text: str) -> None:
+    with pytest.raises(QueryError):
+        plans_of(text, WORLD, [])
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def printed_outer(outer: exp.Query) -> str:
         text = _printed(outer)
         if _printed(parse_statement(text)) == text:
             return text
-    except (SqlglotError, QueryError):
+    except (SqlglotError, QueryError, AttributeError, TypeError, ValueError, IndexError, KeyError):
         pass
     raise QueryError(
         "Q101",
