@@ -76,8 +76,6 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
             self._depth -= 1
 
     def _translate(self, node: exp.Expression) -> Expr:
-        if isinstance(node, exp.Func) and any(v and node.args.get(k) is None for k, v in node.arg_types.items()):
-            self._refuse("Q203", f"{spell(node, self.text)} lacks an argument. Write it with all of them.", node)
         found = self.leaf(node)
         if found is not None:
             return found

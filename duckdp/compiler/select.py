@@ -285,8 +285,7 @@ class _Reader:
     def _pair(self, name: str, node: exp.Expression) -> Expr:
         if node.expression is None:
             self._refuse("Q203", f"{name} takes two arguments, not 1. {ways.call(name, 2)}", node)
-        y, x = (self._number(a, name, node) for a in (node.this, node.expression))
-        return pair(name, y, x)
+        return pair(name, self._number(node.this, name, node), self._number(node.expression, name, node))
 
     def _within_group(self, node: exp.WithinGroup) -> Expr:
         """percentile_cont(0.5) WITHIN GROUP (ORDER BY x), and mode()."""

@@ -174,7 +174,6 @@ INNER = "SELECT count(*) FROM"
 PARAMETERS = (1,)
 # refused, what its way out says, and that way taken (None: it is no statement over a protected table alone)
 WAYS = [
-    ("SELECT corr(age) FROM clinic", "lacks an argument", "SELECT corr(age, cost) FROM clinic"),
     ("SELECT regr_count(age) FROM clinic", "regr_count(x, y)", "SELECT regr_count(age, cost) FROM clinic"),
     (f"{N} GROUP BY sex, sex", "Write it once", f"{N} GROUP BY sex"),
     (f"{N} UNION {N}", "Ask one by one", N),
