@@ -25,7 +25,8 @@ FOR_OTHERS = {
         "profile",  # the owner
         "Files.export_summary",
         "Files.export_tables",
-        "Files.synthetic_report",  # the analyst
+        "Files.synthetic_report",
+        "Files.table_report",  # the analyst
         "Ledger.save_table",  # whoever has the ledger open
     },
     "click and Jupyter": {
