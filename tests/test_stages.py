@@ -23,6 +23,7 @@ from duckdp.compiler.outer.apart import take_apart
 from duckdp.compiler.outer.several import SeveralTask, plan_parts, task_of
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.pricing import Terms
+from duckdp.compiler.quantile_levels import plan_quantiles
 from duckdp.core.reads import Add, PrivateQuery
 from duckdp.core.task import Stages, Task
 from duckdp.core.types import NANO
@@ -114,6 +115,11 @@ def several(owner: duckdp.Curator) -> Task:
     return task
 
 
+def several_quantiles(owner: duckdp.Curator) -> Task:
+    given = {"epsilon_nano": 50 * NANO, "neighbours": owner.data.neighbours, "intervals": True}
+    return plan_quantiles(owner.table("t"), "a", [0.25, 0.5], None, **given)  # type: ignore[arg-type]
+
+
 ASKED = {
     "tree": wide("tree"),
     "tree with a target": wide("tree", target="flag", epsilon_nano=NANO),
@@ -125,6 +131,7 @@ ASKED = {
     "theorem": theorem,
     "degree from the count": counted,
     "parts of a statement": several,
+    "quantiles": several_quantiles,
 }
 
 
@@ -257,7 +264,7 @@ def check_moments(owner: duckdp.Curator, spy: Spy, what: str, most: int) -> None
         check_moment(owner, task, spy, f"{what} {k}", k, (KeyboardInterrupt, MemoryError, Stop)[k % 3])
 
 
-@pytest.mark.parametrize("what", ["tree", "moments with a target", "psi", "linear program"])
+@pytest.mark.parametrize("what", ["tree", "moments with a target", "psi", "linear program", "quantiles"])
 def test_no_draw_can_be_exchanged_once_something_followed_it(tmp_path: Path, spy: Spy, what: str) -> None:
     with open_owner(tmp_path) as owner:
         check_moments(owner, spy, what, 6)
@@ -347,7 +354,7 @@ with ours.open_owner(Path(sys.argv[2])) as owner:
 """
 
 
-@pytest.mark.parametrize(("what", "at"), [("tree", 7), ("psi", 9)])
+@pytest.mark.parametrize(("what", "at"), [("tree", 7), ("psi", 9), ("quantiles", 12)])
 def test_what_a_killed_process_stored_is_taken_by_the_next(tmp_path: Path, spy: Spy, what: str, at: int) -> None:
     command = [sys.executable, "-c", KILLED, str(ROOT), str(tmp_path), what, str(at)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -358,7 +365,7 @@ def test_what_a_killed_process_stored_is_taken_by_the_next(tmp_path: Path, spy: 
         payload = ask(owner, task, "killed")
         after = stored_stages(owner)
         assert after[: len(before)] == before
-        assert spy.moments.count("draw") == len(after) - len(before)
+        assert spy.moments.count("draw") == len(after) + (replayed(task, owner, after, "last") == "last") - len(before)
         assert replayed(task, owner, after, payload) == payload
         assert owner.ledger.charges()[-1].attempt == 2
 

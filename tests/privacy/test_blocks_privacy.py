@@ -31,18 +31,23 @@ ROWS = [(i, 0) for i in range(12)]
 ONE_MORE = [(99, 100 - k) for k in range(20)]
 CELLS = 4
 BLOCKS = {"mean": 4, "median": 1, "center": 2}  # the fewest: of few a unit moves most
+TWO = ", more := ['quantile_disc(x, 0.98)']"  # several aggregates at once: the sum of both is looked at
+MOST_OF_TWO = 3_000  # runs
 
 
 def _break(twin: str | None) -> None:
     """Few cells, and a part of the package replaced by a broken one, in this process."""
     from duckdp.compiler import block_values as blocks
+    from duckdp.compiler import block_vectors as vectors
 
-    blocks.CELLS = CELLS  # type: ignore[misc]
+    blocks.CELLS = vectors.CELLS = CELLS  # type: ignore[misc]
     if twin == "a tenth of the noise":
         made = blocks.BlockTask.mechanism_of_blocks.func
         blocks.BlockTask.mechanism_of_blocks = property(  # type: ignore[assignment]
             lambda self: replace(made(self), epsilon_nano=10 * self.epsilon_nano)
         )
+    elif twin == "the centre itself":
+        vectors.CenterOfVectors.release = lambda self, given: self.center(given)[0]  # type: ignore[method-assign]
     elif twin == "rows in any block":
         asked = blocks.BlockTask.query
         blocks.BlockTask.query = lambda self, salt: replace(  # type: ignore[method-assign]
@@ -50,7 +55,7 @@ def _break(twin: str | None) -> None:
         )
 
 
-def _answers(rows: list[tuple[int, int]], method: str, runs: int, twin: str | None) -> list[float]:
+def _answers(rows: list[tuple[int, int]], method: str, runs: int, twin: str | None, more: str) -> list[float]:
     _break(twin)
     ids, values = zip(*rows, strict=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -64,13 +69,13 @@ def _answers(rows: list[tuple[int, int]], method: str, runs: int, twin: str | No
             call = (
                 f"dp_sample_aggregate('t', 'quantile_disc(x, 0.99)', epsilon := {EPSILON}, blocks := {BLOCKS[method]}"
             )
-            call = f"SELECT value FROM {call}, method := '{method}', low := 0, high := 80, fresh := true)"
+            call = f"SELECT sum(value) FROM {call}{more}, method := '{method}', low := 0, high := 80, fresh := true)"
             return [float(con.execute(call).fetchall()[0][0]) for _ in range(runs)]
 
 
-def _measure(method: str, runs: int, twin: str | None = None) -> float:
+def _measure(method: str, runs: int, twin: str | None = None, more: str = "") -> float:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        waiting: list[Any] = [pool.submit(_answers, r, method, runs, twin) for r in (ROWS, ROWS + ONE_MORE)]
+        waiting: list[Any] = [pool.submit(_answers, r, method, runs, twin, more) for r in (ROWS, ROWS + ONE_MORE)]
         first, second = (w.result() for w in waiting)
     return epsilon_lower_bound(first, second)  # type: ignore[arg-type]
 
@@ -94,4 +99,18 @@ def test_the_empirical_epsilon_is_below_the_claim(method: str) -> None:
 def test_a_broken_twin_is_caught(method: str, twin: str) -> None:
     found = _measure(method, min(RUNS, 10_000), twin)
     print(f"{method}, {twin}: epsilon of at least {found:.3f}, claimed {EPSILON}")
+    assert found > EPSILON
+
+
+@pytest.mark.parametrize("method", ["mean", "center"])
+def test_the_empirical_epsilon_of_two_at_once_is_below_the_claim(method: str) -> None:
+    found = _measure(method, min(RUNS, MOST_OF_TWO), more=TWO)
+    print(f"two by {method}: epsilon of at least {found:.3f}, claimed {EPSILON}")
+    assert found <= EPSILON
+
+
+@pytest.mark.parametrize(("method", "twin"), [("mean", "a tenth of the noise"), ("center", "the centre itself")])
+def test_a_broken_twin_of_two_at_once_is_caught(method: str, twin: str) -> None:
+    found = _measure(method, min(RUNS, MOST_OF_TWO), twin, TWO)
+    print(f"two by {method}, {twin}: epsilon of at least {found:.3f}, claimed {EPSILON}")
     assert found > EPSILON
