@@ -12,8 +12,8 @@ inner edge the rows are more than noise.
 the noise in S, and one row more, as quantiles between two rows are either's. At the bin of the true quantile both hold
 with probability 0.95 at least, whatever the rows: the noise of S(e) is a public linear form of the cells' (each of the
 two fails on one side only). So it is no approximation, but for the width of a bin. A quantile that DuckDB would
-interpolate between two rows of different bins lies between them: both are allowed with at least 0.90, by the sum of what
-either may miss, and no more than that is claimed there.
+interpolate between two rows of different bins lies between them: both are allowed with at least 0.90, by the sum of
+what either may miss, and no more than that is claimed there.
 """
 
 from __future__ import annotations
