@@ -204,6 +204,15 @@ def test_no_average_has_more_noise_than_from_cells_of_its_own(monkeypatch: pytes
         assert sum(one < 0.9 * own for one, own in zip(*errors, strict=True)) == 2
 
 
+def test_a_sum_beside_averages_has_the_noise_of_the_count_too() -> None:
+    plan = plan_for("SELECT avg(income), avg(cost), sum(cost), avg(age), sum(age) FROM clinic", table())
+    assert [m.kind for m in plan.measures].count("centred") == 2
+    cells = [c for m in plan.measures for c in _near(m, 0.4)]
+    for output in evaluate(plan, f'{{"keys": null, "cells": [{cells}]}}'):
+        assert output.half_width is not None and output.standard_error is not None
+        assert 1.7 < output.half_width[0] / output.standard_error[0] < 2.7
+
+
 def _near(measure: Any, mean: float) -> list[int]:
     """Cells of 1,000 rows whose mean lies there between the bounds."""
     steps = 1000 * 2**measure.bits

@@ -17,7 +17,7 @@ SHARES: tuple[Mutant, ...] = (
     Mutant("min_units: of one side only", _LEAST, "level = 1 - 2 * ALPHA +", "level = 1 - 4 * ALPHA +", _T_LEAST),
     Mutant("min_units: noise of one cell alone", _LEAST, "rounded_half_width([noise] * measure.cells,", "rounded_half_width([noise],", _T_LEAST),
     Mutant("min_units: groups are shown anyway", _SHOWN, "rows = [i for i in rows if units[i] >= least]", "rows = list(rows)", _T_LEAST),
-    Mutant("min_units: rows for persons", _QUERY, '"count_rows" if self.table.unit_key is None else "count_units"', '"count_rows"', _T_LEAST),
+    Mutant("min_units: rows for persons", _QUERY, '"count_rows" if self.table.unit_key is None else "count_units"', '"count_rows"', ("tests/compiler/test_min_units.py::test_it_is_no_further_question_where_units_are_counted_anyway",)),
     Mutant("shares: more than the whole", _ADDITIVE, "shares = [epsilon_nano * part // sum(parts) for part in parts]", "shares = [epsilon_nano * part // max(parts) for part in parts]", _T_SHARES),
     Mutant("shares: of rho more than the whole", _ADDITIVE, "shares = [rho * part // sum(parts) for part in parts]", "shares = [rho * part // max(parts) for part in parts]", (SHARES_OF_PLANS,)),
     Mutant("shares: the root of another noise", _ADDITIVE, '1 / 3 if family == "laplace" else 1 / 2', '1 / 2 if family == "laplace" else 1 / 3', _T_SHARES),
