@@ -247,6 +247,7 @@ def test_explaining_is_free_and_says_which_part_is(curator: duckdp.Curator) -> N
     told = str(fay.explain(RATIO, epsilon=1))
     assert "1: release 1 number per group, laplace noise, epsilon=0.5" in told
     assert "then, free, on the analyst's own instance: SELECT" in told
+    assert 'FROM "release 1"' in told and "__dp_" not in told  # their own words, not ours
     assert "cost: epsilon=1\n" in told
     lines = curator.connect("fay").execute("SELECT plan FROM dp_explain($1, epsilon := 1)", [RATIO]).fetchall()
     assert [row[0] for row in lines] == told.splitlines()

@@ -20,7 +20,7 @@ from duckdp.compiler.notes import plan_caveat, plan_notes
 from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.block import column_name
 from duckdp.compiler.outer.outer_bars import Barred, with_bars
-from duckdp.compiler.outer.outer_text import printed_outer, with_tables
+from duckdp.compiler.outer.outer_text import printed_outer, shown_outer, with_tables
 from duckdp.compiler.outer.public_rows import PublicRows
 from duckdp.compiler.outer.several import payloads_of, plan_parts, task_of, total
 from duckdp.compiler.plan import Plan
@@ -69,6 +69,7 @@ class Outer:
         prices: of each part, for its share.
         plain, barred: the outer part without error columns, and with them.
         barred_text: the latter, printed.
+        shown: the former, for people.
         public: the public tables that it reads.
     """
 
@@ -77,6 +78,7 @@ class Outer:
     plain: str
     barred: Barred
     barred_text: str
+    shown: str
 
     @property
     def plans(self) -> list[Plan]:
@@ -191,7 +193,7 @@ class Outer:
         head = f"{len(each)} releases, charged together, {loss}" if many else "a query over an answer"
         after = "then, free, on the analyst's own instance" if each else "free, on the analyst's own instance"
         read = ", ".join(rows.table.name for rows in self.public)
-        after += f", with the rows of public {read}: {self.plain}" if read else f": {self.plain}"
+        after += f", with the rows of public {read}: {self.shown}" if read else f": {self.shown}"
         return Explanation(
             plan=drawn([head, *lines, f"  {after}"]) if each else after,
             cost=str(loss) if loss.epsilon_nano else "nothing",
@@ -214,6 +216,11 @@ def plan_outer(apart: Apart, terms: Terms, neighbours: Neighbours) -> Outer:
     return Outer(
         prices=tuple(prices),
         plain=printed_outer(apart.outer),
+        shown=shown_outer(
+            apart.outer,
+            [[name for name, _, _ in describe_outputs(price.plan)] for price in prices],
+            [rows.table.name for rows in apart.public],
+        ),
         barred=barred,
         barred_text=printed_outer(barred.outer),
         public=apart.public,

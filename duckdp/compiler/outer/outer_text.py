@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from duckdp.compiler.outer.block import table_name
+from duckdp.compiler.outer.block import column_name, table_name
 from duckdp.compiler.outer.public_rows import public_name
 from duckdp.compiler.outer.trees import duplicate
 from duckdp.compiler.parse import parse_statement
@@ -41,6 +41,38 @@ def _printed(tree: exp.Expression) -> str:
     for node in made.find_all(exp.Bracket):
         node.set("offset", 1)  # our parser keeps an index as it was written; the printer would shift it
     return made.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
+
+
+def shown_outer(outer: exp.Query, outputs: Sequence[Sequence[str]], public: Sequence[str]) -> str:
+    """The outer part for people: answers are called "release 1", and all columns as in their own words.
+
+    Args:
+        outer: the outer part.
+        outputs: names of the columns of each release.
+        public: names of the public tables.
+    """
+    assert isinstance(outer, exp.Expression)
+    made = duplicate(outer)
+    numbers = {table_name(i): i for i in range(len(outputs))}
+    others = {public_name(i): name for i, name in enumerate(public)}
+    for table in list(made.find_all(exp.Table)):
+        number = numbers.get(table.name)
+        if number is not None:
+            _in_words(table.find_ancestor(exp.Select), outputs[number])
+        named = others.get(table.name) if number is None else f"release {number + 1}" if outputs[1:] else "the release"
+        if named is not None:
+            table.set("this", exp.to_identifier(named))
+    return _printed(made)
+
+
+def _in_words(select: exp.Select | None, names: Sequence[str]) -> None:
+    """Give the columns of a release's answer the names that they have there."""
+    shown = {column_name(i): exp.to_identifier(name) for i, name in enumerate(names)}
+    for column in list(select.find_all(exp.Column)) if select else []:
+        if column.name in shown:
+            column.set("this", shown[column.name].copy())
+            if isinstance(column.parent, exp.Alias) and column.parent.alias == column.name:
+                column.parent.replace(column)
 
 
 def with_tables(outer: str, selects: Sequence[str], public: int = 0) -> str:
