@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import http.client
 import os
@@ -19,6 +20,7 @@ import duckdb
 import pytest
 
 import duckdp
+from duckdp.dashboard import charts
 from duckdp.dashboard import document as documents
 from duckdp.dashboard.curve import MOST, Curve
 from duckdp.dashboard.document import document
@@ -146,11 +148,43 @@ def test_a_text_that_is_not_escaped_is_seen(ledger: Ledger, monkeypatch: pytest.
     assert not harmless(page)
 
 
+@pytest.mark.parametrize("text", [*HOSTILE, "a\n<a href='javascript:alert(1)'>\u202e\n<script>", "\"><b x='"])
+def test_every_part_of_the_page_holds_texts(ledger: Ledger, text: str) -> None:
+    """Whatever stands in a cell, a name, a link, a chart or the title: the same elements, and nothing that hides."""
+
+    facts = Reader(ledger).read()
+
+    def parts(text: str) -> list[str]:
+        series = [charts.Series(name=text, css="c0", values=[1.0, 2.0])]
+        frozen = dataclasses.replace(facts, state=dataclasses.replace(facts.state, frozen=True, frozen_reason=text))
+        return [
+            document(frozen, name=text, choice=Choice(), report=lambda _: []),
+            documents._cell(text, "name"),
+            documents._table([text, text], [], numbers=(0,)),
+            documents._statement(text),
+            documents._link(text, Choice(analyst=text.encode("utf-8", "replace").decode())),
+            charts.legend(series, [("limit-key", text)]),
+            charts.areas([1.0, 2.0], series, began=0.0, line=None, marks=[charts.Mark(at=1.0, text=text)]),
+            charts.bars([1.0, 2.0], series, began=0.0),
+        ]
+
+    def quotes(part: str) -> int:
+        """Those that no attribute of ours has."""
+        return len(re.findall("[\"']", re.sub(r'<style>.*?</style>|[\w-]+="[^"]*"', "", part, flags=re.DOTALL)))
+
+    folded = {"details", "summary", "pre"}  # what a statement of several lines is in
+    for part, plain in zip(parts(text), parts("plain"), strict=True):
+        found, known = _Parsed(part), _Parsed(plain)
+        assert harmless(part) and quotes(part) == quotes(plain) and all(c.isprintable() or c in "\n\t" for c in part)
+        assert found.tags - folded == known.tags - folded and found.attributes == known.attributes
+
+
 def test_the_policy_names_the_one_style_sheet(written: str) -> None:
     (style,) = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', written)
     assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert written.count('<meta name="referrer" content="no-referrer">') == 1
     assert written.index("Content-Security-Policy") < written.index("<title>")  # before any text of others
     assert " style=" not in written and "<script" not in written and "url(" not in written
 
@@ -268,7 +302,7 @@ def test_the_address_opens_the_page(live: Live) -> None:
         "7",
     )
     assert headers["x-content-type-options"] == "nosniff" and headers["x-frame-options"] == "DENY"
-    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["cross-origin-resource-policy"] == headers["cross-origin-opener-policy"] == "same-origin"
     assert not [name for name in headers if name.startswith("access-control")] and headers["server"].strip() == "duckdp"
     assert asked(live, f"/{live.token}/", Host=f"localhost:{live.server_port}")[0] == 200
     assert asked(live, f"/{live.token}/", "HEAD")[::2] == (200, "")

@@ -134,6 +134,13 @@ def test_rows_that_are_units_stand_in_no_union() -> None:
         plan_of(f"SELECT count(*) FROM ({BOTH})", other)
 
 
+@pytest.mark.parametrize("names", [("visits", "days"), ("days", "visits"), ("days", "days")])
+def test_public_rows_stand_in_no_union(names: tuple[str, str]) -> None:
+    """By the rule that they are no one's, before any of units."""
+    with pytest.raises(QueryError, match="rows of a public table are no one's"):
+        plan_of("SELECT count(*) FROM (SELECT day FROM {} UNION ALL SELECT day FROM {})".format(*names), USUAL)
+
+
 # ---- broken twins
 
 

@@ -19,6 +19,7 @@ from tests.mutants.of_nothing import EQUIVALENT
 from tests.mutants.of_numerics import NUMERICS
 from tests.mutants.of_order import ORDER
 from tests.mutants.of_outer import OUTER
+from tests.mutants.of_pages import PAGES
 from tests.mutants.of_quantiles import QUANTILES
 from tests.mutants.of_ranges import RANGES
 from tests.mutants.of_reads import READS
@@ -54,6 +55,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "moments": MOMENTS,
     "ranges": RANGES,
     "shares": SHARES,
+    "pages": PAGES,
 }
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in LISTS.values() for mutant in mutants)
 

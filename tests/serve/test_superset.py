@@ -22,6 +22,7 @@ import psycopg
 import pytest
 
 import duckdp
+from duckdp.serve.statements import plain_dates
 from tests.serve.conftest import PASSWORD, Served, make_clinic, start
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "superset"
@@ -98,6 +99,45 @@ def test_a_date_of_postgresql_is_the_date(clinic: Served) -> None:
         for other in ("'2024-02-29', 'DD'", "'29.02.2024', 'YYYY-MM-DD'", "'2024-02-29 00:00:00', 'YYYY-MM-DD'"):
             with pytest.raises(psycopg.Error):
                 con.execute(f"SELECT to_date({other})")
+
+
+CALL, LITERAL = "to_date('2024-02-29', 'YYYY-MM-DD')", "DATE '2024-02-29'".ljust(35)
+TEXTS = (  # in which nothing is a call
+    "'{}'".format(CALL.replace("'", "''")),
+    "e'\\'{}'".format(CALL.replace("'", "\\'")),
+    f'"{CALL}"',
+    f"$${CALL}$$",
+    f"$a$ $$ {CALL} $a$",
+    f"-- {CALL}\n",
+    f"/* /* */ {CALL} */",
+    f"a.{CALL}",
+    f"my_{CALL}",
+    f'"a"{CALL}',
+    CALL.replace("02-29'", "02-29 10:00:00'"),
+    CALL.replace("-DD'", "-DD HH24:MI:SS'"),
+    CALL.replace("-DD'", "'"),
+    CALL.replace("24-", "24/"),
+)
+
+
+def test_dates_of_postgresql_alone_become_literals() -> None:
+    """Where they stand alone; texts, names and comments stay, and so do the places of all that follows."""
+    assert len(CALL) == len(LITERAL)
+    for text in (CALL, CALL.upper(), CALL.replace("DD')", "DD' )")):
+        assert plain_dates(f"({text}), {CALL}") == f"({LITERAL.ljust(len(text))}), {LITERAL}"
+    for text in TEXTS:
+        assert plain_dates(text) == text
+        assert plain_dates(f"{CALL} {text} {CALL}") == f"{LITERAL} {text} {LITERAL}"
+    times = {
+        "to_date('2024-02-29 10:00:00', 'YYYY-MM-DD HH24:MI:SS')": "DATE '2024-02-29'",
+        "to_timestamp('2024-02-29', 'YYYY-MM-DD')": "TIMESTAMP '2024-02-29'",
+        "to_timestamp('2024-02-29 10:00:00', 'YYYY-MM-DD HH24:MI:SS')": "TIMESTAMP '2024-02-29 10:00:00'",
+        "to_timestamp('2024-02-29 10:00:00.5', 'YYYY-MM-DD HH24:MI:SS.US')": "TIMESTAMP '2024-02-29 10:00:00.5'",
+    }
+    for text, literal in times.items():
+        assert plain_dates(text) == literal.ljust(len(text))
+    for wrong in ("00', 'YYYY-MM-DD HH24:MI:SS.US'", "00.5', 'YYYY-MM-DD HH24:MI:SS'"):
+        assert plain_dates(f"to_timestamp('2024-02-29 10:00:{wrong})") == f"to_timestamp('2024-02-29 10:00:{wrong})"
 
 
 # ---- Superset itself ------------------------------------------------------------------------------------------------
