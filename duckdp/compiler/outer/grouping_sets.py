@@ -166,18 +166,21 @@ class Levels:
         for node in self.select.expressions:
             given = node.args["alias"] if isinstance(node, exp.Alias) else None
             name = given or exp.to_identifier(output_name(node), quoted=True)
-            outputs.append(exp.Alias(this=self._without(node.unalias(), gone), alias=duplicate(name)))
+            outputs.append(exp.Alias(this=self._without(node.unalias(), gone, keys), alias=duplicate(name)))
         made.set("expressions", outputs)
         if own:
             made.set("group", exp.Group(expressions=[duplicate(e) for e in own]))
         having = self.select.args.get("having")
         if having is not None:
-            made.set("having", exp.Having(this=self._without(having.this, gone)))
+            made.set("having", exp.Having(this=self._without(having.this, gone, keys)))
         assert isinstance(made, exp.Select)
         return made
 
-    def _without(self, node: exp.Expression, gone: set[Expr | None]) -> exp.Expression:
-        """An expression of a set: keys that are not in it are NULL, and grouping() is a number."""
+    def _without(self, node: exp.Expression, gone: set[Expr | None], own: set[Expr | None]) -> exp.Expression:
+        """An expression of a set: keys that are not in it are NULL, and grouping() is a number.
+
+        A key of the set stands as it is, also where it reads one that is not: it is known of each group.
+        """
         if isinstance(node, (exp.Grouping, exp.GroupingId)):
             return self._grouping(node, gone)
         if is_aggregation(node) or isinstance(node, exp.Query):
@@ -185,7 +188,9 @@ class Levels:
         key = self._key(node)
         if key is not None and key in gone:
             return exp.Null()
-        return rebuilt(node, lambda part: self._without(part, gone))
+        if key is not None and key in own:
+            return duplicate(node)
+        return rebuilt(node, lambda part: self._without(part, gone, own))
 
     def _grouping(self, node: exp.Expression, gone: set[Expr | None]) -> exp.Expression:
         bits = 0
