@@ -5,7 +5,8 @@ the smallest whole number with P(|noise of that number| <= w) >= 1 - 2 alpha, al
 
 Guarantee:    a group with fewer than k units is shown with a chance of at most alpha, each group for itself. The other
               error: a group of which n >= k + 2 w units count is left out with a chance of at most alpha, and of fewer
-              with more. Where the number is public (``replace`` over all rows) w is 0: no error.
+              with more; beside a threshold tau on keys of which n >= max(k + w, tau) + w count. Where the number is
+              public (``replace`` over all rows) w is 0: no error.
 Privacy:      nothing beside the release of that number: it is a measure of the statement's, noised and paid for as one
               of its shares (``count(DISTINCT unit)``, where it is asked for, is the same); k, w and what is left out
               follow from the plan and from what was released. Keys without a domain pass the threshold of
@@ -14,7 +15,7 @@ Proof sketch: let c <= k - 1 be the units that the group has, n <= c those that 
               ``max_groups`` groups). The released number is round(n + Z), Z the noise of one cell or of several
               together, whose law is symmetric: P(n + round(Z) >= k + w) <= P(round(Z) > w) <= alpha, as both tails
               beyond w, ties included, hold at most 2 alpha (core/errorbars.rounded_half_width). Likewise
-              P(n + round(Z) < k + w) <= P(round(Z) < -w) <= alpha for n >= k + 2 w.
+              P(n + round(Z) < t) <= P(round(Z) < -w) <= alpha for n >= t + w, t = k + w or the higher tau.
 Numerics:     of one cell the law is summed exactly; of several to 1e-6, which is added to the level.
 Source:       minimum frequency rules of statistical offices: Hundepool and others, Statistical Disclosure Control
               (2012), section 4.2. The count that decides is noisy, so that the rule tells of no one.
@@ -33,6 +34,11 @@ _NUMERIC = 1e-6  # of a level: how well the law of several cells together is kno
 def least_shown(plan: Plan) -> int:
     """From which released number of units on a group is shown."""
     return (plan.query.min_units or 0) + slack(plan)
+
+
+def sure_units(plan: Plan) -> int:
+    """With how many units that count a group is left out with a chance of at most ALPHA, by a threshold on keys too."""
+    return max(least_shown(plan), plan.tau or 0) + slack(plan)
 
 
 def slack(plan: Plan) -> int:
@@ -62,7 +68,10 @@ def told_units(plan: Plan) -> str | None:
     w = slack(plan)
     if _counted(plan) is None:
         return f"groups of fewer than {k:,} units are not shown (min_units)"
+    size, chosen = plan.domain_size, plan.query.table.unit_key is not None and bool(plan.query.keys)
+    count = " that count" if chosen and (size is None or size > plan.groups) else ""
     return (
-        f"groups of fewer than {k + w:,} noisy units are not shown (min_units={k}): one with fewer than {k:,} is shown "
-        f"with a chance of at most {ALPHA:.0%}, one with {k + 2 * w:,} or more is left out with at most {ALPHA:.0%}"
+        f"groups of fewer than {sure_units(plan) - w:,} noisy units are not shown (min_units={k}): one with fewer than "
+        f"{k:,} is shown with a chance of at most {ALPHA:.0%}, one with {sure_units(plan):,} or more{count} is left "
+        f"out with at most {ALPHA:.0%}"
     )

@@ -17,7 +17,7 @@ import pytest
 import duckdp
 from duckdp.compiler import least_units
 from duckdp.compiler.evaluate import evaluate
-from duckdp.compiler.least_units import ALPHA, least_shown, slack
+from duckdp.compiler.least_units import ALPHA, least_shown, slack, sure_units, told_units
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Terms, price
@@ -87,6 +87,18 @@ def test_both_errors_by_summing_the_law(name: str) -> None:
         assert chance(plan, k - 1, least) <= ALPHA
         assert 1 - chance(plan, k + 2 * w, least) <= ALPHA
         assert chance(plan, k - 1, least - 1) > ALPHA  # the twin
+
+
+def test_a_threshold_on_keys_that_is_higher_decides() -> None:
+    """What is said of large groups holds beside it: of k + 2 w units nearly all are left out."""
+    plan = planned("SELECT name, count(DISTINCT pid) FROM clinic GROUP BY name", 3, epsilon="0.1", delta="1e-9")
+    k, w, least = 3, slack(plan), max(least_shown(plan), plan.tau or 0)
+    assert least == plan.tau > k + 2 * w
+    assert 1 - chance(plan, sure_units(plan), least) <= ALPHA
+    assert 1 - chance(plan, k + 2 * w, least) > 0.99
+    told = told_units(plan) or ""
+    assert f"fewer than {least:,} noisy units" in told
+    assert f"{sure_units(plan):,} or more that count" in told
 
 
 def test_cells_of_a_fine_grid() -> None:

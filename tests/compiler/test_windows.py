@@ -69,6 +69,20 @@ def test_a_condition_on_the_number_of_a_row_bounds_a_unit() -> None:
     assert joined.query.table.node.most == (None, None)  # one row on a side: nothing is left out
 
 
+def test_a_condition_that_leaves_no_row_has_a_plan() -> None:
+    """Of no row there would be no noise, and no logarithm of the rows that there are."""
+    number = "row_number() OVER (PARTITION BY pid ORDER BY day)"
+    for where in ("r <= 0", "r BETWEEN 5 AND 3"):
+        none = f"SELECT pid, day FROM (SELECT pid, day, {number} AS r FROM visits) WHERE {where}"
+        for inner in (
+            none,
+            f"SELECT pid, {number} AS n FROM ({none})",
+            f"SELECT pid, count(*) FROM ({none}) GROUP BY 1",
+        ):
+            plan = plan_of(f"SELECT count(*), count(DISTINCT pid) FROM ({inner})", USUAL)
+            assert all(m.sensitivity.l1 > 0 for m in plan.measures), inner
+
+
 def test_what_a_condition_leaves_is_known_of_the_rows_that_are_apart_alone() -> None:
     table = plan_of(f"SELECT count(*), avg(r) FROM (SELECT row_number() {BY} AS r FROM visits)", USUAL).query.table
     assert isinstance(table, Relation)

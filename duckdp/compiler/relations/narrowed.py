@@ -30,6 +30,8 @@ def conjuncts_of(expr: Expr | None) -> list[Expr]:
 def most_left(table: Table, where: Expr | None, own: Collection[str] = ()) -> int | None:
     """The most rows of a unit that a condition leaves, of rows that are alike in some columns; None: not known.
 
+    At least 1, of a condition that leaves none too: where nobody has a row no noise has a scale.
+
     Args:
         table: whose rows.
         where: the condition, over its columns.
@@ -40,7 +42,7 @@ def most_left(table: Table, where: Expr | None, own: Collection[str] = ()) -> in
     columns = {c.name: c for c in table.columns}
     parts = conjuncts_of(where)
     sizes = [1 if name in own else _values(columns.get(name), parts) for name in table.apart]
-    return None if any(s is None for s in sizes) else math.prod(s for s in sizes if s is not None)
+    return None if any(s is None for s in sizes) else max(1, math.prod(s for s in sizes if s is not None))
 
 
 def bounded_by(table: Table, keys: Sequence[Expr], where: Expr | None) -> Table:
@@ -58,9 +60,9 @@ def bounded_by(table: Table, keys: Sequence[Expr], where: Expr | None) -> Table:
     own = {k.column.name for k in keys if isinstance(k, ColumnRef) and k.column.other is None}
     in_group, together = most_left(table, where, own), most_left(table, where)
     if in_group is not None:
-        table = replace(table, max_rows=min(table.max_rows, max(in_group, 1)))
+        table = replace(table, max_rows=min(table.max_rows, in_group))
     if together is not None:
-        table = replace(table, max_groups=min(table.max_groups, max(together, 1)))
+        table = replace(table, max_groups=min(table.max_groups, together))
     return table
 
 
