@@ -142,7 +142,7 @@ def tokens(con: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], object]]:
     """Each sealed token's answer by the plumbing functions themselves; each used once."""
     ways: dict[str, Callable[[], object]] = {}
     arguments = "['SELECT sex, count(*) AS n, avg(age) > 3 AS b FROM visits GROUP BY sex', '0.1', '0', NULL, 'auto', "
-    row = con.execute(f"SELECT __dp_bind('dp_query', {arguments} 'false', 'true', NULL], [])").fetchone()
+    row = con.execute(f"SELECT __dp_bind('dp_query', {arguments} 'false', 'true', NULL, NULL], [])").fetchone()
     assert row is not None
     token = re.search(r"__dp_rows\('([^']+)'\)", row[0])[1]  # type: ignore[index]
     problem = "SELECT error(x) FROM (SELECT __dp_ask(?) AS x) WHERE x <> ''"

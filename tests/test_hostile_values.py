@@ -410,6 +410,8 @@ LEDGER: Cases = {
     "remaining": lambda _: {"analyst": "ana", "within": None},
     "charges": lambda _: {"analyst": "ana", "limit": 10, "before": None, "after": None},
     "charge": lambda _: {"charge_id": 1},
+    "payload": lambda _: {"charge_id": 1},
+    "inventory": lambda _: {},
     "verify": lambda _: {"tell": lambda *_: None},
     "count_charges": lambda _: {"analyst": "ana"},
     "release": lambda _: {"analyst": "ana", "charge_id": 1},

@@ -23,7 +23,8 @@ from tests.test_ledger_alterations import missed
 
 KEPT = pathlib.Path(__file__).parent / "fixtures" / "ledgers"
 VERSIONS = [path.name for path in sorted(KEPT.glob("version_*"))]
-MENDED: dict[str, str] = {}  # question -> why it means something else today
+# (question, whether rows have units) -> why it means something else today
+MENDED: dict[tuple[str, bool], str] = {("groups", True): "epsilon is split among measures for the least total error"}
 
 spec = importlib.util.spec_from_file_location("kept_ledgers_make", KEPT / "make.py")
 assert spec is not None and spec.loader is not None
@@ -56,11 +57,11 @@ def test_stored_answers_stay_free(tmp_path: pathlib.Path, version: str, keyed: b
         asked = make.questions(session, keyed=keyed)
         assert set(asked) == set(answers)
         for name, ask in asked.items():
-            if name in MENDED:
+            if (name, keyed) in MENDED:
                 continue
             assert stored(name, make.printed(ask())) == stored(name, answers[name]), name
             assert len(curator.ledger.charges()) == charges, f"{name} was charged again"
-        for name in MENDED.keys() & asked.keys():
+        for name in [name for name in asked if (name, keyed) in MENDED]:
             asked[name]()
             charges += 1
             assert len(curator.ledger.charges()) == charges, f"{name}: the old answer was given"

@@ -129,6 +129,8 @@ def test_answers_are_within_their_intervals(owner: duckdp.Curator) -> None:
         for place, column in enumerate(found.columns):
             for row, estimate in zip(found.rows(), column.estimates or (), strict=column.estimates is not None):
                 key = _plain(tuple(row[i] for i in keyed))
+                if key not in wanted and column.name.startswith("mean"):
+                    continue  # of no rows
                 true = wanted[key][place] if key in wanted else 0.0
                 if estimate.low is None or true is None:
                     continue

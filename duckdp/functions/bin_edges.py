@@ -28,6 +28,7 @@ _ROUND = (
     Fraction(5),
     Fraction(10),
 )  # widths that people read, by powers of 10
+_WHOLE = 2.0**61  # bounds up to here have edges, rounded outwards, that are numbers of eight bytes
 _DAYS = (1, 2, 7, 14, 28, 91, 182, 364)  # widths of dates
 
 
@@ -52,13 +53,17 @@ class Axis:
     @property
     def type(self) -> str:
         """DuckDB type of its edges."""
-        return "DATE" if self.day is not None else "BIGINT" if self.whole else "DOUBLE"
+        return "DATE" if self.day is not None else "BIGINT" if self._counted else "DOUBLE"
+
+    @property
+    def _counted(self) -> bool:
+        return self.whole and -_WHOLE <= self.lower and self.upper <= _WHOLE
 
     def shown(self, edges: Sequence[float]) -> list[object]:
         """Edges as values of that type."""
         if self.day is not None:
             return [self.day + dt.timedelta(days=round(edge)) for edge in edges]
-        return [round(edge) if self.whole else edge for edge in edges]
+        return [round(edge) if self._counted else edge for edge in edges]
 
 
 def read_axis(text: str, table: Table) -> Axis:
