@@ -57,7 +57,7 @@ class Axis:
 
     @property
     def _counted(self) -> bool:
-        return self.whole and -_WHOLE <= self.lower and self.upper <= _WHOLE
+        return self.whole and self.lower >= -_WHOLE and self.upper <= _WHOLE
 
     def shown(self, edges: Sequence[float]) -> list[object]:
         """Edges as values of that type."""
