@@ -111,7 +111,12 @@ def test_before_the_noise_it_is_duckdbs_own_answer(owner: duckdp.Curator) -> Non
             figures = owner.session("ana").sql(question.text, epsilon=100, delta="1e-6").columns
             width = sum(column.estimates is None for column in figures)
         off = difference(found, wanted, width)
-        if off:
+        if off and "rows on a side" in str(owner.session("ana").explain(question.text, epsilon=1, delta="1e-6").notes):
+            given, all_rows = (sum(row[-1] for row in rows) for rows in (found, wanted))
+            assert 0.9 * all_rows <= given <= all_rows, (
+                question.title
+            )  # of a few customers some rows are left out: told
+        elif off:
             wrong[question.title] = off[:3], len(off), found[:2], wanted[:2]
         if not wanted:
             empty.append(question.title)

@@ -15,6 +15,7 @@ from duckdp.compiler.expression import Call, ColumnRef, Expr, Literal
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.scalars import Scalars
 
+MOST_BRANCHES = 32  # of an OR, of which what they have in common is looked for
 TRUE = Literal(True, Kind.BOOLEAN)
 
 _CONJUNCTIONS = frozenset(("and",))  # operators whose every argument must hold
@@ -305,12 +306,32 @@ class RowScope:
 
 
 def conjuncts(node: exp.Expression) -> list[exp.Expression]:
-    """The conditions that must all hold for a condition to hold, in their order."""
+    """The conditions that must all hold for a condition to hold, in their order.
+
+    What stands in every branch of an OR must hold too, before the OR itself: ``a = b AND c OR a = b AND d``.
+    """
     if isinstance(node, (exp.Paren, exp.Where)):
         return conjuncts(node.this)
     if isinstance(node, exp.And):
         return [*conjuncts(node.this), *conjuncts(node.expression)]
-    return [node]
+    return [*_in_each_branch(node), node] if isinstance(node, exp.Or) else [node]
+
+
+def _in_each_branch(node: exp.Or) -> list[exp.Expression]:
+    """What all branches of an OR say; of many branches nothing is looked for."""
+    branches: list[exp.Expression] = []
+    below: list[exp.Expression] = [node]
+    while below and len(branches) <= MOST_BRANCHES:
+        found = below.pop()
+        inner = found.unnest()
+        if isinstance(inner, exp.Or):
+            below += [inner.expression, inner.this]
+        else:
+            branches.append(found)
+    if len(branches) > MOST_BRANCHES:
+        return []
+    first, *others = ([] if isinstance(b.unnest(), exp.Or) else conjuncts(b) for b in branches)
+    return [part for part in first if all(part in said for said in others)]
 
 
 def _names_unit(view: View, name: str) -> bool:

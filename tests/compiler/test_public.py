@@ -180,10 +180,32 @@ def test_a_declaration_is_read_as_it_was_stored() -> None:
         assert load_table(public(name).declaration) == public(name)
 
 
+EITHER = (
+    "SELECT count(*), sum(v.cost) FROM visits v, days d WHERE (v.day = d.day AND d.rate > 1) OR "
+    "(v.day = d.day AND d.rate < 1 AND v.paid) OR (d.label IS NULL AND v.day = d.day)"
+)
+
+
+def test_what_each_branch_says_changes_no_answer(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute("CREATE SCHEMA reference")
+    known = tables(max_rows=64, max_groups=64)
+    units = (
+        "SELECT count(*), sum(l.level) FROM visits v, labs l WHERE (v.pid = l.pid AND v.day > 2) OR "
+        "(l.day < 3 AND v.pid = l.pid)"
+    )
+    for text in (EITHER, units):
+        for seed in range(3):
+            assert difference(con, text, known, random_data(random.Random(seed), wild=False)) is None
+    with pytest.raises(QueryError):
+        plan_of(units.replace("AND v.pid = l.pid", "AND v.day = l.day"), known)
+
+
 def test_work_with_public_rows_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining_public, "MOST_LOOKED_AT", 5000)
     plan_of("SELECT count(*) FROM visits v JOIN days d ON v.day = d.day", USUAL)
+    plan_of(EITHER, USUAL)  # what each branch of OR says is said
     for text in (
+        EITHER.replace("v.day = d.day AND d.rate < 1", "d.rate < 1"),
         "SELECT count(*) FROM visits v JOIN days d ON v.day > d.day",
         "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM days d WHERE v.day > d.day)",
     ):

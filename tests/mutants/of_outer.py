@@ -32,6 +32,7 @@ OUTER: tuple[Mutant, ...] = (
     Mutant("outer: public rows without end", "duckdp/compiler/outer/public_rows.py", "if sum(rows.cells for rows in found) > MOST_CELLS:", "if False:", _T_PUBLISHED),
     Mutant("outer: columns of public rows by their places", "duckdp/compiler/outer/public_rows.py", 'table.args["alias"].args.get("columns") or ', "", _T_PUBLISHED),
     Mutant("outer: a table of ours taken for a public one", _APART, 'return "outer" if table is None else "private" if table.public is None else "public"', 'return "outer" if table is None else "public"', (*_T_OUTER, *_T_PUBLISHED)),
+    Mutant("join: what one branch of OR says", "duckdp/compiler/scope.py", "if all(part in said for said in others)]", "]", ("tests/compiler/test_public.py",)),
     Mutant("join: steps without end", "duckdp/compiler/relations/subqueries.py", "        if isinstance(rows.table, Relation) and rows.table.nodes > MAX_NODES:\n", "        if False:\n", ("tests/adversary/test_relational_attacks.py",)),
     Mutant("join: a unit with one row repeats none", "duckdp/compiler/relations/joined.py", "found = [left.rows == 1, right.rows == 1]", "found = [True, True]", ("tests/compiler/test_links.py",)),
     Mutant("outer: groups of a unit as a release", _APART, 'return "private" if self._of_units(node, names) else "release"', 'return "release"', _T_OUTER),
