@@ -18,6 +18,8 @@ import duckdp
 from duckdp.compiler import least_units
 from duckdp.compiler.evaluate import evaluate
 from duckdp.compiler.least_units import ALPHA, least_shown, slack, sure_units, told_units
+from duckdp.compiler.outer.several import plan_parts
+from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Terms, price
@@ -145,6 +147,19 @@ def test_it_is_no_further_question_where_units_are_counted_anyway() -> None:
     assert str(one.loss) == str(planned(other, None).loss)  # of the same charge
     payload = json.dumps({"keys": None, "cells": [[n] for n in (10, 90, 24 + slack(asked), 25 + slack(asked))]})
     assert [len(evaluate(p, payload)[0].values) for p in (plain, asked)] == [4, 2]
+
+
+@pytest.mark.parametrize("read", [1, 2])
+def test_a_part_that_is_read_for_min_units_alone_is_paid_of_what_was_typed(read: int) -> None:
+    """Known without data, but for how many units its groups have: it has a share too."""
+    known = "(SELECT count(*) FILTER (WHERE false) AS n FROM clinic GROUP BY sex) AS a"
+    others = ["(SELECT avg(age) AS x FROM clinic) AS b", "(SELECT count(*) AS m FROM clinic GROUP BY town) AS c"]
+    text = f"SELECT * FROM {', '.join([known, *others[:read]])}"
+    found = read_whole(parse_statement(text), {"clinic": clinic()}, text)
+    for k, paid in ((None, read), (5, read + 1)):
+        prices = plan_parts(found.parts, Terms(min_units=k, epsilon="0.1"), Neighbours.ADD_REMOVE)  # type: ignore[union-attr]
+        losses = [price.plan.loss.epsilon_nano for price in prices]
+        assert sum(losses) == 10**8 and sum(loss > 0 for loss in losses) == paid
 
 
 def test_what_is_public_is_shown_from_the_number_on() -> None:

@@ -18,6 +18,8 @@ SHARES: tuple[Mutant, ...] = (
     Mutant("min_units: noise of one cell alone", _LEAST, "rounded_half_width([noise] * measure.cells,", "rounded_half_width([noise],", _T_LEAST),
     Mutant("min_units: groups are shown anyway", _SHOWN, "rows = [i for i in rows if units[i] >= least]", "rows = list(rows)", _T_LEAST),
     Mutant("min_units: rows for persons", _QUERY, '"count_rows" if self.table.unit_key is None else "count_units"', '"count_rows"', ("tests/compiler/test_min_units.py::test_it_is_no_further_question_where_units_are_counted_anyway",)),
+    Mutant("min_units: of what is said the lower threshold", _LEAST, "return max(least_shown(plan), plan.tau or 0) + slack(plan)", "return least_shown(plan) + slack(plan)", _T_LEAST),
+    Mutant("min_units: parts that are read for it alone beside the whole", "duckdp/compiler/outer/several.py", "queries = [replace(query, min_units=terms.min_units) for query in queries]", "queries = list(queries)", _T_LEAST),
     Mutant("shares: more than the whole", _ADDITIVE, "shares = [epsilon_nano * part // sum(parts) for part in parts]", "shares = [epsilon_nano * part // max(parts) for part in parts]", _T_SHARES),
     Mutant("shares: of rho more than the whole", _ADDITIVE, "shares = [rho * part // sum(parts) for part in parts]", "shares = [rho * part // max(parts) for part in parts]", (SHARES_OF_PLANS,)),
     Mutant("shares: the root of another noise", _ADDITIVE, '1 / 3 if family == "laplace" else 1 / 2', '1 / 2 if family == "laplace" else 1 / 3', _T_SHARES),

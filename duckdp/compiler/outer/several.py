@@ -28,7 +28,7 @@ from duckdp.compiler.release import SelectTask
 from duckdp.core.reads import PrivateQuery
 from duckdp.core.task import Stages, Work
 from duckdp.core.types import NANO, Loss, Neighbours, parse_delta, parse_epsilon
-from duckdp.errors import ParameterError
+from duckdp.errors import InternalError, ParameterError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,12 +128,12 @@ def plan_parts(queries: Sequence[Query], terms: Terms, neighbours: Neighbours) -
     if isinstance(terms.error, Mapping):
         rule = "names outputs, and is for a statement with one SELECT. Give one number, for every figure."
         raise ParameterError("P106", "error", "{...}", rule)
+    queries = [replace(query, min_units=terms.min_units) for query in queries]  # by which a known one may be read
     reading = [query for query in queries if not is_known(query)]
     if len(reading) <= 1 or terms.error is not None:
         return [price(query, terms, neighbours) for query in queries]
     epsilon, delta = parse_epsilon(terms.epsilon), parse_delta(terms.delta)
-    asked = [replace(query, min_units=terms.min_units) for query in reading]
-    weights = _weights(asked, delta, neighbours)
+    weights = _weights(reading, delta, neighbours)
     epsilons, deltas = _shares(epsilon, weights), _shares(delta, [1] * len(reading))
     shares = iter(zip(epsilons, deltas, strict=True))
     found = []
@@ -142,6 +142,8 @@ def plan_parts(queries: Sequence[Query], terms: Terms, neighbours: Neighbours) -
         epsilon_share, delta_share = Decimal(own).scaleb(-9), Decimal(spare).scaleb(-18)
         own_terms = replace(terms, epsilon=epsilon_share, delta=delta_share)
         found.append(price(query, own_terms, neighbours))
+    if sum(one.plan.loss.epsilon_nano for one in found) > epsilon:
+        raise InternalError("the parts of a statement cost more than it")
     return found
 
 
