@@ -148,6 +148,7 @@ def test_twins_that_bound_nothing_are_caught() -> None:
 def test_the_rows_are_those_of_plain_sql() -> None:
     rng = random.Random(5)
     rows = [(i, *_random_row(rng)) for i in range(200)]
+    rows = [(row[0], None, *row[2:]) if row[0] % 5 == 0 else row for row in rows]  # without a value, in no cell
     task = planned(ROWS, "age", keys="town, level")
     found = cells_read(task, rows)
     with duckdb.connect() as con:
@@ -157,7 +158,7 @@ def test_the_rows_are_those_of_plain_sql() -> None:
         ):
             town = "town NOT IN ('Bern', 'Genf', 'Uri')" if values[0] == "elsewhere" else f"town = '{values[0]}'"
             level = f"level IS NOT DISTINCT FROM {'NULL' if values[1] is None else values[1]}"
-            plain = con.execute(f"SELECT age FROM clinic WHERE {town} AND {level}").fetchall()
+            plain = con.execute(f"SELECT age FROM clinic WHERE {town} AND {level} AND age >= 0").fetchall()
             assert Counter(c for (group, c) in found.elements() if group == g) == Counter(age for (age,) in plain)
 
 

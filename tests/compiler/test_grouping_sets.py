@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import NoReturn
 
 import duckdb
 import pytest
 
+from duckdp.compiler.outer import grouping_sets
 from duckdp.compiler.outer.apart import Apart, take_apart
 from duckdp.compiler.outer.grouping_sets import MOST_SETS, TOLD
 from duckdp.compiler.outer.outer_bars import Figure, with_bars
@@ -116,6 +118,15 @@ def test_each_figure_has_its_interval() -> None:
         assert with_bars(_apart(text).outer, [[True], [True]]).figures == {}
 
 
+@pytest.mark.parametrize(("second", "places"), [("n, n", {0, 1}), ("n / 2, n", {1}), ("n / 2, 1", set())])
+def test_an_interval_needs_a_figure_in_every_branch(second: str, places: set[int]) -> None:
+    text = "SELECT {} FROM (SELECT count(*) AS n FROM {}) AS t"
+    outer = _apart(f"{text.format('n, n', 'visits')} UNION ALL {text.format(second, 'labs')}").outer
+    barred = with_bars(outer, [[True], [True]])
+    assert set(barred.figures) == places
+    assert printed_outer(barred.outer).count('AS "n_low"') == 2 * len(places)
+
+
 @pytest.mark.parametrize(
     ("text", "code", "way"),
     [
@@ -143,8 +154,14 @@ def test_what_has_no_rule_is_refused(text: str, code: str, way: str) -> None:
     assert (caught.value.code, way in str(caught.value)) == (code, True), str(caught.value)
 
 
-def test_many_sets_are_refused_before_they_are_made() -> None:
+def test_many_sets_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """2**40 sets of one CUBE, and as many by combination, are counted and not written."""
+
+    def written(*_: object) -> NoReturn:
+        pytest.fail("sets are written before they are counted")
+
+    for name in ("combinations", "product"):
+        monkeypatch.setattr(grouping_sets, name, written)
     columns = ", ".join(["dept", "day", "paid", "score", "cost"] * 8)
     for by in (f"CUBE ({columns})", ", ".join(["ROLLUP (dept, day, paid)"] * 30)):
         with pytest.raises(QueryError, match=f"at most {MOST_SETS} grouping sets"):
