@@ -253,8 +253,10 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
         return self._operator(f"between_{kind.value}", node, self._met(args, kind))
 
     def _in(self, node: exp.Expression) -> Expr:
+        if node.args.get("query"):
+            self._refuse("Q204", ways.PAIRS if isinstance(node.this, exp.Tuple) else ways.CHOOSING, node)
         if any(v for k, v in node.args.items() if k not in ("this", "expressions")) or not node.expressions:
-            self._refuse("Q204", "IN takes a list of constants, not a subquery. Write IN (1, 2).", node)
+            self._refuse("Q204", "IN takes a list of constants. Write IN (1, 2).", node)
         args = [self(node.this), *(self._constant(e) for e in node.expressions)]
         if not all(isinstance(a, Literal) for a in args[1:]) or len(args) > 1001:
             self._refuse("Q202", "IN takes a list of at most 1000 constants. Use = and OR.", node)
@@ -348,7 +350,8 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
 
     def _no_rule(self, node: exp.Expression) -> NoReturn:
         if node.find(exp.Select, exp.SetOperation):
-            self._refuse("Q204", ways.SUBQUERY, node)
+            way = {exp.Exists: ways.CHOOSING, exp.Subquery: ways.NUMBER}.get(type(node), ways.SUBQUERY)
+            self._refuse("Q204", way, node)
         if type(node) in ways.NO_RULE:
             self._refuse("Q202", ways.NO_RULE[type(node)], node)
         way = instead((spelled(node, self.text) or "") if isinstance(node, exp.Func) else "")

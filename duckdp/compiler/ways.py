@@ -16,6 +16,19 @@ SUBQUERY = (
     "this subquery over a protected table is outside the allow-list. Ask the inner question and go on with its answer: "
     f"{_ANSWER}"
 )
+NUMBER = (
+    "a subquery that gives one value is a question of its own. Ask it first, and write its answer as a constant: "
+    "WHERE age > 40."
+)
+CHOOSING = (
+    "rows are chosen by a subquery at the top of WHERE alone, beside AND. Write unit IN (SELECT unit FROM ...), EXISTS "
+    "(SELECT 1 FROM b WHERE b.unit = a.unit AND ...) or x IN (SELECT y FROM a published table) there; within OR, join "
+    "what it counts: LEFT JOIN (SELECT unit, count(*) AS n FROM b GROUP BY unit) AS b USING (unit) WHERE n > 0 OR ..."
+)
+PAIRS = (
+    "IN compares one value here. Take the row of each unit in a subquery: SELECT * FROM t QUALIFY row_number() OVER "
+    "(PARTITION BY unit ORDER BY day DESC) = 1."
+)
 _ON_ANSWER = (
     "Use it on an answer: SELECT *, rank() OVER (ORDER BY n) FROM dp_query($$SELECT key, count(*) AS n FROM ... "
     "GROUP BY key$$)."
