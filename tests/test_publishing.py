@@ -223,6 +223,20 @@ def test_what_of_public_rows_crosses(shared: duckdp.Curator, monkeypatch: pytest
     assert len(ann.sql("SELECT name FROM wards -- fewer").rows()) == 8
 
 
+def test_what_cannot_be_read_is_refused_before_the_charge(
+    shared: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, before = shared.session("ann"), len(shared.ledger.charges())
+    monkeypatch.setattr("duckdp.vault.public_values.MOST_BYTES", 3)
+    for text in (
+        "SELECT n, name FROM (SELECT ward % 8 AS ward, count(*) AS n FROM visits GROUP BY 1) JOIN wards USING (ward)",
+        "SELECT count(*) AS n, (SELECT min(name) FROM wards) AS name FROM (SELECT count(*) FROM visits)",
+    ):
+        with pytest.raises(CatalogError, match="C108"):
+            ann.sql(text, epsilon=0.01)
+    assert len(shared.ledger.charges()) == before
+
+
 def test_no_private_row_comes_that_way(shared: duckdp.Curator) -> None:
     """Of a protected table nothing is read without a charge; beside public rows its rows are as private as before."""
     visits = shared.tables["visits"]

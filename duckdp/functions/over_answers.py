@@ -54,10 +54,12 @@ class Released:
 
     Attributes:
         columns: of each part, as the answer of its question.
+        public: of each public table, its columns.
         done: how it came; None: nothing was read.
     """
 
     columns: list[list[ResultColumn]]
+    public: list[list[list[Any]]]
     done: Performed | None
 
 
@@ -110,23 +112,25 @@ class Outer:
     # ---- what is charged ----------------------------------------------------------------------------------------
 
     def release(self, desk: Desk, statement: str, *, fresh: bool, nonce: str | None = None) -> Released:
-        """Charge for all parts, once, and read and store each; or what was stored before."""
+        """Charge for all parts, once, and read and store each; or what was stored before.
+
+        Raises:
+            CatalogError: C103, C104, C108: a public table is not as it was, or cannot be read. BudgetError: B1xx.
+        """
+        public = [desk.public_values(rows.table, rows.columns) for rows in self.public]  # before it is paid for
         plans = self.plans
         task, done = task_of(plans), None
         if task is not None:
             tables = [plan.query.table for plan in plans if plan.measures]
             done = desk.perform(task, table=tables[0], others=tables[1:], statement=statement, fresh=fresh, nonce=nonce)
         payloads = payloads_of(plans, None if done is None else done.payload)
-        return Released(columns=[answer_columns(p, one) for p, one in zip(plans, payloads, strict=True)], done=done)
+        columns = [answer_columns(p, one) for p, one in zip(plans, payloads, strict=True)]
+        return Released(columns=columns, public=public, done=done)
 
     def crossing(self, desk: Desk, released: Released, *, intervals: bool) -> Result:
-        """The columns of all parts side by side, as :meth:`columns` has them; each part has rows of its own.
-
-        Raises:
-            CatalogError: C103, C104, C108: a public table is not as it was.
-        """
+        """The columns of all parts side by side, as :meth:`columns` has them; each part has rows of its own."""
         values = [[v for _, _, v in Result(columns=c).typed(intervals=intervals)] for c in released.columns]
-        values += [desk.public_values(rows.table, rows.columns) for rows in self.public]
+        values += released.public
         found = [
             ResultColumn(name=name, type=kind, values=column)
             for part, columns in zip(self.columns(intervals=intervals), values, strict=True)

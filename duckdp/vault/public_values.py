@@ -14,7 +14,7 @@ from duckdp.errors import CatalogError, InternalError
 from duckdp.process.attempt import attempt
 from duckdp.vault.engine import Engine
 
-MOST_BYTES = 256 * 2**20  # of one table's texts
+MOST_BYTES = 64 * 2**20  # of one table's texts
 
 
 def public_values(engine: Engine, table: Table, columns: Sequence[Column]) -> list[list[Any]]:
