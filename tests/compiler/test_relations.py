@@ -208,6 +208,15 @@ def test_statements_that_unfold_are_refused() -> None:
         assert caught.value.code == "Q104"
 
 
+@pytest.mark.parametrize("inner", ["sum(cost)", "avg(cost)", "avg(level)"])
+def test_sums_and_averages_of_a_units_rows(inner: str, worlds: duckdb.DuckDBPyConnection) -> None:
+    """In whatever order rows come; over the rows that have a value."""
+    text = f"SELECT avg(x) FROM (SELECT pid, {inner} AS x FROM {'labs' if 'level' in inner else 'visits'} GROUP BY pid)"
+    rng = random.Random(1)
+    assert violation(worlds, plan_of(text, USUAL), rng, 20) is None
+    assert all(difference(worlds, text, WIDE, random_data(rng, wild=False)) is None for _ in range(4))
+
+
 # ---- broken twins
 
 SUMS = "SELECT avg(x) FROM (SELECT pid, sum(cost) AS x FROM visits GROUP BY pid)"

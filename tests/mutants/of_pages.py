@@ -56,7 +56,7 @@ PAGES: tuple[Mutant, ...] = (
     Mutant("reports: any policy", _PAGE, "default-src 'none'; style", "default-src *; style", _T_REPORTS),
     Mutant("reports: texts as they are", _PAGE, "html.escape(printable(value), quote=True)", "printable(value)", _T_REPORTS),
     Mutant("reports: quotes as they are", _PAGE, "html.escape(printable(value), quote=True)", "html.escape(printable(value), quote=False)", _T_HELD),
-    Mutant("reports: whatever does not print", _PAGE, "html.escape(printable(value), quote=True)", "html.escape(str(value), quote=True)", _T_REPORTS),
+    Mutant("reports: whatever does not print", _PAGE, "html.escape(printable(value), quote=True)", "html.escape(str(value), quote=True)", _T_HELD),
     Mutant("reports: addresses", _PAGE, '.replace(":", "&#58;")', "", _T_REPORTS),
     Mutant("reports: labels as they are", _PAGE, "shown = escape(printable(label)[:MOST_SHOWN])", "shown = printable(label)[:MOST_SHOWN]", _T_REPORTS),
     Mutant("dates: inside of texts and comments", _TEXTS, '_PIECES.pattern + r"| (?<!', 'r"(?P<block>/\\*)| (?<!', _T_DATES),

@@ -355,7 +355,7 @@ def test_hostile_names_of_tables_and_releases(made: SyntheticTable) -> None:
     payload = json.dumps({"kind": "synthesis", "summary": None, "table": odd.dump(), "rows": odd.rows})
     found = make_report(HOSTILE[0], payload, {"method": HOSTILE[2], "shares": {HOSTILE[0]: HOSTILE[1]}})
     assert safe(found.html)
-    assert "\u202e" not in found.text
+    assert "\u202e" not in found.text + found.html
 
 
 @pytest.mark.parametrize("breaking", [str, lambda v: str(v).replace("<", "&lt;"), lambda v: str(v).replace('"', "")])
