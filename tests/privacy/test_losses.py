@@ -42,6 +42,7 @@ from duckdp.compiler.workload import WorkloadTask
 from duckdp.core.accountant import epsilon_for
 from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, NANO, PICO, Loss, Neighbours, parse_delta, parse_epsilon
+from duckdp.errors import InternalError
 from duckdp.mechanisms import additive, cluster_means, noisy_tables, second_moments, tree_quantiles
 from duckdp.smooth import kernel_noise, product_kernels, sum_noise
 from duckdp.smooth.buy import counted, range_task
@@ -324,6 +325,9 @@ def test_twin_whose_measures_each_spend_the_whole(monkeypatch: pytest.MonkeyPatc
 
 def test_twin_whose_parts_each_spend_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(several, "_shares", lambda whole, weights: [whole for _ in weights])
+    with pytest.raises(InternalError):  # parts are compared with the whole where they are planned
+        _case("SeveralTask", "parts, laplace").make()
+    monkeypatch.setattr(several, "_require_at_most", lambda *_: None)
     task = _case("SeveralTask", "parts, laplace").make()
     assert task.loss.epsilon_nano == 3 * NANO  # it would be charged all the same
     monkeypatch.setattr(several, "total", lambda losses: losses[0])

@@ -142,9 +142,14 @@ def plan_parts(queries: Sequence[Query], terms: Terms, neighbours: Neighbours) -
         epsilon_share, delta_share = Decimal(own).scaleb(-9), Decimal(spare).scaleb(-18)
         own_terms = replace(terms, epsilon=epsilon_share, delta=delta_share)
         found.append(price(query, own_terms, neighbours))
-    if sum(one.plan.loss.epsilon_nano for one in found) > epsilon:
-        raise InternalError("the parts of a statement cost more than it")
+    _require_at_most(epsilon, [one.plan.loss for one in found])
     return found
+
+
+def _require_at_most(epsilon: int, losses: Sequence[Loss]) -> None:
+    """That parts cost together no more than what was typed."""
+    if sum(loss.epsilon_nano for loss in losses) > epsilon:
+        raise InternalError("the parts of a statement cost more than it")
 
 
 def _weights(queries: Sequence[Query], delta: int, neighbours: Neighbours) -> list[int]:
