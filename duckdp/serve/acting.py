@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Sized
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import duckdb
@@ -140,10 +139,6 @@ class Acts(ABC):
     @abstractmethod
     def _changed(self, name: str) -> None:
         """A setting that clients want to know has changed."""
-
-    def _quietly(self, name: str, value: str) -> None:
-        with suppress(Refused):  # a setting of the startup message that means nothing here
-            self.settings.set(name, value)
 
     def _reported(self, name: str) -> str:
         return self.settings.show(name.lower())

@@ -22,7 +22,7 @@ from duckdp.resources import read_sql
 from duckdp.texts import sql_text
 
 _ASKED = re.compile(
-    r"\bpg_[a-z]+|\bto_reg[a-z]+\s*\(|::\s*\"?(?:reg|name\b|oid\b|char\b)|\bset_config\s*\(|\bcurrent_setting\s*\(",
+    r"\bpg_[a-z]+|\bto_reg[a-z]+\s*\(|::\s*\"?(?:reg|name\b|oid\b|char\b)|\bset_config\s*\(|\bcurrent_setting\s*\(|\b(?:current|session)_user\b",
     re.IGNORECASE,
 )
 _OIDS = {"regclass": "known_oid", "regproc": "to_regproc", "regtype": "to_regtype", "regnamespace": "to_regnamespace"}
@@ -85,6 +85,8 @@ def _change(node: exp.Expression) -> exp.Expression:
             node.set("db", None)
         case exp.Column() if node.db.lower() == "pg_catalog":
             node.set("db", None)
+        case exp.CurrentUser() | exp.SessionUser():
+            return exp.Anonymous(this="pgc.person")
         case exp.Anonymous() if node.name.lower() == "json_build_object":
             return exp.Anonymous(this="json_object", expressions=[_changed(e) for e in node.expressions])
         case exp.Dot() if _is_catalog(node.this):

@@ -68,7 +68,7 @@ class Conversation(Acts):
         self._skipping = False  # after an error, until Sync
         for name, value in [*read_options((parameters or {}).get("options", "")), *(parameters or {}).items()]:
             if name.lower() not in ("user", "database", "replication", "options") and not name.startswith("_pq_."):
-                self._quietly(name.lower(), value)
+                self.settings.take(name.lower(), value)
         self.settings.begin()
 
     # ---- the loop ---------------------------------------------------------------------------------------------------

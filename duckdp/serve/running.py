@@ -14,9 +14,11 @@ import duckdb
 from duckdp.compiler.parse import names_tables, parse_statement
 from duckdp.errors import DuckDPError
 from duckdp.serve.catalog import is_catalog_question, rewritten
+from duckdp.serve.making import take_apart
 from duckdp.serve.settings import Settings
 from duckdp.serve.sqlstates import Refused
 from duckdp.serve.statements import substitute, words
+from duckdp.serve.terms import none_set
 from duckdp.serve.values import Type, Untyped, type_of
 from duckdp.texts import sql_text
 
@@ -128,6 +130,8 @@ class Runner:
         try:
             return execute(made)
         except duckdb.Error as error:
+            if "P101: epsilon=None: " in str(error):
+                raise none_set() from None
             again, _ = self._made(text, [str(v) if isinstance(v, Untyped) else v for v in values])
             if again == made or "Q203: " not in str(error):
                 raise
@@ -135,9 +139,12 @@ class Runner:
 
     def _made(self, text: str, values: Sequence[object]) -> tuple[str, list[object]]:
         """The statement that runs: a question of private rows becomes a call of dp_query, or of dp_explain."""
-        explained = words(text, 1) == ["explain"]
+        explained, kept = words(text, 1) == ["explain"], self._kept(text)
         inner = text.strip()[len("explain") :] if explained else text
-        if explained and words(inner, 1) == ["analyze"] and any(n in inner.lower() for n in self.protected):
+        if kept is not None:
+            made, given = self._made(kept[1], values)
+            return kept[0] + made, given
+        if explained and words(inner, 1) == ["analyze"] and self._names_any(inner):
             raise Refused("0A000", "EXPLAIN ANALYZE would run the question.", "Write EXPLAIN.")
         if not self._is_private(inner):
             if is_catalog_question(text):
@@ -154,8 +161,19 @@ class Runner:
         columns = f"SELECT {scanned[1]} " if scanned and not explained else ""
         return f"{columns}FROM dp_{'explain' if explained else 'query'}({sql_text(question)}{given})", []
 
+    def _kept(self, text: str) -> tuple[str, str] | None:
+        """A statement that makes a table or view of a private question's answer: what comes before it, and it."""
+        if words(text, 1) not in (["create"], ["insert"]) or not self._names_any(text):
+            return None
+        found = take_apart(text)
+        return found if found is not None and self._is_private(found[1]) else None
+
+    def _names_any(self, text: str) -> bool:
+        folded = text.lower()
+        return any(name in folded for name in self.protected)
+
     def _is_private(self, text: str) -> bool:
-        if not any(name in text.lower() for name in self.protected):
+        if not self._names_any(text):
             return False
         try:
             tree = parse_statement(text)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from duckdp.serve.sqlstates import Refused
+from duckdp.serve.terms import TERMS, read_term, require_term
 
-#: Terms of private statements, by the argument of dp_query that each one is; see docs/sql.md.
-TERMS = ("epsilon", "delta", "error", "tolerance", "mechanism", "min_units", "intervals", "fresh")
 VERSION = "16.0 (duckdp)"
 #: Reported at the beginning, and when they change.
 REPORTED = (
@@ -72,6 +71,18 @@ class Settings:
     _set: dict[str, str] = field(default_factory=dict)
     _first: dict[str, str] = field(default_factory=dict)
 
+    def take(self, name: str, value: str) -> None:
+        """Set what came with the connection; what means nothing here is passed over, a term that cannot be is kept.
+
+        The first question is refused for such a term, by its name and in its words: a connection that does not come up
+        says less.
+        """
+        try:
+            self.set(name, value)
+        except Refused:
+            if name[3:] in TERMS and name.startswith("dp."):
+                self._put(name, value)
+
     def begin(self) -> None:
         """What is SET now came with the connection: it is what RESET goes back to."""
         self._first = dict(self._set)
@@ -111,8 +122,7 @@ class Settings:
             Refused: 42704, there is none of that name.
         """
         if name.startswith("dp."):
-            if name[3:] not in TERMS:
-                raise _no_term(name)
+            require_term(name)
             return self._set.get(name, "")
         if name in ("session_authorization", "role"):
             return self.user
@@ -138,14 +148,5 @@ class Settings:
             self._set[name] = value[:1000]
 
     def _set_term(self, name: str, value: str | None) -> None:
-        if name[3:] not in TERMS:
-            raise _no_term(name)
-        if value is not None and name in ("dp.intervals", "dp.fresh"):
-            if value.lower() not in ("on", "off", "true", "false", "1", "0", "yes", "no"):
-                raise Refused("22023", f"{name} is on or off, not {value[:63]}.")
-            value = "true" if value.lower() in ("on", "true", "1", "yes") else "false"
-        self._put(name, value)
-
-
-def _no_term(name: str) -> Refused:
-    return Refused("42704", f'there is no "{name[:63]}".', f"There are dp.{', dp.'.join(TERMS)}.")
+        require_term(name)
+        self._put(name, None if value is None else read_term(name, value))

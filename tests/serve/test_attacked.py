@@ -96,10 +96,18 @@ def test_statements_that_are_refused_show_no_secret(attacked: Served) -> None:
     assert ended == 0
 
 
+def test_statements_that_would_keep_what_they_read_show_no_secret(attacked: Served) -> None:
+    texts = [f"CREATE OR REPLACE TABLE stolen AS {text}" for text in REFUSED[1::9]]
+    refused, ended = sent(attacked, [part for text in texts for part in (text, "SELECT * FROM stolen")])
+    assert refused > len(texts)
+    assert ended == 0
+
+
 @pytest.mark.slow
 def test_the_whole_attack_suite_over_the_wire(attacked: Served) -> None:
     statements = texts()
     assert len(statements) > 200
+    statements += [f"CREATE OR REPLACE TABLE stolen AS {text}" for text in statements]
     refused, ended = sent(attacked, statements)
     print(f"{len(statements)} statements twice: {refused} refused, {ended} connections ended")
     with psycopg.connect(attacked.dsn(), autocommit=True) as client:

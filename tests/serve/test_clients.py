@@ -65,14 +65,45 @@ def test_a_select_over_a_protected_table_is_answered_privately(
 
 def test_without_an_epsilon_nothing_is_charged(client: psycopg.Connection[tuple[object, ...]]) -> None:
     before = client.execute("SELECT * FROM dp_budget()").fetchall()
-    with pytest.raises(errors.InvalidParameterValue, match="P101"):
-        client.execute("SELECT count(*) FROM visits")
+    for text in ("SELECT count(*) FROM visits", "EXPLAIN SELECT count(*) FROM visits"):
+        with pytest.raises(errors.InvalidParameterValue, match="P101") as caught:
+            client.execute(text.encode())
+        assert caught.value.diag.message_hint == "SET dp.epsilon = 0.1;"
     client.execute("SET dp.epsilon = 1")
     client.execute("EXPLAIN SELECT count(*) FROM visits")
     client.execute("PREPARE nothing AS SELECT 1")
     with pytest.raises(errors.FeatureNotSupported):
         client.execute("EXPLAIN ANALYZE SELECT count(*) FROM visits")
     assert client.execute("SELECT * FROM dp_budget()").fetchall() == before
+
+
+def test_an_answer_is_kept_as_a_table_or_a_view(client: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Each is charged as the SELECT is, once, with what is SET then; the table is the analyst's own."""
+    client.execute("SET dp.epsilon = 0.5")
+    question = "SELECT sex, count(*) AS n FROM visits WHERE cost > %s GROUP BY sex"
+    client.execute(f"CREATE OR REPLACE TEMP TABLE kept AS {question}", [7])
+    client.execute(f"CREATE OR REPLACE VIEW seen AS {question.replace('%s', '7')}")
+    client.execute("SET dp.epsilon = 3")
+    kept = client.execute("SELECT * FROM kept ORDER BY sex").fetchall()
+    assert [row[0] for row in kept] == ["F", "M"]
+    before = client.execute("SELECT * FROM dp_budget()").fetchall()
+    assert client.execute("SELECT * FROM seen ORDER BY sex").fetchall() == kept
+    assert client.execute("SELECT * FROM dp_budget()").fetchall() == before
+    client.execute("INSERT INTO kept (n) SELECT count(*) FROM visits")
+    assert client.execute("SELECT count(*), count(sex) FROM kept").fetchall() == [(3, 2)]
+    for text in (
+        "CREATE TABLE rows AS SELECT age FROM visits",
+        "INSERT INTO kept FROM visits SELECT sex, age",
+        "INSERT INTO kept VALUES ('F', (SELECT age FROM visits LIMIT 1))",
+        "CREATE TABLE rows AS WITH v AS (FROM visits) SELECT * FROM v",
+        "INSERT INTO kept BY NAME SELECT age AS n FROM visits",
+    ):
+        with pytest.raises(psycopg.Error, match=r"Q\d\d\d: "):
+            client.execute(text.encode())
+
+
+def test_a_person_is_who_logged_in(client: psycopg.Connection[tuple[object, ...]]) -> None:
+    assert client.execute("SELECT current_user, session_user").fetchall() == [("ana", "ana")]
 
 
 def test_what_is_asked_twice_is_charged_once(client: psycopg.Connection[tuple[object, ...]]) -> None:

@@ -177,6 +177,31 @@ def test_parameters_stand_where_the_text_has_them() -> None:
     assert substitute(text, ["A", "B"]) == "SELECT '$1', A, \"$2\", $$ $1 $$, B -- $1"
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("dp.epsilon", ("NaN", "-1", "1e400", "much", "")),
+        ("dp.delta", ("1", "-1e-9", "5")),
+        ("dp.error", ("0", "-3", "inf", "wide")),
+        ("dp.tolerance", ("0", "nan")),
+        ("dp.mechanism", ("cauchy",)),
+        ("dp.min_units", ("0", "2.5", "-3")),
+        ("dp.intervals", ("maybe",)),
+        ("dp.fresh", ("2",)),
+    ],
+)
+def test_a_term_that_cannot_be_is_refused_where_it_is_set(name: str, values: tuple[str, ...]) -> None:
+    settings = Settings("ana")
+    for value in values:
+        with pytest.raises(Refused, match=f"{name}") as caught:
+            settings.set(name, value)
+        way_out = read_statement(caught.value.hint.rstrip(";"))
+        settings.set(way_out.name, way_out.value)
+    settings.take(name, values[0])  # with the connection: kept, so that the first question says so
+    assert settings.show(name) == values[0]
+    settings.take("dp.nothing", "1")
+
+
 def test_settings_are_set_shown_and_refused() -> None:
     settings = Settings("ana")
     settings.set("dp.epsilon", "0.1")
