@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, Tokenizer, TokenType
+from sqlglot.tokens import Token, Tokenizer, TokenType  # type: ignore[attr-defined]
 
 _BEGINS = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN)
 

@@ -18,7 +18,7 @@ from duckdp.serve.making import take_apart
 from duckdp.serve.settings import Settings
 from duckdp.serve.sqlstates import Refused
 from duckdp.serve.statements import substitute, words
-from duckdp.serve.terms import none_set
+from duckdp.serve.price_terms import none_set
 from duckdp.serve.values import Type, Untyped, type_of
 from duckdp.texts import sql_text
 
@@ -142,8 +142,8 @@ class Runner:
         explained, kept = words(text, 1) == ["explain"], self._kept(text)
         inner = text.strip()[len("explain") :] if explained else text
         if kept is not None:
-            made, given = self._made(kept[1], values)
-            return kept[0] + made, given
+            question, _ = self._made(kept[1], values)
+            return kept[0] + question, []
         if explained and words(inner, 1) == ["analyze"] and self._names_any(inner):
             raise Refused("0A000", "EXPLAIN ANALYZE would run the question.", "Write EXPLAIN.")
         if not self._is_private(inner):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from duckdp.serve.sqlstates import Refused
-from duckdp.serve.terms import TERMS, read_term, require_term
+from duckdp.serve.price_terms import TERMS, read_term, require_term
 
 VERSION = "16.0 (duckdp)"
 #: Reported at the beginning, and when they change.
