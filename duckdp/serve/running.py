@@ -15,10 +15,10 @@ from duckdp.compiler.parse import names_tables, parse_statement
 from duckdp.errors import DuckDPError
 from duckdp.serve.catalog import is_catalog_question, rewritten
 from duckdp.serve.making import take_apart
+from duckdp.serve.price_terms import none_set
 from duckdp.serve.settings import Settings
 from duckdp.serve.sqlstates import Refused
 from duckdp.serve.statements import substitute, words
-from duckdp.serve.price_terms import none_set
 from duckdp.serve.values import Type, Untyped, type_of
 from duckdp.texts import sql_text
 

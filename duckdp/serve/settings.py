@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from duckdp.serve.sqlstates import Refused
 from duckdp.serve.price_terms import TERMS, read_term, require_term
+from duckdp.serve.sqlstates import Refused
 
 VERSION = "16.0 (duckdp)"
 #: Reported at the beginning, and when they change.
