@@ -270,3 +270,47 @@ def test_parameters_reservations_and_what_reads_nothing(curator: duckdp.Curator)
     assert charges(curator) == before
     with pytest.raises(DuckDPError, match=r"^P106"):
         fay.sql(RATIO, tolerance=3, epsilon=1)
+
+
+LEAST = "SELECT sex, min(name) AS least, count(*) AS n FROM people GROUP BY sex ORDER BY sex"
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Session]:
+    """An analyst of people of whom one alone has the least name of all, and one the greatest."""
+    names = ["Anna" if i % 3 else "Zoe" for i in range(400)] + [None, "Aaron", "Zz"]
+    rows = {"id": list(range(403)), "name": names, "sex": [("f", "m")[i % 2] for i in range(403)]}
+    folder = tmp_path_factory.mktemp("named")
+    with duckdp.open({"people": pa.table(rows)}, ledger=str(folder / "named.ledger")) as owner:
+        owner.protect("people", unit_key="id", max_rows=1, row_cap=5000, domains={"sex": ["f", "m"]}, columns=["name"])
+        owner.budget(epsilon=10_000, delta=1e-3)
+        owner.grant("ana", epsilon=10_000, delta=1e-3)
+        yield owner.session("ana")
+
+
+def test_the_least_value_is_one_that_many_have(named: duckdp.Session) -> None:
+    """That of one person fails the threshold with all but a chance of delta; it would be the answer without it."""
+    found = named.sql(LEAST, epsilon=20, delta="1e-9")
+    assert [row[:2] for row in found.rows()] == [("f", "Anna"), ("m", "Anna")]
+    assert found.columns[2].estimates is not None
+    whole = named.sql(
+        "SELECT min(name), max(name), max(name) FILTER (WHERE sex = 'x') FROM people", epsilon=20, delta="1e-9"
+    )
+    assert whole.rows() == [("Anna", "Zoe", None)]
+    assert any("min(name) is the least of the values that enough units have" in note for note in found.notes)
+    place = next(i for i, note in enumerate(found.notes) if "min(name)" in note)
+    assert any("are not shown" in note for note in found.notes[place:])
+
+
+def test_the_least_value_takes_delta(named: duckdp.Session) -> None:
+    with pytest.raises(DuckDPError, match='Q404: key "name" has no declared domain'):
+        named.sql(LEAST, epsilon=1)
+
+
+def test_without_a_threshold_the_least_value_names_one_person(
+    named: duckdp.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin."""
+    monkeypatch.setattr("duckdp.compiler.plan.threshold", lambda *_, **__: 1)
+    found = named.sql(LEAST, epsilon=21, delta="1e-9")
+    assert {row[1] for row in found.rows()} == {"Aaron", "Anna"}

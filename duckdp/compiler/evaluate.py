@@ -26,7 +26,7 @@ from duckdp.compiler.measures import Measure
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.query import Key
-from duckdp.compiler.released import expected_cells, named_value, places_of, released, valued
+from duckdp.compiler.released import bounds_of, expected_cells, named_value, places_of, released, valued
 from duckdp.compiler.shown_rows import shown_rows
 from duckdp.compiler.spreads import SPREADS, Spread
 from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like, objects
@@ -306,7 +306,7 @@ class _Evaluation:
         if not isinstance(expr, Aggregate) or is_zero(self.plan.query, expr):
             return -math.inf, math.inf
         measure = next(m for m in self.plan.measures if m.serves(expr))
-        return aggregate_row(expr).range(measure.lower, measure.upper)
+        return aggregate_row(expr).range(*bounds_of(measure, expr))
 
     def _integral(self, aggregate: Aggregate) -> bool:
         row = aggregate_row(aggregate)

@@ -1,7 +1,8 @@
 """Aggregates to measures: the integer vectors that are released, with their sensitivities.
 
 Aggregates of the same argument and filter share one measure (mechanisms/simplex.py), and count(*) joins them, so a
-statement's epsilon is split over as few releases as possible.
+statement's epsilon is split over as few releases as possible. So do those of arguments that differ by a constant
+(compiler/shifts.py).
 
 Sensitivities (u = rows of a unit that count per group, m = groups of a unit that count; unit = row: u = m = 1):
 
@@ -43,6 +44,7 @@ from duckdp.compiler.aggregates import aggregate_row
 from duckdp.compiler.binned import bins_of
 from duckdp.compiler.expression import Aggregate, Expr, show
 from duckdp.compiler.facts import facts
+from duckdp.compiler.shifts import shift_between, unshifted
 from duckdp.core.types import Neighbours, Sensitivity
 from duckdp.errors import ParameterError
 
@@ -111,11 +113,16 @@ class Measure:
         if row.of == "rows":
             whole = self.argument is None or self.null_cell or not facts(self.argument).nullable
             return self.kind == "cells" and whole
-        if aggregate.argument != self.argument:
-            return False
         if self.kind in _APART or row.alone in _APART:
-            return row.alone == self.kind
+            return row.alone == self.kind and aggregate.argument == self.argument
+        if aggregate.argument != self.argument:
+            shifted = self.kind in ("cells", "centred") and self.shift(aggregate) is not None
+            return shifted and self.degree >= row.degree
         return row.alone == "sum" if self.kind == "sum" else self.degree >= row.degree
+
+    def shift(self, aggregate: Aggregate) -> float | None:
+        """What is added to the measure's argument to give the aggregate's; None: it is of something else."""
+        return shift_between(aggregate.argument, self.argument)
 
     def describe(self) -> str:
         """One line for ``explain`` and the ledger."""
@@ -158,14 +165,21 @@ def choose_measures(
         if aggregate_row(a).alone in _APART and not any(m.serves(a) for m in chosen):
             chosen.append(_apart(a))
     together = [a for a in wanted if a.argument is not None and aggregate_row(a).alone not in _APART]
-    for argument, condition in dict.fromkeys((a.argument, a.filter) for a in together):
-        chosen.append(
-            _for_argument(argument, condition, [a for a in together if (a.argument, a.filter) == (argument, condition)])
-        )
+    for group in _of_one_argument(together):
+        chosen.append(_for_argument(group[0].argument, group[0].filter, group))
     for a in rows:
         if not any(m.serves(a) for m in chosen):
             _join_rows(chosen, a)
     return chosen if public_rows else _with_one_count(chosen)
+
+
+def _of_one_argument(aggregates: Sequence[Aggregate]) -> list[list[Aggregate]]:
+    """Aggregates that one measure serves: of the same argument, up to a constant, and the same rows."""
+    found: dict[tuple[Expr, Expr | None], list[Aggregate]] = {}
+    for a in aggregates:
+        assert a.argument is not None
+        found.setdefault((unshifted(a.argument)[0], a.filter), []).append(a)
+    return list(found.values())
 
 
 def counter_of(measures: Sequence[Measure], centred: Measure) -> Measure:
@@ -255,8 +269,10 @@ def _apart(aggregate: Aggregate) -> Measure:
 def _for_argument(argument: Expr | None, condition: Expr | None, group: list[Aggregate]) -> Measure:
     assert argument is not None
     rows = [aggregate_row(a) for a in group]
+    alone = all(a.argument == argument for a in group)
+    argument = argument if alone else unshifted(argument)[0]
     span, degree = facts(argument).interval, max(row.degree for row in rows)
-    if all(row.alone == "sum" for row in rows):
+    if alone and all(row.alone == "sum" for row in rows):
         return Measure(kind="sum", argument=argument, filter=condition, lower=span.lower, upper=span.upper)
     if degree == 0:
         return Measure(kind="cells", argument=argument, filter=condition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -107,6 +108,12 @@ class NumberNodes(ABC):
         whole = self._operator("round", node, [tens])
         return divided(whole, digits, NumberType("DECIMAL", digits, kind.digits + kind.scale - digits))
 
+    def _turned(self, node: exp.Expression) -> Expr:
+        """Degrees and radians: a constant times the DOUBLE."""
+        value = self._coerce(self(node.this), Kind.NUMBER, node)
+        factor = 180 / math.pi if isinstance(node, exp.Degrees) else math.pi / 180
+        return self._operator("mul", node, [self._real(value, exp.DType.DOUBLE), Literal(factor, Kind.NUMBER)])
+
     def _mod(self, node: exp.Expression) -> Expr:
         args = self._arguments(node)
         found = remainder_type(args) if all(a.kind is Kind.NUMBER for a in args) else DOUBLE
@@ -138,6 +145,8 @@ class NumberNodes(ABC):
         exp.Div: _div,
         exp.IntDiv: _int_div,
         exp.Mod: _mod,
+        exp.Degrees: _turned,
+        exp.Radians: _turned,
     }
 
 

@@ -26,8 +26,14 @@ def released(plan: Plan, measure: Measure, aggregate: Aggregate, cells: Floats) 
     whole = aggregate.argument is not None and facts(aggregate.argument).integral
     noise = plan.noises[plan.measures.index(measure)]
     assert measure.kind != "centred"  # it is made cells before (spreads.as_cells)
-    span = (measure.degree, measure.lower, measure.upper, measure.steps)
+    span = (measure.degree, *bounds_of(measure, aggregate), measure.steps)
     return Released(measure.kind, *span, cells, option=aggregate.option, noise=noise, whole=whole)
+
+
+def bounds_of(measure: Measure, aggregate: Aggregate) -> tuple[float, float]:
+    """Between what the aggregate's argument lies: as far from the measure's bounds as the arguments are apart."""
+    shift = measure.shift(aggregate) or 0.0
+    return measure.lower + shift, measure.upper + shift
 
 
 def places_of(plan: Plan, measure: Measure) -> list[int]:
@@ -47,7 +53,7 @@ def valued(plan: Plan, measure: Measure, aggregate: Aggregate, cells: Floats) ->
     if measure.kind != "centred":
         return rule(released(plan, measure, aggregate, cells))
     to_cells = as_cells(plan.measures, measure)
-    value, gradient = rule(Released("cells", 1, measure.lower, measure.upper, 1.0, to_cells @ cells))
+    value, gradient = rule(Released("cells", 1, *bounds_of(measure, aggregate), 1.0, to_cells @ cells))
     return value, to_cells.T @ gradient
 
 

@@ -13,10 +13,6 @@ from duckdp.compiler.nodes import FUNCTION_NAMES
 NEIGHBOURS = {
     "age": "date_part('year', age(x, y))",
     "last_day": "date_trunc('month', x)",
-    "lpad": "x || 'a'",
-    "regexp_extract": "split_part(x, '.', 1)",
-    "regexp_full_match": "regexp_matches(x, '^a$')",
-    "regexp_replace": "replace(x, 'a', 'b')",
     "list_contains": "x IN (1, 2)",
 }
 # Words before a parenthesis that are no functions

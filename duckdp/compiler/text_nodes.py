@@ -11,7 +11,7 @@ from typing import ClassVar
 import duckdb
 from sqlglot import exp
 
-from duckdp.catalog.table import Kind
+from duckdp.catalog.table import MAX_TEXT, Kind
 from duckdp.compiler import ways
 from duckdp.compiler.empty import on_values
 from duckdp.compiler.expression import Call, Case, Expr, Literal
@@ -25,6 +25,7 @@ from duckdp.compiler.types import type_of
 MAX_PATTERN = 64  # bytes
 EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 MOST_PARTS = 16  # of split_part: the place of a part
+MOST_GROUPS = 9  # of a regular expression: the number of the one that is taken
 MOST_REPEATS = 64  # of a regular expression, all its {n} multiplied: each row's work grows with them
 
 
@@ -78,15 +79,67 @@ class TextNodes(ABC):
     def _regular(self, node: exp.Expression) -> Expr:
         """regexp_matches alone: ``~`` looks for a match of the whole text, and sqlglot makes them one."""
         flag = node.args.get("flag")
-        if spelled(node, self.text) != "regexp_matches" or (flag is not None and flag.name != "i"):
+        if spelled(node, self.text) != "regexp_matches":
             refuse("Q202", "this match has no rule. Use regexp_matches(x, '^a'), or x LIKE 'a%'.", node, self.text)
-        pattern = self._constant_text(node.expression, "regexp_matches", node)
+        return self._operator(
+            "regexp_matches", node, [self(node.this), self._expression(node)], self._case_of(flag, node)
+        )
+
+    def _full_match(self, node: exp.Expression) -> Expr:
+        flag = node.args.get("options")
+        return self._operator(
+            "regexp_full_match", node, [self(node.this), self._expression(node)], self._case_of(flag, node)
+        )
+
+    def _regular_replace(self, node: exp.Expression) -> Expr:
+        """The first match replaced; what stands for it may name groups of the expression, as backslash and number."""
+        pattern = self._expression(node)
+        option = self._case_of(node.args.get("modifiers"), node)
+        new = self._constant_text(node.args.get("replacement"), "regexp_replace", node, empty=True)
+        if not _is_done("regexp_replace('', $1, $2)", [str(pattern.value), str(new.value)]):
+            what = "what replaces a match names a group that the pattern has not, or ends in a backslash"
+            refuse("Q202", f"{what}. Write regexp_replace(x, '^(a|b)-', '\\1').", node, self.text)
+        return self._operator("regexp_replace", node, [self(node.this), pattern, new], option)
+
+    def _regular_part(self, node: exp.Expression) -> Expr:
+        pattern, group = self._expression(node), small_int(node.args.get("group"))
+        if group is None or group > MOST_GROUPS or node.args.get("parameters") is not None:
+            way = "Write regexp_extract(x, '^([A-Z]+)', 1)."
+            refuse("Q202", f"regexp_extract takes the number of a group, 0 to {MOST_GROUPS}. {way}", node, self.text)
+        return self._operator("regexp_extract", node, [self(node.this), pattern], str(group))
+
+    def _case_of(self, flag: object, node: exp.Expression) -> str:
+        """What a regular expression is told besides: nothing, or that case does not matter."""
+        name = flag.name if isinstance(flag, exp.Literal) else "" if flag is None else None
+        if name not in ("", "i"):
+            called = spelled(node, self.text)
+            refuse("Q202", f"{called} takes the option 'i' alone here. Leave the others out.", node, self.text)
+        return name
+
+    def _expression(self, node: exp.Expression) -> Literal:
+        """A constant regular expression that DuckDB compiles, and whose work has a bound."""
+        pattern = self._constant_text(node.expression, spelled(node, self.text) or "regexp_matches", node)
         braces = re.findall(r"\{(\d*),?(\d*)\}", str(pattern.value))
         repeats = [max(int(n) for n in pair if n) for pair in braces if any(pair)]
-        if math.prod(max(n, 1) for n in repeats) > MOST_REPEATS or not _is_pattern(str(pattern.value)):
+        whole = _is_done("regexp_matches('', $1)", [str(pattern.value)])
+        if math.prod(max(n, 1) for n in repeats) > MOST_REPEATS or not whole:
             what = f"the pattern is none, or repeats more than {MOST_REPEATS} times"
             refuse("Q202", f"{what}. Write one such as '^[A-Z][0-9]{{2}}'.", node, self.text)
-        return self._operator("regexp_matches", node, [self(node.this), pattern], "" if flag is None else "i")
+        return pattern
+
+    def _translate(self, node: exp.Expression) -> Expr:
+        old = self._constant_text(node.args.get("from_"), "translate", node)
+        new = self._constant_text(node.args.get("to"), "translate", node, empty=True)
+        return self._operator("translate", node, [self(node.this), old, new])
+
+    def _pad(self, node: exp.Expression) -> Expr:
+        called = "lpad" if node.args.get("is_left") else "rpad"
+        size = small_int(node.expression)
+        if size is None or size > MAX_TEXT:
+            way = f"Write {called}(x, 5, '0')."
+            refuse("Q202", f"{called} takes a constant length up to {MAX_TEXT}. {way}", node, self.text)
+        filling = self._constant_text(node.args.get("fill_pattern"), called, node)
+        return self._operator(called, node, [self(node.this), filling], str(size))
 
     def _place(self, node: exp.Expression) -> Expr:
         plain = not any(v for k, v in node.args.items() if k not in ("this", "substr"))
@@ -141,16 +194,21 @@ class TextNodes(ABC):
         exp.Replace: _replace,
         exp.SplitPart: _split_part,
         exp.RegexpLike: _regular,
+        exp.RegexpFullMatch: _full_match,
+        exp.RegexpReplace: _regular_replace,
+        exp.RegexpExtract: _regular_part,
+        exp.Translate: _translate,
+        exp.Pad: _pad,
         exp.StrPosition: _place,
         exp.Trim: _trim,
         exp.WidthBucket: _width_bucket,
     }
 
 
-def _is_pattern(pattern: str) -> bool:
-    """Whether DuckDB compiles a regular expression: tried where no row is."""
+def _is_done(call: str, constants: list[str]) -> bool:
+    """Whether DuckDB takes a call with these constants: tried where no row is."""
     try:
-        on_values({}, lambda con: con.execute("SELECT regexp_matches('', $1)", [pattern]).fetchall())
+        on_values({}, lambda con: con.execute(f"SELECT {call}", constants).fetchall())
     except duckdb.Error:
         return False
     return True

@@ -108,12 +108,16 @@ class Text:
                     f"power({x}, 2)",
                     f"log10(greatest({x}, 1))",
                     f"log2(greatest(abs({x}), 2))",
+                    f"{pick(['degrees', 'radians', 'even', 'asinh'])}({x})",
+                    f"{pick(['add', 'subtract', 'multiply', 'atan2'])}({x}, {n()})",
                 ]
             )
         if kind == 28:
             return pick(
                 [
-                    f"length({self.text(depth - 1)})",
+                    f"{pick(['length', 'strlen', 'ascii', 'unicode'])}({self.text(depth - 1)})",
+                    f"{pick(['weekday', 'era', 'millennium', 'yearweek'])}({self.moment(depth - 1)})",
+                    f"{pick(['millisecond', 'microsecond'])}({pick(['ta', 'tb'])})",
                     f"{pick(PARTS)}({self.moment(depth - 1)})",
                     f"{pick(['hour', 'minute', 'second'])}({pick(['ta', 'tb'])})",
                     f"{pick(['isoyear', 'decade', 'century', 'epoch'])}({pick(['da', 'ta'])})",
@@ -162,6 +166,8 @@ class Text:
             length = f"INTERVAL {self.rng.choice([0, 1, 40])} {pick(['DAY', 'HOUR', 'MONTH'])}"
             expression = pick(["^a", "b$", "[A-Z]", "a.b", "(a|b){2}", "É"])
             return pick([f"(ta - tb {sign[:2]} {length})", f"regexp_matches({self.text(depth - 1)}, {expression!r})"])
+        if self.rng.random() < 0.2:
+            return f"regexp_full_match({self.text(depth - 1)}, {pick(['a.*', '[A-Z]+', '(a|b){2}'])!r})"
         return f"{pick(['starts_with', 'ends_with', 'contains'])}({self.text(depth - 1)}, {pick(['a', 'b', ''])!r})"
 
     def text(self, depth: int) -> str:
@@ -185,6 +191,10 @@ class Text:
                 f"replace({x}, {pick(['a', 'ab'])!r}, {pick(['', 'b', 'éé'])!r})",
                 f"split_part({x}, {pick(['.', 'a', 'ab'])!r}, {self.rng.randint(1, 3)})",
                 f"{pick(['reverse', 'ltrim', 'rtrim'])}({x})",
+                f"regexp_replace({x}, {pick(['a', '^(.)b', '[A-Z]+', 'a?'])!r}, {pick(['', 'xé', '<x>'])!r})",
+                f"regexp_extract({x}, {pick(['a(b)?', '[A-Z]', '^(.)(.)'])!r}, {self.rng.randrange(3)})",
+                f"translate({x}, {pick(['ab', 'é.', 'A'])!r}, {pick(['x', '', 'bß'])!r})",
+                f"{pick(['lpad', 'rpad'])}({x}, {self.rng.randrange(5)}, {pick(['x', 'éa'])!r})",
                 f"CAST({pick(['s', 'a', 'q', 't', 'da', 'ta'])} AS VARCHAR)",
                 f"{pick(['dayname', 'monthname'])}({pick(['da', 'ta'])})",
                 f"strftime({pick(['da', 'tb'])}, {pick(['%Y-%m', '%d.%m.%y', '%A %j', '%V %G %u', '%H:%M %p'])!r})",

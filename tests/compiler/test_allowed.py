@@ -17,6 +17,7 @@ TWO = [("age", "2"), ("name", "'a'"), ("'month'", "born"), ("cost", "0.5"), ("na
 TWO += [("age", "cost"), ("'month'", "seen"), ("INTERVAL 1 MONTH", "born"), ("name", "'x'"), ("age", "age")]
 THREE = [
     ("name", "1", "2"),
+    ("name", "1", "'b'"),
     ("name", "'a'", "'b'"),
     ("'month'", "born", "DATE '1991-01-01'"),
     ("'day'", "seen", "seen"),

@@ -36,6 +36,21 @@ ARGUMENTS = {
     "ltrim": "name",
     "regexp_matches": "name, '^a'",
     "replace": "name, 'a', 'b'",
+    "ascii": "name",
+    "atan2": "age, 1",
+    "era": "born",
+    "lpad": "name, 5, 'x'",
+    "microsecond": "seen",
+    "millennium": "born",
+    "millisecond": "seen",
+    "regexp_extract": "name, '^(a)', 1",
+    "regexp_full_match": "name, 'a.*'",
+    "regexp_replace": "name, 'a', 'b'",
+    "rpad": "name, 5, 'x'",
+    "strlen": "name",
+    "translate": "name, 'a', 'b'",
+    "unicode": "name",
+    "yearweek": "born",
     "reverse": "name",
     "rtrim": "name",
     "second": "seen",
@@ -125,7 +140,7 @@ def test_every_function_of_duckdb_is_called_by_its_own_name(functions: list[str]
     [
         ("last_day(born)", "lastday"),
         ("any_value(age)", "IGNORENULLS"),
-        ("regexp_replace(name, 'a', 'b')", "regexpreplace"),
+        ("regexp_replace(name, 'a', 'b', 'g')", "regexpreplace"),
         ("list(age)", "array_agg"),
     ],
 )
@@ -436,10 +451,22 @@ WAYS = [
     ("SELECT coutn(*) FROM clinic", "Did you mean count?", N),
     (f"{N} WHERE last_day(born) = born", "date_trunc('month', x)", f"{N} WHERE date_trunc('month', born) = born"),
     (
-        f"{N} WHERE regexp_replace(name, 'a', 'b') = 'a'",
-        "replace(x, 'a', 'b')",
-        f"{N} WHERE replace(name, 'a', 'b') = 'a'",
+        f"{N} WHERE regexp_replace(name, 'a', 'b', 'g') = 'a'",
+        "takes the option 'i' alone",
+        f"{N} WHERE regexp_replace(name, 'a', 'b', 'i') = 'a'",
     ),
+    (
+        f"{N} WHERE regexp_replace(name, 'a', '\\1') = 'a'",
+        "names a group",
+        f"{N} WHERE regexp_replace(name, '^(a|b)-', '\\1') = 'a'",
+    ),
+    (
+        f"{N} WHERE regexp_extract(name, 'a', 12) = 'a'",
+        "the number of a group",
+        f"{N} WHERE regexp_extract(name, '^([A-Z]+)', 1) = 'a'",
+    ),
+    (f"{N} WHERE lpad(name, 1000, 'a') = 'a'", "lpad(x, 5, '0')", f"{N} WHERE lpad(name, 5, '0') = 'a'"),
+    (f"{N} WHERE rpad(name, age, 'a') = 'a'", "rpad(x, 5, '0')", f"{N} WHERE rpad(name, 5, '0') = 'a'"),
 ]
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from duckdp.compiler.pricing import Terms
 from duckdp.compiler.query import Query
 from duckdp.core.types import Neighbours
 from duckdp.errors import DuckDPError, QueryError
-from tests.gate import exact_answer, exact_payload, exact_rows
+from tests.gate import column, exact_answer, exact_payload, exact_rows
 from tests.relational import COLUMNS, load_data, tables
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "outer"
@@ -139,6 +140,36 @@ def test_equal_questions_are_one_release(text: str, parts: int) -> None:
     assert len(found.parts) == parts
     plans = planned(found)
     assert len({plan.canonical() for plan in plans}) == parts
+
+
+OPEN = "dept || CAST(CAST(cost * 1000 AS INTEGER) AS VARCHAR)"
+
+
+@pytest.mark.parametrize(
+    ("text", "thresholds"),
+    [
+        (f"SELECT dept, min({OPEN}), count(*) FROM visits GROUP BY dept", [False, True]),
+        (f"SELECT min({OPEN}), max({OPEN}) FROM visits", [True]),
+        (f"SELECT min({OPEN}) FILTER (WHERE paid), max({OPEN}) FROM visits", [True, True]),
+        (f"SELECT dept, min({OPEN}) FROM visits GROUP BY dept HAVING max({OPEN}) > 'a'", [True]),
+        (f"SELECT {OPEN} AS k, min({OPEN}), count(*) FROM visits GROUP BY k", [True]),
+    ],
+)
+def test_least_values_are_of_releases_with_a_threshold(text: str, thresholds: list[bool]) -> None:
+    """Each pair of key and value is a group of open keys, with a share of delta; equal ones are one release."""
+    plans = planned(apart(text))
+    assert [plan.tau is not None for plan in plans] == thresholds
+    assert all(plan.loss.delta_atto > 0 for plan in plans if plan.tau is not None)
+
+
+def test_values_that_are_declared_have_no_threshold() -> None:
+    """So the least of them is no answer: it would be that of the list."""
+    wide = {
+        "visits": replace(TABLES["visits"], columns=(column("town", "VARCHAR", domain=tuple(map(str, range(999)))),))
+    }
+    text = "SELECT min(town), count(*) FROM visits"
+    with pytest.raises(QueryError, match=r"Q206.*min would show a value"):
+        take_apart(parse_statement(text), wide, text)
 
 
 def test_shares_add_up_to_what_was_typed() -> None:

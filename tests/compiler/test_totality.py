@@ -118,6 +118,8 @@ SLICES = OPTIONS | {
     "right": ["0", "3", "256"],
     "substring": ["0,1", "1,0", "5,256", "256,256", "0,0"],
     "split_part": ["1", "3", "16"],
+    "lpad": ["0", "1", "256"],
+    "rpad": ["0", "7", "256"],
     "strftime_date": ["%Y-%m", "%A %d.%B %y", "%V/%G %j"],
     "strftime_timestamp": ["%Y-%m-%dT%H:%M", "%a %b %I %p", "%w%u"],
 }
@@ -174,9 +176,19 @@ def _calls(name: str) -> Iterator[tuple[Expr, Kind]]:
             for pattern in PATTERNS:
                 constant = Literal(meant(pattern)[1] if "like" in name else pattern, Kind.TEXT)
                 yield Call(name, (args[0], constant), gives), kind
-        elif name == "regexp_matches":
+        elif name in ("regexp_matches", "regexp_full_match"):
             for pattern, flags in product(EXPRESSIONS, ["", "i"]):
                 yield Call(name, (args[0], Literal(pattern, Kind.TEXT)), gives, flags), kind
+        elif name == "regexp_replace":
+            for pattern, new, flags in product(EXPRESSIONS, ["", "é\\0\\0", "\\\\x"], ["", "i"]):
+                constants = Literal(pattern, Kind.TEXT), Literal(new, Kind.TEXT)
+                yield Call(name, (args[0], *constants), gives, flags), kind
+        elif name == "regexp_extract":
+            for pattern, group in product(EXPRESSIONS, ["0", "1", "9"]):
+                yield Call(name, (args[0], Literal(pattern, Kind.TEXT)), gives, group), kind
+        elif name in ("lpad", "rpad"):
+            for filling, size in product(["x", "éa"], SLICES[name]):
+                yield Call(name, (args[0], Literal(filling, Kind.TEXT)), gives, size), kind
         elif name == "shifted":  # of columns with bounds alone
             known = column("x", "TIMESTAMP", lower=dt.datetime(1800, 1, 31), upper=dt.datetime(2200, 2, 29 - 1))
             for option in SHIFTS:

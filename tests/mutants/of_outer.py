@@ -16,8 +16,13 @@ _T_LOSSES = ("tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_th
 _LEVELS, _T_LEVELS = "duckdp/compiler/outer/grouping_sets.py", ("tests/compiler/test_grouping_sets.py", *_T_OUTER)
 _T_COUNTED = ("tests/compiler/test_grouping_sets.py::test_many_sets_are_refused_before_they_are_made",)
 
+_T_LEAST = ("tests/compiler/test_outer.py::test_values_that_are_declared_have_no_threshold",)
+
 # fmt: off
 OUTER: tuple[Mutant, ...] = (
+    Mutant("least: of a public list of values", "duckdp/compiler/outer/least.py", "    if domains.find(expr) is not None:\n        return False\n", "", _T_LEAST),
+    Mutant("least: of all rows, whatever FILTER says", _BLOCK, '            base.set("where", exp.Where(this=both))\n', "            pass\n", _T_OUTER),
+    Mutant("least: of all groups together", "duckdp/compiler/outer/least.py", "        on = same if isinstance(on, exp.Boolean) else exp.And(this=on, expression=same)\n", "        pass\n", _T_OUTER),
     Mutant("levels: people as grouping sets", _LEVELS, "        if self.scope.is_unit(node):\n", "        if False:\n", _T_LEVELS),
     Mutant("levels: sets without end", _LEVELS, "        if math.prod(len(p) for p in parts) > MOST_SETS:\n", "        if False:\n", _T_COUNTED),
     Mutant("levels: a cube without end", _LEVELS, "            if 2 ** len(units) > MOST_SETS:\n", "            if False:\n", _T_COUNTED),

@@ -13,6 +13,9 @@ _T_LEAST = ("tests/compiler/test_min_units.py",)
 
 # fmt: off
 SHARES: tuple[Mutant, ...] = (
+    Mutant("shifts: a constant that is taken off is added", "duckdp/compiler/shifts.py", "        shift += sign * value\n", "        shift += value\n", ("tests/compiler/test_outer.py",)),
+    Mutant("shifts: any two arguments are alike", "duckdp/compiler/shifts.py", "return up - down if one == other else None", "return up - down", ("tests/compiler/test_outer.py", *_T_SHARES)),
+    Mutant("shifts: a constant less the argument", "duckdp/compiler/shifts.py", "        if kept != 1 or ", "        if ", ("tests/compiler/test_outer.py",)),
     Mutant("min_units: no room for the noise", _LEAST, "return (plan.query.min_units or 0) + slack(plan)", "return plan.query.min_units or 0", _T_LEAST),
     Mutant("min_units: of one side only", _LEAST, "level = 1 - 2 * ALPHA +", "level = 1 - 4 * ALPHA +", _T_LEAST),
     Mutant("min_units: noise of one cell alone", _LEAST, "rounded_half_width([noise] * measure.cells,", "rounded_half_width([noise],", _T_LEAST),

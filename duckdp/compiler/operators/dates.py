@@ -190,7 +190,7 @@ DATES: tuple[Operator, ...] = (
     *_part("day", 1, 31, exp.Day, exp.DayOfMonth, words=("dayofmonth",)),
     *_part("quarter", 1, 4, exp.Quarter),
     *_part("week", 1, 53, exp.Week, exp.WeekOfYear, words=("weekofyear",)),
-    *_part("dayofweek", 0, 6, exp.DayOfWeek, words=("dow",)),
+    *_part("dayofweek", 0, 6, exp.DayOfWeek, words=("dow", "weekday")),
     *_part("isodow", 1, 7, exp.DayOfWeekIso, words=("isodow",)),
     *_part("dayofyear", 1, 366, exp.DayOfYear, words=("doy",)),
     *_part("hour", 0, 23, exp.Hour, kinds=(S,)),
@@ -199,6 +199,11 @@ DATES: tuple[Operator, ...] = (
     *_part("isoyear", 0, 9999, kinds=(D, S), words=("isoyear",), known=False),
     *_part("decade", 0, 999, kinds=(D, S), words=("decade",), known=False),
     *_part("century", 1, 100, kinds=(D, S), words=("century",), known=False),
+    *_part("millennium", 1, 10, kinds=(D, S), words=("millennium",), known=False),
+    *_part("era", 1, 1, kinds=(D, S), words=("era",), known=False),
+    *_part("yearweek", 0, 999_953, kinds=(D, S), words=("yearweek",), known=False),
+    *_part("millisecond", 0, 59_999, kinds=(S,), words=("millisecond",), known=False),
+    *_part("microsecond", 0, 59_999_999, kinds=(S,), words=("microsecond",), known=False),
     *(
         Operator(  # whole units that have passed, as in an age
             name=f"date_sub_{k.value}",

@@ -29,6 +29,11 @@ def _away(x: Floats) -> Floats:
     return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
 
+def _even(x: Floats) -> Floats:
+    """The next even whole number, away from 0."""
+    return np.copysign(np.ceil(np.abs(x) / 2) * 2.0, x)
+
+
 def _near(a: Interval) -> Interval:
     return Interval(a.lower - 0.5, a.upper + 0.5)
 
@@ -93,6 +98,19 @@ ROUNDING: tuple[Operator, ...] = (
         digits=Digits.STEPS,
         released=stepped(np.rint),
         encloses=sp.rises(np.rint),
+    ),
+    Operator(
+        name="even",
+        takes=(N,),
+        gives=N,
+        sql=function("even"),
+        words=("even",),
+        offered=("even",),
+        interval=spans(lambda a: Interval(a.lower - 2, a.upper + 2)),
+        integral=always,
+        keeps_finite=True,
+        digits=Digits.STEPS,
+        encloses=sp.rises(_even),
     ),
     Operator(
         name="trunc",

@@ -45,6 +45,18 @@ def _flags(flags: str) -> str:
     return flags
 
 
+def _group(option: str) -> int:
+    """The number of a regular expression's group, 0 for the whole match."""
+    if not 0 <= int(option) <= 9:
+        raise KeyError(option)
+    return int(option)
+
+
+def _padded(called: str) -> Callable[[list[str], str], str]:
+    """A text of so many characters: cut, or filled up with a text that is not empty."""
+    return lambda a, size: f"system.main.{called}({a[0]}, {min(int(size), MAX_TEXT)}, {a[1]})"
+
+
 def _split(a: list[str], place: str) -> str:
     """An empty part where the text has fewer."""
     split = f"system.main.string_split(({a[0]} || system.main.left({a[1]}, 0)), {a[1]})"  # NULL by either argument
@@ -76,6 +88,61 @@ TEXT: tuple[Operator, ...] = (
         gives=B,
         offered=("regexp_matches",),
         sql=lambda a, flags: f"system.main.regexp_matches({a[0]}, {a[1]}, '{_flags(flags)}')",
+    ),
+    Operator(
+        name="regexp_full_match",
+        takes=(T, T),
+        gives=B,
+        offered=("regexp_full_match",),
+        sql=lambda a, flags: f"system.main.regexp_full_match({a[0]}, {a[1]}, '{_flags(flags)}')",
+    ),
+    Operator(  # of the first match alone: to replace all of them can take the square of the length
+        name="regexp_replace",
+        takes=(T, T, T),
+        gives=T,
+        offered=("regexp_replace",),
+        sql=lambda a, flags: short(f"system.main.regexp_replace({', '.join(a)}, '{_flags(flags)}')"),
+    ),
+    Operator(  # a part of the text, or an empty one
+        name="regexp_extract",
+        takes=(T, T),
+        gives=T,
+        offered=("regexp_extract",),
+        sql=lambda a, group: f"system.main.regexp_extract({a[0]}, {a[1]}, {_group(group)})",
+    ),
+    Operator(
+        name="translate",
+        takes=(T, T, T),
+        gives=T,
+        offered=("translate",),
+        sql=lambda a, _: short(f"system.main.translate({', '.join(a)})"),
+    ),
+    Operator(name="lpad", takes=(T, T), gives=T, offered=("lpad",), sql=_padded("lpad")),
+    Operator(name="rpad", takes=(T, T), gives=T, offered=("rpad",), sql=_padded("rpad")),
+    Operator(
+        name="strlen",
+        takes=(T,),
+        gives=N,
+        words=("strlen",),
+        offered=("strlen",),
+        sql=lambda a, _: f"CAST(system.main.strlen({a[0]}) AS DOUBLE)",
+        interval=within(0, 4 * MAX_TEXT),
+        integral=always,
+        number_type=always_of(INTEGER),
+    ),
+    *(
+        Operator(  # the first character's number; of an empty text 0, or -1
+            name=name,
+            takes=(T,),
+            gives=N,
+            nodes=(node,),
+            offered=(name,),
+            sql=lambda a, _, name=name: f"CAST(system.main.{name}({a[0]}) AS DOUBLE)",  # type: ignore[misc]
+            interval=within(-1, 0x10FFFF),
+            integral=always,
+            number_type=always_of(INTEGER),
+        )
+        for name, node in (("ascii", exp.Ascii), ("unicode", exp.Unicode))
     ),
     Operator(
         name="strpos",

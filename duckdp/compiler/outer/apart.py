@@ -104,9 +104,9 @@ def take_apart(
         return None
     assert isinstance(outer, exp.Query)
     require_small(outer, text)
-    told = (TOLD,) if reader.leveled else ()
-    parts = tuple(replace(query, told=(*query.told, *told)) for query in reader.parts.queries)
-    return Apart(parts=parts, outer=outer, public=reader.public.read(outer, text))
+    told, own = (TOLD,) if reader.leveled else (), reader.parts.told
+    parts = [replace(q, told=(*q.told, *told, *own.get(i, ()))) for i, q in enumerate(reader.parts.queries)]
+    return Apart(parts=tuple(parts), outer=outer, public=reader.public.read(outer, text))
 
 
 def is_one_question(statement: exp.Expression, tables: Mapping[str, Table]) -> bool:

@@ -12,7 +12,8 @@ question, so what stood between GROUP BY and ORDER BY is a SELECT without groups
 QUALIFY, DISTINCT, ORDER BY and LIMIT stay what they are.
 
 An output that the gate has a rule for, whole, is asked whole: it comes with its interval. Of the others the aggregates
-are asked. Equal ones of one question are one figure (:class:`Parts`), drawn once and paid once, however often named.
+are asked; min and max of values that nobody declared by a question of their own (:mod:`duckdp.compiler.outer.least`).
+Equal ones of one question are one figure (:class:`Parts`), drawn once and paid once, however often named.
 """
 
 from __future__ import annotations
@@ -24,8 +25,18 @@ from sqlglot import exp
 
 from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler import ways
+from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.frame import WRAPPERS, aggregates, aliases_of, group_nodes, has_aggregate, is_aggregation
+from duckdp.compiler.outer.least import (
+    VALUE,
+    asks_least,
+    groups_of_values,
+    has_open_values,
+    least_join,
+    source_name,
+    told,
+)
 from duckdp.compiler.outer.trees import column, duplicate, rebuilt
 from duckdp.compiler.output_names import output_name, printed
 from duckdp.compiler.parse import refuse
@@ -62,11 +73,13 @@ class Parts:
 
     Attributes:
         queries: the questions so far.
+        told: what is noted beside the answers of some, by their numbers.
     """
 
     def __init__(self, tables: Mapping[str, Table], text: str, parameters: Sequence[object]) -> None:
         self.tables, self.text, self.parameters = tables, text, parameters
         self.queries: list[Query] = []
+        self.told: dict[int, dict[str, None]] = {}
         self._outputs: list[list[exp.Expression]] = []  # of each query, as they were first written
         self._written: dict[str, int] = {}  # by the text of a question without outputs
 
@@ -172,12 +185,13 @@ class Block:
         self.text = parts.text
         scope, _, _ = Subqueries(parts.tables, parts.text, parts.parameters).scope(asked)
         self.scope, self.row = scope, Scalars(scope.leaf, parts.text, parts.parameters)
-        self.aliases = aliases_of(select)
+        self.aliases, self.domains = aliases_of(select), Domains()
         self.base = asked
         self.keys: list[exp.Expression] = []
         self.key_exprs: list[Expr] = []
         self.outputs: list[exp.Expression] = []  # besides the keys
         self.slots: list[tuple[exp.Column, int]] = []  # columns of the answer, to be named when their places are known
+        self.least: list[exp.Expression] = []  # min and max of values that nobody declared
 
     def over(self) -> exp.Select:
         """The SELECT over the answer; the question is added to the parts.
@@ -196,12 +210,45 @@ class Block:
         having = self.select.args.get("having")
         if having is not None:
             made.set("where", exp.Where(this=self._rest(having.this)))
-        number, places = self.parts.add(self.base, [*self.keys, *self.outputs], self.select)
+        source, places = self._groups()
         for slot, place in self.slots:
             slot.set("this", exp.to_identifier(column_name(places[place]), quoted=True))
-        made.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(table_name(number), quoted=True))))
+            slot.set("table", exp.to_identifier(source.alias_or_name, quoted=True) if self.least else None)
+        made.set("from_", exp.From(this=source))
+        made.set("joins", [self._least_join(i, source, places) for i in range(len(self.least))])
         assert isinstance(made, exp.Select)
         return made
+
+    def _groups(self) -> tuple[exp.Expression, list[int]]:
+        """What gives a row for each group, and where its keys and figures stand there."""
+        if self.outputs or not self.least:
+            number, places = self.parts.add(self.base, [*self.keys, *self.outputs], self.select)
+            return exp.Table(this=exp.to_identifier(table_name(number), quoted=True)), places
+        found = [self._least_part(node) for node in self.least]
+        names, keys = [column_name(i) for i in range(len(self.keys))], len(self.keys)
+        tables = [(table_name(n), [column_name(p) for p in places[:keys]]) for n, places in found]
+        return groups_of_values(tables, names), list(range(keys))
+
+    def _least_part(self, node: exp.Expression) -> tuple[int, list[int]]:
+        """The part that tells which values are shown, and where it has the keys and the value."""
+        inner = node.this if isinstance(node, exp.Filter) else node
+        base, value = rebuilt(self.base, duplicate), inner.this
+        if isinstance(node, exp.Filter):
+            also = duplicate(node.expression.this)
+            where = base.args.get("where")
+            both = also if where is None else exp.And(this=exp.Paren(this=where.this), expression=exp.Paren(this=also))
+            base.set("where", exp.Where(this=both))
+        base.set("group", exp.Group(expressions=[duplicate(k) for k in (*self.keys, value)]))
+        assert isinstance(base, exp.Select)
+        return self.parts.add(base, [*self.keys, value], node)
+
+    def _least_join(self, number: int, source: exp.Expression, places: Sequence[int]) -> exp.Join:
+        node = self.least[number]
+        part, own = self._least_part(node)
+        inner = node.this if isinstance(node, exp.Filter) else node
+        self.parts.told.setdefault(part, {})[told(inner, printed(node))] = None
+        keys = [column(column_name(p), source.alias_or_name) for p in places[: len(self.keys)]]
+        return least_join(inner, number, table_name(part), [column_name(p) for p in own], keys)
 
     def _base(self) -> exp.Select:
         """What is asked, without outputs."""
@@ -236,10 +283,23 @@ class Block:
 
     def _slot(self, node: exp.Expression) -> exp.Column:
         """The column that the answer gives for a part of the question."""
+        if asks_least(node) and (key := self._key(node.this)) is not None:
+            return self._named(key)
+        if self._asks_least(node):
+            number = next((i for i, n in enumerate(self.least) if n == node), len(self.least))
+            self.least += [] if number < len(self.least) else [node]
+            return column(VALUE, source_name(number))
         known = next((i for i, n in enumerate(self.outputs) if n == node), len(self.outputs))
         if known == len(self.outputs):
             self.outputs.append(node)
         return self._named(len(self.keys) + known)
+
+    def _asks_least(self, node: exp.Expression) -> bool:
+        """Whether a node is min or max of values that nobody declared: a release of its own gives it."""
+        inner = node.this if isinstance(node, exp.Filter) else node
+        if not asks_least(inner) or self.scope.is_unit(inner.this) or self.scope.mark(inner.this) is not None:
+            return False
+        return has_open_values(self.row(inner.this), self.domains)
 
     def _named(self, place: int) -> exp.Column:
         found = column("")

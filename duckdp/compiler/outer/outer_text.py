@@ -69,7 +69,7 @@ def _in_words(select: exp.Select | None, names: Sequence[str]) -> None:
     """Give the columns of a release's answer the names that they have there."""
     shown = {column_name(i): exp.to_identifier(name) for i, name in enumerate(names)}
     for column in list(select.find_all(exp.Column)) if select else []:
-        if column.name in shown:
+        if column.name in shown and column.find_ancestor(exp.Select) is select:
             column.set("this", shown[column.name].copy())
             if isinstance(column.parent, exp.Alias) and column.parent.alias == column.name:
                 column.parent.replace(column)
