@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ from duckdp.mechanisms.scale_bound import ScaleBound
 from duckdp.mechanisms.smooth_sensitivity import SmoothQuantile
 from tests.gate import load
 from tests.mechanisms.test_smooth_sensitivity import reference
+from tests.privacy import audits
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
 from tests.privacy.smooth_tasks import smooth_quantiles
-from tests.privacy.statistics import epsilon_lower_bound
 
 Rows = list[tuple[Any, ...]]
 
@@ -241,51 +242,42 @@ LOOKED_AT = {
 }
 
 
-def _shrunk(patch: pytest.MonkeyPatch) -> None:
+def _prepare(twin: str | None) -> None:
+    """A part of the package replaced by a broken one, in this process."""
     plain = AdmissibleNoise.add
-    patch.setattr(AdmissibleNoise, "add", lambda self, value, bound, top: plain(self, value, bound / 30, top))
+    if twin == "a thirtieth of the noise":
+        AdmissibleNoise.add = lambda self, value, bound, top: plain(self, value, bound / 30, top)  # type: ignore[method-assign]
+    elif twin == "the bound without noise":
+        ScaleBound.release = lambda self, s, top: round(self.grid * math.log(s))  # type: ignore[method-assign]
 
 
-def _bare(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScaleBound, "release", lambda self, s, top: round(self.grid * math.log(s)))
+def _ask(what: str, con: Any) -> float:
+    terms = f"epsilon := {EPSILON}, groups := 'g', intervals := true, fresh := true"
+    row = con.execute(f"FROM dp_median_smooth('t', 'x', {terms})").fetchall()[0]
+    return float(row[1] if what == "value" else row[4] - row[3])
 
 
-TWINS = {"a thirtieth of the noise": ("value", _shrunk), "the bound without noise": ("width", _bare)}
-
-
-def audited(tmp_path: Path, what: str, times: int, twin: str | None = None) -> float:
+def audited(what: str, runs: int, twin: str | None = None) -> float:
     """Lower bound of epsilon from values or widths, of tables that differ by one unit in the group looked at."""
-    found: list[list[float]] = []
     values, more = LOOKED_AT[what]
-    with pytest.MonkeyPatch.context() as patch:
-        if twin:
-            TWINS[twin][1](patch)
-        for i, held in enumerate((values, [*values, more])):
-            table = pa.table({"g": ["a"] * len(held) + ["b"], "x": [*held, 1.0]})
-            with duckdp.open({"t": table}, ledger=tmp_path / f"{i}.ledger") as curator:
-                curator.protect("t", row_cap=100, bounds={"x": (0, 9)}, domains={"g": ["a", "b"]})
-                curator.budget(epsilon=10**6)
-                curator.grant("ana", epsilon=10**6)
-                con = curator.connect("ana")
-                terms = f"epsilon := {EPSILON}, groups := 'g', intervals := true, fresh := true"
-                call = f"FROM dp_median_smooth('t', 'x', {terms})"
-                rows = [con.execute(call).fetchall()[0] for _ in range(times)]
-                found.append([row[1] if what == "value" else row[4] - row[3] for row in rows])
-    bound = epsilon_lower_bound(*found)
-    print(f"{what}, {twin or 'as shipped'}: epsilon of at least {bound:.3f}, claimed {EPSILON}, {times} runs a table")
-    return bound
+    one, two = (pa.table({"g": ["a"] * len(held) + ["b"], "x": [*held, 1.0]}) for held in (values, [*values, more]))
+    declared = {"unit_key": None, "row_cap": 100, "bounds": {"x": (0, 9)}, "domains": {"g": ["a", "b"]}}
+    name, ask = f"{what}, {twin or 'as shipped'}", partial(_ask, what)
+    return audits.lower_bound(name, (one, two), ask, runs, partial(_prepare, twin), EPSILON, **declared)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", LOOKED_AT)
-def test_releases_through_sql_are_as_private_as_charged(tmp_path: Path, what: str) -> None:
-    assert audited(tmp_path, what, 2_000) <= EPSILON
+def test_releases_through_sql_are_as_private_as_charged(what: str) -> None:
+    assert audited(what, audits.RUNS) <= EPSILON
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("twin", TWINS)
-def test_twins_that_noise_less_are_caught(tmp_path: Path, twin: str) -> None:
-    assert audited(tmp_path, TWINS[twin][0], 600, twin) > EPSILON
+@pytest.mark.parametrize(
+    ("what", "twin"), [("value", "a thirtieth of the noise"), ("width", "the bound without noise")]
+)
+def test_twins_that_noise_less_are_caught(what: str, twin: str) -> None:
+    assert audited(what, audits.TWIN_RUNS, twin) > EPSILON
 
 
 def test_intervals_that_are_read_by_other_constants_are_other_questions() -> None:

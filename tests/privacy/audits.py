@@ -20,7 +20,7 @@ import pyarrow as pa
 import duckdp
 from tests.privacy.statistics import epsilon_lower_bound
 
-EPSILON = 1  # of each question
+EPSILON = 1  # of each question, unless a test says otherwise
 Ask = str | Callable[[Any], float]  # a statement whose first value is looked at, or what makes a number of a connection
 
 
@@ -34,17 +34,24 @@ TWIN_RUNS = min(RUNS, 600)
 
 
 def lower_bound(
-    name: str, tables: tuple[pa.Table, pa.Table], ask: Ask, runs: int, prepare: Callable[[], None], **declared: Any
+    name: str,
+    tables: tuple[pa.Table, pa.Table],
+    ask: Ask,
+    runs: int,
+    prepare: Callable[[], None],
+    claimed: float = EPSILON,
+    **declared: Any,
 ) -> float:
     """A lower bound of epsilon, which is printed too.
 
     Args:
         name: of what is audited.
-        tables: neighbours, read as ``t``, whose column ``id`` is the unit.
+        tables: neighbours, read as ``t``.
         ask: of a connection; a function of a module, as processes share no others.
         runs: how often each table is asked.
         prepare: called first in each process: it breaks what a twin is to break.
-        **declared: further terms of ``protect``.
+        claimed: the epsilon of each question, to be printed.
+        **declared: terms of ``protect``; where they name no unit key, it is ``id``.
     """
     own = get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=own) as one, ProcessPoolExecutor(1, mp_context=own) as two:
@@ -52,7 +59,7 @@ def lower_bound(
         waiting = [pool.submit(_answers, table, ask, runs, prepare, declared) for pool, table in asked]
         first, second = (w.result() for w in waiting)
     found = epsilon_lower_bound(first, second)  # type: ignore[arg-type]
-    print(f"{name}: epsilon of at least {found:.3f}, claimed {EPSILON}, {runs} runs a table")
+    print(f"{name}: epsilon of at least {found:.3f}, claimed {claimed}, {runs} runs a table", flush=True)
     return found
 
 
@@ -64,7 +71,7 @@ def _answers(
         tempfile.TemporaryDirectory() as folder,
         duckdp.open({"t": table}, ledger=f"{folder}/ledger") as curator,
     ):
-        curator.protect("t", unit_key="id", **declared)
+        curator.protect("t", **{"unit_key": "id", **declared})
         curator.budget(epsilon=1_000_000)
         curator.grant("ana", epsilon=1_000_000)
         curator.engine.schema_cursor().execute("SET threads = 1")

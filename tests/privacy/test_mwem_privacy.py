@@ -1,30 +1,23 @@
 """Neighbouring tables through SQL: what a table of weights tells of them stays below its epsilon, and twins do not.
 
-As in ``test_kmeans_privacy.py``. Exact costs: mechanisms/test_mwem.py.
-
-DUCKDP_RUNS sets how often each table is asked (3,000; of twins at most 600).
+As ``audits.py`` says: of every table of weights one cell is looked at. Exact costs: mechanisms/test_mwem.py. Twins: a
+thirtieth of the noise; rows for units.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
 import pytest
 
-import duckdp
-from tests.privacy.statistics import epsilon_lower_bound
+from tests.privacy.audits import EPSILON, RUNS, TWIN_RUNS, lower_bound
 
 pytestmark = pytest.mark.slow
 
-RUNS = min(20_000, int(os.environ.get("DUCKDP_RUNS", "3000")))
-EPSILON = 1
 ROWS = [(i, "a") for i in range(4)]
 ONE_MORE = [(99, "b")] * 60
+CALL = "SELECT count FROM dp_mwem('t', ['x'], [$$x = 'a'$$, $$x = 'b'$$], rounds := 1, epsilon := 1, fresh := true)"
 
 
 def _break(twin: str | None) -> None:
@@ -44,37 +37,17 @@ def _break(twin: str | None) -> None:
         )
 
 
-def _answers(rows: list[tuple[int, str]], runs: int, twin: str | None) -> list[float]:
-    _break(twin)
-    ids, values = zip(*rows, strict=True)
-    with tempfile.TemporaryDirectory() as folder:
-        frame = pa.table({"id": ids, "x": values})
-        with duckdp.open({"t": frame}, ledger=f"{folder}/ledger") as curator:
-            curator.protect("t", unit_key="id", max_rows=1, row_cap=200, domains={"x": ["a", "b"]})
-            curator.budget(epsilon=1_000_000)
-            curator.grant("ana", epsilon=1_000_000)
-            curator.engine.schema_cursor().execute("SET threads = 1")
-            con = curator.connect("ana")
-            asked = "['x'], [$$x = 'a'$$, $$x = 'b'$$], rounds := 1"
-            call = f"SELECT count FROM dp_mwem('t', {asked}, epsilon := {EPSILON}, fresh := true) WHERE x = 'b'"
-            return [float(con.execute(call).fetchall()[0][0]) for _ in range(runs)]
-
-
 def _measure(runs: int, twin: str | None = None) -> float:
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        waiting: list[Any] = [pool.submit(_answers, r, runs, twin) for r in (ROWS, ROWS + ONE_MORE)]
-        first, second = (w.result() for w in waiting)
-    return epsilon_lower_bound(first, second)  # type: ignore[arg-type]
+    one, two = (pa.table({"id": [i for i, _ in r], "x": [x for _, x in r]}) for r in (ROWS, ROWS + ONE_MORE))
+    declared = {"max_rows": 1, "row_cap": 200, "domains": {"x": ["a", "b"]}}
+    ask = f"{CALL} WHERE x = 'b'"
+    return lower_bound(twin or "as shipped", (one, two), ask, runs, partial(_break, twin), **declared)
 
 
 def test_the_empirical_epsilon_is_below_the_claim() -> None:
-    found = _measure(RUNS)
-    print(f"epsilon of at least {found:.3f}, claimed {EPSILON}, {RUNS} runs a table")
-    assert found <= EPSILON
+    assert _measure(RUNS) <= EPSILON
 
 
 @pytest.mark.parametrize("twin", ["a thirtieth of the noise", "rows for units"])
 def test_a_broken_twin_is_caught(twin: str) -> None:
-    found = _measure(min(RUNS, 600), twin)
-    print(f"{twin}: epsilon of at least {found:.3f}, claimed {EPSILON}")
-    assert found > EPSILON
+    assert _measure(TWIN_RUNS, twin) > EPSILON
