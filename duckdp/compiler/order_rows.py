@@ -30,6 +30,7 @@ from duckdp.compiler.order_statements import (
     RANK,
     WINDOWS,
     bucket,
+    least,
     narrow,
     unnested,
 )
@@ -170,14 +171,15 @@ class OrderRows:
         return self._shared(body, Parameters(), salt, rows=len(cuts) + 1, parts=parts)
 
     def leaves(self, width: int, most: int, salt: int) -> PrivateQuery:
-        """Rows (group * most + leaf, rows) of leaves with so many cells each, where there are rows."""
+        """Rows (group, leaf, rows): leaves of so many cells that are not empty; NULL: rows without a value."""
         parameters = Parameters()
         rows = self._print(salt, parameters)
-        place = f"g * {most} + x // {width}"
-        where = "WHERE x IS NOT NULL GROUP BY ALL"
-        sql = f"SELECT {place} AS place, system.main.count_star() FROM {rows} AS source(g, x) {where}"
-        parts = AddByKey(keys=1, ordered=False)
-        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most * len(self.groups), parts=parts)
+        group, leaf = (f"CAST({e} AS {least(n)})" for e, n in (("g", len(self.groups)), (f"x // {width}", most)))
+        # keys of two bytes are counted soonest; a WHERE x IS NOT NULL would work cells out twice
+        sql = f"SELECT {group} AS g, {leaf} AS leaf, system.main.count_star() FROM {rows} AS source(g, x) GROUP BY ALL"
+        parts = AddByKey(keys=2, ordered=False)
+        most_rows = (most + 1) * len(self.groups)
+        return PrivateQuery(sql=sql, parameters=tuple(parameters.values), rows=most_rows, parts=parts)
 
     @cached_property
     def _shifts(self) -> tuple[int, ...]:

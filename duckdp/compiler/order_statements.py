@@ -97,6 +97,11 @@ def narrow(count: int) -> str:
     return "INTEGER" if count <= 2**31 else "BIGINT"
 
 
+def least(count: int) -> str:
+    """The least type of whole numbers below ``count`` that keys have."""
+    return "USMALLINT" if count <= 2**16 else narrow(count)
+
+
 def bucket(cuts: Sequence[int]) -> str:
     """How many of the cuts, ascending, are at or below y, group * width + cell: a search that is written out."""
 

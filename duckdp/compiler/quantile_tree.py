@@ -22,7 +22,7 @@ from duckdp.mechanisms.tree_quantiles import QuantileTree
 from duckdp.result import Estimate
 
 MOST_LEAVES = 2**16  # of one group
-MOST_COUNTED = 2**18  # noisy counts in all groups together: seconds
+MOST_COUNTED = 2**18  # nodes in all groups together: what is read, and what stored questions had
 LEAST_LEAVES = 16  # of one group
 
 
@@ -119,22 +119,19 @@ class TreeQuantilesTask(OneRead):
         ]
 
     def query(self, salt: int) -> PrivateQuery:
-        """The private read: (leaf, rows), leaves of all groups one after the other; no row for an empty one."""
+        """The private read: (group, leaf, rows) of leaves that are not empty; a leaf of NULL: no value."""
         return self.rows.leaves(self.width, self.tree.leaves, salt)
 
     def release(self, rows: Iterable[tuple[Any, ...]]) -> str:
         """Quantiles and their intervals, in leaves. ``rows``: exact and private."""
         size = self.tree.leaves
         counts: list[dict[int, int]] = [{} for _ in self.rows.groups]
-        for place, found in rows:
-            group, leaf = divmod(int(place), size)
-            if 0 <= group < len(counts):
-                counts[group][leaf] = int(found)
-        trees = [self.tree.release(own) for own in counts]
+        for group, leaf, found in rows:
+            if leaf is not None and 0 <= group < len(counts) and 0 <= leaf < size:
+                counts[group][int(leaf)] = int(found)
         shares = [float(q) for q in self.quantiles]
-        places = [[self.tree.quantile(tree, q) for q in shares] for tree in trees]
-        ends = [[self.tree.interval(tree, q) for q in shares] for tree in trees]
-        return json.dumps({"places": places, "ends": ends})
+        released = [self.tree.release(own, shares) for own in counts]
+        return json.dumps({"places": [places for places, _ in released], "ends": [ends for _, ends in released]})
 
     def read(self, payload: str) -> list[list[Estimate]]:
         """Quantiles in each group, with their intervals, from the stored payload."""

@@ -79,18 +79,19 @@ class Counted:
 
 
 @lru_cache(maxsize=4096)
-def margin(below: int, bins: int, share: float, scale: float) -> float:
-    """What the noise of p N less the count of the first bins exceeds with a chance of at most MISSED, rows.
+def margin(below: int, bins: int, share: float, scale: float, missed: float = MISSED) -> float:
+    """What the noise of p N less the count of the first bins exceeds with a chance of at most ``missed``, rows.
 
     Args:
         below: how many bins come first.
         bins: all of them.
         share: p, in [0, 1].
         scale: of the noise of a bin.
+        missed: the chance.
     """
     if bins <= MOST_EXACT:
         weights = np.array([[share - 1]] * below + [[share]] * (bins - below))
-        return float(linear_half_width(weights, [Noise("laplace", scale)] * bins, 1 - 2 * MISSED)[0]) * (1 + 1e-9)
+        return float(linear_half_width(weights, [Noise("laplace", scale)] * bins, 1 - 2 * missed)[0]) * (1 + 1e-9)
     r = math.exp(-1 / scale)
     s = np.geomspace(1e-4, 0.999, 400) / scale / max(share, 1 - share)
 
@@ -99,7 +100,7 @@ def margin(below: int, bins: int, share: float, scale: float) -> float:
         return 2 * math.log1p(-r) - np.log1p(-r * np.exp(t)) - np.log1p(-r * np.exp(-t))
 
     total = below * moments(1 - share) + (bins - below) * moments(share)
-    return float(np.min((total - math.log(MISSED)) / s)) * (1 + 1e-9)
+    return float(np.min((total - math.log(missed)) / s)) * (1 + 1e-9)
 
 
 def draws_of_a_part(quantiles: int) -> int:

@@ -6,19 +6,28 @@ noise. What the rows up to a leaf are short of p N, N all rows, is then
     D = (1 - p) (rows of nodes before it) - p (rows of nodes after it)
 
 over the earlier and later siblings of the leaf and of each of its ancestors: (branches - 1) depth + 1 nodes that share
-no row and hold all of them. A **quantile** is where D passes 0 on the way down (the least and the largest value: where
-it passes ``inward`` rows, which noise alone does not); within the leaf it is interpolated. An **interval** goes from
-the first leaf, upwards, that is not passed, to the first, downwards: upwards a leaf is passed where -D > margin behind
-it, the width that the noise of D there exceeds with a chance of at most 2.5% (quantile_intervals.margin).
+no row and hold all of them. On a level above the leaves D stands for all rows up to the end of a node.
+
+A **quantile** is where D passes 0 on the way down (the least and the largest value: where it passes ``inward`` rows,
+which noise alone does not); within the leaf it is interpolated. The **low end** of an interval is found on a way down
+of its own, to the first child that is not passed, or the last one: a child is passed where -D > margin behind it, the
+width that the noise of D there exceeds with a chance of at most its level's part of 2.5% (quantile_intervals.margin).
+The **high end** is found alike, to the last child for which the one before it has D <= margin, or the first one.
 
 Privacy:      epsilon, pure: a level's counts change by l1 where a unit comes or goes (or is replaced: say so in l1).
 Assumes:      l1 bounds the change of one level's counts, in l1, between neighbours.
 Claim:        interval: for every table with a row, at least 97.5% for either end, so 95% together, that the least value
               that at least p N rows do not exceed lies between them. It costs nothing more.
-Proof sketch: levels compose: depth l1 in l1, and discrete Laplace noise of scale depth l1 / epsilon. Leaf of the
-              quantile: j. Upwards the low end is above j only if j is passed, where the true -D is at most 0: only if
-              the noise of this one sum exceeds the margin, 2.5% at most, whatever comes before it. Downwards alike with
-              j - 1, up to which there are fewer than p N rows. All else is post-processing.
+Proof sketch: levels compose: depth l1 in l1, and discrete Laplace noise of scale depth l1 / epsilon. Each node's noise
+              is its own, whoever looks first; so what leaves has the law that it has where all nodes are noised and a
+              few are looked at, and that is post-processing. Which ones follows from noisy counts alone, and how many
+              draws are made from public figures: as many as there would be if no two ways shared a node.
+              Leaf of the quantile: j. The way to the low end leaves that to j for a later node only where, on one
+              level, the node with j is passed: the true D behind it counts at least the rows up to j and is >= 0, so
+              only if the noise of this sum exceeds its margin. One sum of each level, which no noise chooses: their
+              chances add to 2.5% (a level's is a third of the next one's, whose sum has more nodes). The high end
+              alike: it is too low only if D > margin behind the node before that with j, where the true D is below 0.
+              A last child that is taken though it would be passed, and a first one, err to the safe side.
 Shape:        Var D = (branches - 1) depth p (1 - p) 2 scale^2 or so, scale ~ depth: least (branches - 1) depth^3.
 Numerics:     counts and noise are integers and added exactly; floats come after that, and serve no claim of privacy.
               Margins are increased by 1e-9 of all rows for them.
@@ -29,22 +38,23 @@ Source:       Hay, Rastogi, Miklau, Suciu, "Boosting the accuracy of differentia
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duckdp.core.noise import laplace_noise, laplace_scale
-from duckdp.mechanisms.quantile_intervals import margin
+from duckdp.mechanisms.quantile_intervals import MISSED, margin
 
 MOST_DEPTH = 8  # levels that are tried: of more the noise is larger, however many leaves there are
 _FAR = 2.0  # deviations of noise that the extremes keep from the ends
 
-Levels = list[NDArray[np.float64]]
-"""Noisy rows of each level's nodes, the leaves last; released."""
+_LESS = 3.0  # times: the chance that a level's margins miss against the next one's, so that their widths are alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,25 +84,25 @@ class QuantileTree:
 
     @property
     def nodes(self) -> int:
-        """How many counts are noised, of all levels together."""
+        """How many counts there are, of all levels together."""
         branches, depth = self.shape
         return sum(branches**level for level in range(1, depth + 1))
 
-    def release(self, counts: Mapping[int, int]) -> Levels:
-        """The counts of all levels, each with noise of its own.
+    def draws(self, quantiles: int) -> int:
+        """How much noise is drawn: for the root's children, and for three ways down to each quantile."""
+        branches, depth = self.shape
+        return min(branches + 3 * quantiles * (depth - 1) * branches, self.nodes)
+
+    def release(self, counts: Mapping[int, int], shares: Sequence[float]) -> tuple[list[float], list[tuple[int, int]]]:
+        """Where quantiles are, as leaves and how far within them; and their intervals' first and last leaves.
 
         Args:
             counts: rows by leaf. Exact and private: must not be logged, stored or raised.
+            shares: which quantiles, each in [0, 1].
         """
-        branches, depth = self.shape
-        drawn, found = laplace_noise(self.nodes, self.scale), []
-        for level in range(1, depth + 1):
-            exact = [0] * branches**level
-            for leaf, rows in counts.items():
-                exact[min(max(leaf, 0), self.leaves - 1) // branches ** (depth - level)] += rows
-            noise, drawn = drawn[: len(exact)], drawn[len(exact) :]
-            found.append(np.array([float(n + z) for n, z in zip(exact, noise, strict=True)]))
-        return found
+        noisy = NoisyTree(self, counts, laplace_noise(self.draws(len(shares)), self.scale))
+        places = [self.quantile(noisy, share) for share in shares]
+        return places, [self.interval(noisy, share) for share in shares]
 
     def deviation(self, share: float) -> float:
         """The standard deviation of D in the middle of the tree, in rows."""
@@ -104,44 +114,87 @@ class QuantileTree:
         """About how far the rank of a released quantile is off, rows; without what one leaf holds."""
         return self.deviation(share) * (_FAR if share in (0, 1) else math.sqrt(2 / math.pi))
 
-    def quantile(self, levels: Levels, share: float) -> float:
+    def quantile(self, noisy: NoisyTree, share: float) -> float:
         """Where it is: a leaf's number and how far within it."""
-        branches, _ = self.shape
-        inward = min(_FAR * self.deviation(share), max(float(levels[0].sum()), 0.0) / 2)
+        branches, depth = self.shape
+        inward = min(_FAR * self.deviation(share), max(float(noisy.children(0, 0).sum()), 0.0) / 2)
         goal = {0.0: inward, 1.0: -inward}.get(share, 0.0)
-        before, after, node = 0.0, 0.0, 0
-        for level in levels:
-            own = level[node * branches : (node + 1) * branches]
+        before, after, node, rows = 0.0, 0.0, 0, 0.0
+        for level in range(depth):
+            own = noisy.children(level, node)
             upto = np.cumsum(own)
             passed = (1 - share) * (before + upto) - share * (after + upto[-1] - upto)
             child = int(np.argmax(passed >= goal)) if bool((passed >= goal).any()) else branches - 1
-            before += float(upto[child] - own[child])
+            rows = float(own[child])
+            before += float(upto[child]) - rows
             after += float(upto[-1] - upto[child])
             node = node * branches + child
-        rows = float(levels[-1][node])
         short = goal - ((1 - share) * before - share * (after + rows))
         within = short / rows if rows > 0 else 0.5
         return min(node, self.leaves - 1) + (min(max(within, 0.0), 1.0) if node < self.leaves else 1.0)
 
-    def interval(self, levels: Levels, share: float) -> tuple[int, int]:
+    def interval(self, noisy: NoisyTree, share: float) -> tuple[int, int]:
         """The first and the last leaf between which it is."""
-        branches, depth = self.shape
-        before, after, nodes = np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64)
-        for level in levels:
-            own = level.reshape(-1, branches)
-            upto = own.cumsum(axis=1)
-            before = (before[:, None] + upto - own).ravel()
-            after = (after[:, None] + upto[:, -1:] - upto).ravel()
-            nodes = (nodes[:, None] + np.arange(branches)).ravel()
-        behind = (1 - share) * (before + levels[-1]) - share * after
-        bins = (branches - 1) * depth + 1
-        margins = np.array([margin(i + 1, bins, share, self.scale) for i in range(bins)])[nodes]
-        margins += 1e-9 * float(np.abs(levels[0]).sum())
-        stays = np.flatnonzero(~(-behind > margins))
-        low = int(stays[0]) if len(stays) else self.leaves - 1
-        stops = np.flatnonzero(~(behind[:-1] > margins[:-1]))
-        high = int(stops[-1]) + 1 if len(stops) else 0
+        low, high = (self._end(noisy, share, upwards=upwards) for upwards in (True, False))
         return min(low, self.leaves - 1), min(high, self.leaves - 1)
+
+    def _end(self, noisy: NoisyTree, share: float, *, upwards: bool) -> int:
+        """The leaf of one end."""
+        branches, depth = self.shape
+        before, after, node, earlier = 0.0, 0.0, 0, 0  # earlier: nodes whose rows are in before
+        rounding = 1e-9 * float(np.abs(noisy.children(0, 0)).sum())
+        for level in range(depth):
+            own = noisy.children(level, node)
+            upto = np.cumsum(own)
+            behind = (1 - share) * (before + upto) - share * (after + upto[-1] - upto)
+            beyond = -behind if upwards else behind  # of a child: above its margin where the end is not near it
+            child = self._first(beyond[:-1] - rounding, level, earlier, share, upwards=upwards)
+            before += float(upto[child] - own[child])
+            after += float(upto[-1] - upto[child])
+            node, earlier = node * branches + child, earlier + child
+        return node
+
+    def _first(self, beyond: NDArray[np.float64], level: int, earlier: int, share: float, *, upwards: bool) -> int:
+        """The child where a way goes on: upwards the first that is not passed, downwards that after the last such."""
+        branches, depth = self.shape
+        bins = (branches - 1) * (level + 1) + 1
+        missed = MISSED * _LESS**level / sum(_LESS**i for i in range(depth))
+        for i in range(branches - 1) if upwards else reversed(range(branches - 1)):
+            if not beyond[i] > margin(earlier + i + 1, bins, share, self.scale, missed):
+                return i if upwards else i + 1
+        return branches - 1 if upwards else 0
+
+
+class NoisyTree:
+    """The noisy rows of a tree's nodes, of those that are looked at; what it holds is private, what it gives released.
+
+    Args:
+        tree: the mechanism.
+        counts: rows by leaf, of leaves that there are. Exact and private.
+        noise: at the tree's scale, one for each node that may be looked at.
+    """
+
+    def __init__(self, tree: QuantileTree, counts: Mapping[int, int], noise: Sequence[int]) -> None:
+        self._shape, self._noise = tree.shape, iter(noise)
+        self._leaves = sorted(counts)
+        self._below = [0, *accumulate(counts[leaf] for leaf in self._leaves)]  # rows of the leaves before each
+        self._known: dict[tuple[int, int], NDArray[np.float64]] = {}
+
+    def children(self, level: int, node: int) -> NDArray[np.float64]:
+        """The children of a node of a level, the root's level being 0; always the same ones.
+
+        Returns:
+            float[branches], rows.
+        """
+        known = self._known.get((level, node))
+        if known is None:
+            branches, depth = self._shape
+            width = branches ** (depth - level - 1)  # leaves of a child
+            starts = range(node * branches * width, ((node + 1) * branches + 1) * width, width)
+            upto = [self._below[bisect_left(self._leaves, start)] for start in starts]
+            known = np.array([float(b - a + next(self._noise)) for a, b in pairwise(upto)])
+            self._known[level, node] = known
+        return known
 
 
 def _root_above(number: int, degree: int) -> int:

@@ -44,6 +44,7 @@ from duckdp.core.errorbars import Noise
 from duckdp.core.types import ATTO, NANO, PICO, Loss, Neighbours, parse_delta, parse_epsilon
 from duckdp.errors import InternalError
 from duckdp.mechanisms import additive, cluster_means, noisy_tables, second_moments, tree_quantiles
+from duckdp.mechanisms.tree_quantiles import NoisyTree, QuantileTree
 from duckdp.smooth import kernel_noise, product_kernels, sum_noise
 from duckdp.smooth.buy import counted, range_task
 from duckdp.smooth.kernel_noise import STEPS, KernelShares
@@ -125,6 +126,16 @@ def _noticed(values: Sequence[int], draw: Draw) -> list[int]:
     return list[int](found)
 
 
+def _all_nodes(tree: QuantileTree, counts: dict[int, int], shares: Sequence[float]) -> Any:
+    """All nodes of a tree are looked at: those that are is post-processing."""
+    noisy = NoisyTree(tree, counts, tree_quantiles.laplace_noise(tree.nodes, tree.scale))
+    branches, depth = tree.shape
+    for level in range(depth):
+        for node in range(branches**level):
+            noisy.children(level, node)
+    return [0.5] * len(shares), [(0, 0)] * len(shares)
+
+
 @contextmanager
 def meter() -> Iterator[list[Draw]]:
     """Every law that is drawn from, with what met it; choices with their epsilon."""
@@ -165,6 +176,7 @@ def meter() -> Iterator[list[Draw]]:
                 if hasattr(module, name):
                     listen(module, name, law)
         patch.setattr(release.Purse, "take", taking)
+        patch.setattr(tree_quantiles.QuantileTree, "release", _all_nodes)
         choice(best, "choose_best", "noisy maximum")
         choice(best, "choose_exponential", "exponential")
         choice(tree, "choose_exponential", "exponential")

@@ -193,8 +193,9 @@ def test_every_draw_is_for_one_number_and_the_order_on_the_disk_for_none(case: C
     )
     assert held or chosen  # of which only the places chosen leave
     assert max((figure.met for figure in held), default=1) == 1
-    # bins that there are not (bounds); what comes after the last hit, and values of misses
-    if held and not case.name.startswith(("numbers", "dates", "of rows, replaced", "above", "stream", "weights")):
+    # bins that there are not (bounds); what comes after the last hit, values of misses; nodes that two ways share
+    spare = ("numbers", "dates", "of rows, replaced", "above", "stream", "weights", "counted quantiles")
+    if held and not case.name.startswith(spare):
         assert min(figure.met for figure in held) == 1
     assert (first.payload, first.outputs) == (again.payload, again.outputs)
 
