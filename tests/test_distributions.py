@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -15,13 +15,16 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 import duckdp
 from duckdp.compiler import bin_counts as module
 from duckdp.compiler.bin_counts import BinCounts
 from duckdp.core.cdfbars import distribution_band
 from duckdp.core.errorbars import Noise, rounded_half_width
+from duckdp.core.noise import laplace_noise
 from duckdp.functions.bin_edges import choose_bins, read_axis
+from duckdp.functions.distributions import count_estimate
 from duckdp.mechanisms.second_moments import SecondMoments
 from tests.gate import clinic, column, load
 from tests.privacy.draws import HIGH, KEYED, LOW, NONE, ODD, REPLACE, ROWS, _random_row
@@ -265,7 +268,7 @@ def test_explain_costs_nothing(curator: duckdp.Curator) -> None:
         lines = [row[0] for row in con.execute(f"FROM dp_explain_{name}({given}, epsilon := 1)").fetchall()]
         assert any("cost: epsilon=1" in line for line in lines)
         assert "  protects: all rows of one person (add_remove)" in lines
-    assert "value: ± 12" in str(ana.explain_histogram("t", "x", epsilon=1))
+    assert "value: ± 13" in str(ana.explain_histogram("t", "x", epsilon=1))
     assert "in blocks of" in str(ana.explain_cdf("t", "x", epsilon=1))
     assert ana.remaining_text().startswith("epsilon=400")
 
@@ -327,6 +330,31 @@ def test_without_a_unit_key_counts_do_not_vary(tmp_path: Path) -> None:
         owner.grant("ana", epsilon=1)
         with pytest.raises(duckdp.errors.ParameterError, match=r"P107.*no unit key"):
             owner.session("ana").count_variance("t", epsilon=1)
+
+
+@pytest.mark.parametrize("rows", [0.05, 0.3, 1.0, 20.0])
+def test_intervals_hold_counts_of_parts_of_rows(rows: float) -> None:
+    """Where a unit has more than max_rows rows the bounded count is any fraction; noise of some rows, or of less."""
+    noise, step, draws = Noise("laplace", rows * 2**20), 2**20, 1_000
+
+    def missed(true: int, bar: Callable[[float], tuple[float, float]], rounding: int = 0) -> int:
+        ends = [bar((true - rounding + z) / step) for z in laplace_noise(draws, noise.scale)]
+        return sum(not low <= true / step <= high for low, high in ends)
+
+    def told(noisy: float) -> tuple[float, float]:
+        found = count_estimate(noise, 20, 900, noisy)
+        assert found.low <= found.value <= found.high  # type: ignore[operator]
+        return found.low, found.high  # type: ignore[return-value]
+
+    for true in (0, step // 2, 7 * step + step // 3, 7 * step + 5):
+        assert stats.binom.sf(missed(true, told) - 1, draws, 0.05) > 1e-9
+        assert stats.binom.sf(missed(true, told, rounding=900) - 1, draws, 0.05) > 1e-9
+
+    def symmetric(noisy: float) -> tuple[float, float]:  # the broken twin: as if no count were a fraction
+        n, width = math.floor(noisy + 0.5), rounded_half_width([noise], step)
+        return n - width, n + width
+
+    assert rows > 0.1 or stats.binom.sf(missed(step // 2, symmetric) - 1, draws, 0.05) < 1e-9
 
 
 def test_weights_that_are_rounded_down_widen_what_is_said() -> None:

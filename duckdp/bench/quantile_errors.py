@@ -265,6 +265,8 @@ def times(size: int, repeat: int) -> Report:
     bars, groups = world.task([0.5], 1, intervals=True), world.task([0.5], 1, grouped=True)
     tree_task = plan_tree(task.rows, task.quantiles, epsilon_nano=NANO, neighbours=Neighbours.ADD_REMOVE)
 
+    tree_groups = plan_tree(groups.rows, task.quantiles, epsilon_nano=NANO, neighbours=Neighbours.ADD_REMOVE)
+
     def run(planned: QuantilesTask | TreeQuantilesTask) -> Callable[[], object]:
         def released() -> str:
             with world.shared() as read:
@@ -287,6 +289,7 @@ def times(size: int, repeat: int) -> Report:
         Case(name="median(x), in groups", run=plain("SELECT g, median(x) FROM t GROUP BY g")),
         Case(name="private median, in groups", run=run(groups), limits={"median(x), in groups": MOST_TIMES}),
         Case(name="private median, tree", run=run(tree_task), limits={"median(x)": MOST_TIMES}),
+        Case(name="private median, tree, in groups", run=run(tree_groups), limits={"median(x), in groups": MOST_TIMES}),
         Case(name="5 private quantiles", run=run(several), limits={"quantile_disc(x, [5 shares])": None}),
     ]
     return Report(title=f"Time, {size:,} rows, read and draws", lines=compare(cases, repeat))

@@ -18,7 +18,7 @@ from duckdp.compiler.expression import show
 from duckdp.compiler.notes import bounding_note, drops_rows
 from duckdp.compiler.query import Query
 from duckdp.core.cdfbars import Band, distribution_band
-from duckdp.core.errorbars import Noise, half_width, rounded_half_width
+from duckdp.core.errorbars import Noise, half_width
 from duckdp.core.nestedbins import best_sizes
 from duckdp.core.types import parse_delta, parse_epsilon
 from duckdp.errors import ParameterError
@@ -177,9 +177,7 @@ class Histogram(_Distribution):
         return choose_bins(axis, self.bins, rows=rows, noise=noise), (1,)
 
     def _estimates(self, task: BinCounts, counts: Floats) -> list[Estimate]:
-        width, error = _count_half_width(task), math.sqrt(task.noises[0].variance()) / 2**task.bits
-        whole = [math.floor(n + 0.5) for n in counts.tolist()]
-        return [Estimate(value=n, standard_error=error, low=n - width, high=n + width) for n in whole]
+        return [count_estimate(task.noises[0], task.bits, task.rounding, n) for n in counts.tolist()]
 
 
 @dp_function("dp_cdf", costs="epsilon, delta", example="'care', 'age', epsilon := 0.5")
@@ -238,10 +236,32 @@ class Cdf(_Distribution):
         ]
 
 
+def count_estimate(noise: Noise, bits: int, rounding: int, noisy: float) -> Estimate:
+    """A count of parts of rows, told as a whole number, and the whole numbers that it lies between with 95%.
+
+    With f what was noised, f <= true <= f + rounding in grid units; and |noisy - f| <= half_width(noise) with at least
+    95%. So the true count, a fraction where some unit has more than max_rows rows, is at least noisy - half_width and
+    at most noisy + half_width + rounding; both are rounded away from it.
+
+    Args:
+        noise: its law, grid units.
+        bits: of a row on the grid.
+        rounding: grid units by which f may be too low.
+        noisy: f with its noise, rows.
+    """
+    steps, unit = half_width(noise), 2**bits
+    return Estimate(
+        value=math.floor(noisy + 0.5),
+        standard_error=math.sqrt(noise.variance()) / unit,
+        low=math.floor(noisy - steps / unit),
+        high=math.ceil(noisy + (steps + rounding) / unit),
+    )
+
+
 def _count_half_width(task: BinCounts) -> int:
-    """Half the width of a count's 95% interval."""
-    noise = task.noises[0]
-    return half_width(noise) if task.bits == 0 else rounded_half_width([noise], 2**task.bits, off=task.rounding)
+    """How far at most the ends of a count's 95% interval are from it."""
+    steps = half_width(task.noises[0])
+    return steps if task.bits == 0 else math.ceil((steps + task.rounding) / 2**task.bits + 0.5)
 
 
 def _band(task: BinCounts, exact: Floats | None, counts: Floats | None = None) -> Band:

@@ -44,6 +44,7 @@ QUANTILES: tuple[Mutant, ...] = (
     Mutant("tree: noise is drawn anew for who looks again", _TREE, "self._known[level, node] = known", "self._known[node, level] = known", _T_TREE),
     Mutant("tree: draws follow from the ways", _TREE, "laplace_noise(self.draws(len(shares)), self.scale)", "laplace_noise(self.draws(len(shares)) + (len(counts) > 1), self.scale)", _T_TREE),
     Mutant("tree: rows without a value are the least", _TREE_TASK, "if leaf is not None and 0 <= group", "leaf = leaf or 0\n            if 0 <= group", _T),
+    Mutant("histogram: intervals end at the nearest whole number", "duckdp/functions/distributions.py", "high=math.ceil(noisy + (steps", "high=math.floor(noisy + (steps", ("tests/test_distributions.py",)),
     Mutant("intervals: more for counts than is left", _TASK, "return Fraction(self.epsilon_nano // 4, NANO)", "return Fraction(self.epsilon_nano // 2, NANO)", _T),
     Mutant("intervals: two draws of a part for one", _INTERVALS, "return 1 if quantiles == 1 else 2", "return 1", _T),
     Mutant("intervals: rows of a unit count once", _TASK, "laplace_scale(self._quarter, self.rows.unit)", "laplace_scale(self._quarter, 1)", _T),
