@@ -252,6 +252,8 @@ def _bounded(message: str) -> str:
 
 def printable(text: str) -> str:
     """A text without control characters: what an analyst typed must not move the cursor of whoever reads it."""
+    if text.replace("\n", "").isprintable():
+        return text
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sqlglot import exp
+
 from duckdp.catalog.table import plain_type
 from duckdp.compiler.answers import answer_columns
 from duckdp.compiler.describe import describe_plan
@@ -71,16 +73,16 @@ class Outer:
         prices: of each part, for its share.
         plain, barred: the outer part without error columns, and with them.
         barred_text: the latter, printed.
-        shown: the former, for people.
+        outer: the former, as a tree.
         public: the public tables that it reads.
     """
 
     prices: tuple[Price, ...]
     public: tuple[PublicRows, ...] = ()
+    outer: exp.Query
     plain: str
     barred: Barred
     barred_text: str
-    shown: str
 
     @property
     def plans(self) -> list[Plan]:
@@ -91,6 +93,12 @@ class Outer:
     def caveat(self) -> str | None:
         """What a reader of the figures must know wherever they go."""
         return next((c for c in map(plan_caveat, self.plans) if c is not None), None)
+
+    @property
+    def shown(self) -> str:
+        """The outer part for people."""
+        names = [[name for name, _, _ in describe_outputs(plan)] for plan in self.plans]
+        return shown_outer(self.outer, names, [rows.table.name for rows in self.public])
 
     # ---- as SQL -------------------------------------------------------------------------------------------------
 
@@ -217,16 +225,13 @@ def plan_outer(apart: Apart, terms: Terms, neighbours: Neighbours) -> Outer:
     prices = plan_parts(apart.parts, terms, neighbours)
     released = [[noisy for _, _, noisy in describe_outputs(price.plan)] for price in prices]
     barred = with_bars(apart.outer, released)
+    plain = printed_outer(apart.outer)
     return Outer(
         prices=tuple(prices),
-        plain=printed_outer(apart.outer),
-        shown=shown_outer(
-            apart.outer,
-            [[name for name, _, _ in describe_outputs(price.plan)] for price in prices],
-            [rows.table.name for rows in apart.public],
-        ),
+        outer=apart.outer,
+        plain=plain,
         barred=barred,
-        barred_text=printed_outer(barred.outer),
+        barred_text=printed_outer(barred.outer) if barred.figures else plain,
         public=apart.public,
     )
 

@@ -17,11 +17,14 @@ from sqlglot import exp
 
 from duckdp.compiler import ways
 from duckdp.compiler.evaluate import describe_outputs
+from duckdp.compiler.outer import outer_print
 from duckdp.compiler.outer.apart import Apart, take_apart
 from duckdp.compiler.outer.block import MOST_PARTS, column_name
 from duckdp.compiler.outer.outer_bars import with_bars
+from duckdp.compiler.outer.outer_print import print_common
 from duckdp.compiler.outer.outer_text import printed_outer, with_tables
 from duckdp.compiler.outer.several import SeveralTask, payloads_of, plan_parts, task_of
+from duckdp.compiler.outer.trees import rebuilt
 from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.pricing import Terms
@@ -226,6 +229,36 @@ def test_what_is_refused(line: str) -> None:
     assert "__dp_1" not in str(caught.value)
 
 
+def _bare(tree: exp.Expression) -> exp.Expression:
+    """A tree without brackets."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return rebuilt(tree, _bare)
+
+
+def unlike(texts: list[str]) -> tuple[int, list[str]]:
+    """How many outer parts our own printer prints, and which of these are read as another tree than was printed."""
+    printed, wrong = 0, []
+    for text in texts:
+        found = apart(text)
+        tree = with_bars(found.outer, [[True] * 64 for _ in found.parts]).outer
+        assert isinstance(tree, exp.Expression)
+        own = print_common(tree)
+        if own is not None:
+            printed += 1
+            again = parse_statement(tree.sql(dialect="duckdb", comments=False))
+            wrong += [own] if _bare(parse_statement(own)) != _bare(again) else []
+    return printed, wrong
+
+
+def test_what_our_printer_prints_is_read_as_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed, wrong = unlike([*OUTER, *SHAPES])
+    assert wrong == [] and printed > len(OUTER) / 2
+    monkeypatch.setitem(outer_print._BINARY, exp.Sub, "+")  # the broken twins: another sign, and no order of NULLs
+    monkeypatch.setattr(outer_print, "_ordered", lambda node: str(node.this.name))
+    assert len(unlike([*OUTER, *SHAPES])[1]) >= 2
+
+
 def test_no_protected_table_is_left_in_any_outer_part() -> None:
     """Each relation that an outer part names is a released table, one of its CTEs, or made of constants."""
     for text in OUTER:
@@ -236,6 +269,21 @@ def test_no_protected_table_is_left_in_any_outer_part() -> None:
         assert {n for n in named - ctes if not n.startswith("__dp_")} <= set(), printed
         assert not {c.name.lower() for c in tree.find_all(exp.Column)} & {"pid", "cost", "level"}, printed
 
+
+#: Forms that are printed by us, one after the other.
+SHAPES = [
+    "SELECT n - (n - 1) AS a, -n, - -1, NOT n > 2 AND n < 3 OR n = 1 FROM (SELECT count(*) AS n FROM visits) AS t",
+    "SELECT CASE WHEN n IS NULL THEN 'it''s' ELSE CAST(n AS VARCHAR) END AS w FROM (SELECT count(*) n FROM visits) t",
+    "SELECT round(n / 2, 1), coalesce(n, 1, 2), n IN (1, 2), n BETWEEN 1 AND 2, n // 2 % 3 FROM (SELECT count(*) n "
+    "FROM visits) t ORDER BY 1 DESC NULLS FIRST, n LIMIT 3 OFFSET 1",
+    "SELECT paid, lag(n, 1) OVER (PARTITION BY paid ORDER BY n DESC) AS l, rank() OVER () FROM (SELECT paid, count(*) "
+    "AS n FROM visits GROUP BY paid) AS t(paid, n) QUALIFY row_number() OVER (ORDER BY n) < 2",
+    "SELECT count(*) FROM visits UNION ALL SELECT count(*) FROM labs UNION SELECT sum(cost) FROM visits ORDER BY 1",
+    "WITH a AS (SELECT count(*) AS n FROM visits), b(m) AS (SELECT count(*) FROM labs) SELECT a.n / b.m FROM a LEFT "
+    "JOIN b ON a.n > b.m, a AS c CROSS JOIN b AS d WHERE a.n = (SELECT max(n) FROM a)",
+    "SELECT sum(n) FILTER (WHERE n > 1), count(DISTINCT n) FROM (SELECT paid, count(*) AS n FROM visits GROUP BY paid)"
+    " GROUP BY paid HAVING max(n) > 1",
+]
 
 #: CTEs that a later WITH hides, from a CTE that reads them.
 HIDDEN = (

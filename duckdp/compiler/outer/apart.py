@@ -33,7 +33,7 @@ from duckdp.compiler.outer.block import Block, Parts, groups_of
 from duckdp.compiler.outer.constants import with_values
 from duckdp.compiler.outer.grouping_sets import TOLD, Levels, has_levels
 from duckdp.compiler.outer.public_rows import PublicRows, PublicTables
-from duckdp.compiler.outer.trees import duplicate, named_outside, rebuilt
+from duckdp.compiler.outer.trees import duplicate, named_outside, nodes_of, rebuilt
 from duckdp.compiler.outer.unfolded import require_small
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Query
@@ -133,12 +133,13 @@ class _Reader:
         self.leveled: list[exp.Expression] = []
 
     def read(self, statement: exp.Expression) -> exp.Expression:
-        for node in statement.find_all(exp.Identifier, exp.Anonymous):
-            if str(node.this).lower().startswith(RESERVED):
+        for node in nodes_of(statement):
+            if isinstance(node, (exp.Identifier, exp.Anonymous)) and str(node.this).lower().startswith(RESERVED):
                 self._refuse("Q205", f"names that begin with {RESERVED} are duckdp's. Choose another.", node)
         found = self._over(statement, _Names(private={}))
         self._check(found)
-        return with_values(found, self.parameters, self.text)
+        given = "?" in self.text or "$" in self.text
+        return with_values(found, self.parameters, self.text) if given else found
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
@@ -309,13 +310,10 @@ class _Reader:
 
         The analyst's instance holds no private row, whatever it is asked: this keeps the list of releases whole.
         """
-        for node in tree.find_all(exp.Anonymous):
-            name = node.name.lower()  # of a quoted name, too
-            if name in _ASKING or name.startswith("dp_"):
+        for node in nodes_of(tree):
+            name = node.name.lower() if isinstance(node, (exp.Anonymous, exp.Table)) else ""  # of a quoted name, too
+            if name.startswith("dp_") or (name in _ASKING and isinstance(node, exp.Anonymous)):
                 self._refuse("Q202", ways.ASKING, node)
-        for table in tree.find_all(exp.Table):
-            if table.name.lower().startswith("dp_"):
-                self._refuse("Q202", ways.ASKING, table)
 
 
 def _within(node: exp.Expression) -> bool:

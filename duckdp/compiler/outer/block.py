@@ -49,6 +49,7 @@ from duckdp.errors import QueryError
 
 MOST_TRIED = 64  # outputs of which each is read by itself first
 MOST_PARTS = 16  # releases of one statement: each has a read, and a share of epsilon
+_NEVER_WHOLE = (exp.Window, exp.Query)
 _AFTER = frozenset(("expressions", "group", "having", "order", "limit", "offset", "qualify", "distinct", "windows"))
 _DONE = frozenset(("expressions", "from_", "joins", "laterals", "where", "group", "having", "with_"))
 
@@ -81,7 +82,8 @@ class Parts:
         self.queries: list[Query] = []
         self.told: dict[int, dict[str, None]] = {}
         self._outputs: list[list[exp.Expression]] = []  # of each query, as they were first written
-        self._written: dict[str, int] = {}  # by the text of a question without outputs
+        self._bases: list[tuple[exp.Select, int]] = []  # questions without outputs, and their parts
+        self._last: tuple[list[exp.Expression], Query] | None = None  # what was read last, and from what
 
     def read(self, base: exp.Select, outputs: Sequence[exp.Expression]) -> Query:
         """A question as the gate reads it.
@@ -93,11 +95,15 @@ class Parts:
         Raises:
             QueryError: Q1xx to Q3xx.
         """
+        given = [base, *outputs]
+        if self._last is not None and list(map(id, self._last[0])) == list(map(id, given)):
+            return self._last[1]
         asked = rebuilt(base, duplicate)
         asked.set("expressions", [duplicate(e) for e in outputs])
         query = read_select(asked, self.tables, self.text, self.parameters)
         if len(query.outputs) != len(outputs):
             refuse("Q206", ways.EACH_QUANTILE, outputs[-1], self.text)
+        self._last = given, query
         return query
 
     def add(self, base: exp.Select, outputs: Sequence[exp.Expression], node: exp.Expression) -> tuple[int, list[int]]:
@@ -106,8 +112,7 @@ class Parts:
         Raises:
             QueryError: Q1xx to Q3xx; Q403, too many parts.
         """
-        written = printed(base)
-        number = self._written.get(written)
+        number = next((known for other, known in self._bases if _is_same(other, base)), None)
         if number is not None:  # with what it gives already: of a relation, only columns that are needed are read
             query = self.read(base, [*self._outputs[number], *outputs])
             shown = query.outputs[len(self._outputs[number]) :]
@@ -115,7 +120,7 @@ class Parts:
             query = self.read(base, outputs)
             shown = query.outputs
             number = next((i for i, q in enumerate(self.queries) if _groups(q) == _groups(query)), len(self.queries))
-            self._written[written] = number
+            self._bases.append((base, number))
         if number == len(self.queries):
             if number == MOST_PARTS:
                 rule = f"the statement has more than {MOST_PARTS} releases, which share its epsilon. Split it."
@@ -133,6 +138,11 @@ class Parts:
             places.append(place)
         self.queries[number] = replace(query, outputs=tuple(known))
         return number, places
+
+
+def _is_same(one: exp.Select, other: exp.Select) -> bool:
+    """Whether two questions are written alike; trees that are equal may still differ in what is a capital letter."""
+    return one == other and printed(one) == printed(other)
 
 
 def _groups(query: Query) -> tuple[object, ...]:
@@ -190,6 +200,7 @@ class Block:
         self.keys: list[exp.Expression] = []
         self.key_exprs: list[Expr] = []
         self.outputs: list[exp.Expression] = []  # besides the keys
+        self.whole: list[exp.Expression] = []  # outputs that are asked as they stand
         self.slots: list[tuple[exp.Column, int]] = []  # columns of the answer, to be named when their places are known
         self.least: list[exp.Expression] = []  # min and max of values that nobody declared
 
@@ -205,6 +216,7 @@ class Block:
                 self.keys.append(node)
                 self.key_exprs.append(expr)
         self.base = self._base()
+        self.whole = self._whole()
         made = rebuilt(self.select, self._clause, _DONE)
         made.set("expressions", [self._output(e) for e in _nodes(self.select)])
         having = self.select.args.get("having")
@@ -267,16 +279,23 @@ class Block:
         """A column of the SELECT, under the name that it has without us."""
         inner = node.unalias()
         assert isinstance(inner, exp.Expression)
-        made = self._slot(inner) if self._is_whole(inner) else self._rest(inner)
+        made = self._slot(inner) if any(inner is node for node in self.whole) else self._rest(inner)
         name = node.args["alias"] if isinstance(node, exp.Alias) else exp.to_identifier(output_name(node), quoted=True)
         return exp.Alias(this=made, alias=duplicate(name))
 
-    def _is_whole(self, node: exp.Expression) -> bool:
-        """Whether an output can be asked as it stands, with an interval of its own."""
-        if not aggregates(node) or node.find(exp.Window, exp.Query) or len(self.select.expressions) > MOST_TRIED:
+    def _whole(self) -> list[exp.Expression]:
+        """The outputs that can be asked as they stand, each with an interval of its own."""
+        nodes = [node.unalias() for node in _nodes(self.select)]
+        found = [n for n in nodes if isinstance(n, exp.Expression) and aggregates(n) and not n.find(*_NEVER_WHOLE)]
+        if len(self.select.expressions) > MOST_TRIED:
+            return []
+        return found if self._can_ask(found) else [node for node in found if self._can_ask([node])]
+
+    def _can_ask(self, nodes: Sequence[exp.Expression]) -> bool:
+        if not nodes:
             return False
         try:
-            self.parts.read(self.base, [*self.keys, node])
+            self.parts.read(self.base, [*self.keys, *nodes])
         except QueryError:
             return False
         return True

@@ -20,7 +20,7 @@ from sqlglot import exp
 from duckdp.compiler.frame import aggregates
 from duckdp.compiler.outer.block import column_name, table_name
 from duckdp.compiler.outer.public_rows import is_public_rows
-from duckdp.compiler.outer.trees import column, duplicate
+from duckdp.compiler.outer.trees import column, duplicate, nodes_of
 from duckdp.result import SUFFIXES
 
 _PUBLIC = -1  # the part of what is no release
@@ -122,7 +122,8 @@ def _sources(outer: exp.Query) -> list[_Source]:
     if not isinstance(outer, exp.Select) or outer.args.get("distinct") or outer.args.get("group"):
         return []
     clause = outer.args.get("from_")
-    if clause is None or any(aggregates(e) for e in outer.expressions) or any(outer.find_all(*_ODD)):
+    nodes = list(nodes_of(outer))
+    if clause is None or any(isinstance(n, _ODD) for n in nodes) or any(aggregates(e) for e in outer.expressions):
         return []
     joins = outer.args.get("joins") or []
     if any(j.args.get("using") or j.args.get("method") or j.args.get("kind") in ("SEMI", "ANTI") for j in joins):
@@ -132,15 +133,12 @@ def _sources(outer: exp.Query) -> list[_Source]:
     found = [_source(item, named) for item in (clause.this, *(j.this for j in joins))]
     sources = [s for s in found if s is not None]
     names = [s.name.lower() for s in sources]
-    if len(sources) < len(found) or len(set(names)) < len(names) or _shown_whole(outer):
+    if len(sources) < len(found) or len(set(names)) < len(names) or _shown_whole(outer, nodes):
         return []
-    if any(isinstance(c.this, exp.Identifier) and not c.table and c.name.lower() in names for c in _columns(outer)):
+    columns = [node for node in nodes if isinstance(node, exp.Column)]
+    if any(isinstance(c.this, exp.Identifier) and not c.table and c.name.lower() in names for c in columns):
         return []  # a row as a struct
     return sources
-
-
-def _columns(outer: exp.Query) -> list[exp.Column]:
-    return list(outer.find_all(exp.Column))
 
 
 def _source(item: exp.Expression, named: Mapping[str, exp.Expression]) -> _Source | None:
@@ -179,9 +177,9 @@ def _part(item: exp.Expression) -> int | None:
     return int(digits) - 1 if name.startswith("__dp_") and name == table_name(int(digits) - 1) else None
 
 
-def _shown_whole(outer: exp.Select) -> bool:
-    """Whether a * below the outermost SELECT might show columns that are added."""
-    for node in outer.find_all(exp.Star):
+def _shown_whole(outer: exp.Select, nodes: Sequence[exp.Expression]) -> bool:
+    """Whether a * below the outermost SELECT, among its nodes, might show columns that are added."""
+    for node in (n for n in nodes if isinstance(n, exp.Star)):
         above = node.parent
         if isinstance(above, exp.Column):
             above = above.parent

@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from duckdp.compiler.outer.block import column_name, table_name
+from duckdp.compiler.outer.outer_print import print_common
 from duckdp.compiler.outer.public_rows import public_name
 from duckdp.compiler.outer.trees import duplicate
 from duckdp.compiler.parse import parse_statement
@@ -17,12 +18,16 @@ from duckdp.errors import QueryError
 def printed_outer(outer: exp.Query) -> str:
     """The outer part of a statement as DuckDB reads it.
 
-    What is printed is read and printed again: where that gives another text, the first may not mean what was written.
+    The common forms are printed by a printer of our own. What sqlglot prints is read and printed again: where that
+    gives another text, the first may not mean what was written.
 
     Raises:
         QueryError: Q101, it cannot be printed so.
     """
     assert isinstance(outer, exp.Expression)
+    common = print_common(outer)
+    if common is not None:
+        return common
     try:
         text = _printed(outer)
         if _printed(parse_statement(text)) == text:

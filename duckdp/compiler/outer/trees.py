@@ -35,7 +35,29 @@ def rebuilt(
 
 def duplicate(node: exp.Expression) -> exp.Expression:
     """A tree like this one, without comments."""
-    return rebuilt(node, duplicate)
+    found = dict(node.args)
+    for key, value in found.items():
+        if isinstance(value, exp.Expression):
+            found[key] = duplicate(value)
+        elif isinstance(value, list):
+            found[key] = [duplicate(v) if isinstance(v, exp.Expression) else v for v in value]
+    made = type(node)(**found)
+    if node._meta:
+        made._meta = dict(node._meta)
+    return made
+
+
+def nodes_of(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """Every node of a tree, each before its parts, as they are written."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for value in reversed(node.args.values()):
+            if isinstance(value, exp.Expression):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting += [v for v in reversed(value) if isinstance(v, exp.Expression)]
 
 
 def named_outside(node: exp.Expression, own: frozenset[str] = frozenset()) -> Iterator[exp.Table]:
