@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import duckdp
+from duckdp.bench import tpch_data as tpch
 from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.block import column_name
@@ -19,7 +20,6 @@ from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Terms
 from duckdp.core.types import Neighbours
 from duckdp.errors import CODES
-from tests import tpch
 from tests.corpora import corpus, explained
 from tests.gate import exact_answer
 

@@ -4,7 +4,7 @@
 ``duckdp bench synthetic compare`` the default against every method on public sets, ``duckdp bench synthetic program``
 the linear program, ``duckdp bench synthetic dashboards`` dashboard queries, ``duckdp bench quantiles`` quantiles by
 every way we know, ``duckdp bench sensitivity`` smooth sensitivity, ``duckdp bench questions`` ten thousand questions by
-every way, and ``duckdp bench ledger`` ledgers of many charges.
+every way, ``duckdp bench tpch`` joins shaped like TPC-H's, and ``duckdp bench ledger`` ledgers of many charges.
 
 Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
 
@@ -18,6 +18,7 @@ Everything is measured in one run, in turn, on generated data in a temporary fil
     sensitivity.py  smooth sensitivity against its formulas: quantiles, intervals, spanning trees
     many_questions.py  ten thousand questions of three kinds at one charge, by every way
     ledger.py    ledgers of 1,000 to 1,000,000 charges
+    tpch.py      joins shaped like TPC-H's, private and bounded by hand: tpch_data.py
     dashboards.py  three dashboard queries on synthetic tables, a join among them
 """
 
@@ -57,7 +58,7 @@ def main(argv: list[str]) -> int:
     Returns:
         0, or 1 when a limit was missed and --check was given.
     """
-    if argv and argv[0] in ("smooth", "synthetic", "ledger", "quantiles", "sensitivity", "questions"):
+    if argv and argv[0] in ("smooth", "synthetic", "ledger", "quantiles", "sensitivity", "questions", "tpch"):
         return _others(argv)
     options = _options().parse_args(argv)
     size = Size(rows=options.rows, units=options.units, groups=options.groups)
@@ -95,6 +96,10 @@ def _others(argv: list[str]) -> int:
         from duckdp.bench.many_questions import main as questions
 
         return questions(argv[1:])
+    if argv[0] == "tpch":
+        from duckdp.bench.tpch import main as tpch
+
+        return tpch(argv[1:])
     if argv[1:2] == ["dashboards"]:
         from duckdp.bench.dashboards import main as dashboards
 

@@ -165,7 +165,7 @@ def _rows_that_count(table: Table, parameters: Parameters, *more: str) -> str:
         link, parent = table.link, table.link.parent
         key = f"base.{quote(link.key)}"
         owners = _rows_that_count(parent, parameters, f"{key} IS NOT NULL")
-        named = f"(SELECT DISTINCT {key} AS key, {_unit_of(parent)} AS {UNIT} FROM {owners}) AS owner"
+        named = f"(SELECT {key} AS key, {_unit_of(parent)} AS {UNIT} FROM {owners}) AS owner"  # no key twice: checked
         relation += f" JOIN {named} ON base.{quote(link.column)} = owner.key"
     if table.unit_key is not None:
         conditions.append(f"{_unit_of(table)} IS NOT NULL")

@@ -177,7 +177,7 @@ def _orphans(patch: pytest.MonkeyPatch) -> None:
     def kept(*given: Any) -> str:
         return (
             honest(*given)
-            .replace(" JOIN (SELECT DISTINCT", " LEFT JOIN (SELECT DISTINCT")
+            .replace(" JOIN (SELECT base", " LEFT JOIN (SELECT base")
             .replace("owner.__unit IS NOT NULL", "TRUE")
         )
 

@@ -272,12 +272,13 @@ def _output(node: object) -> str:
 
 
 def _scalar(node: object) -> str:
+    if not isinstance(node, exp.Expression):
+        raise _UnknownError
     kind = type(node)
-    if kind is exp.Column:
+    if isinstance(node, exp.Column):
         return _column(node)
     sign = _BINARY.get(kind)
     if sign is not None:
-        assert isinstance(node, exp.Binary)
         _only(node, "this", "expression")
         return f"({_scalar(node.this)} {sign} {_scalar(node.expression)})"
     found = _FORMS.get(kind)
@@ -303,7 +304,7 @@ def _star(node: exp.Star) -> str:
 def _literal(node: exp.Literal) -> str:
     _only(node, "this", "is_string")
     if node.is_string:
-        return "'" + node.this.replace("'", "''") + "'"
+        return "'" + str(node.this).replace("'", "''") + "'"
     if _NUMBER.match(node.this) is None:
         raise _UnknownError
     return str(node.this)
@@ -410,7 +411,7 @@ def _filtered(node: exp.Filter) -> str:
     return f"{_scalar(node.this)} FILTER (WHERE {_scalar(node.expression.this)})"
 
 
-_FORMS: dict[type[object], Callable[..., str]] = {
+_FORMS: dict[type[exp.Expr], Callable[..., str]] = {
     exp.Between: _between,
     exp.Boolean: _boolean,
     exp.Case: _case,
@@ -425,4 +426,6 @@ _FORMS: dict[type[object], Callable[..., str]] = {
     exp.Star: _star,
     exp.Subquery: _subquery,
     exp.Window: _window,
-} | dict.fromkeys(_RANKS, _rank)
+    exp.Rank: _rank,
+    exp.DenseRank: _rank,
+}

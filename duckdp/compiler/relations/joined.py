@@ -29,13 +29,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from duckdp.catalog.table import Column, Table
+from duckdp.catalog.table import INTEGER_RANGES, Column, Table
+from duckdp.catalog.table import Kind as ValueKind
 from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import print_derived
+from duckdp.compiler.relations.implied import names_owner, without_unit
 from duckdp.compiler.relations.narrowed import conjuncts_of, most_left
 from duckdp.compiler.relations.relation import Node, Relation, describe_below, names_once, pruned, rows_of_unit
 
@@ -90,8 +92,36 @@ class Part:
         items = tuple((c, e) for c, e in self.items if c.name in names)
         return replace(self, items=items, table=pruned(self.table, [self.where, *(e for _, e in items)]))
 
-    def print(self, wanted: set[str], parameters: Parameters, most: int | None = None) -> str:
-        """Its rows with their unit and those columns that are wanted, at most so many of each unit."""
+    def named(self) -> dict[str, Expr]:
+        """What its columns are, by name."""
+        return {c.name: e for c, e in self.items}
+
+    def _is_within(self, column: Column, expr: Expr) -> bool:
+        """Whether a value is what its column claims already, as the table's scan or node prints it."""
+        if not isinstance(expr, ColumnRef):
+            return False
+        below: Column | None = expr.column
+        if isinstance(self.table, Relation):
+            below = self.table.node.printed().get(expr.column.name)
+        elif expr.column.null_value is not None or not _is_exact(expr.column):
+            return False
+        if below is None:
+            return False
+        return (below.kind, below.lower, below.upper) == (column.kind, column.lower, column.upper)
+
+    def print(self, wanted: set[str], parameters: Parameters, most: int | None = None, *, linked: bool = False) -> str:
+        """Its rows with their unit and those columns that are wanted, at most so many of each unit.
+
+        Args:
+            wanted: names of columns.
+            parameters: of the statement.
+            most: rows of a unit; None: all.
+            linked: without the unit, of a linked table, where the join's condition implies it (relations/implied.py).
+        """
+        if linked:
+            table = without_unit(self.table)
+            assert table is not None
+            return replace(self, table=table).print(wanted, parameters)
         items = [(c, e) for c, e in self.items if c.name in wanted]
         rows = print_rows(self.table, columns(self.where, *(e for _, e in items)), parameters, unit=True)
 
@@ -99,7 +129,9 @@ class Part:
             return print_expr(expr, lambda c: f"base.{quote(c.name)}", parameters)
 
         listed = [f"base.{UNIT} AS {UNIT}"] if self.table.unit_key is not None else []
-        listed += [f"{print_derived(c, shown(e), parameters)} AS {quote(c.name)}" for c, e in items]
+        for c, e in items:
+            value = shown(e) if self._is_within(c, e) else print_derived(c, shown(e), parameters)
+            listed.append(f"{value} AS {quote(c.name)}")
         listed = listed or ["1 AS one"]
         where = "" if self.where is None else f" WHERE {shown(self.where)}"
         if most is None:
@@ -136,6 +168,27 @@ class Joined(Node):
         """Rows of a unit that each side keeps; None: all."""
         return (None, None) if any(self.single) else kept_rows(self.left.rows, self.right.rows)
 
+    @property
+    def linked(self) -> tuple[bool, bool]:
+        """Whether a side needs no units of its own, as its rows meet those that their link names, and no others."""
+        left, right = self.left, self.right
+        if self.most != (None, None):
+            return False, False
+        if self.kind in ("inner", "left") and names_owner(
+            right.table, right.named(), left.table, left.named(), self.on
+        ):
+            return False, True
+        own = self.kind in ("inner", "right")
+        return own and names_owner(left.table, left.named(), right.table, right.named(), self.on), False
+
+    def sides(self) -> tuple[tuple[Table, dict[str, Expr]], ...]:
+        """Both."""
+        return tuple((part.table, part.named()) for part in (self.left, self.right))
+
+    def printed(self) -> dict[str, Column]:
+        """The side's columns."""
+        return {c.name: c for part in (self.left, self.right) for c, _ in part.items}
+
     def identity(self) -> dict[str, Any]:
         """By its sides, and the rows that they keep of a unit."""
         sides = {"left": self.left.identity(), "right": self.right.identity()}
@@ -150,17 +203,20 @@ class Joined(Node):
         """Both sides, their units always compared."""
         wanted = {c.name for c in columns_}
         needed = wanted | {c.name for c in columns(self.on)}
-        most = self.most
-        left, right = (p.print(needed, parameters, m) for p, m in zip((self.left, self.right), most, strict=True))
+        linked = self.linked
+        sides = zip((self.left, self.right), self.most, linked, strict=True)
+        left, right = (part.print(needed, parameters, most, linked=one) for part, most, one in sides)
         own = {c.name for c, _ in self.left.items}
 
         def place(column: Column) -> str:
             return f"{'l' if column.name in own else 'r'}.{quote(column.name)}"
 
         unit = {"right": f"r.{UNIT}", "full": f"COALESCE(l.{UNIT}, r.{UNIT})"}.get(self.kind, f"l.{UNIT}")
-        on = "" if self.on is None else f" AND {print_expr(self.on, place, parameters)}"
+        unit = f"r.{UNIT}" if linked[0] else unit
+        same = [] if any(linked) else [f"l.{UNIT} = r.{UNIT}"]
+        on = " AND ".join([*same, *([] if self.on is None else [print_expr(self.on, place, parameters)])])
         items = [f"{unit} AS {UNIT}", *(f"{place(c)} AS {quote(c.name)}" for c in columns_)]
-        joined = f"{left} AS l {_PRINTED[self.kind]} {right} AS r ON l.{UNIT} = r.{UNIT}{on}"
+        joined = f"{left} AS l {_PRINTED[self.kind]} {right} AS r ON {on}"
         return f"(SELECT {', '.join(items)} FROM {joined})"
 
     def describe(self) -> list[str]:
@@ -177,6 +233,12 @@ class Joined(Node):
             unit = self.left.table.unit_key
             found.append(f"of a {unit} with more than {JOIN_ROWS} rows on a side {JOIN_ROWS} are joined")
         return list(dict.fromkeys(found))
+
+
+def _is_exact(column: Column) -> bool:
+    """Whether what is read is finite, and a zero has no sign: whole numbers, DECIMALs, dates."""
+    name = column.type.upper()
+    return column.kind is not ValueKind.NUMBER or name.startswith("DECIMAL") or name in INTEGER_RANGES
 
 
 def kept_rows(left: int | None, right: int | None) -> tuple[int | None, int | None]:

@@ -15,11 +15,12 @@ from typing import Any
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.bound_values import Parameters
-from duckdp.compiler.expression import Call, Expr, columns, show
+from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import print_derived
+from duckdp.compiler.relations.implied import names_owner
 from duckdp.compiler.relations.joined import Part, kept_rows
 from duckdp.compiler.relations.narrowed import conjuncts_of
 from duckdp.compiler.relations.relation import Node, Relation, describe_below, names_once, pruned, rows_of_unit
@@ -73,6 +74,21 @@ class Matched(Node):
         sides = [{c.name in there for c in columns(argument)} for argument in part.arguments]
         return sides in ([{True}, {False}], [{False}, {True}])
 
+    @property
+    def linked(self) -> bool:
+        """Whether the others need no units of their own, as a match is one that their link names."""
+        own: dict[str, Expr] = {c.name: ColumnRef(c) for c in self.table.columns}
+        found = names_owner(self.other.table, self.other.named(), self.table, own, self.on)
+        return found and self.most == (None, None)
+
+    def sides(self) -> tuple[tuple[Table, dict[str, Expr]], ...]:
+        """The rows."""
+        return ((self.table, {c.name: ColumnRef(c) for c in self.table.columns}),)
+
+    def printed(self) -> dict[str, Column]:
+        """The table's columns."""
+        return {c.name: c for c in self.table.columns}
+
     def identity(self) -> dict[str, Any]:
         """By the rows, by where matches are looked for, by what must hold, and by the rows that are kept of a unit."""
         own = {"rows": self.table._declared, "where": show(self.where)}
@@ -107,16 +123,19 @@ class Matched(Node):
             listed = ", ".join(f"base.{n} AS {n}" for n in (UNIT, *names))
             where = f" WHERE {conditions.pop()}" if conditions else ""
             rows = print_chosen(f"(SELECT {listed} FROM {rows} AS base{where})", names, parameters.salt, here)
-        other = self.other.print({c.name for c in columns(*there, *pairs) if c.name not in own}, parameters)
+        linked, wanted = self.linked, {c.name for c in columns(*there, *pairs) if c.name not in own}
+        other = self.other.print(wanted, parameters, linked=linked)
         if there or most is not None:
             names = [quote(c.name) for c in columns(*pairs) if c.name not in own]
-            listed = ", ".join([f"other.{n} AS {n}" for n in (UNIT, *names)] + ([] if names else ["1 AS one"]))
+            listed = ", ".join(
+                [f"other.{n} AS {n}" for n in (*([] if linked else [UNIT]), *names)] + ([] if names else ["1 AS one"])
+            )
             where = f" WHERE {' AND '.join(shown(there))}" if there else ""
             other = f"(SELECT {listed} FROM {other} AS other{where})"
             if most is not None:
                 other = print_chosen(other, names or ["one"], parameters.salt, most)
-        on = "".join(f" AND {part}" for part in shown(pairs))
-        found = f"EXISTS (SELECT 1 FROM {other} AS other WHERE other.{UNIT} = base.{UNIT}{on})"
+        on = " AND ".join([*([] if linked else [f"other.{UNIT} = base.{UNIT}"]), *shown(pairs)])
+        found = f"EXISTS (SELECT 1 FROM {other} AS other WHERE {on})"
         conditions.append(found if self.exists else f"NOT {found}")
         items = [
             f"base.{UNIT} AS {UNIT}",

@@ -46,6 +46,21 @@ class Node(ABC):
     def pruned(self, names: set[str]) -> Self:
         """The same without columns, of its own and below, that nobody needs for columns of these names."""
 
+    def sides(self) -> tuple[tuple[Table, dict[str, Expr]], ...]:
+        """Tables whose columns stand in it by names of its own, as expressions over them; () where that is not so.
+
+        Each value is as :meth:`print` of that side left it, or NULL; a row has the unit of the sides' rows.
+        """
+        return ()
+
+    def printed(self) -> dict[str, Column]:
+        """Columns within whose bounds the values of their names are printed, as far as that is known."""
+        return {}
+
+    def without_unit(self) -> Self | None:
+        """The same over rows whose unit is not looked up; None: it compares units, or its rows have their own."""
+        return None
+
     @abstractmethod
     def print(self, columns: tuple[Column, ...], parameters: Parameters) -> str:
         """Its rows as a parenthesised SELECT: columns by their names, and the unit's key as ``__unit``, never NULL."""

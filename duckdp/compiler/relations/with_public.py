@@ -27,6 +27,7 @@ from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_expr, quote
+from duckdp.compiler.relations.implied import without_unit
 from duckdp.compiler.relations.joined import MOST_ROWS, Part
 from duckdp.compiler.relations.narrowed import conjuncts_of
 from duckdp.compiler.relations.relation import Node, Relation, describe_below
@@ -61,6 +62,19 @@ class WithPublic(Node):
     def inputs(self) -> tuple[Table, ...]:
         """The protected side, and the public one."""
         return (self.rows.table, self.public.table)
+
+    def sides(self) -> tuple[tuple[Table, dict[str, Expr]], ...]:
+        """The protected side."""
+        return ((self.rows.table, self.rows.named()),)
+
+    def without_unit(self) -> WithPublic | None:
+        """The same over rows of a linked table without their unit, which it reads nowhere."""
+        table = without_unit(self.rows.table)
+        return None if table is None else replace(self, rows=replace(self.rows, table=table))
+
+    def printed(self) -> dict[str, Column]:
+        """The side's columns."""
+        return {c.name: c for part in (self.rows, self.public) for c, _ in part.items}
 
     def identity(self) -> dict[str, Any]:
         """By the protected side, and by what the public rows contain."""
