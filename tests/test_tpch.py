@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -19,7 +20,7 @@ from duckdp.compiler.outer.several import plan_parts
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.pricing import Terms
 from duckdp.core.types import Neighbours
-from duckdp.errors import CODES
+from duckdp.errors import CODES, DuckDPError
 from tests.corpora import corpus, explained
 from tests.gate import exact_answer
 
@@ -152,3 +153,26 @@ def test_bounded_rows_are_noticed(tmp_path_factory: pytest.TempPathFactory) -> N
         for title, keys in (("1 ", 2), ("4 ", 1), ("12 ", 1)):
             question = next(q for q in ANSWERED if q.title.startswith(title))
             assert difference(exact(few, question.text), own_answer(few, question.text), keys)
+
+
+@pytest.mark.slow
+def test_a_join_that_does_not_fit_into_memory_spills_and_is_exact(tmp_path: Path) -> None:
+    """600,000 lines and their orders in little memory; the broken twin may write nothing to the disk, and ends."""
+    text = (
+        "SELECT l_shipmode, sum(l_quantity), count(DISTINCT o_custkey) FROM orders JOIN lineitem ON l_orderkey = "
+        "o_orderkey GROUP BY ALL"
+    )
+    with tpch.opened(tmp_path, LARGE) as owner:
+        con, ana = owner.data.engine.schema_cursor(), owner.session("ana")
+        wanted = own_answer(owner, text)
+        con.execute("SET threads = 2; SET memory_limit = '28MB'; SET max_temp_directory_size = '0B'")
+        with pytest.raises(duckdb.OutOfMemoryException):
+            exact(owner, text)
+        with pytest.raises(DuckDPError) as told:
+            ana.sql(text, epsilon=100)
+        assert "lineitem" not in str(told.value) and "MiB" not in str(told.value)
+        con.execute("SET max_temp_directory_size = '2GB'")
+        assert difference(exact(owner, text), wanted, 1) == []
+        found = ana.sql(text, epsilon=100)
+        for row, own in zip(sorted(found.rows()), sorted(wanted), strict=True):
+            assert abs(row[1] - own[1]) < 1e6

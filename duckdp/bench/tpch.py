@@ -41,7 +41,7 @@ class Join:
 
     @property
     def text(self) -> str:
-        """The statement."""
+        """The statement as an analyst writes it."""
         return f"SELECT {self.groups}, sum({self.value}) AS s FROM {self.body} GROUP BY ALL"
 
     @property

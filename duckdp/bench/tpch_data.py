@@ -16,6 +16,7 @@ import duckdb
 
 import duckdp
 
+#: Names of nations, each with the number of its region.
 NATIONS = [
     ("ALGERIA", 0),
     ("ARGENTINA", 1),
@@ -62,7 +63,7 @@ CONTAINERS = [
 COLOURS = ["almond", "blue", "chiffon", "forest", "green", "honeydew", "ivory", "lace", "peru", "salmon", "tan"]
 FIRST, LAST = dt.date(1992, 1, 1), dt.date(1998, 12, 31)
 PUBLIC = ("region", "nation", "supplier", "part", "partsupp")
-MOST_LINES = 500  # of a customer, more than any has: nothing is bounded
+MOST_LINES = 500  # rows of a customer, more than any has: nothing is bounded
 
 
 def _of(names: list[str], hashed: str) -> str:
@@ -71,7 +72,7 @@ def _of(names: list[str], hashed: str) -> str:
 
 
 def fill(con: duckdb.DuckDBPyConnection, scale: float) -> None:
-    """Make the eight tables.
+    """Make the eight tables of TPC-H at a scale.
 
     Args:
         con: where.
@@ -80,15 +81,28 @@ def fill(con: duckdb.DuckDBPyConnection, scale: float) -> None:
     suppliers, parts = max(10, round(10_000 * scale)), max(200, round(200_000 * scale))
     customers, orders = max(30, round(150_000 * scale)), max(300, round(1_500_000 * scale))
     con.execute("CREATE TEMP MACRO pick(i, salt, n) AS CAST(hash(i, salt) % CAST(n AS UBIGINT) AS INTEGER)")
+    _fill_public(con, suppliers, parts)
+    _fill_private(con, suppliers, parts, customers, orders)
+    con.execute("DROP MACRO temp.main.pick")
+
+
+def _phone() -> str:
+    return "(10 + pick(i, 11, 25)) || '-' || (100 + pick(i, 12, 900)) || '-' || (1000 + pick(i, 13, 9000))"
+
+
+def _supplied(suppliers: int) -> str:
+    return f"CAST((i + j * ({suppliers} // 4 + (i - 1) // {suppliers})) % {suppliers} + 1 AS INTEGER)"
+
+
+def _fill_public(con: duckdb.DuckDBPyConnection, suppliers: int, parts: int) -> None:
     con.execute("CREATE TABLE region (r_regionkey INTEGER, r_name VARCHAR)")
     con.executemany("INSERT INTO region VALUES (?, ?)", list(enumerate(REGIONS)))
     con.execute("CREATE TABLE nation (n_nationkey INTEGER, n_name VARCHAR, n_regionkey INTEGER)")
     con.executemany("INSERT INTO nation VALUES (?, ?, ?)", [(i, *nation) for i, nation in enumerate(NATIONS)])
-    phone = "(10 + pick(i, 11, 25)) || '-' || (100 + pick(i, 12, 900)) || '-' || (1000 + pick(i, 13, 9000))"
     con.execute(
         "CREATE TABLE supplier AS SELECT CAST(i AS INTEGER) AS s_suppkey, "
         "'Supplier#' || lpad(CAST(i AS VARCHAR), 9, '0') AS s_name, 'street ' || i AS s_address, "
-        f"pick(i, 11, 25) AS s_nationkey, {phone} AS s_phone, "
+        f"pick(i, 11, 25) AS s_nationkey, {_phone()} AS s_phone, "
         "CAST(pick(i, 1, 1100000) / 100 - 1000 AS DECIMAL(15,2)) AS s_acctbal, "
         "CASE WHEN pick(i, 2, 20) = 0 THEN 'slow Customer of Complaints' ELSE 'quick' END AS s_comment "
         f"FROM range(1, {suppliers} + 1) AS t(i)"
@@ -103,16 +117,18 @@ def fill(con: duckdb.DuckDBPyConnection, scale: float) -> None:
         "CAST((90000 + (i // 10) % 20001 + 100 * (i % 1000)) / 100 AS DECIMAL(15,2)) AS p_retailprice "
         f"FROM range(1, {parts} + 1) AS t(i)"
     )
-    supplied = f"CAST((i + j * ({suppliers} // 4 + (i - 1) // {suppliers})) % {suppliers} + 1 AS INTEGER)"
     con.execute(
-        f"CREATE TABLE partsupp AS SELECT CAST(i AS INTEGER) AS ps_partkey, {supplied} AS ps_suppkey, "
+        f"CREATE TABLE partsupp AS SELECT CAST(i AS INTEGER) AS ps_partkey, {_supplied(suppliers)} AS ps_suppkey, "
         "1 + pick(i * 4 + j, 14, 9999) AS ps_availqty, "
         "CAST(1 + pick(i * 4 + j, 15, 99900) / 100 AS DECIMAL(15,2)) AS ps_supplycost "
         f"FROM range(1, {parts} + 1) AS t(i), range(4) AS u(j)"
     )
+
+
+def _fill_private(con: duckdb.DuckDBPyConnection, suppliers: int, parts: int, customers: int, orders: int) -> None:
     con.execute(
         "CREATE TABLE customer AS SELECT CAST(i AS INTEGER) AS c_custkey, 'Customer#' || i AS c_name, "
-        f"pick(i, 11, 25) AS c_nationkey, {phone} AS c_phone, "
+        f"pick(i, 11, 25) AS c_nationkey, {_phone()} AS c_phone, "
         "CAST(pick(i, 16, 1100000) / 100 - 1000 AS DECIMAL(15,2)) AS c_acctbal, "
         f"{_of(SEGMENTS, 'pick(i, 17, 5)')} AS c_mktsegment FROM range(1, {customers} + 1) AS t(i)"
     )
@@ -126,12 +142,13 @@ def fill(con: duckdb.DuckDBPyConnection, scale: float) -> None:
         f"FROM range(1, {orders} + 1) AS t(i)"
     )
     line = "o_orderkey * 8 + j"
+    supplied = _supplied(suppliers).replace("i", "p").replace("j", "pick(i, 27, 4)")
     con.execute(
         "CREATE TABLE lineitem AS WITH lines AS "
         f"(SELECT o_orderkey, o_orderdate, CAST(j AS INTEGER) AS j, {line} AS i, "
         f"1 + pick({line}, 23, {parts}) AS p, 1 + pick({line}, 24, 50) AS q, o_orderdate + 1 + pick({line}, 25, 121) "
         "AS shipped FROM orders, range(1, 8) AS t(j) WHERE j <= 1 + pick(o_orderkey, 26, 7)) "
-        f"SELECT o_orderkey AS l_orderkey, p AS l_partkey, {supplied.replace('i', 'p').replace('j', 'pick(i, 27, 4)')} "
+        f"SELECT o_orderkey AS l_orderkey, p AS l_partkey, {supplied} "
         "AS l_suppkey, j AS l_linenumber, CAST(q AS DECIMAL(15,2)) AS l_quantity, "
         "CAST(q * (90000 + (p // 10) % 20001 + 100 * (p % 1000)) / 100 AS DECIMAL(15,2)) AS l_extendedprice, "
         "CAST(pick(i, 28, 11) / 100 AS DECIMAL(15,2)) AS l_discount, "
@@ -147,7 +164,6 @@ def fill(con: duckdb.DuckDBPyConnection, scale: float) -> None:
         "l_orderkey, CASE WHEN bool_and(l_linestatus = 'F') THEN 'F' WHEN bool_and(l_linestatus = 'O') THEN 'O' "
         "ELSE 'P' END AS s FROM lineitem GROUP BY 1) WHERE l_orderkey = o_orderkey"
     )
-    con.execute("DROP MACRO temp.main.pick")
 
 
 def declare(owner: duckdp.Curator, scale: float, *, most: int = MOST_LINES) -> None:

@@ -13,8 +13,11 @@ import pytest
 from duckdp.catalog.link import Link
 from duckdp.catalog.table import Table, load_table
 from duckdp.compiler import printing
+from duckdp.compiler.emit import emit
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.printing import Parameters, print_rows
+from duckdp.compiler.relations import joined
+from duckdp.compiler.relations.implied import without_unit
 from duckdp.compiler.relations.relation import Relation
 from duckdp.errors import QueryError
 from duckdp.vault.linking import carrier
@@ -245,3 +248,36 @@ def test_figures_of_links() -> None:
 def test_a_linked_declaration_is_read_as_it_was_stored() -> None:
     for table in USUAL.values():
         assert load_table(table.declaration) == table
+
+
+def _looked_up(text: str, known: dict[str, Table]) -> int:
+    """How many times a statement's SQL joins the owners of a linked table."""
+    return emit(plan_of(text, known), 7).sql.count("AS owner ON")
+
+
+def test_units_that_a_link_implies_are_not_looked_up() -> None:
+    assert [_looked_up(text, USUAL) for text in JOINED] == [1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 2, 2, 0, 2, 1]
+    wide = USUAL | {"doses": _with_type(USUAL["doses"], "sid", "BIGINT")}  # of which DOUBLE keeps not all apart
+    assert _looked_up(JOINED[1], wide) == 1
+    bounded = USUAL | {"doses": _bounded(USUAL["doses"], "sid")}
+    assert _looked_up(JOINED[1], bounded) == 1
+
+
+def _with_type(table: Table, name: str, kind: str) -> Table:
+    return replace(table, columns=tuple(replace(c, type=kind) if c.name == name else c for c in table.columns))
+
+
+def _bounded(table: Table, name: str) -> Table:
+    return replace(
+        table, columns=tuple(replace(c, lower=0.0, upper=1.0) if c.name == name else c for c in table.columns)
+    )
+
+
+def test_units_that_are_left_out_where_nothing_implies_them_are_caught(
+    con: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin: any join of a linked table is taken for one on its link."""
+    text = "SELECT count(*), sum(mg) FROM stays s JOIN doses d ON d.did = s.sid AND d.pid = s.pid"
+    assert _broken(con, plan_of(text, USUAL), 1) is None
+    monkeypatch.setattr(joined, "names_owner", lambda linked, *_: without_unit(linked) is not None)
+    assert _broken(con, plan_of(text, USUAL), 3, tries=12) is not None

@@ -254,7 +254,7 @@ def unlike(texts: list[str]) -> tuple[int, list[str]]:
 def test_what_our_printer_prints_is_read_as_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     printed, wrong = unlike([*OUTER, *SHAPES])
     assert wrong == [] and printed > len(OUTER) / 2
-    monkeypatch.setitem(outer_print._BINARY, exp.Sub, "+")  # the broken twins: another sign, and no order of NULLs
+    monkeypatch.setitem(outer_print.BINARY, exp.Sub, "+")  # the broken twins: another sign, and no order of NULLs
     monkeypatch.setattr(outer_print, "_ordered", lambda node: str(node.this.name))
     assert len(unlike([*OUTER, *SHAPES])[1]) >= 2
 

@@ -12,71 +12,10 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from duckdp.compiler.outer.outer_words import BINARY, CALLS, FLAGS, OWN, RANKS, TYPES
+
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NUMBER = re.compile(r"[0-9.][0-9.]*([eE][+-]?[0-9]+)?\Z")
-_BINARY: dict[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.IntDiv: "//",
-    exp.Mod: "%",
-    exp.DPipe: "||",
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.And: "AND",
-    exp.Or: "OR",
-    exp.Is: "IS",
-}
-#: Functions of their arguments in the order of these names.
-_CALLS: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
-    exp.Sum: ("sum", ("this",)),
-    exp.Avg: ("avg", ("this",)),
-    exp.Min: ("min", ("this",)),
-    exp.Max: ("max", ("this",)),
-    exp.Count: ("count", ("this",)),
-    exp.Abs: ("abs", ("this",)),
-    exp.Sqrt: ("sqrt", ("this",)),
-    exp.Floor: ("floor", ("this",)),
-    exp.Ceil: ("ceil", ("this",)),
-    exp.Lower: ("lower", ("this",)),
-    exp.Upper: ("upper", ("this",)),
-    exp.Round: ("round", ("this", "decimals")),
-    exp.Nullif: ("nullif", ("this", "expression")),
-    exp.Coalesce: ("coalesce", ("this", "expressions")),
-    exp.Greatest: ("greatest", ("this", "expressions")),
-    exp.Least: ("least", ("this", "expressions")),
-    exp.RowNumber: ("row_number", ()),
-    exp.Lag: ("lag", ("this", "offset", "default")),
-    exp.Lead: ("lead", ("this", "offset", "default")),
-}
-#: Flags that the parser sets and that say nothing about what is printed.
-_FLAGS: dict[type[exp.Expr], frozenset[str]] = {
-    exp.Count: frozenset(("big_int",)),
-    exp.Div: frozenset(("typed", "safe")),
-    exp.DPipe: frozenset(("safe",)),
-    exp.Greatest: frozenset(("ignore_nulls",)),
-    exp.Least: frozenset(("ignore_nulls",)),
-    exp.Window: frozenset(("over",)),
-}
-#: Calls that sqlglot knows by classes of no arguments but these texts.
-_RANKS: dict[type[exp.Expr], str] = {exp.Rank: "rank", exp.DenseRank: "dense_rank"}
-#: What a query in brackets may have for itself.
-_OWN = ("with_", "order", "limit", "offset")
-_TYPES = {
-    exp.DataType.Type.BIGINT: "BIGINT",
-    exp.DataType.Type.BOOLEAN: "BOOLEAN",
-    exp.DataType.Type.DATE: "DATE",
-    exp.DataType.Type.DOUBLE: "DOUBLE",
-    exp.DataType.Type.INT: "INT",
-    exp.DataType.Type.TEXT: "TEXT",
-    exp.DataType.Type.TIMESTAMP: "TIMESTAMP",
-    exp.DataType.Type.VARCHAR: "TEXT",
-}
 
 
 class _UnknownError(Exception):
@@ -98,7 +37,7 @@ def print_common(outer: exp.Expr) -> str | None:
 
 def _only(node: exp.Expr, *known: str) -> None:
     """Nothing, if a node holds no more than these."""
-    flags = _FLAGS.get(type(node), ())
+    flags = FLAGS.get(type(node), ())
     for key, value in node.args.items():
         if key not in known and key not in flags and value is not None and value is not False and value != []:
             raise _UnknownError
@@ -125,7 +64,7 @@ def _query(node: object) -> str:
         raise _UnknownError
     _only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
     right = node.expression
-    chained = type(node.this) is exp.Union and not any(node.this.args.get(k) for k in _OWN)
+    chained = type(node.this) is exp.Union and not any(node.this.args.get(k) for k in OWN)
     if not _is_plain(right) or not (chained or _is_plain(node.this)):
         raise _UnknownError
     word = "UNION" if node.args.get("distinct") else "UNION ALL"
@@ -134,14 +73,25 @@ def _query(node: object) -> str:
 
 def _is_plain(node: object) -> bool:
     """Whether a query may stand beside UNION as it is."""
-    return isinstance(node, exp.Select) and not any(node.args.get(k) for k in _OWN)
+    return isinstance(node, exp.Select) and not any(node.args.get(k) for k in OWN)
 
 
 def _select(node: exp.Select) -> str:
     _only(
-        node, "expressions", "distinct", "from_", "joins", "where", "group", "having", "qualify",
-        "order", "limit", "offset", "with_",
-    )  # fmt: skip
+        node,
+        "expressions",
+        "distinct",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "qualify",
+        "order",
+        "limit",
+        "offset",
+        "with_",
+    )
     text = _with(node) + "SELECT "
     distinct = node.args.get("distinct")
     if distinct is not None:
@@ -277,14 +227,14 @@ def _scalar(node: object) -> str:
     kind = type(node)
     if isinstance(node, exp.Column):
         return _column(node)
-    sign = _BINARY.get(kind)
+    sign = BINARY.get(kind)
     if sign is not None:
         _only(node, "this", "expression")
         return f"({_scalar(node.this)} {sign} {_scalar(node.expression)})"
     found = _FORMS.get(kind)
     if found is not None:
         return found(node)
-    if kind in _CALLS:
+    if kind in CALLS:
         return _call(node)
     raise _UnknownError
 
@@ -344,10 +294,10 @@ def _subquery(node: exp.Subquery) -> str:
 def _cast(node: exp.Cast) -> str:
     _only(node, "this", "to")
     to = node.args.get("to")
-    if type(to) is not exp.DataType or to.this not in _TYPES:
+    if type(to) is not exp.DataType or to.this not in TYPES:
         raise _UnknownError
     _only(to, "this")
-    return f"CAST({_scalar(node.this)} AS {_TYPES[to.this]})"
+    return f"CAST({_scalar(node.this)} AS {TYPES[to.this]})"
 
 
 def _case(node: exp.Case) -> str:
@@ -374,13 +324,13 @@ def _between(node: exp.Between) -> str:
 def _call(node: object) -> str:
     """A function of listed arguments: those that follow one that is not given are not given."""
     assert isinstance(node, exp.Func)
-    name, keys = _CALLS[type(node)]
+    name, keys = CALLS[type(node)]
     _only(node, *keys)
     given = [node.args.get(key) for key in keys]
     while given and (given[-1] is None or given[-1] == []):
         given.pop()
     parts = [part for value in given for part in (value if isinstance(value, list) else [value])]
-    if name == "count" and len(parts) == 1 and type(parts[0]) is exp.Distinct:
+    if isinstance(node, exp.Count) and len(parts) == 1 and type(parts[0]) is exp.Distinct:
         _only(parts[0], "expressions")
         return f"count(DISTINCT {_list(parts[0].expressions, _scalar)})"
     return f"{name}({', '.join(_scalar(part) for part in parts)})"
@@ -388,12 +338,12 @@ def _call(node: object) -> str:
 
 def _rank(node: exp.Expr) -> str:
     _only(node)
-    return f"{_RANKS[type(node)]}()"
+    return f"{RANKS[type(node)]}()"
 
 
 def _window(node: exp.Window) -> str:
     _only(node, "this", "partition_by", "order")
-    if node.args.get("over") not in (None, "OVER") or not isinstance(node.this, (exp.AggFunc, *_RANKS, exp.RowNumber)):
+    if node.args.get("over") not in (None, "OVER") or not isinstance(node.this, (exp.AggFunc, *RANKS, exp.RowNumber)):
         raise _UnknownError
     parts, order = [], node.args.get("order")
     if node.args.get("partition_by"):

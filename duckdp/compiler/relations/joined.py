@@ -182,11 +182,11 @@ class Joined(Node):
         return own and names_owner(left.table, left.named(), right.table, right.named(), self.on), False
 
     def sides(self) -> tuple[tuple[Table, dict[str, Expr]], ...]:
-        """Both."""
+        """Both sides of the join, by the names of their columns."""
         return tuple((part.table, part.named()) for part in (self.left, self.right))
 
     def printed(self) -> dict[str, Column]:
-        """The side's columns."""
+        """The columns of both sides as they are printed."""
         return {c.name: c for part in (self.left, self.right) for c, _ in part.items}
 
     def identity(self) -> dict[str, Any]:

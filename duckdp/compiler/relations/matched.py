@@ -82,11 +82,11 @@ class Matched(Node):
         return found and self.most == (None, None)
 
     def sides(self) -> tuple[tuple[Table, dict[str, Expr]], ...]:
-        """The rows."""
+        """The table whose rows stay, its columns as they are."""
         return ((self.table, {c.name: ColumnRef(c) for c in self.table.columns}),)
 
     def printed(self) -> dict[str, Column]:
-        """The table's columns."""
+        """The columns of the table whose rows stay."""
         return {c.name: c for c in self.table.columns}
 
     def identity(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class WithPublic(Node):
         return (self.rows.table, self.public.table)
 
     def sides(self) -> tuple[tuple[Table, dict[str, Expr]], ...]:
-        """The protected side."""
+        """The protected side alone: the unit is its rows'."""
         return ((self.rows.table, self.rows.named()),)
 
     def without_unit(self) -> WithPublic | None:
@@ -73,7 +73,7 @@ class WithPublic(Node):
         return None if table is None else replace(self, rows=replace(self.rows, table=table))
 
     def printed(self) -> dict[str, Column]:
-        """The side's columns."""
+        """The columns of both sides as they are printed."""
         return {c.name: c for part in (self.rows, self.public) for c, _ in part.items}
 
     def identity(self) -> dict[str, Any]:
