@@ -15,7 +15,7 @@ import pytest
 
 import duckdp
 from duckdp.front import crossing
-from duckdp.front.crossing import Crossing, rows_of, select_columns, select_rows
+from duckdp.front.crossing import Crossing, cross_plainly, read_rows, rows_of, select_columns, select_rows
 
 TODAY = dt.date(2026, 2, 28)
 VALUES: dict[str, list[Any]] = {
@@ -59,6 +59,17 @@ def test_few_cells_cross_as_columns_do(kind: str) -> None:
     if kind != "DECIMAL(38,10)":
         assert [repr(v) for (v,) in texts] == [repr(v) for v in values]
     assert cross({"x": []}, [kind], few=True) == []
+    shape = [('it"s', kind)]
+    assert cross_plainly(len(values), shape) == (kind != "DECIMAL(38,10)")
+    if cross_plainly(len(values), shape):  # without DuckDB, the same
+        assert [repr(row) for row in read_rows(shape, rows_of([Crossing(kind, values)])[1:])] == list(map(repr, texts))
+
+
+def test_what_does_not_cross_plainly() -> None:
+    assert not cross_plainly(None, [("a", "BIGINT")])  # any number of rows
+    assert not cross_plainly(1001, [("a", "BIGINT")])
+    assert not cross_plainly(1, [("a", "BIGINT"), ("A", "BIGINT")])  # DuckDB renames one
+    assert not cross_plainly(1, [("a", "BIGINT"), ("b", "FLOAT")])
 
 
 def test_every_double_crosses_as_itself() -> None:

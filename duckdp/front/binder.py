@@ -13,9 +13,9 @@ import json
 import secrets
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from duckdp.compiler import ways
 from duckdp.desk.desk import Desk
@@ -27,12 +27,13 @@ from duckdp.front.crossing import (
     Rows,
     are_few,
     arrow_type,
+    cross_plainly,
     rows_of,
     select_columns,
     select_parts,
     select_rows,
 )
-from duckdp.functions.calling import Lists, Texts, describe_texts, plan_texts
+from duckdp.functions.calling import Lists, Texts, describe_texts, plan_texts, texts_of
 from duckdp.functions.planned import Planned
 from duckdp.process.forks import Home, closed
 from duckdp.result import Result
@@ -43,6 +44,22 @@ MOST_CELLS = 8_000_000  # cells of remembered answers, and of one chunk that lea
 MOST_TOKEN = 1_000_000  # characters of a sealed token; longer ones are not looked at
 MOST_CALL = 740_000  # bytes of a call, of which a token takes four thirds and its mac
 MOST_PLANNED = 8  # calls that were bound and have not run yet, of which the plan is kept
+
+
+class AtOnce(NamedTuple):
+    """A call that was bound and run in one.
+
+    Attributes:
+        problem: why there is no answer.
+        read: whether private rows may have been read for it.
+        columns: names and types.
+        rows: of texts.
+    """
+
+    problem: str | None
+    read: bool
+    columns: list[tuple[str, str]]
+    rows: Rows
 
 
 class Binder:
@@ -88,6 +105,12 @@ class Binder:
         """A token's answer of few cells, after a row that is empty; or one row with why there is none."""
         found, problem = self._laundered(self._rows, token)
         return [[problem]] if found is None else found
+
+    def query(self, statement: str, terms: Mapping[str, str]) -> AtOnce | None:
+        """A call of dp_query from its bind to its rows, where its answer crosses as texts; else None: bind it."""
+        began: list[bool] = []
+        found, problem = self._laundered(self._query, statement, terms, began)
+        return found if problem is None else AtOnce(problem, bool(began), [], [])
 
     def fetch(self, function: str, tokens: Any, indexes: Any) -> Any:
         """One column of each token's answer. A NULL, which DuckDB refuses, where there is none by this function."""
@@ -170,6 +193,20 @@ class Binder:
         select = select_rows if are_few(planned.rows, len(planned.columns)) else select_columns
         return select(token, planned.columns)
 
+    def _query(self, statement: str, terms: Mapping[str, str], began: list[bool]) -> AtOnce | None:
+        desk, name = self._open_desk(), "dp_query"
+        arguments = texts_of(name, {**terms, "statement": statement})
+        with desk.asking(lambda: describe_texts(name, arguments, ())) as asking:
+            _require_short(json.dumps([name, arguments], ensure_ascii=False))
+            desk.require_grant()
+            planned = plan_texts(desk, name, arguments, ())
+            if planned.after is not None or not cross_plainly(planned.rows, planned.columns):
+                asking.leave_out()  # nothing was asked yet
+                return None
+            began.append(True)
+            answer = self._run(planned, secrets.token_hex(16))
+        return AtOnce(None, True, planned.columns, rows_of(answer)[1:])
+
     def _rows(self, token: str) -> Rows:
         answer = self._answer(token)
         if _cells(answer) > 100 * FEW_CELLS or len(set(map(len, answer))) > 1:
@@ -210,6 +247,9 @@ class Binder:
         planned = self._kept(token) or plan_texts(self._open_desk(), name, arguments, lists)
         if _shape(planned) != shape:  # bound before a declaration changed, run after
             raise CatalogError("C103", "the declarations changed since the statement was prepared. Prepare it again.")
+        return self._run(planned, nonce)
+
+    def _run(self, planned: Planned, nonce: str) -> Answer:
         found = planned.run(nonce)
         self._answered(found)
         parts = found.typed(intervals=planned.intervals, note=planned.note)

@@ -9,7 +9,7 @@ a number that is the very one that was printed.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from duckdp.catalog.table import plain_type
@@ -22,6 +22,16 @@ FETCH = {"DOUBLE": "__dp_f64", "FLOAT": "__dp_f64", "BOOLEAN": "__dp_bool"} | di
     ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "__dp_i64"
 )
 TEXT_FETCH = "__dp_text"
+#: How a text of few cells is read where no DuckDB casts it; other types cross by DuckDB alone.
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+READ: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(_WHOLE, int),
+    "DOUBLE": float,
+    "BOOLEAN": lambda text: text == "True",
+    "VARCHAR": str,
+    "DATE": lambda text: dt.date.fromisoformat(text[:10]),
+    "TIMESTAMP": dt.datetime.fromisoformat,
+}
 LIST_TYPES = {"__dp_f64": "DOUBLE[]", "__dp_i64": "BIGINT[]", "__dp_bool": "BOOLEAN[]", TEXT_FETCH: "VARCHAR[]"}
 Rows = list[list[str | None]]
 
@@ -78,6 +88,26 @@ def rows_of(answer: Answer) -> Rows:
 def are_few(rows: int | None, columns: int) -> bool:
     """Whether an answer of at most so many rows (None: any number) crosses as texts."""
     return rows is not None and rows * columns <= FEW_CELLS
+
+
+def cross_plainly(rows: int | None, columns: Sequence[tuple[str, str]]) -> bool:
+    """Whether an answer of at most so many rows can be read from its texts without DuckDB (:data:`READ`)."""
+    names = {name.lower() for name, _ in columns}
+    return (
+        are_few(rows, len(columns))
+        and len(names) == len(columns)
+        and all(plain_type(kind) in READ for _, kind in columns)
+    )
+
+
+def read_rows(columns: Sequence[tuple[str, str]], rows: Rows) -> list[tuple[Any, ...]]:
+    """Values of rows of texts, the same that DuckDB casts them to.
+
+    >>> read_rows([("n", "BIGINT"), ("day", "DATE")], [["12", "2024-02-29"], [None, None]])
+    [(12, datetime.date(2024, 2, 29)), (None, None)]
+    """
+    read = [READ[plain_type(kind)] for _, kind in columns]
+    return [tuple(None if v is None else r(v) for r, v in zip(read, row, strict=True)) for row in rows]
 
 
 def select_rows(token: str, columns: Sequence[tuple[str, str]]) -> str:

@@ -28,6 +28,20 @@ def plan_texts(desk: Desk, name: str, texts: Texts, lists: Lists) -> Planned:
     return spec.plan(desk, spec.read_texts(texts, lists))
 
 
+def texts_of(name: str, given: Mapping[str, str]) -> list[str | None]:
+    """Arguments by their names in SQL as the texts that :func:`plan_texts` takes, of a function without lists.
+
+    What is not given is its default, as the macro of that name has it.
+    """
+    spec = FUNCTIONS[name]
+    found: list[str | None] = []
+    for parameter in spec.of("sql"):
+        default = parameter.default
+        text = str(default).lower() if isinstance(default, bool) else str(default)
+        found.append(given.get(str(parameter.sql), None if default is None or default is REQUIRED else text))
+    return found
+
+
 def describe_texts(name: str, texts: Texts, lists: Lists) -> str:
     """A call as :func:`plan_texts` takes it, in words of SQL; what is left out, or is the default, is not shown.
 

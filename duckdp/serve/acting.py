@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from duckdp.serve.running import Ran, Runner
+from duckdp.serve.running import Ask, Ran, Runner
 from duckdp.serve.settings import Settings
 from duckdp.serve.sqlstates import Refused
 from duckdp.serve.statements import Statement
@@ -44,6 +44,7 @@ class Acts(ABC):
         protected: says which tables are protected now.
         user: who is spoken for.
         fetch: told each statement before it runs on the instance.
+        ask: private questions at once, see ``Runner``.
 
     Attributes:
         settings: what was SET.
@@ -55,9 +56,10 @@ class Acts(ABC):
         protected: Callable[[], frozenset[str]],
         user: str,
         fetch: Callable[[str], None] = lambda _: None,
+        ask: Ask = lambda *_: None,
     ) -> None:
         self.settings = Settings(user)
-        self._runner, self._protected = Runner(cursor, protected(), self.settings, fetch), protected
+        self._runner, self._protected = Runner(cursor, protected(), self.settings, fetch, ask), protected
         self._prepared: dict[str, Prepared] = {}
         self._cursors: dict[str, Ran] = {}
         self._state = "I"

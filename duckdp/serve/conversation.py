@@ -16,7 +16,7 @@ from duckdp.serve import messages as say
 from duckdp.serve.acting import Acts, Portal, Prepared, kept
 from duckdp.serve.copying import copy_rows
 from duckdp.serve.messages import Body, ProtocolError
-from duckdp.serve.running import Columns, Ran
+from duckdp.serve.running import Ask, Columns, Ran
 from duckdp.serve.settings import REPORTED
 from duckdp.serve.sqlstates import Refused, fields
 from duckdp.serve.statements import (
@@ -43,6 +43,7 @@ class Conversation(Acts):
         protected: says which tables are protected now.
         user: who is spoken for.
         fetch: told each statement before it runs on the instance, see ``Shown.fetch``.
+        ask: private questions at once, see ``Runner``.
         exhausted: told when the system gave no more memory, and the client knows: what is left of it is unsafe.
         notes: what is to be told besides since it was last called.
         parameters: of the client's startup message.
@@ -56,12 +57,13 @@ class Conversation(Acts):
         protected: Callable[[], frozenset[str]],
         user: str,
         fetch: Callable[[str], None] = lambda _: None,
+        ask: Ask = lambda *_: None,
         exhausted: Callable[[], None] = lambda: None,
         notes: Callable[[], list[str]] = list,
         parameters: dict[str, str] | None = None,
     ) -> None:
         self._sock, self._file = sock, sock.makefile("rb", buffering=1 << 16)
-        super().__init__(cursor, protected, user, fetch)
+        super().__init__(cursor, protected, user, fetch, ask)
         self._notes, self._out = notes, bytearray()
         self._portals: dict[str, Portal] = {}
         self._exhausted, self._left = exhausted, True

@@ -118,6 +118,7 @@ class Process:
                     cursor,
                     protected=lambda: self._protected,
                     fetch=self._shown.fetch,
+                    ask=lambda text, terms: self._voice.query(text, terms, SECONDS),
                     exhausted=lambda: os._exit(1),
                     user=user,
                     notes=lambda: self._voice.notes(number),

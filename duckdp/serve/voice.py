@@ -1,6 +1,6 @@
 """The dp functions in an analyst's process: each asks the server, waits, and gives what DuckDB wants.
 
-It stands where the binder stands in the owner's process (``front.binder``); none of its methods ever raises.
+It stands where the binder stands in the owner's process (``front.binder``); none of what DuckDB calls ever raises.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from concurrent.futures import Future
 from itertools import count
 from typing import Any
 
+import duckdb
+
+from duckdp.front.crossing import Rows
 from duckdp.serve.channel import HEAD, MOST_ANSWER, ChannelError, frame, read_body, read_head
 from duckdp.texts import sql_text
 
@@ -96,6 +99,25 @@ class Voice:
         found = self._call("rows", [token])[0]
         return found if isinstance(found, list) else [[str(found)]]
 
+    def query(self, statement: str, terms: dict[str, str], seconds: float) -> tuple[list[tuple[str, str]], Rows] | None:
+        """A private question's columns, with their types, and its rows of texts; None: bind dp_query to it.
+
+        Args:
+            statement: the question.
+            terms: the other arguments of dp_query, by name.
+            seconds: after which it is given up.
+
+        Raises:
+            duckdb.InvalidInputException: why there is no answer, as DuckDB would raise what the macro says.
+        """
+        found = self._call("query", [statement, terms], seconds)[0]
+        if found is None:
+            return None
+        problem, _, columns, rows = (found, False, [], []) if isinstance(found, str) else found
+        if problem is not None:
+            raise duckdb.InvalidInputException(problem)
+        return [(name, kind) for name, kind in columns], rows
+
     def fetch(self, function: str, tokens: Any, indexes: Any) -> Any:
         """One column of each token's answer."""
         import pyarrow as pa
@@ -109,13 +131,17 @@ class Voice:
 
     # ---- the work ---------------------------------------------------------------------------------------------------
 
-    def _call(self, method: str, arguments: list[Any]) -> tuple[Any, bytes]:
+    def _call(self, method: str, arguments: list[Any], seconds: float | None = None) -> tuple[Any, bytes]:
         number, who = next(self._numbers), getattr(self._here, "conversation", 0)
         waiting: Future[tuple[Any, bytes]] = Future()
         self._waiting[number] = who, waiting
         try:
             self._send(number, who, method, arguments)
-            return waiting.result()
+            return waiting.result(seconds)
+        except TimeoutError:
+            self._waiting.pop(number, None)
+            self._send(0, who, "interrupt", [])
+            return INTERRUPTED, b""
         except BaseException:  # noqa: BLE001 - DuckDB would pass on any text
             self._waiting.pop(number, None)
             return GONE, b""

@@ -26,7 +26,7 @@ from typing import Any
 
 from duckdp.core.watch import asking_for
 from duckdp.desk.desk import Desk
-from duckdp.front.binder import Binder
+from duckdp.front.binder import AtOnce, Binder
 from duckdp.result import Result
 from duckdp.serve.channel import HEAD, MOST_CALL, ChannelError, frame, read_body, read_head
 from duckdp.serve.timing import GRID, due
@@ -39,6 +39,7 @@ MOST_UNREAD = 2**28  # bytes of answers that a process has not read
 MOST_SHOWN = 500  # synthetic tables of one analyst that are served as tables
 MOST_LEFT = 1_000  # answers that are known to have left
 Answered = tuple[Any, list[str], bytes]
+NOT_AT_ONCE = "bind it"  # a question of which DuckDB has a part; nothing was read for it
 
 
 class Worker:
@@ -197,26 +198,30 @@ class Worker:
             self._interrupt(who)
             return
         self._waiting += 1
-        if method not in ("bind", "ask", "rows", "fetch") or self._waiting > MOST_WAITING:
+        if method not in ("bind", "ask", "rows", "fetch", "query") or self._waiting > MOST_WAITING:
             raise ChannelError("not a call, or too many")
         key, came = next(self._order), time.monotonic()
-        tokens = [] if method == "bind" else _tokens(method, arguments)
-        timed = method != "bind" and not all(token in self._left for token in tokens)
+        tokens = [] if method in ("bind", "query") else _tokens(method, arguments)
+        timed = method != "bind" and not (tokens and all(token in self._left for token in tokens))
+        loop = asyncio.get_running_loop()
 
-        def answered(done: asyncio.Future[Answered]) -> None:
+        def answered(data: bytes, there: bool, read: bool) -> None:
             self._calls.pop(key, None)
-            data, there = self._framed(number, done)
             took = time.monotonic() - came
-            wait = due(took, self._grid) - took if timed else 0.0
+            wait = due(took, self._grid) - took if timed and read else 0.0
             given = tokens if there else []
             if wait > 0:
-                asyncio.get_running_loop().call_later(wait, self._send, data, given)
+                loop.call_later(wait, self._send, data, given)
             else:
                 self._send(data, given)
 
+        def ended(done: Future[Answered]) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(answered, *self._framed(number, done))
+
         work = self._pool.submit(self._work, who, method, arguments)
         self._calls[key] = who, work
-        asyncio.wrap_future(work).add_done_callback(answered)
+        work.add_done_callback(ended)
 
     def _interrupt(self, who: int) -> None:
         """End what is worked on for a conversation; what waits for its turn never begins, and is not charged."""
@@ -235,6 +240,8 @@ class Worker:
                     import pyarrow as pa
 
                     return self._binder.ask(pa.array(_texts(tokens), pa.string())).to_pylist(), self._said.lines, b""
+                case "query", [str(statement), dict(terms)]:
+                    return self._binder.query(statement, _named(terms)) or NOT_AT_ONCE, self._said.lines, b""
                 case "rows", [str(token)]:
                     return self._binder.rows(token), self._said.lines, b""
                 case "fetch", [str(function), list(tokens), list(indexes)]:
@@ -245,17 +252,21 @@ class Worker:
         if hasattr(self._said, "lines"):
             self._said.lines += found.footer()
 
-    def _framed(self, number: int, done: asyncio.Future[Answered]) -> tuple[bytes, bool]:
-        """What goes back for a call, and whether it has its answer; nothing where the call cannot be."""
+    def _framed(self, number: int, done: Future[Answered]) -> tuple[bytes, bool, bool]:
+        """What goes back for a call, whether it has its answer, and whether rows may have been read for it.
+
+        Nothing goes back where the call cannot be.
+        """
         if done.cancelled():
-            return frame([number, "E102: interrupted; nothing was charged.", []]), False
+            return frame([number, "E102: interrupted; nothing was charged.", []]), False, True
         if isinstance(done.exception(), ChannelError | TypeError):
-            return b"", False
+            return b"", False, True
         if done.exception() is not None:
-            return frame([number, "X101: the server failed on this call.", []]), False
+            return frame([number, "X101: the server failed on this call.", []]), False, True
         found, notes, data = done.result()
         there = isinstance(found, list) and (found[:1] == [[None]] or not any(found))  # rows, ask
-        return frame([number, found, notes], data), there
+        read = found.read if isinstance(found, AtOnce) else found is not NOT_AT_ONCE
+        return frame([number, None if found is NOT_AT_ONCE else found, notes], data), there, read
 
     def _send(self, data: bytes, tokens: list[str]) -> None:
         self._waiting -= 1
@@ -305,6 +316,12 @@ def _tokens(method: str, arguments: list[Any]) -> list[str]:
     given = arguments[:1] if method == "rows" else arguments[1 if method == "fetch" else 0 :][:1]
     listed = given[0] if given and type(given[0]) is list else given
     return [hashlib.sha256(str(token).encode("utf-8", "surrogatepass")).hexdigest() for token in listed]
+
+
+def _named(given: dict[str, Any]) -> dict[str, str]:
+    if any(type(v) is not str for v in given.values()):
+        raise ChannelError("not texts")
+    return given
 
 
 def _listed(given: Any) -> list[list[str | None] | None]:

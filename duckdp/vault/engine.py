@@ -23,6 +23,7 @@ from duckdp.process.ending import Ending, close_busy
 from duckdp.process.folders import Folder
 from duckdp.process.forks import Home, closed, keep
 from duckdp.vault.decoding import read_in_full
+from duckdp.vault.parsed import Parsed
 from duckdp.vault.shared_reads import SharedReads
 from duckdp.vault.source import Source
 
@@ -68,6 +69,7 @@ class Engine:
         self._running: dict[Work, object] = {}  # for whom
         self._stopped: set[Work] = set()
         self._shared: dict[int, SharedReads] = {}  # by charge
+        self._parsed = Parsed()
         self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
         self._con = self._connect()
         try:
@@ -130,7 +132,7 @@ class Engine:
                 yield from read_batches(cursor, query)
                 return
             sql, parameters = (query.sql, list(query.parameters)) if shared is None else shared.prepare(query)
-            result = cursor.execute(sql, parameters)
+            result = self._parsed.execute(cursor, sql, parameters)
             while rows := result.fetchmany(BATCH):
                 self._go_on(cursor)
                 crossed += len(rows)

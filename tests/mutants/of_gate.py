@@ -157,6 +157,7 @@ GATE: tuple[Mutant, ...] = (
     # ---- grants before what is remembered
     Mutant("grants: remembered answers", _BINDER, "            desk.require_grant()\n            with self._turn(token):", "            with self._turn(token):", _T_GRANTS),
     Mutant("grants: binding", _BINDER, "            desk.require_grant()\n            _require_short", "            _require_short", _T_GRANTS),
+    Mutant("grants: at once", _BINDER, "            desk.require_grant()\n            planned", "            planned", ("tests/serve/test_at_once.py::test_who_has_no_grant_any_more_is_refused",)),
     Mutant("grants: ordinary statements of a session", _SESSION, "        self.desk.require_grant()\n        if not isinstance(text, str)", "        if not isinstance(text, str)", _T_GRANTS),
     Mutant("grants: new sessions", _CURATOR, 'self.ledger.require_open(check_name(analyst, "analyst"))\n', "pass\n", (*_T_GRANTS, "tests/test_owner.py")),
     Mutant("grants: where the ledger lies", _BINDER, 'return str(error).replace(path, "...") if path else str(error)', "return str(error)", _T_GRANTS),

@@ -32,6 +32,8 @@ _T_THRESHOLD = tuple(
 
 # fmt: off
 READS: tuple[Mutant, ...] = (
+    Mutant("parsed: figures in another order", "duckdp/vault/parsed.py", "[float(text) for text in places]", "[float(text) for text in places][::-1]", ("tests/test_parsed.py",)),
+    Mutant("workers: a question at once is not timed", "duckdp/serve/workers.py", 'timed = method != "bind" and', 'timed = method not in ("bind", "query") and', ("tests/serve/test_doors.py::test_what_may_need_a_private_read_leaves_on_the_grid",)),
     # ---- clamps
     Mutant("emit: sums not clamped above", _EMIT, "WHEN {value} >= {high} THEN {high} WHEN {value}", "WHEN {value}", ("tests/compiler/test_totality.py::test_what_a_row_adds_is_in_its_range_for_every_double",)),
     Mutant("emit: sums not clamped below", _EMIT, " WHEN {value} <= {low} THEN {low}", "", ("tests/compiler/test_totality.py::test_what_a_row_adds_is_in_its_range_for_every_double",)),

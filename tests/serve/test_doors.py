@@ -18,6 +18,7 @@ import pytest
 
 import duckdp
 from duckdp import client
+from duckdp.front.binder import AtOnce
 from duckdp.serve import strangers, workers
 from duckdp.serve.channel import HEAD, read_body, read_head
 from duckdp.serve.serving import users_beside
@@ -227,6 +228,14 @@ def test_what_may_need_a_private_read_leaves_on_the_grid(monkeypatch: pytest.Mon
         assert await ask("rows", "bad") >= 0.2  # what failed may be read anew
         assert await ask("ask", "another") >= 0.2
         assert len(asked) == 4
+        at_once = {"read": AtOnce(None, True, [], []), "refused": AtOnce("Q101: no.", False, [], [])}
+        worker._work = lambda who, method, arguments: (at_once.get(str(arguments[0]), workers.NOT_AT_ONCE), [], b"")  # type: ignore
+        assert await ask("query", "read") >= 0.2
+        assert await ask("query", "read") >= 0.2  # nothing tells that it is the same question
+        assert len(asked) == 6
+        await ask("query", "refused")  # by public figures, before anything was read
+        await ask("query", "to bind")
+        assert len(asked) == 6 and ear.said[-1][1] is None
         worker._pool.shutdown()
 
     worker, ear = make_worker()
