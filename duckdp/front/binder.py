@@ -201,7 +201,7 @@ class Binder:
             desk.require_grant()
             planned = plan_texts(desk, name, arguments, ())
             if planned.after is not None or not cross_plainly(planned.rows, planned.columns):
-                asking.leave_out()  # nothing was asked yet
+                asking.leave_out()  # it is asked when it is bound
                 return None
             began.append(True)
             answer = self._run(planned, secrets.token_hex(16))
