@@ -55,6 +55,8 @@ from duckdp.synthetic.psi import buy as psi
 from duckdp.synthetic.tree.buy import counts as tree_counts
 from duckdp.synthetic.tree.buy import grow as tree
 from duckdp.synthetic.unit.buy import purse as release
+from duckdp.synthetic.unit.features import Factor
+from duckdp.synthetic.unit.normed import NormedProducts
 from tests.gate import clinic, plan_for
 from tests.mechanisms.test_kernels import twin
 from tests.privacy.draws import HIGH, LOW, NONE, ODD, SLOW, TASKS, Case, _random_row, connect, observe, tables
@@ -538,7 +540,7 @@ def _spent(purse: release.Purse, rng: random.Random, parts: int) -> Fraction:
     cuts = sorted(Fraction(rng.randint(1, 10**6 - 1), 10**6) for _ in range(parts - 1))
     whole = Fraction(0)
     for share in (b - a for a, b in zip([Fraction(0), *cuts], [*cuts, Fraction(1)], strict=True) if b > a):
-        match rng.choice(("choices", "exponential", "sums", "tables")):
+        match rng.choice(("choices", "exponential", "sums", "normed", "tables")):
             case "choices":  # of bounded range under a Gaussian purse
                 epsilon = purse.take_epsilon(share)
                 whole += epsilon**2 / 8 if purse.gaussian else epsilon
@@ -551,6 +553,14 @@ def _spent(purse: release.Purse, rng: random.Random, parts: int) -> Fraction:
                 move = unit * (2 if purse.neighbours is Neighbours.REPLACE else 1)
                 scale = _drawn_at(release, lambda: purse._noise([0] * size, change, share))  # noqa: B023 - called now
                 whole += size * move**2 / (2 * scale**2) if purse.gaussian else scale * move
+            case "normed":
+                factors = (Factor(weights=np.ones(1)),) * rng.randint(2, 9)
+                bound = rng.uniform(0.2, 1)  # of at least one product
+                products = NormedProducts(dimensions=1, factors=factors, bound=bound, squared=purse.gaussian)
+                nothing = (0, [0] * products.count)
+                scale = _drawn_at(release, lambda: purse.draw_normed(lambda *_: nothing, products, share))  # noqa: B023
+                move = (2 if purse.neighbours is Neighbours.REPLACE else 1) * Fraction(bound) * 2**24
+                whole += move**2 / (2 * scale**2) if purse.gaussian else move / scale
             case "tables":
                 size, moved = rng.randint(1, 9), 2 if purse.neighbours is Neighbours.REPLACE else 1
                 tables = tree_counts.Tables(merges=(np.arange(2),) * size, sets=tuple((i,) for i in range(size)))
@@ -588,7 +598,7 @@ def test_shares_of_every_purse_add_up_to_its_charge() -> None:
         assert _purse_holds(purse, whole), purse
 
 
-@pytest.mark.parametrize("spend", ["choices", "exponential", "sums", "tables"])
+@pytest.mark.parametrize("spend", ["choices", "exponential", "sums", "normed", "tables"])
 def test_twins_of_purses_are_caught(spend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if spend == "choices":
         plain = release.Purse.take_epsilon
@@ -596,6 +606,8 @@ def test_twins_of_purses_are_caught(spend: str, monkeypatch: pytest.MonkeyPatch)
     elif spend == "exponential":
         choice = tree_counts.choice_epsilon
         monkeypatch.setattr(tree_counts, "choice_epsilon", lambda *given: 2 * choice(*given))
+    elif spend == "normed":  # half of the bound
+        monkeypatch.setattr(NormedProducts, "longest", property(lambda p: int(p.bound * 2**23) ** (1 + p.squared)))
     else:
         owner = release if spend == "sums" else tree_counts
         change = owner.sensitivity

@@ -11,12 +11,13 @@ nothing is spent on products whose noise exceeds the correlations that are to be
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
 from duckdp.synthetic.tree.bins import make_bins
 from duckdp.synthetic.tree.plan_before import plan_before
-from duckdp.synthetic.tree.scales import scaled_columns
+from duckdp.synthetic.tree.scales import ENOUGH, scaled_columns
 from duckdp.synthetic.tree.single_values import Valued, plan_values
 from duckdp.synthetic.tree.spending import (
     CALM,
@@ -31,6 +32,7 @@ from duckdp.synthetic.tree.spending import (
 )
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
 from duckdp.synthetic.unit.layout import UnitColumns
+from duckdp.synthetic.unit.normed import MOST
 from duckdp.synthetic.unit.request import Request
 
 # Of r, a share of the rows, for broad smooth queries, tuned on the paper's sets:
@@ -40,6 +42,10 @@ _LOUD = 0.1  # up to here a delta makes a tree the default
 _MEAN = 0.1  # noise of a mean that matters no more, times the root of the rows: 0.7 of a skewed column's deviation
 _PRODUCT = 0.08  # the same of a product of scaled columns: 0.7 of their deviation's square (normal: 0.39^2)
 _VAGUE = 0.015  # noise of a product, of a correlation eight times that, from which it tells nothing
+_HAZY = 0.12  # noise of a correlation by products with a bound, from which a single one tells nothing,
+_COMMON = 0.3  # and a usual correlation that all columns share: told where its eigenvalue is twice that of noise
+_LONG = 0.64  # of a row's products over deviations: the usual mean of one, by normal laws 2 / pi
+_KEPT = 0.65  # of products, where rows beyond the mean norm are scaled to it
 _LEAST, _MOST = 2, 20  # percents for either
 
 
@@ -62,8 +68,10 @@ def prefers_tree(units: UnitColumns, request: Request) -> bool:
     return request.delta_atto > 0 and (noise <= _LOUD or request.target is not None)
 
 
-def make_tree_plan(request: Request, units: UnitColumns, terms: Terms, *, valued: bool = True) -> TreePlan:
-    """The plan. ``terms`` tell the relation and the noise; ``valued``: not so in plans of before."""
+def make_tree_plan(
+    request: Request, units: UnitColumns, terms: Terms, *, valued: bool = True, normed: bool = True
+) -> TreePlan:
+    """The plan. ``terms`` tell the relation and the noise; ``valued``, ``normed``: not so in plans of before."""
     if request.target is not None:
         return plan_before(request, units, terms)
     columns = len(units.parts)
@@ -77,11 +85,11 @@ def make_tree_plan(request: Request, units: UnitColumns, terms: Terms, *, valued
     if columns < 2 or not rounds:
         plan = TreePlan(bins=bins, ones=1 - beside, means=means, scaled=True)
         return replace(plan, values=found.share, moduli=found.moduli)
-    products = _products(request, units, terms)
+    products = (_normed if normed else _products)(request, units, terms)
     rest = 1 - beside - products
     ones = rest * percent(min(0.85, max(0.3, 0.3 + 15 * noise)))
     rest -= ones
-    plan = TreePlan(bins=bins, ones=ones, means=means, products=products, scaled=True)
+    plan = TreePlan(bins=bins, ones=ones, means=means, products=products, scaled=True, normed=normed and products > 0)
     plan = replace(plan, values=found.share, moduli=found.moduli)
     if links <= rounds or (links == rounds + 1 and noise < CALM):  # all of them: no choice to pay
         return replace(plan, ones=(ones + rest) / 2, pairs=(ones + rest) / 2, rounds=links)
@@ -89,6 +97,29 @@ def make_tree_plan(request: Request, units: UnitColumns, terms: Terms, *, valued
         return replace(plan, **joining(rest, rounds))
     more = min(rounds, links - rounds)
     return replace(plan, **choosing_twice(rest, rounds, more))
+
+
+def _normed(request: Request, units: UnitColumns, terms: Terms) -> Fraction:
+    """The share of products of all pairs with a bound on a row's norm: the least that sampling asks for, if any helps.
+
+    Told in correlations: a row's vector of products, each over both deviations, has a norm of about ``_LONG`` of their
+    number (l1) or its root (l2), and scaling keeps ``_KEPT`` of what they tell.
+    """
+    columns = len(scaled_columns(units))
+    count = columns * (columns - 1) // 2
+    if not 0 < count <= MOST:
+        return Fraction(0)
+    norm = (math.sqrt(count) if terms.gaussian else _LONG * count) / _KEPT
+
+    def noise(share: Fraction) -> float:
+        return norm * predicted(1, share, terms, request.expected_rows)
+
+    common = _COMMON * (columns - 1) / (4 * math.sqrt(columns))  # noise alone has eigenvalues up to 2 sqrt(columns)
+    if noise(Fraction(_MOST, 100)) > max(_HAZY, common):
+        return Fraction(0)
+    shares = (Fraction(s, 100) for s in range(_LEAST, _MOST + 1))
+    enough = ENOUGH / request.expected_rows**0.5
+    return next((s for s in shares if noise(s) <= enough), Fraction(_MOST, 100))
 
 
 def _products(request: Request, units: UnitColumns, terms: Terms) -> Fraction:

@@ -30,6 +30,8 @@ class Grown:
     product_scales: dict[int, Scale] = field(default_factory=dict)
     products: Floats | None = None
     product_deviation: float = 0.0
+    product_bound: float = 0.0
+    product_squared: bool = False
     rows: float = 0.0
     deviation: float = 0.0
     pair_deviations: dict[tuple[int, int], float] = field(default_factory=dict)

@@ -19,6 +19,7 @@ import numpy as np
 from duckdp.synthetic.tree.bins import Binning
 from duckdp.synthetic.unit.features import ONE, Factor, Features, Floats
 from duckdp.synthetic.unit.layout import Part, UnitColumns
+from duckdp.synthetic.unit.normed import NormedProducts
 
 Scale = tuple[float, float]
 """(offset, width) of a column's function; width > 0."""
@@ -28,6 +29,7 @@ ENOUGH = 0.7  # of the sampling error: noise of an average that matters no more
 _BEYOND = 0.01  # share of the rows beyond the width, on either side
 _CLEAR = 3.0  # deviations of the noise of a bin, that a share beyond must exceed to count
 _LEVELS = 16  # places of a bin at which its function is averaged
+_DEVIATIONS = 4.0  # of a column, that its function in normed products reaches
 _VALUED = 1024  # where its values have weights: these jump
 _CROWDED = 256  # where values crowd towards an end of theirs: v^(1 / place - 1) is steep there
 
@@ -111,6 +113,27 @@ def mean_features(binnings: Sequence[Binning], scales: Mapping[int, Scale], colu
     factors = scaled_factors(binnings, {i: scales[i] for i in columns})
     last = binnings[-1].part
     return Features(dimensions=last.start + last.width, crosses=tuple((factors[i], ONE) for i in columns))
+
+
+def normed_scale(binning: Binning, shares: Floats) -> Scale:
+    """The function of a column in products with a bound on a row's norm: so many of its deviations, about its mean.
+
+    Of all columns alike, as a column of a larger deviation would have the more of a row's norm.
+    """
+    values = unit_values(binning)
+    mean = float(shares @ values)
+    spread = float(shares @ (values - mean) ** 2) ** 0.5
+    return mean, max(_DEVIATIONS * spread, 1 / binning.bins if binning.ordered else 1e-3)
+
+
+def normed_products(
+    binnings: Sequence[Binning], scales: Mapping[int, Scale], bound: float, *, squared: bool
+) -> NormedProducts:
+    """Products of the functions of all pairs of scaled columns, in order, with a bound on a row's norm of them."""
+    factors = scaled_factors(binnings, scales)
+    last = binnings[-1].part
+    listed = tuple(factors[i] for i in sorted(scales))
+    return NormedProducts(dimensions=last.start + last.width, factors=listed, bound=bound, squared=squared)
 
 
 def product_features(binnings: Sequence[Binning], scales: Mapping[int, Scale]) -> Features:

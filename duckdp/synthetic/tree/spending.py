@@ -34,6 +34,7 @@ class TreePlan:
         direct: whether links of numbers with the target are products instead of tables.
         scaled: whether averages are of scaled columns (``scales``); not in plans of before.
         values, moduli: tables of values of whole numbers (``single_values.Valued``); not in plans of before.
+        normed: whether products have a bound on a row's norm (``normed``); not in plans of before.
         cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
     """
 
@@ -53,11 +54,13 @@ class TreePlan:
     scaled: bool = False
     values: Fraction = Fraction(0)
     moduli: tuple[tuple[int, int], ...] = ()
+    normed: bool = False
 
     @property
     def name(self) -> str:
-        """Which plan it is, of the three that a request can have: stored with what is bought by it."""
-        return "valued" if self.values else "scaled" if self.scaled else "plain"
+        """Which plan it is, of those that a request can have: stored with what is bought by it."""
+        name = "valued" if self.values else "scaled" if self.scaled else "plain"
+        return f"{name}, normed" if self.normed else name
 
     @property
     def total(self) -> Fraction:

@@ -22,7 +22,7 @@ from duckdp.synthetic.tree.make.forest import Tree
 from duckdp.synthetic.tree.make.matching import move_to_products
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.plan_before import plan_before
-from duckdp.synthetic.tree.scales import bin_values, find_scale, product_features, unit_values
+from duckdp.synthetic.tree.scales import bin_values, find_scale, normed_products, product_features, unit_values
 from duckdp.synthetic.unit.buy.purse import Purse
 from duckdp.synthetic.unit.layout import make_units
 from tests.smooth.tables import column, table
@@ -227,8 +227,9 @@ def test_products_are_paid_with_all_others(delta: str) -> None:
     assert {name: share for name, _, share in tree.stages}["products"] == plan.products
     assert purse.spent <= 1
     assert tree.products is not None
-    truth = product_features(bins, tree.product_scales).means(unit)
-    assert np.abs(tree.products - truth).max() < 30 * tree.product_deviation  # less than 1e-9 of a cube's noise beyond
+    features = normed_products(bins, tree.product_scales, tree.product_bound, squared=purse.gaussian)
+    truth = features.means(unit)
+    assert np.abs(tree.products - truth).max() < 30 * tree.product_deviation  # less than 1e-9 of the noise beyond
     assert np.abs(tree.products - truth).max() > 0
 
 

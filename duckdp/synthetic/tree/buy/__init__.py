@@ -29,7 +29,12 @@ from duckdp.synthetic.unit.layout import UnitColumns
 from duckdp.synthetic.unit.packed import Classes
 from duckdp.synthetic.unit.request import Request
 
-_PLANS = (make_tree_plan, plan_before, partial(make_tree_plan, valued=False))
+_PLANS = (
+    make_tree_plan,
+    plan_before,
+    partial(make_tree_plan, normed=False),
+    partial(make_tree_plan, valued=False, normed=False),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +71,8 @@ class TreeTask(UnitTask):
     def _plans(self) -> tuple[TreePlan, ...]:
         """The plan, and those that a purchase may have been begun by: the other purpose's, an earlier version's."""
         plans = [make(self.request, self.units, self.terms) for make in _PLANS]
-        return (plans[1], plans[0], plans[2]) if self.kernels else (plans[0], plans[2], plans[1])
+        now, kernels, *before = plans
+        return (kernels, now, *before) if self.kernels else (now, *before, kernels)
 
     def _beside(self) -> dict[str, Any]:
         """Its noise is part of the question where it is not what it was before it was settled."""
@@ -112,6 +118,8 @@ class TreeTask(UnitTask):
             product_scales=tree.product_scales,
             products=tree.products,
             product_deviation=tree.product_deviation,
+            product_bound=tree.product_bound,
+            product_squared=terms.gaussian,
             rows=tree.rows,
             deviation=tree.deviation,
             pair_deviations={pair: deviation for pair, (_, deviation) in tree.bought.items()},

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
@@ -48,7 +48,7 @@ from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError
 from duckdp.mechanisms.exponential import Seen, choose_exponential
 from duckdp.synthetic.moments.make.denoise import shrink_scaled
-from duckdp.synthetic.tree.bins import Binning, Ints
+from duckdp.synthetic.tree.bins import Binning, Ints, spread_rows
 from duckdp.synthetic.tree.buy.complete import find_complete
 from duckdp.synthetic.tree.buy.counts import (
     GRID,
@@ -63,6 +63,7 @@ from duckdp.synthetic.tree.buy.resumed import (
     agreement,
     begun_by,
     fits_means,
+    fits_normed,
     run_stage,
     run_tables,
     with_scales,
@@ -72,7 +73,16 @@ from duckdp.synthetic.tree.buy.value_counts import ReadValues, find_laws, value_
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
-from duckdp.synthetic.tree.scales import ENOUGH, Scale, find_scale, mean_features, product_features, unit_column
+from duckdp.synthetic.tree.scales import (
+    ENOUGH,
+    Scale,
+    find_scale,
+    mean_features,
+    normed_products,
+    normed_scale,
+    product_features,
+    unit_column,
+)
 from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
@@ -81,6 +91,7 @@ from duckdp.synthetic.unit.stages import Noisy
 
 _FOLDED = 0.8  # mean absolute value of noise of deviation 1
 _MOST_CELLS = 10**6  # of all pairs
+_SHORTEST = 1e-3  # bound on the norm of a row's products
 _TRIAL_ROWS = 20_000  # made by the tree so far, to see which pairs it misses
 
 
@@ -151,7 +162,7 @@ def _grow(tree: Tree, purse: Purse, reads: Reads, others: Sequence[TreePlan], de
     if plan.extra_rounds:
         _buy_pairs(tree, _choose_extra(tree, purse, read), plan.extra, purse, read, "extra pairs")
     if plan.products:
-        _buy_products(tree, purse, sums)
+        (_buy_normed if plan.normed else _buy_products)(tree, purse, sums)
     return tree
 
 
@@ -256,6 +267,26 @@ def _buy_products(tree: Tree, purse: Purse, sums: Sums) -> None:
     found, tree.product_scales = with_scales(stored, scales)
     tree.products, tree.product_deviation = found.means, found.deviation
     tree.stages.append(("products", features.count, tree.plan.products))
+
+
+def _buy_normed(tree: Tree, purse: Purse, sums: Sums) -> None:
+    """The same with a bound on a row's norm of them: that of made rows on average, as far as they are made by now."""
+    columns = [i for i, b in enumerate(tree.binnings) if unit_column(b.part) is not None]
+    if not purse.rows:
+        return
+    share, squared = tree.plan.products, purse.gaussian
+
+    def draw() -> tuple[Noisy, dict[int, Scale], float]:
+        scales = {i: normed_scale(tree.binnings[i], tree.shares[i]) for i in columns}
+        products = normed_products(tree.binnings, scales, 1.0, squared=squared)
+        made = spread_rows(tree.binnings, tree.make(_TRIAL_ROWS), tree.places())
+        bound = max(_SHORTEST, float(products.norms(products.functions(made)).mean()))
+        return purse.draw_normed(sums, replace(products, bound=bound), share), scales, bound
+
+    count = len(columns) * (len(columns) - 1) // 2
+    found, tree.product_scales, tree.product_bound = run_stage(purse, share, draw, lambda f: fits_normed(f, count))
+    tree.products, tree.product_deviation = found.means, found.deviation
+    tree.stages.append(("products", count, share))
 
 
 def _buy_labels(tree: Tree, target: int, purse: Purse, read: ReadCounts, sums: Sums) -> None:

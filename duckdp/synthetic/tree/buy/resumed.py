@@ -63,7 +63,8 @@ class Replayed:
 def begun_by(plans: Sequence[TreePlan], name: str | None, spent: Fraction) -> TreePlan:
     """The first plan that a first stage of this name and cost may be of; raises Unfit where there is none."""
     for plan in plans:
-        named = name == plan.name or (name is None and not plan.values)  # valued ones have always been named
+        always = plan.values or plan.normed  # such plans have always been named
+        named = name == plan.name or (name is None and not always)
         if plan.ones == spent and named:
             return plan
     raise Unfit
@@ -73,6 +74,11 @@ def fits_means(found: Any, count: int) -> bool:
     """Whether a stage is of so many means, with their scales or, from earlier versions, without."""
     noisy = found[0] if isinstance(found, tuple) and len(found) == 2 else found
     return isinstance(noisy, Noisy) and len(noisy.means) == count
+
+
+def fits_normed(found: Any, count: int) -> bool:
+    """Whether a stage is of so many products with a bound on their norm, with their scales and the bound."""
+    return isinstance(found, tuple) and len(found) == 3 and fits_means(found[:2], count)
 
 
 def with_scales(found: Any, scales: Mapping[int, Scale]) -> tuple[Noisy, dict[int, Scale]]:

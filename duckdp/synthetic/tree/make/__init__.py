@@ -67,6 +67,8 @@ def _grown(units: UnitColumns, kept: Kept) -> Tree:
         product_scales=grown.product_scales,
         products=grown.products,
         product_deviation=grown.product_deviation,
+        product_bound=grown.product_bound,
+        product_squared=grown.product_squared,
         rows=grown.rows,
         deviation=grown.deviation,
     )

@@ -55,6 +55,8 @@ class Tree:
         scales: (offset, width) of the functions; of u itself in releases of earlier versions.
         product_scales: the same of the functions in products.
         products: means of products of two of the functions, in order, noisy, and their deviation; or None.
+        product_bound: of a row's norm of them; 0 where they have none, in releases of earlier versions.
+        product_squared: whether that norm is l2.
         shares, merges: per column.
         bought: two-way tables, in order, and their deviations.
         links: column -> (the target's values, its covariance with the column).
@@ -78,6 +80,8 @@ class Tree:
     product_scales: dict[int, Scale] = field(default_factory=dict)
     products: Floats | None = None
     product_deviation: float = 0.0
+    product_bound: float = 0.0
+    product_squared: bool = False
     shares: list[Floats] = field(default_factory=list)
     bought: dict[Pair, tuple[Floats, float]] = field(default_factory=dict)
     merges: list[Ints] = field(default_factory=list)

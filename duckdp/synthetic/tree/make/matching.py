@@ -17,10 +17,11 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtri
 
-from duckdp.synthetic.moments.make.denoise import shrink_toward
+from duckdp.synthetic.moments.make.denoise import shrink_matrix, shrink_toward, symmetric
 from duckdp.synthetic.tree.make.forest import Tree
-from duckdp.synthetic.tree.scales import product_features, unit_column
-from duckdp.synthetic.unit.features import Floats
+from duckdp.synthetic.tree.scales import normed_products, product_features, unit_column
+from duckdp.synthetic.unit.features import Features, Floats
+from duckdp.synthetic.unit.normed import NormedProducts
 from duckdp.synthetic.unit.uniforms import uniforms
 
 _ROUNDS = 12  # of moves, of which the nearest is taken
@@ -56,10 +57,14 @@ def move_to_products(unit: Floats, tree: Tree) -> Floats:
     """
     if tree.products is None or len(unit) < 2 * _LEAST_ROWS:
         return unit
-    features = product_features(tree.binnings, tree.product_scales)
-    wanted = shrink_toward(tree.products, features.means(unit), tree.product_deviation)
+    features: NormedProducts | Features = product_features(tree.binnings, tree.product_scales)
+    if tree.product_bound:
+        bound, squared = tree.product_bound, tree.product_squared
+        features = normed_products(tree.binnings, tree.product_scales, bound, squared=squared)
     chosen = sorted(tree.product_scales)
     columns = [_latent(unit, tree, i) for i in chosen]
+    wanted = _wanted(tree, features.means(unit))
+    kept = features.told(unit) if isinstance(features, NormedProducts) else 1.0
     best, least = unit, np.inf
     current = unit
     for _ in range(_ROUNDS):
@@ -67,9 +72,25 @@ def move_to_products(unit: Floats, tree: Tree) -> Floats:
         error = float(missing @ missing)
         if error < least:
             best, least = current, error
-        current = _moved(current, tree, chosen, columns, missing)
+        current = _moved(current, tree, chosen, columns, missing / kept)
     missing = wanted - features.means(current)
     return current if float(missing @ missing) < least else best
+
+
+def _wanted(tree: Tree, now: Floats) -> Floats:
+    """Products that rows are to have: the released ones, where they tell more than noise.
+
+    Where columns are alike or share few causes, what a tree misses is a matrix of few large eigenvalues, which stand
+    out of noise that drowns each entry: these are kept first, and of the rest as much as its mean square tells.
+    """
+    assert tree.products is not None
+    if not tree.product_bound:
+        return shrink_toward(tree.products, now, tree.product_deviation)
+    size, deviation = len(tree.product_scales), tree.product_deviation
+    upper = np.triu_indices(size, 1)
+    gap = symmetric(tree.products - now, upper, size)
+    common = shrink_matrix(gap, deviation)[upper]
+    return shrink_toward(tree.products, now + common, deviation)
 
 
 def _latent(unit: Floats, tree: Tree, column: int) -> _Column:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
+from itertools import combinations
 
 import numpy as np
 
 from duckdp.compiler.printing import number
 from duckdp.errors import InternalError
+from duckdp.synthetic.unit.charge_terms import BITS
 from duckdp.synthetic.unit.features import Factor, Features, Moments
+from duckdp.synthetic.unit.normed import NormedProducts
 
 
 @singledispatch
@@ -44,13 +47,47 @@ def _(features: Features, relation: str, columns: Sequence[str], bits: int) -> s
         parts.append(f"{_clamp(f'(s.dp_s - {number(features.centre)}) / {number(features.width)}')} AS dp_z")
     for k, factor in enumerate(listed):
         if factor.weights is not None:
-            terms = zip(factor.weights, columns, strict=True)
-            dot = " + ".join(f"{number(w)} * s.{c}" for w, c in terms if w) or number(0)
-            parts.append(f"{_clamp(f'({dot} - {number(factor.offset)}) / {number(factor.width)}')} AS dp_g{k}")
+            parts.append(f"{_print_factor(factor, columns)} AS dp_g{k}")
     if parts:
         sql = f"(SELECT s.*, {', '.join(parts)} FROM {sql} AS s)"
     sums = ", ".join(clamped_sum(e, bits) for e in _expressions(features, columns))
     return f"SELECT {sums} FROM {sql} AS s"
+
+
+@print_sums.register
+def _(products: NormedProducts, relation: str, columns: Sequence[str], bits: int) -> str:
+    """Integers of each row first, then their norm, then the sums of those rows whose norm is at most ``longest``."""
+    if len(columns) != products.dimensions or bits != BITS:
+        raise ValueError("one identifier per dimension, and bits of the bound")
+    count, norm = len(products.factors), products.squared
+    factors = ", ".join(f"{_print_factor(f, columns)} AS dp_g{k}" for k, f in enumerate(products.factors))
+    powers = [f"s.dp_g{k} * s.dp_g{k}" if norm else f"system.main.abs(s.dp_g{k})" for k in range(count)]
+    total, squares = " + ".join(powers), " + ".join(f"({p}) * ({p})" for p in powers)
+    size = f"system.main.greatest(({total}) * ({total}) - ({squares}), {number(0)}) / {number(2)}"
+    size = f"system.main.sqrt({size})" if norm else size
+    bound = number(products.bound)
+    kept = f"{bound} / system.main.greatest({size}, {bound})"
+    pairs = list(combinations(range(count), 2))
+    whole = ", ".join(
+        f"CAST({_scaled(f's.dp_g{i} * s.dp_g{j} * s.dp_k', bits)} AS BIGINT) AS dp_p{n}"
+        for n, (i, j) in enumerate(pairs)
+    )
+    parts = [f"s.dp_p{n} * s.dp_p{n}" if norm else f"system.main.abs(s.dp_p{n})" for n in range(len(pairs))]
+    sql = f"(SELECT {factors} FROM {relation} AS s)"
+    sql = f"(SELECT s.*, {kept} AS dp_k FROM {sql} AS s)"
+    sql = f"(SELECT {whole} FROM {sql} AS s)"
+    sql = f"(SELECT s.*, {' + '.join(parts)} AS dp_n FROM {sql} AS s)"
+    added = (f"CASE WHEN s.dp_n <= {products.longest} THEN CAST(s.dp_p{n} AS HUGEINT) END" for n in range(len(pairs)))
+    return f"SELECT {', '.join(f'coalesce(system.main.sum({a}), 0)' for a in added)} FROM {sql} AS s"
+
+
+def _print_factor(factor: Factor, columns: Sequence[str]) -> str:
+    """SQL of a factor with weights over a row ``s``."""
+    if factor.weights is None:
+        raise InternalError("a factor without weights in a product")
+    terms = zip(factor.weights, columns, strict=True)
+    dot = " + ".join(f"{number(w)} * s.{c}" for w, c in terms if w) or number(0)
+    return _clamp(f"({dot} - {number(factor.offset)}) / {number(factor.width)}")
 
 
 def _listed(features: Features) -> tuple[Factor, ...]:
@@ -93,5 +130,9 @@ def _clamp(text: str) -> str:
 
 def clamped_sum(text: str, bits: int) -> str:
     """The integer sum of a function that is clamped to [-1, 1] last."""
-    scaled = f"{_clamp(text)} * {number(2.0**bits)} + {number(0.5)}"
-    return f"coalesce(system.main.sum(CAST(system.main.floor({scaled}) AS HUGEINT)), 0)"
+    return f"coalesce(system.main.sum(CAST({_scaled(text, bits)} AS HUGEINT)), 0)"
+
+
+def _scaled(text: str, bits: int) -> str:
+    """A function clamped to [-1, 1] last, to the nearest whole number of 2^-bits: a double."""
+    return f"system.main.floor({_clamp(text)} * {number(2.0**bits)} + {number(0.5)})"
