@@ -17,6 +17,7 @@ _PURSE, _TREE, _SELECT = (
 )
 _GROW = "duckdp/synthetic/tree/buy/grow.py"
 _TABLES = "duckdp/synthetic/tree/contingency.py"
+_NORMED, _T_NORMED = "duckdp/synthetic/unit/normed.py", ("tests/synthetic/wide/test_wide_normed.py",)
 _T_ACC, _T_MEA = ("tests/core/test_accountant.py",), ("tests/compiler/test_sensitivity.py",)
 _T_PURSE = (
     *(
@@ -145,5 +146,11 @@ MECHANISMS: tuple[Mutant, ...] = (
     Mutant("tree: noise as at the whole charge", "duckdp/synthetic/tree/spending.py", "predicted_deviation(columns, _STAGE, terms)", "predicted_deviation(columns, 1.0, terms)", ("tests/synthetic/wide/test_wide_noise.py",)),
     Mutant("tree: what was begun with other noise is forgotten", "duckdp/functions/synthetic.py", "if old.canonical != task.canonical and (calendar or not old.kept):", "if old.canonical != task.canonical and not calendar and not old.kept:", ("tests/synthetic/wide/test_wide_noise.py::test_what_was_begun_with_other_noise_ends_with_it",)),
     Mutant("tree: what a stored stage cost is not looked at", "duckdp/synthetic/tree/buy/resumed.py", "if not fits(found) or purse.spent != before + share:", "if not fits(found):", ("tests/synthetic/wide/test_wide_begun.py",)),
-    Mutant("tree: products for twice their share", _GROW, "share, scales = tree.plan.products, tree.product_scales", "share, scales = 2 * tree.plan.products, tree.product_scales", ("tests/synthetic/wide/test_wide_products.py",)),
+    Mutant("purse: normed products for half of the bound", _PURSE, "laplace_scale(Fraction(cost, NANO), move * products.longest)", "laplace_scale(Fraction(cost, NANO), move * products.longest // 2)", ("tests/privacy/test_losses.py::test_shares_of_every_purse_add_up_to_its_charge",)),
+    Mutant("purse: normed products, replace moves once", _PURSE, "cost, move = self.take(share), 2 if self.neighbours is Neighbours.REPLACE else 1", "cost, move = self.take(share), 1", ("tests/privacy/test_losses.py::test_shares_of_every_purse_add_up_to_its_charge",)),
+    Mutant("purse: the other norm of products", _PURSE, "if products.squared != self.gaussian:", "if False:", _T_NORMED),
+    Mutant("normed products: rows as they are", _NORMED, "return np.asarray(self.bound / np.maximum(np.maximum(self.norms(g), self.bound), _LEAST))", "return np.ones(len(g))", _T_NORMED),
+    Mutant("normed products: long rows are added, in memory", _NORMED, "        whole[size > self.longest] = 0\n", "", _T_NORMED),
+    Mutant("normed products: long rows are added, in SQL", "duckdp/synthetic/unit/buy/sums_sql.py", "CASE WHEN s.dp_n <= {products.longest} THEN CAST(s.dp_p{n} AS HUGEINT) END", "CAST(s.dp_p{n} AS HUGEINT)", _T_NORMED),
+    Mutant("tree: products for twice their share", "duckdp/synthetic/tree/buy/products.py", "share, squared = tree.plan.products, purse.gaussian", "share, squared = 2 * tree.plan.products, purse.gaussian", ("tests/synthetic/wide/test_wide_products.py",)),
 )

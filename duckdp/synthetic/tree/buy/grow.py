@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
@@ -48,7 +48,7 @@ from duckdp.core.types import Neighbours
 from duckdp.errors import InternalError
 from duckdp.mechanisms.exponential import Seen, choose_exponential
 from duckdp.synthetic.moments.make.denoise import shrink_scaled
-from duckdp.synthetic.tree.bins import Binning, Ints, spread_rows
+from duckdp.synthetic.tree.bins import Binning, Ints
 from duckdp.synthetic.tree.buy.complete import find_complete
 from duckdp.synthetic.tree.buy.counts import (
     GRID,
@@ -57,13 +57,13 @@ from duckdp.synthetic.tree.buy.counts import (
     exact_scores,
     score_change,
 )
+from duckdp.synthetic.tree.buy.products import TRIAL_ROWS, buy_normed, buy_products, find_scales
 from duckdp.synthetic.tree.buy.resumed import (
     Replayed,
     Unfit,
     agreement,
     begun_by,
     fits_means,
-    fits_normed,
     run_stage,
     run_tables,
     with_scales,
@@ -73,16 +73,7 @@ from duckdp.synthetic.tree.buy.value_counts import ReadValues, find_laws, value_
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
-from duckdp.synthetic.tree.scales import (
-    ENOUGH,
-    Scale,
-    find_scale,
-    mean_features,
-    normed_products,
-    normed_scale,
-    product_features,
-    unit_column,
-)
+from duckdp.synthetic.tree.scales import ENOUGH, Scale, mean_features
 from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
@@ -91,8 +82,6 @@ from duckdp.synthetic.unit.stages import Noisy
 
 _FOLDED = 0.8  # mean absolute value of noise of deviation 1
 _MOST_CELLS = 10**6  # of all pairs
-_SHORTEST = 1e-3  # bound on the norm of a row's products
-_TRIAL_ROWS = 20_000  # made by the tree so far, to see which pairs it misses
 
 
 def grow_tree(
@@ -162,7 +151,7 @@ def _grow(tree: Tree, purse: Purse, reads: Reads, others: Sequence[TreePlan], de
     if plan.extra_rounds:
         _buy_pairs(tree, _choose_extra(tree, purse, read), plan.extra, purse, read, "extra pairs")
     if plan.products:
-        (_buy_normed if plan.normed else _buy_products)(tree, purse, sums)
+        (buy_normed if plan.normed else buy_products)(tree, purse, sums)
     return tree
 
 
@@ -218,7 +207,7 @@ def _buy_means(tree: Tree, purse: Purse, sums: Sums, others: Sequence[TreePlan])
     if not numbers or not purse.rows:
         return
     usual = predicted(len(numbers), plan.means, purse, tree.rows)
-    scales = _scales(tree, numbers, ENOUGH / (usual * tree.rows**0.5))
+    scales = find_scales(tree, numbers, ENOUGH / (usual * tree.rows**0.5))
     wanted = scales if plan.scaled else {}
     columns = tuple(tree.binnings[i].part.start for i in numbers)
     last = tree.binnings[-1].part
@@ -242,51 +231,6 @@ def _buy_means(tree: Tree, purse: Purse, sums: Sums, others: Sequence[TreePlan])
     tree.mean_deviation = found.deviation
     tree.stages.append(("means", len(numbers), plan.means))
     refit(tree)
-
-
-def _scales(tree: Tree, columns: Sequence[int], reach: float) -> dict[int, Scale]:
-    noise = tree.deviation / tree.rows
-    return {i: find_scale(tree.binnings[i], tree.shares[i], noise, reach) for i in columns}
-
-
-def _buy_products(tree: Tree, purse: Purse, sums: Sums) -> None:
-    """Products of all pairs of scaled columns."""
-    columns = [i for i, b in enumerate(tree.binnings) if unit_column(b.part) is not None]
-    if not purse.rows:
-        return
-    usual = predicted(len(columns) * (len(columns) - 1) // 2, tree.plan.products, purse, tree.rows)
-    tree.product_scales = _scales(tree, columns, (ENOUGH / (usual * tree.rows**0.5)) ** 0.5)
-    features = product_features(tree.binnings, tree.product_scales)
-    share, scales = tree.plan.products, tree.product_scales
-    stored = run_stage(
-        purse,
-        share,
-        lambda: (purse.draw(sums, features, share), scales),
-        lambda found: fits_means(found, features.count),
-    )
-    found, tree.product_scales = with_scales(stored, scales)
-    tree.products, tree.product_deviation = found.means, found.deviation
-    tree.stages.append(("products", features.count, tree.plan.products))
-
-
-def _buy_normed(tree: Tree, purse: Purse, sums: Sums) -> None:
-    """The same with a bound on a row's norm of them: that of made rows on average, as far as they are made by now."""
-    columns = [i for i, b in enumerate(tree.binnings) if unit_column(b.part) is not None]
-    if not purse.rows:
-        return
-    share, squared = tree.plan.products, purse.gaussian
-
-    def draw() -> tuple[Noisy, dict[int, Scale], float]:
-        scales = {i: normed_scale(tree.binnings[i], tree.shares[i]) for i in columns}
-        products = normed_products(tree.binnings, scales, 1.0, squared=squared)
-        made = spread_rows(tree.binnings, tree.make(_TRIAL_ROWS), tree.places())
-        bound = max(_SHORTEST, float(products.norms(products.functions(made)).mean()))
-        return purse.draw_normed(sums, replace(products, bound=bound), share), scales, bound
-
-    count = len(columns) * (len(columns) - 1) // 2
-    found, tree.product_scales, tree.product_bound = run_stage(purse, share, draw, lambda f: fits_normed(f, count))
-    tree.products, tree.product_deviation = found.means, found.deviation
-    tree.stages.append(("products", count, share))
 
 
 def _buy_labels(tree: Tree, target: int, purse: Purse, read: ReadCounts, sums: Sums) -> None:
@@ -354,7 +298,7 @@ def _choose_extra(tree: Tree, purse: Purse, read: ReadCounts) -> list[Pair]:
     known = set(tree.pairs)
     candidates = [p for p in combinations(range(len(tree.binnings)), 2) if p not in known]
     tables = Tables(merges=tuple(tree.merges), sets=tuple(candidates))
-    made = tables.count(tree.make(_TRIAL_ROWS)) * (tree.rows / _TRIAL_ROWS)
+    made = tables.count(tree.make(TRIAL_ROWS)) * (tree.rows / TRIAL_ROWS)
     expected = [np.asarray(e, dtype=np.float64) for e in tables.split(made)]
     rounds = min(tree.plan.extra_rounds, len(candidates))
     return _choose(
