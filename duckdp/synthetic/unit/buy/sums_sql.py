@@ -135,4 +135,5 @@ def clamped_sum(text: str, bits: int) -> str:
 
 def _scaled(text: str, bits: int) -> str:
     """A function clamped to [-1, 1] last, to the nearest whole number of 2^-bits: a double."""
-    return f"system.main.floor({_clamp(text)} * {number(2.0**bits)} + {number(0.5)})"
+    scaled = f"{_clamp(text)} * {number(2.0**bits)} + {number(0.5)}"
+    return f"system.main.floor({scaled})"
