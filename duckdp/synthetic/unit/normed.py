@@ -62,7 +62,10 @@ class NormedProducts:
     def longest(self) -> int:
         """The largest norm of a row's integers; its square if the norm is l2."""
         bound = math.ceil(min(self.bound, self.count) * 2**BITS)
-        return (bound + math.isqrt(self.count) + 1) ** 2 if self.squared else bound + self.count
+        if not self.squared:
+            return bound + self.count
+        root: int = bound + math.isqrt(self.count) + 1
+        return root * root
 
     def functions(self, u: Floats) -> Floats:
         """g_1 .. g_k of every row, float[n, k], each by its own row alone to the last bit."""
