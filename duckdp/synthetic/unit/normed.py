@@ -61,11 +61,8 @@ class NormedProducts:
     @property
     def longest(self) -> int:
         """The largest norm of a row's integers; its square if the norm is l2."""
-        bound = math.ceil(min(self.bound, self.count) * 2**BITS)
-        if not self.squared:
-            return bound + self.count
-        root: int = bound + math.isqrt(self.count) + 1
-        return root * root
+        bound = math.ceil(min(self.bound, self.count) * (1 << BITS))
+        return (bound + math.isqrt(self.count) + 1) ** 2 if self.squared else bound + self.count
 
     def functions(self, u: Floats) -> Floats:
         """g_1 .. g_k of every row, float[n, k], each by its own row alone to the last bit."""
