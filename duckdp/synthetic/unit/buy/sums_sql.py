@@ -55,7 +55,7 @@ def _(features: Features, relation: str, columns: Sequence[str], bits: int) -> s
 
 
 @print_sums.register
-def _(products: NormedProducts, relation: str, columns: Sequence[str], bits: int) -> str:
+def _print_normed(products: NormedProducts, relation: str, columns: Sequence[str], bits: int) -> str:
     """Integers of each row first, then their norm, then the sums of those rows whose norm is at most ``longest``."""
     if len(columns) != products.dimensions or bits != BITS:
         raise ValueError("one identifier per dimension, and bits of the bound")
