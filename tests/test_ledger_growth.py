@@ -14,7 +14,7 @@ import duckdp
 from duckdp.bench.ledger import ANALYST, fill, make, request
 from duckdp.errors import DuckDPError
 from duckdp.functions import listings
-from duckdp.ledger import Charge, backups, chain, connections, opening, store
+from duckdp.ledger import Charge, backups, chain, connections, opening
 from duckdp.shell import Analyst
 
 SMALL, LARGE, RECENT = 60, 1500, 50
@@ -38,7 +38,7 @@ class Meter:
             connection.set_trace_callback(self.texts.add)
             return connection
 
-        for module in (connections, store, backups, opening):
+        for module in (connections, backups, opening):
             monkeypatch.setattr(module, "connect", metered)
 
     def count(self) -> int:

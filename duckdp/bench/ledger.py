@@ -157,8 +157,13 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="duckdp bench ledger", description="Ledgers of many charges.")
     parser.add_argument("sizes", nargs="*", type=int, default=list(SIZES), help="charges; 1000 100000 by default")
     parser.add_argument("--folder", help="keep the ledgers here, and use those that are there")
+    parser.add_argument("--server", metavar="ADDRESS", help="compare with a ledger in PostgreSQL, in a new schema")
     options = parser.parse_args(argv)
-    if options.folder is None:
+    if options.server is not None:
+        from duckdp.bench.ledger_served import table as beside
+
+        rows = beside(options.server)
+    elif options.folder is None:
         rows = table(tuple(options.sizes))
     else:
         rows = [HEAD]
@@ -168,6 +173,6 @@ def main(argv: list[str]) -> int:
                 os.makedirs(place)
                 make(place, size)
             rows.append(measure(place))
-    for row in [rows[0], ("---",) * len(HEAD), *rows[1:]]:
+    for row in [rows[0], ("---",) * len(rows[0]), *rows[1:]]:
         sys.stdout.write("| " + " | ".join(row) + " |\n")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shlex
 import shutil
 import sys
@@ -107,7 +108,12 @@ def source_argument(function: F) -> F:
             callback=_remember,
             help="The ledger's anchor on another disk.",
         ),
-        click.option("--ledger", "ledger_path", metavar="FILE", help="Budgets and charges; beside SOURCE by default."),
+        click.option(
+            "--ledger",
+            "ledger_path",
+            metavar="FILE",
+            help="Budgets and charges; beside SOURCE by default. Or postgresql://...",
+        ),
     ):
         function = option(function)
     return click.argument("source")(function)
@@ -205,6 +211,14 @@ def path_of_ledger(source: str, ledger_path: str | None) -> str:
     from duckdp.ledger.files import default_ledger
 
     return default_ledger(source, ledger_path)
+
+
+def path_of_users(source: str, ledger_path: str | None) -> str:
+    """What the file of users lies beside: the ledger, or, if that is on a server, where it would lie by default."""
+    from duckdp.ledger.addresses import is_address
+
+    place = path_of_ledger(source, ledger_path)
+    return f"{os.path.splitext(source)[0]}.ledger" if is_address(place) else place
 
 
 def is_terminal() -> bool:

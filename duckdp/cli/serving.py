@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from duckdp.cli.common import open_curator, path_of_ledger, source_argument
+from duckdp.cli.common import open_curator, path_of_users, source_argument
 from duckdp.errors import ParameterError
 
 
@@ -47,7 +47,7 @@ def serve(
     from duckdp.serve.serving import tls_context, users_beside
 
     tls = tls_context(tls_cert, tls_key)
-    users = users_beside(path_of_ledger(source, ledger_path))
+    users = users_beside(path_of_users(source, ledger_path))
     if not users.names():
         raise ParameterError("P107", "users", str(users.path), "is empty: nobody could log in. Run duckdp user add.")
 
@@ -87,7 +87,7 @@ def add(source: str, ledger_path: str | None, name: str, password_stdin: bool) -
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
     else:
         raise ParameterError("P107", "password", "...", "is asked for on a terminal; else give --password-stdin.")
-    users_beside(path_of_ledger(source, ledger_path)).add(name, password)
+    users_beside(path_of_users(source, ledger_path)).add(name, password)
 
 
 @user.command()
@@ -97,7 +97,7 @@ def remove(source: str, ledger_path: str | None, name: str) -> None:
     """Let somebody in no more. Their grant stays: revoke takes that."""
     from duckdp.serve.serving import users_beside
 
-    users_beside(path_of_ledger(source, ledger_path)).remove(name)
+    users_beside(path_of_users(source, ledger_path)).remove(name)
 
 
 @user.command("list")
@@ -106,5 +106,5 @@ def list_users(source: str, ledger_path: str | None) -> None:
     """Print who may log in, a name in each line."""
     from duckdp.serve.serving import users_beside
 
-    for name in users_beside(path_of_ledger(source, ledger_path)).names():
+    for name in users_beside(path_of_users(source, ledger_path)).names():
         click.echo(name)

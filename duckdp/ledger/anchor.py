@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from duckdp.errors import LedgerError
+from duckdp.ledger.addresses import is_address
 
 SUFFIX = ".anchor"
 LENGTH = 160  # of a line
@@ -206,10 +207,11 @@ def damaged(path: str, name: str = "") -> LedgerError:
 
 def rolled_back(path: str, found: str) -> LedgerError:
     """The error for a ledger that is older than its anchor, or another one."""
+    files = "state of its database" if is_address(path) else "ledger together with its -wal file"
     return LedgerError(
         "B203",
-        f'{found} at "{path}": charges that were made are missing from it. Put back the newest ledger together with '
-        "its -wal file, or begin a new data set whose privacy units are disjoint from this one's.",
+        f'{found} at "{path}": charges that were made are missing from it. Put back the newest {files}, '
+        "or begin a new data set whose privacy units are disjoint from this one's.",
         path=path,
     )
 

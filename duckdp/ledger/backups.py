@@ -15,6 +15,7 @@ from duckdp.core import accountant as accounting
 from duckdp.core.types import AccountantKind, Loss
 from duckdp.errors import LedgerError
 from duckdp.ledger import anchor, budgets, caps, chain, charges, files, holders, interactions, reservations
+from duckdp.ledger.addresses import is_address
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.charges import MAX_ATTEMPTS
 from duckdp.ledger.connections import close_whole, connect, translated
@@ -34,6 +35,10 @@ def backup(store: Store, target: str | os.PathLike[str], beside: Callable[[str],
         beside: copies what lies beside the ledger, given the copy's path; after the ledger, before it has its name.
     """
     name = files.resolve(target, "target")
+    if is_address(os.fspath(target)):
+        raise LedgerError(
+            "B207", "a backup is a file. Give a path; the server has copies of its own, see docs/scale.md.", path=None
+        )
     files.refuse_network(name)
     if any(os.path.lexists(name + suffix) for suffix in ("", "-wal", "-shm")) or _is_foreign(store, name):
         raise LedgerError("B207", f'"{name}" exists and is not overwritten. Give a new file.', path=name)

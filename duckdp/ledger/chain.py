@@ -16,6 +16,7 @@ from typing import Any
 
 from duckdp.errors import BudgetError, LedgerError
 from duckdp.ledger import schema
+from duckdp.ledger.addresses import is_address
 from duckdp.ledger.seals import Damage
 from duckdp.ledger.texts import ordered, plain
 from duckdp.ledger.tx import Tx
@@ -97,11 +98,12 @@ def charge_digest(row: Mapping[str, Any]) -> str:
 
 def damaged(path: str, found: str) -> LedgerError:
     """The error for a ledger that contradicts itself."""
+    files = "state of its database" if is_address(path) else "ledger together with its -wal and anchor files"
     return LedgerError(
         "B202",
-        f'the ledger "{path}" is damaged: {found}. Put back the newest ledger together with its -wal and anchor '
-        "files; if that is gone for good, put a backup in their place, with its anchor, and call "
-        "Ledger.put_into_service; or begin a new data set whose privacy units are disjoint from this one's.",
+        f'the ledger "{path}" is damaged: {found}. Put back the newest {files}; if that is gone for good, put a backup '
+        "in its place, with its anchor, and call Ledger.put_into_service; or begin a new data set whose privacy units "
+        "are disjoint from this one's.",
         path=path,
     )
 

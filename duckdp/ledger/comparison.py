@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 
 from duckdp.ledger import chain, directory
 from duckdp.ledger.replay import Replay, Sum
+from duckdp.ledger.storage import Stored, stream
 from duckdp.ledger.tx import fits
 
 
-def compare(connection: sqlite3.Connection, replay: Replay) -> Iterator[str]:
+def compare(connection: Stored, replay: Replay) -> Iterator[str]:
     """What does not fit the history, one text each."""
     checks = {
         "a charge was altered": _charges_fit(replay),
@@ -38,12 +38,13 @@ def _charges_fit(replay: Replay) -> bool:
     return said == stand
 
 
-def _payloads_fit(connection: sqlite3.Connection, replay: Replay) -> bool:
-    counts = {t: connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in _payload_tables(connection)}
+def _payloads_fit(connection: Stored, replay: Replay) -> bool:
+    tables = ("release", "finished", "stage") if replay.sealed else _payload_tables(connection)
+    counts = {t: connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables}
     return counts == {table: replay.payloads[table] for table in counts} and max(replay.said.finished) <= 1
 
 
-def _payload_tables(connection: sqlite3.Connection) -> list[str]:
+def _payload_tables(connection: Stored) -> list[str]:
     known = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     return [table for table in ("release", "finished", "stage") if table in known]
 
@@ -65,7 +66,7 @@ def _head_fits(replay: Replay) -> bool:
     return tuple(row[name] for name in names) == counts and row["charged"] == charged
 
 
-def _grants_fit(connection: sqlite3.Connection, replay: Replay) -> bool:
+def _grants_fit(connection: Stored, replay: Replay) -> bool:
     rows = [dict(row) for row in connection.execute("SELECT * FROM analyst")]
     if replay.sealed and not all(fits(replay.salt, "analyst", row) for row in rows):
         return False
@@ -76,7 +77,7 @@ def _grants_fit(connection: sqlite3.Connection, replay: Replay) -> bool:
     return caps == said and {row["name"]: row["revoked"] for row in rows} == replay.revoked
 
 
-def _catalog_fits(connection: sqlite3.Connection, replay: Replay) -> bool:
+def _catalog_fits(connection: Stored, replay: Replay) -> bool:
     rows = [dict(row) for row in connection.execute("SELECT * FROM catalog")]
     declared = {row["version"]: (row["name"], chain.digest(row["declaration"])) for row in rows}
     in_force = {row["name"]: row["version"] for row in rows if row["active"]}
@@ -93,7 +94,7 @@ def _catalog_fits(connection: sqlite3.Connection, replay: Replay) -> bool:
     return same
 
 
-def _sums_fit(connection: sqlite3.Connection, replay: Replay) -> bool:
+def _sums_fit(connection: Stored, replay: Replay) -> bool:
     rows = [dict(row) for row in connection.execute("SELECT * FROM analyst")]
     total = [0, 0]
     for row in rows:
@@ -105,24 +106,25 @@ def _sums_fit(connection: sqlite3.Connection, replay: Replay) -> bool:
     return kept == total and set(replay.spent) <= {row["name"] for row in rows}
 
 
-def _names_fit(connection: sqlite3.Connection, replay: Replay) -> bool:
+def _names_fit(connection: Stored, replay: Replay) -> bool:
     objects, shares = Sum(replay.salt), Sum(replay.salt)
-    for row in connection.execute(
+    for row in stream(
+        connection,
         "SELECT object.*, charge.kind = object.kind AND charge.analyst = object.analyst AS fits "
-        "FROM object JOIN charge ON charge.id = object.charge"
+        "FROM object JOIN charge ON charge.id = object.charge",
     ):
         if not row["fits"]:
             return False
         objects.add(row["analyst"], row["name"], row["charge"], row["version"] if replay.sealed else 0)
-    for row in connection.execute("SELECT analyst, name, reader FROM share"):
+    for row in stream(connection, "SELECT analyst, name, reader FROM share"):
         shares.add(*row)
     return objects.value == replay.objects.value and shares.value == replay.shares.value
 
 
-def _directory_fits(connection: sqlite3.Connection, replay: Replay) -> bool:
+def _directory_fits(connection: Stored, replay: Replay) -> bool:
     """Every row is sealed, names the next one, and all of them are what the history makes them."""
     entries, wanted = Sum(replay.salt), directory.FIRST
-    for found in connection.execute("SELECT * FROM directory ORDER BY name"):
+    for found in stream(connection, "SELECT * FROM directory ORDER BY name"):
         row = dict(found)
         if row["name"] != wanted or not fits(replay.salt, "directory", row):
             return False

@@ -1,6 +1,7 @@
-"""Connections to the ledger's file, and errors that say nothing of SQLite's.
+"""Connections to the ledger, and errors that say nothing of SQLite's or the server's.
 
-WAL with ``synchronous=FULL``: a commit is on the disk when it returns, and other processes read meanwhile.
+Of a file: WAL with ``synchronous=FULL``: a commit is on the disk when it returns, and other processes read meanwhile.
+Of a server: see ``served.py``.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import weakref
 from contextlib import closing, suppress
 from typing import Any
 
-from duckdp.errors import InternalError, LedgerError
-from duckdp.ledger import anchor, chain
+from duckdp.errors import DuckDPError, InternalError, LedgerError
+from duckdp.ledger import anchor, chain, served, served_errors
+from duckdp.ledger.addresses import is_address
+from duckdp.ledger.anchor import Position
 from duckdp.ledger.seals import Damage
+from duckdp.ledger.storage import Failure, Served
 from duckdp.process import forks
 
 BUSY_SECONDS = 30.0  # that SQLite waits for another process
 # What a statement may fail with; of a damaged file SQLite says in texts that are none.
-FAILURES = (sqlite3.Error, MemoryError, UnicodeDecodeError)
+FAILURES = (sqlite3.Error, MemoryError, UnicodeDecodeError, Failure)
 _TRANSLATED = (*FAILURES, Damage, OSError)
 MOST_FOUND = 1000
 
@@ -43,6 +47,9 @@ _PRAGMAS = (
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
 )
+
+
+_READING = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON", "PRAGMA query_only = ON")
 
 
 class Connection(sqlite3.Connection):
@@ -70,6 +77,51 @@ class Connection(sqlite3.Connection):
             self.found = {}
             self.version = version
         return self.found
+
+
+Open = Connection | served.Connection
+
+
+def attach(path: str) -> Open:
+    """Connect to a ledger, on the disk or on a server.
+
+    Raises:
+        LedgerError: B212. Failure: B213, B214.
+    """
+    return served.Connection(path) if is_address(path) else connect(path)
+
+
+def attach_reading(path: str) -> Open:
+    """Connect to a ledger that is read only."""
+    connection = attach(path)
+    if not isinstance(connection, Served):
+        for pragma in _READING:
+            connection.execute(pragma)
+    return connection
+
+
+def begin(connection: Open, *, writing: bool) -> None:
+    """Begin a transaction: a view of one state of the ledger, or one that excludes all others that write."""
+    if isinstance(connection, Served):
+        connection.begin(writing=writing)
+    else:
+        connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def commit(connection: Open, head: Position) -> None:
+    """Commit durably; ``head`` is the end of the chain then."""
+    if isinstance(connection, Served):
+        connection.commit(head)
+    else:
+        connection.execute("COMMIT")
+
+
+def undo(connection: Open) -> None:
+    """End a transaction, if there is one."""
+    if isinstance(connection, Served):
+        connection.undo()
+    elif connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 def connect(path: str) -> Connection:
@@ -105,11 +157,14 @@ def set_pragmas(connection: sqlite3.Connection) -> None:
         connection.execute(pragma).fetchall()
 
 
-def close(connection: sqlite3.Connection) -> None:
+def close(connection: sqlite3.Connection | Served) -> None:
     """Bring the journal into the file, so that even a plain copy is whole, and close.
 
     Others may use the ledger, or it is damaged, or the disk is full: then whoever closes last, or opens next, does it.
     """
+    if isinstance(connection, Served):
+        connection.close()
+        return
     try:
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -147,12 +202,16 @@ class translated:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         _leave()
+        if isinstance(error, Failure):
+            error.__context__ = None  # the driver's, whose text may quote what the ledger holds
         if isinstance(error, _TRANSLATED):
             raise _told(error, self._path) from None  # no name here holds it: it would hold its own frame for ever
 
 
-def _told(error: BaseException, path: str) -> LedgerError | InternalError:
+def _told(error: BaseException, path: str) -> DuckDPError:
     """What is told of an error."""
+    if isinstance(error, Failure):
+        return served_errors.told(error, path)
     if isinstance(error, sqlite3.Error):
         return _translate(error, path)
     if isinstance(error, UnicodeDecodeError):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from duckdp.arguments import path_text
 from duckdp.errors import LedgerError, ParameterError
-from duckdp.ledger import anchor
+from duckdp.ledger import anchor, connections, served, served_schema
+from duckdp.ledger.addresses import canonical, is_address
 
 # File locks and shared memory, on which SQLite's WAL mode relies, do not hold across machines.
 NETWORK = frozenset(
@@ -35,18 +36,24 @@ def default_ledger(data: object, ledger: str | os.PathLike[str] | None) -> str:
 def resolve(path: object, name: str = "ledger") -> str:
     """The one name of the ledger: absolute and without symbolic links, so that it has one anchor and one journal.
 
+    An address (``addresses``) has one form.
+
     Raises:
         ParameterError: P107, not a path in Unicode.
     """
+    if name == "ledger" and is_address(given := path_text(path, name)):
+        return canonical(given)
     return path_text(os.path.realpath(path_text(path, name)), name)
 
 
 def refuse_network(path: str) -> None:
-    """Refuse a path on a network file system.
+    """Refuse a path on a network file system; whose locks keep curators apart is the server's to say.
 
     Raises:
         LedgerError: B205.
     """
+    if is_address(path):
+        return
     try:
         mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -72,6 +79,22 @@ def file_system(path: str, mounts: str) -> str:
         if (path == point or path.startswith(point + "/")) and len(point) >= len(best):
             best, kind = point, fields[2]
     return kind
+
+
+def is_there(path: str) -> bool:
+    """Whether there is a ledger, or anything, in that place.
+
+    Raises:
+        LedgerError: B213, B214, of a server.
+    """
+    if not is_address(path):
+        return os.path.exists(path)
+    with connections.translated(path):
+        connection = served.Connection(path)
+        try:
+            return served_schema.is_there(connection)
+        finally:
+            connection.close()
 
 
 def wanted(path: str, *, create: bool) -> bool:

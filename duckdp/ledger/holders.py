@@ -2,7 +2,8 @@
 
 A charge without a release may be redeemed only when nobody is working on it. Who holds it is named by boot, process id
 and start time (so that a reused id is another process), followed by ``:lock`` where a lock of the kernel says whether
-the work goes on (``locks``); without it, as in ledgers of earlier versions, the life of the process does. Work ends
+the work goes on (``locks``); without it, as in ledgers of earlier versions, the life of the process does. On a server
+the lock is that of a session, and a random token is in the name: containers share boots and process ids. Work ends
 with a release, a failure, or the process, when its :class:`Claim` ends, or when nobody has the ``Charge`` any more.
 A wrong "ended" costs an attempt and never a second release: the ledger keeps one release per charge.
 """
@@ -15,11 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import locks
+from duckdp.ledger import locks, sessions
+from duckdp.ledger.addresses import is_address
 from duckdp.ledger.types import Charge
 
 _Key = tuple[str, int, int]  # data set, charge, attempt
 _LOCKED = ":lock"
+_TOKEN = "+"  # before a process's random token, in a ledger on a server
 
 
 class _Hold:
@@ -27,7 +30,7 @@ class _Hold:
 
     __slots__ = ("_charge", "_key", "_lock", "thread")
 
-    def __init__(self, key: _Key, charge: Charge, thread: int, lock: locks.Lock | None) -> None:
+    def __init__(self, key: _Key, charge: Charge, thread: int, lock: locks.Lock | sessions.Lock | None) -> None:
         self._key, self.thread, self._lock = key, thread, lock
         self._charge: weakref.ref[Charge] | None = weakref.ref(charge, self.end)
 
@@ -86,7 +89,7 @@ def hold(path: str, dataset_id: str, charge: Charge, thread: int, claim: Claim |
         Who holds it, for the ledger.
 
     Raises:
-        LedgerError: B207, see :func:`locks.take`.
+        LedgerError: B207, B213, B214, see :func:`locks.take`.
     """
     _sweep()
     key = (dataset_id, charge.id, charge.attempt)
@@ -94,12 +97,14 @@ def hold(path: str, dataset_id: str, charge: Charge, thread: int, claim: Claim |
     found = _live[key] = _Hold(key, charge, thread, lock)
     if claim is not None:
         claim.take(found)
-    return me() + (_LOCKED if lock is not None else "")
+    name = me() + (_TOKEN + sessions.token() if is_address(path) else "")
+    return name + (_LOCKED if lock is not None else "")
 
 
 def is_mine(holder: str) -> bool:
     """Whether a holder, as the ledger has it, is the present process."""
-    return holder.removesuffix(_LOCKED) == me()
+    name, plus, token = holder.removesuffix(_LOCKED).partition(_TOKEN)
+    return name == me() and (not plus or token == sessions.token())
 
 
 def let_go(dataset_id: str, charge: Charge) -> None:
@@ -131,6 +136,8 @@ def working(holder: str, dataset_id: str, charge_id: int, attempt: int, asking: 
 def seems_working(holder: str, charge_id: int, path: str = "") -> bool:
     """As :func:`working`, for whoever is another process."""
     name = holder.removesuffix(_LOCKED)
+    if is_address(path):
+        return name != holder and sessions.is_taken(path, charge_id, name.partition(_TOKEN)[2])
     if path and name != holder:
         try:
             return locks.is_taken(path, charge_id)

@@ -10,9 +10,11 @@ from typing import TypeVar
 
 from duckdp.errors import LedgerError
 from duckdp.ledger import backups, chain, moving
+from duckdp.ledger.addresses import is_address
 from duckdp.ledger.places import Where
 from duckdp.ledger.statement_check import begin_anew, heads_named, problems
 from duckdp.ledger.statement_file import copy_log
+from duckdp.ledger.statement_served import copy_served
 from duckdp.ledger.statements import StatementLog
 from duckdp.ledger.store import Store
 from duckdp.ledger.tx import Tx
@@ -29,7 +31,7 @@ class Keeping(Closing):
     """The part of :class:`duckdp.ledger.Ledger` that is about files.
 
     Attributes:
-        path: of the ledger, absolute.
+        path: of the ledger, absolute, or its address on a server.
         dataset_id: random, 32 hex digits.
         salt: 16 random bytes, secret (it keys the choice of rows and groups that are kept).
         statements: the log of what was asked and not charged, in a file beside the ledger.
@@ -98,16 +100,22 @@ class Keeping(Closing):
         backups.put_into_service(self._store, reason, nothing_lost=nothing_lost)
 
     def backup(self, target: str | os.PathLike[str]) -> None:
-        """Write a complete copy, with its own anchor and log of statements, to a new file.
+        """Write a complete copy, with its own anchor and log of statements, to a new file; of one on a server too.
 
         The copy answers nothing (B210): two ledgers in service would spend the budget twice. After the original is
         lost, open it and call :meth:`put_into_service`.
 
         Raises:
-            LedgerError: B205 network file system, B207 the target exists or cannot be made.
+            LedgerError: B205 network file system, B207 the target exists or cannot be made, or is an address.
         """
         self.statements.flush()
-        backups.backup(self._store, target, beside=lambda name: copy_log(self.path, name, self.dataset_id))
+        backups.backup(self._store, target, beside=self._copy_log)
+
+    def _copy_log(self, target: str) -> None:
+        if is_address(self.path):
+            copy_served(self.path, target, self.dataset_id, self.salt)
+        else:
+            copy_log(self.path, target, self.dataset_id)
 
     def repair_statements(self, reason: str) -> str | None:
         """Accept that entries are missing from the log of statements, and begin it anew if it is damaged.
@@ -118,7 +126,7 @@ class Keeping(Closing):
             reason: kept in the history.
 
         Returns:
-            Where the damaged log is now, if it was.
+            Where the damaged log is now, if it was; on a server its entries are removed.
         """
         check_reason(reason)
         moved = begin_anew(self.path, self.dataset_id, self.salt)

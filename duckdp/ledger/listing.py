@@ -72,7 +72,7 @@ def charges(
     tx: Tx, analyst: str | None, *, limit: int | None = None, before: int | None = None, after: int | None = None
 ) -> list[ChargeRow]:
     """See :meth:`duckdp.ledger.Ledger.charges`."""
-    count, most = count_charges(tx, analyst), -1 if limit is None else limit
+    count, most = count_charges(tx, analyst), 2**62 if limit is None else limit
     reach = count if limit is None else limit
     number, who, values = ("id", "", ()) if analyst is None else ("number", "analyst = ? AND", (analyst,))
     select = f"FROM charge WHERE {who}"

@@ -20,6 +20,8 @@ from contextlib import suppress
 from typing import Any
 
 from duckdp.errors import LedgerError
+from duckdp.ledger import sessions
+from duckdp.ledger.addresses import is_address
 
 SUFFIX = ".locks"
 
@@ -52,15 +54,17 @@ class Lock:
         self.free()
 
 
-def take(path: str, charge_id: int) -> Lock | None:
-    """Take the lock of a charge.
+def take(path: str, charge_id: int) -> Lock | sessions.Lock | None:
+    """Take the lock of a charge; of a ledger on a server, that of a session (``sessions``).
 
     Returns:
         The lock; None where the system has no such locks, or somebody else still holds this one.
 
     Raises:
-        LedgerError: B207, the file of locks cannot be opened.
+        LedgerError: B207, the file of locks cannot be opened; B213, B214, of a server.
     """
+    if is_address(path):
+        return sessions.take(path, charge_id)
     if _SET is None:
         return None
     file = _open(path, os.O_RDWR | os.O_CREAT)

@@ -7,7 +7,6 @@ as a sum of keyed digests of 128 bits: equal sums are equal sets but for a chanc
 from __future__ import annotations
 
 import json
-import sqlite3
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 from duckdp.ledger import chain, directory, schema
 from duckdp.ledger.retold import Retold
 from duckdp.ledger.seals import SIZE, Damage, Row, seal_of
+from duckdp.ledger.storage import Stored, stream
 from duckdp.ledger.tx import Tx, fits
 
 _STATES = {"open": 0, "failed": 1, "released": 2}
@@ -67,7 +67,7 @@ class Replay:
         sealed: rows carry seals, and the chain names holders and names.
     """
 
-    def __init__(self, connection: sqlite3.Connection, *, sealed: bool) -> None:
+    def __init__(self, connection: Stored, *, sealed: bool) -> None:
         row = connection.execute("SELECT * FROM dataset").fetchone()
         if row is None:
             raise Damage("it has no data set")
@@ -100,7 +100,7 @@ class Replay:
         self._unmarked: set[tuple[str, str]] = set()  # names that may be free one day, of rows that do not
         self.objects, self.shares, self.entries = Sum(self.salt), Sum(self.salt), Sum(self.salt)
         self.retold = Retold(connection, self.salt)
-        self._charges = connection.execute("SELECT * FROM charge ORDER BY id")
+        self._charges = stream(connection, "SELECT * FROM charge ORDER BY id")
 
     def run(self) -> Iterator[float]:
         """Replay all; yields the share that is done.
@@ -111,7 +111,7 @@ class Replay:
         many = max(self.dataset.get("events") or 0, 1)
         before = chain.genesis(self.dataset)
         columns = chain.COLUMNS + (", action, version" if self.sealed else "")
-        for row in self.connection.execute(f"SELECT {columns} FROM event ORDER BY seq"):
+        for row in stream(self.connection, f"SELECT {columns} FROM event ORDER BY seq"):
             self.events += 1
             if row[0] != self.events or not chain.is_link(before, row):
                 raise Damage(f"entry {self.events} of its history was altered")

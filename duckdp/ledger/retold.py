@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from duckdp.ledger import chain, directory
 from duckdp.ledger.seals import Damage, Row
+from duckdp.ledger.storage import Stored
 from duckdp.ledger.tx import fits
 
 _SPENT = ("primary_spent", "secondary_spent", "month", "primary_month_spent", "secondary_month_spent")
@@ -46,7 +46,7 @@ class Retold:
         salt: of the data set.
     """
 
-    def __init__(self, connection: sqlite3.Connection, salt: bytes) -> None:
+    def __init__(self, connection: Stored, salt: bytes) -> None:
         self._connection, self._salt = connection, salt
         self._teams: dict[str, dict[str, Any]] = {}
         self._members: dict[str, list[str]] = {}

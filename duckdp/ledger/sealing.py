@@ -11,12 +11,13 @@ from typing import Any
 
 from duckdp.ledger import chain, directory
 from duckdp.ledger.seals import Row, seal_of
+from duckdp.ledger.storage import Stored
 from duckdp.ledger.tx import Tx
 
 _AT_ONCE = 1000  # rows
 
 
-def begin(connection: sqlite3.Connection, dataset_id: str, salt: bytes, anchors: str | None = None) -> Tx:
+def begin(connection: Stored, dataset_id: str, salt: bytes, anchors: str | None = None) -> Tx:
     """Enter the data set's row into the empty tables of a new ledger; returns the transaction, which wants a flush."""
     connection.execute("INSERT INTO dataset (one, id, salt, anchor) VALUES (1, ?, ?, ?)", (dataset_id, salt, anchors))
     _seal_dataset(connection)
@@ -48,7 +49,7 @@ def seal_all(connection: sqlite3.Connection) -> None:
     tx.flush()
 
 
-def _seal_dataset(connection: sqlite3.Connection) -> None:
+def _seal_dataset(connection: Stored) -> None:
     def one(sql: str) -> Any:
         found = connection.execute(sql).fetchone()
         return None if found is None else found[0]

@@ -17,9 +17,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import chain, connections
+from duckdp.ledger import chain, connections, served, statement_served
+from duckdp.ledger.addresses import is_address
 from duckdp.ledger.connections import connect, translated
 from duckdp.ledger.statement_file import COLUMNS, NOBODY, Head, beginning, identify, path_of, size_of
+from duckdp.ledger.storage import Served, Stored
 from duckdp.ledger.tx import Tx
 from duckdp.resources import read_sql
 
@@ -53,13 +55,14 @@ def read_pages(
         LedgerError: B201, B202, B206, B207.
     """
     path = path_of(ledger)
-    if not os.path.lexists(path):
+    if not _is_there(path):
         return
     after: tuple[Any, ...] = ("~", 2**62) if newest_first else ("", 0)
     order, sign = ("DESC", "<") if newest_first else ("ASC", ">")
     wanted = "" if kinds is None else f"AND kind IN ({', '.join('?' * len(kinds))}) "
     sql = (
-        f"SELECT * FROM statement WHERE (at, seq) {sign} (?, ?) AND at >= ? AND (? IS NULL OR who = ?) {wanted}"
+        f"SELECT * FROM statement WHERE (at, seq) {sign} (?, ?) AND at >= ? "
+        f"AND (CAST(? AS TEXT) IS NULL OR who = ?) {wanted}"
         f"ORDER BY at {order}, seq {order} LIMIT {PAGE}"
     )
     with _reading(path, dataset_id) as connection:
@@ -71,7 +74,7 @@ def read_pages(
 def heads_named(tx: Tx) -> dict[str, Head]:
     """By analyst, the last head of their log that a charge in the ledger names."""
     named: dict[str, Head] = {}
-    where = "seq > ? AND (kind = 'statements' OR (kind = 'charge' AND instr(detail, '\"statements\"')))"
+    where = "seq > ? AND (kind = 'statements' OR (kind = 'charge' AND detail LIKE '%\"statements\": [%'))"
     last = 0
     while rows := tx.rows(
         f"SELECT seq, kind, subject, detail FROM event WHERE {where} ORDER BY seq LIMIT {PAGE}", last
@@ -100,11 +103,11 @@ def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head
         entries there are.
     """
     path = path_of(ledger)
-    if not os.path.lexists(path):
+    if not _is_there(path):
         return [f'the log of statements "{path}" is missing'] if named else [], 0
     try:
         with _reading(path, dataset_id) as connection:
-            connection.execute("BEGIN")
+            connections.begin(connection, writing=False)
             found = list(_problems(connection, dataset_id, salt, named))
             return found, 0 if found else int(connection.execute("SELECT count(*) FROM statement").fetchone()[0])
     except LedgerError as error:
@@ -114,11 +117,16 @@ def problems(ledger: str, dataset_id: str, salt: bytes, named: Mapping[str, Head
 def begin_anew(ledger: str, dataset_id: str, salt: bytes) -> str | None:
     """Move a log that is damaged out of the way; returns where to, None of a sound or missing one.
 
+    On a server its entries are removed.
+
     Raises:
         LedgerError: B207, it cannot be moved.
     """
     path = path_of(ledger)
     if not problems(ledger, dataset_id, salt, {})[0]:
+        return None
+    if is_address(path):
+        statement_served.empty(path)
         return None
     away = f"{path}.damaged"
     try:
@@ -132,8 +140,16 @@ def begin_anew(ledger: str, dataset_id: str, salt: bytes) -> str | None:
 
 
 @contextmanager
-def _reading(path: str, dataset_id: str) -> Iterator[sqlite3.Connection]:
+def _reading(path: str, dataset_id: str) -> Iterator[connections.Open]:
     with translated(path):
+        if is_address(path):
+            reading = served.Connection(path)
+            try:
+                statement_served.identify(reading, dataset_id)
+                yield reading
+            finally:
+                reading.close()
+            return
         connection = connect(path)
         try:
             for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
@@ -145,12 +161,15 @@ def _reading(path: str, dataset_id: str) -> Iterator[sqlite3.Connection]:
             connections.close(connection)
 
 
-def _problems(connection: sqlite3.Connection, dataset_id: str, salt: bytes, named: Mapping[str, Head]) -> Iterator[str]:
-    if [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] != ["ok"]:
-        yield "the log of statements is damaged: its structure is broken"
-        return
-    if _schema(connection) != _expected():
-        yield "the log of statements is damaged: its tables were altered"
+def _problems(connection: connections.Open, dataset_id: str, salt: bytes, named: Mapping[str, Head]) -> Iterator[str]:
+    if isinstance(connection, Served):  # whose tables are looked at with the ledger's
+        broken = None
+    elif [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] != ["ok"]:
+        broken = "its structure is broken"
+    else:
+        broken = None if _schema(connection) == _expected() else "its tables were altered"
+    if broken is not None:
+        yield f"the log of statements is damaged: {broken}"
         return
     chains = {row["analyst"]: row for row in connection.execute("SELECT * FROM chain")}
     for analyst, row in chains.items():
@@ -167,7 +186,7 @@ def _problems(connection: sqlite3.Connection, dataset_id: str, salt: bytes, name
         yield "the log of statements was trimmed though it had room"
 
 
-def _chain_problems(connection: sqlite3.Connection, row: sqlite3.Row, start: str, named: Head | None) -> Iterator[str]:
+def _chain_problems(connection: Stored, row: Any, start: str, named: Head | None) -> Iterator[str]:
     """Walk one analyst's chain."""
     who = _name(row["analyst"])
     number, before, size = row["trimmed"], row["before"], 0
@@ -194,6 +213,10 @@ def _chain_problems(connection: sqlite3.Connection, row: sqlite3.Row, start: str
             if lacks
             else f"the log of statements of {who} has another history than a charge names"
         )
+
+
+def _is_there(path: str) -> bool:
+    return is_address(path) or os.path.lexists(path)
 
 
 def _name(analyst: str) -> str:

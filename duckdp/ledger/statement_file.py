@@ -20,7 +20,9 @@ from typing import Any
 
 from duckdp.errors import LedgerError
 from duckdp.ledger import anchor, chain, connections, files
+from duckdp.ledger.addresses import is_address
 from duckdp.ledger.connections import connect, translated
+from duckdp.ledger.storage import Stored
 from duckdp.resources import read_sql
 
 SUFFIX = ".statements"
@@ -70,8 +72,8 @@ class Statement:
 
 
 def path_of(ledger: str) -> str:
-    """Where the log of a ledger lies."""
-    return ledger + SUFFIX
+    """Where the log of a ledger lies; on a server, with it."""
+    return ledger if is_address(ledger) else ledger + SUFFIX
 
 
 def beginning(dataset_id: str, salt: bytes, analyst: str) -> str:
@@ -216,7 +218,7 @@ class StatementFile:
                 self._bound_journal(connection)
                 try:
                     connection.execute("BEGIN IMMEDIATE")
-                    heads = self._add(connection, entries)
+                    heads = add(connection, self._dataset_id, self._salt, entries)
                     connection.execute("COMMIT")
                 except BaseException:
                     if connection.in_transaction:
@@ -239,7 +241,7 @@ class StatementFile:
             return self._connection
         self.close()
         if not os.path.lexists(self.path):
-            self._create()
+            self.make()
         connection = connect(self.path)
         try:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
@@ -256,7 +258,7 @@ class StatementFile:
         self._connection = connection
         return connection
 
-    def _create(self) -> None:
+    def make(self) -> None:
         """Make an empty log: drafted under another name, as the ledger is."""
         files.refuse_network(self.path)
         draft = f"{self.path}.new-{os.urandom(8).hex()}"
@@ -295,28 +297,32 @@ class StatementFile:
         except FileNotFoundError:
             return None
 
-    def _add(self, connection: sqlite3.Connection, entries: Mapping[str, Sequence[Statement]]) -> dict[str, Head]:
-        chains = {row["analyst"]: _Chain(*tuple(row)[1:]) for row in connection.execute("SELECT * FROM chain")}
-        for analyst, added in entries.items():
-            found = chains.get(analyst)
-            if found is None:
-                start = beginning(self._dataset_id, self._salt, analyst)
-                chains[analyst] = found = _Chain(0, start, 0, start, 0)
-                connection.execute("INSERT INTO chain VALUES (?, 0, ?, 0, ?, 0)", (analyst, start, start))
-            _extend(found, analyst, added)
-        changed = set(entries) | _make_room(connection, chains)
-        for analyst in changed:
-            found = chains[analyst]
-            connection.executemany(
-                "INSERT INTO statement (chain, number, at, who, kind, text, outcome, charge, hash) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [row for row in found.rows if row[1] > found.trimmed],
-            )
-            connection.execute(
-                "UPDATE chain SET trimmed = ?, before = ?, count = ?, hash = ?, bytes = ? WHERE analyst = ?",
-                (found.trimmed, found.before, found.count, found.hash, found.bytes, analyst),
-            )
-        return {analyst: (chains[analyst].count, chains[analyst].hash) for analyst in entries}
+
+def add(
+    connection: Stored, dataset_id: str, salt: bytes, entries: Mapping[str, Sequence[Statement]]
+) -> dict[str, Head]:
+    """Append to chains, within the transaction that is open; returns their heads."""
+    chains = {row["analyst"]: _Chain(*tuple(row)[1:]) for row in connection.execute("SELECT * FROM chain")}
+    for analyst, added in entries.items():
+        found = chains.get(analyst)
+        if found is None:
+            start = beginning(dataset_id, salt, analyst)
+            chains[analyst] = found = _Chain(0, start, 0, start, 0)
+            connection.execute("INSERT INTO chain VALUES (?, 0, ?, 0, ?, 0)", (analyst, start, start))
+        _extend(found, analyst, added)
+    changed = set(entries) | _make_room(connection, chains)
+    for analyst in changed:
+        found = chains[analyst]
+        connection.executemany(
+            "INSERT INTO statement (chain, number, at, who, kind, text, outcome, charge, hash) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [row for row in found.rows if row[1] > found.trimmed],
+        )
+        connection.execute(
+            "UPDATE chain SET trimmed = ?, before = ?, count = ?, hash = ?, bytes = ? WHERE analyst = ?",
+            (found.trimmed, found.before, found.count, found.hash, found.bytes, analyst),
+        )
+    return {analyst: (chains[analyst].count, chains[analyst].hash) for analyst in entries}
 
 
 def size_of(text: str) -> int:
@@ -333,7 +339,7 @@ def _extend(found: _Chain, analyst: str, added: Iterable[Statement]) -> None:
         found.rows.append((analyst, *values, found.hash))
 
 
-def _make_room(connection: sqlite3.Connection, chains: Mapping[str, _Chain]) -> set[str]:
+def _make_room(connection: Stored, chains: Mapping[str, _Chain]) -> set[str]:
     """Trim until the log is within its bounds; returns the chains that lost entries."""
     trimmed: set[str] = set()
     rows = sum(found.count - found.trimmed for found in chains.values()) - MOST_ROWS
@@ -351,9 +357,7 @@ def _make_room(connection: sqlite3.Connection, chains: Mapping[str, _Chain]) -> 
     return trimmed
 
 
-def _trim(
-    connection: sqlite3.Connection, analyst: str, found: _Chain, others: float, rows: int, size: int
-) -> tuple[int, int]:
+def _trim(connection: Stored, analyst: str, found: _Chain, others: float, rows: int, size: int) -> tuple[int, int]:
     """Take the oldest entries of a chain, until enough is free or another chain is the larger one; at least one."""
     kept = connection.execute(
         "SELECT number, hash, text FROM statement WHERE chain = ? AND number > ? ORDER BY number",

@@ -1,6 +1,6 @@
 """The log of what analysts asked and was not charged: stored and free answers, refusals, failures; never a value.
 
-    who asks --note--> a buffer in memory --a thread, every second or 500 entries--> <ledger>.statements
+    who asks --note--> a buffer in memory --a thread, every second or 500 entries--> <ledger>.statements, or the server
 
 Who asks pays an append to a queue. The thread formats, hashes, writes, and syncs once for all that waited.
 
@@ -28,7 +28,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from duckdp.errors import InternalError, LedgerError
+from duckdp.ledger.addresses import is_address
 from duckdp.ledger.statement_file import NOBODY, Head, Statement, StatementFile, path_of
+from duckdp.ledger.statement_served import ServedLog
 
 MOST_TEXT = 1024  # characters of a statement
 MOST_WAITING = 4096  # entries in the buffer
@@ -162,7 +164,8 @@ class StatementLog:
         self._lost: Counter[str] = Counter()
         self._bell: queue.SimpleQueue[_Wish | None] = queue.SimpleQueue()
         self._serving = _thread.allocate_lock()  # of the thread, as long as it lives; nobody else takes it
-        self._file = StatementFile(self.path, *self._identity)
+        kind = ServedLog if is_address(self.path) else StatementFile
+        self._file: ServedLog | StatementFile = kind(self.path, *self._identity)
         self.heads: dict[str, Head] = {}
         self.problem: Exception | None = None
 

@@ -1,4 +1,4 @@
-"""One ledger file, open in this process: writes go through one thread, reads through connections of their own.
+"""One ledger, open in this process: writes go through one thread, reads through connections of their own.
 
 Every write transaction first looks whether the anchor still fits, and moves it after the commit. Reads see one state of
 the ledger each, and wait for nobody.
@@ -14,13 +14,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from duckdp.errors import DuckDPError, LedgerError
-from duckdp.ledger import anchor, chain, files, opening, verification
+from duckdp.ledger import anchor, chain, connections, files, opening, served, served_schema, sessions, verification
+from duckdp.ledger.addresses import is_address
 from duckdp.ledger.anchor import Position
-from duckdp.ledger.connections import Connection, connect, translated, unsound
-from duckdp.ledger.places import BESIDE, Anchors, Place, Where, place_of, text_of
+from duckdp.ledger.connections import Open, translated, unsound
+from duckdp.ledger.places import Anchors, Place, Where, place_of, text_of
 from duckdp.ledger.tx import Tx
 from duckdp.ledger.verification import Tell, Verified
 from duckdp.ledger.writer import Writer
@@ -28,8 +29,6 @@ from duckdp.process.ending import Ending
 from duckdp.process.forks import Home, closed
 
 IDLE = 8  # reading connections that are kept
-
-_READING = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON", "PRAGMA query_only = ON")
 
 T = TypeVar("T")
 
@@ -52,10 +51,10 @@ class _Place:
 
 
 class Store:
-    """One ledger file, open in this process; safe for many threads.
+    """One ledger, open in this process; safe for many threads.
 
     Attributes:
-        path: absolute, without symbolic links.
+        path: absolute, without symbolic links; or the address on a server.
     """
 
     def __init__(self, path: str, given: Place | None = None) -> None:
@@ -64,8 +63,8 @@ class Store:
         self._place = _Place(path, self.anchors)
         self._home = Home()
         self._writer = Writer(path, partial(_commit, self._place), partial(opening.prepare, path=path))
-        self._idle: deque[Connection] = deque()
-        self._ending = Ending(self._writer.close, partial(_end_all, self._idle))
+        self._idle: deque[Open] = deque()
+        self._ending = Ending(self._writer.close, partial(_end_all, self._idle), _use(path))
         weakref.finalize(self, _end_unclosed, self._ending, self._writer)
 
     @classmethod
@@ -81,14 +80,15 @@ class Store:
             where: its anchor is, as far as the caller says; in a repair, where it is to be.
 
         Raises:
-            LedgerError: B201 to B209.
+            LedgerError: B201 to B209; B213, B214 of a server.
         """
         name = files.resolve(path)
         files.refuse_network(name)
         given = place_of(name, where)
-        if files.wanted(name, create=create):
-            _require_nothing(name, given or BESIDE)
-            opening.create(name, text_of([given or BESIDE]))
+        if opening.wanted(name, create=create):
+            first = opening.first_anchor(name, given)
+            _require_nothing(name, first)
+            opening.create(name, text_of([first]))
         store = cls(name, given)
         store.anchors.instead = given if repair is not None else None
         try:
@@ -119,7 +119,7 @@ class Store:
         with translated(self.path):
             connection = self._take()
             try:
-                connection.execute("BEGIN")
+                connections.begin(connection, writing=False)
                 return work(Tx(connection, held=connection.remembered()))
             finally:
                 self._give_back(connection)
@@ -129,13 +129,12 @@ class Store:
         """Whether the anchors are known to know of something that was written or given since it was opened."""
         return self._place.anchored > 0
 
-    def glance(self, sql: str, *values: object) -> sqlite3.Row | None:
+    def glance(self, sql: str, *values: object) -> Any:
         """The first row of a query, or None, as it stands now: unchecked, and neither remembered nor anchored."""
         with translated(self.path):
             connection = self._take()
             try:
-                row: sqlite3.Row | None = connection.execute(sql, values).fetchone()
-                return row
+                return connection.execute(sql, values).fetchone()
             finally:
                 self._give_back(connection)
 
@@ -170,7 +169,7 @@ class Store:
             try:
                 found = connection.remembered()
                 if key not in found:
-                    connection.execute("BEGIN")
+                    connections.begin(connection, writing=False)
                     found = connection.remembered()  # of the state that is seen from here on
                     found[key] = work(Tx(connection, held=found))
                 value: T = found[key]
@@ -187,11 +186,11 @@ class Store:
         with translated(self.path):
             connection = self._take()
             try:
-                connection.execute("BEGIN")
+                connections.begin(connection, writing=False)
                 found, checked = verification.verify(connection, tell)
             finally:
                 self._give_back(connection)
-        if verification.STRUCTURE in found and (unread := unsound(self.path)).code != "B202":
+        if verification.STRUCTURE in found and (unread := unsound(self.path)).code != "B202":  # of a file
             raise unread
         if found:
             raise chain.damaged(self.path, "; ".join(found))
@@ -202,7 +201,11 @@ class Store:
         with translated(self.path):
             connection = self._take()
             try:
-                connection.backup(target)
+                if isinstance(connection, served.Connection):
+                    connections.begin(connection, writing=False)
+                    served_schema.copy_into(connection, target, opening.APPLICATION_ID)
+                else:
+                    connection.backup(target)
             finally:
                 self._give_back(connection)
 
@@ -214,32 +217,28 @@ class Store:
         """Write the journal back into the file and close; again is harmless, and so it is from several threads."""
         self._ending.make()
 
-    def _take(self) -> Connection:
+    def _take(self) -> Open:
         if self._home.left or self._writer.closed:
             self._home.require(f'the ledger "{self.path}"', self.path)
             raise closed(f'the ledger "{self.path}"', self.path)
-        pragmas: tuple[str, ...] = ()
-        try:
+        connection = None
+        with suppress(IndexError):
             connection = self._idle.pop()
-        except IndexError:
-            connection, pragmas = connect(self.path), _READING
+        if connection is None:
+            return connections.attach_reading(self.path)
         try:
-            for pragma in pragmas:
-                connection.execute(pragma)
-            if connection.in_transaction:  # an interrupt fell into the end of a read
-                connection.execute("ROLLBACK")
+            connections.undo(connection)  # an interrupt fell into the end of a read
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: Open) -> None:
         whole = False
         if self._home.left:
             return
         try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            connections.undo(connection)
             whole = len(self._idle) < IDLE
         finally:
             if whole:
@@ -250,13 +249,13 @@ class Store:
             _end_all(self._idle)
 
 
-def _commit(place: _Place, connection: Connection, body: Callable[[Tx], None]) -> None:
+def _commit(place: _Place, connection: Open, body: Callable[[Tx], None]) -> None:
     """One durable, anchored transaction around ``body``; undone if anything fails before it is committed."""
     anchors = place.anchors
     anchors.ready(Tx(connection))
     try:
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            connections.begin(connection, writing=True)
             tx = Tx(connection, held=connection.remembered())
             held = _require_newest(place, tx)
             before = tx.dataset()["events"]
@@ -265,11 +264,10 @@ def _commit(place: _Place, connection: Connection, body: Callable[[Tx], None]) -
             head = tx.head()
             if head.count != before and (after := anchors.places(tx)) != held:
                 held = tuple(dict.fromkeys((*held, *after)))
-            connection.execute("COMMIT")
+            connections.commit(connection, head)
         except BaseException:
             connection.found.clear()
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            connections.undo(connection)
             raise
         if head.count != before or head.count > place.anchored:
             for each in held:
@@ -281,7 +279,7 @@ def _commit(place: _Place, connection: Connection, body: Callable[[Tx], None]) -
 
 def _require_newest(place: _Place, tx: Tx) -> tuple[Place, ...]:
     """Nobody put an older file under our name, or in the anchor's place, since the ledger was opened."""
-    if files.identity(place.path) != place.file:
+    if not is_address(place.path) and files.identity(place.path) != place.file:
         raise anchor.rolled_back(place.path, "the ledger was replaced while it was open")
     held = place.anchors.places(tx)
     place.anchors.require_newest(tx, held)
@@ -308,7 +306,7 @@ def _repaired(tx: Tx, anchors: str | None, reason: str | None) -> None:
     chain.append(tx, "repair_anchor", detail={"anchor": anchors}, reason=reason)
 
 
-def _check(connection: sqlite3.Connection, place: _Place, repair: str | None) -> bool:
+def _check(connection: Open, place: _Place, repair: str | None) -> bool:
     """Check a ledger that is being opened, and bring its anchors up; returns whether one was repaired."""
     path, anchors = place.path, place.anchors
     opening.migrate(connection, path)
@@ -317,7 +315,7 @@ def _check(connection: sqlite3.Connection, place: _Place, repair: str | None) ->
         held = anchors.places(Tx(connection), opening=True)
         found = [(each, *_read_anchor(anchors, each, forgiving=repair is not None)) for each in held]
         try:
-            connection.execute("BEGIN")
+            connections.begin(connection, writing=False)
             tx = Tx(connection)
             opening.check(tx)
             head, same = tx.head(), anchors.places(tx, opening=True) == held
@@ -325,11 +323,10 @@ def _check(connection: sqlite3.Connection, place: _Place, repair: str | None) ->
                 if known is not None:
                     anchors.require(tx, each, known)
         finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            connections.undo(connection)
         if same:
             break
-    place.file = files.identity(path)
+    place.file = (0, 0) if is_address(path) else files.identity(path)
     repaired = [_bring_up(anchors, tx, head, *each, repair=repair is not None) for each in found]
     return any(repaired)
 
@@ -358,7 +355,7 @@ def _read_anchor(anchors: Anchors, place: Place, *, forgiving: bool) -> tuple[Po
         return None, True
 
 
-def _end_all(idle: deque[Connection]) -> None:
+def _end_all(idle: deque[Open]) -> None:
     with suppress(IndexError):
         while True:
             idle.pop().close()
@@ -368,3 +365,11 @@ def _end_unclosed(ending: Ending, writer: Writer) -> None:
     """Nobody closed it: Python collects it, on whatever thread, or leaves."""
     with suppress(DuckDPError):
         ending.make(wait=not writer.is_mine)
+
+
+def _use(path: str) -> Callable[[], None]:
+    """Note that a ledger is open; returns what notes its end."""
+    if not is_address(path):
+        return lambda: None
+    sessions.opened(path)
+    return partial(sessions.closed, path)

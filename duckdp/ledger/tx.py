@@ -7,7 +7,6 @@ analysts are held as they stand, from one transaction of a connection to the nex
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 from duckdp.ledger import schema
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.seals import Damage, Row, seal_of
+from duckdp.ledger.storage import Served, Stored
 
 T = TypeVar("T")
 
@@ -27,9 +27,7 @@ class Tx:
         thread: who asked for it; transactions run on a thread of their own.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, thread: int | None = None, held: dict[Any, Any] | None = None
-    ) -> None:
+    def __init__(self, connection: Stored, thread: int | None = None, held: dict[Any, Any] | None = None) -> None:
         self._connection = connection
         self.thread = threading.get_ident() if thread is None else thread
         self.spanning: Row | None = None  # of the directory, the row that was read last
@@ -47,9 +45,9 @@ class Tx:
 
     # ---- statements --------------------------------------------------------------------------------------------------
 
-    def one(self, sql: str, *values: object) -> sqlite3.Row | None:
+    def one(self, sql: str, *values: object) -> Any:
         """The first row, or None; unchecked."""
-        row: sqlite3.Row | None = self._connection.execute(sql, values).fetchone()
+        row = self._connection.execute(sql, values).fetchone()
         return row
 
     def rows(self, sql: str, *values: object) -> list[Any]:
@@ -62,9 +60,15 @@ class Tx:
 
     @property
     def path(self) -> str:
-        """The ledger's file, "" in memory."""
+        """The ledger's file, or address; "" in memory."""
         known: str | None = getattr(self._connection, "path", None)
         return str(self.rows("PRAGMA database_list")[0][2]) if known is None else known
+
+    def is_altered(self) -> bool:
+        """Whether the tables are others than were made."""
+        if isinstance(self._connection, Served):
+            return self._connection.is_altered()
+        return schema.described(self.rows) != schema.expected()
 
     def is_open(self) -> bool:
         """Whether the transaction is still there; SQLite itself undoes one that meets a full or failing disk."""
@@ -109,7 +113,7 @@ class Tx:
         """Hold a row no longer; again is harmless."""
         self._held.pop((table, key), None)
 
-    def checked(self, table: str, row: sqlite3.Row) -> Row:
+    def checked(self, table: str, row: Any) -> Row:
         """All columns of a row, if its seal fits.
 
         Raises:
@@ -180,7 +184,7 @@ class Tx:
         """Write the data set's row, if it changed.
 
         Raises:
-            sqlite3.IntegrityError: more would be spent than the limit.
+            sqlite3.IntegrityError, Failure: more would be spent than the limit.
         """
         if self._changes:
             changes, self._changes = self._changes, {}
@@ -204,7 +208,7 @@ def fits(salt: bytes, table: str, row: Row) -> bool:
         return False
 
 
-def _named(row: sqlite3.Row) -> Row:
+def _named(row: Any) -> Row:
     """As ``dict``, which looks for each column by its name."""
     return dict(zip(row.keys(), row, strict=True))
 

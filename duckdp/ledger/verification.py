@@ -10,7 +10,6 @@ The history is replayed in a stream. Of a charge a few bytes are kept; what may 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +18,8 @@ from duckdp.ledger import schema
 from duckdp.ledger.comparison import compare
 from duckdp.ledger.replay import Replay
 from duckdp.ledger.seals import Damage
+from duckdp.ledger.storage import Served, Stored
+from duckdp.ledger.tx import Tx
 
 Tell = Callable[[str, float], None]  # what is being done, and the share of it that is done
 
@@ -45,7 +46,7 @@ class Verified:
         return f"sound: {parts} in {self.bytes:,} bytes"
 
 
-def verify(connection: sqlite3.Connection, tell: Tell = lambda *_: None) -> tuple[list[str], Verified]:
+def verify(connection: Stored, tell: Tell = lambda *_: None) -> tuple[list[str], Verified]:
     """What is wrong with a ledger of the present version (the first few findings), and what was checked.
 
     Args:
@@ -57,13 +58,12 @@ def verify(connection: sqlite3.Connection, tell: Tell = lambda *_: None) -> tupl
         return int(connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])
 
     found = list(islice(findings(connection, len(schema.SCHEMAS), tell), MOST_FOUND))
-    size = [connection.execute(f"PRAGMA page_{what}").fetchone()[0] for what in ("count", "size")]
     tables = {"events": "event", "charges": "charge", "releases": "release", "analysts": "analyst"}
     counted = {name: count(table) for name, table in (tables | {"declarations": "catalog", "names": "object"}).items()}
-    return found, Verified(**counted, bytes=size[0] * size[1])
+    return found, Verified(**counted, bytes=_size(connection))
 
 
-def findings(connection: sqlite3.Connection, version: int, tell: Tell = lambda *_: None) -> Iterator[str]:
+def findings(connection: Stored, version: int, tell: Tell = lambda *_: None) -> Iterator[str]:
     """What is wrong with a ledger, one text each; nothing if it is sound.
 
     Args:
@@ -72,11 +72,8 @@ def findings(connection: sqlite3.Connection, version: int, tell: Tell = lambda *
         tell: hears of progress.
     """
     tell("structure", 0.0)
-    if [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] != ["ok"]:
-        yield STRUCTURE
-    if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
-        yield "its tables contradict each other"
-    if version == len(schema.SCHEMAS) and schema.described(connection.execute) != schema.expected():
+    yield from _contradictions(connection)
+    if version == len(schema.SCHEMAS) and Tx(connection).is_altered():
         yield "its tables were altered"
         return
     try:
@@ -89,3 +86,21 @@ def findings(connection: sqlite3.Connection, version: int, tell: Tell = lambda *
         yield damage.found
     except UNREADABLE:
         yield "its entries cannot be read"
+
+
+def _contradictions(connection: Stored) -> Iterator[str]:
+    """What is wrong with what the tables and indexes are kept in."""
+    if isinstance(connection, Served):
+        yield from connection.contradictions()
+        return
+    if [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] != ["ok"]:
+        yield STRUCTURE
+    if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
+        yield "its tables contradict each other"
+
+
+def _size(connection: Stored) -> int:
+    if isinstance(connection, Served):
+        return connection.size()
+    count, size = (connection.execute(f"PRAGMA page_{what}").fetchone()[0] for what in ("count", "size"))
+    return int(count * size)

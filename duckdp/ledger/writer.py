@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import _thread
 import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ _END_SECONDS = 0.0005  # how often who closes looks whether it is done
 _LOOK_SECONDS = 1.0  # how often who waits looks whether anybody serves
 
 T = TypeVar("T")
-Commit = Callable[[connections.Connection, Callable[[Tx], None]], None]
+Commit = Callable[[connections.Open, Callable[[Tx], None]], None]
 
 
 class Writer:
@@ -44,7 +43,7 @@ class Writer:
         closed: its end has begun.
     """
 
-    def __init__(self, path: str, commit: Commit, prepare: Callable[[connections.Connection], None]) -> None:
+    def __init__(self, path: str, commit: Commit, prepare: Callable[[connections.Open], None]) -> None:
         self.path = path
         self._commit, self._prepare = commit, prepare
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -52,7 +51,7 @@ class Writer:
         self._ident = 0  # of that thread
         self.closed = False
         self._home = Home()
-        self._connection: connections.Connection | None = None
+        self._connection: connections.Open | None = None
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Run a transaction; returns when it is durable.
@@ -62,7 +61,7 @@ class Writer:
         """
         return self._do(_Job(work, alone=False))  # type: ignore[no-any-return]
 
-    def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def alone(self, work: Callable[[connections.Open], T]) -> T:
         """Run work on the writer's connection, outside of any transaction."""
         return self._do(_Job(work, alone=True))  # type: ignore[no-any-return]
 
@@ -157,9 +156,9 @@ class Writer:
             self._queue.put(None)
         return following[0]
 
-    def _connected(self) -> connections.Connection:
+    def _connected(self) -> connections.Open:
         if self._connection is None:
-            connection = connections.connect(self.path)
+            connection = connections.attach(self.path)
             try:
                 self._prepare(connection)
             except BaseException:
@@ -183,7 +182,7 @@ class Writer:
                     job.run(own)
                     own.flush()
             except BaseException as error:
-                if not tx.is_open():  # SQLite itself undid the whole: full disk, failing disk, no memory
+                if not tx.is_open():  # the whole is undone: full disk, failing disk, no memory, a lost connection
                     raise
                 job.fail(error)
                 tx.run("ROLLBACK TO job")
@@ -208,8 +207,7 @@ class Writer:
         if connection is None:
             return
         try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            connections.undo(connection)
         except connections.FAILURES:
             self._connection = None
             with suppress(*connections.FAILURES):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 from duckdp.catalog.table import Table
 from duckdp.core.watch import Tell
 from duckdp.ledger import Ledger
+from duckdp.ledger.files import is_there
 from duckdp.ledger.places import Where
 from duckdp.vault.declare import require_schema
 from duckdp.vault.decoding import reading_mark
@@ -36,7 +36,7 @@ def accept_first(
         CatalogError: C108. LedgerError: B2xx.
     """
     fingerprint = engine.source.fingerprint(engine.schema_cursor())
-    mark, unknown = _mark(engine, fingerprint), not os.path.exists(path)
+    mark, unknown = _mark(engine, fingerprint), not is_there(path)
     if unknown:
         engine.read_in_full(tell)
     ledger = Ledger.open(path, anchor=anchor)

@@ -23,6 +23,7 @@ from tests.mutants.of_pages import PAGES
 from tests.mutants.of_quantiles import QUANTILES
 from tests.mutants.of_ranges import RANGES
 from tests.mutants.of_reads import READS
+from tests.mutants.of_served import SERVED
 from tests.mutants.of_shares import SHARES
 from tests.mutants.of_smooth import SMOOTH
 from tests.mutants.of_sparse import SPARSE
@@ -35,6 +36,7 @@ LISTS: dict[str, tuple[Mutant, ...]] = {
     "reads": READS,
     "ledger": LEDGER,
     "limits": LIMITS,
+    "served": SERVED,
     "units": UNITS,
     "gate": GATE,
     "outer": OUTER,

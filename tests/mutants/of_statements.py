@@ -66,7 +66,7 @@ STATEMENTS: tuple[Mutant, ...] = (
     Mutant("check: a chain that is gone", _CHECK, "    for analyst in sorted(set(named) - set(chains)):\n", "    for analyst in ():\n", (f"{_T_CHECK}::test_a_chain_that_a_charge_names_is_missed",)),
     Mutant("check: a log that is gone", _CHECK, "is missing'] if named else [], 0", "is missing'] if False else [], 0", (_T_CHECK,)),
     Mutant("check: trimmed without need", _CHECK, "and full < FULL:", "and False:", (_T_CHECK,)),
-    Mutant("check: altered tables", _CHECK, "    if _schema(connection) != _expected():\n", "    if False:\n", (_T_CHECK,)),
+    Mutant("check: altered tables", _CHECK, "broken = None if _schema(connection) == _expected() else", "broken = None if True else", (_T_CHECK,)),
     Mutant("check: charges name nothing", _CHARGES, "    if request.logged is not None:\n", "    if False:\n", (_T_CHECK,)),
     Mutant("check: accepted for ever", _CHECK, "                named.clear()\n", "                return named\n", (_T_CHECK,)),
     Mutant("check: not part of verify", _KEEPING, "        if found:\n            raise LedgerError(\"B202\", f'the ledger", "        if False:\n            raise LedgerError(\"B202\", f'the ledger", (_T_CHECK,)),

@@ -1,0 +1,125 @@
+"""Faults in the ledger on a server: a charge that is not durable, two that do not see each other, a draw that is repeated."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_SERVED, _SCHEMA, _SESSIONS, _ERRORS, _ADDRESSES, _HOLDERS, _OPENING, _CONNECTIONS = (
+    f"duckdp/ledger/{n}.py"
+    for n in ("served", "served_schema", "sessions", "served_errors", "addresses", "holders", "opening", "connections")
+)
+_FAULTS, _CURATORS = "tests/served/test_faults_served.py", "tests/served/test_curators.py"
+_RACE = (f"{_FAULTS}::test_two_processes_never_overspend_and_each_gives_the_others_answers_free",)
+_UNHEARD = (
+    f"{_FAULTS}::test_a_charge_whose_commit_was_made_unheard_is_given_out_and_charged_once",
+    f"{_FAULTS}::test_a_charge_whose_commit_never_arrived_is_refused_and_not_charged",
+)
+_FIT = (f"{_FAULTS}::test_a_server_that_may_forget_is_refused",)
+_WAYS = (f"{_CURATORS}::test_what_cannot_be_opened_says_why",)
+_HIDDEN = (f"{_CURATORS}::test_an_address_that_is_refused_is_not_repeated",)
+
+SERVED = (
+    Mutant(
+        "served: writers do not wait for each other",
+        _SERVED,
+        "{' FOR UPDATE' if writing else ''}",
+        "",
+        (*_RACE, f"{_FAULTS}::test_what_waits_too_long_for_another_writer_is_told_so"),
+    ),
+    Mutant(
+        "served: an unanswered commit is taken for made",
+        _SERVED,
+        "        if found is None or found[0] != head.digest:\n",
+        "        if False:\n",
+        _UNHEARD,
+    ),
+    Mutant(
+        "served: an unanswered commit is taken for undone",
+        _SERVED,
+        "            self._settle(head)\n",
+        "            raise\n",
+        _UNHEARD,
+    ),
+    Mutant(
+        "served: a commit that the server undid is taken for made",
+        _SERVED,
+        'if cursor.statusmessage != "COMMIT":',
+        "if False:",
+        (f"{_FAULTS}::test_a_commit_that_the_server_undid_is_none",),
+    ),
+    Mutant(
+        "served: what others wrote is not seen",
+        _SERVED,
+        "        if version != self._version or len(self.found) >= MOST_FOUND:\n",
+        "        if len(self.found) >= MOST_FOUND:\n",
+        (f"{_CURATORS}::test_what_one_curator_changes_the_other_sees",),
+    ),
+    Mutant("served: a commit need not be on the disk", _SERVED, "SET synchronous_commit = 'on'; ", "", _FIT),
+    Mutant("served: a server that forgets", _ERRORS, 'if fsync != "on" or pages != "on":', "if False:", _FIT),
+    Mutant("served: another encoding", _ERRORS, 'if encoding != "UTF8":', "if False:", _WAYS),
+    Mutant(
+        "served: a child ends its parent's sessions late",
+        _SERVED,
+        "                os.dup2(nothing, driver.fileno(), inheritable=False)\n",
+        "                pass\n",
+        (f"{_FAULTS}::test_a_child_of_a_fork_uses_nothing_of_its_parents_and_holds_nothing_that_it_held",),
+    ),
+    Mutant(
+        "served: the driver's words hang on the error",
+        _CONNECTIONS,
+        "            error.__context__ = None  # the driver's",
+        "            pass  # the driver's",
+        (f"{_FAULTS}::test_nothing_of_the_driver_is_told",),
+    ),
+    Mutant(
+        "served: any holder is alive",
+        _HOLDERS,
+        "return name != holder and sessions.is_taken(path, charge_id, name.partition(_TOKEN)[2])",
+        "return True",
+        (f"{_FAULTS}::test_a_charge_is_held_while_its_curator_lives_and_no_longer",),
+    ),
+    Mutant(
+        "served: no holder is alive",
+        _HOLDERS,
+        "return name != holder and sessions.is_taken(path, charge_id, name.partition(_TOKEN)[2])",
+        "return False",
+        (f"{_FAULTS}::test_a_charge_is_held_while_its_curator_lives_and_no_longer",),
+    ),
+    Mutant(
+        "served: every process has the same name",
+        _HOLDERS,
+        "return name == me() and (not plus or token == sessions.token())",
+        "return bool(name) and bool(plus)",
+        (f"{_FAULTS}::test_a_charge_is_held_while_its_curator_lives_and_no_longer",),
+    ),
+    Mutant(
+        "served: tables that were altered",
+        _SERVED,
+        "return served_schema.described(self) != served_schema.expected(self)",
+        "return False",
+        (f"{_CURATORS}::test_what_was_altered_is_refused_at_the_next_opening",),
+    ),
+    Mutant(
+        "served: triggers that are off",
+        _SCHEMA,
+        "pg_get_triggerdef(t.oid), t.tgenabled::text",
+        "pg_get_triggerdef(t.oid), 'O'",
+        (f"{_CURATORS}::test_what_was_altered_is_refused_at_the_next_opening",),
+    ),
+    Mutant("served: no anchor", _OPENING, "    if given is None and is_address(path):\n", "    if False:\n", _WAYS),
+    Mutant("served: a schema with other tables", _SCHEMA, "    if other is not None:\n", "    if False:\n", _WAYS),
+    Mutant(
+        "address: a password is repeated",
+        _ADDRESSES,
+        'if ":" in login or {"password", "sslpassword"} & set(named):',
+        "if False:",
+        _HIDDEN,
+    ),
+    Mutant(
+        "address: anything is allowed",
+        _ADDRESSES,
+        "unknown = sorted(set(named) - ALLOWED)",
+        "unknown = list[str]()",
+        _HIDDEN,
+    ),
+)
