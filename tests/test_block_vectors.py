@@ -58,6 +58,24 @@ def test_of_rows_one_block_has_the_values_of_all() -> None:
     assert vectors(task, rows) == [tuple(values(part, rows)[0] for part in task.parts)]
 
 
+def test_of_rows_equal_ones_count_as_many_times() -> None:
+    rng = random.Random(8)
+    rows = clean(rng, 40, 40)
+    rows += rng.choices(rows[:4], k=60)  # of few: without them another mean, mode and correlation
+    task = block_vectors(ROWS, SEVERAL, spans=CALLS, number=1)
+    alone = [tuple(values(part, rows)[0] for part in task.parts)]
+    assert vectors(task, rows) == alone
+    assert vectors(task, rows[:40]) != alone
+
+
+def test_of_rows_blocks_follow_from_all_that_is_read() -> None:
+    """Rows that are alike in one aggregate's column are spread over the blocks as others are."""
+    rows = clean(random.Random(3), 120, 120)
+    same = [(unit, 40, *row[1:]) for unit, *row in rows]
+    task = block_vectors(ROWS, ("avg(age)", "avg(cost)"), number=6)
+    assert len({cost for _, cost in vectors(task, same)}) == 6
+
+
 # ---- what a unit can change
 
 

@@ -110,8 +110,9 @@ def test_twins_are_caught(terms: tuple[int, int, int, int], size: int, twin: dic
 @pytest.mark.parametrize("points", [0, 1, 3])
 def test_what_is_computed_is_the_definition(points: int) -> None:
     rng = np.random.default_rng(5)
-    for changed, m in product((1, 2), (1, 2, 3, 8, 17)):
-        of = mechanism(changed, 50, 6, points=points, epsilon=3)
+    # at the large epsilon S is its first term, near radii alone; at the small one what exp(-b k) leaves of 2 D cells
+    for changed, m, epsilon in product((1, 2), (1, 2, 3, 8, 17), (3, 200)):
+        of = mechanism(changed, 50, 6, points=points, epsilon=epsilon)
         entries = tuple(tuple(int(x) for x in row) for row in rng.integers(0, 51, (m, 6)))
         center, bound = of.center(entries)
         wanted, s = plain(of, entries, inner=(m + changed) // 2 + 1)

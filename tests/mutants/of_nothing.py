@@ -19,6 +19,10 @@ EQUIVALENT: tuple[tuple[Mutant, str], ...] = (
         "a lattice of any offset meets the same bounds: the claim, of 2**-641, does not depend on it",
     ),
     (
+        Mutant("tables: shares are rounded up", "duckdp/mechanisms/noisy_tables.py", "max(1, math.floor(part / whole * (STEPS - len(ideal))))", "1 + math.ceil(part / whole * STEPS)", ()),
+        "shares are divided by the sum of all parts where that is more than STEPS, so they add up to at most 1 either way",
+    ),
+    (
         Mutant("choice: ties by place", "duckdp/mechanisms/noisy_maximum.py", "noisy = [(q + noise, orders[_PLACE * k : _PLACE * (k + 1)])", 'noisy = [(q + noise, b"")', ()),
         "the proof holds for every order that no private value sets; the random one is fair among ties, no more private",
     ),

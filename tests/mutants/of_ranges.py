@@ -39,7 +39,6 @@ RANGES: tuple[Mutant, ...] = (
     Mutant("tables: rows of a unit do not count", _TABLES, "max_rows << BITS, 2", "1 << BITS, 2", _T),
     Mutant("tables: each spends the whole", _TABLES, "laplace_scale(epsilon * share, one.l1)", "laplace_scale(epsilon, one.l1)", _T),
     Mutant("tables: each spends the whole rho", _TABLES, "gaussian_scale(rho * share, one.l2_squared)", "gaussian_scale(rho, one.l2_squared)", _T),
-    Mutant("tables: shares are rounded up", _TABLES, "max(1, math.floor(part / whole * (STEPS - len(ideal))))", "1 + math.ceil(part / whole * STEPS)", _T),
     Mutant("tables: one draw for all cells", _TABLES, "for z in draw(size, scale)]", "for z in draw(1, scale) * size]", (*_T_ALONE, *_T)),
     Mutant("tables: all variances alike", _NESTED, "np.array(self.variances)))", "1.0))", _T_NESTED),
     Mutant("ranges: exact cells", _TASK, "[value + z for value", "[value + 0 * z for value", _T_ALONE),

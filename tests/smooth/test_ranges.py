@@ -191,6 +191,12 @@ def test_bounds_hold_whatever_the_rows_are(con, text):
             assert low - slack <= value <= high + slack
             inside = bounded.span[0] - slack <= low and high <= bounded.span[1] + slack
             assert inside or statistic == "sum"
+            scales = tuple(1e-6 * scale for scale in summary.ranges.noise.scales)  # so that the ends alone make it wide
+            quiet = dataclasses.replace(summary.ranges.noise, scales=scales)
+            told = RangeKnown(summary, dataclasses.replace(summary.ranges, noise=quiet), statistic, 0.95).answer(
+                bounded
+            )
+            assert told.low is None or told.low - slack <= value <= told.high + slack
 
 
 def test_ranges_that_end_with_cells_have_no_error_but_noise(con):
