@@ -30,6 +30,7 @@ from duckdp.vault.shared_reads import SharedReads
 from tests.gate import clinic, load
 from tests.mechanisms.test_quantiles import part_of
 from tests.privacy.draws import KEYED, REPLACE, ROWS, _random_row
+from tests.privacy.quantiles import tree_quantiles
 from tests.privacy.statistics import epsilon_lower_bound
 
 Rows = list[tuple[Any, ...]]
@@ -283,6 +284,20 @@ def test_the_margin_is_what_the_noise_exceeds(below: int, bins: int, share: floa
     noise = np.array(laplace_noise(draws * bins, scale)).reshape(draws, bins) @ weights
     assert stats.binom.sf(int((noise > most).sum()) - 1, draws, quantile_intervals.MISSED) > 1e-9
     assert int((noise > 0.6 * most).sum()) > draws * quantile_intervals.MISSED  # no larger than it needs to be
+
+
+@pytest.mark.parametrize("table", [KEYED, ROWS])
+def test_from_a_tree_rows_without_a_value_are_none(table: Any) -> None:
+    """Of more rows without a value than with one the median is still that of the others."""
+    rows = [(i, 100 if i < 10 else None, *_random_row(random.Random(i))[1:]) for i in range(40)]
+    task = tree_quantiles(table, "age", (0.5,), epsilon_nano=100 * NANO)
+    with duckdb.connect() as con:
+        load(con, clinic(), rows)
+        query = task.query(7)
+        found = con.execute(query.sql, list(query.parameters)).fetchall()
+    assert sorted((leaf is None, n) for _, leaf, n in found)[0] == (False, 10)
+    ((estimate,),) = task.read(task.release(found))
+    assert estimate.value == pytest.approx(100, abs=2)
 
 
 def test_draws_aside_and_counts_take_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
