@@ -15,7 +15,7 @@ from tests.privacy.audits import EPSILON, RUNS, TWIN_RUNS, lower_bound
 
 pytestmark = pytest.mark.slow
 
-ROWS = [(i, "a") for i in range(4)]
+ROWS = [(i, "a") for i in range(40)]  # so many that the noise of the total hides less of what is measured
 ONE_MORE = [(99, "b")] * 60
 CALL = "SELECT count FROM dp_mwem('t', ['x'], [$$x = 'a'$$, $$x = 'b'$$], rounds := 1, epsilon := 1, fresh := true)"
 
