@@ -455,10 +455,26 @@ class Statements:
                 f"{called}.{of.unit} {no}IN (SELECT pid FROM {other.sql} AS {inner} WHERE TRUE{where})",
             ]
         )
-        names = ", ".join(f"{called}.{n}" for n in of.columns)
-        unit = self.name()
-        items = f"{called}.{of.unit} AS {unit}" + (f", {names}" if names else "")
-        return Source(f"SELECT {items} FROM (SELECT * FROM {of.sql}) AS {called} WHERE {test}", of.columns, unit)
+        here = [f"{called}.{n}" for n, k in of.columns.items() if k in "in"]
+        if here and self.rng.random() < 0.4:  # pairs
+            number, there = self.rng.choice(here), self.rng.choice([n for n, k in other.columns.items() if k in "in"])
+            listed = f"FROM {other.sql} AS {inner} WHERE {inner}.pid = {called}.{of.unit}{where}"
+            pair = f"({number}, {called}.{of.unit}) {no}IN (SELECT {there}, pid FROM {other.sql} AS {inner})"
+            test = self.rng.choice([pair, f"{number} {no}IN (SELECT {inner}.{there} {listed})"])
+        return self.chosen(of, called, test)
+
+    def chosen(self, of: Source, called: str, test: str) -> Source:
+        """Rows that a test leaves, or that it leaves among others; or all, with a column that tells what it is."""
+        unit, told, shape = self.name(), self.name(), self.rng.choice(["top", "top", "or", "unknown", "column"])
+        columns = dict(of.columns)
+        items = [f"{called}.{of.unit} AS {unit}", *(f"{called}.{n}" for n in of.columns)]
+        own = replace(of, columns={f"{called}.{n}": k for n, k in of.columns.items()})
+        forms = {"or": f"{self.condition(own)} OR {test}", "unknown": f"({test}) IS NULL OR NOT ({test})"}
+        if shape == "column":
+            items.append(f"{test} AS {told}")
+            columns[told] = "b"
+        where = "" if shape == "column" else f" WHERE {forms.get(shape, test)}"
+        return Source(f"SELECT {', '.join(items)} FROM (SELECT * FROM {of.sql}) AS {called}{where}", columns, unit)
 
     def with_public(self, depth: int) -> Source:
         """A join with a public table, on either side, on equality or not."""
@@ -503,11 +519,7 @@ class Statements:
             tests.append(f"{n} {no}IN (SELECT day FROM days{self.rng.choice(['', ' WHERE day > 2'])})")
             tests.append(f"{no}EXISTS (SELECT 1 FROM depts AS {inner} WHERE {inner}.site > {n})")
         tests += [f"{n} {no}IN (SELECT dept FROM depts WHERE site = 2)" for n in texts]
-        names = ", ".join(f"{called}.{n}" for n in of.columns)
-        unit = self.name()
-        items = f"{called}.{of.unit} AS {unit}" + (f", {names}" if names else "")
-        where = self.rng.choice(tests)
-        return Source(f"SELECT {items} FROM (SELECT * FROM {of.sql}) AS {called} WHERE {where}", of.columns, unit)
+        return self.chosen(of, called, self.rng.choice(tests))
 
     def numeric(self, of: Source) -> str:
         """A number with bounds."""

@@ -46,7 +46,7 @@ def check_select(statement: exp.Expression, text: str, *, inner: bool = False) -
 
 def _has_place(clause: str, select: exp.Select, *, inner: bool) -> bool:
     """Whether a clause that stands in some SELECTs alone may stand in this one."""
-    if clause == "qualify":
+    if clause in ("qualify", "windows"):
         return inner
     return clause == "distinct" and (inner or _plain_distinct(select))
 

@@ -254,7 +254,7 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
 
     def _in(self, node: exp.Expression) -> Expr:
         if node.args.get("query"):
-            self._refuse("Q204", ways.PAIRS if isinstance(node.this, exp.Tuple) else ways.CHOOSING, node)
+            self._refuse("Q204", ways.CHOOSING, node)
         if any(v for k, v in node.args.items() if k not in ("this", "expressions")) or not node.expressions:
             self._refuse("Q204", "IN takes a list of constants. Write IN (1, 2).", node)
         args = [self(node.this), *(self._constant(e) for e in node.expressions)]

@@ -118,10 +118,20 @@ def view_from(
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """A view under the names that its columns may be qualified with."""
+    """A view under the names that its columns may be qualified with.
+
+    Attributes:
+        names: the first one alone where several relations stand.
+        view: of the table.
+        hidden: nobody can name it: its columns are what tests of subqueries tell (``FLAG``).
+    """
 
     names: tuple[str, ...]
     view: View
+    hidden: bool = False
+
+
+FLAG = "__dp_found_"  # begins the names of what tests of subqueries tell; refused where an analyst writes it
 
 
 class RowScope:
@@ -151,7 +161,8 @@ class RowScope:
         self.table, self.text, self.merged, self.around = table, text, merged, around
         own = Named(names=tuple(dict.fromkeys((alias or table.name, table.name))), view=view_of(table))
         self.named = (own,) if named is None else tuple(named)
-        self.strict = strict or around is not None or len(self.named) > 1
+        self.shown = tuple(n for n in self.named if not n.hidden)
+        self.strict = strict or around is not None or len(self.shown) > 1
 
     def leaf(self, node: exp.Expression) -> Expr | None:
         """A column reference, or None for any other allowed node."""
@@ -214,9 +225,9 @@ class RowScope:
 
     def simplified(self, condition: Expr | None) -> Expr | None:
         """A condition without what a join on the unit has made true."""
-        if isinstance(condition, Literal) and condition.value is True and len(self.named) > 1:
+        if isinstance(condition, Literal) and condition.value is True and len(self.shown) > 1:
             return None
-        if isinstance(condition, Call) and condition.operator in _CONJUNCTIONS and len(self.named) > 1:
+        if isinstance(condition, Call) and condition.operator in _CONJUNCTIONS and len(self.shown) > 1:
             return _all_of([e for a in condition.arguments if (e := self.simplified(a)) is not None], nothing=None)
         return condition
 
@@ -226,10 +237,10 @@ class RowScope:
         others = [*mark.args.items(), *star.args.items()]
         if any(v for k, v in others if k not in ("this", "table", "except_")):
             refuse("Q201", "* takes no REPLACE or RENAME here. Write the columns out.", star, self.text)
-        found = self._candidates(star) if isinstance(star, exp.Column) else list(self.named)
+        found = self._candidates(star) if isinstance(star, exp.Column) else list(self.shown)
         if without := [c.name.lower() for c in mark.args.get("except_") or ()]:
             found = [self._without(n, without) for n in found]
-            known = [n.lower() for one in self.named for n in (*one.view.units, *(c for c, _ in one.view.columns))]
+            known = [n.lower() for one in self.shown for n in (*one.view.units, *(c for c, _ in one.view.columns))]
             missing = next((c for c in mark.args["except_"] if c.name.lower() not in known), None)
             if missing is not None:
                 refuse("Q207", f'"{missing.name[:63]}" is no column of FROM. Write one that is, or *.', star, self.text)
@@ -289,7 +300,9 @@ class RowScope:
 
     def _candidates(self, node: exp.Column) -> list[Named]:
         qualifier, own = node.table.lower(), 1 if self.strict else None
-        return [n for n in self.named if not qualifier or qualifier in (name.lower() for name in n.names[:own])]
+        if node.name.startswith(FLAG):
+            return [n for n in self.named if n.hidden]
+        return [n for n in self.shown if not qualifier or qualifier in (name.lower() for name in n.names[:own])]
 
     def _refuse_unknown(self, node: exp.Column, candidates: Sequence[Named]) -> NoReturn:
         columns = [pair for n in candidates for pair in n.view.columns]

@@ -78,8 +78,8 @@ class _Reader:
         self.select = check_select(statement, text)
         subqueries = Subqueries(tables, text, parameters)
         self.scope, self.inherited, self.conditions = subqueries.scope(self.select)
-        self.filled = subqueries.filled
-        self.table = self.scope.table
+        self.select = subqueries.select or self.select
+        self.filled, self.table = subqueries.filled, self.scope.table
         self.row = Scalars(self.scope.leaf, text, parameters)
         self.outer = Scalars(self._outer_leaf, text, parameters, released=True)
         self.aliases = aliases_of(self.select)

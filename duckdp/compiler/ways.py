@@ -21,13 +21,9 @@ NUMBER = (
     "WHERE age > 40."
 )
 CHOOSING = (
-    "rows are chosen by a subquery at the top of WHERE alone, beside AND. Write unit IN (SELECT unit FROM ...), EXISTS "
-    "(SELECT 1 FROM b WHERE b.unit = a.unit AND ...) or x IN (SELECT y FROM a published table) there; within OR, join "
-    "what it counts: LEFT JOIN (SELECT unit, count(*) AS n FROM b GROUP BY unit) AS b USING (unit) WHERE n > 0 OR ..."
-)
-PAIRS = (
-    "IN compares one value here. Take the row of each unit in a subquery: SELECT * FROM t QUALIFY row_number() OVER "
-    "(PARTITION BY unit ORDER BY day DESC) = 1."
+    "this subquery may be of other people's rows, or stands where it has no form. In WHERE or SELECT write unit IN "
+    "(SELECT unit FROM ...), (unit, x) IN (SELECT unit, y FROM b), EXISTS (SELECT 1 FROM b WHERE b.unit = a.unit AND "
+    "...) or x IN (SELECT y FROM a published table)."
 )
 _ON_ANSWER = (
     "Use it on an answer: SELECT *, rank() OVER (ORDER BY n) FROM dp_query($$SELECT key, count(*) AS n FROM ... "
@@ -41,6 +37,7 @@ WINDOW_OF_GROUPS = (
     "a subquery that groups the rows of each unit takes no windows. Put it into a subquery of its own, and the windows "
     "around it: SELECT ... OVER (...) FROM (SELECT ... GROUP BY unit, day)."
 )
+WINDOW_UNUSED = "WINDOW names a window that nothing here uses. Leave it out, or write OVER and its name."
 WINDOW_OF_ROWS = f"each row is a unit of its own here, and a window looks at other rows. {_ON_ANSWER}"
 QUALIFY = "QUALIFY chooses rows by a window, and there is none. Write WHERE."
 LAST_VALUE = (
@@ -135,7 +132,10 @@ ASKING = (
 SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, and ask about all rows."
 CLAUSES = {
     "sample": SAMPLE,
-    "qualify": "QUALIFY is outside the allow-list for protected tables. Use HAVING.",
+    "qualify": (
+        "QUALIFY has no place in this SELECT. Of each unit's rows it stands in a subquery: SELECT avg(x) FROM "
+        "(SELECT * FROM t QUALIFY row_number() OVER (PARTITION BY unit ORDER BY x) = 1). Of groups: HAVING n > 1."
+    ),
     "windows": WINDOW,
 }
 CLAUSE = "Write SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ... ORDER BY ... LIMIT ... OFFSET."
@@ -154,6 +154,9 @@ LEVELS_WINDOW = (
 )
 LEVELS_UNIT = (
     "the privacy unit is no grouping set: each group would be one person. Leave it out, or group by it in a subquery."
+)
+LEVELS_GROUPING = (
+    "grouping() takes what stands in a grouping set, as it stands there. Write grouping(a) beside ROLLUP (a, b)."
 )
 LEVELS_TWICE = "GROUP BY names a key in two ways here. Write it by its name, its alias or its position in all sets."
 LEVELS_ORDER = (
@@ -237,7 +240,8 @@ def window_form(unit: str | None) -> str:
     """That a window is written in a form without a rule."""
     return (
         "this form of a window is outside the allow-list. Write f(x) OVER "
-        f"(PARTITION BY {unit} ORDER BY a, b DESC ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), with numbers up to 1000."
+        f"(PARTITION BY {unit} ORDER BY a, b DESC ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), with numbers up to 1000. "
+        "RANGE takes one number, or a date with INTERVAL 7 DAY, in ORDER BY; RANGE and GROUPS are for aggregates."
     )
 
 
@@ -287,6 +291,14 @@ def exists_units(unit: str | None) -> str:
 def in_units(unit: str | None) -> str:
     """That a list of units has other columns."""
     return f"IN takes a subquery that gives the unit alone. Write {unit} IN (SELECT {unit} FROM b WHERE ...)."
+
+
+def pairs_units(unit: str | None) -> str:
+    """That a list of pairs may be of other units."""
+    return (
+        f"IN compares values with rows of other units here. Write ({unit}, x) IN (SELECT {unit}, y FROM b WHERE ...), "
+        f"with {unit} in the same place on both sides."
+    )
 
 
 def public_repeats(name: str, times: int) -> str:

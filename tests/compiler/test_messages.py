@@ -299,16 +299,24 @@ WAYS = [
     (f"{N} WHERE age > (SELECT avg(age) FROM clinic)", "as a constant", f"{N} WHERE age > 40"),
     (f"{N} WHERE age IN (SELECT age FROM clinic)", "unit IN (", f"{N} WHERE pid IN (SELECT pid FROM clinic)"),
     (
-        f"{N} AS a WHERE age > 3 OR EXISTS (SELECT 1 FROM clinic AS b WHERE b.pid = a.pid AND b.age > 80)",
-        "LEFT JOIN (SELECT unit, count(*) AS n FROM b GROUP BY unit) AS b USING (unit) WHERE n > 0 OR",
-        f"{N} LEFT JOIN (SELECT pid, count(*) AS n FROM clinic WHERE age > 80 GROUP BY pid) AS b USING (pid) "
-        "WHERE n > 0 OR age > 3",
+        f"{N} AS a WHERE age > 3 OR age IN (SELECT age FROM clinic)",
+        "(unit, x) IN (SELECT unit, y FROM b)",
+        f"{N} AS a WHERE age > 3 OR (pid, age) IN (SELECT pid, age FROM clinic WHERE smoker)",
     ),
     (
+        f"{N} AS a JOIN clinic AS c ON a.pid = c.pid AND EXISTS (SELECT 1 FROM clinic AS b WHERE b.pid = a.pid)",
+        "in WHERE or SELECT",
+        f"{N} AS a JOIN clinic AS c ON a.pid = c.pid WHERE EXISTS (SELECT 1 FROM clinic AS b WHERE b.pid = a.pid)",
+    ),
+    (
+        f"{N} WHERE (age, age) IN (SELECT pid, max(age) FROM clinic GROUP BY pid)",
+        "(pid, x) IN (SELECT pid, y FROM b",
         f"{N} WHERE (pid, age) IN (SELECT pid, max(age) FROM clinic GROUP BY pid)",
-        "QUALIFY",
-        "SELECT count(*) FROM (SELECT * FROM clinic "
-        "QUALIFY row_number() OVER (PARTITION BY pid ORDER BY age DESC) = 1)",
+    ),
+    (
+        f"{N} WHERE (pid, age) IN (SELECT pid, age, sex FROM clinic)",
+        "Write as many",
+        f"{N} WHERE (pid, age) IN (SELECT pid, age FROM clinic)",
     ),
     (f"{N} WHERE age IN UNNEST([1, 2])", "IN (1, 2)", f"{N} WHERE age IN (1, 2)"),
     (f"{N} WHERE age IN (1, visits)", "Use = and OR", f"{N} WHERE age = 1 OR age = visits"),

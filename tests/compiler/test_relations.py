@@ -314,11 +314,11 @@ def test_unbounded_rows_of_a_relation_are_caught(con: duckdb.DuckDBPyConnection)
         "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM labs WHERE pid = pid)",
         "SELECT count(*) FROM visits v WHERE EXISTS (SELECT count(*) FROM labs l WHERE l.pid = v.pid)",
         "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid LIMIT 0)",
-        "SELECT count(*) FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid)",
+        "SELECT count(*) FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM labs l WHERE l.day = v.day)",
         "SELECT count(*) FROM visits WHERE day IN (SELECT day FROM labs)",
         "SELECT count(*) FROM visits WHERE pid IN (SELECT day FROM labs)",
         "SELECT count(*) FROM visits WHERE pid NOT IN (SELECT l.pid FROM visits v LEFT JOIN labs l USING (pid))",
-        "SELECT count(*) FROM visits WHERE (pid, day) IN (SELECT pid, day FROM labs)",
+        "SELECT count(*) FROM visits WHERE (pid, day) IN (SELECT day, day FROM labs)",
         "SELECT count(*) FROM visits WHERE pid = (SELECT max(pid) FROM labs)",
     ],
 )

@@ -100,9 +100,19 @@ def test_what_a_condition_leaves_is_known_of_the_rows_that_are_apart_alone() -> 
         ("row_number() OVER (PARTITION BY pid + 1)", "Q204", "PARTITION BY pid"),
         ("row_number() OVER (PARTITION BY CASE WHEN paid THEN pid END)", "Q204", "PARTITION BY pid"),
         ("count(*) OVER ()", "Q204", "PARTITION BY pid"),
-        ("rank() OVER w", "Q201", "PARTITION BY pid"),
-        ("sum(day) OVER (PARTITION BY pid ORDER BY day RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "Q201", "ROWS"),
-        ("sum(day) OVER (PARTITION BY pid ORDER BY day GROUPS 1 PRECEDING)", "Q201", "ROWS BETWEEN"),
+        ("rank() OVER w", "Q203", "WINDOW gives no window"),
+        ("sum(day) OVER (PARTITION BY pid ORDER BY day, cost RANGE 1 PRECEDING)", "Q201", "takes one number"),
+        ("sum(day) OVER (PARTITION BY pid RANGE 1 PRECEDING)", "Q201", "takes one number"),
+        ("sum(day) OVER (PARTITION BY pid ORDER BY dept RANGE 1 PRECEDING)", "Q201", "takes one number"),
+        ("sum(day) OVER (PARTITION BY pid ORDER BY visits.at RANGE 1 PRECEDING)", "Q201", "takes one number"),
+        ("sum(day) OVER (PARTITION BY pid ORDER BY day RANGE INTERVAL 1 DAY PRECEDING)", "Q201", "takes one number"),
+        ("sum(day) OVER (PARTITION BY pid ORDER BY visits.at RANGE INTERVAL 1 MONTH PRECEDING)", "Q201", "takes one"),
+        ("sum(day) OVER (PARTITION BY pid ORDER BY visits.at ROWS INTERVAL 1 DAY PRECEDING)", "Q201", "takes one"),
+        ("sum(day) OVER (PARTITION BY pid GROUPS 1 PRECEDING)", "Q201", "ROWS BETWEEN"),
+        ("first_value(day) OVER (PARTITION BY pid ORDER BY day RANGE 1 PRECEDING)", "Q201", "for aggregates"),
+        ("first_value(day) OVER (PARTITION BY pid ORDER BY day GROUPS 1 PRECEDING)", "Q201", "for aggregates"),
+        ("rank(day IGNORE NULLS) OVER (PARTITION BY pid ORDER BY day)", "Q201", "ROWS BETWEEN"),
+        ("sum(day IGNORE NULLS) OVER (PARTITION BY pid ORDER BY day)", "Q201", "ROWS BETWEEN"),
         ("sum(day) OVER (PARTITION BY pid ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE TIES)", "Q201", "ROWS"),
         ("sum(day) OVER (PARTITION BY pid ROWS BETWEEN 1 FOLLOWING AND 1 PRECEDING)", "Q201", "ROWS BETWEEN"),
         ("sum(day) OVER (PARTITION BY pid ROWS BETWEEN 5000 PRECEDING AND CURRENT ROW)", "Q201", "up to 1000"),
@@ -114,7 +124,6 @@ def test_what_a_condition_leaves_is_known_of_the_rows_that_are_apart_alone() -> 
         ("lag(pid) OVER (PARTITION BY pid)", "Q301", "Select pid itself"),
         ("count(DISTINCT day) OVER (PARTITION BY pid)", "Q206", "GROUP BY the unit"),
         ("any_value(day) OVER (PARTITION BY pid)", "Q206", "Take count"),
-        ("first_value(day IGNORE NULLS) OVER (PARTITION BY pid ORDER BY day)", "Q206", "Take count"),
         ("row_number() OVER (PARTITION BY pid ORDER BY lag(day) OVER (PARTITION BY pid))", "Q201", "subquery"),
         ("row_number() OVER (PARTITION BY pid ORDER BY random())", "Q202", "Allowed are"),
     ],
@@ -129,12 +138,51 @@ def test_what_has_no_rule_is_refused(window: str, code: str, way: str) -> None:
         assert (caught.value.code, way in str(caught.value)) == (code, True), str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("windows", "used", "code"),
+    [
+        ("w AS (ORDER BY day)", "OVER w", "Q204"),
+        ("w AS (PARTITION BY dept)", "OVER (w ORDER BY day)", "Q204"),
+        ("w AS (PARTITION BY pid)", "OVER (w PARTITION BY pid)", "Q201"),
+        ("w AS (PARTITION BY pid ORDER BY day)", "OVER (w ORDER BY day)", "Q201"),
+        ("w AS (PARTITION BY pid ROWS 1 PRECEDING)", "OVER (w ROWS 1 PRECEDING)", "Q201"),
+        ("w AS (PARTITION BY pid), w AS (PARTITION BY pid)", "OVER w", "Q203"),
+        ("w AS (v), v AS (PARTITION BY pid)", "OVER w", "Q203"),
+        ("w AS (w)", "OVER w", "Q203"),
+    ],
+)
+def test_named_windows_are_of_each_unit(windows: str, used: str, code: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        plan_of(f"SELECT avg(x) FROM (SELECT sum(day) {used} AS x FROM visits WINDOW {windows})", USUAL)
+    assert caught.value.code == code, str(caught.value)
+
+
+def test_a_name_for_a_window_changes_no_question() -> None:
+    written = plan_of(RUNNING, USUAL).canonical()
+    named = RUNNING.replace(BY, "OVER w").replace(
+        " FROM visits)", " FROM visits WINDOW w AS (PARTITION BY pid ORDER BY day))"
+    )
+    assert plan_of(named, USUAL).canonical() == written
+    frames = [
+        RUNNING.replace("day)", f"day {frame})")
+        for frame in ("RANGE 2 PRECEDING", "GROUPS 2 PRECEDING", "ROWS 2 PRECEDING")
+    ]
+    assert len({plan_of(text, USUAL).canonical() for text in frames} | {written}) == 4
+
+
 def test_places_of_windows() -> None:
     """They stand in the SELECT and QUALIFY of a subquery without groups, where units are known, up to sixteen."""
     for text, code in [
         ("SELECT count(*) FROM visits WHERE row_number() OVER (PARTITION BY pid) = 1", "Q201"),
         ("SELECT count(*) FROM (SELECT day FROM visits WHERE rank() OVER (PARTITION BY pid) = 1)", "Q201"),
         ("SELECT avg(day) FROM (SELECT day FROM visits QUALIFY day = 1)", "Q201"),
+        ("SELECT avg(day) FROM (SELECT day FROM visits WINDOW w AS (PARTITION BY pid))", "Q201"),
+        (
+            "SELECT avg(day) FROM (SELECT pid, max(day) AS day FROM visits GROUP BY pid WINDOW w AS (ORDER BY 1))",
+            "Q201",
+        ),
+        ("SELECT avg(day) FROM visits WINDOW w AS (PARTITION BY pid)", "Q201"),
+        ("SELECT dept, count(*) FROM visits GROUP BY dept QUALIFY rank() OVER (ORDER BY dept) = 1", "Q201"),
         ("SELECT avg(n) FROM (SELECT count(*) AS n FROM visits GROUP BY pid QUALIFY n > 1)", "Q201"),
         ("SELECT avg(n) FROM (SELECT count(*) AS n, rank() OVER (PARTITION BY pid) FROM visits GROUP BY pid)", "Q201"),
         (

@@ -64,6 +64,7 @@ class Levels:
         self.select, self.scope, self.text = select, scope, text
         self.row = Scalars(scope.leaf, text, parameters)
         self.aliases = aliases_of(select)
+        self.every: set[Expr | None] = set()  # keys of all sets
         self.written: dict[Expr, str] = {}  # how each key was written
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
@@ -81,6 +82,7 @@ class Levels:
             self._refuse("Q201", ways.LEVELS_WINDOW, select)
         sets = self._sets()
         every = list({self._key(e): e for s in sets for e in s}.items())
+        self.every = {key for key, _ in every}
         found: exp.Query | None = None
         for one in sets:
             made = self._select(one, [key for key, _ in every])
@@ -196,6 +198,8 @@ class Levels:
         bits = 0
         for part in node.expressions:
             for e in self._unit(part):
+                if self._key(e) not in self.every:
+                    self._refuse("Q203", ways.LEVELS_GROUPING, node)
                 bits = 2 * bits + (self._key(e) in gone)
         return exp.Literal.number(bits)
 

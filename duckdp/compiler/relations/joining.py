@@ -7,9 +7,9 @@ fact of where columns come from, not of their names; what else is said is read a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn, cast
+from typing import Literal, NoReturn, cast
 
 from sqlglot import exp
 
@@ -21,13 +21,14 @@ from duckdp.compiler.frame import boolean, both
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.relations.derived import column_name, derive, nullable
 from duckdp.compiler.relations.joined import JOIN_ROWS, Joined, Kind, Part, join
-from duckdp.compiler.relations.matched import Matched, match
+from duckdp.compiler.relations.matched import Matched, flag_of, match
 from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import TRUE, Named, RowScope, conjuncts
 
 MOST_PAIRS = 10**11  # of rows that a join looks at: the work has a public bound
 Read = Callable[[RowScope], Scalars]
+Asks = Literal["true", "not false", "unknown"]
 _KINDS: dict[tuple[str, str], Kind] = {
     ("", ""): "inner",
     ("", "INNER"): "inner",
@@ -199,15 +200,38 @@ class Joining:
         part = Part(table=other.view.table, where=other.view.where, items=tuple(items.found))
         return self._with_match(rows, part, on, node, exists=exists)
 
-    def _with_match(self, rows: Rows, other: Part, on: Expr | None, node: exp.Expression, *, exists: bool) -> Rows:
-        made = match(rows.table, rows.where, other, on, exists=exists)
+    def _with_match(
+        self,
+        rows: Rows,
+        other: Part,
+        on: Expr | None,
+        node: exp.Expression,
+        *,
+        exists: bool,
+        flag: bool = False,
+    ) -> Rows:
+        column = flag_of(rows.table.columns) if flag else None
+        made = match(rows.table, rows.where, other, on, exists=exists, flag=column)
         if isinstance(made.node, Matched) and made.node.conditions[1]:
             own = Part(table=rows.table, where=rows.where, items=())
             self._require_little_work((own, other), node, "the match" if isinstance(node, exp.Join) else "EXISTS")
         return replace(rows, table=made, where=None)
 
+    def ties(self, rows: Rows, inner: Rows, said: Sequence[exp.Expression]) -> bool:
+        """Whether one of the conditions of a subquery says that its units are those around it."""
+        around, own = rows.scope(self.text, strict=True), inner.scope(self.text, strict=True)
+        return any(_compares_around(part, around, own) for part in said)
+
     def existing(
-        self, rows: Rows, inner: Rows, said: Sequence[exp.Expression] | None, node: exp.Expression, *, exists: bool
+        self,
+        rows: Rows,
+        inner: Rows,
+        said: Sequence[exp.Expression] | None,
+        node: exp.Expression,
+        *,
+        exists: bool,
+        pairs: Pairs | None = None,
+        flag: bool = False,
     ) -> Rows:
         """Rows of which the same unit has, or has not, a row in a subquery.
 
@@ -217,6 +241,8 @@ class Joining:
             said: its conditions, one of which compares the units; None: it is the list of its units.
             node: EXISTS or IN.
             exists: rows with a match stay, or those without.
+            pairs: what else IN compares.
+            flag: all rows stay, and the last column tells whether they have a match.
 
         Raises:
             QueryError: Q204, units are not compared; Q403.
@@ -226,16 +252,56 @@ class Joining:
         if rows.table.unit_type != inner.table.unit_type:
             types = str(rows.table.unit_type), str(inner.table.unit_type)
             self._refuse("Q204", ways.join_types(rows.table.unit_key, *types), node)
-        around, own = rows.scope(self.text, strict=True), inner.scope(self.text, strict=True)
-        if said is not None and not any(_compares_around(part, around, own) for part in said):
+        around = rows.scope(self.text, strict=True)
+        if said is not None and not self.ties(rows, inner, said):
             self._refuse("Q204", ways.exists_units(rows.table.unit_key), node)
         items = Items(inner.table, self.domains, {c.name for c in rows.table.columns})
         there = tuple(items.of(n) for n in inner.named)
-        read = self.reader(RowScope(inner.table, None, self.text, there, inner.merged, around))
+        scope = RowScope(inner.table, None, self.text, there, inner.merged, around)
+        read = self.reader(scope)
         parts = [boolean(read(part), part, "WHERE", self.text) for part in said or ()]
+        if pairs is not None:
+            parts.append(pairs.condition(self.reader, around, scope))
         part = Part(table=inner.table, where=inner.where, items=tuple(items.found))
         on = both(*(p for p in parts if p != TRUE))
-        return self._with_match(rows, part, on, node, exists=exists)
+        return self._with_match(rows, part, on, node, exists=exists, flag=flag)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """What IN compares beside the unit: values of a row, and columns of the subquery.
+
+    Attributes:
+        values: (of the row, of the subquery).
+        asks: "true": all are equal; "not false": none is known to differ; "unknown": it is NULL whether all are.
+    """
+
+    values: tuple[tuple[exp.Expression, exp.Expression], ...]
+    asks: Asks
+
+    def condition(self, reader: Read, around: RowScope, own: RowScope) -> Expr:
+        """The condition over the rows of both sides; a value of the row names nothing of the subquery."""
+        known = {}
+        for i, (value, column) in enumerate(self.values):
+            known[f"value_{i}"], known[f"column_{i}"] = reader(around)(value), reader(own)(column)
+        each = [exp.column(f"value_{i}").eq(exp.column(f"column_{i}")) for i in range(len(self.values))]
+        whole = exp.Paren(this=exp.and_(*each, copy=False))
+        equal: exp.Expression = whole
+        if self.asks == "not false":
+            equal = exp.Not(this=exp.Is(this=whole, expression=exp.false()))
+        elif self.asks == "unknown":
+            equal = exp.Is(this=whole, expression=exp.Null())
+        return reader(cast("RowScope", _Known(known)))(equal)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Names that stand for expressions."""
+
+    of: Mapping[str, Expr]
+
+    def leaf(self, node: exp.Expression) -> Expr | None:
+        return self.of[node.name] if isinstance(node, exp.Column) else None
 
 
 class Items:

@@ -22,7 +22,8 @@ from duckdp.compiler.parse import refuse
 from duckdp.compiler.relations.derived import nullable
 from duckdp.compiler.relations.joined import MOST_ROWS, Part
 from duckdp.compiler.relations.joining import Items, Read, Rows
-from duckdp.compiler.relations.with_public import How, join_public, most_joined
+from duckdp.compiler.relations.matched import flag_of
+from duckdp.compiler.relations.with_public import LISTS, How, join_public, most_joined
 from duckdp.compiler.scope import Named, RowScope, conjuncts
 
 MOST_LOOKED_AT = 10**10  # public rows, for all rows together
@@ -169,7 +170,14 @@ class PublicJoining:
         return replace(made, said=left, used=rows.used | {id(c) for c in taken})
 
     def existing(
-        self, rows: Rows, inner: Rows, said: Sequence[exp.Expression], node: exp.Expression, *, exists: bool
+        self,
+        rows: Rows,
+        inner: Rows,
+        said: Sequence[exp.Expression],
+        node: exp.Expression,
+        *,
+        exists: bool,
+        flag: bool = False,
     ) -> Rows:
         """Rows for which a subquery over a public table has, or has not, a row.
 
@@ -181,9 +189,19 @@ class PublicJoining:
         outer = RowScope(rows.table, None, self.text, own, rows.merged, strict=True)
         read = self.reader(RowScope(inner.table, None, self.text, (there,), inner.merged, outer))
         on = both(*(boolean(read(c), c, "WHERE", self.text) for c in said))
-        return self._made(rows, "semi" if exists else "anti", own, there, parts, on, node, frozenset())
+        how: How = "found" if flag else "semi" if exists else "anti"
+        return self._made(rows, how, own, there, parts, on, node, frozenset())
 
-    def listed(self, rows: Rows, inner: Named, value: exp.Expression, node: exp.Expression, *, exists: bool) -> Rows:
+    def listed(
+        self,
+        rows: Rows,
+        inner: Named,
+        value: exp.Expression,
+        node: exp.Expression,
+        *,
+        exists: bool,
+        flag: bool = False,
+    ) -> Rows:
         """Rows whose value is, or is not, in a list of public values.
 
         Raises:
@@ -196,6 +214,8 @@ class PublicJoining:
         listed = there.view.columns[0][1]
         if found.kind is not listed.kind:
             self._refuse("Q203", f"IN {ways.not_a(listed.kind, found.kind)}", node)
+        if flag:
+            return self._made(rows, "listed", own, there, parts, found, node, frozenset())
         if exists:
             on: Expr = Call(f"eq_{found.kind.value}", (found, listed), Kind.BOOLEAN)
             return self._made(rows, "semi", own, there, parts, on, node, frozenset())
@@ -246,8 +266,8 @@ class PublicJoining:
         using: frozenset[str],
     ) -> Rows:
         own_part, public = parts
-        looked = most_joined(public, None if how == "not in" else on)
-        if how == "not in":
+        looked = most_joined(public, None if how in LISTS else on)
+        if how in LISTS:
             looked = 1  # a list that is made once
         if rows.table.row_cap * max(looked, 1) > MOST_LOOKED_AT:
             pairs = f"{rows.table.row_cap * looked:,}"
@@ -264,7 +284,9 @@ class PublicJoining:
         if joins:
             output += [nullable(c) if missing else c for c, _ in public.items]
             named.append(_missing(there) if missing else there)
-        made = join_public(how, own_part, public, on, looked, tuple(output))
+        flag = flag_of(output, nullable=how == "listed") if how in ("found", "listed") else None
+        output += [] if flag is None else [flag]
+        made = join_public(how, own_part, public, on, looked, tuple(output), flag)
         return replace(rows, table=made, where=None, named=tuple(named), merged=rows.merged | using)
 
 

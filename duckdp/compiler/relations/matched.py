@@ -3,6 +3,9 @@
 Unit-local: the printer always compares the units, so whether a row stays is a function of its own unit's rows. No row
 is made or repeated: all that is known of the columns stays what it is, and a unit has no more rows than before.
 
+A flag: instead of leaving rows out, a column may tell the same of each row, TRUE or FALSE and never NULL. All rows stay
+then, and whatever is asked of the column (OR, CASE, a group) is a function of the row and of its unit's rows.
+
 Work: a match on the unit alone, or with conditions on the other side alone, is found in one pass. A condition that
 reads the rows themselves is looked at for each pair of a unit's rows, so both sides keep ``JOIN_ROWS`` rows of a unit
 then, chosen as those of a join are (relations/joined.py). Rows that are not chosen do not stay and match nothing.
@@ -10,16 +13,17 @@ then, chosen as those of a join are (relations/joined.py). Rows that are not cho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from duckdp.catalog.table import Column, Table
+from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
-from duckdp.compiler.operators import row_of
+from duckdp.compiler.operators import Facts, row_of
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
-from duckdp.compiler.relations.derived import print_derived
+from duckdp.compiler.relations.derived import column_of, print_derived
 from duckdp.compiler.relations.implied import names_owner
 from duckdp.compiler.relations.joined import Part, kept_rows
 from duckdp.compiler.relations.narrowed import conjuncts_of
@@ -36,6 +40,7 @@ class Matched(Node):
         other: where a match is looked for; none of its columns has the name of one of the table's.
         on: what else must hold of a match, over the columns of both.
         exists: rows with a match stay, or else rows without.
+        flag: all rows stay, and this column tells whether they have a match.
     """
 
     table: Table
@@ -43,6 +48,7 @@ class Matched(Node):
     other: Part
     on: Expr | None
     exists: bool
+    flag: Column | None = None
 
     @property
     def inputs(self) -> tuple[Table, ...]:
@@ -93,7 +99,8 @@ class Matched(Node):
         """By the rows, by where matches are looked for, by what must hold, and by the rows that are kept of a unit."""
         own = {"rows": self.table._declared, "where": show(self.where)}
         kept = {"most": list(self.most)} if any(self.most) else {}
-        return {"matched": self.exists, **own, "other": self.other.identity(), "on": show(self.on), **kept}
+        told = {} if self.flag is None else {"flag": self.flag.name}
+        return {"matched": self.exists, **told, **own, "other": self.other.identity(), "on": show(self.on), **kept}
 
     def pruned(self, names: set[str]) -> Matched:
         """The same without columns of its sides that nobody needs."""
@@ -106,7 +113,9 @@ class Matched(Node):
         """The rows, their units compared with those of the others."""
         own = {c.name for c in self.table.columns}
         there, pairs = self.conditions
-        later = {c.name: c for c in (*columns_, *(c for c in columns(*pairs) if c.name in own))}
+        flag = "" if self.flag is None else self.flag.name
+        shown_columns = tuple(c for c in columns_ if c.name != flag)
+        later = {c.name: c for c in (*shown_columns, *(c for c in columns(*pairs) if c.name in own))}
         read = {c.name: c for c in (*later.values(), *columns(self.where))}
         rows = print_rows(self.table, tuple(read[n] for n in sorted(read)), parameters, unit=True)
 
@@ -136,18 +145,22 @@ class Matched(Node):
                 other = print_chosen(other, names or ["one"], parameters.salt, most)
         on = " AND ".join([*([] if linked else [f"other.{UNIT} = base.{UNIT}"]), *shown(pairs)])
         found = f"EXISTS (SELECT 1 FROM {other} AS other WHERE {on})"
-        conditions.append(found if self.exists else f"NOT {found}")
         items = [
             f"base.{UNIT} AS {UNIT}",
-            *(f"{print_derived(c, place(c), parameters)} AS {quote(c.name)}" for c in columns_),
+            *(f"{print_derived(c, place(c), parameters)} AS {quote(c.name)}" for c in shown_columns),
         ]
-        return f"(SELECT {', '.join(items)} FROM {rows} AS base WHERE {' AND '.join(conditions)})"
+        if self.flag is None:
+            conditions.append(found if self.exists else f"NOT {found}")
+        elif len(shown_columns) < len(columns_):
+            items.append(f"{found} AS {quote(flag)}")
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"(SELECT {', '.join(items)} FROM {rows} AS base{where})"
 
     def describe(self) -> list[str]:
         """The rows, and what they must, or must not, have."""
         on = f" and {pretty(self.on)}" if self.on is not None else ""
         head, *more = describe_below(self.table, self.where, "rows of")
-        word = "with" if self.exists else "without"
+        word = "told of each:" if self.flag is not None else "with" if self.exists else "without"
         return [head, *more, *describe_below(self.other.table, self.other.where, f"{word} a match on the unit{on} in")]
 
     def notes(self) -> list[str]:
@@ -160,16 +173,18 @@ class Matched(Node):
         return list(dict.fromkeys(found))
 
 
-def match(table: Table, where: Expr | None, other: Part, on: Expr | None, *, exists: bool) -> Relation:
+def match(
+    table: Table, where: Expr | None, other: Part, on: Expr | None, *, exists: bool, flag: Column | None = None
+) -> Relation:
     """The relation of the rows that have a match, or have none; see :class:`Matched` for the arguments."""
     own = table if isinstance(table, Relation) else None
-    node = Matched(table=table, where=where, other=other, on=on, exists=exists)
+    node = Matched(table=table, where=where, other=other, on=on, exists=exists, flag=flag)
     kept = node.most[0]
     rows = kept if kept is not None else rows_of_unit(table)
     return Relation(
         name=table.name,
         relation=table.relation,
-        columns=table.columns,
+        columns=table.columns if flag is None else (*table.columns, flag),
         row_cap=table.row_cap,
         unit_key=table.unit_key,
         unit_type=table.unit_type,
@@ -181,5 +196,14 @@ def match(table: Table, where: Expr | None, other: Part, on: Expr | None, *, exi
         rows=rows,
         apart=own.apart if own else None,
         once=tuple(sorted(names_once(table))),
-        units=min(table.units_cap, other.table.units_cap) if exists else table.units_cap,
+        units=min(table.units_cap, other.table.units_cap) if exists and flag is None else table.units_cap,
     )
+
+
+def flag_of(columns_: Sequence[Column], *, nullable: bool = False) -> Column:
+    """A column that tells something of each row, under a name that none of these has."""
+    taken, number = {c.name for c in columns_}, 1
+    while f"has_match_{number}" in taken:
+        number += 1
+    name = f"has_match_{number}"
+    return column_of(name, Kind.BOOLEAN, "BOOLEAN", Facts(nullable=nullable), nullable=nullable)

@@ -25,13 +25,13 @@ from duckdp.compiler.frame import (
     boolean,
     both,
     check_select,
-    has_aggregate,
     refuse_clause,
 )
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import MAX_DEPTH, refuse
 from duckdp.compiler.parse import MAX_NODES as MAX_PARTS
+from duckdp.compiler.relations.choosing import Choosing, Views
 from duckdp.compiler.relations.joining import Joining, Rows
 from duckdp.compiler.relations.joining_public import Item, PublicJoining
 from duckdp.compiler.relations.per_unit_select import Grouped
@@ -39,12 +39,10 @@ from duckdp.compiler.relations.relation import MAX_NODES, Relation
 from duckdp.compiler.relations.stacking import Stacking
 from duckdp.compiler.relations.windowing import Windowing, has_windows
 from duckdp.compiler.scalars import Scalars
-from duckdp.compiler.scope import Named, RowScope, View, conjuncts, view_from, view_of
-
-Views = Mapping[str, View]
+from duckdp.compiler.scope import FLAG, Named, RowScope, View, view_from, view_of
 
 
-class Subqueries:
+class Subqueries(Choosing):
     """Reads FROM and WITH of a statement.
 
     Args:
@@ -56,6 +54,7 @@ class Subqueries:
     def __init__(self, tables: Mapping[str, Table], text: str, parameters: Sequence[object]) -> None:
         self.tables, self.text, self.parameters = tables, text, parameters
         self.domains = Domains()
+        self.select: exp.Select | None = None  # the whole statement, with columns for tests of subqueries
         self.filled: frozenset[str] | None = None  # columns of a public table on the left of the whole statement
         self.joining = Joining(self.domains, lambda scope: Scalars(scope.leaf, text, parameters), text)
         self.publics = PublicJoining(self.domains, self.joining.reader, text)
@@ -70,8 +69,10 @@ class Subqueries:
         Raises:
             QueryError: Q1xx to Q3xx.
         """
+        self._require_own_names(select)
         rows, known = self._from(select, {})
         rows, rest = self._matched(select, rows, known)
+        rows, self.select = self._told_in(select, rows, known)
         if rows.table.public is not None:
             self._refuse("Q205", ways.public_only(rows.table.name), select)
         self.filled = rows.filled
@@ -104,71 +105,16 @@ class Subqueries:
             rows = replace(rows, filled=frozenset(e.column.name for _, e in columns if isinstance(e, ColumnRef)))
         return rows, known
 
-    def _matched(self, select: exp.Select, rows: Rows, known: Views) -> tuple[Rows, list[exp.Expression]]:
-        """The rows that EXISTS and IN leave, and the rest of WHERE."""
-        where = select.args.get("where")
-        parts = [c for c in ([] if where is None else conjuncts(where)) if id(c) not in rows.used]
-        if where is not None and parts and not rows.used and not rows.said:
-            whole = [where.this]
-        else:
-            parts, whole = [*rows.said, *parts], None
-        rest = []
-        for part in parts:
-            test, exists = part, True
-            while isinstance(test, (exp.Not, exp.Paren)):
-                test, exists = test.this, exists != isinstance(test, exp.Not)
-            if isinstance(test, exp.Exists):
-                rows = self._existing(test, rows, known, exists=exists)
-            elif isinstance(test, exp.In) and test.args.get("query") and self._can_list(test, rows, known):
-                rows = self._listed(test, rows, known, exists=exists)
-            else:
-                rest.append(part)
-            self._require_few(rows, part)
-        return rows, rest if whole is None or len(rest) < len(parts) else whole
-
     def _require_few(self, rows: Rows, node: exp.Expression) -> None:
         """Q104, if rows are made in more steps than a relation may have: each is a pass over rows, and is planned."""
         if isinstance(rows.table, Relation) and rows.table.nodes > MAX_NODES:
             self._refuse("Q104", f"a SELECT here joins or matches more than {MAX_NODES} times. Ask for less.", node)
 
-    def _can_list(self, test: exp.In, rows: Rows, known: Views) -> bool:
-        """Whether IN is about a unit, or about public values."""
-        if rows.scope(self.text).is_unit(test.this):
-            return True
-        names = {t.name.lower() for t in test.args["query"].find_all(exp.Table)}
-        return bool(names) and all(self._is_public(name, known) for name in names)
-
-    def _is_public(self, name: str, known: Views) -> bool:
-        table = known[name].table if name in known else self.tables.get(name)
-        return table is not None and table.public is not None
-
-    def _existing(self, test: exp.Exists, rows: Rows, known: Views, *, exists: bool) -> Rows:
-        """EXISTS: what it looks for must be of the same unit."""
-        select = check_select(test.this, self.text)
-        plain = ("expressions", "from_", "where", "joins", "with_")
-        odd = [k for k, v in select.args.items() if v and k not in plain]
-        if odd or any(has_aggregate(e) for e in select.expressions):
-            self._refuse("Q204", ways.EXISTS, select)
-        inner, known = self._from(select, known)
-        inner, rest = self._matched(select, inner, known)
-        if inner.filled is not None:
-            self._refuse("Q204", ways.PUBLIC_FILLED, select)
-        if inner.table.public is not None and rows.table.public is None:
-            said = [c for part in rest for c in conjuncts(part)]
-            return self.publics.existing(rows, inner, said, test, exists=exists)
-        return self.joining.existing(rows, inner, [c for part in rest for c in conjuncts(part)], test, exists=exists)
-
-    def _listed(self, test: exp.In, rows: Rows, known: Views, *, exists: bool) -> Rows:
-        """IN: the units of a subquery."""
-        query = test.args["query"]
-        view = self.view(query, known)
-        if view.table.public is not None and rows.table.public is None:
-            listed = Named(names=("the subquery",), view=view)
-            return self.publics.listed(rows, listed, test.this, query, exists=exists)
-        if view.columns or view.marks or len(view.units) != 1:
-            self._refuse("Q204", ways.in_units(rows.table.unit_key), query)
-        inner = Rows(table=view.table, where=view.where, named=(Named(names=("the subquery",), view=view),))
-        return self.joining.existing(rows, inner, None, test, exists=exists)
+    def _require_own_names(self, select: exp.Select) -> None:
+        """Q205, if the text names what only we name."""
+        for node in select.find_all(exp.Identifier):
+            if str(node.this).startswith(FLAG):
+                self._refuse("Q205", f"names that begin with {FLAG} are duckdp's. Choose another.", node)
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
@@ -261,6 +207,7 @@ class Subqueries:
                 self._refuse("Q204", ways.INNER_LIMIT, select.args[clause])
         found, known = self._from(select, known)
         found, rest = self._matched(select, found, known)
+        found, select = self._told_in(select, found, known)
         if found.filled is not None:
             self._refuse("Q204", ways.PUBLIC_FILLED, select)
         scope = found.scope(self.text)
@@ -277,12 +224,15 @@ class Subqueries:
         rows = both(found.where, scope.simplified(all_hold(said)))
         grouped = select.args.get("group") is not None or any(aggregates(e) for e in select.expressions)
         if grouped or select.args.get("distinct") or select.args.get("having") is not None:
-            if select.args.get("qualify") is not None:
-                self._refuse("Q201", ways.WINDOW_OF_GROUPS, select.args["qualify"])
+            for clause in ("qualify", "windows"):
+                if select.args.get(clause):
+                    self._refuse("Q201", ways.WINDOW_OF_GROUPS, select)
             view = Grouped(select, scope, row, rows, self.domains, self.text).view()
         elif has_windows(select):
             windows = Windowing(select, found, rows, self.domains, self.text, tuple(self.parameters))
             view, row = windows.view(self._projected(select, windows.scope, windows.row, None)), windows.row
+        elif select.args.get("windows"):
+            self._refuse("Q201", ways.WINDOW_UNUSED, select)
         else:
             view = self._projected(select, scope, row, rows)
         self._check_order(select, view, row)

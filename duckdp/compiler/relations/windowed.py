@@ -10,8 +10,9 @@ stays one in DuckDB,
                 for all windows. With an order of its own for each, rows that are equal could be first in one window
                 and last in another, or first in both, by how they lie
     sums        are sums of whole numbers on a public grid, as in relations/unit_groups.py
-    peers       rank, dense_rank, percent_rank, cume_dist, and aggregates of all rows or of those up to the row's peers,
-                need no more order than was written
+    peers       rank, dense_rank, percent_rank, cume_dist, and aggregates of all rows, of those up to the row's peers,
+                or of a frame of RANGE or GROUPS, need no more order than was written: which rows are in such a frame
+                follows from their values alone, and rows that are equal are in it together
 
 Facts, each enforced by a printed clamp, F the most rows of a unit, C those that an aggregate tells apart::
 
@@ -30,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from duckdp.catalog.table import Column, Kind
 from duckdp.compiler.bound_values import Parameters
@@ -63,6 +64,8 @@ VALUES = ("first_value", "last_value", "nth_value")
 _PLACED = ("row_number", "ntile", *SHIFTED, *VALUES)
 _WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 Frame = tuple[int | None, int | None]
+Counts = Literal["rows", "range", "days", "groups"]
+_FRAMES: dict[Counts, str] = {"rows": "ROWS", "range": "RANGE", "days": "RANGE", "groups": "GROUPS"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +82,9 @@ class Window:
         order: (expression, descending, NULLs first).
         frame: rows from the one so many after the current one to the one so many after it (below 0: before it; None:
             to the end), or None: those up to the row's last peer, all where there is no order.
+        counts: what the frame's ends count: rows, the one term of the order ("range"; of dates in days: "days"), or
+            groups of peers.
+        ignores: rows whose value is NULL are passed over.
     """
 
     function: str
@@ -89,6 +95,8 @@ class Window:
     partition: tuple[Expr, ...] = ()
     order: tuple[tuple[Expr, bool, bool], ...] = ()
     frame: Frame | None = None
+    counts: Counts = "rows"
+    ignores: bool = False
 
     @property
     def read(self) -> tuple[Expr, ...]:
@@ -100,7 +108,8 @@ class Window:
     @property
     def is_placed(self) -> bool:
         """Whether it depends on the order of rows that the written order does not tell apart."""
-        return self.function in _PLACED or (self.frame is not None and self.frame != (None, None))
+        by_rows = self.frame is not None and self.frame != (None, None) and self.counts == "rows"
+        return self.function in _PLACED or by_rows
 
     @property
     def may_be_empty(self) -> bool:
@@ -116,7 +125,9 @@ class Window:
         given += [] if self.number is None else [str(self.number)]
         by = ", ".join(show(e) for e in self.partition)
         order = ", ".join(f"{show(e)} {'desc' if d else 'asc'} {'first' if f else 'last'}" for e, d, f in self.order)
-        return f"{inner}({', '.join(given)}) over ({by}; {order}; {self.frame})"
+        given += ["ignore nulls"] if self.ignores else []
+        counts = "" if self.counts == "rows" else f" {self.counts}"
+        return f"{inner}({', '.join(given)}) over ({by}; {order}; {self.frame}{counts})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +295,8 @@ def _call(i: int, window: Window, shown: Callable[[Expr], str]) -> str:
     given = [] if window.argument is None else [shown(window.argument)]
     given += [] if window.number is None else [str(window.number)]
     given += [] if window.default is None else [shown(window.default)]
-    return f"system.main.{window.function}({', '.join(given)}){over}"
+    nulls = " IGNORE NULLS" if window.ignores else ""
+    return f"system.main.{window.function}({', '.join(given)}{nulls}){over}"
 
 
 def _over(window: Window, shown: Callable[[Expr], str]) -> str:
@@ -294,16 +306,20 @@ def _over(window: Window, shown: Callable[[Expr], str]) -> str:
     terms += ["w.place"] if window.is_placed else []
     parts += [f"ORDER BY {', '.join(terms)}"] if terms else []
     if window.frame is not None:
-        parts.append(f"ROWS BETWEEN {_end(window.frame[0], 'PRECEDING')} AND {_end(window.frame[1], 'FOLLOWING')}")
+        ends = (
+            _end(end, side, window.counts) for end, side in zip(window.frame, ("PRECEDING", "FOLLOWING"), strict=True)
+        )
+        parts.append(f"{_FRAMES[window.counts]} BETWEEN {' AND '.join(ends)}")
     elif window.function in VALUES:
         parts.append(_WHOLE)
     return " ".join(parts)
 
 
-def _end(offset: int | None, side: str) -> str:
+def _end(offset: int | None, side: str, counts: Counts) -> str:
     if offset is None:
         return f"UNBOUNDED {side}"
-    return "CURRENT ROW" if offset == 0 else f"{abs(offset)} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
+    size = f"system.main.to_days({abs(offset)})" if counts == "days" else f"{abs(offset)}"
+    return "CURRENT ROW" if offset == 0 else f"{size} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
 
 
 def _pretty(window: Window) -> str:

@@ -6,7 +6,7 @@ there among the others. What a window of several people's rows gives (a rank in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -26,6 +26,7 @@ from duckdp.compiler.relations.windowed import (
     MOST_WINDOWS,
     SHIFTED,
     VALUES,
+    Counts,
     Frame,
     Window,
     few_rows,
@@ -50,7 +51,10 @@ _NAMES: Mapping[type[exp.Expression], str] = {
     exp.LastValue: "last_value",
     exp.NthValue: "nth_value",
 }
-_RULED = ("this", "partition_by", "order", "spec", "over")
+_RULED = ("this", "partition_by", "order", "spec", "over", "alias")
+_SKIPPING = (*SHIFTED, *VALUES)  # that may pass over NULLs
+_COUNTS: Mapping[str, Counts] = {"RANGE": "range", "GROUPS": "groups"}
+_DAYS = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
 
 
 def has_windows(select: exp.Select) -> bool:
@@ -92,6 +96,10 @@ class Windowing:
         self.inner = Scalars(self.scope.leaf, text, parameters)
         self.row = Scalars(self._leaf, text, parameters)
         self.found: dict[Window, Column] = {}
+        self.named: list[exp.Expression] = list(select.args.get("windows") or ())
+        names = [w.name.lower() for w in self.named]
+        if len(set(names)) < len(names):
+            self._refuse("Q203", "WINDOW gives a name twice. Name each window once.", self.named[0])
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
@@ -141,42 +149,64 @@ class Windowing:
     def _window(self, node: exp.Window) -> Window:
         if any(v for k, v in node.args.items() if k not in _RULED) or str(node.args.get("over")).upper() != "OVER":
             self._refuse("Q201", ways.window_form(self.table.unit_key), node)
-        by = node.args.get("partition_by") or []
+        by, terms, spec = self._said(node, self.named)
         if not any(self.scope.is_unit(p) for p in by):
             self._refuse("Q204", ways.window_units(self.table.unit_key), node)
         partition = tuple(self.inner(p) for p in by if not self.scope.is_unit(p))
-        order = self._order(node)
-        frame = self._frame(node)
-        function = _NAMES.get(type(node.this))
+        order = self._order(terms, node)
+        frame, counts = self._frame(spec, order, node)
+        call, ignores = node.this, isinstance(node.this, exp.IgnoreNulls)
+        if isinstance(call, (exp.IgnoreNulls, exp.RespectNulls)):
+            call = call.this
+        function = _NAMES.get(type(call))
+        if ignores and function not in _SKIPPING and not isinstance(call, exp.AnyValue):  # as sqlglot has that
+            self._refuse("Q201", ways.window_form(self.table.unit_key), node)
         if function is None:
-            return self._aggregate(node, partition, order, frame)
-        if frame is not None and function not in VALUES:
+            found = self._aggregate(call, node, few_rows(frame) if counts == "rows" else None)
+            return replace(found, partition=partition, order=order, frame=frame, counts=counts)
+        if frame is not None and (function not in VALUES or counts != "rows"):
             self._refuse("Q201", ways.window_form(self.table.unit_key), node)
         if function in ("last_value", "nth_value") and frame is None:
             self._refuse("Q201", ways.LAST_VALUE, node)
-        found = Window(function=function, partition=partition, order=order, frame=frame)
-        return self._with_arguments(found, node.this)
+        found = Window(function=function, partition=partition, order=order, frame=frame, ignores=ignores)
+        return self._with_arguments(found, call)
 
-    def _aggregate(
-        self,
-        node: exp.Window,
-        partition: tuple[Expr, ...],
-        order: tuple[tuple[Expr, bool, bool], ...],
-        frame: Frame | None,
-    ) -> Window:
-        call, condition = node.this, None
+    def _said(
+        self, node: exp.Expression, named: Sequence[exp.Expression]
+    ) -> tuple[list[exp.Expression], exp.Expression | None, exp.Expression | None]:
+        """PARTITION BY, ORDER BY and frame of a window, those of the one that it names among them.
+
+        Args:
+            node: the window.
+            named: of WINDOW, that it may name.
+        """
+        own = node.args.get("partition_by") or [], node.args.get("order"), node.args.get("spec")
+        alias = node.args.get("alias")
+        if alias is None:
+            return own
+        place = next((i for i, w in enumerate(named) if w.name.lower() == alias.name.lower()), None)
+        if place is None:
+            self._refuse("Q203", f'WINDOW gives no window named "{alias.name[:63]}". Write one.', node)
+        base = self._said(named[place], named[:place])
+        if own[0] or any(a is not None and b is not None for a, b in zip(own[1:], base[1:], strict=True)):
+            self._refuse("Q201", ways.window_form(self.table.unit_key), node)
+        return base[0], own[1] or base[1], own[2] or base[2]
+
+    def _aggregate(self, call: exp.Expression, node: exp.Window, few: int | None) -> Window:
+        """An aggregate of a unit's rows, of which it tells so many apart."""
+        condition = None
         if isinstance(call, exp.Filter):
             condition = boolean(self.inner(call.expression.this), call, "FILTER", self.text)
             call = call.this
         reader = Grouped(self.select, self.scope, self.inner, None, self.domains, self.text)
-        taken = reader.aggregate_of(call, condition, few_rows(frame))
+        taken = reader.aggregate_of(call, condition, few)
         if taken.function == "count_distinct":
             self._refuse("Q206", ways.WINDOW_DISTINCT, node)
-        return Window(function="aggregate", taken=taken, partition=partition, order=order, frame=frame)
+        return Window(function="aggregate", taken=taken)
 
-    def _order(self, node: exp.Window) -> tuple[tuple[Expr, bool, bool], ...]:
+    def _order(self, clause: exp.Expression | None, node: exp.Window) -> tuple[tuple[Expr, bool, bool], ...]:
         """Terms of ORDER BY but the unit and constants, which order nothing here."""
-        clause, found = node.args.get("order"), []
+        found = []
         for term in clause.expressions if clause is not None else ():
             inner = term.this
             if isinstance(inner, exp.Var) or any(
@@ -190,32 +220,47 @@ class Windowing:
                 found.append((expr, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))))
         return tuple(found)
 
-    def _frame(self, node: exp.Window) -> Frame | None:
-        """The frame's rows; None for what it is where none is written."""
-        spec = node.args.get("spec")
+    def _frame(
+        self, spec: exp.Expression | None, order: tuple[tuple[Expr, bool, bool], ...], node: exp.Window
+    ) -> tuple[Frame | None, Counts]:
+        """The frame, None for what it is where none is written, and what its ends count."""
         if spec is None:
-            return None
+            return None, "rows"
         kind = str(spec.args.get("kind") or "").upper()
         start = self._end(spec, "start", node)
-        end = self._end(spec, "end", node) if spec.args.get("end") is not None else 0
-        if kind == "RANGE" and (start, end) == (None, 0) and not spec.args.get("exclude"):
-            return None
-        plain = kind == "ROWS" or (kind == "RANGE" and (start, end) == (None, None))
-        if not plain or spec.args.get("exclude") or (start is not None and end is not None and start > end):
+        end = self._end(spec, "end", node) if spec.args.get("end") is not None else (0, False)
+        ends, days = (start[0], end[0]), start[1] or end[1]
+        if kind == "RANGE" and ends == (None, 0) and not spec.args.get("exclude"):
+            return None, "rows"
+        counts: Counts = "rows"
+        if ends != (None, None) and kind in _COUNTS:
+            counts = "days" if days else _COUNTS[kind]
+        of = {"range": Kind.NUMBER, "days": Kind.DATE}.get(counts)
+        fits = days == (counts == "days") and (of is None or (len(order) == 1 and order[0][0].kind is of))
+        fits = fits and (counts != "groups" or bool(order))
+        crossed = ends[0] is not None and ends[1] is not None and ends[0] > ends[1]
+        if kind not in ("ROWS", "RANGE", "GROUPS") or not fits or spec.args.get("exclude") or crossed:
             self._refuse("Q201", ways.window_form(self.table.unit_key), node)
-        return start, end
+        return ends, counts
 
-    def _end(self, spec: exp.Expression, which: str, node: exp.Window) -> int | None:
+    def _end(self, spec: exp.Expression, which: str, node: exp.Window) -> tuple[int | None, bool]:
+        """How far an end is, below 0 before the row, None without end; and whether it is told in days."""
         given, side = spec.args.get(which), str(spec.args.get(f"{which}_side") or "").upper()
         word = given.upper() if isinstance(given, str) else ""
         if word == "CURRENT ROW":
-            return 0
+            return 0, False
         if word == "UNBOUNDED" and side == {"start": "PRECEDING", "end": "FOLLOWING"}[which]:
-            return None
-        number = small_int(given) if isinstance(given, exp.Expression) else None
-        if number is None or number > MOST_OFFSET or side not in ("PRECEDING", "FOLLOWING"):
+            return None, False
+        days = _DAYS.get(str(given.args.get("unit") or "").upper()) if isinstance(given, exp.Interval) else None
+        inner = given.this if isinstance(given, exp.Interval) else given
+        if isinstance(inner, exp.Literal) and inner.is_string and days and inner.name.isdigit():
+            inner = exp.Literal.number(inner.name)
+        number = small_int(inner) if isinstance(inner, exp.Expression) else None
+        told = isinstance(given, exp.Interval)
+        if number is None or number > MOST_OFFSET or side not in ("PRECEDING", "FOLLOWING") or (told and not days):
             self._refuse("Q201", ways.window_form(self.table.unit_key), node)
-        return -number if side == "PRECEDING" else number
+        number *= days or 1
+        return -number if side == "PRECEDING" else number, told
 
     # ---- arguments --------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ are alike in the columns that the condition says are equal to something (``Publi
     inner   F times as many rows of a unit, and as many that count
     left    max(1, F) times; columns of the public side may be NULL
     semi, anti, not in   as many as before: rows are chosen, none is repeated
+    found, listed        as many as before: a column tells what "semi" and "not in" would choose by
 
 Where each row is a unit there is no unit to bound rows by, so F must be 1 (relations/joining_public.py): then a row is
 still a row, and replacing one replaces one.
@@ -18,6 +19,7 @@ Work: rows times the public rows that are looked at for each, F of them, has a p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -32,13 +34,16 @@ from duckdp.compiler.relations.joined import MOST_ROWS, Part
 from duckdp.compiler.relations.narrowed import conjuncts_of
 from duckdp.compiler.relations.relation import Node, Relation, describe_below
 
-How = Literal["inner", "left", "semi", "anti", "not in"]
+How = Literal["inner", "left", "semi", "anti", "not in", "found", "listed"]
+LISTS = ("not in", "listed")  # whose condition is a value of the row
 _WORDS = {
     "inner": "join with public",
     "left": "left join with public",
     "semi": "rows with a match in public",
     "anti": "rows without a match in public",
     "not in": "rows whose value is not in public",
+    "found": "told of each row: a match in public",
+    "listed": "told of each row: its value is in public",
 }
 
 
@@ -50,13 +55,15 @@ class WithPublic(Node):
         how: what becomes of a row.
         rows: of a protected table or relation.
         public: of a public table; no two columns of both have one name.
-        on: what must hold of a row and a public row, or None. Of "not in": the value of a row.
+        on: what must hold of a row and a public row, or None. Of "not in" and "listed": the value of a row.
+        flag: of "found" and "listed" the column that tells it.
     """
 
     how: How
     rows: Part
     public: Part
     on: Expr | None
+    flag: Column | None = None
 
     @property
     def inputs(self) -> tuple[Table, ...]:
@@ -82,20 +89,22 @@ class WithPublic(Node):
         assert public is not None
         told = {"columns": [[c.name, c.source, c.type] for c in self.public.table.columns], "digest": public.digest}
         side = {**self.public.identity(), "rows": {**told, "filter": self.public.table.filter}}
-        return {"with public": self.how, "rows": self.rows.identity(), "public": side, "on": show(self.on)}
+        flag = {} if self.flag is None else {"flag": self.flag.name}
+        return {"with public": self.how, **flag, "rows": self.rows.identity(), "public": side, "on": show(self.on)}
 
     def pruned(self, names: set[str]) -> WithPublic:
         """The same without columns that nobody needs."""
         needed = names | {c.name for c in columns(self.on)}
-        if self.how == "not in":
+        if self.how in LISTS:
             needed |= {c.name for c, _ in self.public.items}
         return replace(self, rows=self.rows.pruned(needed), public=self.public.pruned(needed))
 
     def print(self, columns_: tuple[Column, ...], parameters: Parameters) -> str:
         """Both sides; the unit is the row's."""
-        needed = {c.name for c in columns_} | {c.name for c in columns(self.on)}
+        wanted = {c.name for c in columns_}
+        needed = wanted | {c.name for c in columns(self.on)}
         own = {c.name for c, _ in self.rows.items}
-        if self.how == "not in":
+        if self.how in LISTS:
             needed |= {c.name for c, _ in self.public.items}
 
         def place(column: Column) -> str:
@@ -104,15 +113,27 @@ class WithPublic(Node):
         rows, public = self.rows.print(needed, parameters), self.public.print(needed, parameters)
         on = "TRUE" if self.on is None else print_expr(self.on, place, parameters)
         items = [f"l.{UNIT} AS {UNIT}"] if self.rows.table.unit_key is not None else []
-        items += [f"{place(c)} AS {quote(c.name)}" for c in columns_]
+        flag = None if self.flag is None else self.flag.name
+        items += [f"{place(c)} AS {quote(c.name)}" for c in columns_ if c.name != flag]
+        if self.flag is not None and flag in wanted:
+            items.append(f"{self._told(place, public, on)} AS {quote(self.flag.name)}")
         head = f"SELECT {', '.join(items) or '1 AS one'} FROM {rows} AS l"
         if self.how in ("inner", "left"):
             return f"({head} {'LEFT JOIN' if self.how == 'left' else 'JOIN'} {public} AS r ON {on})"
         if self.how == "not in":
             (column, _), *_ = self.public.items
             return f"({head} WHERE {on} NOT IN (SELECT r.{quote(column.name)} FROM {public} AS r))"
+        if self.flag is not None:
+            return f"({head})"
         found = f"EXISTS (SELECT 1 FROM {public} AS r WHERE {on})"
         return f"({head} WHERE {found if self.how == 'semi' else f'NOT {found}'})"
+
+    def _told(self, place: Callable[[Column], str], public: str, on: str) -> str:
+        """What the flag is: TRUE or FALSE; of a list NULL too, as IN is."""
+        if self.how == "found":
+            return f"EXISTS (SELECT 1 FROM {public} AS r WHERE {on})"
+        (column, _), *_ = self.public.items
+        return f"({on} IN (SELECT {place(column)} FROM {public} AS r))"
 
     def describe(self) -> list[str]:
         """The public rows, and what they are joined on."""
@@ -127,7 +148,13 @@ class WithPublic(Node):
 
 
 def join_public(
-    how: How, rows: Part, public: Part, on: Expr | None, repeats: int, output: tuple[Column, ...]
+    how: How,
+    rows: Part,
+    public: Part,
+    on: Expr | None,
+    repeats: int,
+    output: tuple[Column, ...],
+    flag: Column | None = None,
 ) -> Relation:
     """The relation of rows with public ones.
 
@@ -137,7 +164,8 @@ def join_public(
         public: of a public one.
         on: as of :class:`WithPublic`.
         repeats: the most public rows that one row is joined with (:func:`most_joined`).
-        output: columns as they come out.
+        output: columns as they come out, with the flag.
+        flag: as of :class:`WithPublic`.
     """
     first = rows.table
     times = {"inner": repeats, "left": max(1, repeats)}.get(how, 1)
@@ -156,7 +184,7 @@ def join_public(
         expected_rows=None,
         unit=first.unit,
         null_units=first.null_units,
-        node=WithPublic(how=how, rows=rows, public=public, on=on),
+        node=WithPublic(how=how, rows=rows, public=public, on=on, flag=flag),
         rows=of_unit,
         apart=rows.apart if times == 1 else None,
         units=first.units_cap,
