@@ -21,9 +21,9 @@ NUMBER = (
     "WHERE age > 40."
 )
 CHOOSING = (
-    "this subquery may be of other people's rows, or stands where it has no form. In WHERE or SELECT write unit IN "
-    "(SELECT unit FROM ...), (unit, x) IN (SELECT unit, y FROM b), EXISTS (SELECT 1 FROM b WHERE b.unit = a.unit AND "
-    "...) or x IN (SELECT y FROM a published table)."
+    "this subquery may be of other people's rows, or stands where it has no form. Write unit IN (SELECT unit FROM b), "
+    "(unit, x) IN (SELECT unit, y FROM b), EXISTS (SELECT 1 FROM b WHERE b.unit = a.unit AND ...) or x IN (SELECT y "
+    "FROM a published table), in WHERE or in the SELECT of a subquery."
 )
 _ON_ANSWER = (
     "Use it on an answer: SELECT *, rank() OVER (ORDER BY n) FROM dp_query($$SELECT key, count(*) AS n FROM ... "
@@ -133,7 +133,7 @@ SAMPLE = "sampling a protected table is outside the allow-list. Leave it out, an
 CLAUSES = {
     "sample": SAMPLE,
     "qualify": (
-        "QUALIFY has no place in this SELECT. Of each unit's rows it stands in a subquery: SELECT avg(x) FROM "
+        "QUALIFY has no place in this SELECT. Write it in one of each unit's rows: SELECT avg(x) FROM "
         "(SELECT * FROM t QUALIFY row_number() OVER (PARTITION BY unit ORDER BY x) = 1). Of groups: HAVING n > 1."
     ),
     "windows": WINDOW,

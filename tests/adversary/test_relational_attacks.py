@@ -91,6 +91,28 @@ SELECT day FROM days EXCEPT SELECT day FROM visits
 SELECT day FROM days INTERSECT SELECT day FROM visits
 SELECT (SELECT max(cost) FROM visits v WHERE v.day = d.day) FROM days d
 """,
+    "tests of others' rows, as columns": """
+SELECT count(*) FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM labs l WHERE l.day = v.day)
+SELECT count(*) FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid OR l.ok)
+SELECT count(*) FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid AND l.pid = 3)
+SELECT count(*) FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM labs l WHERE NOT l.pid <> v.pid)
+SELECT count(*) FROM visits v WHERE NOT (day IN (SELECT day FROM labs) AND paid)
+SELECT count(*) FILTER (WHERE EXISTS (SELECT 1 FROM labs WHERE ok)) FROM visits
+SELECT EXISTS (SELECT 1 FROM labs l WHERE l.day = v.day) AS e, count(*) FROM visits v GROUP BY e
+SELECT EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid) FROM visits v
+SELECT count(*) FROM visits v WHERE day IN (SELECT pid FROM labs l WHERE l.pid = v.pid)
+SELECT count(*) FROM visits v WHERE (pid, 3) IN (SELECT pid, pid AS p FROM labs)
+SELECT count(*) FROM visits v WHERE (pid, day) IN (SELECT day, pid FROM labs)
+SELECT count(*) FROM visits v WHERE (day, dept) NOT IN (SELECT day, dept FROM labs)
+SELECT count(*) FROM visits v WHERE (pid + 0, day) IN (SELECT pid, day FROM labs)
+SELECT count(*) FROM visits v WHERE (pid, day) IN (VALUES (3, 1))
+SELECT sum(CASE WHEN pid IN (SELECT day FROM labs) THEN 1 END) FROM visits
+SELECT avg(x) FROM (SELECT sum(day) OVER w AS x FROM visits WINDOW w AS (ORDER BY day))
+SELECT avg(x) FROM (SELECT lag(day IGNORE NULLS) OVER (PARTITION BY dept ORDER BY day) AS x FROM visits)
+SELECT avg(x) FROM (SELECT sum(day) OVER (ORDER BY day RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS x FROM visits)
+SELECT avg(x) FROM (SELECT sum(day) OVER (PARTITION BY pid ORDER BY day RANGE cost PRECEDING) AS x FROM visits)
+SELECT count(*) FROM visits v WHERE paid OR "__dp_found_1"
+""",
     "links": """
 SELECT count(*) FROM doses d JOIN notes n ON d.did = n.words
 SELECT count(*) FROM doses d JOIN stays s ON s.sid = d.did

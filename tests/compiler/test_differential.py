@@ -123,4 +123,4 @@ def test_a_printer_that_means_something_else_is_caught(
 ) -> None:
     """The broken twins."""
     monkeypatch.setattr(module, name, broken)
-    assert next(differences(con, random.Random("few"), FEW), None) is not None
+    assert next(differences(con, random.Random("few"), 10 * FEW), None) is not None

@@ -318,7 +318,7 @@ def test_unbounded_rows_of_a_relation_are_caught(con: duckdb.DuckDBPyConnection)
         "SELECT count(*) FROM visits WHERE day IN (SELECT day FROM labs)",
         "SELECT count(*) FROM visits WHERE pid IN (SELECT day FROM labs)",
         "SELECT count(*) FROM visits WHERE pid NOT IN (SELECT l.pid FROM visits v LEFT JOIN labs l USING (pid))",
-        "SELECT count(*) FROM visits WHERE (pid, day) IN (SELECT day, day FROM labs)",
+        "SELECT count(*) FROM visits WHERE (pid, day) IN (SELECT day, level FROM labs)",
         "SELECT count(*) FROM visits WHERE pid = (SELECT max(pid) FROM labs)",
     ],
 )

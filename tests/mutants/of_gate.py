@@ -16,6 +16,7 @@ _T_PUBLIC, _T_PUBLISHING = ("tests/compiler/test_public.py",), ("tests/test_publ
 _T_RELATIONS = ("tests/compiler/test_relations.py",)
 _STACKED, _STACKING = (f"duckdp/compiler/relations/{n}.py" for n in ("stacked", "stacking"))
 _T_STACKED = ("tests/compiler/test_stacked.py",)
+_CHOOSING, _T_FLAGS = "duckdp/compiler/relations/choosing.py", ("tests/compiler/test_flags.py",)
 _WINDOWED, _WINDOWING, _NARROWED = (f"duckdp/compiler/relations/{n}.py" for n in ("windowed", "windowing", "narrowed"))
 _T_WINDOWS = ("tests/compiler/test_windows.py",)
 _SCALARS, _FACTS = (f"duckdp/compiler/{n}.py" for n in ("scalars", "facts"))
@@ -58,7 +59,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("parse: numbers glued to names", _PARSE, "    if token.token_type is TokenType.VAR:\n", "    if False:\n", _T_GATE),
     Mutant("select: clauses that have no rule", _FRAME, "if value and clause not in CLAUSES and not _has", "if False and not _has", _T_GATE),
     Mutant("select: tables with options", _FROM, 'if not value or part in ("this", "alias"):', "if True:", _T_GATE),
-    Mutant("scope: other relations", _SCOPE, "return [n for n in self.named if not qualifier or qualifier in (name.lower() for name in n.names[:own])]", "return list(self.named)", ("tests/compiler/test_rules.py::test_a_column_is_one_of_this_table",)),
+    Mutant("scope: other relations", _SCOPE, "return [n for n in self.shown if not qualifier or qualifier in (name.lower() for name in n.names[:own])]", "return list(self.shown)", ("tests/compiler/test_rules.py::test_a_column_is_one_of_this_table",)),
     # ---- subqueries
     Mutant("subqueries: LIMIT inside", _FROM, "if select.args.get(clause) is not None:", "if False:", _T_RELATIONS),
     Mutant("subqueries: a table before a CTE", _FROM, "cte = None if node.args.get(\"db\") else known.get(node.name.lower())", "cte = None if node.args.get(\"db\") or node.name.lower() in self.tables else known.get(node.name.lower())", _T_RELATIONS),
@@ -78,8 +79,20 @@ GATE: tuple[Mutant, ...] = (
     Mutant("joins: all rows of a unit on both sides", _JOINED, "return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS", "return None, None", _T_RELATIONS),
     Mutant("joins: what may be missing is never NULL", _DERIVED, "return replace(column, nullable=True, domain=domain)", "return replace(column, domain=domain)", _T_RELATIONS),
     Mutant("matches: units not compared", _MATCHED, 'else [f"other.{UNIT} = base.{UNIT}"]', 'else ["TRUE"]', _T_RELATIONS),
+    Mutant("flags: rows of which one stays", _MATCHED, "if exists and flag is None else table.units_cap", "if exists else table.units_cap", _T_FLAGS),
+    Mutant("flags: told of the rows that are chosen", _MATCHED, "        if self.flag is None:\n            conditions.append(", "        if True:\n            conditions.append(", _T_FLAGS),
+    Mutant("flags: IN that is never NULL", "duckdp/compiler/relations/joining_public.py", 'nullable=how == "listed")', "nullable=False)", _T_FLAGS),
+    Mutant("flags: pairs without a unit", _CHOOSING, "        if not units:\n", "        if False:\n", _T_FLAGS),
+    Mutant("flags: IN a subquery of others' rows", _CHOOSING, "if inner.table.public is not None or not self.joining.ties(rows, inner, said):", "if inner.table.public is not None:", _T_FLAGS),
+    Mutant("flags: a value of the row read in the subquery", _JOINING, "reader(around)(value), reader(own)(column)", "reader(own)(value), reader(own)(column)", _T_FLAGS),
+    Mutant("flags: shown by a star", "duckdp/compiler/scope.py", "if isinstance(star, exp.Column) else list(self.shown)", "if isinstance(star, exp.Column) else list(self.named)", _T_FLAGS),
+    Mutant("flags: named by the analyst", "duckdp/compiler/relations/subqueries.py", "            if str(node.this).startswith(FLAG):\n", "            if False:\n", _T_FLAGS),
+    Mutant("windows: frames of values ordered in full", _WINDOWED, ' and self.counts == "rows"\n', "\n", _T_WINDOWS),
+    Mutant("windows: NULLs are not passed over", _WINDOWED, '" IGNORE NULLS" if window.ignores else ""', '""', _T_WINDOWS),
+    Mutant("windows: frames of one kind", _WINDOWED, '"days": "RANGE", "groups": "GROUPS"}', '"days": "RANGE", "groups": "ROWS"}', _T_WINDOWS),
+    Mutant("windows: a name without its partition", _WINDOWING, "return base[0], own[1] or base[1], own[2] or base[2]", "return own[0] or base[0], own[1] or base[1], own[2]", _T_WINDOWS),
     Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(rows_of_unit(self.table), self.other.rows)", "        return None, None", _T_RELATIONS),
-    Mutant("matches: any condition will do", _JOINING, "if said is not None and not any(_compares_around(part, around, own) for part in said):", "if False:", _T_RELATIONS),
+    Mutant("matches: any condition will do", _JOINING, "if said is not None and not self.ties(rows, inner, said):", "if False:", _T_RELATIONS),
     Mutant("unions: rows of one branch bound a unit", _STACKED, "max_rows=min(sum(t.max_rows for t in tables), most)", "max_rows=min(first.max_rows, most)", _T_STACKED),
     Mutant("unions: groups of one branch bound a unit", _STACKED, "max_groups=min(sum(t.max_groups for t in tables), most)", "max_groups=min(first.max_groups, most)", _T_STACKED),
     Mutant("unions: units of one branch", _STACKED, "row_cap=sum(t.row_cap for t in tables)", "row_cap=first.row_cap", _T_STACKED),
@@ -96,7 +109,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("windows: no clamp to what is claimed", _WINDOWED, "print_derived(c, f'g.r{i}', parameters)", "f'g.r{i}'", _T_WINDOWS),
     Mutant("windows: frames are never empty", _WINDOWED, "        if not window.may_be_empty:\n            return column\n", "        if True:\n            return column\n", _T_WINDOWS),
     Mutant("windows: rows that are units", _WINDOWING, "        if rows.table.unit_key is None:\n", "        if False:\n", _T_WINDOWS),
-    Mutant("windows: any form", _WINDOWING, "if any(v for k, v in node.args.items() if k not in _RULED) or", "if", _T_WINDOWS),
+    Mutant("windows: any form", _WINDOWING, 'or not fits or spec.args.get("exclude") or crossed:', "or not fits or crossed:", _T_WINDOWS),
     Mutant("windows: the last of rows that tie", _WINDOWING, 'if function in ("last_value", "nth_value") and frame is None:', "if False:", _T_WINDOWS),
     Mutant("windows: a condition that may hold bounds rows", _NARROWED, 'if isinstance(expr, Call) and row_of(expr).role == "conjunction":', "if isinstance(expr, Call) and not expr.operator.split('_')[0] in (*_TURNED, 'in', 'between'):", _T_WINDOWS),
     Mutant("links: keys are unique by word alone", "duckdp/vault/linking.py", "    if not found[0][0]:\n", "    if False:\n", ("tests/test_linking.py",)),

@@ -147,8 +147,9 @@ class Windowing:
         return column
 
     def _window(self, node: exp.Window) -> Window:
-        if any(v for k, v in node.args.items() if k not in _RULED) or str(node.args.get("over")).upper() != "OVER":
-            self._refuse("Q201", ways.window_form(self.table.unit_key), node)
+        plain = str(node.args.get("over")).upper() == "OVER" and not any(
+            v for k, v in node.args.items() if k not in _RULED
+        )
         by, terms, spec = self._said(node, self.named)
         if not any(self.scope.is_unit(p) for p in by):
             self._refuse("Q204", ways.window_units(self.table.unit_key), node)
@@ -159,7 +160,8 @@ class Windowing:
         if isinstance(call, (exp.IgnoreNulls, exp.RespectNulls)):
             call = call.this
         function = _NAMES.get(type(call))
-        if ignores and function not in _SKIPPING and not isinstance(call, exp.AnyValue):  # as sqlglot has that
+        skips = function in _SKIPPING or isinstance(call, exp.AnyValue)  # as sqlglot has that
+        if not plain or (ignores and not skips):
             self._refuse("Q201", ways.window_form(self.table.unit_key), node)
         if function is None:
             found = self._aggregate(call, node, few_rows(frame) if counts == "rows" else None)
