@@ -27,6 +27,7 @@ from duckdp.process.importing import importing
 from duckdp.session import Session
 from duckdp.vault.dataset import DataSet
 from duckdp.vault.linking import require_unlinked
+from duckdp.vault.opening import with_tables
 from duckdp.vault.protection import Protected, protect_tables
 from duckdp.vault.suggest import suggest
 
@@ -41,6 +42,7 @@ _LOG = logging.getLogger("duckdp")  # on stderr, unless told otherwise
 def open(
     data: object,
     *,
+    tables: Mapping[str, object] | None = None,
     ledger: str | os.PathLike[str] | None = None,
     anchor: Where | None = None,
     snapshot: bool = False,
@@ -52,7 +54,10 @@ def open(
 
     Args:
         data: a DuckDB file, a Parquet file or glob, several of them, data frames or paths by name, or an open
-            DuckDB connection (its tables are copied).
+            DuckDB connection (its tables are copied). Or Apache Spark, where the rows are on several machines: a
+            ``SparkSession``, or a cluster's address ("spark://host:7077").
+        tables: with Spark, what is read by name: a Parquet path, the name of a table or view of the session, or a
+            data frame; of a view or frame each row has to follow from one stored row.
         ledger: file of budgets and charges, made if missing; next to a DuckDB file by default.
         anchor: where the ledger's newest state is known, so that an older one is refused: a file on another disk, or a
             command as a list of words. By default where it was; for a new ledger in the file beside it.
@@ -63,6 +68,7 @@ def open(
         CatalogError: C104 (the source changed), C107, C108.
         LedgerError: B2xx.
     """
+    data = with_tables(data, tables)
     path = default_ledger(data, ledger)
     return Curator(data, ledger=path, anchor=anchor, snapshot=snapshot, progress=progress)
 

@@ -66,6 +66,7 @@ CODES: dict[str, str] = {
     "Q402": "the expression has no finite bounds, so the sensitivity is infinite",
     "Q403": "the declared domains have too many combinations, or the statement has too many measures",
     "Q404": "keys without a declared domain need delta > 0",
+    "Q405": "the rows are on several machines, and the figure does not follow from parts of them",
     "B101": "the budget does not cover the query",
     "B102": "the analyst has no grant",
     "B103": "the data set is frozen or the grant is revoked",

@@ -195,7 +195,7 @@ def profile(curator: Curator, table: str, *, exact: bool = False) -> Profile:
         raise ParameterError("P107", "exact", exact, rule)
     curator.data.require_current()
     note_look(curator.ledger, declared.name, [c.name for c in declared.columns])
-    cursor = curator.engine.schema_cursor()
+    cursor = curator.engine.owners_cursor()
     try:
         count, columns = 0, []
         for column in declared.columns:
@@ -262,7 +262,7 @@ def compare(curator: Curator, table: str, synthetic: object) -> Comparison:
         columns.append(column)
     parameters = Parameters()
     rows = print_rows(declared, tuple(columns), parameters, unit=False)
-    cursor = curator.engine.schema_cursor()
+    cursor = curator.engine.owners_cursor()
     try:
         found = cursor.execute(f"SELECT r.* FROM {rows} AS r", parameters.values).fetchall()
     finally:

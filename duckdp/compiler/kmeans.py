@@ -86,6 +86,11 @@ class KMeansTask:
         return self.rows.table
 
     @property
+    def of_all_rows(self) -> bool:
+        """Whether parts of the rows do not tell what is read: centres of blocks are moved over and over."""
+        return self.start == "blocks"
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """Columns of numbers, which are the coordinates of each centre."""
         return self.rows.columns

@@ -66,6 +66,11 @@ class QuantilesTask:
         return self.rows.table
 
     @property
+    def of_all_rows(self) -> bool:
+        """Whether parts of the rows do not tell what is read: ends of windows are ranks among all of them."""
+        return True
+
+    @property
     def column(self) -> Column:
         """The column whose quantiles are released."""
         return self.rows.column

@@ -83,7 +83,7 @@ class Choice:
     Attributes:
         plan: what is asked.
         older: the same words as they were once planned.
-        why: the errors that decided, for ``explain``; empty where the way was named.
+        why: what decided, for ``explain``; empty where the way was named.
     """
 
     plan: Plan
@@ -102,8 +102,11 @@ def choose(
     neighbours: Neighbours,
     intervals: bool,
     method: str,
+    parts_only: bool = False,
 ) -> Choice:
     """Plan quantiles of a bounded numeric column by a method, or by the one with the least predicted error.
+
+    Where reads are made on parts of the rows (``parts_only``), "auto" takes the tree, whose counts add up.
 
     Raises:
         CatalogError: C102. QueryError: Q203, Q401. ParameterError: P1xx.
@@ -112,9 +115,10 @@ def choose(
         raise ParameterError("P107", "method", method, "must be auto, exponential, tree or smooth.")
     if method == "smooth":
         return Choice(plan=_smooth(table, name, quantiles, where, keys, epsilon_nano, neighbours, intervals=intervals))
-    if method == "tree":
+    if method == "tree" or (method == "auto" and parts_only):
         rows, asked = plan_rows(table, name, quantiles, where, keys)
-        return Choice(plan=plan_tree(rows, asked, epsilon_nano=epsilon_nano, neighbours=neighbours))
+        tree = plan_tree(rows, asked, epsilon_nano=epsilon_nano, neighbours=neighbours)
+        return Choice(plan=tree, why="" if method == "tree" else "counts of a tree add up over machines, ranks do not")
     drawn = plan_quantiles(
         table, name, quantiles, where, keys, epsilon_nano=epsilon_nano, neighbours=neighbours, intervals=intervals
     )
@@ -127,7 +131,7 @@ def choose(
     except ParameterError:  # too many groups for it, or too little epsilon
         return Choice(plan=drawn, older=older)
     off, by_tree = exponential_error(drawn), tree.error
-    why = f"by about {off:,.3g} rows where draws, by {by_tree:,.3g} where a tree"
+    why = f"how far ranks are off: by about {off:,.3g} rows where draws, by {by_tree:,.3g} where a tree"
     if by_tree < off:
         return Choice(plan=tree, older=(drawn, *older), why=why)
     return Choice(plan=drawn, older=older, why=why)

@@ -160,6 +160,16 @@ class OneRead(ABC):
         return lambda stages: stages.last(lambda: self.release(stages.read(query)))
 
 
+def reads_all_rows(task: Charged, salt: int) -> bool:
+    """Whether a release rests on a read that parts of the rows do not tell (``core.reads.OfAllRows``).
+
+    A task of several reads says so by ``of_all_rows``; ``tests/privacy/test_parts.py`` compares it with what they do.
+    """
+    if isinstance(task, OneRead):
+        return not task.query(salt).parts.known
+    return bool(getattr(task, "of_all_rows", False))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Past:
     """What an interactive release has come to so far; the whole of what a next step may follow from, beside the data.

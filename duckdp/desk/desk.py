@@ -116,6 +116,7 @@ class Desk(Lookups):
         if before:
             task = next((one for one in (task, *before) if data.ledger.asked(requested(one))), task)
         work, request = task.work(data.salt), requested(task)  # what cannot be printed is refused before the charge
+        data.engine.require(task, data.salt, (table, *others))
         claim, watch = Claim(), Watch()
         try:
             data.life.begin(claim)
@@ -126,11 +127,11 @@ class Desk(Lookups):
                 given_again(admitted.charge_id)
                 return Performed(payload=admitted.payload, charge_id=admitted.charge_id, stored=True)
             charged(admitted.id)
-            return self._release(admitted, work)
+            return self._release(admitted, work, (table, *others))
         finally:
             data.life.end(claim)  # from here on an equal question may redeem the charge, if there is one
 
-    def _release(self, charge: Charge, work: Work) -> Performed:
+    def _release(self, charge: Charge, work: Work, tables: Sequence[Table]) -> Performed:
         """Read, noise, store."""
         data, ledger, problem = self._data, self._data.ledger, None
         stages = Stages(
@@ -139,7 +140,7 @@ class Desk(Lookups):
             keep=lambda number, payload: ledger.store_stage(charge, number, payload),
         )
         try:
-            with data.engine.sharing(charge):
+            with data.engine.reading(charge, tables), data.engine.sharing(charge):
                 stored = ledger.store_release(charge, work(stages))
         except BaseException as error:  # noqa: BLE001 - see laundered
             problem = data.life.told(laundered(error, charge.id), charge.id)

@@ -146,7 +146,8 @@ class Interaction(Closing):
         problem: DuckDPError | None = None
         output: str | None = None
         try:
-            output = self._dialogue.ask(question)
+            with self._data.engine.reading(self._charge, (self._table,)):
+                output = self._dialogue.ask(question)
         except BaseException as error:  # noqa: BLE001 - see laundered
             problem = laundered(error, self.charge_id, "E103")
         if problem is not None:
@@ -186,6 +187,7 @@ def _request(
     reservation: int | None = None,
 ) -> ChargeRequest:
     _require_task(task)
+    data.engine.require(task, data.salt, (table,))
     return charge_request(
         data,
         analyst,

@@ -50,6 +50,11 @@ class Lookups:
         """The ledger's state as it stands: the same object for as long as nobody writes to it."""
         return self._data.ledger.state()
 
+    @property
+    def parts_only(self) -> bool:
+        """Whether rows are read in parts, so that figures have to add up over them."""
+        return self._data.engine.parts_only
+
     def require_open(self) -> None:
         """Nothing, while the data set is open in this process.
 

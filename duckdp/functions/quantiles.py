@@ -87,7 +87,7 @@ class Quantiles(Explained):
             *(f"  {line}" for line in describe_unit(task.table, desk.neighbours.value)),
             f"  reads: {task.table.name}{'' if where is None else f' where {pretty(where)}'}",
             *(f"  {line}" for line in others),
-            *([f"  chosen by how far ranks are off: {choice.why}"] if choice.why else []),
+            *([f"  chosen by {choice.why}"] if choice.why else []),
             f"cost: {task.loss}",
             desk.remaining_text(task.loss),
             *([f"note: {bounding_note(task.table, grouped=bool(keys))}"] if drops_rows(task.table) else []),
@@ -106,6 +106,7 @@ class Quantiles(Explained):
             neighbours=desk.neighbours,
             intervals=self.intervals,
             method=self.method,
+            parts_only=desk.parts_only,
         )
 
     @staticmethod

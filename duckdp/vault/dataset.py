@@ -16,12 +16,11 @@ from duckdp.ledger.places import Where
 from duckdp.ledger.words import check_reason
 from duckdp.vault.accepting import accept_changed, accept_first
 from duckdp.vault.computed import require_stored
-from duckdp.vault.engine import Engine
 from duckdp.vault.life import Life
 from duckdp.vault.linking import check_all
+from duckdp.vault.opening import engine_for
 from duckdp.vault.public_values import public_values
 from duckdp.vault.publishing import publish_table, republished
-from duckdp.vault.source import Source
 
 
 class DataSet:
@@ -53,7 +52,7 @@ class DataSet:
         snapshot: bool = False,
         progress: Tell | None = None,
     ) -> None:
-        self.engine = Engine(Source(data, snapshot=snapshot))
+        self.engine = engine_for(data, snapshot=snapshot)
         try:
             self.ledger, self._fingerprint = accept_first(self.engine, ledger, progress, anchor)
         except BaseException:

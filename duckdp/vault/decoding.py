@@ -44,7 +44,7 @@ def read_in_full(con: duckdb.DuckDBPyConnection, source: Source, tell: Tell | No
     passes = [
         (relation, columns[i : i + TOGETHER])
         for relation in source.relations(con).values()
-        if (columns := [c for c in source.columns(con, relation) if not c.generated and _probe(c)])
+        if (columns := [c for c in source.columns(con, relation) if not c.generated and probes(c)])
         for i in range(0, len(columns), TOGETHER)
     ]
     row = con.execute("SELECT current_setting('disabled_optimizers')").fetchone()
@@ -61,7 +61,7 @@ def read_in_full(con: duckdb.DuckDBPyConnection, source: Source, tell: Tell | No
         if not _decodes(con, relation, columns, told):
             alive = attempt(con, "SELECT 1")[1] is None  # else the engine has given up on the whole instance
             bad = next((c.name for c in columns if alive and not _decodes(con, relation, [c], told)), None)
-            raise _refusal(relation[2], bad)
+            raise refusal(relation[2], bad)
     con.execute(f"SET disabled_optimizers = '{before}'")
 
 
@@ -76,7 +76,7 @@ def _decodes(
     columns: Sequence[RawColumn],
     told: Callable[[float], None],
 ) -> bool:
-    items = [f"system.main.bit_xor(system.main.hash({probe}))" for c in columns for probe in _probe(c)]
+    items = [f"system.main.bit_xor(system.main.hash({probe}))" for c in columns for probe in probes(c)]
     flags = [f"base.{quote(c.name)}" for c in columns if kind_of(c.type) == (Kind.BOOLEAN, False)]
     # a byte that is neither 0 nor 1 is true, and yet a sum takes it for what it is
     wrong = " OR ".join(f"CAST({flag} AS UTINYINT) > 1" for flag in flags)
@@ -87,7 +87,7 @@ def _decodes(
     return message is None and not (flags and rows[0][-1])
 
 
-def _probe(raw: RawColumn) -> list[str]:
+def probes(raw: RawColumn) -> list[str]:
     """Expressions that decode a column as private reads do; none when they never read it."""
     name = f"base.{quote(raw.name)}"
     found = [name] if unit_key_allowed(raw.type) else []
@@ -100,7 +100,8 @@ def _probe(raw: RawColumn) -> list[str]:
     return found
 
 
-def _refusal(table: str, column: str | None) -> CatalogError:
+def refusal(table: str, column: str | None) -> CatalogError:
+    """The error for a source with a value that does not decode; nothing of the value."""
     where = f'column "{column}" of "{table}"' if column is not None else f'"{table}"'
     return CatalogError(
         "C108",

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import duckdb
 
+from duckdp.catalog.table import Table
 from duckdp.core.reads import PrivateQuery
+from duckdp.core.task import Charged
 from duckdp.core.watch import Tell, Watch, asker
 from duckdp.errors import CatalogError, DuckDPError, ExecutionError, InternalError
 from duckdp.ledger import Charge
-from duckdp.process.attempt import INTERRUPTED
+from duckdp.process.attempt import INTERRUPTED, attempt
 from duckdp.process.ending import Ending, close_busy
 from duckdp.process.folders import Folder
 from duckdp.process.forks import Home, closed, keep
@@ -46,7 +48,15 @@ _BEGIN_SECONDS = 1.0  # for a read to begin, once nothing is asked any more; one
 _LOOK = 0.001  # seconds between two interrupts
 WHAT = "the curator"  # as errors name it
 
-Work = duckdb.DuckDBPyConnection | Watch
+
+class Stoppable(Protocol):
+    """Work elsewhere, that another thread may end."""
+
+    def interrupt(self) -> None:
+        """End it; again is harmless."""
+
+
+Work = duckdb.DuckDBPyConnection | Watch | Stoppable
 
 
 class Engine:
@@ -57,7 +67,10 @@ class Engine:
 
     Attributes:
         stopping: no private read begins any more.
+        parts_only: reads are made on parts of the rows; one that parts do not tell is refused.
     """
+
+    parts_only: ClassVar[bool] = False
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -105,6 +118,14 @@ class Engine:
             if not self._home.left:
                 shared.close()
 
+    def require(self, task: Charged, salt: int, tables: Sequence[Table]) -> None:
+        """Refuse, before its charge, a release whose reads this engine cannot make: here none."""
+
+    @contextmanager
+    def reading(self, charge: Charge, tables: Sequence[Table]) -> Iterator[None]:  # noqa: ARG002
+        """While it lasts, the reads of a charge (:meth:`run`) are of these declarations, for which it was planned."""
+        yield
+
     def run(self, query: PrivateQuery, charge: Charge) -> Iterator[tuple[Any, ...]]:
         """Run a private read that has been paid for.
 
@@ -128,7 +149,7 @@ class Engine:
         try:
             self._go_on(cursor)
             if query.arrays:
-                _require_few(1, query.rows)
+                require_few(1, query.rows)
                 yield from read_batches(cursor, query)
                 return
             sql, parameters = (query.sql, list(query.parameters)) if shared is None else shared.prepare(query)
@@ -136,11 +157,11 @@ class Engine:
             while rows := result.fetchmany(BATCH):
                 self._go_on(cursor)
                 crossed += len(rows)
-                _require_few(crossed, query.rows)
+                require_few(crossed, query.rows)
                 yield from rows
         except DuckDPError:
             raise
-        except (KeyboardInterrupt, duckdb.InterruptException, _StoppedError):
+        except (KeyboardInterrupt, duckdb.InterruptException, StoppedError):
             failed = "E102"
         except Exception as error:  # noqa: BLE001 - engine and conversion errors alike may quote rows
             failed = "E102" if cursor in self._stopped or str(error) in INTERRUPTED else "E101"
@@ -150,6 +171,25 @@ class Engine:
                 cursor.close()
         if failed is not None:
             raise ExecutionError(failed, charge.id)
+
+    def show_public(self, table: Table) -> None:
+        """Let :meth:`schema_cursor` see the rows of a public table: here it does."""
+
+    def owners_cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor for what the owner looks at with all rows in view; no analyst path reaches it."""
+        return self.schema_cursor()
+
+    def unique(self, scan: str, values: Sequence[object], table: Table) -> bool | None:  # noqa: ARG002
+        """Whether no value stands twice in ``k``, nor in ``v``, of a scan; None: it cannot be read.
+
+        Args:
+            scan: a parenthesised SELECT of ``k`` and ``v``, of ours.
+            values: its parameters.
+            table: the declaration that it was printed for.
+        """
+        sql = f"SELECT count(*) = count(DISTINCT k) AND count(*) = count(DISTINCT v) FROM {scan} AS r"
+        found, message = attempt(self.schema_cursor(), sql, values=values)
+        return None if message is not None else bool(found[0][0])
 
     def interrupt(self, who: object = None) -> None:
         """Stop the private reads under way, and what is made of them; their charges stay.
@@ -247,10 +287,10 @@ class Engine:
         self._running.pop(work, None)
         self._stopped.discard(work)
 
-    def _go_on(self, cursor: duckdb.DuckDBPyConnection) -> None:
+    def _go_on(self, work: Work) -> None:
         """Nothing, unless the read was interrupted where DuckDB does not see it: between two of its calls."""
-        if self.stopping or cursor in self._stopped:
-            raise _StoppedError
+        if self.stopping or work in self._stopped:
+            raise StoppedError
 
     def _read(self, con: duckdb.DuckDBPyConnection, stamp: tuple[tuple[int, ...], ...], tell: Tell | None) -> None:
         cursor = keep(con.cursor())
@@ -277,10 +317,11 @@ def read_batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iter
         yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
 
 
-class _StoppedError(Exception):
+class StoppedError(Exception):
     """A read was interrupted."""
 
 
-def _require_few(crossed: int, most: int | None) -> None:
+def require_few(crossed: int, most: int | None) -> None:
+    """X101 unless at most so many rows crossed."""
     if most is not None and crossed > most:
         raise InternalError("more rows crossed than are released")

@@ -19,7 +19,6 @@ from duckdp.catalog.units import SAYS_NOTHING, kind_of_unit
 from duckdp.catalog.values import unit_key_allowed
 from duckdp.compiler.printing import Parameters, print_column, print_keyed_scan
 from duckdp.errors import CatalogError, ParameterError
-from duckdp.process.attempt import attempt
 from duckdp.vault.engine import Engine
 
 WAY = "Protect it by its own unit_key, or link it to another table."
@@ -280,14 +279,12 @@ def checked(engine: Engine, table: Table, fingerprint: str) -> Table:
 
 def _require_once(engine: Engine, table: Table, column: str, value: str | None, parameters: Parameters) -> None:
     """C105 unless no value stands twice in a column, as it is stored and as questions read it."""
-    sql = "SELECT count(*) = count(DISTINCT k) AND count(*) = count(DISTINCT v) FROM "
-    sql += f"{print_keyed_scan(table, column, value, parameters)} AS r"
-    found, message = attempt(engine.schema_cursor(), sql, values=parameters.values)
-    if message is not None:
+    once = engine.unique(print_keyed_scan(table, column, value, parameters), parameters.values, table)
+    if once is None:
         raise CatalogError(
             "C103", f'column "{column}" of "{table.name}" cannot be read.', table=table.name, column=column
         )
-    if not found[0][0]:
+    if not once:
         raise CatalogError(
             "C105",
             f'column "{column}" of "{table.name}" is declared unique, and a value stands there twice (or bounds '

@@ -29,6 +29,7 @@ def public_values(engine: Engine, table: Table, columns: Sequence[Column]) -> li
     select = print_as_they_are(table, columns, parameters)
     names = [f"c{i}" for i in range(len(columns))]
     sizes = " + ".join(f"coalesce(sum(strlen(CAST({n} AS VARCHAR))), 0)" for n in names)
+    engine.show_public(table)
     cursor = engine.schema_cursor()
     try:
         found, message = attempt(

@@ -95,6 +95,7 @@ def republished(engine: Engine, table: Table, fingerprint: str) -> Table:
                 column=column.name,
             )
     require_stored(engine, table)
+    engine.show_public(table)
     return with_figures(cursor, table, list(raw.values()), fingerprint)
 
 
@@ -131,6 +132,7 @@ def read_public(engine: Engine, found: Resolved, columns: Iterable[str] | None, 
         public=empty,
     )
     require_stored(engine, table)
+    engine.show_public(table)
     cursor = engine.schema_cursor()
     raw = engine.source.columns(cursor, found.relation)
     return with_figures(cursor, table, raw, fingerprint)

@@ -59,6 +59,11 @@ class SeveralTask:
             "parts": [plan.parameters() | {"cost": str(plan.loss)} for plan in self.plans],
         }
 
+    @property
+    def of_all_rows(self) -> bool:
+        """Whether parts of the rows do not tell what one of them reads."""
+        return any(not emit(plan, 0).parts.known for plan in self.plans)
+
     def work(self, salt: int) -> Work:
         """A stage for each part; all reads are printed before the charge."""
         tasks = [SelectTask(plan=plan) for plan in self.plans]

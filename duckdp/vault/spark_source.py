@@ -1,0 +1,273 @@
+"""Where private rows are, in Apache Spark: Parquet files, tables, views and data frames of a session.
+
+The private instance gets their schema and no rows, so that declarations are checked by it as for any other source. A
+row of a relation follows from one stored row: what joins, groups, numbers, samples or draws is refused, and so is what
+Python or Java code computes (the list below says what is let in). Parquet may be stored first and opened by its path.
+
+Types are those of which Spark and DuckDB hold the same values to the last bit; others are shown as BLOB, which no
+question reads. Spark shows unsigned numbers as the next larger signed ones.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import duckdb
+
+from duckdp.arguments import MISFIT, from_caller
+from duckdp.compiler.printing import quote
+from duckdp.errors import CatalogError, ParameterError
+from duckdp.vault.source import CATALOG, Source
+
+#: Types of Spark, as it names them, and the same of DuckDB. DECIMAL(p, s) is the same in both.
+TYPES = {
+    "tinyint": "TINYINT",
+    "smallint": "SMALLINT",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "string": "VARCHAR",
+    "date": "DATE",
+    "timestamp_ntz": "TIMESTAMP",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+}
+UNKNOWN = "BLOB"  # no question reads it
+#: Steps of Spark's plans by which a row follows from one stored row.
+STEPS = frozenset(("Project", "Filter", "SubqueryAlias", "View", "Union"))
+#: Where rows are stored.
+STORED = frozenset(("LogicalRelation", "HiveTableRelation", "LocalRelation"))
+#: What a step may compute.
+COMPUTED = frozenset(
+    (
+        *("AttributeReference", "Alias", "Literal", "Cast", "And", "Or", "Not", "IsNull", "IsNotNull", "In"),
+        *("EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"),
+    )
+)
+#: Settings of our own session, which shares the files and workers of the owner's and nothing that is set there.
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.filterPushdown": "false",  # a file's minima and maxima are not believed
+    "spark.sql.parquet.aggregatePushdown": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # the proleptic calendar, as DuckDB has it
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+}
+WAY = "Write it to Parquet, and open that by its path."
+
+
+@dataclass(frozen=True)
+class SparkTables:
+    """What :func:`duckdp.open` is given of Spark.
+
+    Attributes:
+        session: a ``SparkSession``, or the address of a cluster ("spark://host:7077").
+        tables: Parquet paths, names of tables and views of the session, or data frames, by name.
+    """
+
+    session: Any
+    tables: Mapping[str, Any] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        told = from_caller(lambda: dict(self.tables.items()))
+        if told is MISFIT or not told or not all(isinstance(name, str) for name in told):
+            rule = (
+                'must name what is read: {"visits": "visits.parquet"}, or a table, view or data frame of the session.'
+            )
+            raise ParameterError("P107", "tables", None, rule)
+
+
+def is_spark(data: object) -> bool:
+    """Whether that is a session of Spark, or the address of one; Spark is not imported for it."""
+    if isinstance(data, str):
+        return data.startswith("spark://")
+    return type(data).__name__ == "SparkSession" and type(data).__module__.startswith("pyspark.")
+
+
+class SparkSource(Source):
+    """Relations of a session of Spark.
+
+    Attributes:
+        session: of our own, beside the owner's.
+        frames: data frames of it by (catalog, schema, table).
+    """
+
+    def __init__(self, data: SparkTables) -> None:
+        super().__init__({})
+        self._told = data
+        self._ended = False
+        self._mine = isinstance(data.session, str)
+        self._owners = _connected(data.session) if isinstance(data.session, str) else data.session
+        if not hasattr(self._owners, "_jsparkSession") or not hasattr(self._owners, "sparkContext"):
+            raise CatalogError(
+                "C108", "this session is of Spark Connect, which runs no plan of ours. Open a classic one."
+            )
+        self.session: Any = self._owners.newSession()
+        for name, value in SETTINGS.items():
+            self.session.conf.set(name, value)
+        self.frames: dict[tuple[str, str, str], Any] = {}
+        self._files: list[str] = []
+        self._loose: set[tuple[str, str, str]] = set()  # relations that are in no file
+
+    def attach(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Make tables of the relations' schema, without a row, in ``con``.
+
+        Raises:
+            CatalogError: C108.
+        """
+        con.execute(f"ATTACH ':memory:' AS {quote(self.catalog)}")
+        self.frames, self._files, self._loose = {}, [], set()
+        for name, part in self._told.tables.items():
+            relation = (CATALOG, "main", name)
+            try:
+                frame = self._frame(name, part)
+                loose = self._require_stored(name, frame._jdf.queryExecution().analyzed())
+                files = sorted(frame.inputFiles())
+                columns = [(c.name, duckdb_type(c.dataType.simpleString())) for c in frame.schema.fields]
+            except CatalogError:
+                raise
+            except Exception:  # noqa: BLE001 - of Spark, whose words may quote rows
+                columns = []
+            if not columns or len({c.lower() for c, _ in columns}) != len(columns):
+                raise CatalogError("C108", f'"{name}" cannot be read by this session of Spark. {WAY}', table=name)
+            self.frames[relation] = frame
+            self._files += files
+            if loose or not files:
+                self._loose.add(relation)
+            listed = ", ".join(f"{quote(c)} {kind}" for c, kind in columns)
+            con.execute(f"CREATE TABLE {'.'.join(quote(p) for p in relation)} ({listed})")
+
+    def fingerprint(self, con: duckdb.DuckDBPyConnection) -> str:
+        """Changes when the data may have changed: size, time and schema of files, contents of what is in none.
+
+        Raises:
+            CatalogError: C108, a file is gone, or rows cannot be read.
+        """
+        parts = [f"{os.path.basename(f)}:{s[0]}:{s[1]}" for f, s in zip(self._files, self.stamp(), strict=True)]
+        if any(":-1:" in part for part in parts):
+            raise CatalogError("C108", "a file of the source is not there any more. Put it back.")
+        for name, relation in self.relations(con).items():
+            columns = self.columns(con, relation)
+            parts.append(f"{name}:{[(c.name, c.type) for c in columns]}")
+            if relation in self._loose:
+                parts.append(self._contents(relation, [c.name for c in columns if c.type != UNKNOWN]))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def stamp(self) -> tuple[tuple[int, ...], ...]:
+        """Size and time of the files; cheap enough to look at before each charge."""
+        return tuple(self._status(path) for path in self._files)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether what was read in full is known again by its files."""
+        return not self._loose
+
+    def close(self) -> None:
+        """End the session, if it was begun here."""
+        if self._mine and not self._ended and vars(self).get("session") is not None:
+            self._ended = True
+            self._owners.stop()
+
+    def _frame(self, name: str, part: object) -> Any:
+        if isinstance(part, (str, os.PathLike)):
+            text = os.fspath(part)
+            if re.search(r"[/\\]|\.parquet$", text) is not None or glob.has_magic(text):
+                return self.session.read.parquet(text)
+            frame = self._owners.table(text)
+        elif isinstance(part, (list, tuple)):
+            return self.session.read.parquet(*[os.fspath(p) for p in part])
+        elif hasattr(part, "_jdf"):
+            frame = part
+        else:
+            rule = (
+                f"must be a path, the name of a table or view, or a data frame of Spark, not a {type(part).__name__}."
+            )
+            raise ParameterError("P107", f'tables["{name}"]', None, rule)
+        return self._ours(frame)
+
+    def _ours(self, frame: Any) -> Any:
+        """The same rows, read by our own session and its settings."""
+        dataset = self.session._jvm.org.apache.spark.sql.classic.Dataset
+        plan = frame._jdf.queryExecution().analyzed()
+        return type(frame)(dataset.ofRows(self.session._jsparkSession, plan), self.session)
+
+    def _require_stored(self, name: str, plan: Any) -> bool:
+        """C108 unless each row of a plan follows from one stored row; returns whether some are in no file."""
+        step = plan.getClass().getSimpleName()
+        if step == "LogicalRelation" and plan.relation().getClass().getSimpleName() != "HadoopFsRelation":
+            step = "no files"
+        if step in STORED:
+            return bool(step == "LocalRelation")
+        computed = [kind for e in _listed(plan.expressions()) for kind in _kinds(e)]
+        if step not in STEPS or not set(computed) <= COMPUTED:
+            what = "is something else than rows and columns that are chosen of what files hold"
+            raise CatalogError("C108", f'"{name}" {what} ({step.lower()}). {WAY}', table=name)
+        return any(self._require_stored(name, below) for below in _listed(plan.children()))
+
+    def _status(self, path: str) -> tuple[int, ...]:
+        """Size and time of the last change; -1 where it is gone."""
+        found = urlparse(path)
+        try:
+            if found.scheme == "file":
+                status = os.stat(unquote(found.path))
+                return status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev
+            jvm = self.session._jvm
+            place = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
+            told = place.getFileSystem(self.session._jsc.hadoopConfiguration()).getFileStatus(place)
+            return int(told.getLen()), int(told.getModificationTime())
+        except Exception:  # noqa: BLE001 - of the system or of Java
+            return -1, -1
+
+    def _contents(self, relation: tuple[str, str, str], names: list[str]) -> str:
+        from pyspark.sql import functions as f
+
+        frame = self.frames[relation]
+        try:
+            hashed = f.xxhash64(*[frame[f"`{n.replace('`', '``')}`"] for n in names]).cast("decimal(38,0)")
+            found = frame.select(f.count(f.lit(1)), f.sum(hashed)).collect()
+        except Exception:  # noqa: BLE001
+            raise CatalogError("C108", f'"{relation[2]}" cannot be read in full. {WAY}') from None
+        return hashlib.sha256(repr([tuple(row) for row in found]).encode()).hexdigest()
+
+
+def duckdb_type(spark: str) -> str:
+    """The type of DuckDB with the same values as one of Spark, or :data:`UNKNOWN`.
+
+    >>> duckdb_type("bigint"), duckdb_type("decimal(10,2)"), duckdb_type("array<int>")
+    ('BIGINT', 'DECIMAL(10,2)', 'BLOB')
+    """
+    if re.fullmatch(r"decimal\(\d+,\d+\)", spark):
+        return spark.upper()
+    return TYPES.get(spark, UNKNOWN)
+
+
+def _connected(address: str) -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise CatalogError("C108", "Spark is not installed here: pip install 'duckdp[spark]'.") from None
+    try:
+        return SparkSession.builder.master(address).appName("duckdp").getOrCreate()
+    except Exception:  # noqa: BLE001
+        raise CatalogError("C108", "no session of Spark could be begun at that address.") from None
+
+
+def _listed(found: Any) -> list[Any]:
+    return [found.apply(i) for i in range(found.size())]
+
+
+def _kinds(expression: Any) -> list[str]:
+    below = [kind for child in _listed(expression.children()) for kind in _kinds(child)]
+    return [str(expression.getClass().getSimpleName()), *below]
