@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from duckdp.errors import ParameterError
+from duckdp.process.importing import importing
 from duckdp.vault.engine import Engine
 from duckdp.vault.source import Source
-from duckdp.vault.spark_source import SparkTables, is_spark
+from duckdp.vault.spark_source import SparkSource, SparkTables, is_spark
 
 
 def with_tables(data: object, tables: object) -> object:
@@ -33,7 +34,7 @@ def engine_for(data: object, *, snapshot: bool) -> Engine:
     if snapshot:
         rule = "copies data to this machine, which rows in Spark may outgrow. Write what shall stay to Parquet there."
         raise ParameterError("P107", "snapshot", True, rule)
-    from duckdp.vault.spark_engine import SparkEngine
-    from duckdp.vault.spark_source import SparkSource
+    with importing():
+        from duckdp.vault.spark_engine import SparkEngine
 
     return SparkEngine(SparkSource(data))

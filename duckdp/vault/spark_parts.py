@@ -13,6 +13,7 @@ belongs, and the worker compares it with the part that it is in, whatever Spark 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -84,7 +85,8 @@ def refused(why: str, way: str = "Ask about one table.") -> QueryError:
 
 def named_in(sql: str, relation: Place) -> bool:
     """Whether our SQL reads a relation: it is printed in one way, and texts are bound."""
-    return ".".join(quote(part) for part in relation) in sql
+    printed = re.escape(".".join(quote(part) for part in relation))
+    return re.search(f'{printed}(?!")', sql) is not None  # a quote that goes on would be of a longer name
 
 
 def part_count(tables: Iterable[Table], least: int) -> int:

@@ -33,7 +33,7 @@ from duckdp.compiler.quantile_levels import QuantilesTask
 from duckdp.compiler.release import SelectTask
 from duckdp.compiler.smooth_quantiles import SmoothQuantilesTask
 from duckdp.core.reads import Add, AddByKey, AddInLists, PrivateQuery
-from duckdp.core.task import Stages
+from duckdp.core.task import Stages, reads_all_rows
 from duckdp.errors import InternalError
 from duckdp.synthetic.tree.buy import TreeTask
 from duckdp.synthetic.unit.buy.unit_task import UnitTask
@@ -371,6 +371,8 @@ def test_every_read_of_the_package_is_run_on_parts(worlds: dict[str, World]) -> 
                 run = perform(case.make(), partial(rows_of, worlds["empty"].whole))
                 made |= run.made
                 assert {type(query.parts).__name__ for query in run.asked} <= TABLE[kind.__name__], kind
+                unknown = any(not query.parts.known for query in run.asked)
+                assert reads_all_rows(case.make(), 7) == unknown, case.name  # what is refused before its charge
     assert made == reads()
     assert set(TABLE) == {kind.__name__ for kind in TASKS}
 

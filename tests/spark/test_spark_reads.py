@@ -39,7 +39,7 @@ def whole() -> duckdb.DuckDBPyConnection:
 
 @pytest.fixture(scope="module")
 def engine(spark: Any, whole: duckdb.DuckDBPyConnection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    rows = whole.execute("FROM clinic").to_arrow_table()
+    rows = whole.sql("FROM clinic").to_arrow_table()
     path = write_rows(tmp_path_factory.mktemp("rows") / "clinic", rows)
     with opened(spark, clinic=path) as found:
         yield found

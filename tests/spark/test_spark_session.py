@@ -1,0 +1,289 @@
+"""A data set in Spark from ``duckdp.open`` to an analyst's answer: joins, links, refusals, faults, changed files."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import duckdp
+from duckdp import owner as owners
+from duckdp.core.reads import PrivateQuery
+from duckdp.errors import DuckDPError
+from duckdp.vault import part_work
+from duckdp.vault.engine import Engine
+from duckdp.vault.spark_engine import SparkEngine
+from tests.spark.clusters import session, write_rows
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+SECRET = "Cassiopeia"
+TABLES = {
+    "visits": "SELECT CASE WHEN i % 97 = 0 THEN NULL ELSE i % 300 END::INTEGER AS pid, i::BIGINT AS vid, "
+    "(i * 7 % 90)::INTEGER AS age, (i * 13 % 5000)::DOUBLE AS cost, ['F', 'M'][1 + i % 2] AS sex, "
+    f"'{SECRET}' || i AS name FROM range(4000) AS r(i)",
+    "drugs": "SELECT (i * 7 % 5000)::BIGINT AS visit, (i % 20)::DOUBLE AS dose FROM range(6000) AS r(i)",
+    "people": "SELECT i::INTEGER AS pid, (i % 5)::INTEGER AS region FROM range(320) AS r(i)",
+    "regions": "SELECT i::INTEGER AS region, 'r' || (i % 2) AS land FROM range(5) AS r(i)",
+}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with session() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("rows")
+    with duckdb.connect() as con:
+        return {n: write_rows(folder / n, con.sql(sql).to_arrow_table()) for n, sql in TABLES.items()}
+
+
+def declare(curator: duckdp.Curator) -> None:
+    terms: dict[str, Any] = {"max_rows": 64, "row_cap": 10_000}
+    bounds = {"age": (0, 110), "cost": (0, 5000)}
+    curator.protect(
+        "visits",
+        unit_key="pid",
+        bounds=bounds,
+        domains={"sex": ["F", "M"]},
+        columns=["vid", "name"],
+        unique=["vid"],
+        **terms,
+    )
+    curator.protect("drugs", link="visit -> visits.vid", bounds={"dose": (0, 20)}, **terms)
+    curator.protect("people", unit_key="pid", domains={"region": list(range(5))}, **terms)
+    curator.publish("regions")
+    curator.budget(epsilon=50)
+    curator.grant("ana", epsilon=50)
+
+
+@pytest.fixture(scope="module")
+def here(paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
+    files = {name: f"{path}/*.parquet" for name, path in paths.items()}
+    with duckdp.open(files, ledger=str(tmp_path_factory.mktemp("here") / "a.ledger")) as curator:
+        declare(curator)
+        yield curator
+
+
+@pytest.fixture(scope="module")
+def there(spark: Any, paths: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdp.Curator]:
+    with duckdp.open(spark, tables=paths, ledger=str(tmp_path_factory.mktemp("there") / "a.ledger")) as curator:
+        declare(curator)
+        yield curator
+
+
+STATEMENTS = [
+    "SELECT count(*), count(DISTINCT pid), sum(cost), avg(age) FROM visits",
+    "SELECT sex, count(*), sum(cost) FROM visits WHERE age > 40 GROUP BY sex",
+    "SELECT sum(dose), count(*) FROM drugs",
+    "SELECT sum(dose), count(*) FROM drugs JOIN visits ON drugs.visit = visits.vid WHERE age > 30",
+    "SELECT region, sum(cost) FROM visits JOIN people ON visits.pid = people.pid GROUP BY region",
+    "SELECT land, count(*) FROM people JOIN regions ON people.region = regions.region GROUP BY land",
+    "SELECT count(*) FROM (SELECT pid, sum(cost) AS s FROM visits GROUP BY pid) WHERE s > 100",
+]
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_answers_rest_on_the_same_figures(
+    text: str, here: duckdp.Curator, there: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of one machine, before the noise: nothing is cut by ``max_rows`` here, so no secret draw differs."""
+    found: dict[str, list[Any]] = {"here": [], "there": []}
+    run, combined = Engine.run, SparkEngine._combined
+
+    def run_noted(self: Engine, query: PrivateQuery, charge: Any) -> Iterator[Any]:
+        rows = list(run(self, query, charge))
+        found["here"].append(sorted(query.combine([rows]), key=repr))
+        yield from rows
+
+    def combined_noted(self: SparkEngine, *given: Any) -> Iterator[Any]:
+        rows = list(combined(self, *given))
+        found["there"].append(sorted(rows, key=repr))
+        yield from rows
+
+    monkeypatch.setattr(Engine, "run", run_noted)
+    monkeypatch.setattr(SparkEngine, "_combined", combined_noted)
+    here.session("ana").sql(text, epsilon=0.5)
+    there.session("ana").sql(text, epsilon=0.5)
+    assert found["here"] == found["there"] != []
+
+
+def test_a_summary_answers_free(there: duckdp.Curator) -> None:
+    ana = there.session("ana")
+    ana.smooth_summary("visits", ["age", "cost"], epsilon=1, smoothness=2, name="ac")
+    assert ana.smooth_answer("ac", "age / 110") is not None
+
+
+def test_what_is_of_all_rows_is_refused_before_a_charge(there: duckdp.Curator) -> None:
+    ana = there.session("ana")
+    before = str(ana.budget())
+    for ask in (
+        lambda: ana.quantiles("visits", "age", [0.5], epsilon=1, method="exponential"),
+        lambda: ana.median_smooth("visits", "age", epsilon=1, delta="1e-9"),
+    ):
+        with pytest.raises(DuckDPError) as caught:
+            ask()
+        assert caught.value.code == "Q405"
+    assert str(ana.budget()) == before
+    way_out = ana.quantiles("visits", "age", [0.5], epsilon=1, method="tree")
+    assert 20 < way_out.columns[-1].values[0] < 70
+    assert any("tree" in line for line in str(ana.explain_quantiles("visits", "age", [0.5], epsilon=1)).splitlines())
+
+
+def test_a_read_that_fails_keeps_its_charge_and_says_nothing(
+    there: duckdp.Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana, text = there.session("ana"), "SELECT count(*) FROM visits WHERE age > 41"
+
+    def fails() -> int:
+        raise ValueError(SECRET)
+
+    before = ana.budget()
+    with monkeypatch.context() as patch:
+        patch.setattr(part_work, "_number_of_task", fails)
+        with pytest.raises(DuckDPError) as caught:
+            ana.sql(text, epsilon=0.5)
+    assert caught.value.code == "E101"
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+    after = ana.budget()
+    assert str(before) != str(after)
+    assert ana.sql(text, epsilon=0.5).columns
+    assert str(ana.budget()) == str(after)  # redeemed: the same charge
+
+
+def test_an_interrupt_ends_the_work_in_spark(
+    there: duckdp.Curator, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana, text = there.session("ana"), "SELECT count(*) FROM visits WHERE age > 42"
+
+    def sleeps() -> int:
+        import time
+
+        time.sleep(120)
+        return 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(part_work, "_number_of_task", sleeps)
+        timer = threading.Timer(6.0, there.engine.interrupt)
+        timer.start()
+        begun = time.monotonic()
+        with pytest.raises(DuckDPError) as caught:
+            ana.sql(text, epsilon=0.5)
+        timer.join()
+    assert caught.value.code == "E102"
+    assert time.monotonic() - begun < 60
+    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+    spent = str(ana.budget())
+    assert ana.sql(text, epsilon=0.5).columns
+    assert str(ana.budget()) == spent
+
+
+def test_keys_that_repeat_are_seen(spark: Any, tmp_path: Path) -> None:
+    rows = {
+        "t": pa.table({"pid": [1, 2, None, None], "k": [5, 5, 7, 7]}),
+        "u": pa.table({"pid": [1, 2, None, None], "k": [5, 6, 7, 7]}),
+    }
+    paths = {name: write_rows(tmp_path / name, part, 1) for name, part in rows.items()}
+    with duckdp.open(spark, tables=paths, ledger=str(tmp_path / "a.ledger")) as curator:
+        with pytest.raises(DuckDPError) as caught:
+            curator.protect("t", unit_key="pid", max_rows=1, row_cap=10, unique=["k"])
+        assert caught.value.code == "C105"
+        assert curator.protect(
+            "u", unit_key="pid", max_rows=1, row_cap=10, unique=["k"]
+        )  # rows without a unit do not count
+        with pytest.raises(DuckDPError) as caught:
+            owners.profile(curator, "u", exact=True)
+        assert caught.value.code == "C108"
+
+
+def test_views_and_frames_choose_rows_of_files(spark: Any, paths: dict[str, str], tmp_path: Path) -> None:
+    frame = spark.read.parquet(paths["visits"])
+    frame.createOrReplaceTempView("all_visits")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW old AS SELECT pid, age FROM all_visits WHERE age > 80 AND sex = 'F'")
+    tables = {
+        "old": "old",
+        "young": frame.where("age < 10").select("pid", "age"),
+        "given": spark.createDataFrame(pa.table({"x": [1, 2]})),
+    }
+    with duckdp.open(spark, tables=tables, ledger=str(tmp_path / "a.ledger")) as curator:
+        for name in ("old", "young"):
+            curator.protect(name, unit_key="pid", max_rows=64, row_cap=10_000, bounds={"age": (0, 110)})
+        curator.budget(epsilon=50)
+        curator.grant("ana", epsilon=50)
+        ana = curator.session("ana")
+        with duckdb.connect() as con:
+            for name, chosen in (("old", "age > 80 AND sex = 'F'"), ("young", "age < 10")):
+                sql = f"SELECT count(DISTINCT pid) FROM '{paths['visits']}/*.parquet' WHERE {chosen}"
+                (units,) = con.sql(sql).fetchone()  # type: ignore[misc]
+                noisy = ana.sql(f"SELECT count(DISTINCT pid) FROM {name}", epsilon=5).columns[0].values[0]
+                assert abs(noisy - units) < 12  # seldom false: once in 10^25
+
+
+def test_what_follows_from_more_than_one_stored_row_is_refused(
+    spark: Any, paths: dict[str, str], tmp_path: Path
+) -> None:
+    from pyspark.sql import functions as f
+
+    frame = spark.read.parquet(paths["visits"])
+    frame.createOrReplaceTempView("v")
+    plus = f.udf(lambda x: x, "int")
+    wrong = [
+        frame.limit(5),
+        frame.sample(0.5),
+        frame.orderBy("age"),
+        frame.distinct(),
+        frame.groupBy("pid").count(),
+        frame.join(frame.select("pid"), "pid"),
+        frame.withColumn("n", f.rand()),
+        frame.withColumn("n", f.current_timestamp()),
+        frame.where("age > (SELECT min(age) FROM v)"),
+        frame.withColumn("n", plus("age")),
+        spark.sql("SELECT *, row_number() OVER (PARTITION BY pid ORDER BY age) AS n FROM v"),
+        spark.range(5),
+        spark.createDataFrame([(1, 2)], "a INT, b INT"),
+        "no_such_table",
+        str(tmp_path / "nothing.parquet"),
+    ]
+    for part in wrong:
+        with pytest.raises(DuckDPError) as caught:
+            duckdp.open(spark, tables={"t": part}, ledger=str(tmp_path / "a.ledger"))
+        assert caught.value.code == "C108"
+
+
+def test_changed_files_are_seen(spark: Any, tmp_path: Path) -> None:
+    rows, ledger = pa.table({"x": [1.0] * 50}), str(tmp_path / "a.ledger")
+    path = write_rows(tmp_path / "t", rows, 2)
+    with duckdp.open(spark, tables={"t": path}, ledger=ledger) as curator:
+        curator.protect("t", row_cap=100, bounds={"x": (0, 1)})
+        curator.budget(epsilon=50)
+        curator.grant("ana", epsilon=50)
+        ana = curator.session("ana")
+        assert ana.sql("SELECT count(*) FROM t", epsilon=5).columns
+        pa.parquet.write_table(pa.table({"x": [1.0] * 60}), f"{path}/0.parquet")
+        with pytest.raises(DuckDPError) as caught:
+            ana.sql("SELECT sum(x) FROM t", epsilon=5)
+        assert caught.value.code == "C104"
+        curator.refresh(reason="new rows")
+        assert 75 < ana.sql("SELECT sum(x) FROM t", epsilon=20).columns[0].values[0] < 95
+    with closing(duckdp.open(spark, tables={"t": path}, ledger=ledger)) as again:
+        assert again.session("ana").sql("SELECT sum(x) FROM t", epsilon=20).columns
+
+
+def test_damaged_rows_are_refused_at_the_opening(spark: Any, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "t", pa.table({"good": ["a"] * 9, "bad": ["b"] * 9}), 1)
+    file = Path(path) / "0.parquet"
+    file.write_bytes(file.read_bytes().replace(b"\x01\x00\x00\x00b", b"\x01\x00\x00\x00\xff"))
+    with pytest.raises(DuckDPError) as caught:
+        duckdp.open(spark, tables={"t": path}, ledger=str(tmp_path / "a.ledger"))
+    assert caught.value.code == "C108"
+    assert "bad" in str(caught.value)
