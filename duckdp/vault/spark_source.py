@@ -108,8 +108,7 @@ class SparkSource(Source):
         super().__init__({})
         self._told = data
         self._ended = False
-        self._mine = isinstance(data.session, str)
-        self._owners = _connected(data.session) if isinstance(data.session, str) else data.session
+        self._owners, self._mine = _connected(data.session) if isinstance(data.session, str) else (data.session, False)
         if not hasattr(self._owners, "_jsparkSession") or not hasattr(self._owners, "sparkContext"):
             raise CatalogError(
                 "C108", "this session is of Spark Connect, which runs no plan of ours. Open a classic one."
@@ -253,13 +252,20 @@ def duckdb_type(spark: str) -> str:
     return TYPES.get(spark, UNKNOWN)
 
 
-def _connected(address: str) -> Any:
+def _connected(address: str) -> tuple[Any, bool]:
+    """A session of a cluster, and whether it was begun now: one that was there stays the owner's."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise CatalogError("C108", "Spark is not installed here: pip install 'duckdp[spark]'.") from None
+    there = SparkSession.getActiveSession()
+    if there is not None:
+        if there.sparkContext.master != address:
+            rule = "this process has a session of Spark with another cluster. Hand over that session, or stop it first."
+            raise CatalogError("C108", rule)
+        return there, False
     try:
-        return SparkSession.builder.master(address).appName("duckdp").getOrCreate()
+        return SparkSession.builder.master(address).appName("duckdp").getOrCreate(), True
     except Exception:  # noqa: BLE001
         raise CatalogError("C108", "no session of Spark could be begun at that address.") from None
 

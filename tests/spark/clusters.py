@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -49,6 +52,37 @@ def session(master: str = "local[2,4]", **settings: str) -> Iterator[Any]:
             yield found
         finally:
             found.stop()
+
+
+@contextmanager
+def cluster(folder: Path, hosts: Sequence[str] = ("127.0.0.2", "127.0.0.3")) -> Iterator[str]:
+    """A cluster of its own on this machine, each worker on a host of its own; gives its address."""
+    import pyspark
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home, address = Path(pyspark.__file__).parent, f"spark://127.0.0.1:{port}"
+    settings = {"SPARK_HOME": str(home), "SPARK_WORKER_DIR": str(folder), "SPARK_LOG_DIR": str(folder)}
+    roles = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    roles += [["worker.Worker", address, "--host", host, "--webui-port", "0", "-c", "1", "-m", "1g"] for host in hosts]
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for role, *words in roles:
+            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}", *words]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            running.append(subprocess.Popen(command, env={**os.environ, **settings}, **quiet))  # type: ignore[call-overload]
+            until = time.monotonic() + 120
+            while role.startswith("master") and time.monotonic() < until:
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                    break
+                time.sleep(0.2)
+        yield address
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        for process in running:
+            process.wait(60)
 
 
 def write_rows(path: Path, rows: pa.Table, files: int = 3) -> str:

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
+import duckdp
 from duckdp.compiler.emit import emit
 from duckdp.vault import part_work
 from tests.gate import clinic, plan_for
 from tests.privacy import test_parts as whole_and_parts
 from tests.privacy.draws import connect
-from tests.spark.clusters import opened, rows_of, session, write_rows
+from tests.spark.clusters import cluster, opened, rows_of, session, write_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 QUESTION = "SELECT sex, count(*), count(DISTINCT pid), sum(cost), avg(age) FROM clinic GROUP BY sex"
@@ -28,8 +30,8 @@ EAGER = {
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    with session("local-cluster[2,1,1024]", **EAGER) as found:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with cluster(tmp_path_factory.mktemp("cluster")) as address, session(address, **EAGER) as found:
         yield found
 
 
@@ -59,13 +61,13 @@ def test_a_task_that_runs_twice_counts_once(
 
         task = TaskContext.get()
         Path(folder, f"run-{task.stageId()}-{task.partitionId()}-{task.attemptNumber()}").touch()
-        if task.partitionId() % 4 == 1 and task.attemptNumber() == 0:
-            time.sleep(4)
+        if task.partitionId() == 9 and task.attemptNumber() == 0:
+            time.sleep(60)  # it is ended when the other one is done
         return int(task.partitionId())
 
     monkeypatch.setattr(part_work, "_number_of_task", slow_at_first)
     ask(spark, whole, tmp_path / "rows")
-    assert list(tmp_path.glob("run-*-1")), "no task ran twice"
+    assert list(tmp_path.glob("run-*-9-1")), "no task ran twice"
 
 
 def test_a_lost_executor_changes_nothing(
@@ -96,3 +98,14 @@ def test_a_lost_executor_changes_nothing(
     monkeypatch.setattr(part_work, "_number_of_task", dies_once)
     ask(spark, whole, tmp_path / "rows")
     assert Path(mark).exists()
+
+
+def test_a_cluster_is_opened_by_its_address(spark: Any, tmp_path: Path) -> None:
+    """By a script of the owner's: a session there is begun and ended by the curator."""
+    address = spark.sparkContext.master
+    path = write_rows(tmp_path / "rows", pa.table({"x": [1.0] * 500}))
+    with duckdp.open(address, tables={"t": path}, ledger=str(tmp_path / "a.ledger")) as curator:
+        curator.protect("t", row_cap=1000, bounds={"x": (0, 1)})
+        curator.budget(epsilon=50)
+        curator.grant("ana", epsilon=50)
+        assert 480 < curator.session("ana").sql("SELECT sum(x) FROM t", epsilon=10).columns[0].values[0] < 520
