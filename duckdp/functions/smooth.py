@@ -168,6 +168,7 @@ class BuySummary(Explained):
             order=self.interactions,
             weights=self.weights,
             noise=noise or self.noise,
+            path="sums" if desk.parts_only else "auto",  # else rows would come here to be added up
         )
         table, names = desk.table(self.table), list(self.columns)
         charge: dict[str, Any] = {

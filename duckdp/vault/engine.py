@@ -318,7 +318,7 @@ def read_batches(cursor: duckdb.DuckDBPyConnection, query: PrivateQuery) -> Iter
 
 
 class StoppedError(Exception):
-    """A read was interrupted."""
+    """A read was interrupted where its engine did not see it; what runs reads makes it E102."""
 
 
 def require_few(crossed: int, most: int | None) -> None:

@@ -140,7 +140,7 @@ class SparkEngine(Engine):
             raise ExecutionError(failed, charge.id)
 
     def _combined(self, query: PrivateQuery, tables: Sequence[Table], job: Job) -> Iterator[tuple[Any, ...]]:
-        work, frame = self._cut(query, tables)
+        work, frame = self._cut(query.sql, query.parameters, tables, arrays=query.arrays)
         nothing = [row for rows in read_part(replace(work, placed=False), iter(()), 0) for row in rows]
         if isinstance(query.parts, Gather):
             yield from query.combine([nothing])
@@ -150,17 +150,19 @@ class SparkEngine(Engine):
             count = part_count(tables, self._cores) if work.placed else None
             yield from query.combine([nothing, *self._collected(frame, work, job, count)])
 
-    def _cut(self, query: PrivateQuery, tables: Sequence[Table]) -> tuple[PartWork, Any]:
+    def _cut(
+        self, sql: str, parameters: tuple[Any, ...], tables: Sequence[Table], *, arrays: bool = False
+    ) -> tuple[PartWork, Any]:
         """A read for any part, and the parts."""
         owners, public = owners_of(tables), {table.relation: table for table in _public(tables)}
         cursor = self.schema_cursor()
         given: list[Given] = []
         wanted: list[tuple[Place, list[str]]] = []
         for relation in self.source.frames:
-            if not named_in(query.sql, relation):
+            if not named_in(sql, relation):
                 continue
             every = [(c.name, c.type) for c in self.source.columns(cursor, relation) if c.type != UNKNOWN]
-            columns = [(n, t) for n, t in every if quote(n) in query.sql] or every[:1]
+            columns = [(n, t) for n, t in every if quote(n) in sql] or every[:1]
             place, listed = ".".join(quote(p) for p in relation), tuple((quote(n), t) for n, t in columns)
             if relation in owners:
                 sent = tuple(name_sent(len(wanted), j) for j in range(len(columns)))
@@ -175,7 +177,7 @@ class SparkEngine(Engine):
         if not wanted:
             raise InternalError("a private read names no protected table")
         placed = owners[wanted[0][0]].key is not None
-        work = self._part_work(query.sql, query.parameters, tuple(given), arrays=query.arrays, placed=placed)
+        work = self._part_work(sql, parameters, tuple(given), arrays=arrays, placed=placed)
         return work, cut(self.source.frames, wanted, owners, part_count(tables, self._cores))
 
     def _part_work(
@@ -255,13 +257,9 @@ class SparkEngine(Engine):
         """Whether no value stands twice; see ``Engine.unique``."""
         from pyspark.sql import functions as f
 
-        read = PrivateQuery(
-            sql=f"SELECT CAST(r.k AS VARCHAR) AS k, CAST(r.v AS VARCHAR) AS v FROM {scan} AS r",
-            parameters=tuple(values),
-            parts=Gather(),
-        )
+        texts = f"SELECT CAST(r.k AS VARCHAR) AS k, CAST(r.v AS VARCHAR) AS v FROM {scan} AS r"
         try:
-            work, frame = self._cut(read, (table,))
+            work, frame = self._cut(texts, tuple(values), (table,))
             cells = frame.mapInArrow(text_reader(work), "k string, v string")
             twice = [cells.groupBy(name).count().where(f.col("count") > 1).limit(1).count() for name in ("k", "v")]
         except Exception:  # noqa: BLE001

@@ -26,7 +26,7 @@ from duckdp.vault import part_work
 from duckdp.vault.part_work import PLACE, TAG
 
 ROWS_OF_A_PART = 1_000_000  # about, by what is declared; measured: docs/scale.md
-MOST_PARTS = 10_000
+MOST_PARTS = 10_000  # of a read: Spark keeps a task of each in mind, and the curator adds up their cells
 KEY = "__key"
 Place = tuple[str, str, str]
 
