@@ -12,9 +12,12 @@ Proof sketch: let E be the event that no key of the one-sided set is shown; P(no
               With P and P' the chances of a set of outputs by the noise over common keys, P <= e^epsilon P' + delta_0:
               to be bounded is P - e^epsilon (1 - delta) P'. Where e^epsilon P' <= P <= 1 it is at most delta_0 + delta,
               else at most P - (1 - delta) P <= delta. (REPLACE: one key on each side has the same chance on both.)
-Numerics:     P(Z >= t) = p^t / (1 + p), p = exp(-1/scale), for discrete Laplace; at most exp(-t^2 / (2 scale^2)) for
-              discrete Gaussian (subgaussian: Canonne, Kamath, Steinke 2020, Corollary 17). t is rounded up and one is
-              added against rounding of the logarithms.
+Numerics:     P(Z >= t) = p^t / (1 + p), p = exp(-1/scale), for discrete Laplace. For discrete Gaussian, with s = scale,
+              P(Z >= t) <= exp(-t^2 / (2 s^2)) / (max(1, s sqrt(2 pi)) (1 - exp(-(2t + 1) / (2 s^2)))): in the sum of
+              exp(-k^2 / (2 s^2)) over k >= t each term is at most exp(-(2t + 1) / (2 s^2)) times the one before, so
+              it is below a geometric one; the sum over all k is s sqrt(2 pi) sum_n exp(-2 pi^2 s^2 n^2) >= s sqrt(2 pi)
+              (Poisson), and its term k = 0 is 1. Or exp(-t^2 / (2 s^2)) (subgaussian: Canonne, Kamath, Steinke 2020,
+              Corollary 17), where that is less. t is rounded up and one is added against rounding of the logarithms.
 Source:       Korolova, Kenthapadi, Mishra, Ntoulas (WWW 2009); Wilson et al. (PoPETs 2020), section 3.
 """
 
@@ -41,5 +44,21 @@ def threshold(noise: Noise, *, delta_atto: int, groups: int) -> int:
     if noise.family == "laplace":
         t = noise.scale * (-log_share - math.log1p(math.exp(-1 / noise.scale)))
     else:
-        t = noise.scale * math.sqrt(-2 * log_share)
+        t = _gaussian_room(noise.scale, log_share)
     return 1 + max(1, math.ceil(t)) + 1
+
+
+def _gaussian_room(scale: float, log_share: float) -> float:
+    """How far a discrete Gaussian reaches but with a chance of exp(log_share): the least whole number by its bound."""
+    most = math.ceil(scale * math.sqrt(-2 * log_share))
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _log_tail(scale, middle) <= log_share else (middle, high)
+    return high
+
+
+def _log_tail(scale: float, t: int) -> float:
+    """An upper bound of log P(Z >= t) for a discrete Gaussian, t >= 1; it falls as t grows."""
+    falls = -math.expm1(-(2 * t + 1) / (2 * scale * scale))
+    return -(t * t) / (2 * scale * scale) - math.log(max(1.0, scale * math.sqrt(2 * math.pi))) - math.log(falls)

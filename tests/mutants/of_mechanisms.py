@@ -76,7 +76,7 @@ MECHANISMS: tuple[Mutant, ...] = (
     # ---- threshold
     Mutant("threshold: groups ignored", _THRESHOLD, "- math.log(ATTO) - math.log(groups)", "- math.log(ATTO)", _T_THRESHOLD),
     Mutant("threshold: one lower", _THRESHOLD, "return 1 + max(1, math.ceil(t)) + 1", "return max(1, math.ceil(t))", _T_THRESHOLD),
-    Mutant("threshold: half the gaussian tail", _THRESHOLD, "math.sqrt(-2 * log_share)", "math.sqrt(-log_share)", _T_THRESHOLD),
+    Mutant("threshold: half the gaussian tail", _THRESHOLD, "return -(t * t) / (2 * scale * scale)", "return -(t * t) / (scale * scale)", _T_THRESHOLD),
     Mutant("threshold: no scale", _THRESHOLD, "t = noise.scale * (-log_share", "t = (-log_share", _T_THRESHOLD),
     # ---- sensitivities of a SELECT
     Mutant("replace sum: span without 0", _MEA, "high - low if whole else max(high, 0) - min(low, 0)", "high - low", (LOSSES,)),

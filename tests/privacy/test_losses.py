@@ -463,8 +463,6 @@ def _within(plan: Plan, epsilon_nano: int, delta_atto: int) -> None:
         # a key that one unit alone has counts as much as the unit adds to a group: one, since units are counted
         beyond = plan.tau - plan.measures[0].sensitivity.linf
         for_keys = plan.groups * _tail(plan.noises[0], beyond)
-        if plan.family == "gaussian":  # by the bound that mechanisms/threshold.py claims, not by the law itself
-            for_keys = plan.groups * math.exp(-(beyond**2) / (2 * plan.noises[0].scale ** 2))
     rest = (plan.loss.delta_atto - plan.loss.delta_zcdp_atto) / ATTO
     for charged in (plan.loss.delta_zcdp_atto, plan.loss.delta_atto):  # whichever way charges add up
         assert for_keys <= charged / ATTO * (1 + 1e-9)

@@ -73,6 +73,21 @@ def test_threshold_by_exact_summation(family: str, scale: float) -> None:
             assert tail <= delta / groups
 
 
+@pytest.mark.parametrize("scale", [1.0, 20.0, 300.0])
+@pytest.mark.parametrize("delta", [1e-5, 1e-9, 1e-14])
+def test_a_gaussian_threshold_is_near_the_least(scale: float, delta: float) -> None:
+    """Within two, and a fiftieth of a deviation, of the least by exact summation; exp(-t^2 / 2 s^2) alone is not."""
+    terms = [math.exp(-k * k / (2 * scale * scale)) for k in range(int(12 * scale) + 12)]
+    whole, tail, least = 2 * math.fsum(terms) - 1, 0.0, len(terms)
+    while tail + terms[least - 1] <= delta * whole:
+        least -= 1
+        tail += terms[least]
+    found = threshold(Noise("gaussian", scale), delta_atto=int(delta * ATTO), groups=1)
+    assert 1 + least <= found <= 3 + least + scale / 50
+    if scale > 20:
+        assert math.ceil(scale * math.sqrt(-2 * math.log(delta))) > least + 2 + scale / 50
+
+
 def test_a_key_without_units_cannot_appear() -> None:
     """The proof needs it: the emitted rows are groups of rows that exist."""
     plan = plan_for("SELECT name, count(*) FILTER (WHERE smoker) FROM clinic GROUP BY name", clinic())
