@@ -255,10 +255,30 @@ class Grammar:
         elif shape < 0.85:
             text = rng.choice(["*", "* EXCLUDE (pid)", "COLUMNS(*)", "v.*", "* REPLACE (1 AS day)"])
         elif shape < 0.92:
-            text = f"{self._aggregate()} OVER (PARTITION BY {self._expr(1)} ORDER BY {self._expr(1)})"
+            text = f"{self._windowed()} OVER {self._window()}"
         else:
             text = self._expr(2)
         return text + self._maybe(" AS {}", lambda: rng.choice(["n", "day", "pid", '"a b"']), 0.3)
+
+    def _windowed(self) -> str:
+        rng = self.rng
+        if rng.random() < 0.6:
+            return self._aggregate()
+        name, nulls = rng.choice(["lag", "lead", "first_value", "rank", "ntile"]), rng.choice(["", " IGNORE NULLS"])
+        return f"{name}({rng.choice([self._expr(1), '2'])}{nulls})"
+
+    def _window(self) -> str:
+        """A window of a name that may be given, or written out, with a frame at times."""
+        rng = self.rng
+        if rng.random() < 0.1:
+            return rng.choice(["w", "(w ORDER BY day)", "(w)"])
+        end = rng.choice(
+            ["2 PRECEDING", "INTERVAL 3 DAY PRECEDING", "UNBOUNDED PRECEDING", f"{self._expr(1)} PRECEDING"]
+        )
+        frame = (
+            f" {rng.choice(['ROWS', 'RANGE', 'GROUPS'])} BETWEEN {end} AND CURRENT ROW" if rng.random() < 0.3 else ""
+        )
+        return f"(PARTITION BY {rng.choice(['pid', self._expr(1)])} ORDER BY {self._expr(1)}{frame})"
 
     def _aggregate(self) -> str:
         rng = self.rng
@@ -385,6 +405,8 @@ class Grammar:
         ]
         if self._depth < 3:
             forms += [f"EXISTS ({self._query()})", f"{one} IN ({self._query()})", f"{one} = ANY ({self._query()})"]
+            forms += [f"(pid, {one}) IN (SELECT pid, {two} FROM labs)", f"({one}, {two}) NOT IN ({self._query()})"]
+            forms += [f"EXISTS (SELECT 1 FROM labs AS o WHERE o.pid = {rng.choice(TABLES).split()[-1]}.pid AND {two})"]
         return rng.choice(forms)
 
     def _type(self) -> str:

@@ -91,9 +91,12 @@ def test_rows_that_are_units_have_tests_of_public_rows() -> None:
 
 
 def test_no_row_is_lost_or_repeated_by_a_column() -> None:
+    world = USUAL | {"labs": tables(row_cap=5)["labs"]}
     whole = plan_of("SELECT count(*) FROM visits", USUAL).query.table
     for text in (OR, LISTED, FOUND, PAIRED):
-        table = plan_of(text, USUAL).query.table
+        table = plan_of(text, world).query.table
+        assert isinstance(table, Relation)
+        assert table.units_cap == whole.row_cap
         assert (table.row_cap, table.max_rows, table.max_groups) == (whole.row_cap, whole.max_rows, whole.max_groups)
 
 
@@ -148,7 +151,9 @@ def test_what_asks_of_other_units_is_refused(text: str) -> None:
 
 
 def test_a_star_shows_no_column_of_ours() -> None:
-    text = f"SELECT count(*) FROM (SELECT * FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM {L})) WHERE has_match_1"
+    inner = f"SELECT * FROM visits v WHERE paid OR EXISTS (SELECT 1 FROM {L})"
+    plan_of(f"SELECT count(*) FROM ({inner} UNION ALL SELECT * FROM visits)", USUAL)  # as many columns
+    text = f"SELECT count(*) FROM ({inner}) WHERE has_match_1"
     with pytest.raises(QueryError, match="Q207"):
         plan_of(text, USUAL)
 

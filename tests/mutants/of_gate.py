@@ -83,7 +83,6 @@ GATE: tuple[Mutant, ...] = (
     Mutant("flags: told of the rows that are chosen", _MATCHED, "        if self.flag is None:\n            conditions.append(", "        if True:\n            conditions.append(", _T_FLAGS),
     Mutant("flags: IN that is never NULL", "duckdp/compiler/relations/joining_public.py", 'nullable=how == "listed")', "nullable=False)", _T_FLAGS),
     Mutant("flags: pairs without a unit", _CHOOSING, "        if not units:\n", "        if False:\n", _T_FLAGS),
-    Mutant("flags: IN a subquery of others' rows", _CHOOSING, "if inner.table.public is not None or not self.joining.ties(rows, inner, said):", "if inner.table.public is not None:", _T_FLAGS),
     Mutant("flags: a value of the row read in the subquery", _JOINING, "reader(around)(value), reader(own)(column)", "reader(own)(value), reader(own)(column)", _T_FLAGS),
     Mutant("flags: shown by a star", "duckdp/compiler/scope.py", "if isinstance(star, exp.Column) else list(self.shown)", "if isinstance(star, exp.Column) else list(self.named)", _T_FLAGS),
     Mutant("flags: named by the analyst", "duckdp/compiler/relations/subqueries.py", "            if str(node.this).startswith(FLAG):\n", "            if False:\n", _T_FLAGS),
