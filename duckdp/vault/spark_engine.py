@@ -142,12 +142,12 @@ class SparkEngine(Engine):
     def _combined(self, query: PrivateQuery, tables: Sequence[Table], job: Job) -> Iterator[tuple[Any, ...]]:
         work, frame = self._cut(query.sql, query.parameters, tables, arrays=query.arrays)
         nothing = [row for rows in read_part(replace(work, placed=False), iter(()), 0) for row in rows]
+        count = part_count(tables, self._cores) if work.placed else None
         if isinstance(query.parts, Gather):
             yield from query.combine([nothing])
-            for rows in self._streamed(frame, work, job):
+            for rows in self._streamed(frame, work, job, count):
                 yield from query.combine([rows])
         else:
-            count = part_count(tables, self._cores) if work.placed else None
             yield from query.combine([nothing, *self._collected(frame, work, job, count)])
 
     def _cut(
@@ -222,8 +222,8 @@ class SparkEngine(Engine):
             raise InternalError("a part of a private read did not come whole")
         return [[row for n in sorted(found[p]) for row in unpacked(found[p][n])] for p in sorted(found)]
 
-    def _streamed(self, frame: Any, work: PartWork, job: Job) -> Iterator[list[Any]]:
-        """Rows as they come, part by part: there may be as many as there are private rows."""
+    def _streamed(self, frame: Any, work: PartWork, job: Job, count: int | None) -> Iterator[list[Any]]:
+        """Rows as they come, part by part: there may be as many as there are private rows; see :meth:`_collected`."""
         job.begin()
         try:
             wanted = (0, 0)
@@ -232,6 +232,8 @@ class SparkEngine(Engine):
                     raise InternalError("parts of a private read are not in their order")
                 wanted = (part + 1, 0) if ends else (part, number + 1)
                 yield unpacked(rows)
+            if wanted[1] or count not in (None, wanted[0]):
+                raise InternalError("a part of a private read did not come whole")
         finally:
             job.end()
 

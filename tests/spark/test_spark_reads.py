@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from duckdp.core.reads import Gather, PrivateQuery
 from duckdp.core.task import reads_all_rows
 from duckdp.errors import InternalError
 from duckdp.synthetic.tree.buy import TreeTask
@@ -125,6 +126,22 @@ def test_results_that_come_twice_or_not_at_all_are_seen(engine: SparkEngine, mon
                 rows_of(engine, query, (clinic(),))
 
 
+def test_rows_that_stream_are_counted_too(
+    engine: SparkEngine, whole: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts that are lost, the last one among them, or come out of turn."""
+    query = PrivateQuery(sql='SELECT base."age" FROM "memory"."main"."clinic" AS base', rows=None, parts=Gather())
+    assert sorted(rows_of(engine, query, (clinic(),)), key=repr) == sorted(
+        whole.execute("SELECT age FROM clinic").fetchall(), key=repr
+    )
+    mapped = SparkEngine._mapped
+    for broken in ("part != 0", "part = 0", "NOT last", "FALSE"):
+        with monkeypatch.context() as patch:
+            patch.setattr(SparkEngine, "_mapped", lambda *given, broken=broken: mapped(*given).where(broken))
+            with pytest.raises(InternalError, match=r"did not come whole|are not in their order"):
+                rows_of(engine, query, (clinic(),))
+
+
 def test_units_in_two_parts_are_seen(engine: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: rows are dealt out, whosever they are."""
     query = whole_and_parts.emit(plan_for(QUESTION, clinic()), 7)
@@ -168,7 +185,6 @@ def test_values_come_as_they_are(spark: Any, tmp_path: Path) -> None:
     rows = pa.table(VALUES)
     path = write_rows(tmp_path / "values", rows, 1)
     from duckdp.catalog.table import Table
-    from duckdp.core.reads import Gather, PrivateQuery
 
     names = list(VALUES)
     items = ", ".join(f'CAST("{n}" AS VARCHAR)' for n in names)
