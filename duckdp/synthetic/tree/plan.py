@@ -71,7 +71,10 @@ def prefers_tree(units: UnitColumns, request: Request) -> bool:
 def make_tree_plan(
     request: Request, units: UnitColumns, terms: Terms, *, valued: bool = True, normed: bool = True
 ) -> TreePlan:
-    """The plan. ``terms`` tell the relation and the noise; ``valued``, ``normed``: not so in plans of before."""
+    """The plan. ``terms`` tell the relation and the noise; ``valued``, ``normed``: not so in plans of before.
+
+    Plans whose products have a bound on a row's norm choose columns of single values by released histograms, too.
+    """
     if request.target is not None:
         return plan_before(request, units, terms)
     columns = len(units.parts)
@@ -79,18 +82,19 @@ def make_tree_plan(
     bins = bins_for(noise)
     numbers = sum(p.form == "number" for p in units.parts)
     means = _needed(numbers, _MEAN, request, terms) if numbers else Fraction(0)
-    found = plan_values(make_bins(units, bins), terms, request.expected_rows) if valued else Valued()
+    wide = make_bins(units, bins)
+    found = plan_values(wide, terms, request.expected_rows, chosen=normed) if valued else Valued()
     beside = means + found.share
     rounds, links = min(columns - 1, int(EDGES / noise)), columns * (columns - 1) // 2
     if columns < 2 or not rounds:
         plan = TreePlan(bins=bins, ones=1 - beside, means=means, scaled=True)
-        return replace(plan, values=found.share, moduli=found.moduli)
+        return replace(plan, values=found.share, moduli=found.moduli, chosen=found.chosen)
     products = (_normed if normed else _products)(request, units, terms)
     rest = 1 - beside - products
     ones = rest * percent(min(0.85, max(0.3, 0.3 + 15 * noise)))
     rest -= ones
     plan = TreePlan(bins=bins, ones=ones, means=means, products=products, scaled=True, normed=normed and products > 0)
-    plan = replace(plan, values=found.share, moduli=found.moduli)
+    plan = replace(plan, values=found.share, moduli=found.moduli, chosen=found.chosen)
     if links <= rounds or (links == rounds + 1 and noise < CALM):  # all of them: no choice to pay
         return replace(plan, ones=(ones + rest) / 2, pairs=(ones + rest) / 2, rounds=links)
     if rounds < columns - 1 or noise >= CALM:

@@ -7,6 +7,9 @@ numbers whose bins hold several values, a table each of
     all values    where these are few, and its noise tells a value that few of the rows have
     last digits   values by their last two digits, or three, where values are many or noise is large
 
+Where a table each would be too noisy, those columns alone are counted whose released bins may hold a pile
+(``choose_values``).
+
 A row is in one cell of each. From these noisy counts and those of the bins follows a weight of every value, by which
 rows of a bin are dealt to its values:
 
@@ -38,6 +41,10 @@ MOST_VALUES = 3000  # cells of a column
 _WIDE = 20_000  # values from which three digits are told, not two
 _MOST_SPAN = 10**6  # values that weights are computed of
 _PERCENTS = (1, 2, 3, 4)  # of the charge
+_CHOSEN = Fraction(3, 100)  # of the charge, where columns are chosen by released histograms
+_HIGH = 0.2  # share of the rows at a value of one column, that this is to show
+_ALONE = 0.7  # of a bin's excess, that must stand out of noise
+_EXCESS = 6.0  # deviations of a bin's noise, of which less excess tells nothing
 _SEEN = 0.05  # share of the rows at a value, that is to stand out
 _HOURLY = (1159, 2400)  # upper bounds of what may be clock times,
 _EARLY = 1000  # and lower ones below this
@@ -58,14 +65,26 @@ class Valued:
     Attributes:
         share: of the charge.
         moduli: (column, 0 for all its values or the number of last digits' values) each.
+        chosen: whether columns are added whose released bins may hold a pile.
     """
 
     share: Fraction = Fraction(0)
     moduli: tuple[tuple[int, int], ...] = ()
+    chosen: bool = False
 
 
-def plan_values(binnings: Sequence[Binning], terms: Terms, rows: float) -> Valued:
-    """The least percent that shows a pile of ``_SEEN`` of the rows; or, of clock times alone, minutes; or nothing."""
+def plan_values(binnings: Sequence[Binning], terms: Terms, rows: float, *, chosen: bool = True) -> Valued:
+    """The least percent that shows a pile of ``_SEEN`` of the rows in every column.
+
+    Or columns that are chosen when histograms are known (``choose_values``), with clock times, of which minutes are
+    told; or nothing.
+
+    Args:
+        binnings: of the columns.
+        terms: of the charge.
+        rows: expected.
+        chosen: whether columns may be chosen: not in plans of before.
+    """
     places = [i for i, b in enumerate(binnings) if _may_pile(b)]
     for percent in _PERCENTS if places else ():
         noise = predicted_deviation(len(places), percent / 100, terms)
@@ -75,11 +94,55 @@ def plan_values(binnings: Sequence[Binning], terms: Terms, rows: float) -> Value
             return Valued(share=Fraction(percent, 100), moduli=moduli)
     clocks = tuple((i, 100) for i in places if is_clock(binnings[i]))
     late = 100 - _LATE
-    for percent in _PERCENTS if clocks else ():
+    told = Valued()
+    for percent in reversed(_PERCENTS) if clocks else ():
         noise = predicted_deviation(len(clocks), percent / 100, terms) * math.sqrt(late)
         if _LIKELY * noise <= late / 100 * rows / _ROOM:
-            return Valued(share=Fraction(percent, 100), moduli=clocks)
-    return Valued()
+            told = Valued(share=Fraction(percent, 100), moduli=clocks)
+    few = [count_cells(binnings[i], 0) for i in places if binnings[i].span < MOST_VALUES]
+    alone = predicted_deviation(len(told.moduli) + 1, float(_CHOSEN), terms)
+    if chosen and few and clear(alone, min(few), terms) <= _HIGH * rows:
+        return Valued(share=max(_CHOSEN, told.share), moduli=told.moduli, chosen=True)
+    return told
+
+
+def choose_values(
+    binnings: Sequence[Binning], counts: Sequence[Floats], deviation: float, plan: Valued, terms: Terms
+) -> tuple[tuple[int, int], ...]:
+    """Columns whose values are counted, as ``Valued.moduli``: those of the plan, and those whose bins may hold a pile.
+
+    A pile of e rows makes a bin that has about so many rows more than those beside it. Columns are taken from the
+    largest such excess on, as long as what stands out of the noise of them all is less than ``_ALONE`` of the least.
+
+    Args:
+        binnings: of the columns.
+        counts: released, of their bins.
+        deviation: of the noise of these.
+        plan: what is planned.
+        terms: of the charge.
+    """
+    if not plan.chosen:
+        return plan.moduli
+    known = {i for i, _ in plan.moduli}
+    places = [i for i, b in enumerate(binnings) if _may_pile(b) and b.span < MOST_VALUES and i not in known]
+    excess = sorted(((_excess(counts[i][: binnings[i].bins]), i) for i in places), reverse=True)
+    best = plan.moduli
+    for k, (rows, _) in enumerate(excess):
+        taken = (*plan.moduli, *((i, 0) for _, i in excess[: k + 1]))
+        noise = predicted_deviation(len(taken), float(plan.share), terms)
+        cells = sum(count_cells(binnings[i], m) for i, m in taken)
+        if rows < _EXCESS * deviation or clear(noise, cells, terms) > _ALONE * rows:
+            break
+        best = taken
+    return best
+
+
+def _excess(steps: Floats) -> float:
+    """The most rows that a step has beyond each of the two beside it.
+
+    Not those at the ends: laws are often steepest there, and values at bounds have bins of their own.
+    """
+    return float((steps[1:-1] - np.maximum(steps[:-2], steps[2:])).max(initial=0.0))
 
 
 def is_clock(binning: Binning) -> bool:

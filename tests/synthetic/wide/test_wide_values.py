@@ -197,8 +197,11 @@ def test_what_is_bought_follows_from_public_figures() -> None:
     for neighbours in Neighbours:
         small = replace(_TERMS, neighbours=neighbours)
         assert plan_values(_bins(), small, 1000).share == 0  # no value could stand out
-        clocks = plan_values(_bins(), small, 10_000)
+        clocks = plan_values(_bins(), small, 10_000, chosen=False)
         assert clocks.moduli == ((1, 100),)
+        more = plan_values(_bins(), small, 10_000)  # and others, by what is released
+        assert (more.moduli, more.chosen) == (clocks.moduli, True)
+        assert clocks.share <= more.share <= Fraction(4, 100)
         for rows in (40_000, 10**6, 10**8):
             found = plan_values(_bins(), small, rows)
             assert 0 < found.share <= Fraction(4, 100)

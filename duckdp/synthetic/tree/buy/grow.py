@@ -74,6 +74,7 @@ from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
 from duckdp.synthetic.tree.scales import ENOUGH, Scale, mean_features
+from duckdp.synthetic.tree.single_values import Valued, choose_values
 from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
 from duckdp.synthetic.unit.charge_terms import Terms, predicted
@@ -188,13 +189,17 @@ def _buy_ones(
 def _buy_values(tree: Tree, purse: Purse, values: ReadValues) -> None:
     """Single values of whole numbers, and the laws that follow (``tree.single_values``)."""
     plan = tree.plan
+    planned = Valued(share=plan.values, moduli=plan.moduli, chosen=plan.chosen)
+    moduli = choose_values(tree.binnings, tree.counts, tree.deviation, planned, purse)
+    if not moduli:  # no released bin looks like a pile: the share stays unspent
+        return
 
     def read(tables: Tables) -> Ints:
-        return values(tables, plan.moduli)
+        return values(tables, moduli)
 
-    found, _ = run_tables(value_tables(tree), plan.values, purse, read)
-    tree.stages.append(("values", len(plan.moduli), plan.values))
-    find_laws(tree, found, purse)
+    found, _ = run_tables(value_tables(tree, moduli), plan.values, purse, read)
+    tree.stages.append(("values", len(moduli), plan.values))
+    find_laws(tree, moduli, found, purse)
 
 
 def _numbers(tree: Tree, plan: TreePlan) -> list[int]:

@@ -24,17 +24,17 @@ ReadValues = Callable[[Tables, Moduli], Ints]
 """Exact counts of all cells of tables of these columns' values, int[cells]: private."""
 
 
-def value_tables(tree: Tree) -> Tables:
-    """Tables of the plan's columns, in its order: one-way ones."""
-    merges = tuple(np.arange(count_cells(tree.binnings[i], m)) for i, m in tree.plan.moduli)
+def value_tables(tree: Tree, moduli: Moduli) -> Tables:
+    """Tables of these columns, in order: one-way ones."""
+    merges = tuple(np.arange(count_cells(tree.binnings[i], m)) for i, m in moduli)
     return Tables(merges=merges, sets=tuple((k,) for k in range(len(merges))))
 
 
-def find_laws(tree: Tree, found: Measured, terms: Terms) -> None:
+def find_laws(tree: Tree, moduli: Moduli, found: Measured, terms: Terms) -> None:
     """Set the laws of columns, from the tables that were bought: post-processing."""
     least = clear(found.deviation, found.tables.cells, terms)
     bins = list(tree.binnings)
-    for (i, modulus), counts in zip(tree.plan.moduli, found.counts, strict=True):
+    for (i, modulus), counts in zip(moduli, found.counts, strict=True):
         binning, own = bins[i], tree.counts[i]
         alone = [k for k in range(binning.bins, binning.valued) if k not in tree.flat.get(i, ())]
         apart = {round((binning.spikes[k - binning.bins] + 1) / 2 * binning.span): float(own[k]) for k in alone}
