@@ -138,7 +138,7 @@ def test_the_scales_of_means_are_those_they_were_bought_by(monkeypatch: pytest.M
     world = World("all alike")
     whole: list[str] = []
     straight, _ = world.grow(Store(whole), *world.plans)
-    monkeypatch.setattr("duckdp.synthetic.tree.buy.grow.find_scale", lambda *_: (0.5, 0.25))  # another version's
+    monkeypatch.setattr("duckdp.synthetic.tree.buy.products.find_scale", lambda *_: (0.5, 0.25))  # another version's
     tree, _ = world.grow(Store(list(whole)), *world.plans)
     assert tree.scales == straight.scales
     tree, _ = world.grow(Store([_untold(t) for t in whole]), world.plans[0])  # the twin: recomputed
