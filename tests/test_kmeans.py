@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -291,3 +293,11 @@ def test_other_shares_are_other_questions(monkeypatch: pytest.MonkeyPatch) -> No
     before = kmeans(KEYED).canonical
     monkeypatch.setattr(KMeansTask, "shares", (1, 2, 3))
     assert kmeans(KEYED).canonical != before
+
+
+def test_rows_of_no_centre_are_counted_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that is no centre's is never met by its place in a list."""
+    monkeypatch.setattr("duckdp.compiler.kmeans.add_noise", lambda exact, _: list(exact))
+    stages = SimpleNamespace(read=lambda _: [(0, 5), (1, 7), (2, 9), (-1, 4)])
+    found = json.loads(kmeans(ROWS, k=2)._payload([(1, 1), (2, 2)], [], stages, 7))  # type: ignore[arg-type]
+    assert found["counts"] == [5, 7]

@@ -8,7 +8,7 @@ _TASK, _ROWS, _BLOCKS = (f"duckdp/compiler/{name}.py" for name in ("kmeans", "cl
 _MEANS, _CENTER = (f"duckdp/mechanisms/{name}.py" for name in ("cluster_means", "center_of_vectors"))
 _T, _T_MEANS = ("tests/test_kmeans.py",), ("tests/mechanisms/test_cluster_means.py",)
 _T_CENTER = ("tests/mechanisms/test_center_of_vectors.py",)
-_T_IDENTITIES, _T_DRAWS = ("tests/privacy/test_identities.py",), ("tests/privacy/test_draws.py",)
+_T_IDENTITIES = ("tests/privacy/test_identities.py",)
 _T_ALONE = ("tests/privacy/test_noise_alone.py",)
 _T_LOSSES = losses("centres of units", "centres of rows, replaced", "centres that are moved")
 
@@ -54,7 +54,7 @@ CLUSTERS: tuple[Mutant, ...] = (
         _TASK,
         "            if 0 <= near < self.k:\n                exact[near] = int(rows)",
         "            exact[near] = int(rows)",
-        _T_DRAWS,
+        _T,
     ),
     Mutant(
         "k-means: how often centres move is not of its identity",
