@@ -89,7 +89,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("windows: frames of values ordered in full", _WINDOWED, ' and self.counts == "rows"\n', "\n", _T_WINDOWS),
     Mutant("windows: NULLs are not passed over", _WINDOWED, '" IGNORE NULLS" if window.ignores else ""', '""', _T_WINDOWS),
     Mutant("windows: frames of one kind", _WINDOWED, '"days": "RANGE", "groups": "GROUPS"}', '"days": "RANGE", "groups": "ROWS"}', _T_WINDOWS),
-    Mutant("windows: a name without its partition", _WINDOWING, "return base[0], own[1] or base[1], own[2] or base[2]", "return own[0] or base[0], own[1] or base[1], own[2]", _T_WINDOWS),
+    Mutant("windows: a name without its frame", _WINDOWING, "return base[0], own[1] or base[1], own[2] or base[2]", "return base[0], own[1] or base[1], own[2]", _T_WINDOWS),
     Mutant("matches: all pairs of a unit's rows", _MATCHED, "        return kept_rows(rows_of_unit(self.table), self.other.rows)", "        return None, None", _T_RELATIONS),
     Mutant("matches: any condition will do", _JOINING, "if said is not None and not self.ties(rows, inner, said):", "if False:", _T_RELATIONS),
     Mutant("unions: rows of one branch bound a unit", _STACKED, "max_rows=min(sum(t.max_rows for t in tables), most)", "max_rows=min(first.max_rows, most)", _T_STACKED),
