@@ -168,6 +168,14 @@ def test_a_name_for_a_window_changes_no_question() -> None:
         for frame in ("RANGE 2 PRECEDING", "GROUPS 2 PRECEDING", "ROWS 2 PRECEDING")
     ]
     assert len({plan_of(text, USUAL).canonical() for text in frames} | {written}) == 4
+    framed = (
+        "SELECT sum(x) FROM (SELECT sum(cost) OVER w AS x FROM visits WINDOW w AS (PARTITION BY pid ORDER BY day{}))"
+    )
+    named = [plan_of(framed.format(frame), USUAL).canonical() for frame in ("", " ROWS 2 PRECEDING")]
+    alone = (
+        framed.replace("OVER w", "OVER (PARTITION BY pid ORDER BY day ROWS 2 PRECEDING)").partition(" WINDOW")[0] + ")"
+    )
+    assert named[0] != named[1] == plan_of(alone, USUAL).canonical()
 
 
 def test_places_of_windows() -> None:
