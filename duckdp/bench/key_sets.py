@@ -103,7 +103,7 @@ def policy(pairs: Pairs, rho: float, groups: int, delta: float, rng: np.random.G
 
 
 def sips(pairs: Pairs, rho: float, groups: int, delta: float, rng: np.random.Generator) -> Array:
-    """The same by rounds."""
+    """Which keys are told by weights in three rounds, of which each leaves out those that were told before it."""
     found = np.zeros(0, dtype=int)
     for share in ROUNDS:
         part = share / sum(ROUNDS)
