@@ -312,7 +312,7 @@ def test_connections_that_are_cut_at_any_moment_lose_nothing(server, address, tm
         cut += cut_all(server)
     lines = told(workers)
     check(path, lines)
-    assert cut > 20 and [line for line in lines if line[0] == "lost"]
+    assert cut > 5 and [line for line in lines if line[0] == "lost"]
 
 
 @pytest.mark.slow
@@ -338,13 +338,14 @@ def test_curators_that_are_killed_leave_what_others_redeem(server, address, tmp_
     lines: list[list] = []
     for round_ in range(12):
         workers = [start(path, f"r{round_}-{i}", 1000) for i in range(2)]
-        time.sleep(random.uniform(0.8, 1.6))
+        lines += [json.loads(worker.stdout.readline()) for worker in workers]  # both are at work
+        time.sleep(random.uniform(0.0, 0.4))
         for worker in workers:
             worker.kill()
             output = worker.communicate()[0]
             lines += [json.loads(line) for line in output.splitlines() if line.endswith("]")]
     check(path, lines)
-    assert len(lines) > 100
+    assert len(lines) > 48
     with Ledger.open(path) as ledger:
         left = [row for row in ledger.charges() if row.state != "released"]
         before = ledger.state().primary_spent

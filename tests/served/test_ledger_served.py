@@ -3,7 +3,7 @@
 import pytest
 
 from duckdp.ledger import Ledger, served
-from tests.ledgers import NANO, answer, ask
+from tests.ledgers import NANO
 from tests.test_ledger import *  # noqa: F403
 from tests.test_ledger import _stale
 
@@ -17,7 +17,6 @@ def test_what_is_remembered_is_as_new_as_the_last_write_of_anybody(ledger, monke
             lambda: ledger.freeze("for now"),
             lambda: other.unfreeze(reason="again"),
             lambda: other.revoke("bob", "left"),
-            lambda: answer(ledger, ask("one", 1)),
         ]
         assert _stale(acts[:2], ledger, ledger.path) == 0
         monkeypatch.setattr(served.Connection, "_look", lambda connection, seen: None)  # for ever

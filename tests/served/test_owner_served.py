@@ -1,7 +1,0 @@
-"""The suite of tests/test_ledger_owner.py, on a server."""
-
-import pytest
-
-from tests.test_ledger_owner import *  # noqa: F403
-
-pytestmark = [pytest.mark.usefixtures("served"), pytest.mark.slow]
