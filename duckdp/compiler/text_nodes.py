@@ -27,6 +27,7 @@ EXACT = 2**53  # whole numbers up to here are exact as DOUBLE
 MOST_PARTS = 16  # of split_part: the place of a part
 MOST_GROUPS = 9  # of a regular expression: the number of the one that is taken
 MOST_REPEATS = 64  # of a regular expression, all its {n} multiplied: each row's work grows with them
+_WITHIN = ("\\C", "\\B")  # match a byte of a character, or between two: a text cut there is none, an error for a row
 
 
 class TextNodes(ABC):
@@ -93,7 +94,7 @@ class TextNodes(ABC):
 
     def _regular_replace(self, node: exp.Expression) -> Expr:
         """The first match replaced; what stands for it may name groups of the expression, as backslash and number."""
-        pattern = self._expression(node)
+        pattern = self._cutting(node)
         option = self._case_of(node.args.get("modifiers"), node)
         new = self._constant_text(node.args.get("replacement"), "regexp_replace", node, empty=True)
         if not _is_done("regexp_replace('', $1, $2)", [str(pattern.value), str(new.value)]):
@@ -102,7 +103,7 @@ class TextNodes(ABC):
         return self._operator("regexp_replace", node, [self(node.this), pattern, new], option)
 
     def _regular_part(self, node: exp.Expression) -> Expr:
-        pattern, group = self._expression(node), small_int(node.args.get("group"))
+        pattern, group = self._cutting(node), small_int(node.args.get("group"))
         if group is None or group > MOST_GROUPS or node.args.get("parameters") is not None:
             way = "Write regexp_extract(x, '^([A-Z]+)', 1)."
             refuse("Q202", f"regexp_extract takes the number of a group, 0 to {MOST_GROUPS}. {way}", node, self.text)
@@ -125,6 +126,14 @@ class TextNodes(ABC):
         if math.prod(max(n, 1) for n in repeats) > MOST_REPEATS or not whole:
             what = f"the pattern is none, or repeats more than {MOST_REPEATS} times"
             refuse("Q202", f"{what}. Write one such as '^[A-Z][0-9]{{2}}'.", node, self.text)
+        return pattern
+
+    def _cutting(self, node: exp.Expression) -> Literal:
+        """A regular expression whose matches are whole characters: DuckDB fails on a text that is cut within one."""
+        pattern = self._expression(node)
+        if any(part in str(pattern.value) for part in _WITHIN):
+            called = spelled(node, self.text) or "this function"
+            refuse("Q202", f"{called} takes no \\C and no \\B. Write . for one character, as '^(.)'.", node, self.text)
         return pattern
 
     def _translate(self, node: exp.Expression) -> Expr:

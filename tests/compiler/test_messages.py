@@ -473,6 +473,11 @@ WAYS = [
         "the number of a group",
         f"{N} WHERE regexp_extract(name, '^([A-Z]+)', 1) = 'a'",
     ),
+    (
+        f"{N} WHERE regexp_extract(name, '(\\C)', 1) = 'a'",
+        "Write . for one character",
+        f"{N} WHERE regexp_extract(name, '^(.)', 1) = 'a'",
+    ),
     (f"{N} WHERE lpad(name, 1000, 'a') = 'a'", "lpad(x, 5, '0')", f"{N} WHERE lpad(name, 5, '0') = 'a'"),
     (f"{N} WHERE rpad(name, age, 'a') = 'a'", "rpad(x, 5, '0')", f"{N} WHERE rpad(name, 5, '0') = 'a'"),
 ]

@@ -226,6 +226,30 @@ def test_operator_is_total_and_its_facts_hold(name: str, nasty: duckdb.DuckDBPyC
                 assert not found.integral or math.isinf(value) or value.is_integer(), (call, value)
 
 
+def test_no_regular_expression_fails_on_a_text(nasty: duckdb.DuckDBPyConnection) -> None:
+    """Some match a byte, or a place within a character: a text that is cut there is an error for what it holds."""
+    table, done, refused = clinic(), 0, set()
+    for sign, form in product(map(chr, range(33, 127)), ("\\{}", "(a|\\{})")):
+        quoted = form.format(sign).replace("'", "''")
+        for text in (f"regexp_extract(name, '{quoted}', 1)", f"regexp_replace(name, '{quoted}', '<\\0')"):
+            try:
+                expr = Scalars(RowScope(table, None, text).leaf, text)(parse_scalar(text))
+            except DuckDPError:
+                refused.add(sign)
+                continue
+            parameters = Parameters()
+            printed = print_expr(expr, lambda c: print_column(c, parameters, "base"), parameters)  # noqa: B023
+            nasty.execute(
+                f"SELECT {printed} FROM (SELECT x AS name FROM text_one) AS base", parameters.values
+            ).fetchall()
+            done += 1
+    assert done > 150
+    assert {"C", "B"} < refused
+    for pattern in ("\\C", "\\B"):  # the broken twin
+        with pytest.raises(duckdb.InvalidInputException):
+            nasty.execute("SELECT regexp_replace(x, $1, 'a') FROM text_one", [pattern]).fetchall()
+
+
 @pytest.mark.parametrize("kind", list(Kind))
 def test_columns_are_read_totally_by_every_declaration(kind: Kind, nasty: duckdb.DuckDBPyConnection) -> None:
     plain = column("x", TYPES[kind])

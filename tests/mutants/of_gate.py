@@ -177,6 +177,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("grants: ordinary statements of a session", _SESSION, "        self.desk.require_grant()\n        if not isinstance(text, str)", "        if not isinstance(text, str)", _T_GRANTS),
     Mutant("grants: new sessions", _CURATOR, 'self.ledger.require_open(check_name(analyst, "analyst"))\n', "pass\n", (*_T_GRANTS, "tests/test_owner.py")),
     Mutant("grants: where the ledger lies", _BINDER, 'return str(error).replace(path, "...") if path else str(error)', "return str(error)", _T_GRANTS),
+    Mutant("texts: places within characters", "duckdp/compiler/text_nodes.py", '_WITHIN = ("\\\\C", "\\\\B")', '_WITHIN = ("\\\\C",)', ("tests/compiler/test_totality.py::test_no_regular_expression_fails_on_a_text",)),
     # ---- fronts
     Mutant("front: not locked", _FRONT, "        for lock in LOCKS:\n            self._con.execute(lock)\n", "", _T_FRONT),
     Mutant("front: settings may change", _FRONT, ', "SET lock_configuration = true")', ")", _T_FRONT),
