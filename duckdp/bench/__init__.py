@@ -4,7 +4,8 @@
 ``duckdp bench synthetic compare`` the default against every method on public sets, ``duckdp bench synthetic program``
 the linear program, ``duckdp bench synthetic dashboards`` dashboard queries, ``duckdp bench quantiles`` quantiles by
 every way we know, ``duckdp bench sensitivity`` smooth sensitivity, ``duckdp bench questions`` ten thousand questions by
-every way, ``duckdp bench tpch`` joins shaped like TPC-H's, and ``duckdp bench ledger`` ledgers of many charges.
+every way, ``duckdp bench tpch`` joins shaped like TPC-H's, ``duckdp bench ledger`` ledgers of many charges, and
+``duckdp bench serve`` a server under load.
 
 Everything is measured in one run, in turn, on generated data in a temporary file; ratios are of medians. ::
 
@@ -17,6 +18,7 @@ Everything is measured in one run, in turn, on generated data in a temporary fil
     quantile_errors.py  quantiles: errors and times of every way
     sensitivity.py  smooth sensitivity against its formulas: quantiles, intervals, spanning trees
     many_questions.py  ten thousand questions of three kinds at one charge, by every way
+    serve.py     a server under load, and the parts of its processor time
     tpch.py      joins shaped like TPC-H's, private and bounded by hand: tpch_data.py
     ledger.py    ledgers of 1,000 to 1,000,000 charges; ledger_served.py  a ledger in PostgreSQL beside one in a file
     dashboards.py  three dashboard queries on synthetic tables, a join among them
@@ -58,7 +60,7 @@ def main(argv: list[str]) -> int:
     Returns:
         0, or 1 when a limit was missed and --check was given.
     """
-    if argv and argv[0] in ("smooth", "synthetic", "ledger", "quantiles", "sensitivity", "questions", "tpch"):
+    if argv and argv[0] in ("smooth", "synthetic", "ledger", "quantiles", "sensitivity", "questions", "tpch", "serve"):
         return _others(argv)
     options = _options().parse_args(argv)
     size = Size(rows=options.rows, units=options.units, groups=options.groups)
@@ -88,6 +90,10 @@ def _others(argv: list[str]) -> int:
         from duckdp.bench.quantile_errors import main as quantiles
 
         return quantiles(argv[1:])
+    if argv[0] == "serve":
+        from duckdp.bench.serve import main as serve
+
+        return serve(argv[1:])
     if argv[0] == "sensitivity":
         from duckdp.bench.sensitivity import main as sensitivity
 
@@ -125,7 +131,7 @@ def _options() -> argparse.ArgumentParser:
         "paper's tables), duckdp bench synthetic compare (auto against every method), duckdp bench synthetic program "
         "(the linear program), duckdp bench synthetic dashboards (BI), duckdp bench quantiles (by every way), duckdp "
         "bench questions (many, by every way), duckdp bench sensitivity (smooth sensitivity), duckdp bench ledger "
-        "(many charges).",
+        "(many charges), duckdp bench serve (a server under load).",
     )
     parser.add_argument("--suite", action="append", choices=list(SUITES), help="which; all by default")
     for name, number in (("rows", 1_000_000), ("units", 400_000), ("groups", 10), ("repeat", 15)):

@@ -16,6 +16,7 @@ NO_ROWS = "no row counts, by the declared bounds and domains alone"
 KNOWN = f"can only be 0: {NO_ROWS}"
 UNDEFINED = f"is undefined whatever the data: {NO_ROWS}"  # an average
 KNOWN_OR_UNDEFINED = f"can only be 0, and undefined where it is an average: {NO_ROWS}"
+VALUES = "these are all values by the declared bounds and domains: which of them rows have was not looked at"
 LEFT_OUT = "the ± does not include what this leaves out"
 OF_NOTHING = (KNOWN, UNDEFINED, KNOWN_OR_UNDEFINED)
 
@@ -25,7 +26,7 @@ def plan_notes(plan: Plan) -> list[str]:
     notes = plan.query.table.node.notes() if isinstance(plan.query.table, Relation) else []
     notes = [*notes, *plan.query.told]
     if not plan.measures:
-        return [_note_of_nothing(plan)]
+        return [VALUES if _is_of_keys(plan) else _note_of_nothing(plan)]
     if (caveat := plan_caveat(plan) or _bounded(plan, rows=False)) is not None:
         notes.append(caveat)
     if plan.tau is not None:
@@ -53,7 +54,13 @@ def output_note(plan: Plan, expr: Expr) -> str | None:
 def plan_caveat(plan: Plan) -> str | None:
     """The note that goes with the answer's numbers as a column of their table; None where there is none."""
     found = [n for n in (output_note(plan, o.expr) for o in plan.query.outputs) if n is not None]
-    return next((n for n in found if n not in OF_NOTHING), None if plan.measures else _note_of_nothing(plan))
+    of_nothing = None if plan.measures or _is_of_keys(plan) else _note_of_nothing(plan)
+    return next((n for n in found if n not in OF_NOTHING), of_nothing)
+
+
+def _is_of_keys(plan: Plan) -> bool:
+    """Whether the answer has no figure: a list of values."""
+    return not any(isinstance(n, Aggregate) for o in plan.query.outputs for n in walk(o.expr))
 
 
 def is_undefined(plan: Plan, expr: Expr) -> bool:

@@ -112,13 +112,9 @@ class _Reader:
             told=(told_today(),) if names_today(self.select) else (),
         )
         query = replace(query, table=pruned(query.table, [query.where, *(k.expr for k in self.keys), *_outer(query)]))
-        if not any(isinstance(n, Aggregate) for e in _outer(query) if e is not None for n in walk(e)):
-            if not self.keys:
-                self._refuse(
-                    "Q301", "there is no aggregate. Select count(*), sum, avg, variance or deviation.", self.select
-                )
-            if all(k.domain is not None for k in self.keys):
-                self._refuse("Q301", "the keys are public; add an aggregate such as count(*).", self.select)
+        if not self.keys and not any(isinstance(n, Aggregate) for e in _outer(query) if e is not None for n in walk(e)):
+            what = "there is no aggregate. Select count(*), sum, avg, variance or deviation."
+            self._refuse("Q301", what, self.select)
         return query
 
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:

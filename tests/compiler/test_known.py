@@ -263,3 +263,50 @@ def test_a_known_part_takes_no_share(curator: Curator) -> None:
     assert (found["s"].value, found["a"].value) == (0, None)
     assert found["n"].half_width == alone.half_width
     assert found["n"].note == alone.note
+
+
+# ---- keys alone ------------------------------------------------------------------------------------------------------
+
+KEYS_ALONE = [
+    "SELECT DISTINCT sex FROM visits",
+    "SELECT sex FROM visits WHERE age > 30 GROUP BY sex ORDER BY sex DESC LIMIT 1000",
+    "SELECT DISTINCT age > 40 AS old, sex FROM visits ORDER BY ALL",
+    "SELECT date_trunc('month', day) AS month FROM visits GROUP BY 1",
+    "SELECT sex FROM visits GROUP BY sex HAVING sex <> 'F'",
+    "SELECT upper(sex) AS s, 1 AS one FROM visits GROUP BY ALL",
+]
+
+
+def test_keys_alone_are_their_domains_whatever_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free, without a read, the same for any rows; a key without a domain costs, and wants delta."""
+    found: list[list[list[tuple[object, ...]]]] = []
+    for number, rows in enumerate(("('a', 50, 'F', DATE '2024-03-01')", "('b', 20, 'M', NULL), ('c', 9, 'x', NULL)")):
+        source = str(tmp_path / f"{number}.duckdb")
+        with duckdb.connect(source) as con:
+            con.execute("CREATE TABLE visits (pid VARCHAR, age INTEGER, sex VARCHAR, day DATE, town VARCHAR)")
+            con.execute(f"INSERT INTO visits SELECT *, pid FROM (VALUES {rows}) AS t(pid, age, sex, day)")
+        with duckdp.open(source, ledger=tmp_path / f"{number}.ledger") as curator:
+            bounds: dict[str, tuple[object, object]] = {"age": (0, 110), "day": ("2024-01-01", "2024-12-31")}
+            domains = {"sex": ["F", "M", "D"]}
+            curator.protect(
+                "visits", unit_key="pid", row_cap=100, max_rows=1, bounds=bounds, domains=domains, columns=["town"]
+            )
+            curator.budget(epsilon=1, delta=1e-6)
+            curator.grant("ana", epsilon=1, delta=1e-6)
+            session = curator.session("ana")
+            with monkeypatch.context() as patched:
+                patched.setattr("duckdp.vault.engine.Engine.run", lambda *_: pytest.fail("rows were read"))
+                answers = [session.sql(text) for text in KEYS_ALONE]
+            assert curator.ledger.count_charges() == 0
+            assert all(answer.cost == "nothing" and "was not looked at" in answer.notes[0] for answer in answers)
+            found.append([answer.rows() for answer in answers])
+            for terms in ({}, {"epsilon": 0.5}):
+                with pytest.raises(duckdp.errors.DuckDPError, match=r"^(P101|Q404): "):
+                    session.sql("SELECT DISTINCT town FROM visits", **terms)
+            assert len(session.sql("SELECT DISTINCT town FROM visits", epsilon=0.5, delta=1e-6)) == 0  # few units
+            assert curator.ledger.count_charges() == 1
+    assert found[0] == found[1]
+    assert found[0][0] == [("F",), ("M",), ("D",)] and found[0][1] == [("M",), ("F",), ("D",)]
+    assert found[0][2] == [(old, sex) for old in (False, True) for sex in ("D", "F", "M")]
+    assert len(found[0][3]) == 12 and found[0][4] == [("M",), ("D",)]
+    assert found[0][5] == [("F", 1), ("M", 1), ("D", 1)]

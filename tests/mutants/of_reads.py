@@ -32,6 +32,7 @@ _T_THRESHOLD = tuple(
 
 # fmt: off
 READS: tuple[Mutant, ...] = (
+    Mutant("known: keys alone that no declaration lists", "duckdp/compiler/known.py", "keyed = bool(query.keys) and all(k.domain is not None for k in query.keys)", "keyed = bool(query.keys)", ("tests/compiler/test_known.py::test_keys_alone_are_their_domains_whatever_the_rows",)),
     Mutant("parsed: figures in another order", "duckdp/vault/parsed.py", "[float(text) for text in places]", "[float(text) for text in places][::-1]", ("tests/test_parsed.py",)),
     Mutant("workers: a question at once is not timed", "duckdp/serve/workers.py", 'timed = method != "bind" and', 'timed = method not in ("bind", "query") and', ("tests/serve/test_doors.py::test_what_may_need_a_private_read_leaves_on_the_grid",)),
     # ---- clamps

@@ -127,6 +127,63 @@ def test_a_read_only_disk_is_told_at_the_start(tmp_path: Path, disk: Path) -> No
     _holds(server, 1)
 
 
+@pytest.fixture
+def failing(tmp_path: Path) -> Iterator[Path]:
+    """A file system of ext4, which turns read-only when an error is found in it, whoever writes there."""
+    image, place = tmp_path / "image", tmp_path / "failing"
+    place.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(16 * 2**20)
+    subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", image], check=True)
+    _mount(image, place)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def _mount(image: Path, place: Path) -> None:
+    subprocess.run(["mount", "-o", "loop,errors=remount-ro", image, place], check=True)
+
+
+def _fail(place: Path) -> None:
+    device = subprocess.run(["findmnt", "-no", "SOURCE", place], capture_output=True, text=True, check=True).stdout
+    Path(f"/sys/fs/ext4/{Path(device.strip()).name}/trigger_fs_error").write_text("a test")
+    with pytest.raises(OSError, match="Read-only"):
+        (place / "another").write_text("x")
+
+
+@pytest.mark.slow
+def test_a_disk_that_turns_read_only_while_serving_answers_nothing_new(tmp_path: Path, failing: Path) -> None:
+    """What cannot be charged is refused by a code, what was bought is given; with the disk mended, all is there."""
+    server = served_on(tmp_path, failing)
+    try:
+        with psycopg.connect(server.dsn() + EPSILON, autocommit=True) as con:
+            bought = [ask(con, 30), ask(con, 31)]
+            _fail(failing)
+            for age in range(32, 42):
+                with pytest.raises(psycopg.Error, match=r"B2\d\d: "):
+                    ask(con, age)
+            assert [ask(con, 30), ask(con, 31)] == bought
+            with psycopg.connect(server.dsn() + EPSILON, autocommit=True) as later:
+                assert ask(later, 30) == bought[0]
+                with pytest.raises(psycopg.Error, match=r"B2\d\d: "):
+                    ask(later, 50)
+    finally:
+        assert server.stop() == 0
+    subprocess.run(["umount", failing], check=True)
+    subprocess.run(["e2fsck", "-fy", tmp_path / "image"], check=False, capture_output=True)  # 1: it mended something
+    _mount(tmp_path / "image", failing)
+    with Ledger.open(server.ledger, create=False) as ledger:
+        ledger.verify()
+        assert [row.state for row in ledger.charges()] == ["released"] * 2  # nothing that was refused was charged
+    again = start(server.source, server.ledger, "--grid", "0")
+    try:
+        with psycopg.connect(again.dsn() + EPSILON, autocommit=True) as con:
+            assert ask(con, 30) == bought[0] and isinstance(ask(con, 60), int)
+    finally:
+        assert again.stop() == 0
+    _holds(again, 3)
+
+
 def _holds(server: Served, least: int) -> None:
     """The ledger opens, its totals replay, and each answer that came has its charge."""
     with_ledger = Ledger.open(server.ledger, create=False)

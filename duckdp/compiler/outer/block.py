@@ -28,6 +28,7 @@ from duckdp.compiler import ways
 from duckdp.compiler.domains import Domains
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.frame import WRAPPERS, aggregates, aliases_of, group_nodes, has_aggregate, is_aggregation
+from duckdp.compiler.known import is_of_keys
 from duckdp.compiler.outer.least import (
     VALUE,
     asks_least,
@@ -101,6 +102,8 @@ class Parts:
         asked = rebuilt(base, duplicate)
         asked.set("expressions", [duplicate(e) for e in outputs])
         query = read_select(asked, self.tables, self.text, self.parameters)
+        if is_of_keys(query):  # alone they are answered; to count or join them would tell of declarations, not of rows
+            refuse("Q301", "the keys are public; add an aggregate such as count(*).", asked, self.text)
         if len(query.outputs) != len(outputs):
             refuse("Q206", ways.EACH_QUANTILE, outputs[-1], self.text)
         self._last = given, query
