@@ -16,6 +16,6 @@ del test_one_name_for_one_ledger  # noqa: F821
 del test_a_new_version_of_the_schema_is_reached_step_by_step  # noqa: F821
 del test_ledgers_of_older_versions_are_opened_and_their_answers_stay_free  # noqa: F821
 # Its anchor is always a given one, by which a backup is known to be whole: nothing is charged as lost. Backups of
-# ledgers on a server are in test_faults_served.py.
+# ledgers on a server are in test_curators.py.
 del test_a_backup_is_whole_and_answers_nothing_until_it_is_needed  # noqa: F821
 del test_nobody_is_called_as_what_was_lost_is  # noqa: F821
