@@ -113,7 +113,7 @@ def test_what_progress_raises_ends_the_opening(tmp_path: Path, monkeypatch: pyte
 def test_ctrl_c_ends_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broken twin: the engine itself looks for Ctrl-C so seldom that this statement runs to its end."""
     monkeypatch.setattr(
-        "duckdp.vault.decoding._probe", lambda c: [f"list_sum(list_transform(range(100000), lambda x: x + {c.name}))"]
+        "duckdp.vault.decoding.probes", lambda c: [f"list_sum(list_transform(range(100000), lambda x: x + {c.name}))"]
     )
     path = parquet(tmp_path, 100_000)  # hours
     pressed = []
