@@ -90,6 +90,22 @@ def test_rows_that_are_units_have_tests_of_public_rows() -> None:
         plan_of(OR, rows)
 
 
+FILLED = "FROM days d LEFT JOIN visits v ON v.day = d.day GROUP BY d.day"
+
+
+def test_a_public_row_that_nobody_has_is_told_of_too(world: duckdb.DuckDBPyConnection) -> None:
+    """EXISTS is FALSE of it, so count(EXISTS ...) is 1 in DuckDB where nobody has a row; a test in FILTER is right."""
+    for told in (f"NOT EXISTS (SELECT 1 FROM {L})", "v.day IN (SELECT day FROM days)", "pid IN (SELECT pid FROM labs)"):
+        for text in (f"count({told})", f"sum(CAST({told} AS INTEGER))"):
+            with pytest.raises(QueryError, match="Q204"):
+                plan_of(f"SELECT d.day, {text} {FILLED}", USUAL)
+    text = f"SELECT d.day, count(v.cost) FILTER (WHERE NOT EXISTS (SELECT 1 FROM {L})) {FILLED}"
+    plan, rng = plan_of(text, WIDE), random.Random(3)
+    for _ in range(3):
+        load_reference(world, random_data(rng, wild=False))
+        assert differs(world, text, plan) is None
+
+
 def test_no_row_is_lost_or_repeated_by_a_column() -> None:
     world = USUAL | {"labs": tables(row_cap=5)["labs"]}
     whole = plan_of("SELECT count(*) FROM visits", USUAL).query.table

@@ -2,7 +2,8 @@
 
 A public row that is kept alone is no unit's, and is there if, and only if, nobody has a matching row. So what is asked
 must not tell it from no row at all: one key, a column of the public table, of which every value is shown anyway, and
-aggregates that a row without values leaves as they are. Then the question is that about protected JOIN public.
+aggregates that a row without values leaves as they are. Then the question is that about protected JOIN public. What a
+test of a subquery tells (EXISTS) is told of a public row that is kept alone too: it is FALSE there, and no value less.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def require_filled(
     refs = [k.expr.column.name for k in keys if isinstance(k.expr, ColumnRef) and k.domain is not None]
     if len(keys) != 1 or refs != [n for n in refs if n in filled] or not refs or select.args.get("where") is not None:
         refuse("Q204", ways.PUBLIC_KEYS, select.args.get("where") or select.args["from_"], text)
+    told = {e.column.name for n in scope.named if n.hidden for _, e in n.view.columns if isinstance(e, ColumnRef)}
     for node in (cast("exp.Expression", n) for n in select.walk()):
         if not is_aggregate(node):
             continue
@@ -51,5 +53,5 @@ def require_filled(
             refuse("Q204", ways.PUBLIC_COUNT, node, text)
         if scope.is_unit(inner):
             continue
-        if scope.mark(inner) is not None or not null_with(row(inner)) - filled:
+        if scope.mark(inner) is not None or not null_with(row(inner)) - filled - told:
             refuse("Q204", ways.PUBLIC_COUNT, node, text)
