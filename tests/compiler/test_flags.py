@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import duckdb
 import pytest
 
+from duckdp.catalog.table import Kind, Table
+from duckdp.compiler.printing import Parameters, print_rows
 from duckdp.compiler.relations import joining, matched, with_public
 from duckdp.compiler.relations.relation import Relation
 from duckdp.errors import QueryError
 from tests.relational import (
+    COLUMNS,
+    PUBLIC,
     broken_claim,
     differs,
     largest_share,
@@ -19,6 +26,7 @@ from tests.relational import (
     plan_of,
     random_data,
     relations_of,
+    table,
     tables,
     violation,
 )
@@ -133,6 +141,58 @@ def test_pairs_without_equality_alone_have_a_bound_on_work() -> None:
 
     assert most(PAIR.replace("NOT ", "")) == [(None, None)]
     assert most(PAIR) == most(PAIRED) == [(128, 128)]
+
+
+COMPUTED = [
+    f"{V} EXISTS (SELECT 1 FROM {L} AND l.day % 2 = v.day % 2)",
+    f"{V} NOT EXISTS (SELECT 1 FROM {L} AND l.level = -abs(v.cost) AND l.day = v.day)",
+    f"{V} paid OR EXISTS (SELECT 1 FROM {L} AND least(l.day, 0) = least(v.day, 0) "
+    "AND left(l.dept, 0) = left(v.dept, 0))",
+    f"{V} cost > 1 AND (pid, least(day, 0)) IN (SELECT pid, least(day, 0) FROM labs WHERE ok)",
+    f"{V} day > 99 OR (pid, round(day / 100)) IN (SELECT pid, round(day / 100) FROM labs)",
+    "SELECT count(*) FROM visits v SEMI JOIN labs l ON v.pid = l.pid AND least(v.day, 0) = least(l.day, 0)",
+    "SELECT count(*) FROM visits v ANTI JOIN labs l ON v.pid = l.pid AND least(v.day, 0) = 1 + least(l.day, 0)",
+]
+
+
+@pytest.mark.parametrize("text", COMPUTED)
+def test_what_is_computed_means_what_duckdb_means(text: str, world: duckdb.DuckDBPyConnection) -> None:
+    rng, wide = random.Random(text), plan_of(text, WIDE)
+    for _ in range(3):
+        load_reference(world, random_data(rng, wild=False))
+        assert differs(world, text, wide) is None
+    assert violation(world, plan_of(text, USUAL), rng, 1) is None
+
+
+@pytest.mark.parametrize("text", [*COMPUTED, *TEXTS])
+def test_no_step_makes_pairs_of_all_rows_of_one_unit(text: str, world: duckdb.DuckDBPyConnection) -> None:
+    """1,000 rows on both sides, different in every column: pairs of all would be a million."""
+    rows = 1000
+    values = {"INTEGER": "i", "DOUBLE": "i / 7.5", "DECIMAL(9,2)": "i", "VARCHAR": "'a' || i", "BOOLEAN": "i % 2 = 0"}
+    for name, columns in COLUMNS.items():
+        items = [f"({values.get(c.type, 'DATE $$2024-01-01$$')})::{c.type} AS {c.name}" for c in columns]
+        world.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT 1 AS pid, {', '.join(items)} FROM range({rows}) t(i)")
+    for name, rows_of in PUBLIC.items():
+        world.execute(f"CREATE OR REPLACE TABLE {name} AS {rows_of}")
+    table = plan_of(text, unbounded()).query.table
+    parameters = Parameters(key=7)
+    sql = f"SELECT bit_xor(hash(t)) FROM {print_rows(table, table.columns, parameters, unit=True)} AS t"
+    told = world.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", parameters.values).fetchall()[0][1]
+    made = [n for step in json.loads(told)["operator"] for n in _rows_made(step)]
+    assert rows <= max(made) <= max(20 * rows, 128 * 128)
+
+
+def unbounded() -> dict[str, Table]:
+    """The tables with columns of numbers whose values are all told apart."""
+    wide = [replace(c, upper=10_000.0) if c.kind is Kind.NUMBER else replace(c, domain=None) for c in COLUMNS["visits"]]
+    more = [replace(c, upper=10_000.0) if c.kind is Kind.NUMBER else replace(c, domain=None) for c in COLUMNS["labs"]]
+    return USUAL | {"visits": table("visits", columns=tuple(wide)), "labs": table("labs", columns=tuple(more))}
+
+
+def _rows_made(step: dict[str, Any]) -> Iterator[int]:
+    yield step["intermediate_rows"]
+    for below in step.get("children", ()):
+        yield from _rows_made(below)
 
 
 @pytest.mark.parametrize(

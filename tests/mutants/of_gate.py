@@ -79,6 +79,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("joins: all rows of a unit on both sides", _JOINED, "return None if few[0] else JOIN_ROWS, None if few[1] else JOIN_ROWS", "return None, None", _T_RELATIONS),
     Mutant("joins: what may be missing is never NULL", _DERIVED, "return replace(column, nullable=True, domain=domain)", "return replace(column, domain=domain)", _T_RELATIONS),
     Mutant("matches: units not compared", _MATCHED, 'else [f"other.{UNIT} = base.{UNIT}"]', 'else ["TRUE"]', _T_RELATIONS),
+    Mutant("matches: all values meet what is computed of them", _MATCHED, "        if isinstance(part.arguments[own], ColumnRef):\n", "        if True:\n", _T_FLAGS),
     Mutant("flags: rows of which one stays", _MATCHED, "if exists and flag is None else table.units_cap", "if exists else table.units_cap", _T_FLAGS),
     Mutant("flags: told of the rows that are chosen", _MATCHED, "        if self.flag is None:\n            conditions.append(", "        if True:\n            conditions.append(", _T_FLAGS),
     Mutant("flags: IN that is never NULL", "duckdp/compiler/relations/joining_public.py", 'nullable=how == "listed")', "nullable=False)", _T_FLAGS),

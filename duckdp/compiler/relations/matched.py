@@ -6,14 +6,17 @@ is made or repeated: all that is known of the columns stays what it is, and a un
 A flag: instead of leaving rows out, a column may tell the same of each row, TRUE or FALSE and never NULL. All rows stay
 then, and whatever is asked of the column (OR, CASE, a group) is a function of the row and of its unit's rows.
 
-Work: a match on the unit alone, or with conditions on the other side alone, is found in one pass. A condition that
-reads the rows themselves is looked at for each pair of a unit's rows, so both sides keep ``JOIN_ROWS`` rows of a unit
-then, chosen as those of a join are (relations/joined.py). Rows that are not chosen do not stay and match nothing.
+Work: a match on the unit alone, with conditions on the other side alone, or where something of a row equals something
+of the other side, is found in one pass. DuckDB looks for a match of all different values that EXISTS reads of the rows
+around it, so what is compared is computed first, and is all that EXISTS reads: of ``b.x % 2 = a.x % 2`` each row of b
+would else meet every different a.x of the unit. Any other condition that reads the rows is looked at for each pair of a
+unit's rows, so both sides keep ``JOIN_ROWS`` rows of a unit then, chosen as those of a join are (relations/joined.py).
+Rows that are not chosen do not stay and match nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +24,7 @@ from duckdp.catalog.table import Column, Kind, Table
 from duckdp.compiler.bound_values import Parameters
 from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
-from duckdp.compiler.operators import Facts, row_of
+from duckdp.compiler.operators import Facts, operator_sql, row_of
 from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows, quote
 from duckdp.compiler.relations.derived import column_of, print_derived
 from duckdp.compiler.relations.implied import names_owner
@@ -127,11 +130,14 @@ class Matched(Node):
 
         conditions = [] if self.where is None else shown([self.where])
         here, most = self.most
-        if here is not None:  # a condition of pairs reads a column of the rows: there is one
+        compared = [self._compared(i, part, shown) for i, part in enumerate(pairs)] if here is None else []
+        keys = [key for key, _ in compared if key]
+        if here is not None or keys:  # a condition of pairs reads a column of the rows: there is one
             names = [quote(n) for n in sorted(later)]
-            listed = ", ".join(f"base.{n} AS {n}" for n in (UNIT, *names))
+            listed = ", ".join([*(f"base.{n} AS {n}" for n in (UNIT, *names)), *keys])
             where = f" WHERE {conditions.pop()}" if conditions else ""
-            rows = print_chosen(f"(SELECT {listed} FROM {rows} AS base{where})", names, parameters.salt, here)
+            rows = f"(SELECT {listed} FROM {rows} AS base{where})"
+            rows = rows if here is None else print_chosen(rows, names, parameters.salt, here)
         linked, wanted = self.linked, {c.name for c in columns(*there, *pairs) if c.name not in own}
         other = self.other.print(wanted, parameters, linked=linked)
         if there or most is not None:
@@ -143,7 +149,8 @@ class Matched(Node):
             other = f"(SELECT {listed} FROM {other} AS other{where})"
             if most is not None:
                 other = print_chosen(other, names or ["one"], parameters.salt, most)
-        on = " AND ".join([*([] if linked else [f"other.{UNIT} = base.{UNIT}"]), *shown(pairs)])
+        met = shown(pairs) if here is not None else [condition for _, condition in compared]
+        on = " AND ".join([*([] if linked else [f"other.{UNIT} = base.{UNIT}"]), *met])
         found = f"EXISTS (SELECT 1 FROM {other} AS other WHERE {on})"
         items = [
             f"base.{UNIT} AS {UNIT}",
@@ -155,6 +162,21 @@ class Matched(Node):
             items.append(f"{found} AS {quote(flag)}")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return f"(SELECT {', '.join(items)} FROM {rows} AS base{where})"
+
+    def _compared(self, i: int, part: Expr, shown: Callable[[list[Expr]], list[str]]) -> tuple[str, str]:
+        """What a row has to equal in a match, as a column of the rows, and the condition that reads that column alone.
+
+        No column where it is one already.
+        """
+        if not isinstance(part, Call) or not self._is_hashed(part):  # a side has one row of a unit
+            return "", shown([part])[0]
+        there = {c.name for c, _ in self.other.items}
+        sides, key = shown(list(part.arguments)), f"{UNIT}_key_{i}"
+        own = next(p for p, a in enumerate(part.arguments) if not {c.name for c in columns(a)} <= there)
+        if isinstance(part.arguments[own], ColumnRef):
+            return "", operator_sql(part, sides)
+        computed, sides[own] = f"{sides[own]} AS {key}", f"base.{key}"
+        return computed, operator_sql(part, sides)
 
     def describe(self) -> list[str]:
         """The rows, and what they must, or must not, have."""
