@@ -50,8 +50,11 @@ class Server:
             command = [str(install / "bin" / "postgres"), "--version"]
             subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=60, **self._as)
         except (OSError, subprocess.CalledProcessError):
-            shutil.copytree(install, self.folder / "install")
-            return self.folder / "install"
+            ours = self.folder / "copied" / install.parent.name
+            shutil.copytree(install, ours / install.name)
+            libraries = install.parent.with_name(f"{install.parent.name}.libs")  # found from the programs, by ..
+            shutil.copytree(libraries, ours.with_name(libraries.name))
+            return ours / install.name
         return install
 
     def start(self, *settings: str) -> Server:

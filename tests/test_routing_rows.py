@@ -30,7 +30,15 @@ VALUES: dict[Kind, list[str]] = {
 OPTIONS = {"left": "2", "right": "2", "substring": "1,2", "to_integer": "INTEGER", "units": "2"} | {
     name: "month" for name in OPERATORS if name.startswith(("trunc_", "date_diff", "date_sub"))
 }
-OPTIONS |= {"split_part": "1", "strftime_date": "%Y", "strftime_timestamp": "%Y", "shifted": "1,0,0"}
+OPTIONS |= {
+    "split_part": "1",
+    "lpad": "3",
+    "rpad": "3",
+    "regexp_extract": "0",
+    "strftime_date": "%Y",
+    "strftime_timestamp": "%Y",
+    "shifted": "1,0,0",
+}
 
 
 def kinds_of(operator: Operator) -> tuple[Kind, ...]:

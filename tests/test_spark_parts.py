@@ -123,7 +123,7 @@ def test_what_fails_on_a_worker_says_nothing(whole: duckdb.DuckDBPyConnection, m
             list(reader(work)(iter(batches(whole, 0))))
         assert str(caught.value) == FAILED
         assert caught.value.__cause__ is None
-        assert caught.value.__context__ is None
+        assert not isinstance(caught.value.__context__, duckdb.Error)  # which would be printed with it
     with pytest.raises(duckdb.Error, match="Could not convert"):  # the broken twin: what is not wrapped quotes a row
         list(read_part(work, iter(batches(whole, 0)), 0))
 

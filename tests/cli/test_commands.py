@@ -253,7 +253,7 @@ def test_a_backup_is_the_way_out_of_damage(run: Run, clinic: Path, tmp_path: Pat
         file.write(b"\xa5" * 4096)
     told = run(*ask).stderr
     assert told.startswith("B202: ")
-    assert "put a backup in their place, with its anchor, and call duckdp ledger restore SOURCE --reason ...;" in told
+    assert "put a backup in its place, with its anchor, and call duckdp ledger restore SOURCE --reason ...;" in told
     for file in clinic.parent.glob("clinic.ledger*"):
         file.unlink()
     for end in ("", ".anchor"):

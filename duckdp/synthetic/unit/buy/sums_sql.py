@@ -54,7 +54,6 @@ def _(features: Features, relation: str, columns: Sequence[str], bits: int) -> s
     return f"SELECT {sums} FROM {sql} AS s"
 
 
-@print_sums.register
 def _print_normed(products: NormedProducts, relation: str, columns: Sequence[str], bits: int) -> str:
     """Integers of each row first, then their norm, then the sums of those rows whose norm is at most ``longest``."""
     if len(columns) != products.dimensions or bits != BITS:
@@ -79,6 +78,9 @@ def _print_normed(products: NormedProducts, relation: str, columns: Sequence[str
     sql = f"(SELECT s.*, {' + '.join(parts)} AS dp_n FROM {sql} AS s)"
     added = (f"CASE WHEN s.dp_n <= {products.longest} THEN CAST(s.dp_p{n} AS HUGEINT) END" for n in range(len(pairs)))
     return f"SELECT {', '.join(f'coalesce(system.main.sum({a}), 0)' for a in added)} FROM {sql} AS s"
+
+
+print_sums.register(NormedProducts, _print_normed)
 
 
 def _print_factor(factor: Factor, columns: Sequence[str]) -> str:
