@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from duckdp.mechanisms import cluster_means as module
 from duckdp.mechanisms.cluster_means import ClusterMeans
 from duckdp.mechanisms.weighted_kmeans import squared_distances, weighted_kmeans
 from tests.privacy.statistics import fits, ks_p
@@ -39,6 +40,14 @@ def test_what_a_unit_changes_is_what_is_noised(come: int, go: int) -> None:
     assert moved(come, go) * means.rate == Fraction(1, 2)
     if come + go > 1:  # the twin that takes a unit for one row
         assert moved(come, go) * ClusterMeans(epsilon=Fraction(1, 2), rows=1, size=2, side=2).rate > Fraction(1, 2)
+
+
+def test_what_is_noised_is_side_times_the_rows_and_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "cube_noise", lambda count, _: [0] * count)
+    means = ClusterMeans(epsilon=Fraction(1), rows=1, size=2, side=8)
+    found = means.release([[5, 8, -16], [0, 0, 0]])
+    assert found == [[40, 8, -16], [0, 0, 0]]
+    assert means.mean(found[0], 0) == [8 / 40, -16 / 40]
 
 
 def test_draws_follow_the_law() -> None:

@@ -59,8 +59,9 @@ CLUSTERS: tuple[Mutant, ...] = (
     Mutant(
         "k-means: how often centres move is not of its identity",
         _TASK,
-        "self.start, self.blocks, self.moves, self.epsilon_nano",
-        "self.start, self.blocks, self.epsilon_nano",
+        # its shares follow from that too
+        "self.moves, self.epsilon_nano, self.neighbours.value]\n        shares = [str(share) for share in self.shares]",
+        "self.epsilon_nano, self.neighbours.value]\n        shares = list[str]()",
         _T_IDENTITIES,
     ),
     Mutant(
@@ -82,7 +83,11 @@ CLUSTERS: tuple[Mutant, ...] = (
         _T_MEANS,
     ),
     Mutant(
-        "cluster means: the count is no coordinate", _MEANS, "(self.side * rows, *sums)", "(rows, *sums)", _T_LOSSES
+        "cluster means: the count is no coordinate",
+        _MEANS,
+        "(self.side * rows, *sums)",
+        "(rows, *sums)",
+        (f"{_T_MEANS[0]}::test_what_is_noised_is_side_times_the_rows_and_the_sums",),
     ),
     Mutant(
         "cluster means: an interval of half the noise",
