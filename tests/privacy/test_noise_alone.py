@@ -50,6 +50,7 @@ from duckdp.synthetic.moments.buy import strongest as best
 from duckdp.synthetic.psi import buy as psi
 from duckdp.synthetic.tree.buy import counts as tree_counts
 from duckdp.synthetic.tree.buy import grow as tree
+from duckdp.synthetic.tree.buy import products as tree_products
 from duckdp.synthetic.tree.buy import resumed
 from duckdp.synthetic.unit.buy import purse as release
 from tests.gate import COLUMNS, clinic, plan_for
@@ -135,6 +136,8 @@ def held_noise() -> Iterator[Held]:
         patch.setattr(BlockMedian, "release", lambda self, values: len(values))
         patch.setattr(CenterOfAttention, "release", lambda self, values: len(values))
         patch.setattr(CenterOfVectors, "release", lambda self, vectors: [len(vectors)] * self.size)
+        # rows made of what was released, whose norm is a bound: of another draw each time
+        patch.setattr(tree_products, "_SHORTEST", 10.0)
         # candidates are told by the ends of their part, which are public
         patch.setattr(exponential_quantiles, "_draw", lambda segments, last, *_: (segments[0][0] + last) // 2)
         for module, name in (
