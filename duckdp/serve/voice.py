@@ -5,6 +5,7 @@ It stands where the binder stands in the owner's process (``front.binder``); non
 
 from __future__ import annotations
 
+import re
 import secrets
 import socket
 import threading
@@ -21,6 +22,7 @@ from duckdp.texts import sql_text
 
 GONE = "X101: the server does not answer."
 INTERRUPTED = "E102: interrupted; a charge that was made stays, and asking the same again (not fresh) costs nothing."
+_REFUSED = re.compile(r"[A-Z]\d{3}: ")  # how each refusal begins, and no SELECT
 
 
 class Voice:
@@ -82,7 +84,7 @@ class Voice:
     def bind(self, name: Any, arguments: Any, lists: Any) -> str:
         """The SELECT that stands for a call."""
         found = self._call("bind", [name, arguments, lists])[0]
-        if isinstance(found, str) and not found.startswith((GONE, INTERRUPTED)):
+        if isinstance(found, str) and not _REFUSED.match(found):
             return found
         return f"SELECT * FROM query(system.main.error({sql_text(str(found))}))"
 

@@ -19,12 +19,14 @@ import pytest
 
 from duckdp.resources import read_sql
 from duckdp.serve import messages as say
+from duckdp.serve.channel import HEAD, frame, read_body, read_head
 from duckdp.serve.conversation import Conversation
 from duckdp.serve.messages import Body, ProtocolError, read_parameters
 from duckdp.serve.settings import Settings
 from duckdp.serve.sqlstates import Refused
 from duckdp.serve.statements import count_parameters, read_statement, split, substitute
 from duckdp.serve.values import read_parameter, type_of
+from duckdp.serve.voice import Voice
 
 # ---- messages ------------------------------------------------------------------------------------------------------
 
@@ -357,3 +359,28 @@ def test_an_error_tells_its_state_and_place() -> None:
     assert b"C42601\0" in data
     assert b"P3\0" in data
     assert data.endswith(b"\0\0")
+
+
+@pytest.mark.parametrize(
+    "said", ["E102: interrupted; nothing was charged.", "X101: the server failed on this call.", None]
+)
+def test_what_the_server_refuses_while_duckdb_binds_is_told_in_its_words(said: str) -> None:
+    """It came back as the SELECT that stands for a call, and DuckDB could not parse it."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        voice = Voice(ours, lambda _: None)
+
+        def answer() -> None:
+            whole, text = read_head(theirs.recv(HEAD), 2**20)
+            number, *_ = read_body(theirs.recv(whole), text)[0]
+            theirs.sendall(frame([number, said, []]))
+
+        threads = [threading.Thread(target=answer), threading.Thread(target=voice.listen)]
+        for thread in threads:
+            thread.start()
+        select = voice.bind("dp_query", ["SELECT 1"], [])
+        theirs.close()
+        for thread in threads:
+            thread.join()
+    with duckdb.connect() as con, pytest.raises(duckdb.InvalidInputException, match=said):
+        con.execute(select)
