@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -88,9 +89,17 @@ class Server:
         return psycopg.connect(f"postgresql://owner@127.0.0.1:{self.port}/{database}", autocommit=True)
 
     def kill(self) -> None:
-        """As a power failure does: nothing is finished."""
+        """As a power failure does: nothing is finished.
+
+        Processes of connections have groups of their own, and would answer until they notice.
+        """
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGKILL)
+        own = self._process.pid
+        working = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+        os.killpg(own, signal.SIGKILL)
+        for pid in map(int, working):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
     def stop_only(self) -> None:

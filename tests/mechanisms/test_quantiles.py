@@ -178,11 +178,11 @@ def test_cells_follow_the_law(name: str) -> None:
 
 def test_a_scale_of_four_fifths_or_five_fourths_is_seen() -> None:
     part = part_of([0] * 30 + [1] * 3 + [2] * 3 + [3] * 30)
-    draws = Counter(draw_cell(part, aim_of("median", 0.5)) for _ in range(3 * DRAWS))
+    draws = Counter(draw_cell(part, aim_of("median", 0.5)) for _ in range(6 * DRAWS))
     for scale, right in ((1.0, True), (0.8, False), (1.25, False)):
         expected = counted_law(part, aim_of("median", 0.5 * scale), lambda cell: cell, cut=False)
         observed = [draws[c] for c in range(CELLS)]
-        cells = [3 * DRAWS * expected[c] for c in range(CELLS)]
+        cells = [6 * DRAWS * expected[c] for c in range(CELLS)]
         assert fits(float(stats.chisquare(observed, cells).pvalue)) == right, scale
 
 
