@@ -61,7 +61,7 @@ TEXTS = [
     "PREPARE q AS SELECT $1",
     "EXECUTE q(1)",
     "EXPLAIN SELECT 1",
-    "INSERT INTO t VALUES (1, 'x')",
+    "INSERT INTO t SELECT 1, 'x' WHERE (SELECT count(*) FROM t) < 9",
     "DELETE FROM t WHERE a > 100",
     "CREATE TABLE IF NOT EXISTS u (a INTEGER)",
     "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relname OPERATOR(pg_catalog.~) '^(t)$'",

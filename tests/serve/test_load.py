@@ -169,6 +169,8 @@ def killed(tmp_path: Path, kills: int, seed: int) -> str:
                     client = draw.choice(list(asking.clients.values()))
                     client.pgconn.finish()  # whatever it waits for
             count[victim] += 1
+            if number % 50 == 49:
+                print(f"\n{number + 1} deaths: {count}, {len(asking.answered)} answers", end="", flush=True)
     finally:
         asking.over.set()
         for thread in asking.threads:
