@@ -26,17 +26,25 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
     connection.close()
 
 
-@pytest.fixture
-def clinic_file(tmp_path: Path) -> str:
+@pytest.fixture(scope="session")
+def clinic_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A small DuckDB file: 500 visits of 200 patients."""
-    path = str(tmp_path / "clinic.duckdb")
-    with duckdb.connect(path) as connection:
+    path = tmp_path_factory.mktemp("clinic") / "clinic.duckdb"
+    with duckdb.connect(str(path)) as connection:
         connection.execute(
             "CREATE TABLE visits AS SELECT i % 200 AS patient_id, CAST(20 + i % 60 AS INTEGER) AS age, "
             "CAST(i * 7 % 5000 AS DOUBLE) AS cost, ['F', 'M'][1 + i % 2] AS sex, 'n' || (i % 40) AS name "
             "FROM range(500) AS t(i)"
         )
-    return path
+    return path.read_bytes()
+
+
+@pytest.fixture
+def clinic_file(clinic_bytes: bytes, tmp_path: Path) -> str:
+    """A copy of the clinic for one test: made once, as making one takes longer than many tests."""
+    path = tmp_path / "clinic.duckdb"
+    path.write_bytes(clinic_bytes)
+    return str(path)
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """The run of a file of tests, one of which hangs, under our options with a shorter limit."""
     (folder / "test_three.py").write_text(textwrap.dedent(HANGING))
     command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder)]
-    command += ["-p", "no:cacheprovider", "-o", "faulthandler_timeout=5", *options, "-v", "test_three.py"]
+    command += ["-p", "no:cacheprovider", "-o", "faulthandler_timeout=3", *options, "-v", "test_three.py"]
     plain = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}  # of the run that this test is in
     return subprocess.run(command, cwd=folder, env=plain, capture_output=True, text=True, timeout=600)
 

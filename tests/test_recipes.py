@@ -164,15 +164,12 @@ RESTS_ON = {"a-private-release": ("a-mechanism",)}
 COUNTED = {name: [int(n) for n in re.findall(r"\d+", files)] for name, files in TABLE.findall(PAGE)}
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_is_all_that_is_needed(name: str, tmp_path: Path) -> None:
+def use(name: str, folder: Path) -> list[str]:
+    """Follow a recipe and use what it adds; its new tests."""
     recipe = RECIPES[name]
-    make_copy(tmp_path)
-    for other in RESTS_ON.get(name, ()):
-        follow(RECIPES[other], tmp_path)
-    before = files(tmp_path)
-    follow(recipe, tmp_path)
-    after = files(tmp_path)
+    before = files(folder)
+    follow(recipe, folder)
+    after = files(folder)
     touched = {path for path in after if after[path] != before.get(path)}
     by_hand = {*recipe.new, *recipe.changes}
     assert by_hand <= touched
@@ -180,24 +177,33 @@ def test_a_recipe_is_all_that_is_needed(name: str, tmp_path: Path) -> None:
     assert not [path for path in touched - by_hand if path.endswith(".py") or not recipe.then]
     written = [path for path in by_hand if not path.startswith("tests/")]
     assert len([path for path in written if path in recipe.new]) == COUNTED[name][0], written
-    print_it = f"import pathlib, duckdp\nassert pathlib.Path(duckdp.__file__).is_relative_to({str(tmp_path)!r})\n"
+    print_it = f"import pathlib, duckdp\nassert pathlib.Path(duckdp.__file__).is_relative_to({str(folder)!r})\n"
     code, shown = recipe.use
-    assert shape(run(["python", "-c", print_it + code], tmp_path)) == shape(shown)
-    tests = [path for path in recipe.new if path.startswith("tests/")]
+    assert shape(run(["python", "-c", print_it + code], folder)) == shape(shown)
+    return [path for path in recipe.new if path.startswith("tests/")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_all_that_is_needed(name: str, tmp_path: Path) -> None:
+    """Without the others, and with the tests that know every release or function."""
+    make_copy(tmp_path)
+    for other in RESTS_ON.get(name, ()):
+        follow(RECIPES[other], tmp_path)
+    tests = use(name, tmp_path)
     if tests or name in ALSO:
         pytest_in(tmp_path, *tests, *ALSO.get(name, ()))
 
 
-def test_all_recipes_together_leave_the_house_in_order(tmp_path: Path) -> None:
-    """Layers, sizes, names and documentation strings hold of what the page teaches; so do style and types."""
+def test_recipes_leave_the_house_in_order(tmp_path: Path) -> None:
+    """One after another: each is all that is needed; layers, sizes, names, tests, style and types hold of them all."""
     make_copy(tmp_path)
-    for recipe in RECIPES.values():
-        follow(recipe, tmp_path)
+    tests = [path for name in RECIPES for path in use(name, tmp_path)]
     touched = {path for recipe in RECIPES.values() for path in (*recipe.new, *recipe.changes)}
     written = sorted(path for path in touched if path.endswith(".py"))
     run(["python", "-m", "ruff", "check", *written], tmp_path)
     run(["python", "-m", "ruff", "format", "--check", *written], tmp_path)
-    pytest_in(tmp_path, "tests/test_layers.py")
+    pytest_in(tmp_path, *tests, "tests/test_layers.py")
 
 
 def test_every_recipe_is_in_the_table_of_the_page() -> None:

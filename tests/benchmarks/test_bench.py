@@ -89,9 +89,9 @@ def test_missed_limits_are_marked() -> None:
     assert as_markdown(report).splitlines()[-2].endswith("3.00x b (at most 2x) | MISSED |")
 
 
-def test_no_more_rows_cross_than_are_released() -> None:
-    for what in (ROW, KEYED):
-        assert measure(1000, 400, 3, what)[1] == 3
+@pytest.mark.parametrize("what", [pytest.param(ROW, marks=pytest.mark.slow), KEYED])
+def test_no_more_rows_cross_than_are_released(what: str) -> None:
+    assert measure(1000, 400, 3, what)[1] == 3
 
 
 @pytest.mark.slow

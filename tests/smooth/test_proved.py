@@ -32,7 +32,7 @@ COLUMNS = (
     column("k", 0, 9, "INTEGER", nullable=False),
 )
 NUMBERS = ["0.1", "1", "2", "3.7", "0.001", "1000000.0", "123456.789", "1e9", "1e12", "3e-7"]
-SEED, SHORT, LONG = 11, 300, 6000
+SEED, SHORT, LONG = 11, 120, 6000
 Row = dict[str, Fraction]
 
 

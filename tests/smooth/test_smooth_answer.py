@@ -109,7 +109,11 @@ def test_intervals_cover_at_their_level(statistic, neighbours, epsilon):
 
 @pytest.mark.parametrize(
     ("statistic", "neighbours", "epsilon"),
-    [("mean", Neighbours.ADD_REMOVE, 1.0), ("sum", Neighbours.ADD_REMOVE, 1.0), ("mean", Neighbours.REPLACE, 1.0)],
+    [
+        ("mean", Neighbours.ADD_REMOVE, 1.0),
+        pytest.param("sum", Neighbours.ADD_REMOVE, 1.0, marks=pytest.mark.slow),
+        ("mean", Neighbours.REPLACE, 1.0),
+    ],
 )
 def test_simultaneous_intervals_cover_together(statistic, neighbours, epsilon):
     """The broken twin, each interval alone at the same level: all of them hold far less often."""

@@ -99,6 +99,20 @@ def test_products_that_are_noise_move_nothing_far() -> None:
     assert np.abs(features.means(move_to_products(true, tree)) - features.means(true)).mean() > 0.05
 
 
+@pytest.mark.parametrize("squared", [True, False])
+def test_columns_that_are_constant_have_no_products_to_move(squared: bool) -> None:
+    """All rows at the ends of what a product reads: nothing is told of them, and nothing is divided by it."""
+    rng = np.random.default_rng(7)
+    units, true = linked(200, rng, 0.5)
+    tree = with_products(units, true, 0.1)
+    tree.product_scales = {0: (0.25, 0.5), 1: (1.0, 0.5)}
+    tree.products, tree.product_bound, tree.product_squared = np.array([0.2]), 1.0, squared
+    constant = true.copy()
+    constant[:, :3] = (0.25, -1.0, 1.0)
+    np.testing.assert_array_equal(move_to_products(constant, tree), constant)
+    assert np.any(move_to_products(true, tree) != true)  # the twin: rows that differ are moved
+
+
 def test_values_of_bins_are_those_that_rows_get() -> None:
     for c in (column("x", 0, 10), column("n", 0, 3, "INTEGER", nullable=False), column("m", 0, 100, "INTEGER")):
         (binning,) = make_bins(make_units([c, COLUMNS[2]]), 20)[:1]

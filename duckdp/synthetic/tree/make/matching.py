@@ -65,6 +65,8 @@ def move_to_products(unit: Floats, tree: Tree) -> Floats:
     columns = [_latent(unit, tree, i) for i in chosen]
     wanted = _wanted(tree, features.means(unit))
     kept = features.told(unit) if isinstance(features, NormedProducts) else 1.0
+    if kept == 0:  # every column is constant, so rows have no products to move
+        return unit
     best, least = unit, np.inf
     current = unit
     for _ in range(_ROUNDS):
