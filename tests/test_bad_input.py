@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import duckdp
+from tests.test_bad_arguments import ASKING
 
 ROWS = 240
 TABLES = ("plain", "none", "ties", "alone")
@@ -50,14 +51,24 @@ ANSWERED = (
     "dp_histogram('{t}', 'x', epsilon := 1, bins := 5, groups := 'sex')",
     "dp_cdf('{t}', 'x', epsilon := 1, bins := 5)",
     "dp_count_variance('{t}', epsilon := 1, groups := 'sex')",
+    "dp_correlation('{t}', 'x', 'y', epsilon := 1)",
+    "dp_rows_per_unit('{t}', epsilon := 1)",
+    "dp_groups_per_unit('{t}', 'town', epsilon := 1)",
+    "dp_query('SELECT sex, avg(x), count(DISTINCT town) FROM {t} GROUP BY sex', epsilon := 1)",
+    "dp_synthesize('{t}', epsilon := 1, rows := 20, columns := ['x', 'sex'])",
     "dp_sparse_open('{t}', 3, epsilon := 1)",
     "dp_pmw_open('{t}', ['sex'], epsilon := 1)",
 )
 BY_NOISE = (
+    "dp_bounds('{t}', 'x', epsilon := 1)",
     "dp_top_k('{t}', 'note', 2, epsilon := 1, delta := '1e-6')",
     "dp_above_threshold('{t}', ['x > 1', 'x > 2'], 20, epsilon := 1)",
 )
 NO_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
+
+
+#: Asked in ``test_streams_are_answered_on_any_data``; answers of summaries look at no data.
+STREAMS = {"dp_sparse_ask", "dp_pmw_answer", "dp_smooth_answer", "dp_smooth_answers"}
 
 
 def _rows(table: str) -> list[tuple[int, float, float, str, str, str, str]]:
@@ -134,6 +145,11 @@ def test_where_noise_decides_how_many_the_form_and_the_charge_are_the_same(curat
     for table in TABLES[1:]:
         found = _ran(curator, con, call.format(t=table))
         assert (found[0], found[2]) == (columns, charges), table
+
+
+def test_every_function_that_costs_is_asked_on_odd_data() -> None:
+    asked = {call.split("(", 1)[0] for call in (*ANSWERED, *BY_NOISE)}
+    assert asked | STREAMS == set(ASKING)
 
 
 def test_rows_that_follow_the_data_would_show(curator: duckdp.Curator) -> None:
