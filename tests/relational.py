@@ -92,6 +92,12 @@ PUBLIC = {
 }
 
 
+def written_out(name: str, alias: str) -> str:
+    """The rows of a public table as constants of a statement."""
+    rows, names = PUBLIC[name].removeprefix("SELECT * FROM ").split(" AS t")
+    return f"{rows} AS {alias}{names}"
+
+
 @cache
 def public(name: str) -> Table:
     """A public table, with what is computed of its rows."""
@@ -500,11 +506,12 @@ class Statements:
         on += f" AND {self.condition(more)}" if self.rng.random() < 0.3 else ""
         own = f"(SELECT * FROM {of.sql}) AS {one}"
         shape = self.rng.choice(["JOIN", "LEFT JOIN", ",", "first", "RIGHT"])
+        other = self.rng.choice([f"{name} AS {two}", written_out(name, two)])
         rows = {
-            ",": f"{own}, {name} AS {two} WHERE {on}",
-            "first": f"{name} AS {two} JOIN {own} ON {on}",
-            "RIGHT": f"{name} AS {two} RIGHT JOIN {own} ON {on}",
-        }.get(shape, f"{own} {shape} {name} AS {two} ON {on}")
+            ",": f"{own}, {other} WHERE {on}",
+            "first": f"{other} JOIN {own} ON {on}",
+            "RIGHT": f"{other} RIGHT JOIN {own} ON {on}",
+        }.get(shape, f"{own} {shape} {other} ON {on}")
         return Source(f"SELECT {', '.join(items)} FROM {rows}", columns, unit)
 
     def tested(self, depth: int) -> Source:
@@ -518,6 +525,8 @@ class Statements:
             tests.append(f"{no}EXISTS (SELECT 1 FROM days AS {inner} WHERE {inner}.day = {n} AND {inner}.rate < 1)")
             tests.append(f"{n} {no}IN (SELECT day FROM days{self.rng.choice(['', ' WHERE day > 2'])})")
             tests.append(f"{no}EXISTS (SELECT 1 FROM depts AS {inner} WHERE {inner}.site > {n})")
+            tests.append(f"{no}EXISTS (SELECT 1 FROM {written_out('depts', inner)} WHERE {inner}.site > {n})")
+            tests.append(f"{n} {no}IN ({self.rng.choice(['VALUES (1), (NULL)', 'SELECT 1 UNION ALL SELECT 2.5'])})")
         tests += [f"{n} {no}IN (SELECT dept FROM depts WHERE site = 2)" for n in texts]
         return self.chosen(of, called, self.rng.choice(tests))
 

@@ -16,6 +16,15 @@ def small_int(node: object) -> int | None:
     return int(name) if name.isascii() and name.isdigit() and len(name) <= 9 else None
 
 
+def listed(members: Sequence[exp.Expression]) -> list[exp.Expression]:
+    """The members of a list after IN; of VALUES with one column, its rows."""
+    if len(members) != 1 or not isinstance(members[0], exp.Values):
+        return list(members)
+    rows = members[0].expressions
+    plain = all(isinstance(row, exp.Tuple) and len(row.expressions) == 1 for row in rows)
+    return [row.expressions[0] for row in rows] if plain and not members[0].args.get("alias") else list(members)
+
+
 def label_met(operator: str, arguments: Sequence[Expr]) -> str:
     """What is wrong with comparing a column with its own label for others, or "": rows hold their own values.
 

@@ -15,6 +15,7 @@ from duckdp.compiler.bound_values import Parameters as Parameters
 from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, KeyRef, Literal
 from duckdp.compiler.operators import operator_sql
 from duckdp.compiler.parse import parse_scalar
+from duckdp.compiler.relations.constant_rows import ConstantRows
 from duckdp.compiler.relations.relation import Relation
 from duckdp.compiler.scope import read_predicate
 from duckdp.errors import InternalError
@@ -122,10 +123,25 @@ def print_rows(table: Table, columns: tuple[Column, ...], parameters: Parameters
     """
     if isinstance(table, Relation):
         return table.node.print(columns, parameters)
+    if isinstance(table, ConstantRows):
+        return _print_constants(table, columns, parameters)
     items = [f"{print_column(c, parameters, 'base')} AS {quote(c.name)}" for c in columns]
     if unit and table.unit_key is not None:
         items.append(f"{_unit_of(table)} AS {UNIT}")
     return f"(SELECT {', '.join(items) or '1 AS one'} FROM {_rows_that_count(table, parameters)})"
+
+
+def _print_constants(table: ConstantRows, columns: tuple[Column, ...], parameters: Parameters) -> str:
+    """Rows of constants as a parenthesised SELECT: literals of ours, each with its kind's type."""
+    if not columns:
+        return f"(SELECT 1 AS one FROM system.main.range({len(table.values)}))"
+    places = {c.name: (i, c.kind) for i, c in enumerate(table.columns)}
+    wanted = [places[c.name] for c in columns]
+    rows = ", ".join(
+        f"({', '.join(print_literal(row[i], kind, parameters) for i, kind in wanted)})" for row in table.values
+    )
+    names = ", ".join(quote(c.name) for c in columns)
+    return f"(SELECT {names} FROM (VALUES {rows}) AS listed({names}))"
 
 
 def print_as_they_are(table: Table, columns: Sequence[Column], parameters: Parameters) -> str:

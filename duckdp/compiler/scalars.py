@@ -21,7 +21,7 @@ from duckdp.compiler.date_arithmetic import COMPARED, MomentNodes
 from duckdp.compiler.dates import DateNodes
 from duckdp.compiler.expression import Call, Case, Expr, Literal
 from duckdp.compiler.facts import facts, undefined
-from duckdp.compiler.literals import encodable, label_met, small_int
+from duckdp.compiler.literals import encodable, label_met, listed, small_int
 from duckdp.compiler.nodes import (
     BY_NODE,
     BY_WORD,
@@ -257,18 +257,18 @@ class Scalars(NumberNodes, MomentNodes, DateNodes, TextNodes):
             self._refuse("Q204", ways.CHOOSING, node)
         if any(v for k, v in node.args.items() if k not in ("this", "expressions")) or not node.expressions:
             self._refuse("Q204", "IN takes a list of constants. Write IN (1, 2).", node)
-        args = [self(node.this), *(self._constant(e) for e in node.expressions)]
+        args = [self(node.this), *(self.constant(e) for e in listed(node.expressions))]
         if not all(isinstance(a, Literal) for a in args[1:]) or len(args) > 1001:
             self._refuse("Q202", "IN takes a list of at most 1000 constants. Use = and OR.", node)
         kind = self._common(args, node)
         return self._operator(f"in_{kind.value}", node, self._met(args, kind))
 
-    def _constant(self, node: exp.Expression) -> Expr:
+    def constant(self, node: exp.Expression) -> Expr:
         """A member of a list; a number after a sign is the constant that it is."""
         if isinstance(node, exp.Paren):
-            return self._constant(node.this)
+            return self.constant(node.this)
         if isinstance(node, exp.Neg):
-            under = self._constant(node.this)
+            under = self.constant(node.this)
             if isinstance(under, Literal) and isinstance(under.value, (int, float)) and under.kind is Kind.NUMBER:
                 return replace(under, value=-under.value)
         return self(node)

@@ -130,7 +130,7 @@ SELECT count(*) FROM visits v JOIN range(100000000) AS r(day) ON v.day = r.day
 SELECT count(*) FROM visits v JOIN read_csv('/etc/passwd') AS r ON TRUE
 SELECT count(*) FROM visits v JOIN mine ON v.day = mine.day
 SELECT count(*) FROM visits v JOIN (SELECT day, count(*) AS n FROM visits GROUP BY day) a ON v.day = a.day
-WITH days AS (SELECT 1 AS day) SELECT count(*) FROM visits v JOIN days ON v.day = days.day
+WITH days AS (SELECT day FROM mine) SELECT count(*) FROM visits v JOIN days ON v.day = days.day
 WITH visits AS (SELECT 1 AS pid) SELECT * FROM labs WHERE pid IN (SELECT pid FROM visits)
 SELECT count(*) FROM other.visits
 SELECT count(*) FROM information_schema.tables, visits

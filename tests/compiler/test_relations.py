@@ -146,7 +146,7 @@ def test_a_cte_shadows_a_table() -> None:
         ("SELECT count(*) FROM (SELECT day FROM visits USING SAMPLE 3)", "Q201"),
         ("WITH RECURSIVE a AS (SELECT day FROM visits) SELECT count(*) FROM a", "Q204"),
         ("WITH a AS (SELECT day FROM visits), a AS (SELECT day FROM labs) SELECT count(*) FROM a", "Q203"),
-        ("WITH a AS (SELECT 1) SELECT count(*) FROM visits", "Q205"),
+        ("WITH a AS (SELECT 1 WHERE TRUE) SELECT count(*) FROM visits", "Q205"),
         ("WITH a AS (INSERT INTO x SELECT 1 RETURNING *) SELECT count(*) FROM visits", "Q204"),
         ("SELECT count(*) FROM (SELECT day, cost AS day FROM visits)", "Q203"),
         ("SELECT avg(n) FROM (SELECT any_value(day) AS n FROM visits GROUP BY pid)", "Q206"),

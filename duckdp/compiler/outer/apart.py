@@ -6,7 +6,7 @@ Each SELECT is one of four, by what stands in its FROM:
   release that reads it, and of nothing else.
 - *release*: it reads rows of units and aggregates without the unit. It is asked, and a table with its answer stands in
   its place (:mod:`duckdp.compiler.outer.block`).
-- *public*: it reads published tables, whose rows are no one's. Within a private SELECT it is part of that; else it is
+- *public*: it reads published tables, whose rows are no one's, or is rows of constants. Within a private SELECT it is part of that; else it is
   computed where answers are, and the rows come there (:mod:`duckdp.compiler.outer.public_rows`).
 - *outer*: it reads answers, published tables, and tables of the analyst's own. It is post-processing.
 
@@ -37,6 +37,7 @@ from duckdp.compiler.outer.trees import duplicate, named_outside, nodes_of, rebu
 from duckdp.compiler.outer.unfolded import require_small
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.query import Query
+from duckdp.compiler.relations.listing import is_constants
 from duckdp.compiler.relations.subqueries import Subqueries
 from duckdp.errors import QueryError
 
@@ -155,6 +156,8 @@ class _Reader:
     def _found_role(self, node: exp.Expression, names: _Names) -> Role:
         if isinstance(node, exp.Subquery):
             return self._role(node.this, names)
+        if is_constants(node):
+            return "public"
         if isinstance(node, exp.SetOperation):
             roles = [self._role(side, names) for side in (node.this, node.expression)]
             if len({role == "private" for role in roles}) > 1:
@@ -206,7 +209,7 @@ class _Reader:
                 return "public" if name in names.public else "private"
             table = self.tables.get(name)
             return "outer" if table is None else "private" if table.public is None else "public"
-        role = self._role(item, names) if isinstance(item, exp.Subquery) else "outer"
+        role = self._role(item, names) if isinstance(item, (exp.Subquery, exp.Values)) else "outer"
         return role if role in ("private", "public") else "outer"
 
     def _of_units(self, select: exp.Select, names: _Names) -> bool:
@@ -348,7 +351,10 @@ def _read_by(cte: exp.CTE) -> set[str]:
 def asked_alone(select: exp.Select, private: Mapping[str, exp.CTE]) -> exp.Select:
     """A SELECT with the CTEs of private rows that it may name, and no others."""
     made = rebuilt(select, duplicate, _WITH)
-    if private:
-        made.set("with_", exp.With(expressions=[duplicate(c) for c in private.values()]))
+    trees = (select, *private.values())
+    named = {table.name.lower() for tree in trees for table in tree.find_all(exp.Table)} if private else set()
+    known = [c for name, c in private.items() if name in named or not is_constants(c.this)]  # the rest may have no rule
+    if known:
+        made.set("with_", exp.With(expressions=[duplicate(c) for c in known]))
     assert isinstance(made, exp.Select)
     return made

@@ -24,6 +24,7 @@ from duckdp.compiler.frame import check_select, has_aggregate
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.relations.joining import Asks, Joining, Pairs, Rows
 from duckdp.compiler.relations.joining_public import PublicJoining
+from duckdp.compiler.relations.listing import written
 from duckdp.compiler.scope import FLAG, Named, View, conjuncts
 
 Views = Mapping[str, View]
@@ -148,7 +149,9 @@ class Choosing(ABC):
         if rows.scope(self.text).is_unit(test.this):
             return True
         names = {t.name.lower() for t in test.args["query"].find_all(exp.Table)}
-        return bool(names) and all(self._is_public(name, known) for name in names)
+        if not names:
+            return written(test.args["query"]) is not None
+        return all(self._is_public(name, known) for name in names)
 
     def _is_public(self, name: str, known: Views) -> bool:
         table = known[name].table if name in known else self.tables.get(name)

@@ -34,6 +34,7 @@ from duckdp.compiler.parse import MAX_NODES as MAX_PARTS
 from duckdp.compiler.relations.choosing import Choosing, Views
 from duckdp.compiler.relations.joining import Joining, Rows
 from duckdp.compiler.relations.joining_public import Item, PublicJoining
+from duckdp.compiler.relations.listing import Listing, written
 from duckdp.compiler.relations.per_unit_select import Grouped
 from duckdp.compiler.relations.relation import MAX_NODES, Relation
 from duckdp.compiler.relations.stacking import Stacking
@@ -59,6 +60,7 @@ class Subqueries(Choosing):
         self.joining = Joining(self.domains, lambda scope: Scalars(scope.leaf, text, parameters), text)
         self.publics = PublicJoining(self.domains, self.joining.reader, text)
         self.stacking = Stacking(self.domains, text)
+        self.listing = Listing(text, parameters)
 
     def scope(self, select: exp.Select) -> tuple[RowScope, Expr | None, list[exp.Expression]]:
         """The names of a SELECT's rows, which rows its FROM and subqueries of WHERE leave, and what else WHERE says.
@@ -148,6 +150,9 @@ class Subqueries(Choosing):
                 return self._named(node.this, known)
             view = self._renamed(self.view(node.this, known), node.args.get("alias"), node)
             return Named(names=(node.alias or "the subquery",), view=view)
+        if isinstance(node, exp.Values):
+            view = self._renamed(self.view(node, known), node.args.get("alias"), node)
+            return Named(names=(node.alias or "the subquery",), view=view)
         if isinstance(node, exp.Lateral):
             refuse_clause("laterals", [node], node, self.text)
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
@@ -182,6 +187,9 @@ class Subqueries(Choosing):
         if view.units or len(names) > len(old):
             self._refuse("Q203", "these columns cannot be renamed by position. Use AS in its SELECT.", node)
         given = [*names, *old[len(names) :]]
+        twice = next((n for n in given if [g.lower() for g in given].count(n.lower()) > 1), None)
+        if twice is not None:
+            self._refuse("Q203", f'two columns here are called "{twice[:63]}". Give each a name of its own.', node)
         columns = tuple((n, e) for n, (_, e) in zip(given, view.columns, strict=True))
         keys = tuple((n, k) for n, before in zip(given, old, strict=True) if (k := view.key(before)) is not None)
         return replace(view, columns=columns, keys=keys, order=tuple(given))
@@ -196,6 +204,9 @@ class Subqueries(Choosing):
         """
         if isinstance(node, exp.Subquery) and not any(v for k, v in node.args.items() if k != "this"):
             node = node.this
+        constants = written(node)
+        if constants is not None:
+            return self.listing.view(node, constants)
         if isinstance(node, exp.SetOperation):
             known = self._with(node, known)
             stacked = self.stacking.view(node, lambda part: self.view(part, known))

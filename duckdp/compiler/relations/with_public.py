@@ -29,6 +29,7 @@ from duckdp.compiler.expression import Call, ColumnRef, Expr, columns, show
 from duckdp.compiler.notation import pretty
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.printing import UNIT, print_expr, quote
+from duckdp.compiler.relations.constant_rows import ConstantRows
 from duckdp.compiler.relations.implied import without_unit
 from duckdp.compiler.relations.joined import MOST_ROWS, Part
 from duckdp.compiler.relations.narrowed import conjuncts_of
@@ -140,7 +141,9 @@ class WithPublic(Node):
         table = self.public.table
         where = f" where {pretty(self.public.where)}" if self.public.where is not None else ""
         on = f" on {pretty(self.on)}" if self.on is not None else ""
-        return [f"{_WORDS[self.how]} {table.name}{where}{on}", *describe_below(self.rows.table, self.rows.where)]
+        rows = f"{table.row_cap:,} row{'s' if table.row_cap > 1 else ''}"
+        name = f"{table.name} ({rows})" if isinstance(table, ConstantRows) else table.name
+        return [f"{_WORDS[self.how]} {name}{where}{on}", *describe_below(self.rows.table, self.rows.where)]
 
     def notes(self) -> list[str]:
         """What the protected side tells."""
