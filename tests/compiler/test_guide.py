@@ -38,7 +38,8 @@ def _table(name: str, *columns: object, unit: str = "patient_id") -> Table:
 def _wards() -> Table:
     con = duckdb.connect()
     con.execute(
-        "CREATE TABLE wards AS FROM (VALUES ('N', 'North', 'north', 12), ('S', 'South', 'x', 8)) t(ward, name, site, beds)"
+        "CREATE TABLE wards AS FROM (VALUES ('N', 'North', 'north', 12), ('S', 'South', 'x', 8)) "
+        "t(ward, name, site, beds)"
     )
     raw = [RawColumn(name=r[0], type=r[1], nullable=True) for r in con.execute("DESCRIBE wards").fetchall()]
     bare = replace(_table("wards", *(column(c.name, c.type) for c in raw)), unit_key=None, unit_type=None, row_cap=1)

@@ -195,7 +195,7 @@ WAYS = [
     (f"{N} QUALIFY true", "Of groups: HAVING", "SELECT sex, count(*) AS n FROM clinic GROUP BY sex HAVING n > 1"),
     (f"{N}, clinic AS b", "dp_query(", None),
     (f"{N} JOIN clinic AS b USING (age)", "dp_query(", None),
-    ("WITH x AS (SELECT 1) SELECT count(*) FROM clinic", 'Use "clinic"', N),
+    ("WITH x AS (SELECT 1 WHERE TRUE) SELECT count(*) FROM clinic", 'Use "clinic"', N),
     ("WITH x AS (DELETE FROM clinic) SELECT count(*) FROM clinic", "dp_query(", None),
     ("WITH RECURSIVE x AS (FROM clinic) FROM x SELECT count(*)", "without itself", f"WITH x AS (FROM clinic) {N}"),
     (f"WITH x AS (FROM clinic), x AS (FROM clinic) {N}", "Name each CTE once", f"WITH x AS (FROM clinic) {N}"),
@@ -488,6 +488,19 @@ W, V = "SELECT count(x) FROM (SELECT", "OVER (PARTITION BY pid ORDER BY day"
 U = f"{J} (SELECT day FROM visits UNION ALL SELECT"
 # a statement over protected and public tables, its way out, and what it then is
 PUBLIC_WAYS: list[tuple[str, str, str | None]] = [
+    (
+        f"{J} visits v JOIN (VALUES ({', '.join(['1'] * 5001)})) r ON v.day = r.col0",
+        "publish them as a table",
+        None,
+    ),
+    (
+        f"{J} visits v JOIN (VALUES (1 + 1)) r(x) ON v.day = r.x",
+        "SELECT over them",
+        f"{J} visits v JOIN (SELECT x + 1 AS x FROM (VALUES (1)) w(x)) r ON v.day = r.x",
+    ),
+    (f"{J} visits v JOIN (VALUES (v.day)) r(x) ON v.day = r.x", "are constants here", None),
+    (f"{J} visits v JOIN (VALUES (1, 2)) r(x, x) ON v.day = r.x", "name of its own", None),
+    (f"{J} visits v JOIN (VALUES (1), (2, 3)) r ON v.day = r.col0", "as many", None),
     (
         f"{J} days d SEMI JOIN visits v USING (day)",
         "protected table first",

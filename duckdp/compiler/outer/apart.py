@@ -6,8 +6,9 @@ Each SELECT is one of four, by what stands in its FROM:
   release that reads it, and of nothing else.
 - *release*: it reads rows of units and aggregates without the unit. It is asked, and a table with its answer stands in
   its place (:mod:`duckdp.compiler.outer.block`).
-- *public*: it reads published tables, whose rows are no one's, or is rows of constants. Within a private SELECT it is part of that; else it is
-  computed where answers are, and the rows come there (:mod:`duckdp.compiler.outer.public_rows`).
+- *public*: it reads published tables, whose rows are no one's, or is rows of constants. Within a private SELECT it is
+  part of that; else it is computed where answers are, and the rows come there
+  (:mod:`duckdp.compiler.outer.public_rows`).
 - *outer*: it reads answers, published tables, and tables of the analyst's own. It is post-processing.
 
 Names are looked up as SQL does: a CTE comes before a table of its name in everything that follows it. A release is

@@ -2,9 +2,9 @@
 
 They are the analyst's own constants, fixed before any data is looked at, so they are public rows by post-processing:
 all that ``with_public.py`` says of a published table holds of them word for word. A private row that meets F of them
-counts F times, and F is counted here, of the values as they are compared: a number as the DOUBLE that is printed, a text
-by its bytes. What is printed are the values, as literals and bound texts of our own, never the analyst's text; the SQL
-of private rows reads no table for them, and so there is no version of a source that they belong to.
+counts F times, and F is counted here, of the values as they are compared: a number as the DOUBLE that is printed, a
+text by its bytes. What is printed are the values, as literals and bound texts of our own, never the analyst's text;
+the SQL of private rows reads no table for them, and so there is no version of a source that they belong to.
 
 A question's identity holds their values (``Public.digest``), and not what the analyst called the columns.
 """
@@ -42,7 +42,7 @@ class ConstantRows(Table):
 
 
 def constant_rows(kinds: Sequence[tuple[Kind, str, bool]], rows: Sequence[Sequence[Scalar]]) -> ConstantRows:
-    """The table of constants.
+    """The public table that constants are, with all that is computed of them.
 
     Args:
         kinds: (kind, DuckDB's type, whether all are whole numbers) of each column.
@@ -74,7 +74,7 @@ def _told(value: Scalar) -> object:
 
 
 def _column(place: int, kind: Kind, name: str, whole: bool, values: Sequence[Scalar]) -> Column:
-    present = sorted({v for v in values if v is not None})  # type: ignore[type-var]
+    present = sorted({v for v in values if v is not None})
     bounded = kind in (Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP)
     missing = None in values
     return Column(
@@ -93,7 +93,7 @@ def _column(place: int, kind: Kind, name: str, whole: bool, values: Sequence[Sca
 def _alike(values: Sequence[Sequence[Scalar]]) -> tuple[tuple[tuple[str, ...], int], ...]:
     """The most rows that are equal in a column, in two, and in all; none of them NULL."""
     width = len(values[0])
-    sets = [(i,) for i in range(width)]
+    sets: list[tuple[int, ...]] = [(i,) for i in range(width)]
     sets += [*combinations(range(min(width, MOST_PAIRED)), 2), tuple(range(width))]
     found = {}
     for places in sets:

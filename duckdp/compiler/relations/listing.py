@@ -23,7 +23,7 @@ from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import View, view_from
 from duckdp.compiler.types import common_type
 
-MOST_CONSTANTS = 10_000  # values, rows by columns: each is a literal of a private read
+MOST_CONSTANTS = 5_000  # values, rows by columns: each is a literal of a private read
 _SQL_TYPES = {Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
 _CONSTANT = (exp.Literal, exp.Null, exp.Boolean, exp.Parameter, exp.Placeholder)
 _MOMENTS = (exp.DType.DATE, exp.DType.TIMESTAMP)
@@ -120,7 +120,7 @@ class Listing:
         return None
 
     def view(self, node: exp.Expression, found: Written) -> View:
-        """The rows of constants.
+        """A view of rows of constants, by the names that the statement gives their columns.
 
         Args:
             node: where they stand.

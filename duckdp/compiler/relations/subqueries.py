@@ -32,6 +32,7 @@ from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import MAX_DEPTH, refuse
 from duckdp.compiler.parse import MAX_NODES as MAX_PARTS
 from duckdp.compiler.relations.choosing import Choosing, Views
+from duckdp.compiler.relations.constant_rows import ConstantRows
 from duckdp.compiler.relations.joining import Joining, Rows
 from duckdp.compiler.relations.joining_public import Item, PublicJoining
 from duckdp.compiler.relations.listing import Listing, written
@@ -41,6 +42,8 @@ from duckdp.compiler.relations.stacking import Stacking
 from duckdp.compiler.relations.windowing import Windowing, has_windows
 from duckdp.compiler.scalars import Scalars
 from duckdp.compiler.scope import FLAG, Named, RowScope, View, view_from, view_of
+
+NO_TABLE = "the query names no table. "
 
 
 class Subqueries(Choosing):
@@ -75,6 +78,8 @@ class Subqueries(Choosing):
         rows, known = self._from(select, {})
         rows, rest = self._matched(select, rows, known)
         rows, self.select = self._told_in(select, rows, known)
+        if isinstance(rows.table, ConstantRows):
+            self._refuse("Q205", NO_TABLE + ways.names(list(self.tables)), select)
         if rows.table.public is not None:
             self._refuse("Q205", ways.public_only(rows.table.name), select)
         self.filled = rows.filled
@@ -85,7 +90,7 @@ class Subqueries(Choosing):
         known = self._with(select, known)
         clause = select.args.get("from_")
         if clause is None:
-            self._refuse("Q205", "the query names no table. " + ways.names(list(self.tables)), select)
+            self._refuse("Q205", NO_TABLE + ways.names(list(self.tables)), select)
         nodes = [None, *(select.args.get("joins") or ())]
         items = [Item(node=n, named=self._named(clause.this if n is None else n.this, known)) for n in nodes]
         ordered = self.publics.ordered(items)
