@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from duckdp.catalog.table import Column, Kind, Scalar
 
-REMEMBERED = 2**14  # expressions per function (``remembered``)
+REMEMBERED = 2**12  # expressions per function (``remembered``), of some 400 bytes each
 Found = TypeVar("Found")
 PLAIN = re.compile(r"(?!(case|when|then|else|null|end|where)\Z)[a-z_][a-z0-9_]*\Z")  # shown without quotes
 
@@ -123,27 +123,34 @@ def remembered(find: Callable[[Expr], Found]) -> Callable[[Expr], Found]:
     """Remember what a function of an expression alone gives, so that asking at every node of a tree takes linear time.
 
     By identity: to hash or compare a tree walks all of it. An expression that is remembered is kept, so no other gets
-    its identity; when there are many, all are forgotten. Parts come before what they are part of, so that a deep tree
-    takes no deep stack.
+    its identity; when there are many (:data:`REMEMBERED`, or twice those of the tree that was asked about when all were
+    last forgotten), all are forgotten, by whichever thread. Parts come before what they are part of, so that a deep
+    tree takes no deep stack.
     """
     known: dict[int, tuple[Expr, Found]] = {}
+    larger = 0
 
     @wraps(find)
     def ask(expr: Expr) -> Found:
+        nonlocal larger
         kept = known.get(id(expr))
         if kept is not None:
             return kept[1]
-        if len(known) >= REMEMBERED:
+        forgotten = len(known) >= max(REMEMBERED, larger)
+        if forgotten:
             known.clear()
-        todo, order = [expr], dict[int, Expr]()
+        order, todo = {id(expr): expr}, list(children(expr))
         while todo:
             part = todo.pop()
             if id(part) not in known and id(part) not in order:
                 order[id(part)] = part
                 todo += children(part)
-        for part in reversed(order.values()):
-            known[id(part)] = part, find(part)
-        return known[id(expr)][1]
+        for part in reversed(order.values()):  # the last is the expression itself
+            found = find(part)
+            known[id(part)] = part, found
+        if forgotten:
+            larger = 2 * len(order)  # else a larger tree, asked about from its leaves, would be done ever anew
+        return found
 
     return ask
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from itertools import product
 
 from duckdp.catalog.table import Kind, Scalar
-from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, walk
+from duckdp.compiler.expression import Aggregate, Call, Case, ColumnRef, Expr, Literal, remembered, walk
 from duckdp.compiler.facts import date_bounds, facts
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.query import Query
@@ -62,12 +62,12 @@ def is_known(query: Query) -> bool:
     return bool(found) and all(k.domain is not None for k in query.keys) and all(is_zero(query, a) for a in found)
 
 
-@lru_cache(maxsize=1024)
 def never(condition: Expr) -> bool:
     """Whether a condition is false or NULL for every row that there could be."""
     return True not in outcomes(condition)
 
 
+@remembered
 def outcomes(expr: Expr) -> Truths:
     """Every value that a boolean can have, and maybe more.
 

@@ -25,6 +25,7 @@ from duckdp.catalog.table import load_table
 from duckdp.compiler.parse import parse_statement
 from duckdp.front.front import LOCKDOWN, LOCKS, VIEWS, create_functions
 from duckdp.process.importing import importing
+from duckdp.process.settling import settle
 from duckdp.resources import read_sql
 from duckdp.serve.catalog import install, rewritten, stub_statements
 from duckdp.serve.conversation import Conversation
@@ -70,6 +71,7 @@ class Process:
         for setting in LOCKS:
             self._con.execute(setting)
         _warm(self._con)
+        settle()
         lock()
         threading.Thread(target=self._take_news, daemon=True).start()
         self._control.send(b'["ready"]')
@@ -126,6 +128,7 @@ class Process:
                 ).run(key)
             finally:
                 del self._cursors[number]
+                self._voice.notes(number)  # that nobody will be told
                 cursor.close()
 
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from duckdp.desk.desk import Desk
 from duckdp.errors import ParameterError
+from duckdp.process.settling import settle
 from duckdp.serve.listener import Listener
 from duckdp.serve.lockdown import UnconfinedError, require_possible
 from duckdp.serve.timing import GRID
@@ -88,6 +89,7 @@ async def _serve(listener: Listener, host: str, port: int, listening: Callable[[
     except OSError as error:
         raise ParameterError("P107", "port", f"{host}:{port}", f"nothing can listen there: {error.strerror}.") from None
     try:
+        settle()
         listening(host, found)
         await over.wait()
     finally:

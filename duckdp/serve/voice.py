@@ -57,8 +57,8 @@ class Voice:
                     self._heard(answer)
                     continue
                 who, waiting = self._waiting.pop(number, (0, None))
-                self._notes.setdefault(who, []).extend(notes)
-                if waiting is not None:
+                if waiting is not None:  # else nobody waits for it any more, nor reads its notes
+                    self._notes.setdefault(who, []).extend(notes)
                     waiting.set_result((answer, data))
         except (OSError, ChannelError):
             for _, waiting in list(self._waiting.values()):
