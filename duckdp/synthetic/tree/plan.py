@@ -69,14 +69,26 @@ def prefers_tree(units: UnitColumns, request: Request) -> bool:
 
 
 def make_tree_plan(
-    request: Request, units: UnitColumns, terms: Terms, *, valued: bool = True, normed: bool = True
+    request: Request,
+    units: UnitColumns,
+    terms: Terms,
+    *,
+    valued: bool = True,
+    normed: bool = True,
+    shrunk: bool = True,
 ) -> TreePlan:
-    """The plan. ``terms`` tell the relation and the noise; ``valued``, ``normed``: not so in plans of before.
+    """The plan. ``terms`` tell the relation and the noise; plans of before are not valued, normed or shrunk.
 
     Plans whose products have a bound on a row's norm choose columns of single values by released histograms, too.
     """
     if request.target is not None:
         return plan_before(request, units, terms)
+    plan = _shared(request, units, terms, valued=valued, normed=normed)
+    return replace(plan, shrunk=True) if shrunk else plan
+
+
+def _shared(request: Request, units: UnitColumns, terms: Terms, *, valued: bool, normed: bool) -> TreePlan:
+    """The shares of the charge."""
     columns = len(units.parts)
     noise = relative_noise(request, columns, terms)
     bins = bins_for(noise)

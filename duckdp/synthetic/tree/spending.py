@@ -36,6 +36,8 @@ class TreePlan:
         values, moduli: tables of values of whole numbers (``single_values.Valued``); not in plans of before.
         normed: whether products have a bound on a row's norm (``normed``); not in plans of before.
         chosen: whether columns are added to these by released histograms; not in plans of before.
+        shrunk: whether noisy counts of ordered bins are pulled to public laws (``make.shrinking``), from which follows
+            what later stages are of; not in plans of before.
         cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
     """
 
@@ -57,13 +59,15 @@ class TreePlan:
     moduli: tuple[tuple[int, int], ...] = ()
     normed: bool = False
     chosen: bool = False
+    shrunk: bool = False
 
     @property
     def name(self) -> str:
         """Which plan it is, of those that a request can have: stored with what is bought by it."""
         name = "valued" if self.values else "scaled" if self.scaled else "plain"
         name = f"{name}, chosen" if self.chosen else name
-        return f"{name}, normed" if self.normed else name
+        name = f"{name}, normed" if self.normed else name
+        return f"{name}, shrunk" if self.shrunk else name
 
     @property
     def total(self) -> Fraction:

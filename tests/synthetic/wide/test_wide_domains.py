@@ -151,7 +151,7 @@ def test_shares_of_many_bins_need_no_prior_draws(monkeypatch: pytest.MonkeyPatch
     def refuse(size: int) -> None:
         raise AssertionError(size)
 
-    monkeypatch.setattr("duckdp.synthetic.tree.make.estimates._rough", refuse)
+    monkeypatch.setattr("duckdp.synthetic.tree.make.estimates.rough_laws", refuse)
     counts = np.random.default_rng(3).normal(10, 50, 4096)
     assert estimate_shares(counts, 50.0, 4000.0, ordered=False).sum() == pytest.approx(1)
     with pytest.raises(AssertionError):

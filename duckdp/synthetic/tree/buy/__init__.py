@@ -32,8 +32,9 @@ from duckdp.synthetic.unit.request import Request
 _PLANS = (
     make_tree_plan,
     plan_before,
-    partial(make_tree_plan, normed=False),
-    partial(make_tree_plan, valued=False, normed=False),
+    partial(make_tree_plan, shrunk=False),
+    partial(make_tree_plan, normed=False, shrunk=False),
+    partial(make_tree_plan, valued=False, normed=False, shrunk=False),
 )
 
 

@@ -63,7 +63,7 @@ class Replayed:
 def begun_by(plans: Sequence[TreePlan], name: str | None, spent: Fraction) -> TreePlan:
     """The first plan that a first stage of this name and cost may be of; raises Unfit where there is none."""
     for plan in plans:
-        always = plan.values or plan.normed  # such plans have always been named
+        always = plan.values or plan.normed or plan.shrunk  # such plans have always been named
         named = name == plan.name or (name is None and not always)
         if plan.ones == spent and named:
             return plan

@@ -23,7 +23,7 @@ from duckdp.synthetic.unit.uniforms import uniforms
 Mean = tuple[Floats, float, float] | None
 """Middles of bins, a released mean of them, and the deviation of its noise; or None."""
 
-_DRAWS = 8192  # distributions of the prior, drawn once for each number of bins
+DRAWS = 8192  # distributions of the prior, drawn once for each number of bins
 _FEW = 2.0  # effective draws of the prior, up to which the nearest point of the simplex is taken
 _ENOUGH = 30.0  # effective draws beyond those, from which the posterior mean is
 _CLEAR = 0.004  # of the rows: less noise than this leaves no work to a prior
@@ -33,7 +33,7 @@ _LEANINGS = 20  # Newton steps to a mean
 _NO_SPREAD = 1e-12  # variance of values below which nothing can lean
 _MOST_LEAN = 50.0  # exponent over the range of the values
 _SCALINGS = 40  # rounds of proportional fitting of a joint distribution to its margins
-_MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
+MOST_BINS = 400  # with a prior: its draws are 8192 numbers a bin
 
 
 def to_simplex(values: Floats, total: float) -> Floats:
@@ -54,10 +54,10 @@ def estimate_shares(counts: Floats, deviation: float, rows: float, *, ordered: b
         ordered: whether neighbouring bins are alike.
         mean: what is known of a mean of values at the bins, as float[B].
     """
-    near = _nearest(counts, deviation, rows, mean)
-    if not 3 <= len(counts) <= _MOST_BINS or deviation < _CLEAR * rows:
+    near = nearest_shares(counts, deviation, rows, mean)
+    if not 3 <= len(counts) <= MOST_BINS or deviation < _CLEAR * rows:
         return near
-    prior = np.concatenate([_smooth(len(counts)), _rough(len(counts))]) if ordered else _rough(len(counts))
+    prior = np.concatenate([smooth_laws(len(counts)), rough_laws(len(counts))]) if ordered else rough_laws(len(counts))
     fit = np.sum((counts / rows - prior) ** 2, axis=1) * (rows / deviation) ** 2 / -2
     weights = np.exp(fit - fit.max())
     weights /= weights.sum()
@@ -66,16 +66,16 @@ def estimate_shares(counts: Floats, deviation: float, rows: float, *, ordered: b
     if mean is not None:
         means = prior @ mean[0]
         own = float(weights @ means**2) - float(weights @ means) ** 2
-        posterior = _leaning(posterior, mean[0], _goal(float(posterior @ mean[0]), own, mean))
+        posterior = leaning(posterior, mean[0], likely_mean(float(posterior @ mean[0]), own, mean))
     return np.asarray(trust * posterior + (1 - trust) * near)
 
 
-def _goal(now: float, own: float, mean: tuple[Floats, float, float]) -> float:
+def likely_mean(now: float, own: float, mean: tuple[Floats, float, float]) -> float:
     """A mean of variance ``own`` and the released one, by inverse variances."""
     return now + (mean[1] - now) * own / (own + mean[2] ** 2 + 1e-300)
 
 
-def _nearest(counts: Floats, deviation: float, rows: float, mean: Mean) -> Floats:
+def nearest_shares(counts: Floats, deviation: float, rows: float, mean: Mean) -> Floats:
     """Shares of the nearest point of the simplex, and of those whose mean is the wanted one, where it is known.
 
     The nearest point with a mean is the nearest one to counts that are shifted along the values: the shift is found by
@@ -87,7 +87,7 @@ def _nearest(counts: Floats, deviation: float, rows: float, mean: Mean) -> Float
     values = mean[0] - float(mean[0].mean())
     inside = near > 0
     own = (deviation / rows) ** 2 * float(((values - values[inside].mean())[inside] ** 2).sum())
-    goal = _goal(float(near @ mean[0]) / rows, own, mean)
+    goal = likely_mean(float(near @ mean[0]) / rows, own, mean)
     if not own or not float(mean[0].min()) < goal < float(mean[0].max()):
         return near / rows
     low, high = -_SHIFTS * rows, _SHIFTS * rows
@@ -98,7 +98,7 @@ def _nearest(counts: Floats, deviation: float, rows: float, mean: Mean) -> Float
     return near / rows
 
 
-def _leaning(shares: Floats, values: Floats, goal: float) -> Floats:
+def leaning(shares: Floats, values: Floats, goal: float) -> Floats:
     """Shares leaned exponentially, so that they change least by relative entropy, until values have the wanted mean."""
     lean, found = 0.0, shares
     for _ in range(_LEANINGS):
@@ -261,9 +261,9 @@ def scale_margins(joint: Floats, first: Floats, second: Floats) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _smooth(size: int) -> Floats:
+def smooth_laws(size: int) -> Floats:
     """Mixtures of three normal laws over equal bins of [0, 1], tails in the end bins, float[3 draws, size]."""
-    edges, draws = np.linspace(0, 1, size + 1), 3 * _DRAWS
+    edges, draws = np.linspace(0, 1, size + 1), 3 * DRAWS
     weights = gammaincinv(0.3, uniforms(draws, 3)) + 1e-12
     weights /= weights.sum(axis=1, keepdims=True)
     centres, widths = 1.6 * uniforms(draws, 3) - 0.3, 0.01 * 100 ** uniforms(draws, 3)
@@ -276,8 +276,8 @@ def _smooth(size: int) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _rough(size: int) -> Floats:
+def rough_laws(size: int) -> Floats:
     """Symmetric Dirichlet laws of a random concentration, float[draws, size]."""
-    concentration = 0.05 * 60 ** uniforms(_DRAWS, 1)
-    found = gammaincinv(concentration, uniforms(_DRAWS, size)) + 1e-12
+    concentration = 0.05 * 60 ** uniforms(DRAWS, 1)
+    found = gammaincinv(concentration, uniforms(DRAWS, size)) + 1e-12
     return np.asarray(found / found.sum(axis=1, keepdims=True))

@@ -23,6 +23,7 @@ from duckdp.synthetic.tree.make.estimates import (
     shrink_gap,
     tilt_pair,
 )
+from duckdp.synthetic.tree.make.shrinking import shrink_shares
 from duckdp.synthetic.tree.scales import PLAIN, Scale, bin_values
 from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.features import Floats
@@ -174,7 +175,10 @@ class Tree:
             found[i] = own / self.rows
         there = np.delete(np.arange(binning.size), [*absent, *piles])
         known = None if mean is None or values is None else (values[there], *mean[1:])
-        found[there] = estimate_shares(counts[there], deviation, self.rows, ordered=binning.ordered, mean=known)
+        if binning.ordered and self.plan.shrunk:
+            found[there] = shrink_shares(counts[there], deviation, self.rows, known)
+        else:
+            found[there] = estimate_shares(counts[there], deviation, self.rows, ordered=binning.ordered, mean=known)
         for i in piles:
             step = binning.parent(i - binning.bins)
             found[step] = max(0.0, float(found[step] - found[i]))
