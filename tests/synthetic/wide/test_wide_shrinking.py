@@ -69,7 +69,7 @@ def test_a_known_mean_is_met() -> None:
     assert abs(float(shrink_shares(counts, 85.0, _ROWS) @ _VALUES) - wanted) > 0.02
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 22, MOST_BINS + 1])
+@pytest.mark.parametrize("size", [1, 2, _BINS, MOST_BINS + 1])
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1e6, 1e12])
 def test_whatever_noise_made_of_the_counts_they_become_shares(size: int, scale: float) -> None:
     counts = np.random.default_rng(size).normal(0, 1, size) * scale
@@ -80,7 +80,7 @@ def test_whatever_noise_made_of_the_counts_they_become_shares(size: int, scale: 
 
 
 def test_laws_are_shares_and_enough_of_them_count() -> None:
-    laws = _laws(5)
+    laws = _laws(_BINS)
     assert laws.min() >= 0
     assert laws.sum(axis=1) == pytest.approx(1)
     weights = _weigh(-1e9 * np.arange(1000.0))  # one stands out of all others
