@@ -90,6 +90,7 @@ CODES: dict[str, str] = {
     "B212": "the curator, connection or ledger was opened before this process was forked",
     "B213": "the server of the ledger cannot be reached, or the connection to it was lost",
     "B214": "the server is not fit to keep a ledger",
+    "B215": "the ledger was moved to a server",
     "E101": "DuckDB could not finish the query; its message is withheld because it may quote rows",
     "E102": "the query was interrupted; its charge stays, and asking the same again (not fresh) costs nothing; "
     "three attempts may read the data",

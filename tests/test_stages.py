@@ -338,6 +338,8 @@ from tests import test_stages as ours
 from duckdp.core.task import Stages
 from duckdp.vault.engine import Engine
 from duckdp.ledger import Ledger
+from tests.served.elsewhere import serve_if_asked
+serve_if_asked()
 what, at = sys.argv[3], int(sys.argv[4])
 count = [0]
 def before(call):

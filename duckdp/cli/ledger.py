@@ -161,6 +161,29 @@ def anchor(source: str, ledger_path: str | None, to: str | None, to_command: str
 
 @ledger.command()
 @source_argument
+@click.argument("address")
+@click.option("--to", metavar="FILE", help="Where the anchor is from now on: a file.")
+@click.option("--to-command", metavar="WORDS", help="The same: a command, run without a shell.")
+@reason_option(required=True)
+def move(
+    source: str, ledger_path: str | None, address: str, to: str | None, to_command: str | None, reason: str
+) -> None:
+    """Move the ledger from its file to a server: postgresql://user@host/database?schema=name.
+
+    The file is closed for good and stays as a record; from now on say --ledger ADDRESS. If it fails, say it again.
+    """
+    from duckdp.ledger.addresses import canonical
+
+    if to is not None and to_command is not None:
+        raise click.UsageError("Give --to or --to-command, not both.")
+    with open_ledger(source, ledger_path) as found:
+        found.move(address, reason=reason, anchor=words_in(to_command) if to_command is not None else to)
+        path = found.path
+    click.echo(f"moved; {path} is closed for good. From now on: --ledger '{canonical(address)}'")
+
+
+@ledger.command()
+@source_argument
 @click.option("--nothing-lost", is_flag=True, help="You vouch that nothing was charged after the backup.")
 @reason_option(required=True)
 def restore(source: str, ledger_path: str | None, reason: str, *, nothing_lost: bool) -> None:

@@ -77,9 +77,11 @@ def _of_original(tx: Tx, path: str) -> tuple[Place, ...]:
     """Where the anchors of the original are.
 
     Raises:
-        LedgerError: B207, this is no backup.
+        LedgerError: B207, this is no backup; B215, it was moved.
     """
     dataset = tx.dataset()
+    if chain.is_moved(dataset["backup"]):
+        raise chain.is_backup(dataset["backup"])
     if dataset["backup"] is None and dataset["frozen"] != budgets.OLD_BACKUP:
         raise LedgerError("B207", f'the ledger "{path}" is not a backup: it is in service.', path=path)
     return places_in(dataset["anchor"], path)

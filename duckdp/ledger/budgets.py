@@ -94,14 +94,14 @@ def unfreeze(tx: Tx, reason: str) -> None:
 
 
 def require_service(tx: Tx) -> None:
-    """Nothing, if the ledger is no backup.
+    """Nothing, if the ledger is no backup and was not moved.
 
     Raises:
-        BudgetError: B210.
+        BudgetError: B210. LedgerError: B215.
     """
     dataset = tx.dataset()
     if dataset["backup"] is not None or dataset["frozen"] == OLD_BACKUP:
-        raise chain.is_backup()
+        raise chain.is_backup(dataset["backup"])
 
 
 def thaw(tx: Tx, reason: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from duckdp.errors import BudgetError, LedgerError
+from duckdp.errors import BudgetError, DuckDPError, LedgerError
 from duckdp.ledger import schema
 from duckdp.ledger.addresses import is_address
 from duckdp.ledger.seals import Damage
@@ -39,6 +39,8 @@ MACHINE = frozenset(
         *("reserve", "unreserve", "turn", "step", "ended"),
     }
 )
+#: How the mark begins by which a ledger says that it goes on elsewhere; any other mark is of a backup.
+MOVED = "moved to "
 COLUMNS = "seq, at, kind, subject, detail, reason, hash"
 RECENT = 1000  # links that are checked at each opening
 
@@ -59,7 +61,7 @@ def append(
     """Append an event to the chain; an action of the owner unless it is one of :data:`MACHINE`."""
     dataset = tx.dataset()
     if dataset["backup"] is not None and kind not in OF_BACKUPS:
-        raise is_backup()
+        raise is_backup(dataset["backup"])
     row = (dataset["events"] + 1, now(), kind, subject, ordered(detail or {}), reason)
     head = link(dataset["head"] or genesis(dataset), row)
     action = None if kind in MACHINE else dataset["actions"] + 1
@@ -108,12 +110,35 @@ def damaged(path: str, found: str) -> LedgerError:
     )
 
 
-def is_backup() -> BudgetError:
-    """The error for whatever a backup does not do."""
+def is_moved(mark: str | None) -> bool:
+    """Whether what a data set says of itself is that it goes on elsewhere."""
+    return mark is not None and mark.startswith(MOVED)
+
+
+def is_backup(mark: str | None) -> DuckDPError:
+    """The error for whatever a backup does not do, or a ledger that was moved."""
+    if mark is not None and is_moved(mark):
+        where = mark.removeprefix(MOVED)
+        return LedgerError(
+            "B215",
+            f'this ledger was moved to "{where}" and is closed for good: what is left is spent there. Open that: '
+            f'ledger="{where}".',
+            path=where,
+        )
     return BudgetError(
         "B210",
         "this ledger is a backup, which answers nothing and stays as it is. If the original is gone for good, the data "
         "owner puts it into service with Ledger.put_into_service.",
+    )
+
+
+def is_unfinished(path: str) -> LedgerError:
+    """The error for a ledger on a server that is not in service yet."""
+    return LedgerError(
+        "B215",
+        f'the ledger "{path}" was not moved there to the end and answers nothing yet. Give the same command again: '
+        "duckdp ledger move.",
+        path=path,
     )
 
 

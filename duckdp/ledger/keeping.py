@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from duckdp.errors import LedgerError
-from duckdp.ledger import backups, chain, moving
+from duckdp.ledger import backups, chain, moving, transfer
 from duckdp.ledger.addresses import is_address
 from duckdp.ledger.places import Where
 from duckdp.ledger.statement_check import begin_anew, heads_named, problems
@@ -78,6 +78,26 @@ class Keeping(Closing):
             ParameterError: P107.
         """
         moving.move(self._store, anchor, reason)
+
+    def move(self, address: str, *, reason: str, anchor: Where | None = None) -> None:
+        """Move the ledger from its file to a server, with its history, sums, answers and log of statements.
+
+        From then on the file is closed for good (B215) and stays where it is, as a record; the ledger is opened by its
+        address. Charges that are being answered meanwhile end with an error, and are redeemed there, free. At no moment
+        may both be charged; whatever ends this, the same call again does what is left.
+
+        Args:
+            address: ``postgresql://...``, with a schema that is not there or is empty.
+            reason: kept in the log.
+            anchor: where the anchor is from now on, as in :meth:`open`; by default where it was, unless that was beside
+                the file.
+
+        Raises:
+            LedgerError: B202, B203 the anchor knows of more than the file, B206 others write for too long, B207 there
+                is another ledger, B208, B213, B214, B215 it was moved elsewhere. ParameterError: P107.
+        """
+        self.statements.flush()
+        transfer.to_server(self._store, address, anchor, reason)
 
     def put_into_service(self, *, reason: str, nothing_lost: bool = False) -> None:
         """Let a backup take the place of its original, which is gone for good.

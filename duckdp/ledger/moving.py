@@ -22,7 +22,7 @@ def move(store: Store, where: Where, reason: str) -> None:
     before = store.read(lambda tx: places_in(tx.dataset()["anchor"], store.path))
     if before == (new,):
         return
-    store.ask(lambda tx: _begin(store, tx, new))
+    store.ask(lambda tx: begin_at(store, tx, new))
     store.anchors.commands.add(new)
     store.write(lambda tx: _choose(tx, tuple(dict.fromkeys((*before, new))), reason))
     if store.anchors.said is not None:
@@ -30,7 +30,7 @@ def move(store: Store, where: Where, reason: str) -> None:
     store.write(lambda tx: _choose(tx, (new,), reason))
 
 
-def _begin(store: Store, tx: Tx, new: Place) -> None:
+def begin_at(store: Store, tx: Tx, new: Place) -> None:
     """Let an anchor that knows nothing, or an earlier position of this ledger, know the present one."""
     known = store.anchors.read(new)
     if known is not None:

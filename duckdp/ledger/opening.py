@@ -125,10 +125,13 @@ def prepare(connection: Open, path: str) -> None:
     """Make a connection fit to write to a ledger, if it is one that this version can read; else nothing is written.
 
     Raises:
-        LedgerError: B201, B202, B203, B207.
+        LedgerError: B201, B202, B203, B207, B215.
     """
     if isinstance(connection, served.Connection):
         _require_version(served_schema.version(connection), path)
+        row = connection.execute("SELECT backup FROM dataset").fetchone()
+        if row is not None and chain.is_moved(row[0]):
+            raise chain.is_unfinished(path)
         served_schema.learn(connection)
         return
     _identify(connection, path, anchored=os.path.lexists(path + anchor.SUFFIX))

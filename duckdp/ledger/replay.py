@@ -175,7 +175,9 @@ class Replay:
                 self.anchor = detail.get("anchor", self.anchor)
             case "copy":
                 self.backup = detail["at"]
-            case "restored":
+            case "move":
+                self.backup, self.anchor = detail["mark"], detail["anchor"]
+            case "restored" | "moved":
                 self.backup = None
             case "backup" | "look" | "restoring" | "statements":
                 pass

@@ -106,9 +106,23 @@ def make(connection: Served) -> bool:
         )
     if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (name,)).fetchone() is None:
         connection.script(f'CREATE SCHEMA "{name}"; REVOKE ALL ON SCHEMA "{name}" FROM PUBLIC')
+    _make(connection)
+    return True
+
+
+def remake(connection: Served) -> None:
+    """Make the tables anew, empty, within the transaction that is open.
+
+    Raises:
+        Failure.
+    """
+    connection.script(f"DROP TABLE {', '.join(_OWN)}; DROP FUNCTION refuse_change()")
+    _make(connection)
+
+
+def _make(connection: Served) -> None:
     connection.script(read_sql(SCRIPT))
     connection.script(f"COMMENT ON TABLE dataset IS '{_MARK}'")
-    return True
 
 
 def described(connection: Served, *, schema_id: int | None = None) -> list[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from duckdp.ledger import schema
 from duckdp.ledger.anchor import Position
 from duckdp.ledger.seals import Damage, Row, seal_of
-from duckdp.ledger.storage import Served, Stored
+from duckdp.ledger.storage import Rows, Served, Stored, stream
 
 T = TypeVar("T")
 
@@ -53,6 +53,10 @@ class Tx:
     def rows(self, sql: str, *values: object) -> list[Any]:
         """All rows of a query, whose seals nobody has checked."""
         return self._connection.execute(sql, values).fetchall()
+
+    def stream(self, sql: str) -> Rows:
+        """As :meth:`rows`, of a query that may give many; few of them are in memory at a time."""
+        return stream(self._connection, sql)
 
     def run(self, sql: str, *values: object) -> int:
         """Execute a change and return how many rows it changed."""

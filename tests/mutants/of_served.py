@@ -9,6 +9,8 @@ _SERVED, _SCHEMA, _SESSIONS, _ERRORS, _ADDRESSES, _HOLDERS, _OPENING, _CONNECTIO
     for n in ("served", "served_schema", "sessions", "served_errors", "addresses", "holders", "opening", "connections")
 )
 _FAULTS, _CURATORS = "tests/served/test_faults_served.py", "tests/served/test_curators.py"
+_TRANSFER, _BACKUPS = "duckdp/ledger/transfer.py", "duckdp/ledger/backups.py"
+_MOVED = "tests/served/test_moved.py"
 _RACE = (f"{_FAULTS}::test_two_processes_never_overspend_and_each_gives_the_others_answers_free",)
 _UNHEARD = (
     f"{_FAULTS}::test_a_charge_whose_commit_was_made_unheard_is_given_out_and_charged_once",
@@ -108,6 +110,48 @@ SERVED = (
     ),
     Mutant("served: no anchor", _OPENING, "    if given is None and is_address(path):\n", "    if False:\n", _WAYS),
     Mutant("served: a schema with other tables", _SCHEMA, "    if other is not None:\n", "    if False:\n", _WAYS),
+    Mutant(
+        "moved: the file is not closed",
+        _TRANSFER,
+        "    tx.change_dataset(backup=mark, anchor=text)\n",
+        "    tx.change_dataset(anchor=text)\n",
+        (f"{_MOVED}::test_a_moved_ledger_goes_on_and_its_file_is_closed",),
+    ),
+    Mutant(
+        "moved: a draft is opened",
+        _OPENING,
+        "        if row is not None and chain.is_moved(row[0]):\n",
+        "        if False:\n",
+        (f"{_MOVED}::test_a_draft_is_opened_by_nobody",),
+    ),
+    Mutant(
+        "moved: the file is put back into service",
+        _BACKUPS,
+        '    if chain.is_moved(dataset["backup"]):\n',
+        "    if False:\n",
+        (f"{_MOVED}::test_a_moved_ledger_goes_on_and_its_file_is_closed",),
+    ),
+    Mutant(
+        "moved: what the anchor knows is not asked",
+        _TRANSFER,
+        "            store.ask(lambda tx: _know(anchors, place, tx))\n",
+        "",
+        (f"{_MOVED}::test_a_server_that_lost_what_was_charged_after_a_move_is_not_filled_anew",),
+    ),
+    Mutant(
+        "moved: whatever is there is replaced",
+        _TRANSFER,
+        '    if row is None or row["id"] != dataset_id or not chain.is_moved(row["backup"]):\n',
+        "    if False:\n",
+        (f"{_MOVED}::test_what_cannot_be_moved_says_why_and_stays_in_service",),
+    ),
+    Mutant(
+        "moved: an earlier draft is put into service",
+        _TRANSFER,
+        "    return row is not None and tuple(row) == (head.dataset_id, mark, head.count, head.digest)\n",
+        "    return row is not None\n",
+        (f"{_MOVED}::test_a_draft_is_opened_by_nobody",),
+    ),
     Mutant(
         "address: a password is repeated",
         _ADDRESSES,

@@ -7,15 +7,13 @@ is on the server instead, and its anchor is the file of that name.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from duckdp.ledger.addresses import is_address
-from duckdp.ledger.store import Store
 from tests.postgres import Server
+from tests.served import elsewhere
 
 
 @pytest.fixture(scope="session")
@@ -35,19 +33,6 @@ def address(server: Server, tmp_path: Path) -> str:
 
 @pytest.fixture
 def served(server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[object], str]:
-    """Puts ledgers that are named by paths on the server."""
-
-    def named(path: object) -> str:
-        text = os.path.abspath(os.fspath(path))
-        return server.address("s" + hashlib.sha256(text.encode()).hexdigest()[:20])
-
-    def opened(path, *, create, repair=None, where=None):
-        if is_address(os.fspath(path)) or os.path.exists(path):
-            return there(path, create=create, repair=repair, where=where)
-        if where is None and create:
-            where = os.path.abspath(os.fspath(path)) + ".witness"
-        return there(named(path), create=create, repair=repair, where=where)
-
-    there = Store.open
-    monkeypatch.setattr(Store, "open", staticmethod(opened))
-    return named
+    """Puts ledgers that are named by paths on the server; those of processes that ask for it, too."""
+    monkeypatch.setenv(elsewhere.PORT, str(server.port))
+    return elsewhere.serve(server.port, monkeypatch.setattr)
