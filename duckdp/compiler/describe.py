@@ -19,6 +19,11 @@ def describe_plan(plan: Plan) -> list[str]:
     if not plan.measures:
         where = f" where {pretty(query.where)}" if query.where is not None else ""
         return [f"read nothing: no row of {query.table.name}{where} counts, by the declared bounds and domains"]
+    if plan.derived:
+        where = f" where {pretty(query.where)}" if query.where is not None else ""
+        keys = ", ".join(pretty(key.expr) for key in query.keys)
+        by = f" by {keys}" if keys else ""
+        return [f"add up, free: {query.table.name}{where}{by}, from sets released with more keys"]
     lines = [
         f"release {_counted(plan.cells, 'number')} per group, {plan.family} noise, {plan.loss}",
         f"  protects: {_unit(plan)}",
@@ -53,7 +58,9 @@ def _afterwards(plan: Plan) -> list[str]:
     clauses = ["HAVING"] if query.having is not None else []
     clauses += ["ORDER BY"] if query.order else []
     clauses += ["LIMIT"] if query.limit is not None or query.offset else []
-    return [*([] if shown is None else [shown]), *([f"{', '.join(clauses)} of released figures"] if clauses else [])]
+    found = ["what grouping sets tell of each other, by least squares"] if plan.laws is not None else []
+    found += [] if shown is None else [shown]
+    return [*found, *([f"{', '.join(clauses)} of released figures"] if clauses else [])]
 
 
 def _read(query: Query) -> list[str]:

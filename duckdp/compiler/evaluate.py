@@ -30,7 +30,7 @@ from duckdp.compiler.released import bounds_of, expected_cells, named_value, pla
 from duckdp.compiler.shown_rows import shown_rows
 from duckdp.compiler.spreads import SPREADS, Spread
 from duckdp.compiler.vectors import Vector, choose, constant_vector, null_like, objects
-from duckdp.core.errorbars import linear_standard_error
+from duckdp.core.summedbars import linear_standard_error
 from duckdp.errors import InternalError, QueryError
 
 Floats = NDArray[np.float64]
@@ -289,7 +289,7 @@ class _Evaluation:
             name=name,
             kind=kind,
             integral=integral,
-            values=[None if bad else int(v) if integral else v for v, bad in pairs],
+            values=[None if bad else math.floor(v + 0.5) if integral else v for v, bad in pairs],
             standard_error=np.where(undefined, np.nan, error),
             half_width=(high - low) / 2,
             low=np.clip(low, lower, upper),

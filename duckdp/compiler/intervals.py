@@ -19,8 +19,8 @@ from duckdp.compiler.expression import Aggregate, Call, Expr, Literal, walk
 from duckdp.compiler.operators import row_of
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.vectors import Vector
-from duckdp.core.errorbars import Noise, half_width, linear_half_width, rounded_half_width
 from duckdp.core.ratiobars import can_bound, ratio_interval
+from duckdp.core.summedbars import Law, Summed, half_width, linear_half_width, rounded_half_width
 
 Floats = NDArray[np.float64]
 LEVEL = 0.95  # of every interval that is shown, and of ``error=``
@@ -47,7 +47,7 @@ class Intervals:
         self.n = cells.shape[1]
         found = plan.cell_noises()
         self.noisy = [i for i, noise in enumerate(found) if noise is not None]
-        self.noises: list[Noise] = [noise for noise in found if noise is not None]
+        self.noises: list[Law] = [noise for noise in found if noise is not None]
 
     def by_noise(self, gradient: Floats) -> Floats:
         """Coefficients of the noise terms from those of the cells, float[noises, n].
@@ -127,13 +127,13 @@ class Intervals:
             return np.zeros(self.n)
         if isinstance(expr, Aggregate):
             measure = next(m for m in self.plan.measures if m.serves(expr))
-            noise = self.plan.noises[self.plan.measures.index(measure)]
+            noise = self.plan.shown[self.plan.measures.index(measure)]
             row = aggregate_row(expr)
             if noise is None:
                 return np.zeros(self.n)
             if measure.kind == "centred":  # of its own noise and the count's
                 return linear_half_width(gradient, self.noises, LEVEL)
-            if measure.cells == 1:
+            if measure.cells == 1 and not (row.counts and isinstance(noise, Summed)):
                 return np.full(self.n, half_width(noise, LEVEL) / measure.steps)
             if row.counts and not measure.fixed_total:
                 terms = measure.cells if row.of == "rows" else measure.degree + 1
@@ -162,7 +162,7 @@ def _scaled(call: Call) -> tuple[float, Expr] | None:
 
 
 @lru_cache(maxsize=1024)
-def _count_half_width(noise: Noise, terms: int, steps: int) -> float:
+def _count_half_width(noise: Law, terms: int, steps: int) -> float:
     return float(rounded_half_width([noise] * terms, steps, LEVEL))
 
 

@@ -81,9 +81,10 @@ def _note_of_nothing(plan: Plan) -> str:
 def _bounded(plan: Plan, *, rows: bool) -> str | None:
     """Which rows and groups of a unit do not count, and that no error bar tells of them; None where all count."""
     table, size = plan.query.table, plan.domain_size
-    parts = [bounding_note(table, grouped=bool(plan.query.keys))] if rows and drops_rows(table) else []
-    more = table.most_rows > plan.groups and (size is None or size > plan.groups)
-    if plan.query.keys and table.unit_key is not None and more:
+    grouped = bool(plan.query.keys) or plan.derived  # a derived total is of what counts in the groups
+    parts = [bounding_note(table, grouped=grouped)] if rows and drops_rows(table) else []
+    more = table.most_rows > plan.groups and (size is None or size > plan.groups or plan.derived)
+    if grouped and table.unit_key is not None and more:
         one, each = ("one group", "s") if plan.groups == 1 else (f"{plan.groups} groups", "")
         parts.append(f"at most {one} of each{f' {table.unit_key} count{each}' if not parts else ''} (max_groups)")
     return f"{' and '.join(parts)}; {LEFT_OUT}" if parts else None

@@ -23,6 +23,7 @@ from duckdp.compiler.measures import Measure, bound_measure, choose_measures
 from duckdp.compiler.query import Query
 from duckdp.compiler.relations.relation import Relation
 from duckdp.core.errorbars import Noise
+from duckdp.core.summedbars import Law
 from duckdp.core.types import Loss, Neighbours, Sensitivity, show_decimal
 from duckdp.errors import ParameterError, QueryError
 from duckdp.mechanisms.additive import Calibration, Family, best_family, best_parts, calibrate
@@ -47,6 +48,8 @@ class Plan:
         groups: groups of a unit that count.
         tau: threshold on the noisy number of units, or None when all keys are public.
         family, loss, neighbours: mechanism and cost.
+        laws: of the noise of each measure as it is shown, where parts of a statement are combined; None: as drawn.
+        derived: nothing is read and nothing drawn, the cells follow from those of other parts.
     """
 
     query: Query
@@ -57,6 +60,18 @@ class Plan:
     family: str
     loss: Loss
     neighbours: Neighbours
+    laws: tuple[Law | None, ...] | None = None
+    derived: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads private rows, and is charged."""
+        return bool(self.measures) and not self.derived
+
+    @property
+    def shown(self) -> tuple[Law | None, ...]:
+        """The law of each measure's noise in what is shown."""
+        return self.noises if self.laws is None else self.laws
 
     @property
     def cells(self) -> int:
@@ -68,10 +83,10 @@ class Plan:
         """Number of groups when all keys are public; 1 without keys."""
         return domain_size(self.query)
 
-    def cell_noises(self) -> list[Noise | None]:
-        """Noise of each cell of a group; None where it is public."""
-        found: list[Noise | None] = []
-        for measure, noise in zip(self.measures, self.noises, strict=True):
+    def cell_noises(self) -> list[Law | None]:
+        """Noise of each cell of a group as it is shown; None where it is public."""
+        found: list[Law | None] = []
+        for measure, noise in zip(self.measures, self.shown, strict=True):
             found += [noise] * measure.noisy_cells + [None] * (measure.cells - measure.noisy_cells)
         return found
 

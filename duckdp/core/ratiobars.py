@@ -26,19 +26,24 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from duckdp.core import summedbars
 from duckdp.core.errorbars import Noise, linear_half_width
 from duckdp.core.sizes import near_one, times_power
+from duckdp.core.summedbars import Law
 
 Floats = NDArray[np.float64]
 _NODES = 513  # angles at which half-widths are computed
+_FEWER = 65  # the same of laws that are sums, each of which is inverted
 _ROUNDS = 120  # halvings of an end
 _NEAR = 1e-9  # of the equation for an end, whose solution is then found
 _SMOOTH = 50.0  # as in core/errorbars
 
 
-def can_bound(noises: Sequence[Noise], used: Sequence[bool]) -> bool:
-    """Whether the law of the noise is had in closed form: Gaussian, or at most three Laplace terms."""
-    families = [n.family for n, use in zip(noises, used, strict=True) if use]
+def can_bound(noises: Sequence[Law], used: Sequence[bool]) -> bool:
+    """Whether the law is had at all angles: Gaussian, at most three Laplace terms, or a sum over releases."""
+    if any(not isinstance(n, Noise) for n in noises):
+        return True
+    families = [n.family for n, use in zip(noises, used, strict=True) if use and isinstance(n, Noise)]
     return len(families) <= 3 if "laplace" in families else True
 
 
@@ -47,7 +52,7 @@ def ratio_interval(
     below: Floats,
     g: Floats,
     h: Floats,
-    noises: Sequence[Noise],
+    noises: Sequence[Law],
     lower: float,
     upper: float,
     level: float = 0.95,
@@ -115,13 +120,21 @@ def _root(f: Callable[[Floats], Floats], inside: Floats, beyond: Floats) -> Floa
 
 @lru_cache(maxsize=256)
 def _table(
-    g: tuple[float, ...], h: tuple[float, ...], noises: tuple[Noise, ...], first: float, last: float, level: float
+    g: tuple[float, ...], h: tuple[float, ...], noises: tuple[Law, ...], first: float, last: float, level: float
 ) -> tuple[Floats, Floats]:
-    """Angles and the quantile at each."""
-    angles = np.linspace(first, last, _NODES)
+    """Angles and the quantile at each.
+
+    Of sums of releases there are fewer angles, each widened by a / sin(a), a the angle between two: in between the
+    form is a sum of theirs whose coefficients are at most that much above those of the straight line.
+    """
+    plain = [n for n in noises if isinstance(n, Noise)]
+    angles = np.linspace(first, last, _NODES if len(plain) == len(noises) else _FEWER)
     c = np.outer(np.array(g), np.cos(angles)) - np.outer(np.array(h), np.sin(angles))
+    if len(plain) < len(noises):
+        gap = (last - first) / (_FEWER - 1)
+        return angles, summedbars.linear_half_width(c, noises, level) * (gap / math.sin(gap) if gap else 1.0)
     # Continuous laws, told by a finer grid; half a step of each small one is added.
-    finer = [Noise(n.family, n.scale * max(1.0, 2 * _SMOOTH / n.scale)) for n in noises]
-    shrunk = c * np.array([n.scale / f.scale for n, f in zip(noises, finer, strict=True)])[:, None]
-    steps = np.array([0.5 if n.scale < _SMOOTH else 0.0 for n in noises])[:, None]
+    finer = [Noise(n.family, n.scale * max(1.0, 2 * _SMOOTH / n.scale)) for n in plain]
+    shrunk = c * np.array([n.scale / f.scale for n, f in zip(plain, finer, strict=True)])[:, None]
+    steps = np.array([0.5 if n.scale < _SMOOTH else 0.0 for n in plain])[:, None]
     return angles, linear_half_width(shrunk, finer, level) + np.max(np.abs(c) * steps, axis=0)

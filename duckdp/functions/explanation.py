@@ -59,7 +59,7 @@ def explain_price(found: Price, remaining: str, lines: Sequence[str] = ()) -> Ex
     plan = found.plan
     return Explanation(
         plan="\n".join([drawn(describe_plan(plan)), *lines]),
-        cost=str(plan.loss) if plan.measures else "nothing",
+        cost=str(plan.loss) if plan.reads else "nothing",
         errors=found.errors,
         formulas=found.formulas,
         remaining=remaining,

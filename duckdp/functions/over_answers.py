@@ -19,6 +19,7 @@ from duckdp.compiler.describe import describe_plan
 from duckdp.compiler.drawn import drawn
 from duckdp.compiler.evaluate import describe_outputs
 from duckdp.compiler.notes import plan_caveat, plan_notes
+from duckdp.compiler.outer.adding import with_sums
 from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.block import column_name
 from duckdp.compiler.outer.outer_bars import Barred, with_bars
@@ -129,9 +130,9 @@ class Outer:
         plans = self.plans
         task, done = task_of(plans), None
         if task is not None:
-            tables = [plan.query.table for plan in plans if plan.measures]
+            tables = [plan.query.table for plan in plans if plan.reads]
             done = desk.perform(task, table=tables[0], others=tables[1:], statement=statement, fresh=fresh, nonce=nonce)
-        payloads = payloads_of(plans, None if done is None else done.payload)
+        payloads = with_sums(plans, payloads_of(plans, None if done is None else done.payload))
         columns = [answer_columns(p, one) for p, one in zip(plans, payloads, strict=True)]
         return Released(columns=columns, public=public, done=done)
 
@@ -152,7 +153,7 @@ class Outer:
         if done is None:
             source = "known without the data" if self.prices else "public tables"
             return Result(columns=columns, source=source, remaining=desk.remaining_text(), notes=notes)
-        loss = total([plan.loss for plan in self.plans if plan.measures])
+        loss = total([plan.loss for plan in self.plans if plan.reads])
         return desk.dress(columns, loss, done, notes=notes, caveat=self.caveat)
 
     # ---- at once ------------------------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ class Outer:
 
     def explanation(self, desk: Desk) -> Explanation:
         """The plan of each release, its share, and what follows for free."""
-        loss = total([plan.loss for plan in self.plans if plan.measures])
+        loss = total([plan.loss for plan in self.plans if plan.reads])
         each = [explain_price(price, "") for price in self.prices]
         many = len(each) > 1
         lines = [
@@ -202,7 +203,9 @@ class Outer:
             for i, plan in enumerate(self.plans, 1)
             for line in describe_plan(plan)
         ]
-        head = f"{len(each)} releases, charged together, {loss}" if many else "a query over an answer"
+        released = sum(not plan.derived for plan in self.plans)
+        plural = "" if released == 1 else "s"
+        head = f"{released} release{plural}, charged together, {loss}" if many else "a query over an answer"
         after = "then, free, on the analyst's own instance" if each else "free, on the analyst's own instance"
         read = ", ".join(rows.table.name for rows in self.public)
         after += f", with the rows of public {read}: {self.shown}" if read else f": {self.shown}"

@@ -10,6 +10,7 @@ _APART, _BLOCK, _SEVERAL, _BARS, _TEXT = (
 _TREES, _FRONT, _BINDER = "duckdp/compiler/outer/trees.py", "duckdp/front/front.py", "duckdp/front/binder.py"
 _OVER, _CHARGING = "duckdp/functions/over_answers.py", "duckdp/desk/charging.py"
 _T_OUTER, _T_OVER = ("tests/compiler/test_outer.py",), ("tests/test_over_answers.py",)
+_ADDING, _T_ADDING = "duckdp/compiler/outer/adding.py", ("tests/compiler/test_adding.py",)
 _T_PUBLISHED = ("tests/test_publishing.py",)
 _T_LOSSES = ("tests/privacy/test_losses.py::test_neighbours_cost_no_more_than_the_charge_and_nearly_that",)
 
@@ -61,9 +62,14 @@ OUTER: tuple[Mutant, ...] = (
     Mutant("outer: shares that leave a rest", _SEVERAL, "return [parts[0] + whole - sum(parts), *parts[1:]]", "return parts", _T_OUTER),
     Mutant("outer: every part the whole", _SEVERAL, "parts = [whole * weight // sum(weights) for weight in weights]", "parts = [whole for _ in weights]", _T_OUTER),
     Mutant("outer: one part is charged", _SEVERAL, "epsilon_nano=sum(loss.epsilon_nano for loss in losses)", "epsilon_nano=max(loss.epsilon_nano for loss in losses)", (*_T_OUTER, *_T_LOSSES)),
-    Mutant("outer: the order of the text", _SEVERAL, "reading = sorted((plan for plan in plans if plan.measures), key=Plan.canonical)", "reading = [plan for plan in plans if plan.measures]", _T_OUTER),
+    Mutant("outer: the order of the text", _SEVERAL, "reading = sorted((plan for plan in plans if plan.reads), key=Plan.canonical)", "reading = [plan for plan in plans if plan.reads]", _T_OUTER),
     Mutant("outer: all stages at the end", _SEVERAL, "found.append(stages.run(partial(_drawn, task, query, stages)))", "found.append(stages._drawn(partial(_drawn, task, query, stages)))", _T_OVER),
     Mutant("outer: a * shows our columns", _BARS, "or len(set(names)) < len(names) or _shown_whole(outer, nodes):", "or len(set(names)) < len(names):", _T_OUTER),
     Mutant("outer: an index is shifted", _TEXT, 'node.set("offset", 1)', "pass", _T_OUTER),
     Mutant("outer: bound after the charge", _OVER, "        named = front.bound(self.text([_empty(part) for part in columns], intervals=True))\n        released = self.release(desk, statement, fresh=fresh)\n", "        released = self.release(desk, statement, fresh=fresh)\n        named = front.bound(self.text([_empty(part) for part in columns], intervals=True))\n", _T_OVER),
+    Mutant("adding: least squares of what is bounded apart", _ADDING, "    return once and rows <= max(1, table.max_rows) and min(rows, size) <= plan.groups\n", "    return True\n", _T_ADDING),
+    Mutant("adding: rows without a group", _ADDING, "    if known.nullable and None not in (key.domain or ()):\n", "    if False:\n", _T_ADDING),
+    Mutant("adding: units in several groups", _ADDING, "    once = rows == 1 or not any", "    once = True or not any", _T_ADDING),
+    Mutant("adding: a derived part is read", "duckdp/compiler/plan.py", "return bool(self.measures) and not self.derived", "return bool(self.measures)", _T_ADDING),
+    Mutant("adding: noise of one cell for all", "duckdp/core/summedbars.py", "terms[size * abs(c), noise] += n", "terms[size * abs(c), noise] += 1", ("tests/core/test_summedbars.py",)),
 )

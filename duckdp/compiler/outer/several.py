@@ -21,6 +21,7 @@ from typing import Any
 from duckdp.compiler.emit import emit
 from duckdp.compiler.evaluate import known_payload
 from duckdp.compiler.known import is_known
+from duckdp.compiler.outer.adding import as_derived, combined, finest, relative_error
 from duckdp.compiler.plan import Plan, make_plan, noise_weight
 from duckdp.compiler.pricing import Price, Terms, price
 from duckdp.compiler.query import Query
@@ -94,7 +95,7 @@ def total(losses: Sequence[Loss]) -> Loss:
 
 def task_of(plans: Sequence[Plan]) -> SelectTask | SeveralTask | None:
     """What is charged: one part is the plain question, whose stored answer it shares; None: nothing is read."""
-    reading = sorted((plan for plan in plans if plan.measures), key=Plan.canonical)
+    reading = sorted((plan for plan in plans if plan.reads), key=Plan.canonical)
     if not reading:
         return None
     return SelectTask(plan=reading[0]) if len(reading) == 1 else SeveralTask(plans=tuple(reading))
@@ -114,13 +115,14 @@ def payloads_of(plans: Sequence[Plan], payload: str | None) -> list[str]:
     given = [payload] if isinstance(task, SelectTask) else json.loads(payload)
     read = (task.plan,) if isinstance(task, SelectTask) else task.plans
     by_question = {plan.canonical(): one for plan, one in zip(read, given, strict=True)}
-    return [by_question[plan.canonical()] if plan.measures else known_payload(plan) for plan in plans]
+    return [by_question[plan.canonical()] if plan.reads else known_payload(plan) for plan in plans]
 
 
 def plan_parts(queries: Sequence[Query], terms: Terms, neighbours: Neighbours) -> list[Price]:
     """Plan the parts of a statement for what was typed, each for its share.
 
     Epsilon is shared as the measures of one statement share it, for the least total error (compiler/importance.py).
+    Grouping sets that add up are combined, or totals added up, where that is better (outer/adding.py).
 
     Args:
         queries: the parts.
@@ -134,20 +136,40 @@ def plan_parts(queries: Sequence[Query], terms: Terms, neighbours: Neighbours) -
         rule = "names outputs, and is for a statement with one SELECT. Give one number, for every figure."
         raise ParameterError("P106", "error", "{...}", rule)
     queries = [replace(query, min_units=terms.min_units) for query in queries]  # by which a known one may be read
-    reading = [query for query in queries if not is_known(query)]
-    if len(reading) <= 1 or terms.error is not None:
+    alone = _priced(queries, terms, neighbours)
+    plans = [one.plan for one in alone]
+    together = combined(plans)
+    ways = [(alone, plans), (alone, together)]
+    coarse = finest(plans) if terms.error is None else frozenset()
+    if coarse:
+        fewer = _priced(queries, terms, neighbours, coarse)
+        ways.append((fewer, combined([one.plan for one in fewer])))
+    found, made = min(ways, key=lambda way: relative_error(way[1], plans))
+    return [replace(one, plan=plan) for one, plan in zip(found, made, strict=True)]
+
+
+def _priced(
+    queries: Sequence[Query], terms: Terms, neighbours: Neighbours, coarse: frozenset[int] = frozenset()
+) -> list[Price]:
+    """Each part by itself, for its share; some are not released, as they are added up from others."""
+    reading = [query for i, query in enumerate(queries) if not is_known(query) and i not in coarse]
+    if terms.error is not None or (len(reading) <= 1 and not coarse):
         return [price(query, terms, neighbours) for query in queries]
     epsilon, delta = parse_epsilon(terms.epsilon), parse_delta(terms.delta)
     weights = _weights(reading, delta, neighbours)
     epsilons, deltas = _shares(epsilon, weights), _shares(delta, [1] * len(reading))
     shares = iter(zip(epsilons, deltas, strict=True))
     found = []
-    for query in queries:
+    for i, query in enumerate(queries):
+        if i in coarse:
+            one = price(query, terms, neighbours)
+            found.append(replace(one, plan=as_derived(one.plan)))
+            continue
         own, spare = next(shares) if not is_known(query) else (NANO, 0)
         epsilon_share, delta_share = Decimal(own).scaleb(-9), Decimal(spare).scaleb(-18)
         own_terms = replace(terms, epsilon=epsilon_share, delta=delta_share)
         found.append(price(query, own_terms, neighbours))
-    _require_at_most(epsilon, [one.plan.loss for one in found])
+    _require_at_most(epsilon, [one.plan.loss for one in found if one.plan.reads])
     return found
 
 
