@@ -314,29 +314,6 @@ def public_only(name: str) -> str:
     return f'"{name}" is public: there is nothing to protect. Join it with a protected table.'
 
 
-CONSTANTS = (
-    "rows that a statement writes out are constants here. Write 1, -2.5, 'a', TRUE, DATE '2020-01-31', NULL or a "
-    "parameter; what is computed belongs into the SELECT over them."
-)
-CONSTANTS_WIDTH = "the rows of VALUES differ in length. Write as many constants in each."
-
-
-def many_constants(most: int) -> str:
-    """That a statement writes out too much."""
-    return f"these rows have more than {most:,} constants. Ask the data owner to publish them as a table."
-
-
-def constants_null(name: str) -> str:
-    """That a column has no kind."""
-    return f'column "{name[:63]}" of these rows is NULL in each. Leave it out.'
-
-
-def constants_kinds(name: str, one: Kind, two: Kind) -> str:
-    """That a column has two kinds."""
-    rule = f'column "{name[:63]}" of these rows is a {one.value} in one and a {two.value} in another.'
-    return f"{rule} Write constants of one kind: 1, 'a', DATE '2020-01-31'."
-
-
 def union_kinds(one: Kind, two: Kind) -> str:
     """That a column has two kinds."""
     return f"a column of this UNION is a {one.value} in one branch and a {two.value} here. {NEEDED[one]}"

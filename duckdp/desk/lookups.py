@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from sqlglot import exp
 
 from duckdp.catalog.table import Column, Table
 from duckdp.compiler.clock import today
 from duckdp.compiler.outer.apart import Apart
+from duckdp.compiler.outer.looked_up import with_single_values
 from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
 from duckdp.compiler.plan import is_small
@@ -18,7 +21,7 @@ from duckdp.core.accountant import cost, how_many
 from duckdp.core.types import Loss, Neighbours
 from duckdp.desk.asking import Asking
 from duckdp.desk.remembered import Remembered, key_of
-from duckdp.errors import CatalogError, ParameterError
+from duckdp.errors import CatalogError, ParameterError, QueryError
 from duckdp.ledger import ChargeRow, ObjectRow, Remaining, Reservation
 from duckdp.ledger.accountants import losses, tell
 from duckdp.process.importing import importing
@@ -29,6 +32,16 @@ if TYPE_CHECKING:
     from duckdp.smooth.summary import SmoothSummary
 
 T = TypeVar("T")
+M = TypeVar("M", covariant=True)
+
+
+class Reader(Protocol[M]):
+    """Validates a statement: its tree, tables by lower-case name, its text, and the values of ? and $1."""
+
+    def __call__(
+        self, statement: exp.Expression, tables: Mapping[str, Table], text: str, parameters: Sequence[object]
+    ) -> M:
+        """What it is; ``QueryError`` if it has no rule."""
 
 
 class Lookups:
@@ -121,7 +134,7 @@ class Lookups:
             raise ParameterError("P107", "parameters", parameters, "must be a list of the values of ? and $1.")
         return self.recall(
             ("question", today().isoformat(), text, *parameters),
-            lambda: read_select(parse_statement(text), self.known(), text, parameters),
+            lambda: self._read(read_select, text, parameters),
             is_small,
         )
 
@@ -133,9 +146,24 @@ class Lookups:
             raise ParameterError("P107", "parameters", parameters, "must be a list of the values of ? and $1.")
         return self.recall(
             ("read", today().isoformat(), text, *parameters),
-            lambda: read_whole(parse_statement(text), self.known(), text, parameters),
+            lambda: self._read(read_whole, text, parameters),
             lambda found: all(map(is_small, found.parts if isinstance(found, Apart) else (found,))),
         )
+
+    def _read(self, reader: Reader[T], text: str, parameters: Sequence[object]) -> T:
+        """What a reader makes of a statement; if it has no rule, with constants for its values of public rows."""
+        statement, known = parse_statement(text), self.known()
+        try:
+            return reader(statement, known, text, parameters)
+        except QueryError as error:
+            refusal = error
+        try:
+            made = with_single_values(statement, known, text, parameters, self._data.public_answer)
+        except QueryError as error:
+            raise error if refusal.code == "Q204" else refusal from None
+        if made is None:
+            raise refusal
+        return reader(made, known, text, parameters)
 
     def recall(self, words: Sequence[object], make: Callable[[], T], worth: Callable[[T], bool]) -> T:
         """What follows from an analyst's words and today's declarations, all public; made once while they stand.

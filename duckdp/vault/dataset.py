@@ -19,7 +19,7 @@ from duckdp.vault.computed import require_stored
 from duckdp.vault.life import Life
 from duckdp.vault.linking import check_all
 from duckdp.vault.opening import engine_for
-from duckdp.vault.public_values import public_values
+from duckdp.vault.public_values import public_answer, public_values
 from duckdp.vault.publishing import publish_table, republished
 
 
@@ -119,6 +119,16 @@ class DataSet:
         self.life.require()
         self.version_of(table, self.require_current())
         return public_values(self.engine, table, columns)
+
+    def public_answer(self, table: Table, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT of ours over a public table alone; see ``vault.public_values``.
+
+        Raises:
+            CatalogError: C103, C104: it is not as it was declared; C108.
+        """
+        self.life.require()
+        self.version_of(table, self.require_current())
+        return public_answer(self.engine, table, sql, values)
 
     def table(self, name: object) -> Table:
         """The declaration of a protected table, by its name.

@@ -17,6 +17,32 @@ from duckdp.vault.engine import Engine
 MOST_BYTES = 64 * 2**20  # of one table's texts
 
 
+def public_answer(engine: Engine, table: Table, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+    """The rows of a SELECT of ours that reads a public table, or rows of constants, and nothing else.
+
+    Args:
+        engine: where the table is.
+        table: whose rows are read.
+        sql: printed from a plan of ours.
+        values: of $1, $2, ...
+
+    Raises:
+        CatalogError: C108, it cannot be read.
+    """
+    if table.public is None:
+        raise InternalError("a private read needs a charge")
+    if table.bases:
+        engine.show_public(table)
+    cursor = engine.schema_cursor()
+    try:
+        found, message = attempt(cursor, sql, values=values)
+    finally:
+        cursor.close()
+    if message is not None:
+        raise CatalogError("C108", f'"{table.name}" cannot be read in full. Write the value.', table=table.name)
+    return found
+
+
 def public_values(engine: Engine, table: Table, columns: Sequence[Column]) -> list[list[Any]]:
     """Columns of a public table as they stand, side by side; what is no number and no boolean as its text.
 

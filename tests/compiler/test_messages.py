@@ -17,6 +17,7 @@ from duckdp.compiler import spelling, ways
 from duckdp.compiler.block_aggregate import read_block_aggregate
 from duckdp.compiler.nodes import FUNCTION_NAMES
 from duckdp.compiler.outer.apart import take_apart
+from duckdp.compiler.outer.looked_up import with_single_values
 from duckdp.compiler.pair_moments import read_number
 from duckdp.compiler.parse import parse_scalar, parse_statement
 from duckdp.compiler.scope import read_predicate
@@ -487,6 +488,23 @@ J = "SELECT count(*) FROM"
 W, V = "SELECT count(x) FROM (SELECT", "OVER (PARTITION BY pid ORDER BY day"
 U = f"{J} (SELECT day FROM visits UNION ALL SELECT"
 # a statement over protected and public tables, its way out, and what it then is
+# Single values of public rows that are refused, and how many rows the table has
+SINGLE = [
+    ("SELECT day FROM days", 9),
+    ("SELECT max(day) FROM days", 10**7),
+    ("SELECT day, rate FROM days", 9),
+    ("SELECT d.day FROM days d WHERE d.day = visits.day", 9),
+    ("SELECT day FROM days UNION SELECT 1", 9),
+    ("SELECT max(day) FROM days GROUP BY label", 9),
+    ("SELECT max(day) FROM days LIMIT 1", 9),
+    ("SELECT day FROM days LIMIT 1 + 1", 9),
+    ("SELECT day FROM days ORDER BY day WITH FILL", 9),
+    ("SELECT stddev(day) FROM days", 9),
+    ("SELECT count(DISTINCT (day, rate)) FROM days", 9),
+    ("SELECT count(DISTINCT day, rate) FROM days", 9),
+    ("SELECT sum(label) FROM days", 9),
+    ("SELECT day + max(day) FROM days", 9),
+]
 PUBLIC_WAYS: list[tuple[str, str, str | None]] = [
     (
         f"{J} visits v JOIN (VALUES ({', '.join(['1'] * 5001)})) r ON v.day = r.col0",
@@ -698,6 +716,13 @@ def test_every_refusal_is_tried() -> None:
     for line in (Path(__file__).parents[1] / "fixtures" / "outer" / "refused.sql").read_text().splitlines()[1:]:
         text = line.split(" | ", 2)[2].removesuffix(";")
         reached.add(_site(lambda text=text: take_apart(parse_statement(text), tables(), text))[1])
+    for inner, rows in SINGLE:
+        text, known = f"SELECT count(*) FROM visits WHERE day > ({inner})", tables()
+        days = known["days"]
+        assert days.public is not None
+        known["days"] = replace(days, public=replace(days.public, rows=rows))
+        given = (parse_statement(text), known, text, (), lambda *_: [(1,), (2,)])
+        reached.add(_site(lambda given=given: with_single_values(*given))[1])
     text = "SELECT n + $1 FROM (SELECT count(*) AS n FROM visits)"
     reached.add(_site(lambda: take_apart(parse_statement(text), tables(), text, [[1]]))[1])
     missed = [s for s in _sites() if not any(name == s[0] and s[1] <= line <= s[2] for name, line in reached)]

@@ -13,7 +13,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from duckdp.catalog.table import Kind, Scalar
-from duckdp.compiler import ways
+from duckdp.compiler import public_ways
 from duckdp.compiler.expression import ColumnRef, Expr, Literal
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import refuse
@@ -116,7 +116,7 @@ class Listing:
 
     def _leaf(self, node: exp.Expression) -> Expr | None:
         if isinstance(node, (exp.Column, exp.Star, exp.AggFunc, exp.Window)):
-            self._refuse("Q203", ways.CONSTANTS, node)
+            self._refuse("Q203", public_ways.CONSTANTS, node)
         return None
 
     def view(self, node: exp.Expression, found: Written) -> View:
@@ -131,10 +131,10 @@ class Listing:
         """
         width = len(found.names)
         if len(found.rows) * width > MOST_CONSTANTS:
-            self._refuse("Q403", ways.many_constants(MOST_CONSTANTS), node)
+            self._refuse("Q403", public_ways.many_constants(MOST_CONSTANTS), node)
         odd = next((row for row in found.rows if len(row) != width), None)
         if odd is not None:
-            self._refuse("Q203", ways.CONSTANTS_WIDTH, odd[0] if odd else node)
+            self._refuse("Q203", public_ways.CONSTANTS_WIDTH, odd[0] if odd else node)
         rows = [[self._constant(e) for e in row] for row in found.rows]
         kinds = [self._kind(place, found, rows) for place in range(width)]
         values: list[tuple[Scalar, ...]] = [tuple(e.value for e in row) for row in rows]
@@ -148,7 +148,7 @@ class Listing:
     def _constant(self, node: exp.Expression) -> Literal:
         found = self.read.constant(node)
         if not isinstance(found, Literal):
-            self._refuse("Q203", ways.CONSTANTS, node)
+            self._refuse("Q203", public_ways.CONSTANTS, node)
         return found
 
     def _kind(self, place: int, found: Written, rows: Sequence[Sequence[Literal]]) -> tuple[Kind, str, bool]:
@@ -156,10 +156,10 @@ class Listing:
         given = [row[place] for row in rows if row[place].value is not None]
         node = found.rows[0][place]
         if not given:
-            self._refuse("Q203", ways.constants_null(found.names[place]), node)
+            self._refuse("Q203", public_ways.constants_null(found.names[place]), node)
         kinds = list(dict.fromkeys(e.kind for e in given))
         if len(kinds) > 1:
-            self._refuse("Q203", ways.constants_kinds(found.names[place], *kinds[:2]), node)
+            self._refuse("Q203", public_ways.constants_kinds(found.names[place], *kinds[:2]), node)
         if kinds[0] is not Kind.NUMBER:
             return kinds[0], _SQL_TYPES[kinds[0]], False
         return kinds[0], number_name(common_type(given)), all(float(e.value).is_integer() for e in given)  # type: ignore[arg-type]

@@ -85,6 +85,17 @@ class Subqueries(Choosing):
         self.filled = rows.filled
         return rows.scope(self.text), rows.where, rest
 
+    def public_scope(self, select: exp.Select) -> tuple[RowScope, Expr | None, list[exp.Expression]]:
+        """As :meth:`scope`, of a SELECT over a public table alone.
+
+        Raises:
+            QueryError: Q1xx to Q3xx.
+        """
+        self._require_own_names(select)
+        rows, known = self._from(select, {})
+        rows, rest = self._matched(select, rows, known)
+        return rows.scope(self.text), rows.where, rest
+
     def _from(self, select: exp.Select, known: Views) -> tuple[Rows, Views]:
         """What stands in FROM, and the CTEs that are known in the SELECT."""
         known = self._with(select, known)
