@@ -211,3 +211,13 @@ def test_parts_that_are_not_released_cost_nothing_and_are_not_read() -> None:
     priced = _plans(ROLLUP.replace("avg(cost), ", ""), ONE, error=50.0, epsilon=None)
     assert not any(p.derived for p in priced)
     assert all(TOLD in p.query.told for p in _plans(ROLLUP, ONE, min_units=3))
+
+
+def test_sets_whose_laws_would_take_long_stay_apart() -> None:
+    """Sets are compared subset by subset, so those of many keys stay apart; small steps are not inverted by angle."""
+    names = ", ".join(f"day > {i} AS k{i}" for i in range(8))
+    keys = ", ".join(f"k{i}" for i in range(8))
+    assert finest(_alone(f"SELECT {names}, count(*) FROM visits GROUP BY ROLLUP ({keys})", ONE)) == {5, 6, 7, 8}
+    ratio = "SELECT paid, count(*) FILTER (WHERE day > 4) / count(*) FROM visits GROUP BY ROLLUP (paid)"
+    assert finest(_alone(ratio, ONE)) == frozenset()
+    assert finest(_alone("SELECT paid, count(*) FROM visits GROUP BY ROLLUP (paid)", ONE)) == {1}

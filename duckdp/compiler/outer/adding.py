@@ -36,8 +36,9 @@ from numpy.typing import NDArray
 
 from duckdp.catalog.table import Kind, dump_table
 from duckdp.compiler.aggregates import aggregate_row
-from duckdp.compiler.expression import Aggregate, Expr, show, walk
+from duckdp.compiler.expression import Aggregate, Expr, KeyRef, show, walk
 from duckdp.compiler.facts import facts
+from duckdp.compiler.intervals import is_exact
 from duckdp.compiler.outer.grouping_sets import TOLD
 from duckdp.compiler.plan import Plan
 from duckdp.compiler.query import Key, Query
@@ -45,6 +46,7 @@ from duckdp.compiler.relations.relation import rows_of_unit
 from duckdp.core.consistent_tables import Keys, Marginals
 from duckdp.core.summedbars import Summed
 from duckdp.core.types import Loss
+from duckdp.errors import InternalError
 
 COMBINED = (
     "grouping sets are combined by least squares: totals are the sums of their parts, whole numbers but for rounding"
@@ -52,6 +54,8 @@ COMBINED = (
 ADDED = "totals are added up from the groups of the finest sets, and cost nothing more; whole numbers but for rounding"
 _MOST = 100_000  # groups of one set, of figures whose interval is one and the same in all groups
 _FEW = 500  # of others, each of which has a law of its own
+_KEYS = 4  # of one set: the work of a law is that of all pairs of their subsets
+_FINE = 50.0  # grid steps: laws of smaller scales take 40 ms to be inverted, a hundred times as long
 _SOME = ("cells", "sum", "centred", "units")  # kinds of measures that add up
 
 Floats = NDArray[np.float64]
@@ -124,7 +128,16 @@ def _may_add(plan: Plan) -> bool:
         return False
     linear = all(_is_one_law(o.expr) for o in plan.query.outputs)
     added = all(m.kind in _SOME and not m.fixed_total for m in plan.measures)
-    return size <= (_MOST if linear else _FEW) and added and all(noise is not None for noise in plan.noises)
+    if len(plan.query.keys) > _KEYS or size > (_MOST if linear else _FEW) or not added:
+        return False
+    curved = [o.expr for o in plan.query.outputs if not (isinstance(o.expr, KeyRef) or is_exact(o.expr))]
+    of_many = [
+        n for expr in curved for n in walk(expr) if isinstance(n, Aggregate)
+    ]  # with a law for each group or angle
+    return all(
+        noise is not None and (noise.scale >= _FINE or not any(map(measure.serves, of_many)))
+        for measure, noise in zip(plan.measures, plan.noises, strict=True)
+    )
 
 
 def _is_one_law(expr: Expr) -> bool:
@@ -228,6 +241,8 @@ def combined(plans: Sequence[Plan]) -> list[Plan]:
             if plan.derived or any(len(law.terms) > 1 for law in laws):
                 plan = replace(plan, laws=laws)
             made[place] = plan
+    if any(plan.derived and plan.laws is None for plan in made):
+        raise InternalError("a part that is not released has none to follow from")
     return made
 
 
