@@ -30,6 +30,7 @@ _BEYOND = 0.01  # share of the rows beyond the width, on either side
 _CLEAR = 3.0  # deviations of the noise of a bin, that a share beyond must exceed to count
 _LEVELS = 16  # places of a bin at which its function is averaged
 _DEVIATIONS = 4.0  # of a column, that its function in normed products reaches
+WIDE = 4.0  # the same in means: what lies beyond is told by noisy bins alone, which errs more than noise of that width
 _VALUED = 1024  # where its values have weights: these jump
 _CROWDED = 256  # where values crowd towards an end of theirs: v^(1 / place - 1) is steep there
 
@@ -46,7 +47,7 @@ def unit_column(part: Part) -> int | None:
     return None if part.listed else part.label
 
 
-def find_scale(binning: Binning, shares: Floats, noise: float, reach: float) -> Scale:
+def find_scale(binning: Binning, shares: Floats, noise: float, reach: float, least: float = 0.0) -> Scale:
     """The function of a column, from released figures.
 
     As wide as the noise allows, since what lies beyond is told by the histogram alone; but wide enough for nearly all.
@@ -56,6 +57,7 @@ def find_scale(binning: Binning, shares: Floats, noise: float, reach: float) -> 
         shares: released, float[size].
         noise: deviation of a bin's share.
         reach: width, in deviations of the column, at which the noise of the average is what sampling gives.
+        least: width in deviations of the column, whatever the noise is.
     """
     values = unit_values(binning)
     mean = float(shares @ values)
@@ -70,7 +72,7 @@ def find_scale(binning: Binning, shares: Floats, noise: float, reach: float) -> 
     low = edges[max(0, int(np.searchsorted(below, beyond, side="right")) - 1)]
     high = edges[min(binning.bins, int(np.searchsorted(below, below[-1] - beyond, side="left")))]
     spread = float(shares @ (values - mean) ** 2) ** 0.5
-    return mean, float(np.clip(max(high - mean, mean - low, reach * spread, 2 * step), 0, 1 + abs(mean)))
+    return mean, float(np.clip(max(high - mean, mean - low, max(reach, least) * spread, 2 * step), 0, 1 + abs(mean)))
 
 
 def unit_values(binning: Binning) -> Floats:

@@ -37,7 +37,7 @@ class TreePlan:
         normed: whether products have a bound on a row's norm (``normed``); not in plans of before.
         chosen: whether columns are added to these by released histograms; not in plans of before.
         shrunk: whether noisy counts of ordered bins are pulled to public laws (``make.shrinking``), from which follows
-            what later stages are of; not in plans of before.
+            what later stages are of, and means reach further (``scales.WIDE``); not in plans of before.
         cell: merged bins are so wide that a cell of two of them is expected to hold this many deviations.
     """
 

@@ -133,6 +133,7 @@ def test_a_scale_reaches_most_rows_and_as_far_as_noise_allows() -> None:
     assert width == pytest.approx(-1 + 2 * 5 / 40 - offset)  # exp(-5) of the rows lie beyond
     wide = find_scale(binning, shares, 1e-6, 10.0)[1]
     assert wide == pytest.approx(10 * (shares @ (binning.middles - offset) ** 2) ** 0.5)
+    assert find_scale(binning, shares, 1e-6, 0.0, 10.0) == (offset, wide)
     assert find_scale(binning, shares, 1e-6, 1e9)[1] == pytest.approx(1 + abs(offset))
 
 

@@ -56,6 +56,17 @@ def test_what_no_law_foresees_stays() -> None:
     assert _gaps(reference, truth, 30.0, turns=5)[2] > 2 * _gaps(nearest_shares, truth, 30.0, turns=5)[2]
 
 
+def test_nulls_are_no_bin_of_a_law() -> None:
+    """Half of the rows have none; the twin takes their bin for the far end of the values."""
+    rng, gaps = np.random.default_rng(9), []
+    truth = np.append(_STEEP[:-1] / _STEEP[:-1].sum() / 2, 0.5)
+    for _ in range(40):
+        counts = _ROWS * truth + rng.laplace(0, 40, _BINS)
+        gaps.append([np.abs(shrink_shares(counts, 57.0, _ROWS, null=told) - truth).sum() for told in (True, False)])
+    told, untold = np.mean(gaps, axis=0)
+    assert told < 0.8 * untold
+
+
 def test_counts_without_noise_are_their_shares() -> None:
     for truth in (_STEEP, np.full(_BINS, 1 / _BINS), np.eye(_BINS)[13]):
         assert shrink_shares(_ROWS * truth, 1e-3, _ROWS) == pytest.approx(truth, abs=1e-6)

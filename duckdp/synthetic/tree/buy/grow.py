@@ -73,7 +73,7 @@ from duckdp.synthetic.tree.buy.value_counts import ReadValues, find_laws, value_
 from duckdp.synthetic.tree.contingency import Tables, predicted_deviation
 from duckdp.synthetic.tree.make.estimates import estimate_rows, merged, most_frequent, split_merge
 from duckdp.synthetic.tree.make.forest import Pair, Tree, refit
-from duckdp.synthetic.tree.scales import ENOUGH, Scale, mean_features
+from duckdp.synthetic.tree.scales import ENOUGH, WIDE, Scale, mean_features
 from duckdp.synthetic.tree.single_values import Valued, choose_values
 from duckdp.synthetic.tree.spending import TreePlan
 from duckdp.synthetic.unit.buy.purse import Purse, Sums
@@ -212,7 +212,7 @@ def _buy_means(tree: Tree, purse: Purse, sums: Sums, others: Sequence[TreePlan])
     if not numbers or not purse.rows:
         return
     usual = predicted(len(numbers), plan.means, purse, tree.rows)
-    scales = find_scales(tree, numbers, ENOUGH / (usual * tree.rows**0.5))
+    scales = find_scales(tree, numbers, ENOUGH / (usual * tree.rows**0.5), WIDE if plan.shrunk else 0.0)
     wanted = scales if plan.scaled else {}
     columns = tuple(tree.binnings[i].part.start for i in numbers)
     last = tree.binnings[-1].part

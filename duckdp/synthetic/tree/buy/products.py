@@ -28,10 +28,10 @@ TRIAL_ROWS = 20_000  # made by the tree so far, to see what it misses and how lo
 _SHORTEST = 1e-3  # bound on the norm of a row's products
 
 
-def find_scales(tree: Tree, columns: Sequence[int], reach: float) -> dict[int, Scale]:
+def find_scales(tree: Tree, columns: Sequence[int], reach: float, least: float = 0.0) -> dict[int, Scale]:
     """The functions of columns, from released tables: see ``scales.find_scale``."""
     noise = tree.deviation / tree.rows
-    return {i: find_scale(tree.binnings[i], tree.shares[i], noise, reach) for i in columns}
+    return {i: find_scale(tree.binnings[i], tree.shares[i], noise, reach, least) for i in columns}
 
 
 def buy_products(tree: Tree, purse: Purse, sums: Sums) -> None:

@@ -176,7 +176,8 @@ class Tree:
         there = np.delete(np.arange(binning.size), [*absent, *piles])
         known = None if mean is None or values is None else (values[there], *mean[1:])
         if binning.ordered and self.plan.shrunk:
-            found[there] = shrink_shares(counts[there], deviation, self.rows, known)
+            null = binning.null is not None and binning.null not in absent
+            found[there] = shrink_shares(counts[there], deviation, self.rows, known, null=null)
         else:
             found[there] = estimate_shares(counts[there], deviation, self.rows, ordered=binning.ordered, mean=known)
         for i in piles:

@@ -44,7 +44,7 @@ _MEANS = (0.01, 60.0)  # the same of its mean, of the range
 _STARTS = 0.3  # of the range: farthest place where such a law begins; half begin at the end
 
 
-def shrink_shares(counts: Floats, deviation: float, rows: float, mean: Mean = None) -> Floats:
+def shrink_shares(counts: Floats, deviation: float, rows: float, mean: Mean = None, *, null: bool = False) -> Floats:
     """Shares of ordered bins, float[B], that sum to 1.
 
     Args:
@@ -52,11 +52,16 @@ def shrink_shares(counts: Floats, deviation: float, rows: float, mean: Mean = No
         deviation: of their noise, rows; > 0.
         rows: n, noisy or public.
         mean: what is known of a mean of values at the bins.
+        null: whether the last bin is NULL's, of which no law tells: its share is the noisy one.
     """
     size = len(counts)
     if not 3 <= size <= MOST_BINS:
         return nearest_shares(counts, deviation, rows, mean)
-    prior, shares, noise = _laws(size), counts / rows, deviation / rows
+    shares, noise = counts / rows, deviation / rows
+    prior = _laws(size - null)
+    if null:
+        aside = float(np.clip(shares[-1], 0, 1))
+        prior = np.column_stack([prior * (1 - aside), np.full(len(prior), aside)])
     weights = _weigh(np.sum((shares - prior) ** 2, axis=1) / (-2 * noise**2))
     reference = np.asarray(weights @ prior)
     if mean is not None:
