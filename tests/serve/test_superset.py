@@ -37,6 +37,10 @@ SHAPES = (
     "AND day < TO_DATE('2024-07-01', 'YYYY-MM-DD') GROUP BY sex LIMIT 1000",
     "SELECT count(*) AS n FROM main.{table} WHERE NOT (sex IN ('F')) AND (age < 30) LIMIT 50000",
     "SELECT sex AS sex, count(*) AS n FROM main.{table} GROUP BY sex HAVING ((count(*) > 10)) LIMIT 1000 OFFSET 1",
+    "SELECT DISTINCT sex AS sex FROM main.{table} LIMIT 1000",  # a filter's list of values
+    'SELECT sex AS sex, AVG(cost) AS "AVG(cost)" FROM main.{table} JOIN (SELECT sex AS sex__, AVG(cost) AS mme_inner__ '
+    "FROM main.{table} GROUP BY sex ORDER BY mme_inner__ DESC LIMIT 1) AS series_limit ON sex = sex__ "
+    'GROUP BY sex ORDER BY "AVG(cost)" DESC LIMIT 1000',  # its limit of series
 )
 OVER_ANSWERS = (
     f"SELECT sex AS sex, sum(n) AS n FROM {VIRTUAL} GROUP BY sex LIMIT 1000",

@@ -34,6 +34,7 @@ from duckdp.compiler.outer.block import Block, Parts, groups_of
 from duckdp.compiler.outer.constants import with_values
 from duckdp.compiler.outer.grouping_sets import TOLD, Levels, has_levels
 from duckdp.compiler.outer.public_rows import PublicRows, PublicTables
+from duckdp.compiler.outer.series import series_limited
 from duckdp.compiler.outer.trees import duplicate, named_outside, nodes_of, rebuilt
 from duckdp.compiler.outer.unfolded import require_small
 from duckdp.compiler.parse import refuse
@@ -101,7 +102,7 @@ def take_apart(
     if not isinstance(statement, exp.Query):
         return None
     reader = _Reader(tables, text, parameters)
-    outer = reader.read(statement)
+    outer = reader.read(series_limited(statement) or statement)
     if not reader.parts.queries and not reader.public.tables:
         return None
     assert isinstance(outer, exp.Query)
@@ -118,7 +119,7 @@ def is_one_question(statement: exp.Expression, tables: Mapping[str, Table]) -> b
     clause = statement.args.get("from_")
     if not isinstance(statement, exp.Query):
         return True
-    if has_levels(statement):
+    if has_levels(statement) or series_limited(statement) is not None:
         return False
     item = None if clause is None else clause.this
     table = tables.get(item.name.lower()) if isinstance(item, exp.Table) else None
