@@ -19,3 +19,8 @@ def settle() -> None:
     gc.set_threshold(first, second, OFTEN)
     gc.collect()
     gc.freeze()
+
+
+def unsettle() -> None:
+    """Let Python collect all again, at the end: what it leaves, DuckDB's module complains of."""
+    gc.unfreeze()

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 from duckdp.desk.desk import Desk
 from duckdp.errors import ParameterError
-from duckdp.process.settling import settle
+from duckdp.process.settling import settle, unsettle
 from duckdp.serve.listener import Listener
 from duckdp.serve.lockdown import UnconfinedError, require_possible
 from duckdp.serve.timing import GRID
@@ -94,3 +94,4 @@ async def _serve(listener: Listener, host: str, port: int, listening: Callable[[
         await over.wait()
     finally:
         await listener.stop()
+        unsettle()

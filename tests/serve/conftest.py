@@ -91,6 +91,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server that runs for the tests of a file."""
     found = start(*make_clinic(tmp_path_factory.mktemp("served")))
     yield found
+    found.process.terminate()
+    assert found.process.stderr is not None
+    assert "leaked" not in found.process.stderr.read()
     assert found.stop() == 0
 
 

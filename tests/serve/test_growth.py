@@ -33,7 +33,7 @@ from tests.serve.conftest import make_clinic, start
 from tests.serve.test_faults import _processes
 
 QUESTIONS = int(os.environ.get("DUCKDP_GROWTH_QUESTIONS", "100000"))
-MOST_GROWN = 8 * 2**20  # bytes from the first tenth of the questions to the last, of each process
+MOST_GROWN = 16 * 2**20  # bytes from the first fifth of the questions to the last, of each process
 WINDOW = 40  # questions between two looks
 TEXTS = (
     "SELECT count(*) FROM visits WHERE age > {} AND cost > {}.5",
