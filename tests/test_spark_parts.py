@@ -28,9 +28,9 @@ from duckdp.core.reads import PrivateQuery
 from duckdp.core.types import NANO, Neighbours
 from duckdp.errors import DuckDPError, QueryError
 from duckdp.vault import part_work
-from duckdp.vault.engine import CONFIG
+from duckdp.vault.engine import CONFIG, Engine
 from duckdp.vault.part_work import FAILED, PLACE, TAG, Given, PartWork, packed, read_part, unpacked
-from duckdp.vault.spark_parts import Owner, named_in, owners_of, part_count
+from duckdp.vault.spark_parts import Owner, named_in, owners_of, part_count, told
 from duckdp.vault.spark_source import duckdb_type, is_spark
 from tests.gate import clinic, plan_for
 from tests.privacy import test_parts as whole_and_parts
@@ -75,7 +75,13 @@ def rows_in(batch: pa.RecordBatch) -> list[Any]:
 CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases[:1] if kind.__name__ not in ("TreeTask",)]
 
 
-@pytest.mark.parametrize(("kind", "case"), [pytest.param(k, c, id=k.__name__) for k, c in CASES[::3]])
+FAST = ("SelectTask", "BinCounts", "GroupedTask")  # the others: on Spark itself, and here where it is slow
+
+
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [pytest.param(k, c, id=k.__name__, marks=[] if k.__name__ in FAST else pytest.mark.slow) for k, c in CASES[::3]],
+)
 def test_the_work_of_parts_is_the_read(kind: type, case: Any, whole: duckdb.DuckDBPyConnection) -> None:
     """As workers make it, from batches, in parts that hold their units whole."""
     run = whole_and_parts.perform(case.make(), partial(whole_and_parts.rows_of, whole))
@@ -196,6 +202,29 @@ def test_what_cannot_be_cut_is_refused() -> None:
     assert owners_of([rows]) == {rows.relation: Owner(key=None)}
 
 
+def test_how_tables_are_read_is_told() -> None:
+    known = tables()
+    lines = told([replace(known["child"], row_cap=5_000_000)], 2)
+    assert lines[0].startswith("  engine: Apache Spark, ") and " parts by a hash of the unit's key" in lines[0]
+    assert lines[1:] == ["    drugs: its unit's key comes by a join with people"]
+    (row_units,) = told([clinic(unit_key=None)], 2)
+    assert "in the parts that their files give" in row_units
+    (both,) = told([known["parent"], known["other"]], 2)
+    assert both.startswith("  engine: Apache Spark; refused: Q405: ")
+
+
+def test_explain_names_the_engine_where_it_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with duckdp.open({"t": pa.table({"x": [1, 2]})}, ledger=str(tmp_path / "a.ledger")) as owner:
+        owner.protect("t", bounds={"x": (0, 9)}, row_cap=10)
+        owner.budget(epsilon=1)
+        owner.grant("ana", epsilon=1)
+        ask = partial(owner.session("ana").explain, "SELECT count(*) FROM t WHERE x > 1", epsilon=0.1)
+        assert "engine" not in str(ask())
+        monkeypatch.setattr(Engine, "told", lambda engine, task, salt, tables: told(tables, 2))
+        assert "engine: Apache Spark" in str(ask())
+        assert owner.ledger.count_charges() == 0
+
+
 def test_parts_follow_from_public_figures() -> None:
     assert part_count([clinic(row_cap=10)], 2) == 2
     assert part_count([clinic(row_cap=10**8)], 2) == 100
@@ -244,6 +273,7 @@ def test_spark_is_named_with_its_tables(tmp_path: Path) -> None:
         assert caught.value.code == "P107"
 
 
+@pytest.mark.slow
 def test_opening_other_sources_imports_no_spark(tmp_path: Path) -> None:
     code = """
 import sys

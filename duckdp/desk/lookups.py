@@ -14,8 +14,9 @@ from duckdp.compiler.outer.apart import Apart
 from duckdp.compiler.outer.looked_up import with_single_values
 from duckdp.compiler.outer.whole import read_whole
 from duckdp.compiler.parse import parse_statement
-from duckdp.compiler.plan import is_small
+from duckdp.compiler.plan import Plan, is_small
 from duckdp.compiler.query import Query
+from duckdp.compiler.release import SelectTask
 from duckdp.compiler.select import read_select
 from duckdp.core.accountant import cost, how_many
 from duckdp.core.types import Loss, Neighbours
@@ -67,6 +68,12 @@ class Lookups:
     def parts_only(self) -> bool:
         """Whether rows are read in parts, so that figures have to add up over them."""
         return self._data.engine.parts_only
+
+    def told(self, plan: Plan) -> list[str]:
+        """How the engine reads a plan, line by line, where that is not as on one machine."""
+        if not plan.measures:
+            return []
+        return self._data.engine.told(SelectTask(plan=plan), self._data.salt, (plan.query.table,))
 
     def require_open(self) -> None:
         """Nothing, while the data set is open in this process.

@@ -74,7 +74,7 @@ class NoisyCount(Explained):
     def explain(self, desk: Desk) -> Sequence[str]:
         """The plan, the cost and the expected error, as of a SELECT."""
         found = self._price(desk)
-        return str(explain_price(found, desk.remaining_text(found.plan.loss))).splitlines()
+        return str(explain_price(found, desk.remaining_text(found.plan.loss), desk.told(found.plan))).splitlines()
 
     def _price(self, desk: Desk) -> Price:
         table = desk.table(self.table)
@@ -173,7 +173,8 @@ class Select(Explained):
         if route is not None and route.summary is not None:
             return explain_route(query, route, desk.remaining_text())
         found = self._price(desk, query, route)
-        return explain_price(found, desk.remaining_text(found.plan.loss), () if route is None else route.why)
+        why = [*(() if route is None else route.why), *desk.told(found.plan)]
+        return explain_price(found, desk.remaining_text(found.plan.loss), why)
 
     def _found(self, desk: Desk) -> Result | Plan | Outer:
         """The answer of a summary, or what is paid for."""

@@ -121,6 +121,10 @@ class Engine:
     def require(self, task: Charged, salt: int, tables: Sequence[Table]) -> None:
         """Refuse, before its charge, a release whose reads this engine cannot make: here none."""
 
+    def told(self, task: Charged, salt: int, tables: Sequence[Table]) -> list[str]:  # noqa: ARG002
+        """How a task is read, line by line, for ``explain``, where that is not as on one machine; public figures."""
+        return []
+
     @contextmanager
     def reading(self, charge: Charge, tables: Sequence[Table]) -> Iterator[None]:  # noqa: ARG002
         """While it lasts, the reads of a charge (:meth:`run`) are of these declarations, for which it was planned."""

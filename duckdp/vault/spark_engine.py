@@ -45,6 +45,7 @@ from duckdp.vault.spark_parts import (
     owners_of,
     part_count,
     refused,
+    told,
     travelling,
 )
 from duckdp.vault.spark_source import UNKNOWN, SparkSource
@@ -102,6 +103,13 @@ class SparkEngine(Engine):
             self.show_public(table)
         if reads_all_rows(task, salt):
             raise refused(OF_ALL, WAY)
+
+    def told(self, task: Charged, salt: int, tables: Sequence[Table]) -> list[str]:
+        """How a task is read, for explain; see ``Engine.told``."""
+        lines = told(tables, self._cores)
+        if reads_all_rows(task, salt):
+            lines.append(f"  refused before its charge: {refused(OF_ALL, WAY)}")
+        return lines
 
     @contextmanager
     def reading(self, charge: Charge, tables: Sequence[Table]) -> Iterator[None]:

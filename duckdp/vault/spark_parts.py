@@ -78,6 +78,30 @@ def owners_of(tables: Iterable[Table]) -> dict[Place, Owner]:
     return found
 
 
+def told(tables: Sequence[Table], least: int) -> list[str]:
+    """How reads of tables run, line by line, for whoever asks before paying; public figures alone.
+
+    Args:
+        tables: that are read.
+        least: parts that there are at least.
+    """
+    try:
+        owners = owners_of(tables)
+    except QueryError as error:
+        return [f"  engine: Apache Spark; refused: {error}"]
+    lines = ["  engine: Apache Spark, rows in the parts that their files give; DuckDB in each task, cells add up"]
+    if any(owner.key is not None for owner in owners.values()):
+        count = part_count(tables, least)
+        lines = [f"  engine: Apache Spark, {count} parts by a hash of the unit's key; DuckDB in each, cells add up"]
+    lines += [
+        f"    {place[2]}: its unit's key comes by a join with {owner.parent[0][2]}"
+        for place, owner in owners.items()
+        if owner.parent is not None
+    ]
+    public = {base.relation[2]: None for one in tables for base in one.bases if base.public is not None}
+    return lines + [f"    {name}: public, all of its rows go to each part" for name in public]
+
+
 def refused(why: str, way: str = "Ask about one table.") -> QueryError:
     """The refusal of what this engine cannot read; nothing was charged."""
     return QueryError("Q405", f"the rows are on several machines, and {why}. {way}")

@@ -383,18 +383,19 @@ def test_a_charge_is_held_while_its_curator_lives_and_no_longer(address, tmp_pat
     path = made(address, tmp_path / "anchor")
     pipe = subprocess.PIPE
     command, environment = [sys.executable, "-c", OTHER, path], os.environ | {"PYTHONPATH": str(ROOT)}
-    other = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True, cwd=ROOT)
-    assert other.stdout.readline() == "1\n"
-    with Ledger.open(path) as ledger:
-        ledger.patience = 0.1
-        with refused("B206"):
-            ledger.admit(ask("held", COST))
-        other.kill()
-        other.wait()
-        ledger.patience = 60.0
-        assert ledger.admit(ask("held", COST)).attempt == 2
-    other.stdin.close()
-    other.stdout.close()
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as other:
+        try:
+            assert other.stdout.readline() == "1\n"
+            with Ledger.open(path) as ledger:
+                ledger.patience = 0.1
+                with refused("B206"):
+                    ledger.admit(ask("held", COST))
+                other.kill()
+                other.wait()
+                ledger.patience = 60.0
+                assert ledger.admit(ask("held", COST)).attempt == 2
+        finally:
+            other.kill()
 
 
 def test_a_commit_that_the_server_undid_is_none(server, address, tmp_path, monkeypatch):

@@ -176,6 +176,8 @@ def test_a_server_that_lost_what_was_charged_after_a_move_is_not_filled_anew(
         owner.execute(f"DROP SCHEMA {address.rpartition('=')[2]} CASCADE")
     with refused("B203"):
         move(path, address)
+    with server.connect() as owner:
+        assert owner.execute(f"SELECT to_regclass('{address.rpartition('=')[2]}.dataset')").fetchone() == (None,)
     assert not charged(path, "new")
 
 

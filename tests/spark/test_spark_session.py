@@ -188,6 +188,17 @@ def test_an_interrupt_ends_the_work_in_spark(
     assert str(ana.budget()) == spent
 
 
+def test_explain_says_how_a_read_runs_and_what_is_refused(there: duckdp.Curator) -> None:
+    before = there.ledger.count_charges()
+    explained = {text: str(there.session("ana").explain(text, epsilon=0.5)) for text in (STATEMENTS[3], STATEMENTS[5])}
+    assert "parts by a hash of the unit's key" in explained[STATEMENTS[3]]
+    assert "drugs: its unit's key comes by a join with visits" in explained[STATEMENTS[3]]
+    assert "regions: public, all of its rows go to each part" in explained[STATEMENTS[5]]
+    refused = str(there.session("ana").explain("SELECT count(DISTINCT name) FROM visits", epsilon=0.5))
+    assert "refused before its charge: Q405" in refused
+    assert there.ledger.count_charges() == before
+
+
 def test_keys_that_repeat_are_seen(spark: Any, tmp_path: Path) -> None:
     rows = {
         "t": pa.table({"pid": [1, 2, None, None], "k": [5, 5, 7, 7]}),
