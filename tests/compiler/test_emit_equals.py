@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from duckdp.compiler.emit import emit
 from duckdp.core.types import Neighbours
 from tests.gate import clinic, column, exact_answer, load, plan_for
 
@@ -277,3 +278,9 @@ def test_an_empty_table(con: duckdb.DuckDBPyConnection) -> None:
     assert [
         c.values for c in exact_answer(plan_for("SELECT name, count(*) FROM clinic GROUP BY name", clinic()), con)
     ] == [[], []]
+
+
+def test_open_groups_come_by_ascending_keys() -> None:
+    """What is released comes in the order that is read; as rows are found would tell how they lie on the disk."""
+    sql = emit(plan_for("SELECT name, level, count(*) FROM clinic GROUP BY ALL", clinic()), 7).sql
+    assert sql.endswith(" GROUP BY k0, k1 ORDER BY k0 NULLS LAST, k1 NULLS LAST")
