@@ -17,6 +17,12 @@ from duckdp.vault.engine import Engine
 MOST_BYTES = 64 * 2**20  # of one table's texts
 
 
+def _require_public(table: Table) -> None:
+    """Nothing, of a public table; the rows of any other are read by those who paid."""
+    if table.public is None:
+        raise InternalError("a private read needs a charge")
+
+
 def public_answer(engine: Engine, table: Table, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
     """The rows of a SELECT of ours that reads a public table, or rows of constants, and nothing else.
 
@@ -29,8 +35,7 @@ def public_answer(engine: Engine, table: Table, sql: str, values: Sequence[objec
     Raises:
         CatalogError: C108, it cannot be read.
     """
-    if table.public is None:
-        raise InternalError("a private read needs a charge")
+    _require_public(table)
     if table.bases:
         engine.show_public(table)
     cursor = engine.schema_cursor()
@@ -49,8 +54,7 @@ def public_values(engine: Engine, table: Table, columns: Sequence[Column]) -> li
     Raises:
         CatalogError: C108, it cannot be read, or its texts are longer than :data:`MOST_BYTES` together.
     """
-    if table.public is None:
-        raise InternalError("a private read needs a charge")
+    _require_public(table)
     parameters = Parameters()
     select = print_as_they_are(table, columns, parameters)
     names = [f"c{i}" for i in range(len(columns))]

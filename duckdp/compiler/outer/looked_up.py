@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from sqlglot import exp
@@ -39,9 +40,36 @@ MOST_PUBLIC_ROWS = 2_000_000  # of the table that is looked at: nobody is charge
 LARGEST = 1e300  # of a constant
 Ask = Callable[[Table, str, Sequence[object]], list[tuple[Any, ...]]]
 _AROUND = (exp.From, exp.Join, exp.CTE, exp.SetOperation, exp.Exists, exp.Any, exp.All, exp.Subquery, exp.Lateral)
-_CALLS = {exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max", exp.Median: "median"}
-_OF_NUMBERS = ("sum", "avg", "median")
 _WITH = frozenset(("with_",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Call:
+    """An aggregate of DuckDB's.
+
+    Attributes:
+        word: its name.
+        counts: it gives a whole number, of anything.
+        of_numbers: it takes numbers alone.
+        adds: its value depends on the order of rows, unless they are ordered.
+        keeps: it gives a value of its argument's type.
+    """
+
+    word: str
+    counts: bool = False
+    of_numbers: bool = False
+    adds: bool = False
+    keeps: bool = False
+
+
+_ROWS, _COUNT = _Call(word="count_star", counts=True), _Call(word="count", counts=True)
+_CALLS = {
+    exp.Sum: _Call(word="sum", of_numbers=True, adds=True, keeps=True),
+    exp.Avg: _Call(word="avg", of_numbers=True, adds=True),
+    exp.Min: _Call(word="min", keeps=True),
+    exp.Max: _Call(word="max", keeps=True),
+    exp.Median: _Call(word="median", of_numbers=True),
+}
 
 
 def with_single_values(
@@ -204,14 +232,14 @@ class _Reader:
             if distinct and len(inner.expressions) != 1:
                 self._refuse("Q206", public_ways.SINGLE_AGGREGATE, node)
             of = None if isinstance(inner, exp.Star) else row(inner.expressions[0] if distinct else inner)
-            return rows.one(of, "count" if of is not None else "count_star", whole_type("BIGINT"), distinct=distinct)
-        name = _CALLS.get(type(node))
-        if name is None or not isinstance(inner, exp.Expression) or isinstance(inner, exp.Distinct) or node.expressions:
+            return rows.one(of, _ROWS if of is None else _COUNT, whole_type("BIGINT"), distinct=distinct)
+        call = _CALLS.get(type(node))
+        if call is None or not isinstance(inner, exp.Expression) or isinstance(inner, exp.Distinct) or node.expressions:
             self._refuse("Q206", public_ways.SINGLE_AGGREGATE, node)
         of = row(inner)
-        if name in _OF_NUMBERS and of.kind is not Kind.NUMBER:
-            self._refuse("Q203", f"{name} {ways.not_a(Kind.NUMBER, of.kind)}", node)
-        return rows.one(of, name, _type(of) if name in ("min", "max", "sum") else DOUBLE)
+        if call.of_numbers and of.kind is not Kind.NUMBER:
+            self._refuse("Q203", f"{call.word} {ways.not_a(Kind.NUMBER, of.kind)}", node)
+        return rows.one(of, call, _type(of) if call.keeps else DOUBLE)
 
 
 class _Rows:
@@ -229,15 +257,15 @@ class _Rows:
     def where_also(self, condition: Expr) -> _Rows:
         return _Rows(self.table, both(self.where, condition), self.ask)
 
-    def one(self, of: Expr | None, call: str, number_type: NumberType | None, *, distinct: bool = False) -> Literal:
+    def one(self, of: Expr | None, call: _Call, number_type: NumberType | None, *, distinct: bool = False) -> Literal:
         """The value of an aggregate; what adds up is added in an order of the values, so that it is always the same."""
         parameters = Parameters()
         rows = self._from([of], parameters)
         value = "" if of is None else _show(of, parameters)
-        ordered = f" ORDER BY {value}" if call in ("sum", "avg") else ""
-        sql = f"SELECT system.main.{call}({'DISTINCT ' if distinct else ''}{value}{ordered}) FROM {rows}"
+        ordered = f" ORDER BY {value}" if call.adds else ""
+        sql = f"SELECT system.main.{call.word}({'DISTINCT ' if distinct else ''}{value}{ordered}) FROM {rows}"
         ((found,),) = self.ask(self.table, sql, parameters.values)
-        return _literal(found, Kind.NUMBER if of is None or call == "count" else of.kind, number_type)
+        return _literal(found, Kind.NUMBER if of is None or call.counts else of.kind, number_type)
 
     def computed(self, of: Expr) -> Literal:
         """The value of an expression of constants."""
