@@ -38,6 +38,8 @@ FIELDS = (
 ONE = table("visits", columns=FIELDS, max_rows=1, max_groups=1, unique=("pid",))
 MANY = table("visits", columns=FIELDS)
 ROWS = table("visits", columns=FIELDS, unit_key=None, unit_type=None, max_rows=1, max_groups=1)
+GAPS = table("visits", columns=(column("dept", "VARCHAR", domain=("a", "z"), other="z"), *FIELDS[1:]), unique=("pid",))
+TWICE = "(SELECT pid, paid FROM visits UNION ALL SELECT pid, paid FROM visits)"
 ROLLUP = "SELECT dept, paid, count(*), sum(cost), avg(cost), sum(day) FROM visits GROUP BY ROLLUP (dept, paid)"
 SMALL = "SELECT paid, count(*), sum(cost), avg(cost) FROM visits GROUP BY ROLLUP (paid)"
 
@@ -116,6 +118,8 @@ def test_exact_cells_of_sets_that_add_up_stay_as_they_are(
         ("SELECT dept, count(*) FROM visits GROUP BY ROLLUP (dept)", MANY, TOLD),  # the total would be much worse
         ("SELECT paid, count(DISTINCT pid) FROM visits GROUP BY ROLLUP (paid)", MANY, TOLD),  # a unit is in both
         ("SELECT score, count(*) FROM visits GROUP BY ROLLUP (score)", ONE, TOLD),  # no label for other values
+        ("SELECT dept, count(*) FROM visits GROUP BY ROLLUP (dept)", GAPS, TOLD),  # no group for NULL
+        (f"SELECT paid, count(DISTINCT pid) FROM {TWICE} GROUP BY ROLLUP (paid)", ONE, TOLD),  # a unit may be in both
         ("SELECT dept, median(cost) FROM visits GROUP BY ROLLUP (dept)", ONE, TOLD),
         ("SELECT dept, count(DISTINCT day) FROM visits GROUP BY ROLLUP (dept)", ONE, TOLD),
     ],
