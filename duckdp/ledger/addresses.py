@@ -22,6 +22,8 @@ ALLOWED = frozenset(
     | {"gssencmode", "krbsrvname", "load_balance_hosts", "tcp_user_timeout"}
 )
 
+# Addresses of other forms, which are no names of files either: they may hold a password.
+_FOREIGN = re.compile(r"[a-z][a-z0-9+.-]+:(//|/?[^/]*:[^/]*@)|.*\bpassword\s*=", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SHAPE = "postgresql://user@host:5432/database?schema=clinic"
 
@@ -43,6 +45,17 @@ class Address(NamedTuple):
 def is_address(path: str) -> bool:
     """Whether a ledger is named by an address, rather than by the path of a file."""
     return path.partition("://")[0] in SCHEMES and "://" in path
+
+
+def require_path(given: str) -> None:
+    """Refuse an address of another form: as the name of a file it would be shown, with the password in it.
+
+    Raises:
+        ParameterError: P107; it is not repeated.
+    """
+    if _FOREIGN.match(given) is not None:
+        rule = f"must be the path of a file, or an address such as {_SHAPE}, in small letters, with no password in it."
+        raise _refused(rule)
 
 
 def parse(given: str) -> Address:

@@ -11,7 +11,7 @@ from pathlib import Path
 from duckdp.arguments import path_text
 from duckdp.errors import LedgerError, ParameterError
 from duckdp.ledger import anchor, connections, served, served_schema
-from duckdp.ledger.addresses import canonical, is_address
+from duckdp.ledger.addresses import canonical, is_address, require_path
 
 # File locks and shared memory, on which SQLite's WAL mode relies, do not hold across machines.
 NETWORK = frozenset(
@@ -39,10 +39,12 @@ def resolve(path: object, name: str = "ledger") -> str:
     An address (``addresses``) has one form.
 
     Raises:
-        ParameterError: P107, not a path in Unicode.
+        ParameterError: P107, not a path in Unicode, or an address of another form.
     """
-    if name == "ledger" and is_address(given := path_text(path, name)):
-        return canonical(given)
+    if name == "ledger":
+        if is_address(given := path_text(path, name)):
+            return canonical(given)
+        require_path(given)
     return path_text(os.path.realpath(path_text(path, name)), name)
 
 

@@ -129,6 +129,7 @@ def prepare(connection: Open, path: str) -> None:
     """
     if isinstance(connection, served.Connection):
         _require_version(served_schema.version(connection), path)
+        served_schema.require_own(connection)
         row = connection.execute("SELECT backup FROM dataset").fetchone()
         if row is not None and chain.is_moved(row[0]):
             raise chain.is_unfinished(path)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from duckdp.errors import ParameterError
 from duckdp.ledger import addresses, served_schema
 from duckdp.ledger.anchor import Position
-from duckdp.ledger.served_errors import lost, missing, unfit, unknown, unreached
+from duckdp.ledger.served_errors import POOLED, lost, missing, unfit, unknown, unreached
 from duckdp.ledger.served_rows import Stream, rows_of
 from duckdp.ledger.storage import Failure, Rows, Served
 from duckdp.process import forks
@@ -58,6 +58,7 @@ _ASKED = (
     "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding'), "
     "pg_is_in_recovery(), current_setting('server_version_num')::bigint, current_setting('full_page_writes')"
 )
+_WHO = "SELECT pg_backend_pid()"
 _BUSY = ("40001", "40P01")  # serialization failure, deadlock
 
 
@@ -170,12 +171,14 @@ class Connection(Served):
         end = time.monotonic() + AWAY_SECONDS
         how = "READ COMMITTED READ WRITE" if writing else "REPEATABLE READ READ ONLY"
         what = "events, head" if row == "dataset" else "one"
-        text = f"BEGIN ISOLATION LEVEL {how}; SELECT {what} FROM {row}{' FOR UPDATE' if writing else ''}"
+        text = f"BEGIN ISOLATION LEVEL {how}; {_WHO}; SELECT {what} FROM {row}{' FOR UPDATE' if writing else ''}"
         while True:
             try:
                 if self.is_lost:
                     self._driver = self._connect()
                 cursor: Any = self._run(text)
+                cursor.nextset()
+                self._require_session(cursor.fetchone()[0])
                 cursor.nextset()
                 self._look(cursor.fetchone())
             except Failure as failure:
@@ -185,6 +188,15 @@ class Connection(Served):
                 time.sleep(_PAUSE)
             else:
                 return
+
+    def _require_session(self, found: int) -> None:
+        """Refuse another session than was set up: its commits may not be durable, and our locks are not its own.
+
+        Raises:
+            Failure: B214.
+        """
+        if found != self._session:
+            raise Failure("", unfit(self.path, POOLED))
 
     def commit(self, head: Position | None = None) -> None:
         """Commit durably, and find out whether that was done where the connection is lost on the way.
@@ -268,6 +280,7 @@ class Connection(Served):
             _drivers.add(forks.keep(made))
             made.execute(f'SET search_path = "{self._address.schema}", pg_temp; {_SETTINGS}'.encode())
             found = made.execute(_ASKED).fetchone()
+            self._session: Any = made.execute(_WHO).fetchone()[0]
         except BaseException as error:
             made.close()
             if isinstance(error, driver.Error):

@@ -10,6 +10,10 @@ from duckdp.ledger import chain
 from duckdp.ledger.storage import Failure
 
 OLDEST = 130000  # version of the server
+POOLED = (
+    "a pooler before it gives a session for one transaction only, so the locks, and what was set for durable commits, "
+    "are of another session. Connect to the server itself, or by pool_mode = session"
+)
 
 
 def missing(found: Sequence[Any]) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 from duckdp.errors import LedgerError
 from duckdp.ledger import schema
-from duckdp.ledger.storage import Served
+from duckdp.ledger.served_errors import unfit
+from duckdp.ledger.storage import Failure, Served
 from duckdp.resources import read_sql
 
 SCRIPT = "ledger_postgresql.sql"
@@ -50,6 +51,14 @@ _FLAGS = (
     "FROM pg_class c WHERE c.relnamespace = ?::bigint AND c.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY c.relname"
 )
 
+_FOREIGN = (
+    "SELECT 1 FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles u ON u.rolname = current_user "
+    "WHERE n.nspname = ? AND ("
+    "NOT (n.nspowner = u.oid OR (NOT u.rolsuper AND pg_catalog.pg_has_role(u.oid, n.nspowner, 'MEMBER'))) "
+    "OR EXISTS (SELECT 1 FROM pg_catalog.aclexplode(n.nspacl) a "
+    "WHERE a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND a.grantee <> u.oid))"
+)
+
 _models: dict[int, list[tuple[Any, ...]]] = {}  # by the server's version: what the tables must be
 
 
@@ -84,14 +93,29 @@ def version(connection: Served) -> int | None:
     return None if found is None else int(found[1])
 
 
+def require_own(connection: Served) -> None:
+    """Refuse a schema that others own or may write into: they could drop tables, and add functions that we would call.
+
+    Raises:
+        Failure: B214, or of the server.
+    """
+    if connection.execute(_FOREIGN, (connection.schema,)).fetchone() is not None:
+        what = (
+            "its schema belongs to another role, or another role may create things in it. Make the schema this user's "
+            "own (ALTER SCHEMA ... OWNER TO, REVOKE CREATE ON SCHEMA ... FROM), or name another one in the address"
+        )
+        raise Failure("", unfit(connection.path, what))
+
+
 def make(connection: Served) -> bool:
     """Make the tables within the transaction that is open; False where somebody was faster.
 
     Raises:
-        Failure. LedgerError: B207, the schema holds something else.
+        Failure: B214, see :func:`require_own`. LedgerError: B207, the schema holds something else.
     """
     name = connection.schema
-    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (f"duckdp {name}",))
+    require_own(connection)
+    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(?, 0::bigint))", (f"duckdp {name}",))
     if is_there(connection):
         return False
     other = connection.execute(

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 
@@ -15,6 +16,7 @@ from duckdp.errors import DuckDPError, InsufficientBudgetError
 from duckdp.ledger import Ledger, addresses, schema, served, served_schema
 from duckdp.ledger.addresses import parse
 from duckdp.ledger.history import KINDS, walk
+from duckdp.ledger.storage import Failure
 from tests.ledgers import NANO, answer, ask, refused, set_up
 from tests.postgres import Server
 
@@ -236,6 +238,64 @@ def test_an_address_that_is_refused_is_not_repeated(given: str) -> None:
         with pytest.raises(DuckDPError) as found:
             call(given)
         assert "hush" not in str(found.value).lower()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "POSTGRESQL://a:hush@h/d",
+        "postgresql+psycopg://a:hush@h/d",
+        "postgressql://a:hush@h/d",
+        "pg://h/d?password=hush",
+        "postgres:/a:hush@h/d",
+        "postgresql:a:hush@h/d",
+        "host=h dbname=d password=hush",
+    ],
+)
+def test_an_address_of_another_form_is_neither_a_file_nor_repeated(given: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    duckdb.connect("x.duckdb").close()
+    for call in (Ledger.open, lambda text: duckdp.open("x.duckdb", ledger=text)):
+        with pytest.raises(DuckDPError, match=r"^P107: ") as found:
+            call(given)
+        assert "hush" not in str(found.value).lower()
+    assert [found.name for found in tmp_path.iterdir()] == ["x.duckdb"]
+    addresses.require_path("/a/x@y:z.ledger"), addresses.require_path("C:\\a\\password.ledger")
+
+
+def test_a_schema_that_others_own_or_write_into_holds_no_ledger(server: Server, address: str, tmp_path: Path) -> None:
+    name, anchor = parse(address).schema, str(tmp_path / "anchor")
+    with server.connect() as owner:
+        owner.execute("CREATE ROLE eve; CREATE SCHEMA theirs AUTHORIZATION eve; CREATE SCHEMA shared")
+        owner.execute("GRANT CREATE ON SCHEMA shared TO PUBLIC")
+        owner.execute(
+            "CREATE FUNCTION theirs.hashtextextended(TEXT, INT) RETURNS BIGINT LANGUAGE plpgsql AS "
+            "'BEGIN RAISE EXCEPTION ''ran as another''; END'"
+        )
+        for schema_name in ("theirs", "shared"):
+            with refused("B214"):
+                Ledger.open(server.address(schema_name), anchor=anchor)
+        set_up(Ledger.open(address, anchor=anchor)).close()
+        owner.execute(f"GRANT USAGE ON SCHEMA {name} TO eve")
+        Ledger.open(address).close()  # who looks on adds nothing
+        owner.execute(f"GRANT CREATE ON SCHEMA {name} TO eve")
+        with refused("B214"):
+            Ledger.open(address)
+        owner.execute(f"REVOKE ALL ON SCHEMA {name} FROM eve; ALTER SCHEMA {name} OWNER TO eve")
+        with refused("B214"):
+            Ledger.open(address)
+
+
+def test_a_session_that_a_pooler_exchanged_charges_nothing(address: str, tmp_path: Path) -> None:
+    with set_up(Ledger.open(address, anchor=str(tmp_path / "anchor"))) as ledger:
+        mine, other = served.Connection(address), served.Connection(address)
+        mine._driver, other._driver = other._driver, mine._driver  # what a pooler gives for the next transaction
+        for writing in (True, False):
+            with pytest.raises(Failure) as found:
+                mine.begin(writing=writing)
+            assert found.value.told.code == "B214" and not mine.in_transaction
+        mine.close(), other.close()
+        assert ledger.admit(ask("q", NANO)).id == 1
 
 
 def test_a_password_is_found_by_the_driver_and_shown_nowhere(server, address, tmp_path, monkeypatch) -> None:
