@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +19,7 @@ import pytest
 import duckdp
 from duckdp import owner as owners
 from duckdp.core.reads import PrivateQuery
+from duckdp.core.types import NANO
 from duckdp.errors import DuckDPError
 from duckdp.vault import part_work
 from duckdp.vault.engine import Engine
@@ -197,6 +201,50 @@ def test_explain_says_how_a_read_runs_and_what_is_refused(there: duckdp.Curator)
     refused = str(there.session("ana").explain("SELECT count(DISTINCT name) FROM visits", epsilon=0.5))
     assert "refused before its charge: Q405" in refused
     assert there.ledger.count_charges() == before
+
+
+DIES = """
+import os, sys
+import duckdp
+from duckdp.vault.spark_engine import SparkEngine
+from tests.spark.clusters import session
+from tests.spark.test_spark_session import people
+mapped = SparkEngine._mapped
+class Dies:
+    def __init__(self, frame):
+        self.frame = frame
+    def collect(self):
+        self.frame.collect()
+        os._exit(9)
+with session() as spark, duckdp.open(spark, tables={"people": sys.argv[1]}, ledger=sys.argv[2]) as owner:
+    ana = people(owner)
+    SparkEngine._mapped = lambda self, frame, work: Dies(mapped(self, frame, work))
+    ana.sql("SELECT count(*) FROM people", epsilon=0.5)
+"""
+
+
+def people(owner: duckdp.Curator) -> Any:
+    owner.protect("people", unit_key="pid", max_rows=5, row_cap=10_000)
+    owner.budget(epsilon=1)
+    owner.grant("ana", epsilon=1)
+    return owner.session("ana")
+
+
+def test_a_driver_that_dies_with_the_figures_in_hand_leaves_one_charge_that_is_redeemed(
+    spark: Any, paths: dict[str, str], tmp_path: Path
+) -> None:
+    ledger = str(tmp_path / "a.ledger")
+    command = [sys.executable, "-c", DIES, paths["people"], ledger]
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), *filter(None, sys.path)])
+    died = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, check=False, capture_output=True)
+    assert died.returncode == 9, died.stderr[-2000:]
+    with duckdp.open(spark, tables={"people": paths["people"]}, ledger=ledger) as owner:
+        (charge,) = owner.ledger.charges()
+        assert (charge.state, charge.attempt) == ("open", 1)
+        assert people(owner).sql("SELECT count(*) FROM people", epsilon=0.5).rows()
+        (charge,) = owner.ledger.charges()
+        assert (charge.state, charge.attempt) == ("released", 2)
+        assert owner.ledger.state().primary_spent == NANO // 2
 
 
 def test_keys_that_repeat_are_seen(spark: Any, tmp_path: Path) -> None:
