@@ -154,7 +154,7 @@ def test_every_function_that_costs_is_asked_on_odd_data() -> None:
 
 def test_rows_that_follow_the_data_would_show(curator: duckdp.Curator) -> None:
     """The twin: values of no declared domain are as many as there are common ones."""
-    con, call = curator.connect("ana"), BY_NOISE[0]
+    con, call = curator.connect("ana"), next(c for c in BY_NOISE if c.startswith("dp_top_k"))
     assert _ran(curator, con, call.format(t="plain"))[1] == 2
     assert _ran(curator, con, call.format(t="none"))[1] == 0
 

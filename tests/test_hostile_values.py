@@ -382,6 +382,7 @@ LEDGER: Cases = {
     "open": lambda w: {"path": w.path(), "create": True, "anchor": None},
     "repair_anchor": lambda w: {"path": w.other.path, "reason": "r", "anchor": None},
     "move_anchor": lambda w: {"anchor": f"{w.other.path}.anchor", "reason": "r"},
+    "move": lambda _: {"address": "postgresql://nobody@127.0.0.1:1/none", "reason": "r", "anchor": None},
     "put_into_service": lambda _: {"reason": "r", "nothing_lost": False},
     "backup": lambda w: {"target": w.path()},
     "set_budget": lambda _: {**BUDGET, "neighbours": Neighbours.ADD_REMOVE, "accountant": AccountantKind.BASIC},

@@ -45,7 +45,7 @@ def loops(scenario: str, *, short: bool) -> list[dict[str, Any]]:
         number = kind * 7 + list(SCENARIOS).index(scenario) * 3
         if calls == ["THREAD"] and scenario == "ask":
             continue  # without threads DuckDB ends the process
-        if short and (kind + list(SCENARIOS).index(scenario)) % 6:
+        if short and (kind + list(SCENARIOS).index(scenario)) % 4:
             continue
         rounds = FEW if short else SOME if calls == ["MEMORY"] else 0
         given = {"scenario": scenario, "calls": calls, "error": error, "way": way, "times": times}
