@@ -16,7 +16,7 @@ from duckdp.catalog.table import Table
 from duckdp.compiler.outer.looked_up import with_single_values
 from duckdp.compiler.parse import parse_statement
 from duckdp.errors import DuckDPError, InternalError, QueryError
-from tests.relational import tables
+from tests.relational import PUBLIC, tables
 
 VISITS = pa.table(
     {
@@ -183,8 +183,49 @@ def test_no_private_row_is_asked_for(inner: str) -> None:
     assert not [sql for sql in read if '"visits"' in sql]
 
 
+def _made(text: str) -> str:
+    """The statement with constants; each value is asked of the public rows that are named."""
+
+    def ask(table: Table, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        assert table.public is not None
+        with duckdb.connect() as con:
+            con.execute(f"CREATE TABLE days AS {PUBLIC['days']}")
+            return con.execute(sql, list(values)).fetchall()
+
+    made = with_single_values(parse_statement(text), tables(), text, (), ask)
+    return text if made is None else made.sql("duckdb")
+
+
+def test_a_name_is_what_sql_says_it_is_there() -> None:
+    """A CTE is known in what follows it: before, the name is the table's; under an inner WITH it may be another's."""
+    text = "SELECT count(*) FROM visits WHERE day > (SELECT max(day) FROM {})"
+    assert "> (8)" in _made(text.format("days"))
+    assert "> (50)" in _made("WITH days(day) AS (VALUES (50)) " + text.format("days"))
+    assert "> (8)" in _made(f"WITH a AS ({text.format('days')}), days(day) AS (VALUES (50)) SELECT * FROM a")
+    later = (
+        f"WITH a AS (SELECT day FROM visits), b AS ({text.format('a')}), visits(day) AS (VALUES (50)) SELECT * FROM b"
+    )
+    assert _made(later) == later  # what "a" reads is private
+    own = "WITH a AS (SELECT day FROM visits), visits(day) AS (VALUES (50)) SELECT max(day) FROM a"
+    assert _made(text.format("days").replace("SELECT max(day) FROM days", own)).count("max") == 1
+    twice = "WITH days(day) AS (VALUES (50)), a AS (SELECT day FROM days) "
+    inner = text.format("a").replace("(SELECT max", "(WITH days(day) AS (VALUES (60)) SELECT max")
+    with pytest.raises(QueryError, match='names "days" twice'):  # "a" is of the one, the SELECT may be of the other
+        _made(twice + inner)
+    recursive = f"WITH RECURSIVE days AS (SELECT day FROM days) {text.format('days')}"
+    assert _made(recursive) == recursive
+
+
+def test_each_name_is_looked_up_once() -> None:
+    """CTEs that name one before them twice: followed from name to name, 60 of them would take for ever."""
+    many = ", ".join(f"c{i} AS (SELECT a.day FROM c{i - 1} a, c{i - 1} b)" for i in range(1, 60))
+    text = f"WITH c0 AS (SELECT day FROM days), {many} SELECT day FROM visits WHERE day > (SELECT max(day) FROM c59)"
+    with pytest.raises(QueryError, match="one after the other"):
+        _made(text)
+
+
 def test_a_reader_that_takes_all_for_public_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duckdp.compiler.outer.looked_up._Reader._is_public", lambda *_: True)
+    monkeypatch.setattr("duckdp.compiler.outer.looked_up.needed", lambda *_: frozenset())
     text = "SELECT count(*) FROM visits WHERE cost > (SELECT max(cost) FROM main.visits)"
     with pytest.raises(InternalError, match="public rows alone"):
         with_single_values(parse_statement(text), tables(), text, (), lambda *_: [(1,)])

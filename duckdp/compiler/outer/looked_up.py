@@ -26,7 +26,8 @@ from duckdp.compiler.expression import Expr, Literal, NumberType, columns
 from duckdp.compiler.frame import aggregates, all_hold, boolean, both, check_select
 from duckdp.compiler.literals import small_int
 from duckdp.compiler.number_types import DOUBLE, INTEGER, whole_type
-from duckdp.compiler.outer.trees import duplicate, named_outside, rebuilt
+from duckdp.compiler.outer.public_names import Known, after, needed
+from duckdp.compiler.outer.trees import duplicate, rebuilt
 from duckdp.compiler.output_names import output_name
 from duckdp.compiler.parse import refuse
 from duckdp.compiler.printing import Parameters, print_expr, print_rows, quote
@@ -100,45 +101,37 @@ class _Reader:
     def _refuse(self, code: str, message: str, node: exp.Expression) -> NoReturn:
         refuse(code, message, node, self.text)
 
-    def made(self, node: exp.Expression, known: Mapping[str, exp.CTE]) -> exp.Expression:
+    def made(self, node: exp.Expression, known: Known) -> exp.Expression:
         """A tree with constants for what is below."""
-        clause = node.args.get("with_")
-        for cte in [] if clause is None else clause.expressions:
-            known = {**known, cte.alias.lower(): cte}
-        if isinstance(node, exp.Subquery) and _is_value(node) and self._is_public(node, known):
+        if isinstance(node, exp.Subquery) and _is_value(node) and needed(node, known, self.tables) is not None:
             self.found += 1
             return self._constant(node, known)
-        made = rebuilt(node, lambda part: self.made(part, known))
+        return self._parts(node, known)
+
+    def _parts(self, node: exp.Expression, known: Known) -> exp.Expression:
+        clause = node.args.get("with_")
+        inside: dict[int, Known] = {}
+        if clause is not None:
+            known, inside = after(clause, known)
+
+        def part(below: exp.Expression) -> exp.Expression:
+            if below is clause:
+                return rebuilt(below, lambda cte: self.made(cte, inside.get(id(cte), known)))
+            return self.made(below, known)
+
+        made = rebuilt(node, part)
         if isinstance(node, exp.Select):
             named = [_called(old, new) for old, new in zip(node.expressions, made.expressions, strict=True)]
             made.set("expressions", named)
         return made
 
-    def _is_public(self, node: exp.Expression, known: Mapping[str, exp.CTE], depth: int = 0) -> bool:
-        """Whether a query reads public tables or rows of constants, and nothing else."""
-        plain = (isinstance(t.this, exp.Identifier) and not t.db for t in node.find_all(exp.Table))
-        found = list(named_outside(node))
-        reads = bool(found) or node.find(exp.Values) is not None
-        return reads and all(plain) and all(self._is_public_name(t, known, depth) for t in found)
-
-    def _is_public_name(self, node: exp.Table, known: Mapping[str, exp.CTE], depth: int) -> bool:
-        name = node.name.lower()
-        if name in known:
-            others = {n: c for n, c in known.items() if n != name}
-            return self._is_public(known[name].this, others, depth + 1)
-        table = self.tables.get(name)
-        return table is not None and table.public is not None
-
     # ---- one subquery -------------------------------------------------------------------------------------------
 
-    def _constant(self, node: exp.Subquery, known: Mapping[str, exp.CTE]) -> exp.Expression:
+    def _constant(self, node: exp.Subquery, known: Known) -> exp.Expression:
         select = node.this
         if not isinstance(select, exp.Select) or any(v for k, v in node.args.items() if k != "this"):
             self._refuse("Q204", public_ways.SINGLE_FORM, node)
-        clause = select.args.get("with_")
-        own = {} if clause is None else {c.alias.lower(): c for c in clause.expressions}
-        made = rebuilt(select, lambda part: self.made(part, {**known, **own}))
-        asked = self._with(made, known)
+        asked = self._with(self._parts(select, known), known)
         check_select(asked, self.text, inner=True)
         for clause in ("group", "having", "distinct", "qualify", "windows"):
             if asked.args.get(clause):
@@ -152,14 +145,12 @@ class _Reader:
                 raise
         self._refuse("Q204", public_ways.SINGLE_CORRELATED, node)
 
-    def _with(self, select: exp.Expression, known: Mapping[str, exp.CTE]) -> exp.Select:
-        """A SELECT with the CTEs of public rows around it that it names, those that they name among them."""
-        named, below = {t.name.lower() for t in named_outside(select)}, True
-        while below:
-            more = {t.name.lower() for n in named & known.keys() for t in named_outside(known[n].this)}
-            below, named = not more <= named, named | more
+    def _with(self, select: exp.Expression, known: Known) -> exp.Select:
+        """A SELECT with the CTEs of public rows around it that it needs, in their order."""
+        names = needed(select, known, self.tables) or frozenset()
         own = select.args.get("with_")
-        kept = [*(duplicate(c) for n, c in known.items() if n in named), *([] if own is None else own.expressions)]
+        kept = [duplicate(d.cte) for n, d in known.items() if n in names and d.cte is not None]
+        kept += [] if own is None else own.expressions
         made = rebuilt(select, duplicate, _WITH)
         if kept:
             made.set("with_", exp.With(expressions=kept))
