@@ -231,6 +231,17 @@ def test_a_reader_that_takes_all_for_public_is_caught(monkeypatch: pytest.Monkey
         with_single_values(parse_statement(text), tables(), text, (), lambda *_: [(1,)])
 
 
+def test_what_is_looked_up_for_nothing_has_a_bound() -> None:
+    for times, code in ((16, None), (17, "Q403")):
+        text = f"SELECT count(*) FROM visits WHERE cost > {' + '.join(['(SELECT max(day) FROM days)'] * times)}"
+        try:
+            with_single_values(parse_statement(text), tables(), text, (), lambda *_: [(1,)])
+        except QueryError as refusal:
+            assert refusal.code == code
+        else:
+            assert code is None
+
+
 def test_other_public_rows_are_another_question(tmp_path: Path) -> None:
     path = tmp_path / "d.duckdb"
     with duckdb.connect(path) as con:

@@ -33,6 +33,11 @@ def single_rows(name: str, most: int) -> str:
     return f'public "{name}" has more than {most:,} rows. Join it with the protected table, or write the value.'
 
 
+def single_values(most: int) -> str:
+    """That a statement asks for too many values of public rows."""
+    return f"more than {most} subqueries here give a value of public rows. Join the public table, or write values."
+
+
 def many_constants(most: int) -> str:
     """That a statement writes out too much."""
     return f"these rows have more than {most:,} constants. Ask the data owner to publish them as a table."

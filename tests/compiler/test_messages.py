@@ -504,6 +504,7 @@ SINGLE = [
     ("SELECT count(DISTINCT day, rate) FROM days", 9),
     ("SELECT sum(label) FROM days", 9),
     ("SELECT day + max(day) FROM days", 9),
+    (" + ".join(["(SELECT max(day) FROM days)"] * 17), 9),
 ]
 PUBLIC_WAYS: list[tuple[str, str, str | None]] = [
     (
@@ -721,7 +722,7 @@ def test_every_refusal_is_tried() -> None:
         days = known["days"]
         assert days.public is not None
         known["days"] = replace(days, public=replace(days.public, rows=rows))
-        given = (parse_statement(text), known, text, (), lambda *_: [(1,), (2,)])
+        given = (parse_statement(text), known, text, (), lambda _, sql, __: [(1,), (2,)][: 1 if ".max(" in sql else 2])
         reached.add(_site(lambda given=given: with_single_values(*given))[1])
     text = "SELECT n + $1 FROM (SELECT count(*) AS n FROM visits)"
     reached.add(_site(lambda: take_apart(parse_statement(text), tables(), text, [[1]]))[1])

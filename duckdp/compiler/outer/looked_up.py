@@ -37,7 +37,9 @@ from duckdp.compiler.scope import RowScope
 from duckdp.compiler.types import type_of
 from duckdp.errors import InternalError, QueryError
 
-MOST_PUBLIC_ROWS = 2_000_000  # of the table that is looked at: nobody is charged for the time
+#: Rows of the table that is looked at, and values of one statement: nobody is charged for the time that they take, and
+#: a regular expression may take a millisecond a row.
+MOST_PUBLIC_ROWS, MOST_VALUES = 50_000, 16
 LARGEST = 1e300  # of a constant
 Ask = Callable[[Table, str, Sequence[object]], list[tuple[Any, ...]]]
 _AROUND = (exp.From, exp.Join, exp.CTE, exp.SetOperation, exp.Exists, exp.Any, exp.All, exp.Subquery, exp.Lateral)
@@ -105,6 +107,8 @@ class _Reader:
         """A tree with constants for what is below."""
         if isinstance(node, exp.Subquery) and _is_value(node) and needed(node, known, self.tables) is not None:
             self.found += 1
+            if self.found > MOST_VALUES:
+                self._refuse("Q403", public_ways.single_values(MOST_VALUES), node)
             return self._constant(node, known)
         return self._parts(node, known)
 
