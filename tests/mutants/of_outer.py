@@ -35,7 +35,7 @@ OUTER: tuple[Mutant, ...] = (
     Mutant("outer: rows joined with an answer", _APART, '            if role == "outer":\n                self._refuse("Q204", ways.MIXED, item)', '            if False:\n                self._refuse("Q204", ways.MIXED, item)', _T_OUTER),
     Mutant("outer: a CTE of an answer taken for a table", _APART, 'if self._reads(table, names) == "outer" and table.name.lower() in names.outer:', "if False:", _T_OUTER),
     Mutant("outer: private rows read as public ones", "duckdp/vault/public_values.py", "    if table.public is None:\n", "    if False:\n", _T_PUBLISHED),
-    Mutant("outer: private rows looked up as public ones", "duckdp/compiler/outer/looked_up.py", "        return reads and all(plain) and all(", "        return reads or all(", ("tests/test_single_values.py",)),
+    Mutant("outer: private rows looked up as public ones", "duckdp/compiler/outer/public_names.py", "if table is None or table.public is None:", "if table is None:", ("tests/test_single_values.py",)),
     Mutant("outer: values of public rows without end", "duckdp/compiler/outer/looked_up.py", "            if self.found > MOST_VALUES:", "            if False:", ("tests/test_single_values.py",)),
     Mutant("join: constants that are alike repeat no row", "duckdp/compiler/relations/constant_rows.py", "max(met.values(), default=0)", "1", ("tests/compiler/test_constants.py",)),
     Mutant("join: constants that no question holds", "duckdp/compiler/relations/constant_rows.py", "told.encode()", 'b""', ("tests/compiler/test_constants.py",)),
