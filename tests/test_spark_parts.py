@@ -31,6 +31,7 @@ from duckdp.vault import part_work
 from duckdp.vault.engine import CONFIG, Engine
 from duckdp.vault.part_work import FAILED, PLACE, TAG, Given, PartWork, packed, read_part, unpacked
 from duckdp.vault.spark_parts import Owner, named_in, owners_of, part_count, told
+from duckdp.vault.spark_plans import require_once
 from duckdp.vault.spark_source import duckdb_type, is_spark
 from tests.gate import clinic, plan_for
 from tests.privacy import test_parts as whole_and_parts
@@ -239,6 +240,38 @@ def test_a_relation_is_found_by_how_it_is_printed() -> None:
 
 
 # ---- what is opened
+
+
+def test_a_file_that_is_read_twice_is_refused(tmp_path: Path) -> None:
+    """By whatever names: one stored row would count as two."""
+    (tmp_path / "a b.parquet").write_bytes(b"x")
+    (tmp_path / "soft.parquet").symlink_to(tmp_path / "a b.parquet")
+    (tmp_path / "hard.parquet").hardlink_to(tmp_path / "a b.parquet")
+    (tmp_path / "other.parquet").write_bytes(b"x")
+    a = f"file://{tmp_path}/a%20b.parquet"
+    twice = [[a, f"file://{tmp_path}/{n}.parquet"] for n in ("soft", "hard", "a%20b")]
+    twice += [["hdfs://n/a", "hdfs://n/b", "hdfs://n/a"], ["hdfs://n/a", "hdfs://n:8020/b"], ["s3a://n/a", "s3://n/b"]]
+    for files in twice:
+        with pytest.raises(DuckDPError) as caught:
+            require_once("t", files)
+        assert caught.value.code == "C108"
+    with pytest.raises(DuckDPError, match="C108"):
+        require_once("t", [], local=2)
+    require_once("t", [a, f"file://{tmp_path}/other.parquet"], local=1)
+    require_once("t", ["hdfs://n/a", "hdfs://n/b"])
+
+
+def test_workers_spill_into_the_folders_of_their_executor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: duckdb.DuckDBPyConnection
+) -> None:
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    assert part_work.spill_folder(1) is None
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},{tmp_path}/gone")
+    assert [part_work.spill_folder(n) for n in (0, 1)] == [str(tmp_path)] * 2
+    folder = replace(count_query(), sql="SELECT current_setting('temp_directory')", parameters=())
+    (((used,),),) = read_part(work_for(folder, placed=True), iter(batches(whole, 0)), 0)
+    assert Path(used).parent == tmp_path
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ Nothing that fails here says why: DuckDB's words may quote rows, and a worker's 
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 import tempfile
@@ -128,7 +129,7 @@ def read_part(work: PartWork, batches: Iterator[pa.RecordBatch], part: int) -> I
     """
     if duckdb.__version__ != work.version:
         raise RuntimeError(FAILED)
-    folder = tempfile.mkdtemp(prefix="duckdp-")
+    folder = tempfile.mkdtemp(prefix="duckdp-", dir=spill_folder(part))
     config = {**work.config, "threads": 1, "temp_directory": folder}
     if work.memory:
         config["memory_limit"] = work.memory
@@ -155,6 +156,16 @@ def read_part(work: PartWork, batches: Iterator[pa.RecordBatch], part: int) -> I
     finally:
         con.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def spill_folder(part: int) -> str | None:
+    """Where a part's rows go that memory does not hold: a folder that Spark removes with the executor; else None.
+
+    Spark tells its Python workers the folders of their executor in SPARK_LOCAL_DIRS. What a worker that is killed
+    leaves there goes with them. It is not encrypted: DuckDB writes encrypted files only with an extension.
+    """
+    folders = [f for f in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if f and os.access(f, os.W_OK)]
+    return folders[part % len(folders)] if folders else None
 
 
 def packed(rows: Iterator[list[Any]], part: int) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ Privacy:      as :class:`duckdp.vault.engine.Engine`: the figures are the same, 
 Assumes:      each part holds its units whole: rows carry their part's number, and the task compares it with its own.
 Proof sketch: of each part one attempt counts. Spark hands the driver the result of one attempt of a task, and what
               comes is checked again here: every part's batches are numbered and the last is marked, so one that is
-              lost, or comes twice, ends the read (E101). Nothing is counted on the side (accumulators count retries).
+              lost, or comes twice, ends the read (X101). Nothing is counted on the side (accumulators count retries).
               What a task gives follows from its part's rows, so it is the same in every attempt.
 """
 
@@ -48,6 +48,7 @@ from duckdp.vault.spark_parts import (
     told,
     travelling,
 )
+from duckdp.vault.spark_plans import is_cached
 from duckdp.vault.spark_source import UNKNOWN, SparkSource
 
 MOST_PUBLIC = 256 * 2**20  # bytes of a public table, which goes to every part
@@ -210,10 +211,12 @@ class SparkEngine(Engine):
         )
 
     def _collected(self, frame: Any, work: PartWork, job: Job, count: int | None = None) -> list[list[Any]]:
-        """The rows of each part, of which there are ``count``, if that is known."""
+        """The rows of each part, of which there are ``count``; None: as many as Spark planned."""
         job.begin()
         try:
-            batches = self._mapped(frame, work).collect()
+            mapped = self._mapped(frame, work)
+            count = number_of_parts(mapped) if count is None else count
+            batches = mapped.collect()
         finally:
             job.end()
         found: dict[int, dict[int, Any]] = defaultdict(dict)
@@ -226,7 +229,7 @@ class SparkEngine(Engine):
                 last[part] = number
         if any(sorted(numbered) != list(range(last.get(part, -1) + 1)) for part, numbered in found.items()):
             raise InternalError("a part of a private read did not come whole")
-        if count is not None and sorted(found) != list(range(count)):
+        if sorted(found) != list(range(count)):
             raise InternalError("a part of a private read did not come whole")
         return [[row for n in sorted(found[p]) for row in unpacked(found[p][n])] for p in sorted(found)]
 
@@ -234,19 +237,23 @@ class SparkEngine(Engine):
         """Rows as they come, part by part: there may be as many as there are private rows; see :meth:`_collected`."""
         job.begin()
         try:
-            wanted = (0, 0)
-            for part, number, ends, rows in self._mapped(frame, work).toLocalIterator(prefetchPartitions=True):
+            wanted, mapped = (0, 0), self._mapped(frame, work)
+            count = number_of_parts(mapped) if count is None else count
+            for part, number, ends, rows in mapped.toLocalIterator(prefetchPartitions=True):
                 if (part, number) != wanted:
                     raise InternalError("parts of a private read are not in their order")
                 wanted = (part + 1, 0) if ends else (part, number + 1)
                 yield unpacked(rows)
-            if wanted[1] or count not in (None, wanted[0]):
+            if wanted != (count, 0):
                 raise InternalError("a part of a private read did not come whole")
         finally:
             job.end()
 
     def _mapped(self, frame: Any, work: PartWork) -> Any:
-        return frame.mapInArrow(part_reader(work), "part int, number int, last boolean, rows binary")
+        mapped = frame.mapInArrow(part_reader(work), "part int, number int, last boolean, rows binary")
+        if is_cached(mapped._jdf.queryExecution()):  # since the charge; what is not there now is not read later
+            raise InternalError("a private read would read rows of a cache")
+        return mapped
 
     @property
     def _cores(self) -> int:
@@ -350,6 +357,11 @@ class SparkEngine(Engine):
             return frame.select(*[column_of(frame, n) for n in known]).toArrow()
         except Exception:  # noqa: BLE001
             return None
+
+
+def number_of_parts(mapped: Any) -> int:
+    """How many parts Spark will read, by the plan that it keeps to: each of them gives a result, also an empty one."""
+    return int(mapped._jdf.queryExecution().toRdd().getNumPartitions())
 
 
 def _public(tables: Sequence[Table]) -> list[Table]:

@@ -2,7 +2,7 @@
 
 The private instance gets their schema and no rows, so that declarations are checked by it as for any other source. A
 row of a relation follows from one stored row: what joins, groups, numbers, samples or draws is refused, and so is what
-Python or Java code computes (the list below says what is let in). Parquet may be stored first and opened by its path.
+Python or Java code computes (``spark_plans`` says what is let in). Parquet may be stored first and opened by its path.
 
 Types are those of which Spark and DuckDB hold the same values to the last bit; others are shown as BLOB, which no
 question reads. Spark shows unsigned numbers as the next larger signed ones.
@@ -14,6 +14,7 @@ import glob
 import hashlib
 import os
 import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from duckdp.arguments import MISFIT, from_caller
 from duckdp.compiler.printing import quote
 from duckdp.errors import CatalogError, ParameterError
 from duckdp.vault.source import CATALOG, Source
+from duckdp.vault.spark_plans import WAY, files_of, is_cached, is_local, leaves_of, require_once
 
 #: Types of Spark, as it names them, and the same of DuckDB. DECIMAL(p, s) is the same in both.
 TYPES = {
@@ -41,17 +43,6 @@ TYPES = {
     "timestamp": "TIMESTAMP WITH TIME ZONE",
 }
 UNKNOWN = "BLOB"  # no question reads it
-#: Steps of Spark's plans by which a row follows from one stored row.
-STEPS = frozenset(("Project", "Filter", "SubqueryAlias", "View", "Union"))
-#: Where rows are stored.
-STORED = frozenset(("LogicalRelation", "HiveTableRelation", "LocalRelation"))
-#: What a step may compute.
-COMPUTED = frozenset(
-    (
-        *("AttributeReference", "Alias", "Literal", "Cast", "And", "Or", "Not", "IsNull", "IsNotNull", "In"),
-        *("EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"),
-    )
-)
 #: Settings of our own session, which shares the files and workers of the owner's and nothing that is set there.
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -65,7 +56,6 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
 }
-WAY = "Write it to Parquet, and open that by its path."
 
 
 @dataclass(frozen=True)
@@ -117,7 +107,7 @@ class SparkSource(Source):
         for name, value in SETTINGS.items():
             self.session.conf.set(name, value)
         self.frames: dict[tuple[str, str, str], Any] = {}
-        self._files: list[str] = []
+        self._leaves: list[Any] = []
         self._loose: set[tuple[str, str, str]] = set()  # relations that are in no file
 
     def attach(self, con: duckdb.DuckDBPyConnection) -> None:
@@ -127,13 +117,15 @@ class SparkSource(Source):
             CatalogError: C108.
         """
         con.execute(f"ATTACH ':memory:' AS {quote(self.catalog)}")
-        self.frames, self._files, self._loose = {}, [], set()
+        self.frames, self._leaves, self._loose = {}, [], set()
         for name, part in self._told.tables.items():
             relation = (CATALOG, "main", name)
             try:
                 frame = self._frame(name, part)
-                loose = self._require_stored(name, frame._jdf.queryExecution().analyzed())
-                files = sorted(frame.inputFiles())
+                leaves = list(leaves_of(name, frame._jdf.queryExecution().analyzed()))
+                local, files = sum(is_local(leaf) for leaf in leaves), files_of(leaves)
+                require_once(name, files, local)
+                self._require_uncached(name, frame)
                 columns = [(c.name, duckdb_type(c.dataType.simpleString())) for c in frame.schema.fields]
             except CatalogError:
                 raise
@@ -142,8 +134,8 @@ class SparkSource(Source):
             if not columns or len({c.lower() for c, _ in columns}) != len(columns):
                 raise CatalogError("C108", f'"{name}" cannot be read by this session of Spark. {WAY}', table=name)
             self.frames[relation] = frame
-            self._files += files
-            if loose or not files:
+            self._leaves += leaves
+            if local or not files:
                 self._loose.add(relation)
             listed = ", ".join(f"{quote(c)} {kind}" for c, kind in columns)
             con.execute(f"CREATE TABLE {'.'.join(quote(p) for p in relation)} ({listed})")
@@ -154,7 +146,8 @@ class SparkSource(Source):
         Raises:
             CatalogError: C108, a file is gone, or rows cannot be read.
         """
-        parts = [f"{os.path.basename(f)}:{s[0]}:{s[1]}" for f, s in zip(self._files, self.stamp(), strict=True)]
+        files = files_of(self._leaves)
+        parts = [f"{os.path.basename(f)}:{s[0]}:{s[1]}" for f, s in zip(files, map(self._status, files), strict=True)]
         if any(":-1:" in part for part in parts):
             raise CatalogError("C108", "a file of the source is not there any more. Put it back.")
         for name, relation in self.relations(con).items():
@@ -165,8 +158,14 @@ class SparkSource(Source):
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def stamp(self) -> tuple[tuple[int, ...], ...]:
-        """Size and time of the files; cheap enough to look at before each charge."""
-        return tuple(self._status(path) for path in self._files)
+        """Which files there are, their sizes and times, and what is cached; looked at before each charge.
+
+        Who writes to a table of the session changes the list that Spark holds of its files, and with it what is read.
+        """
+        files = files_of(self._leaves)
+        named = int.from_bytes(hashlib.sha256("\n".join(files).encode()).digest()[:16])
+        cached = tuple(int(self._cached(frame)) for frame in self.frames.values())
+        return ((named,), cached, *(self._status(path) for path in files))
 
     @property
     def in_place(self) -> bool:
@@ -183,10 +182,10 @@ class SparkSource(Source):
         if isinstance(part, (str, os.PathLike)):
             text = os.fspath(part)
             if re.search(r"[/\\]|\.parquet$", text) is not None or glob.has_magic(text):
-                return self.session.read.parquet(text)
+                return self._files_at(text)
             frame = self._owners.table(text)
         elif isinstance(part, (list, tuple)):
-            return self.session.read.parquet(*[os.fspath(p) for p in part])
+            return self._files_at(*[os.fspath(p) for p in part])
         elif hasattr(part, "_jdf"):
             frame = part
         else:
@@ -196,24 +195,24 @@ class SparkSource(Source):
             raise ParameterError("P107", f'tables["{name}"]', None, rule)
         return self._ours(frame)
 
+    def _files_at(self, *paths: str) -> Any:
+        """Rows of Parquet files; an option that nobody else sets tells them from whatever others have in the cache."""
+        return self.session.read.option("duckdp", uuid.uuid4().hex).parquet(*paths)
+
     def _ours(self, frame: Any) -> Any:
         """The same rows, read by our own session and its settings."""
         dataset = self.session._jvm.org.apache.spark.sql.classic.Dataset
         plan = frame._jdf.queryExecution().analyzed()
         return type(frame)(dataset.ofRows(self.session._jsparkSession, plan), self.session)
 
-    def _require_stored(self, name: str, plan: Any) -> bool:
-        """C108 unless each row of a plan follows from one stored row; returns whether some are in no file."""
-        step = plan.getClass().getSimpleName()
-        if step == "LogicalRelation" and plan.relation().getClass().getSimpleName() != "HadoopFsRelation":
-            step = "no files"
-        if step in STORED:
-            return bool(step == "LocalRelation")
-        computed = [kind for e in _listed(plan.expressions()) for kind in _kinds(e)]
-        if step not in STEPS or not set(computed) <= COMPUTED:
-            what = "is something else than rows and columns that are chosen of what files hold"
-            raise CatalogError("C108", f'"{name}" {what} ({step.lower()}). {WAY}', table=name)
-        return any(self._require_stored(name, below) for below in _listed(plan.children()))
+    def _cached(self, frame: Any) -> bool:
+        """Whether Spark would read rows of its cache; asked of a fresh plan, as a plan keeps what it once found."""
+        return is_cached(self._ours(frame)._jdf.queryExecution())
+
+    def _require_uncached(self, name: str, frame: Any) -> None:
+        if self._cached(frame):
+            rule = f'"{name}" is kept in the cache of Spark, whose rows may be older than its files.'
+            raise CatalogError("C108", f"{rule} Call its unpersist(), or open the files by their path.", table=name)
 
     def _status(self, path: str) -> tuple[int, ...]:
         """Size and time of the last change; -1 where it is gone."""
@@ -268,12 +267,3 @@ def _connected(address: str) -> tuple[Any, bool]:
         return SparkSession.builder.master(address).appName("duckdp").getOrCreate(), True
     except Exception:  # noqa: BLE001
         raise CatalogError("C108", "no session of Spark could be begun at that address.") from None
-
-
-def _listed(found: Any) -> list[Any]:
-    return [found.apply(i) for i in range(found.size())]
-
-
-def _kinds(expression: Any) -> list[str]:
-    below = [kind for child in _listed(expression.children()) for kind in _kinds(child)]
-    return [str(expression.getClass().getSimpleName()), *below]

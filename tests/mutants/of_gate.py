@@ -117,6 +117,7 @@ GATE: tuple[Mutant, ...] = (
     Mutant("parts: any version of DuckDB", "duckdp/vault/part_work.py", "    if duckdb.__version__ != work.version:\n", "    if False:\n", ("tests/test_spark_parts.py",)),
     Mutant("parts: two keys on one relation", "duckdp/vault/spark_parts.py", "if found.setdefault(place, owner) != owner:", "if found.setdefault(place, owner) is None:", ("tests/test_spark_parts.py",)),
     Mutant("parts: a worker says what failed", "duckdp/vault/part_work.py", "            yield from packed(read_part(work, batches, part), part)\n        except Exception:", "            yield from packed(read_part(work, batches, part), part)\n        except OSError:", ("tests/test_spark_parts.py",)),
+    Mutant("parts: a file twice", "duckdp/vault/spark_plans.py", "if len(set(known)) < len(known) or local > 1:", "if local > 1:", ("tests/test_spark_parts.py",)),
     Mutant("links: a child is looked at alone", "duckdp/vault/linking.py", "    while below.link is not None:  # whatever", "    while False:  # whatever", ("tests/test_linking.py",)),
     Mutant("outer: whatever it unfolds to", "duckdp/compiler/outer/apart.py", "    require_small(outer, text)\n", "", ("tests/compiler/test_outer.py",)),
     Mutant("changed sources: a view of the owner's runs", "duckdp/vault/linking.py", "    if table.relation not in engine.source.relations(engine.schema_cursor()).values():\n", "    if False:\n", ("tests/test_changed_sources.py",)),

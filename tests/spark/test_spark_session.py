@@ -319,6 +319,97 @@ def test_what_follows_from_more_than_one_stored_row_is_refused(
         assert caught.value.code == "C108"
 
 
+def refused_at_opening(spark: Any, part: Any, folder: Path) -> None:
+    with pytest.raises(DuckDPError) as caught:
+        duckdp.open(spark, tables={"t": part}, ledger=str(folder / "a.ledger"))
+    assert caught.value.code == "C108", part
+
+
+def test_a_stored_row_is_read_once(spark: Any, paths: dict[str, str], tmp_path: Path) -> None:
+    path, other = paths["visits"], paths["people"]
+    frame, given = spark.read.parquet(path), spark.createDataFrame(pa.table({"x": [1, 2]}))
+    frame.createOrReplaceTempView("once")
+    wrong = [
+        frame.union(frame),
+        frame.union(spark.read.parquet(f"{path}/0.parquet")),
+        frame.where("age < 5").union(spark.table("once")),
+        spark.sql("SELECT pid FROM once UNION ALL SELECT pid FROM once"),
+        given.union(given),
+        spark.sql("SELECT pid, explode(array(1, 2)) AS x FROM once"),
+        spark.sql("SELECT a.pid FROM once AS a CROSS JOIN (SELECT 1 AS n UNION ALL SELECT 2) AS b"),
+        spark.sql("SELECT pid, sex, count(*) FROM once GROUP BY GROUPING SETS ((pid), (sex))"),
+        frame.select("pid", "age").unpivot("pid", "age", "n", "v"),
+        frame.repartition(3),
+        [path, path],
+        [path, f"{path}/0.parquet"],
+        [f"{path}/*.parquet", f"{path}/1.parquet"],
+        [path, f"{path}/../{Path(path).name}"],
+    ]
+    for part in wrong:
+        refused_at_opening(spark, part, tmp_path)
+    apart = {"t": frame.select("pid").union(spark.read.parquet(other).select("pid")), "u": [path, f"{path}/"][:1]}
+    duckdp.open(spark, tables=apart, ledger=str(tmp_path / "b.ledger")).close()
+
+
+def test_tables_of_the_catalog_are_pinned(spark: Any, tmp_path: Path) -> None:
+    rows = spark.createDataFrame(pa.table({"x": [1.0] * 60, "p": [i % 2 for i in range(60)]}))
+    rows.write.partitionBy("p").option("path", str(tmp_path / "p")).saveAsTable("parted")
+    rows.write.option("path", str(tmp_path / "w")).saveAsTable("whole")
+    rows.write.format("orc").option("path", str(tmp_path / "o")).saveAsTable("orcs")
+    try:
+        refused_at_opening(spark, "parted", tmp_path)
+        refused_at_opening(spark, "orcs", tmp_path)
+        duckdp.open(spark, tables={"t": str(tmp_path / "p")}, ledger=str(tmp_path / "p.ledger")).close()
+        with duckdp.open(spark, tables={"t": "whole"}, ledger=str(tmp_path / "w.ledger")) as curator:
+            curator.protect("t", row_cap=1000, bounds={"x": (0, 1)})
+            curator.budget(epsilon=50)
+            curator.grant("ana", epsilon=50)
+            ana = curator.session("ana")
+            assert ana.sql("SELECT count(*) FROM t", epsilon=5).columns
+            rows.write.mode("append").saveAsTable("whole")
+            with pytest.raises(DuckDPError, match="C104"):
+                ana.sql("SELECT sum(x) FROM t", epsilon=5)
+            curator.refresh(reason="more rows")
+            assert 110 < ana.sql("SELECT sum(x) FROM t", epsilon=20).columns[0].values[0] < 130
+    finally:
+        for name in ("parted", "whole", "orcs"):
+            spark.sql(f"DROP TABLE {name}")
+
+
+def test_rows_of_a_cache_are_not_read(spark: Any, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "t", pa.table({"x": [1.0] * 50}), 2)
+    frame = spark.read.parquet(path)
+    with duckdp.open(spark, tables={"t": frame, "u": path}, ledger=str(tmp_path / "b.ledger")) as curator:
+        curator.protect("t", row_cap=100, bounds={"x": (0, 1)})
+        curator.budget(epsilon=50)
+        curator.grant("ana", epsilon=50)
+        frame.cache()
+        try:
+            refused_at_opening(spark, frame, tmp_path)
+            refused_at_opening(spark, frame.where("x > 0"), tmp_path)
+            duckdp.open(spark, tables={"t": path}, ledger=str(tmp_path / "c.ledger")).close()  # read from its files
+            with pytest.raises(DuckDPError, match="C104"):
+                curator.session("ana").sql("SELECT sum(x) FROM t", epsilon=5)
+        finally:
+            frame.unpersist()
+        assert curator.session("ana").sql("SELECT sum(x) FROM t", epsilon=5).columns
+
+
+def test_a_part_that_is_missing_ends_the_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a row is the unit, and the number of parts follows from the files."""
+    path = write_rows(tmp_path / "t", pa.table({"x": [1.0] * 50}), 2)
+    with duckdp.open(spark, tables={"t": path}, ledger=str(tmp_path / "a.ledger")) as curator:
+        curator.protect("t", row_cap=100, bounds={"x": (0, 1)})
+        curator.budget(epsilon=50)
+        curator.grant("ana", epsilon=50)
+        assert curator.session("ana").sql("SELECT count(*) FROM t", epsilon=5).columns
+        mapped = SparkEngine._mapped
+        with monkeypatch.context() as patch:
+            patch.setattr(SparkEngine, "_mapped", lambda self, *given: mapped(self, *given).where("part > 0"))
+            with pytest.raises(DuckDPError, match="X101"):
+                curator.session("ana").sql("SELECT sum(x) FROM t", epsilon=5)
+
+
 def test_changed_files_are_seen(spark: Any, tmp_path: Path) -> None:
     rows, ledger = pa.table({"x": [1.0] * 50}), str(tmp_path / "a.ledger")
     path = write_rows(tmp_path / "t", rows, 2)
