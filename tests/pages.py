@@ -20,6 +20,6 @@ def all_pages() -> str:
 def shape(text: str) -> list[str]:
     """Printed output with its numbers, padding and times blotted out: noise differs, the form must not."""
     text = re.sub(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?", "#", text)
-    text = re.sub(r"(?<=# )\[#, #\]", "± #", text)  # an interval is lopsided by chance
+    text = re.sub(r"(?<=# )\[#,? #\]", "± #", text)  # an interval is lopsided by chance
     lines = [re.sub(r"[-\s]+", " ", line).strip() for line in text.splitlines()]
     return [line for line in lines if line]
