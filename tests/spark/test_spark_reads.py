@@ -21,16 +21,10 @@ from duckdp.vault.spark_engine import SparkEngine
 from tests.gate import clinic, plan_for
 from tests.privacy import test_parts as whole_and_parts
 from tests.privacy.draws import SLOW, TASKS, Case, connect
-from tests.spark.clusters import opened, rows_of, session, write_rows
+from tests.spark.clusters import opened, rows_of, write_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 CASES = [(kind, case) for kind, cases in TASKS.items() for case in cases if case.name not in SLOW]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    with session() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
