@@ -14,7 +14,8 @@ from typing import Any
 from duckdp.core import noise
 from duckdp.core.accountant import pure_rho
 from duckdp.core.reads import PrivateQuery, Read
-from duckdp.core.task import Past, Question, Step
+from duckdp.core.steps import Past
+from duckdp.core.task import Question, Step
 from duckdp.core.types import NANO, Loss
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from duckdp.core.reads import Add, PrivateQuery
-from duckdp.core.task import Dialogue, Past, Question, Step
+from duckdp.core.steps import Past, Steps
+from duckdp.core.task import Dialogue, Question, Step
 from duckdp.core.types import NANO, Loss
 from duckdp.errors import DuckDPError, InternalError
 from duckdp.ledger import Charge, ChargeRequest, Ledger, StoredStep, chain, interactions
@@ -39,9 +40,9 @@ def request(task: AboveThreshold = TASK, analyst: str = "ana") -> ChargeRequest:
 def dialogue(ledger: Ledger, charge: Charge, counts: dict[str, int]) -> Dialogue:
     """A dialogue over counts by the question's text, as a session has it over a table."""
 
-    def past() -> tuple[list[tuple[str, Step]], bool]:
+    def past() -> tuple[Steps, bool]:
         steps, ended = ledger.past(charge)
-        return [(s.question, Step(output=s.output, secret=s.secret)) for s in steps], ended is not None
+        return steps, ended is not None
 
     def keep(number: int, asked: str, step: Step) -> tuple[str, bool]:
         stored = StoredStep(question=asked, output=step.output, secret=step.secret)
@@ -161,7 +162,7 @@ def test_what_was_drawn_beside_an_unknown_step_is_refused(ledger: Ledger) -> Non
     one, two = (dialogue(ledger, charge, {"x": -1000, "y": -2000}) for _ in range(2))  # or it might end
     assert one.ask(about("x")) == two.ask(about("x"))
     one.ask(about("y"))
-    two._known = dict(list(two._steps().items())[:2])
+    two._known = Steps(two._steps()[:2])
     with refused("B206"):
         ledger.store_step(charge, 2, StoredStep(question=key("z"), output="above"))
     with refused("B206"):
@@ -214,23 +215,23 @@ class Racing:
     """A store whose first transaction ends after whoever waited for it was interrupted, and looked."""
 
     def __init__(self) -> None:
-        self.steps = [("", Step(output="", secret="begun"))]
-        self.late: list[tuple[str, Step]] = []
+        self.steps = [StoredStep(question="", output="", secret="begun")]
+        self.late: list[StoredStep] = []
 
-    def past(self) -> tuple[list[tuple[str, Step]], bool]:
-        return list(self.steps), False
+    def past(self) -> tuple[Steps, bool]:
+        return Steps(self.steps), False
 
     def keep(self, number: int, asked: str, step: Step) -> tuple[str, bool]:
         if not self.late and len(self.steps) == 1:
-            self.late.append((asked, step))
+            self.late.append(StoredStep(question=asked, output=step.output, secret=step.secret))
             raise KeyboardInterrupt
         self.steps += self.late
         self.late = []
-        for known, old in self.steps[1:]:
-            if known == asked:
+        for old in self.steps[1:]:
+            if old.question == asked:
                 return old.output, False
         assert number == len(self.steps)
-        self.steps.append((asked, step))
+        self.steps.append(StoredStep(question=asked, output=step.output, secret=step.secret))
         return step.output, True
 
 
@@ -239,7 +240,7 @@ def test_what_an_interrupted_attempt_stored_goes_on() -> None:
     store, drawn, seen = Racing(), iter("abcdef"), []
 
     def draw(_: object, past: Past) -> Step:
-        seen.append(past.secrets)
+        seen.append(tuple(past.secrets))
         return Step(output="below", secret=next(drawn))
 
     talk = Dialogue(lambda _: (), past=store.past, keep=store.keep)
@@ -256,13 +257,13 @@ def test_what_an_interrupted_attempt_stored_goes_on() -> None:
 
 def test_what_leaves_is_what_is_stored() -> None:
     """An attempt before may have stored an output of its own: then that leaves, and the new draw is nobody's."""
-    steps = [("", Step(output="", secret="begun"))]
+    steps = [StoredStep(question="", output="", secret="begun")]
 
     def keep(number: int, asked: str, step: Step) -> tuple[str, bool]:
-        steps.append((asked, Step(output="stored", secret="old")))
+        steps.append(StoredStep(question=asked, output="stored", secret="old"))
         return "stored", False
 
-    talk = Dialogue(lambda _: (), past=lambda: (list(steps), False), keep=keep)
+    talk = Dialogue(lambda _: (), past=lambda: (Steps(steps), False), keep=keep)
     for _ in range(2):
         drawn = Question(canonical="one", draw=lambda *_: Step(output="drawn", secret="new"))
         assert talk.ask(drawn) == "stored"
@@ -279,7 +280,7 @@ def test_a_question_within_another_is_refused() -> None:
         kept.append(number)
         return step.output, True
 
-    talk = Dialogue(lambda _: (), past=lambda: ([("", Step(output=""))], False), keep=keep)
+    talk = Dialogue(lambda _: (), past=lambda: (Steps([StoredStep(question="", output="")]), False), keep=keep)
     inner = Question(canonical="inner", draw=lambda *_: Step(output="in"))
     outer = Question(canonical="outer", draw=lambda *_: Step(output=f"out {talk.ask(inner)}"))
     with pytest.raises(InternalError, match="within another"):
@@ -298,7 +299,7 @@ def test_a_question_reads_while_it_draws_and_not_later() -> None:
 
     talk = Dialogue(
         lambda _: [(7,)],
-        past=lambda: ([("", Step(output=""))], False),
+        past=lambda: (Steps([StoredStep(question="", output="")]), False),
         keep=lambda number, asked, step: (step.output, True),
     )
     assert talk.ask(Question(canonical="one", draw=step)) == "[(7,)]"

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from duckdp.core.task import Dialogue, Past, Question, Step
+from duckdp.core.steps import Past, Steps, StoredStep
+from duckdp.core.task import Dialogue, Question, Step
 from duckdp.core.types import NANO
 from tests import above
 from tests.above import AboveThreshold
@@ -91,22 +92,22 @@ class Memory:
     """What the ledger keeps of one release, in memory: for the enumeration, and in broken ways for its twins."""
 
     def __init__(self, *, forgets_secret: bool = False, forgets_steps: bool = False) -> None:
-        self.steps: list[tuple[str, Step]] = []
+        self.steps: list[StoredStep] = []
         self.ended = False
         self.forgets_secret, self.forgets_steps = forgets_secret, forgets_steps
 
     def take_up(self, secret: str) -> None:
         if not self.steps:
-            self.steps.append(("", Step(output="", secret=secret)))
+            self.steps.append(StoredStep(question="", output="", secret=secret))
         elif self.forgets_secret:
-            self.steps[0] = ("", Step(output="", secret=secret))
+            self.steps[0] = StoredStep(question="", output="", secret=secret)
 
     def keep(self, number: int, asked: str, step: Step) -> tuple[str, bool]:
-        for known, old in self.steps[1:]:
-            if known == asked and not self.forgets_steps:
+        for old in self.steps[1:]:
+            if old.question == asked and not self.forgets_steps:
                 return old.output, False
         assert self.forgets_steps or number == len(self.steps)
-        self.steps.append((asked, step))
+        self.steps.append(StoredStep(question=asked, output=step.output, secret=step.secret))
         self.ended = step.last and not self.forgets_steps
         return step.output, True
 
@@ -147,7 +148,9 @@ def transcript(
                     memory.take_up(json.dumps(noises[chooser.pick(laws)]))
                 known = memory.steps[:1] if memory.forgets_steps else memory.steps
                 talk = Dialogue(
-                    lambda query: [(counts[query.sql],)], past=lambda known=known: (known, memory.ended), keep=keep
+                    lambda query: [(counts[query.sql],)],
+                    past=lambda known=known: (Steps(known), memory.ended),
+                    keep=keep,
                 )
             seen.append(str(talk.ask(drawn(about(move.name, task)))))
             talk = None if ends == "once told" else talk

@@ -15,7 +15,7 @@ import pytest
 
 import duckdp
 from duckdp.compiler.weighted_stream import WeightedStream
-from duckdp.core.task import Past
+from duckdp.core.steps import Past
 from duckdp.errors import BudgetError, DuckDPError
 from duckdp.ledger import Ledger
 from duckdp.mechanisms import sparse_vector

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import duckdp
 from duckdp.cli import main
 from duckdp.compiler.above_threshold import AboveThreshold, SparseStream
-from duckdp.core.task import Past
+from duckdp.core.steps import Past
 from duckdp.errors import BudgetError, DuckDPError, ExecutionError
 from duckdp.ledger import Ledger
 from duckdp.ledger.tx import Tx

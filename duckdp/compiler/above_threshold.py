@@ -15,7 +15,8 @@ from duckdp.catalog.table import Table, dump_table
 from duckdp.compiler.expression import Expr, show
 from duckdp.compiler.unit_counts import count_units
 from duckdp.core.reads import PrivateQuery, Read, one_row
-from duckdp.core.task import OneRead, Past, Question, Step
+from duckdp.core.steps import Past
+from duckdp.core.task import OneRead, Question, Step
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import InternalError
 from duckdp.mechanisms.sparse_vector import SparseVector

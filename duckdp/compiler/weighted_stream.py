@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -24,7 +24,8 @@ from duckdp.compiler.query import Key
 from duckdp.compiler.scope import read_predicate
 from duckdp.compiler.unit_counts import count_units
 from duckdp.core.reads import Read, one_row
-from duckdp.core.task import Past, Question, Step
+from duckdp.core.steps import Past
+from duckdp.core.task import Question, Step
 from duckdp.core.types import Loss, Neighbours
 from duckdp.errors import ParameterError
 from duckdp.mechanisms.multiplicative_weights import Cells, MultiplicativeWeights, Weights, mended
@@ -33,6 +34,30 @@ MECHANISM = "multiplicative weights"  # in the ledger
 MOST_CELLS = 100_000  # weights of one release; every question looks at all of them
 _MOST_MEMBERS = 256  # predicates whose cells are remembered: 25 MB of the largest releases
 _MEMBERS: dict[tuple[str, str], Cells] = {}
+_MOST_WEIGHTS = 16  # releases whose weights are remembered as they are: 13 MB of the largest
+_WEIGHTS: dict[tuple[str, Standing], Weights] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What the answers so far came to, from which the weights follow; public.
+
+    Attributes:
+        total: noisy number of all units; None: it was not bought yet.
+        measured: (predicate, noisy count), in the order of the answers.
+    """
+
+    total: int | None = None
+    measured: tuple[tuple[str, float], ...] = ()
+
+    def after(self, output: str) -> Standing:
+        """What it is after one answer more; the total's is the first."""
+        said = json.loads(output)
+        if self.total is None:
+            return replace(self, total=int(said["total"]))
+        return (
+            replace(self, measured=(*self.measured, (said["predicate"], said["value"]))) if said["measured"] else self
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,20 +140,26 @@ class WeightedStream:
 
         def draw(read: Read, past: Past) -> Step:
             (units,) = one_row(read(count_units(self.table, None, (predicate,))), 1)
-            total, weights, measured = self.standing(past.outputs)
-            guess = total * float(weights[members].sum())
+            standing = past.follow(self.canonical, Standing(), Standing.after)
+            guess = (standing.total or 1) * float(self.weights_of(standing)[members].sum())
             found = self.weights.reply(int(units or 0), guess, int(json.loads(past.secrets[0])))
-            left = self.hits - measured - found.measured
+            left = self.hits - len(standing.measured) - found.measured
             output = {"value": found.value, "measured": found.measured, "left": left, "predicate": source}
             return Step(output=json.dumps(output), last=left == 0)
 
         return Question(canonical=json.dumps(["count", show(predicate)]), draw=draw)
 
-    def standing(self, outputs: Sequence[str]) -> tuple[int, Weights, int]:
-        """(total, weights, how many answers were measured) after these answers, the total's first."""
-        said = [json.loads(output) for output in outputs]
-        measured = [(self._known_members(one["predicate"]), one["value"]) for one in said[1:] if one["measured"]]
-        return said[0]["total"], mended(self.cells, said[0]["total"], measured), len(measured)
+    def weights_of(self, standing: Standing) -> Weights:
+        """The weights after these answers; found once by this process, as they change with measured answers alone."""
+        key = (self.canonical, standing)
+        found = _WEIGHTS.get(key)
+        if found is None:
+            measured = [(self._known_members(predicate), value) for predicate, value in standing.measured]
+            found = mended(self.cells, standing.total or 1, measured)
+            while len(_WEIGHTS) >= _MOST_WEIGHTS:
+                _WEIGHTS.pop(next(iter(_WEIGHTS), key), None)
+            _WEIGHTS[key] = found
+        return found
 
     def _known_members(self, text: str) -> Cells:
         """Cells of a predicate that was measured; found once by this process, from public figures alone."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from duckdp.core.reads import PrivateQuery, Read
+from duckdp.core.steps import Past, Steps, StoredStep
 from duckdp.core.types import Loss
 from duckdp.errors import InternalError
 
@@ -171,20 +172,6 @@ def reads_all_rows(task: Charged, salt: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Past:
-    """What an interactive release has come to so far; the whole of what a next step may follow from, beside the data.
-
-    Attributes:
-        outputs: of the steps, in order; they left.
-        secrets: what the steps kept, in order, the first drawn before all questions. Never to be raised, logged or put
-            into an output.
-    """
-
-    outputs: tuple[str, ...]
-    secrets: tuple[str, ...] = field(repr=False)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Step:
     """What a question to an interactive release came to.
 
@@ -234,7 +221,7 @@ class Dialogue(_Draws):
 
     Args:
         read: runs private reads with the charge.
-        past: gives the stored steps, (key of what was asked, step), the first without a question; and whether it ended.
+        past: gives the stored steps, by the keys of what was asked; and whether it ended.
         keep: stores a step by its number and key, durably; returns the output that is stored, and whether it is this
             step's: an attempt that was interrupted may have stored one.
         key: of a canonical text.
@@ -244,13 +231,13 @@ class Dialogue(_Draws):
         self,
         read: Read,
         *,
-        past: Callable[[], tuple[Sequence[tuple[str, Step]], bool]],
+        past: Callable[[], tuple[Steps, bool]],
         keep: Callable[[int, str, Step], tuple[str, bool]],
         key: Callable[[str], str] = lambda text: text,
     ) -> None:
         super().__init__(read)
         self._past, self._keep, self._key = past, keep, key
-        self._known: dict[str, Step] | None = None  # by key, in order
+        self._known: Steps | None = None
 
     def ask(self, question: Question) -> str | None:
         """The output of a question: the stored one, or what is drawn now and stored before this returns.
@@ -259,28 +246,19 @@ class Dialogue(_Draws):
             None: the release has ended, and the question was never asked.
         """
         known, key = self._steps(), self._key(question.canonical)
-        if key in known:
-            return known[key].output
+        if (stored := known.output(key)) is not None:
+            return stored
         if self._ended:
             return None
-        step = self._drawn(lambda: question.draw(self.read, _past_of(known)))
+        step = self._drawn(lambda: question.draw(self.read, known.past()))
         self._known = None  # until this step is known to be the stored one
         output, ours = self._keep(len(known), key, step)
         if ours:
-            known[key] = step
-            self._known, self._ended = known, step.last
+            stored_step = StoredStep(question=key, output=step.output, secret=step.secret)
+            self._known, self._ended = known.and_then([stored_step]), step.last
         return output
 
-    def _steps(self) -> dict[str, Step]:
+    def _steps(self) -> Steps:
         if self._known is None:
-            steps, self._ended = self._past()
-            self._known = dict(steps)
+            self._known, self._ended = self._past()
         return self._known
-
-
-def _past_of(known: dict[str, Step]) -> Past:
-    steps = list(known.values())
-    return Past(
-        outputs=tuple(step.output for step in steps[1:]),
-        secrets=tuple(step.secret for step in steps if step.secret is not None),
-    )

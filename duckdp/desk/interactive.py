@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 
 from duckdp.arguments import from_caller
 from duckdp.catalog.table import Table
+from duckdp.core.steps import Steps, StoredStep
 from duckdp.core.task import Dialogue, Interactive, Question, Step
 from duckdp.desk.asking import Asking, call_text, charged
 from duckdp.desk.charging import charge_request, digest
 from duckdp.desk.laundering import laundered
 from duckdp.errors import CatalogError, DuckDPError, ParameterError
-from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim, StoredStep
+from duckdp.ledger import Charge, ChargeRequest, ChargeRow, Claim
 from duckdp.ledger.interactions import has_ended
 from duckdp.process.ending import Closing
 from duckdp.vault.dataset import DataSet
@@ -114,9 +115,9 @@ class Interaction(Closing):
         self.charge_id = charge.id
         ledger = data.ledger
 
-        def past() -> tuple[list[tuple[str, Step]], bool]:
+        def past() -> tuple[Steps, bool]:
             steps, ended = ledger.past(charge)
-            return [(step.question, Step(output=step.output, secret=step.secret)) for step in steps], ended is not None
+            return steps, ended is not None
 
         def keep(number: int, question: str, step: Step) -> tuple[str, bool]:
             stored = StoredStep(question=question, output=step.output, secret=step.secret)

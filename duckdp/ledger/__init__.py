@@ -17,6 +17,7 @@
 A charge is on the disk before the data is read; a release is on the disk before it leaves.
 """
 
+from duckdp.core.steps import StoredStep
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.ledger import Ledger
 from duckdp.ledger.types import (
@@ -34,7 +35,6 @@ from duckdp.ledger.types import (
     Reservation,
     Review,
     StoredRelease,
-    StoredStep,
     TeamState,
 )
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 
+from duckdp.core.steps import Steps, StoredStep
 from duckdp.ledger import holders, interactions, reservations
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.keeping import Keeping
-from duckdp.ledger.types import Charge, ChargeRequest, Reservation, StoredStep
+from duckdp.ledger.types import Charge, ChargeRequest, Reservation
 
 _SHORTEST, _LONGEST = 0.001, 0.05  # seconds between two looks at whether a release is free to be gone on with
 
@@ -79,7 +80,7 @@ class Holding(Keeping):
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST)
 
-    def past(self, charge: Charge) -> tuple[list[StoredStep], str | None]:
+    def past(self, charge: Charge) -> tuple[Steps, str | None]:
         """The steps of an interactive release, in order, and why it ended if it has.
 
         Secrets are given to the holder of the present turn alone, and to nobody once it has ended.

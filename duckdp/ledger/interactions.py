@@ -35,17 +35,19 @@ from __future__ import annotations
 
 import secrets
 
+from duckdp.core.steps import Steps, StoredStep
 from duckdp.errors import BudgetError, InternalError, LedgerError, ParameterError
 from duckdp.ledger import budgets, chain, charges, holders
 from duckdp.ledger.charges import Pending
 from duckdp.ledger.holders import Claim
 from duckdp.ledger.seals import Damage, Row
 from duckdp.ledger.tx import Tx
-from duckdp.ledger.types import Charge, ChargeRequest, StoredStep
+from duckdp.ledger.types import Charge, ChargeRequest
 from duckdp.ledger.words import check_reason
 
-MOST_KNOWN = 8  # releases whose steps a process remembers
 MOST_STEPS = 100_000  # of one interaction: what it may take of the disk is bounded
+MOST_KNOWN = 200  # releases whose steps a process remembers
+MOST_KNOWN_STEPS = 4 * MOST_STEPS  # of all of them; those of the last one that was read, whatever their number
 BY_MECHANISM = "the mechanism ended"
 
 
@@ -88,21 +90,26 @@ class KnownSteps:
     """
 
     def __init__(self) -> None:
-        self._by_charge: dict[int, tuple[str | None, tuple[StoredStep, ...]]] = {}
+        self._by_charge: dict[int, tuple[str | None, Steps]] = {}
 
-    def of(self, charge: int) -> tuple[str | None, tuple[StoredStep, ...]]:
-        """(digest, steps) of a charge, secrets included; none are known: (None, ())."""
-        return self._by_charge.get(charge, (None, ()))
+    def of(self, charge: int) -> tuple[str | None, Steps]:
+        """(digest, steps) of a charge, secrets included while it goes on; none are known: (None, none)."""
+        return self._by_charge.get(charge, (None, Steps()))
 
-    def keep(self, charge: int, digest: str | None, steps: tuple[StoredStep, ...]) -> None:
+    def keep(self, charge: int, digest: str | None, steps: Steps) -> None:
         """What a transaction read that saw it committed."""
         self._by_charge.pop(charge, None)
         self._by_charge[charge] = (digest, steps)
-        for oldest in list(self._by_charge)[:-MOST_KNOWN]:
+        by_age = list(self._by_charge.items())
+        many = sum(len(kept) for _, (_, kept) in by_age)
+        for place, (oldest, (_, kept)) in enumerate(by_age[:-1]):
+            if len(by_age) - place <= MOST_KNOWN and many <= MOST_KNOWN_STEPS:
+                break
             self._by_charge.pop(oldest, None)
+            many -= len(kept)
 
 
-def past(tx: Tx, charge: Charge, known: KnownSteps | None = None) -> tuple[list[StoredStep], str | None]:
+def past(tx: Tx, charge: Charge, known: KnownSteps | None = None) -> tuple[Steps, str | None]:
     """See :meth:`duckdp.ledger.Ledger.past`."""
     budgets.require_open(tx, charge.analyst)
     row = _find(tx, charge.id)
@@ -117,10 +124,7 @@ def answered(tx: Tx, charge_id: int, question: str, known: KnownSteps | None = N
     budgets.require_open(tx, charges.by_id(tx, charge_id)["analyst"])
     if tx.one("SELECT 1 FROM step WHERE charge = ? AND question = ?", charge_id, question) is None:
         return None
-    for step in _steps_of(tx, row, known)[1:]:
-        if step.question == question:
-            return step.output
-    return None
+    return _steps_of(tx, row, known).output(question)
 
 
 def store_step(tx: Tx, charge: Charge, number: int, step: StoredStep, *, last: bool) -> tuple[str, bool]:
@@ -131,9 +135,9 @@ def store_step(tx: Tx, charge: Charge, number: int, step: StoredStep, *, last: b
         _require_turn(tx, row, charge)
     asked = tx.one("SELECT 1 FROM step WHERE charge = ? AND question = ?", charge.id, step.question) is not None
     if row["ended"] is not None or number != row["steps"] or asked:
-        for known in _steps_of(tx, row)[1:]:
-            if known.question == step.question:  # stored by an attempt that was interrupted before it heard so
-                return known.output, False
+        stored = _steps_of(tx, row).output(step.question)
+        if stored is not None:  # by an attempt that was interrupted before it heard so
+            return stored, False
         raise has_ended(charge.id) if row["ended"] is not None else _passed(tx, charge.id)
     if number >= MOST_STEPS:
         raise BudgetError(
@@ -197,27 +201,27 @@ def _append(tx: Tx, row: Row, analyst: str, step: StoredStep) -> Row:
     return tx.change("interaction", row, ("charge",), steps=row["steps"] + 1, stepped=stepped)
 
 
-def _steps_of(tx: Tx, row: Row, known: KnownSteps | None = None) -> list[StoredStep]:
+def _steps_of(tx: Tx, row: Row, known: KnownSteps | None = None) -> Steps:
     """The steps of an interaction, as its row vouches for them; their secrets only while it goes on."""
-    stepped, steps = (None, ()) if known is None else known.of(row["charge"])
-    found = _read_on(tx, row, stepped, steps) or _read_on(tx, row, None, ())
+    stepped, steps = (None, Steps()) if known is None else known.of(row["charge"])
+    found = _read_on(tx, row, stepped, steps) or _read_on(tx, row, None, Steps())
     if found is None:
         raise Damage("a step of an interactive release was altered or is lost")
+    if row["ended"] is not None:
+        found = found.without_secrets()
     if known is not None:
         known.keep(row["charge"], row["stepped"], found)
-    if row["ended"] is None:
-        return list(found)
-    return [StoredStep(question=step.question, output=step.output, secret=None) for step in found]
+    return found
 
 
-def _read_on(tx: Tx, row: Row, stepped: str | None, steps: tuple[StoredStep, ...]) -> tuple[StoredStep, ...] | None:
+def _read_on(tx: Tx, row: Row, stepped: str | None, steps: Steps) -> Steps | None:
     """All steps, of which the first are known; None: the row does not vouch for them."""
     rows = tx.rows("SELECT * FROM step WHERE charge = ? AND number >= ? ORDER BY number", row["charge"], len(steps))
     for found in rows:
         stepped = chain.digest(stepped, chain.stored_digest(*found))
     if (len(steps) + len(rows), stepped) != (row["steps"], row["stepped"]):
         return None
-    return steps + tuple(
+    return steps.and_then(
         StoredStep(
             question=found["question"],
             output=found["output"],

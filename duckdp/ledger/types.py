@@ -302,21 +302,6 @@ class Reservation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredStep:
-    """A step of an interactive release as it is stored.
-
-    Attributes:
-        question: digest of the canonical text of what was asked; "" for the step from which all begins.
-        output: what left.
-        secret: noise that never leaves, for later steps; only who goes on with the release is given it.
-    """
-
-    question: str
-    output: str
-    secret: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ChargeRow:
     """A line of the ledger."""
 

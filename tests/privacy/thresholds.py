@@ -11,7 +11,8 @@ from duckdp.compiler.grouping import read_keys
 from duckdp.compiler.parse import parse_scalar
 from duckdp.compiler.scope import read_predicate
 from duckdp.compiler.weighted_stream import WeightedStream
-from duckdp.core.task import Past, Stages, Work
+from duckdp.core.steps import Past
+from duckdp.core.task import Stages, Work
 from duckdp.core.types import NANO, Neighbours
 
 #: What a stream is asked in suites that go through all tasks.
