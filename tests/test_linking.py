@@ -139,6 +139,20 @@ def test_other_columns_than_keys_join_nothing(owner: duckdp.Curator) -> None:
     assert caught.value.code == "Q204"
 
 
+@pytest.mark.parametrize(
+    "how", ["JOIN visits v ON l.vid = v.vid", "JOIN visits v USING (vid)", ", visits v WHERE l.vid = v.vid"]
+)
+def test_a_key_that_no_one_declared_is_named(owner: duckdp.Curator, how: str) -> None:
+    """The owner is told that no join can compare it, the analyst which column is missing."""
+    told = owner.amend("visits", remove=["vid"])
+    assert "vid: unique, and no join can compare it" in told.warnings[0]
+    with pytest.raises(QueryError, match='column "vid" is not declared') as caught:
+        owner.session("ann").sql(f"SELECT count(*) FROM labs l {how}", epsilon=1)
+    assert caught.value.code == "Q207"
+    assert not owner.amend("visits", columns=["vid"]).warnings
+    owner.session("ann").sql(f"SELECT count(*) FROM labs l {how}", epsilon=1)
+
+
 def test_links_by_command(tmp_path: Path, data: duckdb.DuckDBPyConnection) -> None:
     file = str(tmp_path / "c.duckdb")
     data.execute(

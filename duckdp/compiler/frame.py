@@ -35,7 +35,9 @@ def check_select(statement: exp.Expression, text: str, *, inner: bool = False) -
     if inner and not isinstance(statement, exp.Select):
         refuse("Q204", ways.SUBQUERY, statement, text)
     if not isinstance(statement, exp.Select):
-        refuse("Q103", "only SELECT may name a protected table.", statement, text)
+        plain = statement.args.get("unpivot")
+        way = ways.NO_SELECT.get(type(statement)) if not plain else None
+        refuse("Q103", way or "only SELECT may name a protected table.", statement, text)
     for clause, value in statement.args.items():
         if value and clause not in CLAUSES and not _has_place(clause, statement, inner=inner):
             refuse_clause(clause, value, statement, text)

@@ -18,13 +18,22 @@ SUBQUERY = (
 )
 NUMBER = (
     "a subquery that gives one value is a question of its own. Ask it first, and write its answer as a constant: "
-    "WHERE age > 40."
+    "WHERE age > 40. Of the rows of the same unit it is a window, in a subquery: avg(x) OVER (PARTITION BY unit)."
 )
 CHOOSING = (
     "this subquery may be of other people's rows, or stands where it has no form. Write unit IN (SELECT unit FROM b), "
     "(unit, x) IN (SELECT unit, y FROM b), EXISTS (SELECT 1 FROM b WHERE b.unit = a.unit AND ...) or x IN (SELECT y "
     "FROM a published table), in WHERE or in the SELECT of a subquery."
 )
+PIVOT = (
+    "PIVOT of a protected table is outside the allow-list. Group in a subquery, and pivot its answer: "
+    "SELECT * FROM (SELECT a, b, count(*) AS n FROM t GROUP BY ALL) PIVOT (sum(n) FOR b IN ('x', 'y'))."
+)
+NO_SELECT = {
+    exp.Pivot: PIVOT,
+    exp.Summarize: "SUMMARIZE would read all rows. DESCRIBE shows what is declared; ask "
+    "SELECT count(*), avg(x), stddev(x), quantile_cont(x, [0.25, 0.5, 0.75]) FROM t.",
+}
 _ON_ANSWER = (
     "Use it on an answer: SELECT *, rank() OVER (ORDER BY n) FROM dp_query($$SELECT key, count(*) AS n FROM ... "
     "GROUP BY key$$)."
@@ -137,6 +146,7 @@ CLAUSES = {
         "(SELECT * FROM t QUALIFY row_number() OVER (PARTITION BY unit ORDER BY x) = 1). Of groups: HAVING n > 1."
     ),
     "windows": WINDOW,
+    "pivots": PIVOT,
 }
 CLAUSE = "Write SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ... ORDER BY ... LIMIT ... OFFSET."
 DATES = "Use date_diff('day', x, y), a part such as year(x), or write the date out: DATE '2020-01-31'."

@@ -226,6 +226,8 @@ def test_only_what_the_key_names_is_joined(text: str) -> None:
 def test_figures_of_links() -> None:
     """A child's row meets one row of its parent, so there are no more of them than children; no row is left out."""
     known = {**_tables(max_rows=3), "stays": replace(_tables()["stays"], max_rows=2)}
+    known["homes"] = replace(known["stays"], name="homes", unique=(), max_rows=1)
+    known["twos"] = replace(known["homes"], name="twos", max_rows=2)
     for text, counted in (
         ("doses d JOIN stays s ON s.sid = d.sid", 3),
         ("doses d LEFT JOIN stays s ON s.sid = d.sid", 3),
@@ -233,6 +235,10 @@ def test_figures_of_links() -> None:
         ("doses d FULL JOIN stays s ON s.sid = d.sid", 5),
         ("stays s JOIN doses d USING (sid) JOIN notes n USING (did)", 3),
         ("doses a JOIN doses b ON a.sid = b.sid", 9),
+        ("homes h JOIN stays s ON s.pid = h.pid JOIN doses d ON d.sid = s.sid", 3),  # in any order
+        ("stays s JOIN homes h ON s.pid = h.pid JOIN doses d ON d.sid = s.sid", 3),
+        ("stays s JOIN doses d ON d.sid = s.sid JOIN homes h ON h.pid = s.pid", 3),
+        ("stays s JOIN twos h ON s.pid = h.pid JOIN doses d ON d.sid = s.sid", 12),  # two rows repeat each stay
     ):
         found = plan_of(f"SELECT count(*) FROM {text}", known).query.table
         assert isinstance(found, Relation) and found.max_rows == counted, text

@@ -39,7 +39,15 @@ from duckdp.compiler.printing import UNIT, print_chosen, print_expr, print_rows,
 from duckdp.compiler.relations.derived import print_derived
 from duckdp.compiler.relations.implied import names_owner, without_unit
 from duckdp.compiler.relations.narrowed import conjuncts_of, most_left
-from duckdp.compiler.relations.relation import Node, Relation, describe_below, names_once, pruned, rows_of_unit
+from duckdp.compiler.relations.relation import (
+    Node,
+    Relation,
+    describe_below,
+    names_once,
+    names_told_once,
+    pruned,
+    rows_of_unit,
+)
 
 JOIN_ROWS = 128  # of a unit on each side, where both may have several
 MOST_ROWS = 2**20  # of a unit that count
@@ -70,7 +78,14 @@ class Part:
     @property
     def once(self) -> frozenset[str]:
         """Names of columns of the side in which no value stands twice."""
-        names = names_once(self.table)
+        return self._named(names_once(self.table))
+
+    @property
+    def told_once(self) -> frozenset[str]:
+        """Those in which none would where units keep to ``max_rows``."""
+        return self._named(names_told_once(self.table))
+
+    def _named(self, names: frozenset[str]) -> frozenset[str]:
         return frozenset(c.name for c, e in self.items if isinstance(e, ColumnRef) and e.column.name in names)
 
     @property
@@ -271,7 +286,8 @@ def join(kind: Kind, left: Part, right: Part, on: Expr | None, output: Sequence[
     n1, n2 = left.table.units_cap, right.table.units_cap
     f1, f2 = (math.inf if n is None else n for n in f)
     rows = _known(_together(kind, f1, f2, single))
-    counted = min(int(_together(kind, u1, u2, single)), MOST_ROWS, rows or MOST_ROWS)
+    told = meets_one(left, right, on, told=True)
+    counted = min(int(_together(kind, u1, u2, told)), MOST_ROWS, rows or MOST_ROWS)
     units = {"inner": min(n1, n2), "left": n1, "right": n2, "full": n1 + n2}[kind]
     first = left.table
     groups = max(left.table.max_groups, right.table.max_groups)
@@ -289,33 +305,40 @@ def join(kind: Kind, left: Part, right: Part, on: Expr | None, output: Sequence[
         node=node,
         rows=rows,
         units=units,
-        once=_once(left, right, single),
+        once=_once(left.once, right.once, single),
+        told_once=_once(left.told_once, right.told_once, told),
     )
 
 
-def meets_one(left: Part, right: Part, on: Expr | None) -> tuple[bool, bool]:
+def meets_one(left: Part, right: Part, on: Expr | None, *, told: bool = False) -> tuple[bool, bool]:
     """Whether a row of the right side meets at most one of the left, and a row of the left at most one of the right.
 
     It does where a unit has at most one row on a side, whatever the data, as units are always compared; and where a
     condition says that a column in which no value stands twice is equal to one of the other side.
+
+    Args:
+        left: one side.
+        right: the other.
+        on: what must hold.
+        told: of units that keep to ``max_rows``. That is no fact of the data: only how many rows count rests on it.
     """
     names = [{c.name for c, _ in part.items} for part in (left, right)]
-    found = [left.rows == 1, right.rows == 1]
+    found = [p.rows == 1 or (told and p.table.max_rows == 1) for p in (left, right)]
+    once = [p.told_once if told else p.once for p in (left, right)]
     for part in conjuncts_of(on):
         if not isinstance(part, Call) or not row_of(part).equates:
             continue
         for one, other in (part.arguments, part.arguments[::-1]):
             read = {c.name for c in columns(other)}
-            for side, own in enumerate((left, right)):
-                if isinstance(one, ColumnRef) and one.column.name in own.once and read <= names[1 - side]:
+            for side, own in enumerate(once):
+                if isinstance(one, ColumnRef) and one.column.name in own and read <= names[1 - side]:
                     found[side] = True
     return found[0], found[1]
 
 
-def _once(left: Part, right: Part, single: tuple[bool, bool]) -> tuple[str, ...]:
+def _once(left: frozenset[str], right: frozenset[str], single: tuple[bool, bool]) -> tuple[str, ...]:
     """Columns in which no value stands twice in what is joined: of a side whose rows each meet at most one."""
-    kept = [*(left.once if single[1] else ()), *(right.once if single[0] else ())]
-    return tuple(sorted(kept))
+    return tuple(sorted((left if single[1] else frozenset()) | (right if single[0] else frozenset())))
 
 
 def _known(rows: float) -> int | None:

@@ -30,7 +30,15 @@ from duckdp.compiler.relations.derived import column_of, print_derived
 from duckdp.compiler.relations.implied import names_owner
 from duckdp.compiler.relations.joined import Part, kept_rows
 from duckdp.compiler.relations.narrowed import conjuncts_of
-from duckdp.compiler.relations.relation import Node, Relation, describe_below, names_once, pruned, rows_of_unit
+from duckdp.compiler.relations.relation import (
+    Node,
+    Relation,
+    describe_below,
+    names_once,
+    names_told_once,
+    pruned,
+    rows_of_unit,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +226,7 @@ def match(
         rows=rows,
         apart=own.apart if own else None,
         once=tuple(sorted(names_once(table))),
+        told_once=tuple(sorted(names_told_once(table))),
         units=min(table.units_cap, other.table.units_cap) if exists and flag is None else table.units_cap,
     )
 

@@ -87,6 +87,7 @@ class Relation(Table):
         apart: names of columns that no two rows of one unit have in common; None: not known.
         units: a public upper bound of the units that occur; None: that of the rows.
         once: names of columns in which no value stands twice.
+        told_once: names of columns in which none would where no unit had more rows of a table than its ``max_rows``.
     """
 
     node: Node
@@ -94,6 +95,7 @@ class Relation(Table):
     apart: tuple[str, ...] | None = None
     units: int | None = None
     once: tuple[str, ...] = ()
+    told_once: tuple[str, ...] = ()
 
     @cached_property
     def bases(self) -> tuple[Table, ...]:
@@ -133,6 +135,11 @@ def names_once(table: Table) -> frozenset[str]:
     if isinstance(table, Relation):
         return frozenset(table.once)
     return frozenset(c.name for c in table.columns if c.source in table.unique)
+
+
+def names_told_once(table: Table) -> frozenset[str]:
+    """Names of columns in which no value stands twice where units keep to ``max_rows``, which the data may not."""
+    return names_once(table) | frozenset(table.told_once if isinstance(table, Relation) else ())
 
 
 def pruned(table: Table, exprs: Sequence[Expr | None], names: Iterable[str] = ()) -> Table:

@@ -235,6 +235,7 @@ def windowed(part: Part, windows: Sequence[tuple[Column, Window]]) -> Relation:
         apart=apart,
         units=table.units_cap,
         once=tuple(sorted(part.once)),
+        told_once=tuple(sorted(part.told_once)),
     )
 
 

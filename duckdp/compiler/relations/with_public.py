@@ -192,6 +192,7 @@ def join_public(
         apart=rows.apart if times == 1 else None,
         units=first.units_cap,
         once=tuple(sorted(rows.once)) if times == 1 else (),
+        told_once=tuple(sorted(rows.told_once)) if times == 1 else (),
     )
 
 
