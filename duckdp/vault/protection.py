@@ -53,9 +53,8 @@ class Protected:
             more = f'; "{likely[0]}" looks like a key: unit_key= protects all rows of one' if likely else ""
             found += [f"each row is protected as a person of its own{more}"] if likely else []
         hidden = {*self.table.unique} - {c.source for c in self.table.columns} - {self.table.unit_key}
-        found += (
-            [f"{', '.join(sorted(hidden))}: unique, and no join can compare it; columns= lets it"] if hidden else []
-        )
+        if hidden:
+            found.append(f"{', '.join(sorted(hidden))}: unique, and no join can compare it; columns= lets it")
         return [printable(f"{self.table.name}: {line}") for line in found]
 
     def __str__(self) -> str:
