@@ -267,6 +267,12 @@ class RowScope:
         """Whether a column's name is one of these rows, whatever it is."""
         return isinstance(node, exp.Column) and any(_has(n.view, node.name) for n in self._candidates(node))
 
+    def require_known(self, named: Iterable[exp.Column]) -> None:
+        """Refuse a name that none of these rows has, before what is said with it is refused."""
+        for node in named:
+            if not self.knows(node):
+                self.column(node)
+
     def column(self, node: exp.Column) -> Expr:
         """What a column node names."""
         if node.args.get("db") or node.args.get("catalog"):

@@ -7,7 +7,7 @@ fact of where columns come from, not of their names; what else is said is read a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NoReturn, cast
 
@@ -134,26 +134,20 @@ class Joining:
             )
             if not any(left.is_unit(exp.column(n)) and other.view.is_unit(n) for n in using) and not any(keyed):
                 keys = [exp.Column(this=c.copy()) for c in node.args["using"]]
-                self._require_declared(keys, left)
-                self._require_declared(keys, right)
+                left.require_known(keys)
+                right.require_known(keys)
                 self._refuse("Q204", ways.join_units(rows.table.unit_key), node)
             found = [self._same(n, rows, other, both_sides, node) for n in using if not other.view.is_unit(n)]
             return both(*found), frozenset(n.lower() for n in using)
         said = conjuncts(on) if on is not None else [] if where is None else conjuncts(where)
         if not any(_compares(part, left, right) for part in said):
-            self._require_declared([c for part in said for c in part.find_all(exp.Column)], both_sides)
+            both_sides.require_known(c for part in said for c in part.find_all(exp.Column))
             self._refuse("Q204", ways.join_units(rows.table.unit_key), node)
         if on is None:  # of what WHERE says, keys belong to the join
             said = [part for part in said if id(part) in self._keys_of(rows, other, where)]
         read = self.reader(both_sides)
         parts = [boolean(read(part), part, "ON", self.text) for part in said]
         return both(*(p for p in parts if p != TRUE)), frozenset()
-
-    def _require_declared(self, named: Iterable[exp.Column], scope: RowScope) -> None:
-        """Q207 for a key that no one declared: to compare units as well would not help."""
-        for column in named:
-            if not scope.knows(column):
-                scope.column(column)
 
     def _keys_of(self, rows: Rows, other: Named, where: exp.Expression | None) -> frozenset[int]:
         """Ids of the conditions of WHERE that say that keys of both sides name the same row."""
