@@ -11,7 +11,8 @@ At no moment may both be charged. What is done, in this order, each step durable
 A crash before the commit of step 2 leaves the file in service, and on the server a draft that the next attempt writes
 anew. A crash after it leaves a closed file; the same call again does what is left. Step 3 demands a draft whose history
 ends where the closed file's does, and an anchor that knows of nothing later. So of a database that lost what was
-charged after a move, nothing is made anew (B203).
+charged after a move, nothing is made anew (B203). The anchor was begun, and the draft was there, before the file was
+closed: where both are gone, nothing tells whether anything was charged since, and it is refused too.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def to_server(store: Store, address: str, where: Where | None, reason: str) -> N
     anchors.require_given((place,))
     with translated(target), closing(served.Connection(target)) as connection:
         if not _is_in_service(connection, head):
-            store.ask(lambda tx: _know(anchors, place, tx))
-            if not _is_drafted(connection, head, mark):
+            drafted = _is_drafted(connection, head, mark)
+            store.ask(lambda tx: _know(anchors, place, tx, drafted=drafted))
+            if not drafted:
                 store.read(lambda tx: _draft(tx, target, store.path))
             _serve(connection, head, mark, reason)
         tx = Tx(connection)
@@ -237,8 +239,14 @@ def _serve(connection: served.Connection, head: Position, mark: str, reason: str
         connection.undo()
 
 
-def _know(anchors: Anchors, place: Place, tx: Tx) -> None:
+def _know(anchors: Anchors, place: Place, tx: Tx, *, drafted: bool) -> None:
     """The anchor knows of nothing that the closed file does not hold, and of its end.
+
+    Args:
+        anchors: of the ledger on the server.
+        place: of its anchor, which was begun before the file was closed.
+        tx: of the closed file.
+        drafted: whether the draft is on the server as it was left, so that the ledger was never in service there.
 
     Raises:
         LedgerError: B203, B204, B209.
@@ -246,6 +254,8 @@ def _know(anchors: Anchors, place: Place, tx: Tx) -> None:
     known = anchors.read(place)
     if known is not None:
         anchors.require(tx, place, known)
+    elif not drafted:
+        raise anchor.rolled_back(anchors.path, "the ledger is missing, and so is what its anchor knew of,")
     anchors.advance(tx, place, tx.head(), create=True)
 
 

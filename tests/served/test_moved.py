@@ -181,6 +181,35 @@ def test_a_server_that_lost_what_was_charged_after_a_move_is_not_filled_anew(
     assert not charged(path, "new")
 
 
+def test_nor_is_one_whose_anchor_is_lost_too(path: Path, address: str, server: Server) -> None:
+    """Nothing tells then what was charged after the move. Of a draft that was never in service the anchor is begun."""
+    move(path, address)
+    with Ledger.open(address, create=False) as there:
+        answer(there, ask("later", COST))
+    with server.connect() as owner:
+        owner.execute(f"DROP SCHEMA {address.rpartition('=')[2]} CASCADE")
+    os.unlink(path.parent / "moved.anchor")
+    for _ in range(2):  # nor by the attempt that was refused
+        with refused("B203"):
+            move(path, address)
+    assert not charged(path, "new") and not charged(address, "new")
+
+
+def test_an_anchor_that_is_lost_within_a_move_is_begun_anew(
+    path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patches:
+        patches.setattr(transfer, "_serve", end)
+        with suppress(Crash):
+            move(path, address)
+    os.unlink(path.parent / "moved.anchor")
+    move(path, address)
+    check(path, address)
+
+
 @pytest.mark.slow
 def test_the_command_line_moves_a_ledger(clinic_file: str, address: str, tmp_path: Path) -> None:
     with duckdp.open(clinic_file) as owner:
