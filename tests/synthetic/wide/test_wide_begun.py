@@ -12,16 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from duckdp.core import noise
 from duckdp.synthetic.tree.bins import make_bins, spread_rows
 from duckdp.synthetic.tree.buy.grow import grow_tree
 from duckdp.synthetic.tree.buy.resumed import Unfit
+from duckdp.synthetic.tree.make import estimates, shrinking
 from duckdp.synthetic.tree.make.forest import Tree
 from duckdp.synthetic.tree.plan import make_tree_plan
 from duckdp.synthetic.tree.plan_before import plan_before
 from duckdp.synthetic.tree.spending import TreePlan
+from duckdp.synthetic.unit import uniforms
 from duckdp.synthetic.unit.buy.purse import Purse
 from duckdp.synthetic.unit.layout import UnitColumns, make_units
 from duckdp.synthetic.unit.packed import pack, unpack
+from duckdp.synthetic.unit.prior_points import prior_points
 from duckdp.synthetic.unit.stages import Noisy
 from tests.smooth.tables import column
 from tests.synthetic.in_memory import memory_sums
@@ -176,3 +180,44 @@ def test_two_plans_that_differ_have_two_names() -> None:
             assert now == before or now.name != before.name
             alike += now != before and now.ones == before.ones
     assert alike > 3  # what the share of the first stage does not tell
+
+
+def _another_process() -> None:
+    """Forget what this one made for all trees."""
+    for made in (estimates.smooth_laws, estimates.rough_laws, shrinking._laws):
+        made.cache_clear()
+
+
+def test_what_is_stored_is_read_alike_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From stored stages the same tree follows, with nothing drawn: else two-way tables are read as of other bins."""
+
+    def drawn(*_: object) -> int:
+        raise AssertionError("a random number between two stages")
+
+    world = World("shrunk norms")
+    for part in world.units.parts:  # not all in one bin
+        if part.form == "number":
+            world.unit[:, part.start] = np.clip(np.random.default_rng(5).normal(-0.6, 0.3, len(world.unit)), -1, 1)
+    world.counts = memory_counts(np.stack([encode(b, world.unit) for b in world.bins], axis=1))
+    whole: list[str] = []
+    straight, _ = world.grow(Store(whole), world.plans[0])
+    assert straight.pairs
+    assert not straight.plan.extra_rounds  # whose trial rows are random, and what is chosen by them is stored
+    _another_process()
+    with monkeypatch.context() as patches:
+        patches.setattr(uniforms, "random_bits", drawn)
+        patches.setattr(noise, "random_bits", drawn)
+        again, _ = world.grow(Store(list(whole)), world.plans[0])
+    for one, other in zip(straight.merges, again.merges, strict=True):
+        assert np.array_equal(one, other)
+    assert all(np.array_equal(joint, again.pairs[pair]) for pair, joint in straight.pairs.items())
+
+
+def test_points_of_a_prior_are_spread_like_random_numbers() -> None:
+    points, others = prior_points("some", 8192, 12), prior_points("others", 8192, 12)
+    assert np.array_equal(points, prior_points("some", 8192, 12))
+    assert 0 <= points.min() < 1e-3 and 1 - 1e-3 < points.max() < 1
+    counted = np.stack([np.histogram(column, 16, (0, 1))[0] for column in points.T])
+    assert 5 < ((counted - 512) ** 2 / 512).sum(axis=1).mean() < 27  # 15 by chance
+    both = np.corrcoef(np.concatenate([points.T, others.T, points.T[:, ::-1][:1]]))
+    assert np.abs(both - np.eye(len(both))).max() < 0.06  # 5 deviations

@@ -3,7 +3,8 @@
 One column: y = n p + noise. Where the noise is a large part of n, p is the posterior mean under a public prior, of
 ordered bins three parts mixtures of three normal laws and one part Dirichlet laws, by 4 x 8192 prior draws; where few
 of them weigh anything, or bins are more than 400, the nearest point of the simplex; in between both, by the effective
-number of draws.
+number of draws. The draws are the same in every process (``prior_points``), so the estimates are functions of what was
+released: a purchase that goes on elsewhere has the bins that its stored stages are of.
 
 Two columns: of the gap between the noisy table and the product of its margins, the part that is orthogonal to the
 margins is kept, its singular values shrunk by what noise alone would give, and the margins restored by scaling.
@@ -18,7 +19,7 @@ from scipy.special import gammaincinv, ndtr
 
 from duckdp.synthetic.tree.bins import Ints
 from duckdp.synthetic.unit.features import Floats
-from duckdp.synthetic.unit.uniforms import uniforms
+from duckdp.synthetic.unit.prior_points import prior_points
 
 Mean = tuple[Floats, float, float] | None
 """Middles of bins, a released mean of them, and the deviation of its noise; or None."""
@@ -264,9 +265,10 @@ def scale_margins(joint: Floats, first: Floats, second: Floats) -> Floats:
 def smooth_laws(size: int) -> Floats:
     """Mixtures of three normal laws over equal bins of [0, 1], tails in the end bins, float[3 draws, size]."""
     edges, draws = np.linspace(0, 1, size + 1), 3 * DRAWS
-    weights = gammaincinv(0.3, uniforms(draws, 3)) + 1e-12
+    weights = gammaincinv(0.3, prior_points("smooth: weights", draws, 3)) + 1e-12
     weights /= weights.sum(axis=1, keepdims=True)
-    centres, widths = 1.6 * uniforms(draws, 3) - 0.3, 0.01 * 100 ** uniforms(draws, 3)
+    centres = 1.6 * prior_points("smooth: centres", draws, 3) - 0.3
+    widths = 0.01 * 100 ** prior_points("smooth: widths", draws, 3)
     found = np.zeros((draws, size))
     for j in range(3):
         below = ndtr((edges - centres[:, [j]]) / widths[:, [j]])
@@ -278,6 +280,6 @@ def smooth_laws(size: int) -> Floats:
 @lru_cache(maxsize=64)
 def rough_laws(size: int) -> Floats:
     """Symmetric Dirichlet laws of a random concentration, float[draws, size]."""
-    concentration = 0.05 * 60 ** uniforms(DRAWS, 1)
-    found = gammaincinv(concentration, uniforms(DRAWS, size)) + 1e-12
+    concentration = 0.05 * 60 ** prior_points("rough: concentration", DRAWS, 1)
+    found = gammaincinv(concentration, prior_points("rough: shares", DRAWS, size)) + 1e-12
     return np.asarray(found / found.sum(axis=1, keepdims=True))

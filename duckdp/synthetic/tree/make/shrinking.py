@@ -34,7 +34,7 @@ from duckdp.synthetic.tree.make.estimates import (
     smooth_laws,
 )
 from duckdp.synthetic.unit.features import Floats
-from duckdp.synthetic.unit.uniforms import uniforms
+from duckdp.synthetic.unit.prior_points import prior_points
 
 _ENOUGH = 20.0  # effective draws of a reference
 _HOTTEST = 40  # of powers of 2 for T
@@ -93,7 +93,7 @@ def _laws(size: int) -> Floats:
 
 def _skewed(size: int) -> Floats:
     """Laws of Gamma over equal bins of [0, 1] from either end, tails in the last bin, float[draws, size]."""
-    edges, free = np.linspace(0, 1, size + 1), uniforms(DRAWS, 4)
+    edges, free = np.linspace(0, 1, size + 1), prior_points("skewed", DRAWS, 4)
     shape = _SHAPES[0] * _SHAPES[1] ** free[:, 0]
     mean = _MEANS[0] * _MEANS[1] ** free[:, 1]
     start = _STARTS * np.maximum(0.0, 2 * free[:, 2] - 1)
