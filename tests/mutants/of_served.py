@@ -134,9 +134,16 @@ SERVED = (
     Mutant(
         "moved: what the anchor knows is not asked",
         _TRANSFER,
-        "            store.ask(lambda tx: _know(anchors, place, tx))\n",
+        "            store.ask(lambda tx: _know(anchors, place, tx, drafted=drafted))\n",
         "",
         (f"{_MOVED}::test_a_server_that_lost_what_was_charged_after_a_move_is_not_filled_anew",),
+    ),
+    Mutant(
+        "moved: an anchor that is lost is begun anew",
+        _TRANSFER,
+        "    elif not drafted:\n",
+        "    elif False:\n",
+        (f"{_MOVED}::test_nor_is_one_whose_anchor_is_lost_too",),
     ),
     Mutant(
         "moved: whatever is there is replaced",
