@@ -15,8 +15,8 @@ import numpy as np
 
 from duckdp.synthetic.unit.features import Floats
 
-_STEP = 0x9E3779B97F4A7C15
-_MIXES = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+_STEP = 0x9E3779B97F4A7C15  # from one number to the next, before they are mixed: 2^64 over the golden ratio
+_MIXES = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))  # (bits to shift by, factor) of each round
 
 
 def prior_points(name: str, rows: int, columns: int) -> Floats:
